@@ -62,6 +62,7 @@ struct jack_host {
     struct jack_midi jack_midi;
     char name[128], server[128]; /* the client's name; the server's, "" is the default one */
     atomic_bool is_down;         /* the server went away */
+    atomic_bool has_new_port;    /* a port of another client appeared */
     atomic_int audio_thread;     /* by gettid; 0: not started yet */
     bool has_checked_priority;
     uint64_t reach_version; /* session_reach_version when JACK's latencies were computed */
@@ -123,7 +124,9 @@ static void on_port(jack_port_id_t port, int is_new, void *data)
 {
     (void)port;
     struct jack_host *h = data;
-    if (is_new) atomic_store(&h->jack_midi.is_sought, true); /* maybe a device is plugged in again */
+    if (!is_new) return;
+    atomic_store(&h->jack_midi.is_sought, true); /* maybe a device is plugged in again */
+    atomic_store(&h->has_new_port, true);
 }
 
 static void on_shutdown(jack_status_t code, const char *reason, void *data)
@@ -272,14 +275,17 @@ static void tend(void *data)
     if (version != h->reach_version) jack_recompute_total_latencies(h->client);
     h->reach_version = version;
     double now = stopwatch_now();
-    if (now < h->next_check) return;
+    bool has_new_port = atomic_exchange(&h->has_new_port, false), is_due = now >= h->next_check;
+    if (has_new_port || is_due) {
+        jack_connections_make(&h->connections, h->client);
+        if (h->midi_in.n > 0) jack_midi_tend(&h->jack_midi, h->client, h->midi_in.port[0]);
+    }
+    const struct jack_side *sides[] = {&h->in, &h->out, &h->midi_in};
+    if (h->settings->reconnect) jack_connections_add_new(&h->connections, h->client, sides, 3);
+    if (!is_due) return;
     h->next_check = now + 1;
     check_priority(h);
-    jack_connections_make(&h->connections, h->client);
-    if (h->midi_in.n > 0) jack_midi_tend(&h->jack_midi, h->client, h->midi_in.port[0]);
-    if (h->settings->reconnect)
-        jack_connections_remember(&h->connections, h->client,
-                                  (const struct jack_side *[]){&h->in, &h->out, &h->midi_in}, 3);
+    if (h->settings->reconnect) jack_connections_remember(&h->connections, h->client, sides, 3);
 }
 
 /* ports: [n] names and connections that are asked for; NULL: none. */

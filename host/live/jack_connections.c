@@ -71,7 +71,7 @@ static void list_side(struct jack_connections *c, jack_client_t *client, const s
 {
     for (int i = 0; i < side->n; i++) {
         const char **others = jack_port_get_all_connections(client, side->port[i]);
-        for (int k = 0; others && others[k]; k++) append(&c->seen, side, i, others[k]);
+        for (int k = 0; others && others[k]; k++) add(&c->seen, side, i, others[k]);
         jack_free(others);
     }
 }
@@ -86,12 +86,23 @@ void jack_connections_remember(struct jack_connections *c, jack_client_t *client
     for (int i = 0; i < n; i++) list_side(c, client, sides[i]);
 }
 
+void jack_connections_add_new(struct jack_connections *c, jack_client_t *client, const struct jack_side *const *sides,
+                              int n)
+{
+    int n_connected = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < sides[i]->n; k++) n_connected += jack_port_connected(sides[i]->port[k]);
+    for (int i = 0; n_connected > c->n_connected && i < n; i++) list_side(c, client, sides[i]);
+    c->n_connected = n_connected;
+}
+
 void jack_connections_restore(struct jack_connections *c)
 {
     add_all(&c->wanted, &c->asked);
     add_all(&c->wanted, &c->last);
     add_all(&c->wanted, &c->seen);
     c->last.n = c->seen.n = 0;
+    c->n_connected = 0;
 }
 
 void jack_connections_free(struct jack_connections *c)

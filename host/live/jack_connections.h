@@ -31,6 +31,7 @@ struct jack_connections {
     struct jack_connection_list asked;      /* what --connect and the configuration ask for                  */
     struct jack_connection_list wanted;     /* those that are still to be made                               */
     struct jack_connection_list seen, last; /* those of our ports: the newest list, and that of a second before */
+    int n_connected;                        /* of our ports, at the last jack_connections_add_new            */
 };
 
 /* Asks for a connection, on this server and every later one. */
@@ -48,6 +49,11 @@ int jack_connections_make(struct jack_connections *connections, jack_client_t *c
  * first. */
 void jack_connections_remember(struct jack_connections *connections, jack_client_t *client,
                                const struct jack_side *const *sides, int n);
+
+/* Adds the connections of the n sides to the newest list if there are more than at the call before. Cheap, for every
+ * loop of the control thread. */
+void jack_connections_add_new(struct jack_connections *connections, jack_client_t *client,
+                              const struct jack_side *const *sides, int n);
 
 /* Call it when the client has left its server: the connections that are asked for, and those that were there, are
  * wanted again. */

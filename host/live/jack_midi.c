@@ -3,6 +3,7 @@
 #ifdef HC_WITH_JACK
 #include "jack_midi.h"
 
+#include <errno.h>
 #include <jack/midiport.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,9 +57,9 @@ void jack_midi_tend(struct jack_midi *midi, jack_client_t *client, const jack_po
 {
     char output[512];
     if (!midi->connect || !atomic_exchange(&midi->is_sought, false)) return;
-    if (find_output(client, midi->connect, output, sizeof output))
-        jack_connect(client, output, jack_port_name(port));
-    else
-        atomic_store(&midi->is_sought, true);
+    int error = find_output(client, midi->connect, output, sizeof output)
+                    ? jack_connect(client, output, jack_port_name(port))
+                    : ENOENT;
+    if (error && error != EEXIST) atomic_store(&midi->is_sought, true); /* its client may not be active yet */
 }
 #endif

@@ -159,6 +159,7 @@ static void take_message(void *data, const struct osc_message *message)
 
 static bool announce(struct nsm *nsm, char *why, size_t cap)
 {
+    struct osc_peer nobody;
     double give_up = stopwatch_now() + ANSWER_S;
     osc_send(nsm->osc, "/nsm/server/announce", "sssiii", "haloconv", ":dirty:message:", program_invocation_short_name,
              API_MAJOR, API_MINOR, (int)getpid());
@@ -168,7 +169,8 @@ static bool announce(struct nsm *nsm, char *why, size_t cap)
         osc_receive(nsm->osc, take_message, nsm);
         if (*nsm->refusal)
             return message_write(why, cap, "NSM: the session manager refuses: %s; see its messages", nsm->refusal);
-        if (!nsm->is_accepted && stopwatch_now() > give_up)
+        bool is_gone = osc_take_unreachable(nsm->osc, &nobody); /* NSM_URL is left over: its port is closed */
+        if (!nsm->is_accepted && (is_gone || stopwatch_now() > give_up))
             return message_write(why, cap, "NSM: no session manager answers at %s; unset NSM_URL, or give a MASK",
                                  getenv("NSM_URL"));
     }
@@ -218,9 +220,11 @@ int nsm_fd(const struct nsm *nsm)
 
 void nsm_tend(struct nsm *nsm, const struct session_state *state)
 {
+    struct osc_peer nobody;
     nsm->now = state;
     osc_receive(nsm->osc, take_message, nsm);
     nsm->now = NULL;
+    while (osc_take_unreachable(nsm->osc, &nobody)) continue; /* the manager has ended, and the session goes on */
     bool dirty = !session_state_same(state, &nsm->saved);
     if (dirty != nsm->is_dirty) osc_send(nsm->osc, dirty ? "/nsm/client/is_dirty" : "/nsm/client/is_clean", "");
     nsm->is_dirty = dirty;

@@ -64,6 +64,14 @@ int osc_fd(const struct osc *osc)
     return osc->first ? osc->pass[0] : osc->fd;
 }
 
+void osc_wake_first(struct osc *osc)
+{
+    struct sockaddr_storage ours;
+    socklen_t size = sizeof ours;
+    if (getsockname(osc->fd, (struct sockaddr *)&ours, &size) == 0)
+        (void)!sendto(osc->fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&ours, size);
+}
+
 static in_port_t *port_of(struct sockaddr_storage *address)
 {
     bool is_ipv4 = address->ss_family == AF_INET;
@@ -131,6 +139,13 @@ static int listen_on(const char *host, const char *port, char *why, size_t cap)
     return fd;
 }
 
+/* osc_take_unreachable gets the errors of packets that were sent. A socket has one version of IP: one call fails. */
+static void ask_for_errors(int fd)
+{
+    setsockopt(fd, IPPROTO_IP, IP_RECVERR, &(int){1}, sizeof(int));
+    setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &(int){1}, sizeof(int));
+}
+
 struct osc *osc_open(const char *where, char *why, size_t cap)
 {
     char host[256] = "127.0.0.1";
@@ -151,9 +166,7 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     }
     osc->fd = fd;
     osc->port = atoi(number);
-    /* osc_take_unreachable gets the errors of packets that were sent. A socket has one version of IP: one call fails. */
-    setsockopt(fd, IPPROTO_IP, IP_RECVERR, &(int){1}, sizeof(int));
-    setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &(int){1}, sizeof(int));
+    ask_for_errors(fd);
     return osc;
 }
 
@@ -178,6 +191,7 @@ static bool bind_towards(struct osc *osc, const struct addrinfo *there)
     *port_of(ours) = 0;
     osc->fd = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, there->ai_protocol);
     if (osc->fd >= 0 && bind(osc->fd, (struct sockaddr *)ours, size) == 0) {
+        ask_for_errors(osc->fd);
         memcpy(&osc->peer.address, there->ai_addr, there->ai_addrlen);
         osc->peer.size = there->ai_addrlen;
         return osc->has_fixed_peer = true;

@@ -50,6 +50,9 @@ typedef bool osc_first_handler(void *data, const struct osc_message *message);
 /* Call it before the thread starts. false: why has the reason, and osc is as it was. */
 bool osc_split(struct osc *osc, char *why, size_t cap);
 
+/* Ends the wait of osc_take_first, by an empty packet to our own port. */
+void osc_wake_first(struct osc *osc);
+
 /* Ends what osc_split began. No thread may call osc_take_first any more. */
 void osc_join(struct osc *osc);
 
@@ -70,8 +73,8 @@ void osc_send(struct osc *osc, const char *path, const char *types, ...);
  * together, and so do the calls between two of them; further messages are dropped. */
 void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...);
 
-/* Stores the next peer at which nobody received a message that was sent after osc_open. false: there is none. Call it
- * until it answers false whenever osc_fd is ready. */
+/* Stores the next peer at which nobody received a message that was sent after osc_open or osc_open_to. false: there is
+ * none. Call it until it answers false whenever osc_fd is ready. */
 bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer);
 
 bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b);

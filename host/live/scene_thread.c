@@ -94,6 +94,7 @@ void scene_thread_end(struct scene_thread *t)
 {
     if (!t) return;
     atomic_store(&t->end, true);
+    osc_wake_first(t->osc);
     pthread_join(t->thread, NULL);
     osc_join(t->osc);
     free(t);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK = 64, CHANNELS = 2, N_MASKS = 7, N_BLOCKS = SANITIZED ? 1000 : 4000, NEVER = -1 };
+enum { BLOCK = 64, CHANNELS = 2, N_MASKS = 7, N_BLOCKS = SANITIZED ? 1000 : 2000, NEVER = -1 };
 
 static atomic_int late_us; /* longest delay of a worker thread; NEVER: it waits until this changes */
 static atomic_uint n_late;

@@ -221,7 +221,7 @@ static bool device_thread_sleeps(void)
 /* Looks in the middle of each period whether the device thread sleeps; n_seen: periods in which this was in time. */
 static int count_asleep(bool spin, int *n_seen)
 {
-    enum { N = 50, PERIOD_US = 20000 };
+    enum { N = 30, PERIOD_US = 20000 };
     struct stage s;
     int n_asleep = 0;
     *n_seen = 0;

@@ -33,8 +33,10 @@ struct _jack_client {
     JackSampleRateCallback on_rate;
     JackFreewheelCallback on_freewheel;
     JackLatencyCallback on_latency;
+    JackPortRegistrationCallback on_port;
     JackInfoShutdownCallback on_shutdown;
-    void *thread_data, *process_data, *block_data, *rate_data, *freewheel_data, *latency_data, *shutdown_data;
+    void *thread_data, *process_data, *block_data, *rate_data, *freewheel_data, *latency_data, *port_data;
+    void *shutdown_data;
 };
 
 /* The lock keeps the client from closing inside a cycle. */
@@ -68,6 +70,8 @@ void fake_jack_return(int ports)
 {
     pthread_mutex_lock(&lock);
     is_dead = false;
+    for (; n_card_ports < ports; n_card_ports++)
+        if (is_open && client.is_active && client.on_port) client.on_port(0, 1, client.port_data);
     n_card_ports = ports;
     pthread_mutex_unlock(&lock);
 }
@@ -322,6 +326,16 @@ const char **jack_port_get_all_connections(const jack_client_t *c, const jack_po
     return list;
 }
 
+int jack_port_connected(const jack_port_t *port)
+{
+    int n = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_connections; i++)
+        for (int end = 0; end < 2; end++) n += strcmp(connections[i][end], port->name) == 0;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
 void jack_free(void *p)
 {
     free(p);
@@ -358,13 +372,9 @@ SETTER(jack_set_buffer_size_callback, JackBufferSizeCallback, on_block, block_da
 SETTER(jack_set_sample_rate_callback, JackSampleRateCallback, on_rate, rate_data)
 SETTER(jack_set_freewheel_callback, JackFreewheelCallback, on_freewheel, freewheel_data)
 SETTER(jack_set_latency_callback, JackLatencyCallback, on_latency, latency_data)
+SETTER(jack_set_port_registration_callback, JackPortRegistrationCallback, on_port, port_data)
 
 int jack_set_xrun_callback(jack_client_t *c, JackXRunCallback handler, void *arg)
-{
-    return 0;
-}
-
-int jack_set_port_registration_callback(jack_client_t *c, JackPortRegistrationCallback handler, void *arg)
 {
     return 0;
 }

@@ -1,6 +1,7 @@
 /* jack_stage - plays a sound into a JACK client and records what comes out, to the frame.
  *
- *   jack_stage SERVER PLAY.f32 N_IN FIRST LAST N_OUT RECORD.f32 N_FRAMES [freewheel] [resize FRAME PERIOD]...
+ *   jack_stage SERVER PLAY.f32 N_IN FIRST LAST N_OUT RECORD.f32 N_FRAMES [silence FRAMES] [freewheel]
+ *              [resize FRAME PERIOD]...
  *
  *   jack_stage idle SERVER          a client that does nothing, until SIGINT; prints the number of xruns reported to it
  *   jack_stage copy SERVER          the same, and copies the sound card's first two inputs to its first two outputs
@@ -15,9 +16,11 @@
  *                                        cycle that changed, and the frames from the packet to the next cycle
  *
  * PLAY and RECORD are raw float frames of N_IN and N_OUT channels. PLAY goes to the ports FIRST:in-1..., and RECORD
- * comes from LAST:out-1...; with a colon, FIRST and LAST are names of ports up to the number. One client plays and
- * another records, so that the graph has no loop: a sound is recorded in the cycle in which it is played, and frame 0 of
- * RECORD is the output for frame 0 of PLAY. Prints `begun` with the first recorded frame.
+ * comes from LAST:out-1...; with a colon, FIRST and LAST are names of ports up to the number; with a comma, lists of
+ * whole names. One client plays and another records, so that the graph has no loop: a sound is recorded in the cycle in
+ * which it is played, and frame 0 of RECORD is the output for frame 0 of PLAY. Silence is played before: 50 ms, in which
+ * ramps of haloconv end (20 ms), or FRAMES more. Prints `begun` with the first recorded frame. SIGINT ends the recording
+ * early, a few cycles later.
  */
 #include <arpa/inet.h>
 #include <jack/jack.h>
@@ -35,6 +38,7 @@
 #include <unistd.h>
 
 enum { MOST = 64, MOST_RESIZES = 16 };
+enum { GRAPH_CYCLES = 10, POLL_MS = 2 }; /* cycles in which a graph with new connections gets its order */
 
 struct side {
     jack_client_t *client;
@@ -46,17 +50,16 @@ struct side {
 };
 
 static struct side player, recorder;
-static atomic_long frames_passed;  /* through the player, from its start */
-static atomic_uint start_time = 0; /* in the server's frames; 0: not yet */
+static atomic_long frames_passed, cycles_passed; /* through the player, from its start */
+static atomic_bool starts;                       /* with the player's next cycle */
 static atomic_bool is_down;
+static volatile sig_atomic_t is_interrupted;
 
-/* The player begins at start_time. The recorder runs later in the same cycle, and records the result. */
+/* The player begins when it is told. The recorder runs later in the same cycle, and records the result. */
 static bool has_begun(struct side *side)
 {
     if (atomic_load(&side->done) >= 0) return true;
-    unsigned start = atomic_load(&start_time);
-    bool begins = side == &recorder ? atomic_load(&player.done) > 0
-                                    : start != 0 && (int)(jack_last_frame_time(side->client) - start) >= 0;
+    bool begins = side == &recorder ? atomic_load(&player.done) > 0 : atomic_load(&starts);
     if (begins) atomic_store(&side->done, 0);
     return begins;
 }
@@ -73,6 +76,7 @@ static int on_play(jack_nframes_t n, void *data)
     }
     if (begun) atomic_store(&player.done, at + (long)n);
     atomic_fetch_add(&frames_passed, (long)n);
+    atomic_fetch_add(&cycles_passed, 1);
     return 0;
 }
 
@@ -125,36 +129,47 @@ static void open_side(struct side *side, const char *server, const char *name, J
     if (jack_activate(side->client) != 0) die(name, "cannot be activated");
 }
 
-/* Waits until n frames have passed through the graph, however slow the machine. */
+/* Waits until n frames, and GRAPH_CYCLES, have passed through the graph, however slow the machine. */
 static void pass(const char *server, long n)
 {
-    long end = atomic_load(&frames_passed) + n, waited_ms = 0;
-    for (; atomic_load(&frames_passed) < end; waited_ms += 5) {
+    long end = atomic_load(&frames_passed) + n, last = atomic_load(&cycles_passed) + GRAPH_CYCLES, waited_ms = 0;
+    for (; atomic_load(&frames_passed) < end || atomic_load(&cycles_passed) < last; waited_ms += POLL_MS) {
         if (atomic_load(&is_down) || waited_ms > 60000) die(server, "plays nothing");
-        pause_ms(5);
+        pause_ms(POLL_MS);
     }
 }
 
 /* The other client may still be starting. */
 static void wire(jack_client_t *client, const char *from, const char *to)
 {
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 12000; i++) {
         if (jack_port_by_name(client, from) && jack_port_by_name(client, to) && jack_connect(client, from, to) == 0)
             return;
-        pause_ms(20);
+        pause_ms(5);
     }
     die(from, "cannot be connected");
+}
+
+/* The port of a channel: `names` is FIRST or LAST. */
+static void find_name(const char *names, const char *side, int ch, char *name, size_t cap)
+{
+    if (!strchr(names, ',')) {
+        snprintf(name, cap, "%s%s%d", names, strchr(names, ':') ? "" : side, ch + 1);
+        return;
+    }
+    for (; ch > 0 && strchr(names, ','); ch--) names = strchr(names, ',') + 1;
+    snprintf(name, cap, "%.*s", (int)strcspn(names, ","), names);
 }
 
 static void wire_all(const char *first, const char *last)
 {
     char name[400];
     for (int ch = 0; ch < player.n_channels; ch++) {
-        snprintf(name, sizeof name, "%s%s%d", first, strchr(first, ':') ? "" : ":in-", ch + 1);
+        find_name(first, ":in-", ch, name, sizeof name);
         wire(player.client, jack_port_name(player.ports[ch]), name);
     }
     for (int ch = 0; ch < recorder.n_channels; ch++) {
-        snprintf(name, sizeof name, "%s%s%d", last, strchr(last, ':') ? "" : ":out-", ch + 1);
+        find_name(last, ":out-", ch, name, sizeof name);
         wire(recorder.client, name, jack_port_name(recorder.ports[ch]));
     }
 }
@@ -281,10 +296,10 @@ static int send_midi(const char *server, const char *name, char **hex, int n)
     jack_set_process_callback(client, on_send, NULL);
     jack_on_shutdown(client, on_shutdown, NULL);
     if (!sender.port || jack_activate(client) != 0) die(name, "cannot be activated");
-    for (long waited_ms = 0; atomic_load(&sender.cycles) < n + 2 * CALM_CYCLES; waited_ms += 5) {
+    for (long waited_ms = 0; atomic_load(&sender.cycles) < n + 2 * CALM_CYCLES; waited_ms += POLL_MS) {
         if (jack_port_connected(sender.port)) atomic_store(&sender.starts, true);
         if (atomic_load(&is_down) || waited_ms > 60000) die(name, "sends nothing");
-        pause_ms(5);
+        pause_ms(POLL_MS);
     }
     jack_client_close(client);
     return 0;
@@ -292,7 +307,7 @@ static int send_midi(const char *server, const char *name, char **hex, int n)
 
 /* ---- moves -------------------------------------------------------------------------------------- */
 
-enum { CALM_BLOCKS = 12 }; /* of the same output before a packet is sent */
+enum { CALM_BLOCKS = 5 }; /* of the same output before a packet is sent */
 
 static struct {
     float last;          /* sample of the output; callback only */
@@ -319,6 +334,7 @@ static int on_one(jack_nframes_t n, void *data)
     atomic_fetch_add(&moves.cycle, 1);
     for (jack_nframes_t i = 0; i < n; i++) out[i] = 1;
     atomic_fetch_add(&frames_passed, (long)n);
+    atomic_fetch_add(&cycles_passed, 1);
     return 0;
 }
 
@@ -358,7 +374,7 @@ static int measure_moves(char **argv)
     open_side(&player, argv[2], "moves-play", on_one, JackPortIsOutput);
     open_side(&recorder, argv[2], "moves-record", on_change, JackPortIsInput);
     wire_all(argv[3], argv[4]);
-    pass(argv[2], jack_get_sample_rate(player.client) / 5);
+    pass(argv[2], jack_get_sample_rate(player.client) / 20);
     double block = jack_get_buffer_size(player.client), rate = jack_get_sample_rate(player.client);
     srandom(1);
     for (int i = 0; i < n; i++) {
@@ -388,21 +404,30 @@ static int measure_moves(char **argv)
     return 0;
 }
 
+static void on_interrupt(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 9 && strcmp(argv[1], "moves") == 0) return measure_moves(argv);
     if (argc > 4 && strcmp(argv[1], "midi") == 0) return send_midi(argv[2], argv[3], argv + 4, argc - 4);
     if (argc == 3 && (strcmp(argv[1], "idle") == 0 || strcmp(argv[1], "copy") == 0)) return stand_by(argv[1], argv[2]);
     if (argc < 9)
-        die("usage", "SERVER PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [freewheel] [resize FRAME PERIOD]...");
+        die("usage", "SERVER PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [silence FRAMES] [freewheel] "
+                     "[resize FRAME PERIOD]...");
+    signal(SIGINT, on_interrupt);
     player.n_channels = atoi(argv[3]);
     recorder.n_channels = atoi(argv[6]);
     recorder.n_frames = atol(argv[8]);
-    long resize_at[MOST_RESIZES] = {0}, resize_to[MOST_RESIZES] = {0};
+    long resize_at[MOST_RESIZES] = {0}, resize_to[MOST_RESIZES] = {0}, silence = 0;
     int n_resizes = 0;
     bool freewheel = false;
     for (int i = 9; i < argc; i++) {
         if (strcmp(argv[i], "freewheel") == 0) freewheel = true;
+        if (strcmp(argv[i], "silence") == 0 && i + 1 < argc) silence = atol(argv[i + 1]);
         if (strcmp(argv[i], "resize") == 0 && i + 2 < argc && n_resizes < MOST_RESIZES) {
             resize_at[n_resizes] = atol(argv[i + 1]);
             resize_to[n_resizes++] = atol(argv[i + 2]);
@@ -421,25 +446,31 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "record-%d", (int)getpid());
     open_side(&recorder, argv[1], name, on_record, JackPortIsInput);
     wire_all(argv[4], argv[5]);
-    pass(argv[1], jack_get_sample_rate(player.client) / 5); /* the graph has its new order */
+    pass(argv[1], jack_get_sample_rate(player.client) / 20 + silence);
     if (freewheel && jack_set_freewheel(recorder.client, 1) != 0) die("freewheel", "refused");
-    if (freewheel) pause_ms(200);
-    atomic_store(&start_time, jack_frame_time(recorder.client) + jack_get_sample_rate(recorder.client) / 10);
+    if (freewheel) pass(argv[1], 0); /* every client knows */
+    atomic_store(&starts, true);
     int resized = 0;
     double waited = 0;
     bool said = false;
     for (long last = -1, done; (done = atomic_load(&recorder.done)) < recorder.n_frames; last = done) {
         if (atomic_load(&is_down)) die(argv[1], "the server went away");
-        waited = done == last ? waited + 0.005 : 0;
+        waited = done == last ? waited + 1e-3 * POLL_MS : 0;
         if (done > 0 && !said) said = puts("begun") >= 0 && fflush(stdout) == 0;
         if (waited > 30) die(argv[1], "plays nothing for 30 s");
         if (resized < n_resizes && done >= resize_at[resized])
             jack_set_buffer_size(recorder.client, (jack_nframes_t)resize_to[resized++]);
-        pause_ms(5);
+        if (is_interrupted && done > 0) {
+            pass(argv[1], 0);
+            break;
+        }
+        pause_ms(POLL_MS);
     }
     if (freewheel) jack_set_freewheel(recorder.client, 0);
     jack_client_close(player.client);
     jack_client_close(recorder.client);
+    if (atomic_load(&recorder.done) < recorder.n_frames)
+        n = (size_t)atomic_load(&recorder.done) * (size_t)recorder.n_channels;
     FILE *file = fopen(argv[7], "wb");
     if (!file || fwrite(recorder.frames, sizeof(float), n, file) != n || fclose(file) != 0)
         die(argv[7], "cannot be written");

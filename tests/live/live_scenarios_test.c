@@ -2,6 +2,7 @@
  * its adapters for JACK, PortAudio and LV2. Every frame is compared with the float64 reference (live_take.h). The
  * device is faulty_device.c, which fails when it is told to.
  */
+#include "faulty_device.h"
 #include "live_driver.h"
 #include "live_take.h"
 #include "trap.h"
@@ -389,15 +390,17 @@ static void hear_the_device_hang(struct play *p)
     hear_the_cpu_fade_in(p);
 }
 
-/* With a standby engine the device stalls for a while: a few blocks are late, then the CPU plays, then the device again.
+/* With a standby engine the device stalls until the CPU plays: a few blocks are late, then the CPU plays, then the device again.
  * Without one it hangs, and another engine is requested. */
 static void gpu_back(struct play *p)
 {
     double give_up = now_s() + GIVE_UP_S;
-    if (p->driver->has_standby)
+    if (p->driver->has_standby) {
         await_loss(p);
-    else
+        faulty_release();
+    } else {
         hear_the_device_hang(p);
+    }
     int rebuilds = p->driver->counts().rebuilds;
     if (p->driver->set_freewheel) p->driver->set_freewheel(true); /* a busy machine makes no block late */
     if (p->driver->ask_device_again) {
@@ -448,8 +451,8 @@ struct scenario {
     S(driver, other_block_during_a_swap, LIVE_BLOCK_AT_ONCE, NULL, NULL)                                               \
     S(driver, other_rate, LIVE_RATE_CHANGE, NULL, NULL)                                                                \
     S(driver, other_rate_and_mask, LIVE_RATE_CHANGE, NULL, NULL)                                                       \
-    S(driver, lost_gpu, LIVE_MASK, "fail 200", "fail 200")                                                             \
-    S(driver, gpu_back, LIVE_MASK, "stall 200 700", hang_fault)                                                        \
+    S(driver, lost_gpu, LIVE_MASK, "fail 100", "fail 100")                                                             \
+    S(driver, gpu_back, LIVE_MASK, "hold 100", hang_fault)                                                        \
     S(driver, freewheel_on_and_off, LIVE_FREEWHEEL, NULL, NULL)                                                        \
     S(driver, freewheel_with_a_slow_gpu, LIVE_FREEWHEEL, "slow 100 3 1", "slow 100 3 1")                               \
     S(driver, reset, LIVE_RESET, NULL, NULL)                                                                           \

@@ -62,7 +62,7 @@ def presets(folder, monkeypatch):
 def test_a_preset_plays_and_the_command_line_wins(run, presets, folder):
     """The masks are relative to the preset, "~/" is the user's home; a later option on the command line wins. A byte
     order mark is no part of the first line."""
-    h, x, server = response(4000), noise(20000, 2), run.server(128)
+    h, x, server = response(4000), noise(10000, 2), run.server(128)
     path = presets("hall", "\ufeff# a hall\ncommand = jack\nmask = ir/h.wav\nmask = \"~/a = b.wav\"\n"
                            f"server = {server.name}\nname = hc\ngain = -40\n  dry=-6  \n"
                            "osc = 0\nwatch = no\nconnect = yes\nspin\n")
@@ -72,7 +72,7 @@ def test_a_preset_plays_and_the_command_line_wins(run, presets, folder):
     with control_of(client) as control:
         assert control.stats()["mask"] == str(path.parent / "ir/h.wav")
         assert "hc:in-1\n   system:capture_1" in server.ports("-c")
-        assert_close(server.play(x, 2, 30000), 0.1 * (wet(x, h, 30000) + np.pad(10 ** -0.3 * x, ((0, 10000), (0, 0)))))
+        assert_close(server.play(x, 2, 15000), 0.1 * (wet(x, h, 15000) + np.pad(10 ** -0.3 * x, ((0, 5000), (0, 0)))))
         control.send("/next")
         wait_for("the second mask", lambda: control.stats()["mask"] == str(folder / "home/a = b.wav"))
     client.end()
@@ -177,7 +177,7 @@ def test_systemd_is_told_what_the_service_does(run, systemd):
     before = systemd.told("STATUS=waits: jack: no server .* answers; start one, .*")
     assert before == ["READY=1"]
     systemd.told("WATCHDOG=1")
-    server = run.server(128, name)
+    server = run.server(128, name=name)
     before = systemd.told(r"STATUS=plays h\?MAINPID=1\.wav")
     assert all(line.startswith(("WATCHDOG=1", "STATUS=")) for line in before), before
     systemd.told("WATCHDOG=1")
@@ -198,6 +198,7 @@ def test_the_watchdog_gets_nothing_while_no_audio_comes(run, systemd):
     server = run.server(128)
     client = run.jack(server, write("h.wav", response(100)), "--reconnect", env=systemd.env)
     systemd.told("WATCHDOG=1")
+    server.is_usual = False  # no other test gets it
     server.process.send_signal(signal.SIGSTOP)
     try:
         systemd.told_last(r"STATUS=hangs: no block of audio comes; h\.wav", 1)

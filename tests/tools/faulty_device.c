@@ -7,7 +7,7 @@
  *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more; without M, every block
  *   HC_FAULT="hold N"        it returns from its N-th block when the test calls faulty_release
  *
- * N may be an absolute path: the fault then comes at the first block after this file appears.
+ * N may be a path with a slash: the fault then comes at the first block after this file appears.
  *
  * HC_FAULT_SCENE does the same to steered sources. "none", or an empty text: no fault. Any other text ends the program.
  */

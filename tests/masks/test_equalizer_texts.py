@@ -72,6 +72,10 @@ FILTERS = {
     "HS 12dB  Fc     500 Hz  Gain   5.0 dB": section("high", corner(-1, 500, 5, 1), 5, slope=1),
     "LS Fc 200 Hz Gain 6 dB Q 0.6": section("low", corner(1, 200, 6, slope_of(0.6, 6)), 6, 0.6),
     "PK Fc 1,500 Hz Gain 6,0 dB Q 1,41": section("peak", 1500, 6, 1.41),  # a separator of thousands, decimal commas
+    **{f"PK Fc {hz} Hz Gain {minus}6.0 dB Q 1.41": section("peak", 1250, -6, 1.41)
+       for hz, minus in [("1 250", "-"), ("1\u00a0250", "-"), ("1\u202f250,0", "\u2212"),
+                         ("1\u2019250", "-"), ("1.250,00", "-")]},
+    "LS 6\u00a0dB   Fc\u00a050.0\u00a0Hz  Gain   7.2\u00a0dB": section("low", corner(1, 50, 7.2, 0.5), 7.2, slope=0.5),
     "IIR Order 2 Coefficients 0.0380602 0.0761205 0.0380602 1.2706 -1.84776 0.729402":
         (np.array([0.0380602, 0.0761205, 0.0380602]), np.array([1.2706, -1.84776, 0.729402])),
     "IIR Order 3 Coefficients 1 2 0 -1 2 0.5 0.25 0.125": (np.array([1, 2, 0, -1]), np.array([2, 0.5, 0.25, 0.125])),
@@ -241,6 +245,12 @@ def test_a_filter_of_several_channels_is_told_once(folder):
     ("Filter 1: ON PK Fc -5 Hz Gain 3 dB Q 1", "Fc"), ("Filter 1: ON LS 40 dB Fc 50 Hz Gain 90 dB", "slope"),
     ("Filter: ON IIR Order 2 Coefficients 1 2 3", "coefficient 4"), ("Filter 1: maybe", "ON"),
     ("Filter: ON IIR Order 2 Coefficients 1 0 0 1 -2.1 1.1", "not stable"),
+    ("Filter: ON PK Fc 1 k Hz Gain 3 dB Q 1", '"1 k Hz'), ("Filter: ON PK Fc 1 25 Hz Gain 3 dB Q 1", '"1 25 Hz'),
+    ("Filter: ON PK Fc 1kHz Gain 3 dB Q 1", '"1kHz'), ("Filter: ON PK Fc 12 500 0 Hz Gain 3 dB Q 1", '"12 500 0'),
+    ("Filter: ON PK Fc 100 Hz Gain 3 x dB Q 1", '"3 x dB'), ("Filter: ON PK Fc 100 Hz Gain 3 dB Q 1/2", '"1/2'),
+    ("Filter: ON PK Fc 100 Hz Gain 3 dB BW Oct 1/3", '"1/3'), ("Filter: ON LS 6 x dB Fc 50 Hz Gain 9 dB", '"6 x dB'),
+    ("Filter: ON IIR Order 1 Coefficients 1 0x 0 0.5", "coefficient 2"), ("GraphicEQ: 20 -7; 1 250 -3", "1250 for 1 250"),
+    ("Preamp: -3 x dB", "gain"), ("Delay: 1 x ms", "delay"), ("Copy: L=0,5*R", "factor"),
     ("Preamp: loud", "gain"), ("Delay: 5 m", "delay"), ("Copy: L=1.0", "direct current"), ("Copy: L", "assignment"),
     ("Channel: L XX", "XX"), ("If: sampleRate == 48000", "expressions"), ("Filter: ON PK Fc `f` Hz", "expressions"),
     ("VSTPlugin: Library x.dll", "filter"), ("Include: nowhere.txt", "nowhere.txt: No such file"),

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <float.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,6 +350,18 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
     return error;
 }
 
+/* Counts the frames behind the last one that was read. An error there ends the count. */
+static int count_left(FILE *file, struct text_line *text)
+{
+    char *line = malloc(MASK_MAX_LINE + 1);
+    bool has_line = line != NULL;
+    int n = 0;
+    while (has_line && n < INT32_MAX && text_line_read(file, text, line, &has_line, NULL, 0) == HC_OK && has_line)
+        n += line[strspn(line, blanks)] != 0;
+    free(line);
+    return n;
+}
+
 /* Skips lines, and counts them. */
 static void skip_lines(FILE *file, struct text_line *text, size_t n)
 {
@@ -366,6 +379,7 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
         error = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
     if (!error && skip < 0) skip_lines(file, &text, (size_t)-skip);
     if (!error) error = coefficients_read_lines(file, &text, (size_t)most, frames, why, cap);
+    if (!error && most) to->n_left = count_left(file, &text);
     if (file) fclose(file);
     to->rate = text.rate;
     c_locale_leave(was);

@@ -3,6 +3,7 @@
 #include "host/masks/mask_diagnostics.h"
 #include "host/message.h"
 #include "host/number_list.h"
+#include "host/text_in.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,8 +37,9 @@ static char *read_text(FILE *file, const char *path, char *why, size_t cap)
 static char *read_path(const char *path, char *why, size_t cap)
 {
     if (strcmp(path, "-") == 0) return read_text(stdin, path, why, cap);
-    FILE *file = fopen(path, "re");
-    if (!file) return message_write(why, cap, "%s: %s; check the path", path, strerror(errno)), NULL;
+    const char *reason;
+    FILE *file = text_in_open(path, &reason);
+    if (!file) return message_write(why, cap, "%s: %s; check the path", path, reason), NULL;
     char *text = read_text(file, path, why, cap);
     fclose(file);
     return text;

@@ -3,6 +3,7 @@
 #include "host/files/sound_format.h"
 #include "host/message.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +13,28 @@ bool tar_is_name(const char *path)
     return n > 4 && strcmp(path + n - 4, ".tar") == 0;
 }
 
-bool tar_member_is_sound(const struct tar_member *member)
+static const char *last_component(const char *name)
 {
-    return !member->is_folder && sound_format_of_path(member->name) != 0;
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+bool tar_input_choose(struct tar_input *input, const char *pattern)
+{
+    bool has_any = false;
+    for (size_t i = 0; i < input->n; i++) {
+        struct tar_member *member = &input->members[i];
+        const char *last = last_component(member->name);
+        if (pattern && fnmatch(pattern, member->name, 0) != 0 && fnmatch(pattern, last, 0) != 0)
+            member->is_convolved = false;
+        has_any |= member->is_convolved;
+    }
+    return has_any;
 }
 
 static size_t sample_length(const char *name)
 {
-    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    const char *last = last_component(name);
     return (size_t)(last - name) + strcspn(last, ".");
 }
 
@@ -71,7 +86,8 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
                                 .bytes = type == AE_IFDIR ? 0 : archive_entry_size(entry),
                                 .changed = archive_entry_mtime(entry),
                                 .mode = archive_entry_perm(entry),
-                                .is_folder = type == AE_IFDIR};
+                                .is_folder = type == AE_IFDIR,
+                                .is_convolved = type == AE_IFREG && sound_format_of_path(name) != 0};
     if (!member.name) return message_write(why, cap, "%s: no memory for its list of members; free some", path);
     input->members[input->n++] = member;
     return true;

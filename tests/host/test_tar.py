@@ -103,6 +103,42 @@ def test_a_tar_file_draws_what_its_unpacked_files_would(shards):
     assert {m[1] for m in packed} == files
 
 
+def pack_pairs(path, n=8):
+    """Samples with two recordings each, of a speaker in a room."""
+    pack(path, [member for i in range(n) for member in [
+        (f"d/{i}.json", b"{}"), (f"d/{i}.mix.wav", sound(400, i)), (f"d/{i}.ref.wav", sound(300, 100 + i))]])
+
+
+@pytest.mark.parametrize("way", ["pairs", "list"])
+def test_the_sounds_of_a_sample_share_one_draw(shards, way):
+    pack_pairs("p.tar")
+    (shards / "list.csv").write_text("input,mask,noise,snr,seed\np.tar,rooms/*.wav,s?.wav,20,3\n")
+    for i in range(2):
+        write(f"s{i}.wav", noise(500, seed=i), RATE)
+    args = ["list.csv"] if way == "list" else ["--inputs", "p.tar", "--masks", "rooms/*.wav", "--pairs", "random:1"]
+    batch(*args, "-o", "out", "--report", "r.jsonl")
+    lines = [json.loads(line) for line in (shards / "r.jsonl").read_text().splitlines()]
+    draws = [tuple(line.get(key) for key in ("mask", "noise", "seed")) for line in lines]
+    assert draws[::2] == draws[1::2] and len({draw[0] for draw in draws}) > 1, draws
+
+
+def test_members_chooses_what_is_convolved(shards):
+    pack_pairs("p.tar")
+    args = ["--inputs", "p.tar", "--masks", "rooms/*.wav", "--pairs", "random:1"]
+    assert batch(*args, "-o", "all")["done"] == 16 and batch(*args, "-o", "out", "--members", "*.mix.wav")["done"] == 8
+    before, both, after = (unpack(path) for path in ("p.tar", "all/p.tar", "out/p.tar"))
+    for (name, x, *_), (_, all_wet, *_), (_, y, *_) in zip(before, both, after):
+        assert y == (all_wet if ".mix." in name else x), name
+    report = batch(*args, "-o", "out", "--members", "d/*.ref.wav", "--resume")
+    assert report["done"] == 8 and [m[1] == b[1] for m, b in zip(unpack("out/p.tar"), before)] == [True, True, False] * 8
+
+
+def test_members_that_choose_nothing_are_refused(shards):
+    args = ["--masks", "rooms/r0.wav", "-o", "out", "--members", "*.mix.wav", "--inputs"]
+    refused("batch", *args, "s-000.tar", says=["s-000.tar", "has no sound that matches *.mix.wav"])
+    refused("batch", *args, "rooms/r1.wav", says=["--members is for tar files"])
+
+
 def test_a_list_names_tar_files_with_all_its_columns(shards):
     rows = ["input,mask,output,gain,tail,seed", "s-000.tar,rooms/r0.wav,sub/new.tar,-6,same,",
             "s-001.tar,rooms/*.wav,,,,9", "s-002.tar,rooms/*.wav,again.tar,,,9", "s-001.tar,rooms/*.wav,copy.tar,,,9"]

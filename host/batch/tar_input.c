@@ -57,6 +57,7 @@ void tar_input_free(struct tar_input *input)
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +71,9 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
     unsigned type = archive_entry_filetype(entry);
     if (!name || !*name)
         return message_write(why, cap, "%s: member %zu has no name; write it again", path, input->n + 1);
+    if (strlen(name) >= PATH_MAX)
+        return message_write(why, cap, "%s: member %zu has a name of %zu bytes; give it one of at most %d", path,
+                             input->n + 1, strlen(name), PATH_MAX - 1);
     if ((type != AE_IFREG && type != AE_IFDIR) || archive_entry_hardlink(entry) ||
         archive_entry_sparse_count(entry) > 0)
         return message_write(why, cap,
@@ -101,6 +105,19 @@ static bool refuse(struct archive *archive, const char *path, char *why, size_t 
                          reason ? reason : "unknown reason");
 }
 
+/* The bytes of the file from the first on that is not 0, behind `from`. Holes are not read. */
+static int64_t count_behind(int fd, int64_t from, int64_t size)
+{
+    char buffer[HEADERS_READ];
+    for (ssize_t got; (from = lseek(fd, from, SEEK_DATA)) >= 0; from += got) {
+        got = pread(fd, buffer, sizeof buffer, from);
+        if (got <= 0) break;
+        for (ssize_t i = 0; i < got; i++)
+            if (buffer[i]) return size - from - i;
+    }
+    return 0;
+}
+
 /* `size`: of the tar file. */
 static bool members_read(struct tar_input *input, struct archive *archive, int64_t size, const char *path, char *why,
                          size_t cap)
@@ -109,7 +126,9 @@ static bool members_read(struct tar_input *input, struct archive *archive, int64
     for (;;) {
         int state = archive_read_next_header(archive, &entry);
         if (state == ARCHIVE_EOF) return true;
-        if (state != ARCHIVE_OK && state != ARCHIVE_WARN) return refuse(archive, path, why, cap);
+        /* A name that the locale cannot show keeps its bytes; any other warning may have cost a name or a size. */
+        bool is_whole = state == ARCHIVE_OK || (state == ARCHIVE_WARN && archive_errno(archive) == EILSEQ);
+        if (!is_whole) return refuse(archive, path, why, cap);
         if (!member_add(input, entry, archive_filter_bytes(archive, 0), path, why, cap)) return false;
         const struct tar_member *last = &input->members[input->n - 1];
         if (last->bytes < 0 || last->from > size || last->bytes > size - last->from)
@@ -137,6 +156,7 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
         refuse(archive, path, why, cap);
     else
         good = members_read(input, archive, status.st_size, path, why, cap);
+    if (good) input->n_behind = count_behind(fd, archive_filter_bytes(archive, 0), status.st_size);
     archive_read_free(archive);
     close(fd);
     if (!good) tar_input_free(input);

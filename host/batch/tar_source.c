@@ -36,6 +36,9 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
         free(tar);
         return NULL;
     }
+    if (tar->owns_input && input->n_behind)
+        message_note("%s: %lld bytes behind its end are not read; join tar files with tar --concatenate", path,
+                     (long long)input->n_behind);
     tar->path = path;
     tar->input = input;
     pthread_mutex_init(&tar->lock, NULL);
@@ -95,6 +98,7 @@ void tar_sources_free(struct tar_source *list)
         }
         for (size_t i = 0; tar->figures && i < tar->n_rows; i++) free(tar->figures[i]);
         free(tar->figures);
+        free(tar->counts);
         free(tar->file_path);
         free(tar);
     }

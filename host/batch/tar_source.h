@@ -30,6 +30,7 @@ struct tar_source {
     char *file_path;
     size_t n_failures;            /* rows                                                     */
     char **figures;               /* [n_rows]: of the outputs, for the journal                 */
+    int64_t *counts;              /* [N_COUNTS]: of rows that are done, until the file is committed */
     enum { RESUME_UNKNOWN, RESUME_NOT_DONE, RESUME_DONE } resume; /* are all rows in the journal? */
 };
 

@@ -48,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     members_look(&input, size);
+    must(input.n_behind >= 0 && input.n_behind <= (int64_t)size);
     if (tar_input_choose(&input, NULL)) {
         struct tar_output *output = tar_output_open("out.tar", &input, "in.tar", why, sizeof why);
         must(output && sounds_put(output, &input, data) == TAR_COMPLETE);

@@ -227,6 +227,15 @@ def test_a_tar_file_whose_sounds_all_fail_is_not_made(shards):
     assert not outputs(shards / "out")
 
 
+def test_a_second_tar_file_behind_the_end_is_named(shards):
+    joined = (shards / "s-000.tar").read_bytes() + (shards / "s-001.tar").read_bytes()
+    (shards / "ab.tar").write_bytes(joined)
+    args = ["--masks", "rooms/r0.wav", "-o", "out", "--inputs"]
+    behind = (shards / "s-001.tar").stat().st_size
+    assert f"ab.tar: {behind} bytes behind its end are not read; join" in good("batch", *args, "ab.tar").stderr
+    assert "behind" not in good("batch", *args, "s-000.tar").stderr
+
+
 def linked(path):
     with tarfile.open(path, "w") as tar:
         info = tarfile.TarInfo("a.wav")
@@ -241,7 +250,9 @@ def linked(path):
     (lambda path: (pack(path, [("a.wav", bytes(5000))]), os.truncate(path, 3000)), "is cut short"),
     (linked, "is a link"),
     (os.mkfifo, "is no regular file"),
-], ids=["no tar", "compressed", "no sound", "cut", "link", "pipe"])
+    (lambda path: pack(path, [("n" * 5000 + ".wav", sound(9, 1))], format=tarfile.PAX_FORMAT), "a name of 5004 bytes"),
+    (lambda path: pack(path, [("n" * 1000000 + ".wav", sound(9, 1))], format=tarfile.PAX_FORMAT), "pax"),
+], ids=["no tar", "compressed", "no sound", "cut", "link", "pipe", "name", "long name"])
 def test_what_is_no_tar_file_of_sounds_is_refused(shards, make, says):
     make(shards / "x.tar")
     refused("batch", "--inputs", "x.tar", "--masks", "rooms/r0.wav", "-o", "out", says=["x.tar", says])
@@ -265,9 +276,10 @@ def test_no_output_is_an_input(shards):
 
 
 def test_a_full_disk_leaves_no_tar_file(shards):
-    run = ["bash", "-c", f"ulimit -f 20; exec {HALOCONV} batch --inputs s-000.tar --masks rooms/r0.wav -o out"]
+    run = ["bash", "-c", f"ulimit -f 20; exec {HALOCONV} batch --inputs s-000.tar --masks rooms/r0.wav -o out --json"]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "cannot be written" in done.stderr
+    assert done.returncode == 1 and "cannot be written" in done.stderr and "out: 0 files" in done.stderr
+    assert [json.loads(done.stdout)[key] for key in ("done", "frames_in", "frames_out")] == [0, 0, 0]
     assert not [p for p in (shards / "out").iterdir() if p.suffix != ".journal"]
 
 

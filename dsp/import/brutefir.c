@@ -147,9 +147,9 @@ static unsigned defaults_read(struct brutefir *b, unsigned seen)
     else
         found = defaults_take(b, &(struct import){.c = c, .text = text, .bytes = bytes}, seen);
     free(text);
-    if (found & SEEN_RATE) IMPORT_WARN(b->import, 0, NULL, "sampling_rate %d is that of %s", b->import->c->rate, path);
+    if (found & SEEN_RATE) IMPORT_NOTE(b->import, 0, NULL, "sampling_rate %d is that of %s", b->import->c->rate, path);
     if (found & SEEN_LENGTH)
-        IMPORT_WARN(b->import, 0, NULL, "filter_length %d,%d is that of %s", b->block_frames, b->n_blocks, path);
+        IMPORT_NOTE(b->import, 0, NULL, "filter_length %d,%d is that of %s", b->block_frames, b->n_blocks, path);
     return found;
 }
 
@@ -203,12 +203,12 @@ static bool structures_make(struct brutefir *b, const struct statement *first)
     return !arena->is_short;
 }
 
-static void warn_run(struct brutefir *b)
+static void note_run(struct brutefir *b)
 {
     char more[32] = "";
     if (b->n_run > b->n_run_named) snprintf(more, sizeof more, " and %d more", b->n_run - b->n_run_named);
     if (b->n_run)
-        IMPORT_WARN(b->import, b->run_line, NULL,
+        IMPORT_NOTE(b->import, b->run_line, NULL,
                     "about BruteFIR's run and not the sound, and without effect here: %s%s", b->run, more);
 }
 
@@ -226,7 +226,7 @@ static void read_brutefir(struct import *import)
     if (c->arena->is_short || !structures_make(&b, only_structures)) return;
     for (const struct statement *s = only_structures; s && !c->arena->is_short; s = s->next)
         structures[structure_of(s)].take(&b, s);
-    warn_run(&b);
+    note_run(&b);
     if (b.n_device_channels[BRUTEFIR_IN]) c->n_in = b.n_device_channels[BRUTEFIR_IN];
     if (b.n_device_channels[BRUTEFIR_OUT]) c->n_out = b.n_device_channels[BRUTEFIR_OUT];
     if (!c->arena->is_short) brutefir_network(&b);

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -286,13 +287,34 @@ static const double *computed(const struct maker *m, const struct filter *f, int
         net->c->arena->is_short = true;
         return NULL;
     }
-    if (net->tells_filters && rest_db < -400)
-        diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command, "becomes %d taps, and nothing is cut off", *n);
-    else if (net->tells_filters || rest_db > NETWORK_REST_DB)
+    if (rest_db > NETWORK_REST_DB) {
         diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command,
-                   "becomes %d taps, and what is cut off is %s%.0f dB below the filter", *n,
-                   rest_db > NETWORK_REST_DB ? "only " : "", -rest_db);
+                   "becomes %d taps, and what is cut off is only %.0f dB below the filter", *n, -rest_db);
+        return kept;
+    }
+    if (net->computed.n++ == 0 || rest_db > net->computed.rest_db) net->computed.rest_db = rest_db;
+    if (*n > net->computed.longest) net->computed.longest = *n;
+    net->computed.line = f->line;
+    net->computed.command = f->command;
     return kept;
+}
+
+/* Adds the note about all computed filters. */
+static void note_computed(struct network *net)
+{
+    char rest[80] = "nothing is cut off";
+    int n = net->computed.n;
+    bool is_one = n == 1;
+    if (!net->tells_filters || n == 0) return;
+    if (net->computed.rest_db > -400)
+        snprintf(rest, sizeof rest, "what is cut off is %.0f dB %sbelow %s", -net->computed.rest_db,
+                 is_one ? "" : "or more ", is_one ? "the filter" : "each filter");
+    if (is_one)
+        diagnostic(&net->c->diagnostics, HC_NOTE, net->computed.line, net->computed.command, "becomes %d taps, and %s",
+                   net->computed.longest, rest);
+    else
+        diagnostic(&net->c->diagnostics, HC_NOTE, 0, NULL, "%d filters became FIRs of up to %d taps, and %s", n,
+                   net->computed.longest, rest);
 }
 
 /* Makes the taps of a filter for the session's rate, once for all chains that it is in. */
@@ -423,4 +445,5 @@ void network_pairs(struct network *net, struct sounds *sounds, struct pairs *pai
     for (int out = 0; out < net->c->n_out; out++)
         for (int i = 0; net->outputs[out] && i < net->outputs[out]->n && !net->c->arena->is_short; i++)
             add_term(&m, pairs, out, &net->outputs[out]->terms[i]);
+    note_computed(net);
 }

@@ -9,7 +9,7 @@
 void diagnostic(struct diagnostics *diagnostics, int code, int line, const char *command, const char *format, ...)
 {
     char text[DIAGNOSTIC_CAP], clean[DIAGNOSTIC_CAP];
-    code ? diagnostics->n_errors++ : diagnostics->n_warnings++;
+    if (code != HC_NOTE) code ? diagnostics->n_errors++ : diagnostics->n_warnings++;
     if (diagnostics->n_kept == DIAGNOSTICS_KEPT) return;
     if (!diagnostics->kept)
         diagnostics->kept = arena_alloc(diagnostics->arena, DIAGNOSTICS_KEPT, sizeof *diagnostics->kept);
@@ -17,7 +17,8 @@ void diagnostic(struct diagnostics *diagnostics, int code, int line, const char 
 
     int used = line ? snprintf(text, sizeof text, "%.400s:%d: ", diagnostics->path, line)
                     : snprintf(text, sizeof text, "%.400s: ", diagnostics->path);
-    if (!code) used += snprintf(text + used, sizeof text - (size_t)used, "warning: ");
+    if (!code || code == HC_NOTE)
+        used += snprintf(text + used, sizeof text - (size_t)used, code ? "note: " : "warning: ");
     if (command) used += snprintf(text + used, sizeof text - (size_t)used, "%.40s: ", command);
     locale_t was = c_locale_enter();
     va_list values;

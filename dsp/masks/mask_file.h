@@ -36,8 +36,8 @@ int mask_file_read(struct mask_file *file, const char *path, const struct mask_l
 int mask_file_read_text(struct mask_file *file, const char *path, int skip, int most, const struct mask_limits *limits,
                         char *why, size_t cap);
 
-/* Reads a whole file of at most `most` bytes as (*text)[*bytes + 1], with a final 0. The caller frees *text, which is
- * NULL after an error. */
+/* Reads a whole file of at most `most` bytes as (*text)[*bytes + 1], with a final 0; UTF-16 becomes UTF-8. The caller
+ * frees *text, which is NULL after an error. */
 int mask_file_text(const char *path, int most, char **text, size_t *bytes, char *why, size_t cap);
 
 /* HC_OK if the limits allow so many frames; else the error. */

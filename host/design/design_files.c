@@ -1,5 +1,6 @@
 #include "design_files.h"
 
+#include "host/mask_argument.h"
 #include "host/masks/mask_diagnostics.h"
 #include "host/message.h"
 #include "host/number_list.h"
@@ -58,6 +59,7 @@ bool design_curve_read(struct frequency_curve *curve, const char *path, char *wh
 bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why, size_t cap)
 {
     bool good = hc_responses_load(path, 0, *rate, 0, mask, why, cap) == HC_OK;
+    if (!good) mask_argument_explain(path, why, cap);
     if (good && mask->n_channels == 0) {
         message_write(why, cap, "%s: is a configuration; give one of its sound files", path);
         good = false;

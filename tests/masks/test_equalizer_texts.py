@@ -173,6 +173,17 @@ def test_the_program_agrees_with_autoeq(folder):
 
 
 # ---- channels --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_text_in_utf_16_is_read(folder, encoding):
+    x = noise(500, 2)
+    text = "\ufeff# \u00e4\U0001f3a7\r\nChannel: R\r\nInclude: \u00fc.txt\r\n"
+    (folder / "\u00fc.txt").write_bytes("\ufeffPreamp: -6 dB\r\n".encode(encoding))
+    (folder / "eq.txt").write_bytes(text.encode(encoding))
+    write("x.wav", x)
+    convolve("x.wav", "eq.txt", "y.wav")
+    assert_null(read("y.wav"), x * [1, 10 ** (-6 / 20)])
+
+
 def test_a_text_without_channels_fits_any_number_of_inputs(folder):
     x = noise(500, 5)
     assert_null(through("Preamp: -6 dB\n", x), x * 10 ** (-6 / 20))
@@ -313,11 +324,17 @@ def test_an_impulse_response_of_rew_is_read_with_its_rate(folder):
     assert_close(read("y.wav"), scipy.signal.fftconvolve(x[:, 0].astype(float), h.astype(float)))
 
 
-@pytest.mark.parametrize("text,says", [("* Freq(Hz)\tSPL(dB)\tPhase(degrees)\n20 70 1\n", "impulse response"),
-                                       (REW.format(n=1, interval=0) + "1\n", "sample interval"),
-                                       ("* Impulse\n* Data start\n1\n", "sample interval")])
+@pytest.mark.parametrize("text,says", [
+    ("* Freq(Hz)\tSPL(dB)\tPhase(degrees)\n20 70 1\n", "impulse response"),
+    (REW.format(n=1, interval=0) + "1\n", "sample interval"),
+    (REW.format(n=1, interval=0.1).replace("0.1 ", "0,1 ") + "1\n", "m.txt:9: a decimal comma"),
+    (REW.format(n=1, interval=0.1) + "0,25\n", "m.txt:12: a decimal comma"),
+    ("biquad1,\nb0=1.001,\nb1=-1.99,\nb2=0.99,\na1=1.99,\na2=-0.99\n", "biquads"),
+    ("\xff\xfe1\0\n\0", "save it as UTF-8"),
+    ("* Impulse\n* Data start\n1\n", "sample interval"),
+], ids=["response", "no interval", "comma in interval", "comma in sample", "biquads", "UTF-16", "no head"])
 def test_a_text_of_rew_that_is_no_impulse_response_is_refused(folder, text, says):
-    (folder / "m.txt").write_text(text)
+    (folder / "m.txt").write_text(text, encoding="latin-1")
     refused("info", "m.txt", says=says)
 
 

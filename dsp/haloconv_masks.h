@@ -16,10 +16,13 @@ typedef struct hc_port {      /* a channel of a configuration                   
     const char *connect;      /* JACK port to connect it to at the start; NULL: none                             */
 } hc_port;
 
-typedef struct hc_diagnostic { /* an error in a configuration, or a warning about a mask                         */
+enum { HC_NOTE = 16 };        /* hc_diagnostic.code                                                              */
+
+typedef struct hc_diagnostic { /* an error in a configuration, or a warning or a note about a mask               */
     int line;                 /* from 1; 0: the whole file                                                       */
-    int code;                 /* HC_OK: a warning, and the mask can be played; else the hc_error                 */
-    const char *text;         /* "hall.conf:12: /impulse/read: input 9, ..."; "hall.conf:12: warning: ..."       */
+    int code;                 /* HC_OK: a warning, and the mask can be played; HC_NOTE: how it was read, without an
+                                 effect on the sound; else the hc_error                                          */
+    const char *text;         /* "hall.conf:12: /impulse/read: input 9, ..."; "hall.conf:12: warning: ..."; "note: " */
 } hc_diagnostic;
 
 typedef struct hc_source {    /* a steered source of a configuration (haloconv_scenes.h)                         */
@@ -44,7 +47,7 @@ typedef struct hc_responses { /* a mask as read from a file                     
     int n_distinct;           /* responses of a configuration that differ in taps, gain or delay                 */
     int64_t distinct_frames;  /* frames of all these responses together, delays included                         */
     int n_errors, n_warnings; /* all of them; only a configuration has errors here                               */
-    int n_diagnostics;        /* the first of these by line, at most 10000                                       */
+    int n_diagnostics;        /* the first of these and of the notes by line, at most 10000                      */
     hc_diagnostic *diagnostics; /* [n_diagnostics]                                                               */
     void *memory;             /* the library's                                                                   */
     int n_sources, n_banks;   /* of a configuration with HC_WITH_SOURCES; else 0                                 */
@@ -56,8 +59,8 @@ enum {                        /* flags of hc_responses_load                     
     HC_KEEP_RATE = 1,         /* do not resample                                                                 */
     HC_NAMES_ONLY = 2,        /* of a configuration, read only client, server and the names of its files, and open no
                                  sound file; of another mask, read nothing                                       */
-    HC_TELL_FILTERS = 4,      /* add a warning for each filter that is computed from a configuration: its length, and
-                                 how far below it the energy of what is cut off is                               */
+    HC_TELL_FILTERS = 4,      /* add a note about the filters that are computed from a configuration: their number, the
+                                 longest, and how far below them the energy of what is cut off is                */
     HC_WITH_SOURCES = 8       /* a configuration may have steered sources (/source/new), which hc_live plays; without
                                  this flag it is refused                                                         */
 };

@@ -1,6 +1,7 @@
 #include "line_reader.h"
 
 #include "message.h"
+#include "text_in.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -10,10 +11,11 @@
 bool line_reader_open(struct line_reader *in, const char *path, const char *remedy, char *why, size_t cap)
 {
     *in = (struct line_reader){.path = path, .remedy = remedy, .why = why, .cap = cap};
-    in->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    const char *reason = NULL;
+    in->file = strcmp(path, "-") == 0 ? stdin : text_in_open(path, &reason);
     if (in->file) in->line = malloc(LINE_BYTES + 1);
     if (in->line) return true;
-    message_write(why, cap, "%s: cannot be read: %s; %s", path, strerror(errno), remedy);
+    message_write(why, cap, "%s: cannot be read: %s; %s", path, in->file ? "no memory for a line" : reason, remedy);
     line_reader_close(in);
     return false;
 }

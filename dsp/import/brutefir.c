@@ -1,7 +1,9 @@
 #include "brutefir_fields.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- settings ----------------------------------------------------------------------------------- */
 
@@ -77,6 +79,7 @@ static void take_sdf_length(struct brutefir *b, const struct statement *s, void 
     if (s->n_values && s->values->kind == VALUE_NUMBER && s->values->number > 0) b->sdf_line = s->line;
 }
 
+enum { SEEN_RATE = 1, SEEN_LENGTH = 2, N_DEFAULTS = 2 }; /* the first two: also of the defaults file */
 static const struct field settings[] = {
     {"sampling_rate", take_rate},
     {"filter_length", take_length},
@@ -98,6 +101,57 @@ static const struct field settings[] = {
     {"convolver_config", NULL},
     {"benchmark", NULL},
 };
+
+/* ---- the file of defaults ----------------------------------------------------------------------- */
+
+/* Takes those of the first settings that the text does not give. Returns their bits. */
+static unsigned defaults_take(struct brutefir *b, struct import *import, unsigned seen)
+{
+    struct configuration *c = import->c;
+    struct brutefir own = {.import = import};
+    unsigned found = 0;
+    for (struct statement *s = brutefir_parse(import); s; s = s->next)
+        for (unsigned i = 0; i < N_DEFAULTS; i++) {
+            if (seen & 1U << i || strcmp(s->name, settings[i].name) != 0) continue;
+            settings[i].take(&own, s, NULL);
+            found |= 1U << i;
+        }
+    if (c->diagnostics.n_errors) {
+        IMPORT_WARN(b->import, 0, NULL, "%s", c->diagnostics.n_kept ? c->diagnostics.kept->text : c->diagnostics.path);
+        return 0;
+    }
+    if (found & SEEN_RATE) b->import->c->rate = c->rate;
+    if (found & SEEN_LENGTH) {
+        b->block_frames = own.block_frames;
+        b->n_blocks = own.n_blocks;
+    }
+    return found;
+}
+
+/* Reads ~/.brutefir_defaults, which BruteFIR reads before the text, if there is one. */
+static unsigned defaults_read(struct brutefir *b, unsigned seen)
+{
+    enum { MOST_BYTES = 1 << 20 };
+    struct arena *arena = b->import->c->arena;
+    const char *home = getenv("HOME");
+    char path[4096], why[DIAGNOSTIC_CAP / 2], *text;
+    size_t bytes;
+    unsigned found = 0;
+    int length = snprintf(path, sizeof path, "%s/.brutefir_defaults", home ? home : "");
+    if (length >= (int)sizeof path || access(path, F_OK) != 0) return 0;
+    struct configuration *c = arena_alloc(arena, 1, sizeof *c);
+    if (!c) return 0;
+    *c = (struct configuration){.arena = arena, .diagnostics = {.path = path, .arena = arena}};
+    if (mask_file_text(path, MOST_BYTES, &text, &bytes, why, sizeof why) != HC_OK)
+        IMPORT_WARN(b->import, 0, NULL, "%s", why);
+    else
+        found = defaults_take(b, &(struct import){.c = c, .text = text, .bytes = bytes}, seen);
+    free(text);
+    if (found & SEEN_RATE) IMPORT_NOTE(b->import, 0, NULL, "sampling_rate %d is that of %s", b->import->c->rate, path);
+    if (found & SEEN_LENGTH)
+        IMPORT_NOTE(b->import, 0, NULL, "filter_length %d,%d is that of %s", b->block_frames, b->n_blocks, path);
+    return found;
+}
 
 /* ---- the whole ---------------------------------------------------------------------------------- */
 
@@ -149,12 +203,12 @@ static bool structures_make(struct brutefir *b, const struct statement *first)
     return !arena->is_short;
 }
 
-static void warn_run(struct brutefir *b)
+static void note_run(struct brutefir *b)
 {
     char more[32] = "";
     if (b->n_run > b->n_run_named) snprintf(more, sizeof more, " and %d more", b->n_run - b->n_run_named);
     if (b->n_run)
-        IMPORT_WARN(b->import, b->run_line, NULL,
+        IMPORT_NOTE(b->import, b->run_line, NULL,
                     "about BruteFIR's run and not the sound, and without effect here: %s%s", b->run, more);
 }
 
@@ -165,13 +219,14 @@ static void read_brutefir(struct import *import)
     struct statement *only_settings = NULL, *only_structures = NULL;
     split(brutefir_parse(import), &only_settings, &only_structures);
     unsigned seen = BRUTEFIR_FIELDS(&b, only_settings, settings, NULL);
-    if (!(seen & 1)) brutefir_warn_missing(&b, 0, NULL, "sampling_rate", "44100");
-    if (!(seen & 1)) c->rate = 44100;
-    if (!(seen & 2)) brutefir_warn_missing(&b, 0, NULL, "filter_length", "65536");
+    if (!(seen & SEEN_RATE) || !(seen & SEEN_LENGTH)) seen |= defaults_read(&b, seen);
+    if (!(seen & SEEN_RATE)) brutefir_warn_missing(&b, 0, NULL, "sampling_rate", "44100");
+    if (!(seen & SEEN_RATE)) c->rate = 44100;
+    if (!(seen & SEEN_LENGTH)) brutefir_warn_missing(&b, 0, NULL, "filter_length", "65536");
     if (c->arena->is_short || !structures_make(&b, only_structures)) return;
     for (const struct statement *s = only_structures; s && !c->arena->is_short; s = s->next)
         structures[structure_of(s)].take(&b, s);
-    warn_run(&b);
+    note_run(&b);
     if (b.n_device_channels[BRUTEFIR_IN]) c->n_in = b.n_device_channels[BRUTEFIR_IN];
     if (b.n_device_channels[BRUTEFIR_OUT]) c->n_out = b.n_device_channels[BRUTEFIR_OUT];
     if (!c->arena->is_short) brutefir_network(&b);

@@ -55,7 +55,7 @@ struct brutefir {
     struct brutefir_channel *channels[2]; /* [n_channels]                                        */
     struct brutefir_filter *filters;  /* [n_filters]                                             */
     int n_coeffs, n_filters, n_channels[2], n_device_channels[2];
-    char run[400];                    /* statements about the run and not the sound, for one warning */
+    char run[400];                    /* statements about the run and not the sound, for one note */   
     int run_line, n_run, n_run_named; /* line of the first; their number, and that of those in `run` */
 };
 

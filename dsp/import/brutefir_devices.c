@@ -101,7 +101,7 @@ static void take_subdelay(struct brutefir *b, const struct statement *s, void *s
         BRUTEFIR_REFUSE(
             b, s, "delays of parts of a frame cannot be represented; give whole frames in delay, or %d here", -100);
     else if (is_used)
-        BRUTEFIR_WARN(b, s, "is without effect, because there is no sdf_length above 0");
+        BRUTEFIR_NOTE(b, s, "is without effect, because there is no sdf_length above 0");
 }
 
 static void take_dither(struct brutefir *b, const struct statement *s, void *structure)

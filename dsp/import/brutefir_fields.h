@@ -5,6 +5,7 @@
 #include "brutefir.h"
 
 #define BRUTEFIR_REFUSE(b, s, ...) IMPORT_REFUSE((b)->import, (s)->line, (s)->name, __VA_ARGS__)
+#define BRUTEFIR_NOTE(b, s, ...) IMPORT_NOTE((b)->import, (s)->line, (s)->name, __VA_ARGS__)
 #define BRUTEFIR_WARN(b, s, ...) IMPORT_WARN((b)->import, (s)->line, (s)->name, __VA_ARGS__)
 
 /* The statement's only value; NULL: an error was reported. */

@@ -102,8 +102,14 @@ static const struct filter *filter_of_coeff(struct brutefir *b, struct brutefir_
     struct network *net = &b->import->network;
     if (delay == 0 && coeff->made) return coeff->made;
     int blocks = b->n_blocks - delay;
-    if (coeff->blocks && coeff->blocks < blocks) blocks = coeff->blocks;
-    struct raw_samples raw = {.format = coeff->format, .skip = coeff->skip, .most = blocks * b->block_frames};
+    const char *cut_by = delay ? "filter_length and the delay of the filter; raise filter_length"
+                               : "filter_length; raise it, or give blocks";
+    if (coeff->blocks && coeff->blocks <= blocks) {
+        blocks = coeff->blocks;
+        cut_by = NULL;
+    }
+    struct raw_samples raw = {
+        .format = coeff->format, .skip = coeff->skip, .most = blocks * b->block_frames, .cut_by = cut_by};
     struct impulse place = {.kind = IMPULSE_READ, .line = coeff->line, .command = "coeff", .gain = 1};
     place.file = configuration_raw_file(net->c, coeff->file, &raw);
     const struct filter *made = filter_of_file(net, &place);

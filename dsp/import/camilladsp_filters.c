@@ -249,7 +249,7 @@ static void read_loudness(struct reading *r)
     if (NUMBER(r, "reference_level") > 0)
         REFUSE(r, "it follows a volume control, and acts at rest; remove it, or set a reference_level below 0");
     else
-        WARN(r, "it follows a volume control, and is left out: at rest it has no effect");
+        NOTE(r, "it follows a volume control, and is left out: at rest it has no effect");
 }
 
 static void read_limiter(struct reading *r)

@@ -19,6 +19,7 @@ struct reading { /* of one filter */
 /* A number that is needed. */
 #define NUMBER(r, key) yaml_number(&(r)->d->yaml, (r)->map, key, NAN)
 #define REFUSE(r, ...) YAML_REFUSE(&(r)->d->yaml, (r)->node, __VA_ARGS__)
+#define NOTE(r, ...) IMPORT_NOTE((r)->d->yaml.import, yaml_line((r)->node), (r)->d->yaml.statement, __VA_ARGS__)
 #define WARN(r, ...) YAML_WARN(&(r)->d->yaml, (r)->node, __VA_ARGS__)
 
 struct network *reading_network(const struct reading *r);

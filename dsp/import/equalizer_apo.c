@@ -165,7 +165,9 @@ static bool take_summand(struct reader *r, char *text, const struct signal **sum
     if (star || strchr(text, '.') || strcmp(text, "0") == 0) {
         factor = strtod(text, &end);
         if (end == text || !isfinite(factor)) return false;
-        if (strncasecmp(end, "dB", 2) == 0) factor = pow(10, factor / 20);
+        bool is_db = strncasecmp(end, "dB", 2) == 0;
+        if (is_db) factor = pow(10, factor / 20);
+        if (end[is_db ? 2 : 0] != (star ? '*' : 0)) return false;
     }
     if (!star && end) { /* a constant */
         if (factor != 0 && !r->is_survey)
@@ -253,10 +255,9 @@ static void take_graphic(struct reader *r, char *parameters)
 
 static void take_preamp(struct reader *r, char *parameters)
 {
-    char *end;
-    equalizer_decimal_points(parameters);
-    double db = strtod(parameters, &end);
-    if (end == parameters || !(fabs(db) <= 400)) {
+    const char *end;
+    double db;
+    if (equalizer_number(parameters, "dB", false, &db, &end) < NUMBER_BARE || !(fabs(db) <= 400)) {
         EQ_REFUSE(r, "\"%.40s\" is not a gain; write a number of dB", parameters);
         return;
     }
@@ -267,12 +268,11 @@ static void take_preamp(struct reader *r, char *parameters)
 
 static void take_delay(struct reader *r, char *parameters)
 {
-    char *unit;
-    equalizer_decimal_points(parameters);
-    double delay = strtod(parameters, &unit);
-    unit += strspn(unit, " \t");
-    bool is_ms = strncasecmp(unit, "ms", 2) == 0;
-    if (!(delay >= 0 && delay <= CONFIGURATION_TAPS) || (!is_ms && strncasecmp(unit, "samples", 7) != 0)) {
+    const char *end;
+    double delay;
+    bool is_ms = equalizer_number(parameters, "ms", false, &delay, &end) == NUMBER_WITH_UNIT;
+    bool has_unit = is_ms || equalizer_number(parameters, "samples", false, &delay, &end) == NUMBER_WITH_UNIT;
+    if (!(delay >= 0 && delay <= CONFIGURATION_TAPS) || !has_unit) {
         EQ_REFUSE(r, "\"%.40s\" is not a delay; write a number of ms or samples", parameters);
         return;
     }

@@ -2,11 +2,13 @@
 
 #include "dsp/engine/backend.h"
 #include "dsp/signal/frequency_curve.h"
+#include "dsp/signal/grouped_number.h"
 #include "dsp/signal/minimum_phase.h"
 #include "dsp/signal/recursion.h"
 #include "dsp/signal/response_cut.h"
 #include "sections.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,28 +53,45 @@ static bool is_shelf(const struct type *type)
     return type->kind == BIQUAD_LOWSHELF || type->kind == BIQUAD_HIGHSHELF;
 }
 
-/* The number behind a word such as "Fc"; false: the text has no such word, or no number behind it. */
-static bool number_behind(const char *text, const char *word, double *value)
+/* Words that may follow a number without its unit. */
+static bool begins_value(const char *text)
 {
-    size_t length = strlen(word);
-    for (const char *at = text; (at = strstr(at, word)) != NULL; at++) {
-        char *end;
-        if (at > text && !strchr(" \t", at[-1])) continue;
-        *value = strtod(at + length, &end);
-        if (end > at + length) return isfinite(*value);
-    }
+    static const char *const words[] = {"Fc", "Gain", "Q", "BW", "T60", "Order", "Coefficients"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncmp(text, words[i], strlen(words[i])) == 0) return true;
     return false;
 }
 
-/* REW writes "1,000 Hz" or "1.000 Hz" for a thousand, with three digits behind the separator and no more. */
-static bool read_hz(const char *text, double *hz)
+enum equalizer_number equalizer_number(const char *text, const char *unit, bool is_hz, double *value, const char **end)
 {
-    if (!number_behind(text, "Fc", hz)) return false;
-    const char *at = strstr(text, "Fc") + 2;
-    at += strspn(at, " \t");
-    size_t length = strspn(at, "0123456789.");
-    if (length >= 5 && at[length - 4] == '.' && at[length] != 'e' && at[length] != 'E') *hz *= 1000;
-    return *hz > 0;
+    unsigned flags = GROUPED_BY_BLANKS | GROUPED_DECIMAL_COMMA | (is_hz ? GROUPED_BY_POINTS : 0);
+    size_t length = strlen(unit);
+    *value = grouped_number(text, flags, end);
+    if (*end == text) return NUMBER_ABSENT;
+    const char *behind = *end + grouped_number_blanks(*end);
+    if (length && strncasecmp(behind, unit, length) == 0 && !isalnum((unsigned char)behind[length])) {
+        *end = behind + length;
+        return NUMBER_WITH_UNIT;
+    }
+    bool is_end = !*behind || strchr(",;#", *behind);
+    return is_end || (behind > *end && (!length || begins_value(behind))) ? NUMBER_BARE : NUMBER_WRONG;
+}
+
+/* Finds the number behind a word such as "Fc"; why: of NUMBER_WRONG. */
+static enum equalizer_number number_behind(const char *text, const char *word, const char *unit, double *value,
+                                           char *why, size_t cap)
+{
+    bool is_hz = strcmp(unit, "Hz") == 0;
+    for (const char *at = text, *end; (at = strstr(at, word)) != NULL; at++) {
+        const char *number = at + strlen(word);
+        if (at > text && isalnum((unsigned char)at[-1])) continue;
+        enum equalizer_number found = equalizer_number(number, unit, is_hz, value, &end);
+        if (found == NUMBER_WRONG)
+            fail(0, why, cap, "\"%.24s\" behind %s is not a number%s%s; write one such as 1250 or 0.5",
+                 number + grouped_number_blanks(number), word, *unit ? " of " : "", unit);
+        if (found != NUMBER_ABSENT) return found;
+    }
+    return NUMBER_ABSENT;
 }
 
 /* LS and HS with a slope or a Q name the corner of the shelf, as the DCX2496 does, and not its centre. */
@@ -82,31 +101,42 @@ static double centre_of_corner(const struct section *s, double slope)
     return s->kind == BIQUAD_LOWSHELF ? s->hz * factor : s->hz / factor;
 }
 
-/* Fills in q of a shelf, by its slope (1 = 12 dB an octave) or by its Q. */
-static bool shape_shelf(struct section *s, const struct type *type, const char *parameters, double q)
+/* Fills in q of a shelf, by its slope (1 = 12 dB an octave; 0: none is given) or by its Q. */
+static bool shape_shelf(struct section *s, const struct type *type, double slope, double q)
 {
-    char *end;
-    double slope_db = strtod(parameters, &end), a = pow(10, s->gain_db / 40), slope = 0.9;
-    bool has_slope = end > parameters && strncasecmp(end + strspn(end, " \t"), "dB", 2) == 0;
-    bool is_corner = (has_slope || q > 0) && type->name[2] == 0;
-    if (has_slope)
-        slope = slope_db / 12;
-    else if (q > 0)
-        slope = 1 / ((1 / (q * q) - 2) / (a + 1 / a) + 1);
+    double a = pow(10, s->gain_db / 40);
+    bool has_slope = slope > 0, is_corner = (has_slope || q > 0) && type->name[2] == 0;
+    if (!has_slope) slope = q > 0 ? 1 / ((1 / (q * q) - 2) / (a + 1 / a) + 1) : 0.9;
     s->q = q > 0 && !has_slope ? q : biquad_q_of_slope(s->gain_db, slope);
     if (is_corner) s->hz = centre_of_corner(s, slope);
     return slope > 0 && s->q > 0 && isfinite(s->q) && isfinite(s->hz);
 }
 
+/* The slope in front of a shelf's Fc, "6dB" or "10.8 dB"; 0: none is given. */
+static bool slope_read(const char *parameters, double *slope, char *why, size_t cap)
+{
+    const char *end;
+    double db;
+    enum equalizer_number found = equalizer_number(parameters, "dB", false, &db, &end);
+    *slope = db / 12;
+    return found == NUMBER_ABSENT || (found == NUMBER_WITH_UNIT && db > 0) ||
+           fail(0, why, cap, "\"%.24s\" is not a slope of dB above 0; write one such as 6dB",
+                parameters + grouped_number_blanks(parameters));
+}
+
 static bool section_read(struct section *s, const struct type *type, const char *parameters, char *why, size_t cap)
 {
-    double q = 0;
+    double q = 0, slope = 0;
     *s = (struct section){.kind = type->kind};
-    if (!read_hz(parameters, &s->hz)) {
+    enum equalizer_number hz = number_behind(parameters, "Fc", "Hz", &s->hz, why, cap), gain = NUMBER_BARE;
+    if (type->has_gain) gain = number_behind(parameters, "Gain", "dB", &s->gain_db, why, cap);
+    if (hz == NUMBER_WRONG || gain == NUMBER_WRONG || number_behind(parameters, "Q", "", &q, why, cap) == NUMBER_WRONG)
+        return false;
+    if (s->hz <= 0) {
         fail(0, why, cap, "has no frequency; write Fc and a number of Hz above 0");
         return false;
     }
-    if (type->has_gain && !number_behind(parameters, "Gain", &s->gain_db)) {
+    if (gain == NUMBER_ABSENT) {
         fail(0, why, cap, "has no gain; write Gain and a number of dB");
         return false;
     }
@@ -114,13 +144,13 @@ static bool section_read(struct section *s, const struct type *type, const char 
         fail(0, why, cap, "a gain of %g dB; 200 dB are possible", s->gain_db);
         return false;
     }
-    number_behind(parameters, "Q", &q);
     if (is_shelf(type)) {
-        if (shape_shelf(s, type, parameters, q)) return true;
+        if (!slope_read(parameters, &slope, why, cap)) return false;
+        if (shape_shelf(s, type, slope, q)) return true;
         fail(0, why, cap, "has no shelf with this slope or Q; a slope of up to 12 dB and a Q above 0 are possible");
         return false;
     }
-    number_behind(parameters, "BW Oct", &s->octaves);
+    if (number_behind(parameters, "BW Oct", "", &s->octaves, why, cap) == NUMBER_WRONG) return false;
     s->q = q != 0 ? q : type->q;
     if (s->q > 0 || s->octaves > 0) return true;
     fail(0, why, cap, "has no Q; write Q, or BW Oct, and a number above 0");
@@ -141,14 +171,15 @@ static int make_iir(const void *data, int rate, double **taps, double *rest_db)
     return recursion_taps(f->b, f->order + 1, f->a, f->order + 1, SECTIONS_REST_DB, SECTIONS_TAPS, taps, rest_db);
 }
 
-static bool iir_read(struct network *net, char *parameters, int line, const struct filter **filter, char *why,
+static bool iir_read(struct network *net, const char *parameters, int line, const struct filter **filter, char *why,
                      size_t cap)
 {
     struct iir *f = arena_alloc(net->c->arena, 1, sizeof *f);
-    char *at = strstr(parameters, "Coefficients"), *end;
+    const char *at = strstr(parameters, "Coefficients"), *end;
     double order = 0;
     if (!f) return true;
-    if (!at || !number_behind(parameters, "Order", &order) || order < 1 || order > MOST_ORDER) {
+    if (!at || number_behind(parameters, "Order", "", &order, why, cap) != NUMBER_BARE || order < 1 ||
+        order > MOST_ORDER) {
         fail(0, why, cap, "needs Order M, 1 to %d, and Coefficients", MOST_ORDER);
         return false;
     }
@@ -156,8 +187,10 @@ static bool iir_read(struct network *net, char *parameters, int line, const stru
     at += strlen("Coefficients");
     for (int i = 0; i < 2 * (f->order + 1); i++, at = end) {
         double *to = i <= f->order ? &f->b[i] : &f->a[i - f->order - 1];
-        *to = strtod(at, &end);
-        if (end > at && isfinite(*to)) continue;
+        *to = grouped_number(at, GROUPED_DECIMAL_COMMA, &end);
+        bool is_number = end > at;
+        if (*end == ',') end++;
+        if (is_number && (!*end || grouped_number_blanks(end) || end[-1] == ',')) continue;
         fail(0, why, cap, "coefficient %d of %d is not a number; b0 to b%d and a0 to a%d are needed", i + 1,
              2 * (f->order + 1), f->order, f->order);
         return false;
@@ -181,18 +214,12 @@ static bool iir_read(struct network *net, char *parameters, int line, const stru
 
 /* ---- the texts ---------------------------------------------------------------------------------- */
 
-void equalizer_decimal_points(char *text)
+bool equalizer_filter_read(struct network *net, const char *parameters, int line, const struct filter **filter,
+                           char *why, size_t cap)
 {
-    for (; *text; text++)
-        if (*text == ',') *text = '.';
-}
-
-bool equalizer_filter_read(struct network *net, char *parameters, int line, const struct filter **filter, char *why,
-                           size_t cap)
-{
-    char *at = parameters + strspn(parameters, " \t"), name[16] = "";
+    const char *at = parameters + strspn(parameters, " \t");
+    char name[16] = "";
     *filter = NULL;
-    equalizer_decimal_points(at);
     if (strncmp(at, "OFF", 3) == 0) return true;
     if (strncmp(at, "ON", 2) != 0 || !strchr(" \t", at[2])) {
         fail(0, why, cap, "is neither ON nor OFF; write ON and a type such as PK");

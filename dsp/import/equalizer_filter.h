@@ -10,12 +10,19 @@
 #include "network.h"
 
 /* The parameters of "Filter N:". *filter: NULL if it is switched off, or of type None. false: why has the reason and
- * the remedy. The text may be overwritten. */
-bool equalizer_filter_read(struct network *network, char *parameters, int line, const struct filter **filter, char *why,
+ * the remedy. */
+bool equalizer_filter_read(struct network *network, const char *parameters, int line, const struct filter **filter, char *why,
                            size_t cap);
 
-/* Replaces decimal commas. */
-void equalizer_decimal_points(char *text);
+/* Reads a number and the unit behind it, "": none. is_hz: 1.250 and 1,250 are 1250. *end: behind the unit, or behind the
+ * number. */
+enum equalizer_number {
+    NUMBER_ABSENT,     /* *value is 0                                                         */
+    NUMBER_WRONG,      /* something else stands behind it                                     */
+    NUMBER_BARE,       /* without the unit, at the end of the text or in front of the next value */
+    NUMBER_WITH_UNIT
+};
+enum equalizer_number equalizer_number(const char *text, const char *unit, bool is_hz, double *value, const char **end);
 
 /* The bands of "GraphicEQ:", a filter with minimum phase. */
 bool equalizer_graphic_read(struct network *network, const char *parameters, int line, const struct filter **filter,

@@ -4,7 +4,7 @@
  *        --> network_pairs --> a response for each pair, as those of a jconvolver configuration
  *
  * A reader reports everything that it cannot represent, with its line: as an error if the sound would be another, as a
- * warning if not. Nothing is dropped silently.
+ * warning if it may be in some use, else as a note. Nothing is dropped silently.
  */
 #ifndef HALOCONV_IMPORT_H
 #define HALOCONV_IMPORT_H
@@ -35,10 +35,12 @@ const struct import_format *import_find(const char *path, const char *text, size
  * is found by its extension and by what it looks like. */
 bool import_is_configuration(const char *path);
 
-/* Errors and warnings of a reader, with the line, from 1, and the statement that they are about. */
+/* Errors, warnings and notes of a reader, with the line, from 1, and the statement that they are about. */
 #define IMPORT_REFUSE(import, line, statement, ...)                                                                    \
     diagnostic(&(import)->c->diagnostics, HC_EINVAL, line, statement, __VA_ARGS__)
 #define IMPORT_WARN(import, line, statement, ...)                                                                      \
     diagnostic(&(import)->c->diagnostics, HC_OK, line, statement, __VA_ARGS__)
+#define IMPORT_NOTE(import, line, statement, ...)                                                                      \
+    diagnostic(&(import)->c->diagnostics, HC_NOTE, line, statement, __VA_ARGS__)
 
 #endif

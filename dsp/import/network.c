@@ -7,12 +7,14 @@
 
 #include <math.h>
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MOST_TERMS = 1 << 22, /* of all signals; a sum of n inputs, made one by one, counts n^2 / 2             */
-    MOST_FRAMES = 1 << 27 /* of all taps that are computed: 16 filters behind 22 s of 8 channels; 10 s or so */
+    MOST_TERMS = 1 << 22,  /* of all signals; a sum of n inputs, made one by one, counts n^2 / 2             */
+    MOST_FRAMES = 1 << 27, /* of all taps that are computed: 16 filters behind 22 s of 8 channels; 10 s or so */
+    FEW_CHAINS = 64        /* they are made without counting: each filter is computed once, not twice          */
 };
 
 struct filter {
@@ -32,8 +34,8 @@ struct chain {
     struct chain *before; /* NULL: `last` is the first */
     const struct filter *last;
     int index;          /* in the order of creation: sums must not depend on addresses     */
-    struct chain *next; /* to be made behind this one                                      */
-    bool is_made;
+    struct chain *next; /* to be counted or made behind this one                           */
+    bool is_counted, is_made;
     const float *taps;   /* [n_taps], for a pair; NULL: an error was reported              */
     const double *exact; /* the same before they were rounded; NULL: of a file             */
     int n_taps;
@@ -285,13 +287,34 @@ static const double *computed(const struct maker *m, const struct filter *f, int
         net->c->arena->is_short = true;
         return NULL;
     }
-    if (net->tells_filters && rest_db < -400)
-        diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command, "becomes %d taps, and nothing is cut off", *n);
-    else if (net->tells_filters || rest_db > NETWORK_REST_DB)
+    if (rest_db > NETWORK_REST_DB) {
         diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command,
-                   "becomes %d taps, and what is cut off is %s%.0f dB below the filter", *n,
-                   rest_db > NETWORK_REST_DB ? "only " : "", -rest_db);
+                   "becomes %d taps, and what is cut off is only %.0f dB below the filter", *n, -rest_db);
+        return kept;
+    }
+    if (net->computed.n++ == 0 || rest_db > net->computed.rest_db) net->computed.rest_db = rest_db;
+    if (*n > net->computed.longest) net->computed.longest = *n;
+    net->computed.line = f->line;
+    net->computed.command = f->command;
     return kept;
+}
+
+/* Adds the note about all computed filters. */
+static void note_computed(struct network *net)
+{
+    char rest[80] = "nothing is cut off";
+    int n = net->computed.n;
+    bool is_one = n == 1;
+    if (!net->tells_filters || n == 0) return;
+    if (net->computed.rest_db > -400)
+        snprintf(rest, sizeof rest, "what is cut off is %.0f dB %sbelow %s", -net->computed.rest_db,
+                 is_one ? "" : "or more ", is_one ? "the filter" : "each filter");
+    if (is_one)
+        diagnostic(&net->c->diagnostics, HC_NOTE, net->computed.line, net->computed.command, "becomes %d taps, and %s",
+                   net->computed.longest, rest);
+    else
+        diagnostic(&net->c->diagnostics, HC_NOTE, 0, NULL, "%d filters became FIRs of up to %d taps, and %s", n,
+                   net->computed.longest, rest);
 }
 
 /* Makes the taps of a filter for the session's rate, once for all chains that it is in. */
@@ -347,15 +370,43 @@ static void chain_make(const struct maker *m, struct chain *chain)
     chain->exact = taps;
 }
 
-/* Makes a chain and those in front of it, which may be too many for recursion. */
-static void chains_make(const struct maker *m, struct chain *last)
+/* Returns the first of the chains in front of `last`, and `last`, that are not made (or counted) yet; `next` has the
+ * others. They may be too many for recursion. */
+static struct chain *chains_begin(struct chain *last, bool is_count)
 {
     struct chain *first = NULL;
-    for (struct chain *c = last; c && !c->is_made; c = c->before) {
+    for (struct chain *c = last; c && !(is_count ? c->is_counted : c->is_made); c = c->before) {
         c->next = first;
         first = c;
     }
-    for (; first && !m->net->c->arena->is_short; first = first->next) chain_make(m, first);
+    return first;
+}
+
+static void chains_make(const struct maker *m, struct chain *last)
+{
+    for (struct chain *c = chains_begin(last, false); c && !m->net->c->arena->is_short; c = c->next) chain_make(m, c);
+}
+
+/* The taps of a filter, without keeping them; of a file 1: its length is known when it is read. */
+static int filter_length(const struct maker *m, const struct filter *f)
+{
+    double rest_db, *taps = NULL;
+    if (!f->make) return f->n_taps > 0 ? f->n_taps : 1;
+    int n = f->make(f->data, m->rate, &taps, &rest_db);
+    free(taps);
+    return n;
+}
+
+/* Adds up the frames that the chains will need, before the first is made: they may take a gigabyte and many seconds. What
+ * is in front of a computed filter counts as much as the filter. false: too many, which is reported. */
+static bool chains_count(const struct maker *m, struct chain *last, int64_t *frames)
+{
+    for (struct chain *c = chains_begin(last, true); c; c = c->next) {
+        *frames += (int64_t)filter_length(m, c->last) * (c->before && c->last->make ? 2 : 1);
+        c->is_counted = true;
+        if (*frames > MOST_FRAMES) return has_budget(m->net, c->last, *frames);
+    }
+    return true;
 }
 
 static void add_term(const struct maker *m, struct pairs *pairs, int out, const struct term *term)
@@ -386,7 +437,13 @@ static void add_term(const struct maker *m, struct pairs *pairs, int out, const 
 void network_pairs(struct network *net, struct sounds *sounds, struct pairs *pairs, int rate)
 {
     struct maker m = {.net = net, .sounds = sounds, .rate = rate};
+    int64_t frames = 0;
+    for (int out = 0; out < net->c->n_out && net->n_chains > FEW_CHAINS; out++)
+        for (int i = 0; net->outputs[out] && i < net->outputs[out]->n; i++)
+            if (net->outputs[out]->terms[i].chain && !chains_count(&m, net->outputs[out]->terms[i].chain, &frames))
+                return;
     for (int out = 0; out < net->c->n_out; out++)
         for (int i = 0; net->outputs[out] && i < net->outputs[out]->n && !net->c->arena->is_short; i++)
             add_term(&m, pairs, out, &net->outputs[out]->terms[i]);
+    note_computed(net);
 }

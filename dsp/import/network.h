@@ -26,7 +26,13 @@ struct network {
     int n_terms;                   /* of all signals, bounded: mixers in series multiply them           */
     int64_t n_frames;              /* of taps computed so far, bounded                                  */
     bool is_too_large;             /* the error is in the diagnostics                                   */
-    bool tells_filters;            /* a warning for each filter that is computed                        */
+    bool tells_filters;            /* a note about the filters that are computed                        */
+    struct {
+        int n, longest;            /* taps                                                              */
+        double rest_db;            /* of the filter that is cut the most                                */
+        int line;                  /* of the last one                                                   */
+        const char *command;
+    } computed;                    /* without those that got a warning                                  */
 };
 
 #define NETWORK_TRIM_DB (-150.0)   /* the energy that may be cut off computed filters in series         */

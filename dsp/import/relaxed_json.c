@@ -1,5 +1,7 @@
 #include "relaxed_json.h"
 
+#include "dsp/masks/utf16.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,22 +32,6 @@ static void skip_blanks(struct parser *p)
 
 /* ---- texts -------------------------------------------------------------------------------------- */
 
-/* Writes a character of the basic plane in UTF-8. */
-static char *put_character(char *to, unsigned c)
-{
-    if (c < 0x80) {
-        *to++ = (char)(c ? c : '?');
-    } else if (c < 0x800) {
-        *to++ = (char)(0xc0 | c >> 6);
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else {
-        *to++ = (char)(0xe0 | c >> 12);
-        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    }
-    return to;
-}
-
 /* Replaces the escapes of text[length] in place: none becomes longer. */
 static void unescape(char *text, size_t length)
 {
@@ -60,7 +46,7 @@ static void unescape(char *text, size_t length)
         if (*at == 'u' && text + length - at > 4) {
             memcpy(hex, at + 1, 4);
             unsigned c = (unsigned)strtoul(hex, &end, 16);
-            to = put_character(to, end == hex + 4 ? c : '?');
+            to = utf8_put(to, end == hex + 4 && c ? c : '?');
             at += 4;
         } else {
             *to++ = (char)(name && *name ? values[name - names] : *at);

@@ -38,8 +38,11 @@ static void live_say(const hc_live *l, int level, const char *format, ...)
 
 static void say_diagnostics(const hc_live *l, const char *path, const hc_responses *mask)
 {
-    for (int i = 0; i < mask->n_diagnostics && i < MOST_DIAGNOSTICS; i++)
+    for (int i = 0, n = 0; i < mask->n_diagnostics && n < MOST_DIAGNOSTICS; i++) {
+        if (mask->diagnostics[i].code == HC_NOTE) continue;
         live_say(l, HC_LIVE_WARNING, "%s", mask->diagnostics[i].text);
+        n++;
+    }
     if (mask->n_warnings > MOST_DIAGNOSTICS)
         live_say(l, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
 }

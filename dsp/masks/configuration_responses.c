@@ -203,7 +203,7 @@ static char *configuration_text(struct configuration *c, size_t *bytes)
 static int first_error(const struct diagnostics *diagnostics, char *why, size_t cap)
 {
     const hc_diagnostic *first = diagnostics->kept, *end = first + diagnostics->n_kept;
-    while (first < end && !first->code) first++;
+    while (first < end && first->code >= 0) first++;
     if (first == end && diagnostics->arena->is_short)
         return fail(HC_ENOMEM, why, cap, "%s: no memory for its errors; free some", diagnostics->path);
     if (first == end)

@@ -111,6 +111,10 @@ static void sound_read(struct sounds *s, struct sound *sound, const struct impul
     }
     if (found.missing[0]) IMPULSE_WARN(c, i, "there is no %s; %s is taken", found.missing, sound->path);
     if (*sound->file.note) IMPULSE_WARN(c, i, "%s: %s", sound->path, sound->file.note);
+    const char *cut_by = c->files[i->file]->raw.cut_by;
+    if (cut_by && sound->file.n_left)
+        IMPULSE_WARN(c, i, "%s: cut from %lld to %d frames by %s", sound->path,
+                     (long long)sound->file.n_frames + sound->file.n_left, sound->file.n_frames, cut_by);
     if (sound->file.rate == 0)
         sound->file.rate = found.rate ? found.rate : c->rate; /* a text has the rate in its name */
     size_t samples = (size_t)sound->file.n_channels * (size_t)sound->file.n_frames;

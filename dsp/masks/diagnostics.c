@@ -1,21 +1,15 @@
 #include "diagnostics.h"
 
+#include "dsp/engine/backend.h"
 #include "dsp/engine/c_locale.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-/* A diagnostic quotes a stranger's file and may go to a terminal: replaces escape characters, also UTF-8's C1. */
-static void remove_escapes(char *text)
-{
-    for (unsigned char *at = (unsigned char *)text; *at; at++)
-        if (*at < ' ' || *at == 127 || (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)) *at = '?';
-}
-
 void diagnostic(struct diagnostics *diagnostics, int code, int line, const char *command, const char *format, ...)
 {
-    char text[DIAGNOSTIC_CAP];
-    code ? diagnostics->n_errors++ : diagnostics->n_warnings++;
+    char text[DIAGNOSTIC_CAP], clean[DIAGNOSTIC_CAP];
+    if (code != HC_NOTE) code ? diagnostics->n_errors++ : diagnostics->n_warnings++;
     if (diagnostics->n_kept == DIAGNOSTICS_KEPT) return;
     if (!diagnostics->kept)
         diagnostics->kept = arena_alloc(diagnostics->arena, DIAGNOSTICS_KEPT, sizeof *diagnostics->kept);
@@ -23,7 +17,8 @@ void diagnostic(struct diagnostics *diagnostics, int code, int line, const char 
 
     int used = line ? snprintf(text, sizeof text, "%.400s:%d: ", diagnostics->path, line)
                     : snprintf(text, sizeof text, "%.400s: ", diagnostics->path);
-    if (!code) used += snprintf(text + used, sizeof text - (size_t)used, "warning: ");
+    if (!code || code == HC_NOTE)
+        used += snprintf(text + used, sizeof text - (size_t)used, code ? "note: " : "warning: ");
     if (command) used += snprintf(text + used, sizeof text - (size_t)used, "%.40s: ", command);
     locale_t was = c_locale_enter();
     va_list values;
@@ -31,8 +26,8 @@ void diagnostic(struct diagnostics *diagnostics, int code, int line, const char 
     vsnprintf(text + used, sizeof text - (size_t)used, format, values);
     va_end(values);
     c_locale_leave(was);
-    remove_escapes(text);
-    hc_diagnostic new = {.line = line, .code = code, .text = arena_text(diagnostics->arena, text)};
+    fail(code, clean, sizeof clean, "%s", text);
+    hc_diagnostic new = {.line = line, .code = code, .text = arena_text(diagnostics->arena, clean)};
     if (!new.text) return;
     int at = diagnostics->n_kept++;
     for (; at > 0 && diagnostics->kept[at - 1].line > line; at--) diagnostics->kept[at] = diagnostics->kept[at - 1];

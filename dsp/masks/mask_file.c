@@ -7,11 +7,13 @@
 #include "dsp/sndfile_log.h"
 #include "raw_samples.h"
 #include "resample.h"
+#include "utf16.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <float.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,6 +210,11 @@ static int coefficient_read(const struct text_line *text, const char *at, char *
                             size_t cap)
 {
     double number = strtod(at, end);
+    if (text->line == 1 && strncasecmp(at, "biquad", 6) == 0)
+        return fail(HC_EINVAL, why, cap,
+                    "%s: has biquads for a miniDSP, and no rate; export the filters from REW as text, not as "
+                    "coefficients",
+                    text->path);
     if (*end == at || !strchr(separators, **end)) { /* strchr also finds the 0 at the end of the line */
         int length = 0; /* of the quotation, which may go to a terminal: it ends before an escape character */
         while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
@@ -221,6 +228,16 @@ static int coefficient_read(const struct text_line *text, const char *at, char *
     return HC_OK;
 }
 
+/* A text of REW has one column, so a comma inside its first number is a decimal comma. */
+static int refuse_decimal_comma(const struct text_line *text, const char *line, char *why, size_t cap)
+{
+    size_t length = strspn(line, "0123456789+-.eE");
+    if (!text->is_rew || line[length] != ',') return HC_OK;
+    return fail(HC_EINVAL, why, cap,
+                "%s:%zu: a decimal comma; set REW's number format to a decimal point, and export it again", text->path,
+                text->line);
+}
+
 /* Reads the *n numbers of a line. A comma, a semicolon or blanks stand between two numbers, and blanks anywhere. Commas
  * beside other separators may be decimal commas, and are refused. */
 static int coefficients_read_line(const struct text_line *text, char *line, float *values, int *n, char *why,
@@ -230,6 +247,8 @@ static int coefficients_read_line(const struct text_line *text, char *line, floa
     int separator = 0; /* before the number: a comma, a semicolon, or 0 for blanks */
     bool has_comma = false, has_other = false;
     *n = 0;
+    int refused = refuse_decimal_comma(text, at + strspn(at, blanks), why, cap);
+    if (refused) return refused;
     for (;;) {
         at += strspn(at, blanks);
         if (*at == ',' || *at == ';' || (!*at && separator))
@@ -264,6 +283,8 @@ static int text_line_read(FILE *file, struct text_line *text, char *line, bool *
     line[length] = 0;
     *has_line = c != EOF || length > 0;
     text->line += *has_line;
+    if (text->line == 1 && utf16_is_text(line, (size_t)length))
+        return fail(HC_EINVAL, why, cap, "%s: is a text in UTF-16; save it as UTF-8", text->path);
     if (memchr(line, 0, (size_t)length))
         return fail(HC_EINVAL, why, cap, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
     if (c != EOF && c != '\n')
@@ -288,6 +309,8 @@ static int rew_head_read(struct text_line *text, const char *line, bool *is_head
                         text->path, text->line);
     }
     if (strstr(line, "// Sample interval")) {
+        int error = refuse_decimal_comma(text, line, why, cap);
+        if (error) return error;
         double interval = strtod(line, NULL);
         if (!(interval > 1e-9 && interval <= 1))
             return fail(HC_EINVAL, why, cap, "%s:%zu: a sample interval of %g s; 1e-9 to 1 are possible", text->path,
@@ -349,6 +372,18 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
     return error;
 }
 
+/* Counts the frames behind the last one that was read. An error there ends the count. */
+static int count_left(FILE *file, struct text_line *text)
+{
+    char *line = malloc(MASK_MAX_LINE + 1);
+    bool has_line = line != NULL;
+    int n = 0;
+    while (has_line && n < INT32_MAX && text_line_read(file, text, line, &has_line, NULL, 0) == HC_OK && has_line)
+        n += line[strspn(line, blanks)] != 0;
+    free(line);
+    return n;
+}
+
 /* Skips lines, and counts them. */
 static void skip_lines(FILE *file, struct text_line *text, size_t n)
 {
@@ -366,6 +401,7 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
         error = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
     if (!error && skip < 0) skip_lines(file, &text, (size_t)-skip);
     if (!error) error = coefficients_read_lines(file, &text, (size_t)most, frames, why, cap);
+    if (!error && most) to->n_left = count_left(file, &text);
     if (file) fclose(file);
     to->rate = text.rate;
     c_locale_leave(was);
@@ -411,6 +447,16 @@ int mask_file_check(const char *path, char *why, size_t cap)
     return HC_OK;
 }
 
+/* Replaces a text in UTF-16. false: no memory. */
+static bool text_to_utf8(char **text, size_t *bytes)
+{
+    if (!utf16_is_text(*text, *bytes)) return true;
+    char *made = utf16_to_utf8(*text, *bytes, bytes);
+    free(*text);
+    *text = made;
+    return made != NULL;
+}
+
 int mask_file_text(const char *path, int most, char **text, size_t *bytes, char *why, size_t cap)
 {
     struct stat status = {0};
@@ -428,6 +474,8 @@ int mask_file_text(const char *path, int most, char **text, size_t *bytes, char 
     if (!error) (*text)[ *bytes = fread(*text, 1, (size_t)size, file)] = 0;
     if (!error && ferror(file))
         error = fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno ? errno : EIO));
+    if (!error && !text_to_utf8(text, bytes))
+        error = fail(HC_ENOMEM, why, cap, "%s: no memory for its text; free some", path);
     if (file) fclose(file);
     if (!error) return HC_OK;
     free(*text);

@@ -24,6 +24,7 @@ struct mask_file {
     int rate;                /* Hz; 0 for a text                                            */
     float **channel;         /* [n_channels][n_frames]; one allocation, channel[0] owns it  */
     char note[MASK_NOTE];    /* says what was skipped of a .csv, for a warning; "": nothing */
+    int n_left;              /* frames of the file behind these, which `most` left out         */
 };
 
 /* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has the channel, from 1, and the
@@ -35,8 +36,8 @@ int mask_file_read(struct mask_file *file, const char *path, const struct mask_l
 int mask_file_read_text(struct mask_file *file, const char *path, int skip, int most, const struct mask_limits *limits,
                         char *why, size_t cap);
 
-/* Reads a whole file of at most `most` bytes as (*text)[*bytes + 1], with a final 0. The caller frees *text, which is
- * NULL after an error. */
+/* Reads a whole file of at most `most` bytes as (*text)[*bytes + 1], with a final 0; UTF-16 becomes UTF-8. The caller
+ * frees *text, which is NULL after an error. */
 int mask_file_text(const char *path, int most, char **text, size_t *bytes, char *why, size_t cap);
 
 /* HC_OK if the limits allow so many frames; else the error. */

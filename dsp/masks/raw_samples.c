@@ -90,7 +90,8 @@ static void decode_all(const struct raw_format *format, unsigned char *bytes, si
 /* ---- files -------------------------------------------------------------------------------------- */
 
 /* The number of samples behind the skipped bytes; 0: the error is in why. */
-static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, const char *path, char *why, size_t cap)
+static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, int *n_left, const char *path, char *why,
+                             size_t cap)
 {
     int64_t left = bytes - raw->skip, n = left / raw->format->bytes;
     if (left <= 0) {
@@ -98,7 +99,10 @@ static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, const
              raw->skip);
         return 0;
     }
-    if (raw->most && n >= raw->most) return raw->most;
+    if (raw->most && n >= raw->most) {
+        *n_left = (int)(n - raw->most < INT32_MAX ? n - raw->most : INT32_MAX);
+        return raw->most;
+    }
     if (left % raw->format->bytes == 0) return n;
     fail(HC_EINVAL, why, cap, "%s: %lld bytes are no whole number of %s samples; give its real format", path,
          (long long)left, raw->format->name);
@@ -111,7 +115,8 @@ static int read_binary(struct mask_file *file, FILE *stream, const char *path, c
     struct stat status;
     if (fstat(fileno(stream), &status) != 0 || fseek(stream, raw->skip, SEEK_SET) != 0)
         return fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno));
-    int64_t n = count_samples(raw, status.st_size, path, why, cap);
+    int n_left = 0;
+    int64_t n = count_samples(raw, status.st_size, &n_left, path, why, cap);
     if (n == 0) return HC_EINVAL;
     int error = mask_file_fits(limits, 1, (size_t)n, path, why, cap);
     if (!error) error = mask_file_make(file, 1, (int)n, path, why, cap);
@@ -126,6 +131,7 @@ static int read_binary(struct mask_file *file, FILE *stream, const char *path, c
     }
     if (!error) error = mask_file_check_finite(file, path, why, cap);
     if (error) mask_file_free(file);
+    file->n_left = error ? 0 : n_left;
     return error;
 }
 

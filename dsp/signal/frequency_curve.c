@@ -1,5 +1,7 @@
 #include "frequency_curve.h"
 
+#include "grouped_number.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@ struct reading {
     struct frequency_curve *curve;
     size_t capacity;
     int line;
+    int n_columns; /* of the first point */
     char *why;
     size_t cap;
 };
@@ -54,9 +57,9 @@ static bool read_point(struct reading *r, const char *at, const char *end)
     bool has_comma = false, has_other = false;
     at += strspn(at, blanks);
     if (at >= end) return true;
-    while (at < end && begins_number(*at)) {
-        char *behind;
-        double number = strtod(at, &behind);
+    while (at < end) {
+        const char *behind;
+        double number = grouped_number(at, 0, &behind);
         if (behind == at || (behind < end && !strchr(separators, *behind))) break;
         if (n < 2) value[n] = number;
         n++;
@@ -69,11 +72,14 @@ static bool read_point(struct reading *r, const char *at, const char *end)
     if (n < 2) return refuse(r, "needs a frequency in Hz and a gain in dB; put # in front of a comment");
     if (has_comma && has_other)
         return refuse(r, "a decimal comma, or a comma beside other separators; write 0.5 for 0,5");
+    if (r->n_columns == 0) r->n_columns = n;
+    if (n > r->n_columns) return refuse(r, "has more numbers than the points before; write 1250 for 1 250");
     return add(r, value[0], value[1]);
 }
 
 static bool read_pairs(struct reading *r, const char *text, const char *end)
 {
+    r->n_columns = 2;
     while (text < end) {
         const char *semicolon = memchr(text, ';', (size_t)(end - text));
         if (!semicolon) semicolon = end;

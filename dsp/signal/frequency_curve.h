@@ -2,7 +2,8 @@
  *
  *   * Freq(Hz) SPL(dB)          lines before the first number that begin with no number are skipped, as are comments
  *   20.0 71.3                   a frequency in Hz and a gain in dB; blanks, a comma or a semicolon between them
- *   25.0 72.8 14.1              further columns are ignored
+ *   25.0 72.8 14.1              further columns are ignored, if the first point has as many
+ *   1 250 70.2                  with a no-break blank: 1250 Hz (grouped_number.h)
  *
  *   GraphicEQ: 20 -1.2; 25 0    or all points in one line
  *

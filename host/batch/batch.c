@@ -92,6 +92,9 @@ static const struct option_row batch_options[] = {
     {"pairs", 0, "all|zip|random:N",
      "Every input with every mask; the first with the first; or N different masks drawn for each input [all]",
      take_pairs, OPTION_TO(struct batch_settings, pairs)},
+    {"members", 0, "PATTERN",
+     "Of tar files, convolve the sounds whose names match, and copy the others; in quotes [all sounds]", option_text,
+     OPTION_TO(struct batch_settings, defaults.members)},
     {"seed", 0, "S",
      "Seed of all random draws, here and for rows without a seed. The same seed and files draw the same masks "
      "everywhere [0]",
@@ -266,6 +269,10 @@ static bool read_list(struct manifest *manifest, const struct batch_settings *s,
                              "--%s is for moving sources, and no row has a path; leave it out, or give --path",
                              moving_options_given(&s->moving));
     }
+    if (good && s->defaults.members && !manifest->tars) {
+        manifest_free(manifest);
+        return message_write(why, cap, "--members is for tar files, and no input is one; leave it out");
+    }
     if (good && manifest->unused) message_note("%s: columns that are not used: %s", s->manifest, manifest->unused);
     return good;
 }
@@ -340,13 +347,14 @@ int batch_command(int argc, char **argv)
 {
     struct batch_settings s;
     struct manifest manifest;
-    char why[MESSAGE_CAP], hashed[256];
+    char why[MESSAGE_CAP], hashed[1024];
     int status = parse(argc, argv, &s);
     if (status >= 0) return status;
     double start = stopwatch_now();
     if (!read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
-    int n = snprintf(hashed, sizeof hashed, "%s %s %s%s", HC_VERSION, s.method, s.format_text ? s.format_text : "",
-                     s.dither == DITHER_OFF ? " undithered" : "");
+    int n = snprintf(hashed, sizeof hashed, "%s %s %s%s%s%.500s", HC_VERSION, s.method,
+                     s.format_text ? s.format_text : "", s.dither == DITHER_OFF ? " undithered" : "",
+                     s.defaults.members ? " members " : "", s.defaults.members ? s.defaults.members : "");
     if (n < (int)sizeof hashed) describe_moving(&s.moving, hashed + n, sizeof hashed - (size_t)n);
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch) {

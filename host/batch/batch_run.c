@@ -314,6 +314,13 @@ static void join_and_report(pthread_t thread, void (*report)(void *data), void *
     }
 }
 
+/* Rows that are done do not count if their tar file could not be written. */
+static void uncount_lost(struct batch *batch)
+{
+    for (const struct tar_source *tar = batch->manifest->tars; tar; tar = tar->next)
+        for (int c = 0; tar->counts && c < N_COUNTS; c++) batch_count(batch, c, -tar->counts[c]);
+}
+
 void batch_work(struct batch *batch, void (*report)(void *data), void *data)
 {
     pthread_t *threads = calloc((size_t)batch->n_workers, sizeof *threads);
@@ -321,5 +328,6 @@ void batch_work(struct batch *batch, void (*report)(void *data), void *data)
     while (threads && n < batch->n_workers && pthread_create(&threads[n], NULL, batch_worker, batch) == 0) n++;
     if (n == 0) batch_stop(batch, "no thread to work with; close some programs");
     for (int i = 0; i < n; i++) join_and_report(threads[i], report, data);
+    uncount_lost(batch);
     free(threads);
 }

@@ -313,15 +313,18 @@ void file_job_commit(struct file_job *job)
         batch_stop(batch, why);
         return;
     }
+    bool is_clipped = job->out.bits > 0 && seen->clipped > 0; /* floats are not limited */
+    const int64_t counts[N_COUNTS] = {
+        [COUNT_DONE] = 1,
+        [COUNT_FRAMES_IN] = job->n_read,
+        [COUNT_FRAMES_OUT] = job->out.written,
+        [COUNT_SOUND_US] = job->n_read * 1000000 / job->in.rate,
+        [COUNT_CLIPPED_SAMPLES] = is_clipped ? (int64_t)seen->clipped : 0,
+        [COUNT_CLIPPED_FILES] = is_clipped,
+    };
     if (job->row->tar)
-        tar_job_put(job, figures_of(job));
+        tar_job_put(job, figures_of(job), counts);
     else
         file_job_enter(batch, job->row, job->out.end, figures_of(job));
-    batch_count(batch, COUNT_DONE, 1);
-    batch_count(batch, COUNT_FRAMES_IN, job->n_read);
-    batch_count(batch, COUNT_FRAMES_OUT, job->out.written);
-    batch_count(batch, COUNT_SOUND_US, job->n_read * 1000000 / job->in.rate);
-    if (job->out.bits == 0 || seen->clipped == 0) return; /* floats are not limited */
-    batch_count(batch, COUNT_CLIPPED_SAMPLES, (int64_t)seen->clipped);
-    batch_count(batch, COUNT_CLIPPED_FILES, 1);
+    for (int c = 0; c < N_COUNTS; c++) batch_count(batch, c, counts[c]);
 }

@@ -48,6 +48,7 @@ struct manifest_defaults { /* for the columns that a row leaves out */
     uint64_t seed;
     const char *path;      /* NULL = none */
     const char *extension; /* of outputs without a name; NULL = the input's */
+    const char *members;   /* of tar files: tar_input_choose */
 };
 
 /* path: "-" is standard input. false: why has the reason, with the line. */

@@ -1,6 +1,7 @@
 #include "mask_cache.h"
 
 #include "host/acoustics/acoustics.h"
+#include "host/mask_argument.h"
 #include "host/message.h"
 #include "mask_cut.h"
 
@@ -107,7 +108,10 @@ static bool read_file(const struct mask_cache *cache, struct cached_mask *mask)
     hc_responses *taps = &mask->responses;
     mask->bytes = (int64_t)sizeof *mask;
     mask->t30_s = NAN;
-    if (hc_responses_load(key->path, key->n_in, key->rate, 0, taps, mask->why, sizeof mask->why) != HC_OK) return false;
+    if (hc_responses_load(key->path, key->n_in, key->rate, 0, taps, mask->why, sizeof mask->why) != HC_OK) {
+        mask_argument_explain(key->path, mask->why, sizeof mask->why);
+        return false;
+    }
     /* A sound file has channels, a configuration responses. */
     mask->bytes += ((int64_t)taps->n_channels * taps->n_frames + taps->distinct_frames) * (int64_t)sizeof(float);
     if (key->n_in == 0) return true;

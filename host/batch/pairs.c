@@ -18,7 +18,7 @@ struct pairing {
     size_t *picks;  /* [n_draws]: of the last sound */
     size_t n_draws; /* masks drawn for each sound; 0: none is drawn */
     bool is_zip;
-    uint64_t n_sounds; /* so far */
+    uint64_t n_sounds; /* so far; the sounds of a sample count once */
     char *why;
     size_t cap;
 };
@@ -54,15 +54,18 @@ static const char *mask_of(const struct pairing *p, size_t i, size_t k)
 
 static bool tar_add(struct pairing *p, size_t i, const char *path, size_t k)
 {
-    struct tar_source *tar = tar_source_add(p->manifest, path, p->why, p->cap);
+    struct tar_source *tar = tar_source_add(p->manifest, path, p->defaults->members, p->why, p->cap);
     if (!tar) return false;
     tar->first_row = p->manifest->n;
     tar->has_one_mask = p->n_draws == 0;
     tar->number = p->n_draws > 1 ? k + 1 : 0;
     for (size_t member = 0; member < tar->input->n; member++) {
-        if (!tar_member_is_sound(&tar->input->members[member])) continue;
-        draw_masks(p, p->n_sounds + tar->n_rows);
+        if (!tar->input->members[member].is_convolved) continue;
+        size_t n_before = tar->n_samples;
+        draw_masks(p, p->n_sounds + tar_source_sample(tar, member));
         if (!pair_add(p, path, mask_of(p, i, k), tar, member)) return false;
+        struct manifest_row *row = &p->manifest->rows[p->manifest->n - 1];
+        if (tar->n_samples == n_before) row->seed = row[-1].seed;
     }
     return true;
 }
@@ -74,7 +77,7 @@ static bool input_add(struct pairing *p, size_t i, const char *path)
     if (!is_tar) draw_masks(p, p->n_sounds);
     for (size_t k = 0; k < n_outputs && good; k++)
         good = is_tar ? tar_add(p, i, path, k) : pair_add(p, path, mask_of(p, i, k), NULL, 0);
-    p->n_sounds += is_tar && good ? p->manifest->tars->n_rows : 1;
+    p->n_sounds += is_tar && good ? p->manifest->tars->n_samples : 1;
     return good;
 }
 

@@ -136,7 +136,7 @@ static void draw_names(struct row_reader *reader, struct manifest_row *row, stru
 }
 
 /* The input of the last row is a tar file: makes it the row of the first sound, and adds a row for each other sound.
- * Each draws for itself. false: no memory. */
+ * The sounds of a sample share their draws. false: no memory. */
 static bool tar_expand(struct row_reader *reader, struct faults *faults)
 {
     struct manifest *manifest = reader->manifest;
@@ -145,19 +145,19 @@ static bool tar_expand(struct row_reader *reader, struct faults *faults)
     char why[MESSAGE_CAP / 2];
     if (common.output && !tar_is_name(common.output))
         fault_add(faults, "output \"%.40s\"; needs a name that ends in .tar, as the input's does", common.output);
-    struct tar_source *tar = tar_source_add(manifest, common.input, why, sizeof why);
+    struct tar_source *tar = tar_source_add(manifest, common.input, reader->defaults->members, why, sizeof why);
     if (!tar) fault_add(faults, "%s", why);
     if (!tar || faults->used) return true;
     tar->first_row = first_row;
     tar->output = common.output;
     tar->has_one_mask = !draw_is_pattern(common.mask);
     for (size_t member = 0; member < tar->input->n && !faults->used; member++) {
-        if (!tar_member_is_sound(&tar->input->members[member])) continue;
+        if (!tar->input->members[member].is_convolved) continue;
         struct manifest_row *row =
             tar->n_rows ? manifest_row_add(manifest, reader->defaults) : &manifest->rows[first_row];
         if (!row) return false;
         *row = common;
-        row->seed = common.seed + tar->n_rows;
+        row->seed = common.seed + tar_source_sample(tar, member);
         if (!tar_source_row(manifest, row, tar, member)) return false;
         draw_names(reader, row, faults);
         if (!row->mask || (common.noise && !row->noise)) return false;

@@ -3,6 +3,7 @@
 #include "host/files/sound_format.h"
 #include "host/message.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +13,28 @@ bool tar_is_name(const char *path)
     return n > 4 && strcmp(path + n - 4, ".tar") == 0;
 }
 
-bool tar_member_is_sound(const struct tar_member *member)
+static const char *last_component(const char *name)
 {
-    return !member->is_folder && sound_format_of_path(member->name) != 0;
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+bool tar_input_choose(struct tar_input *input, const char *pattern)
+{
+    bool has_any = false;
+    for (size_t i = 0; i < input->n; i++) {
+        struct tar_member *member = &input->members[i];
+        const char *last = last_component(member->name);
+        if (pattern && fnmatch(pattern, member->name, 0) != 0 && fnmatch(pattern, last, 0) != 0)
+            member->is_convolved = false;
+        has_any |= member->is_convolved;
+    }
+    return has_any;
 }
 
 static size_t sample_length(const char *name)
 {
-    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    const char *last = last_component(name);
     return (size_t)(last - name) + strcspn(last, ".");
 }
 
@@ -42,6 +57,7 @@ void tar_input_free(struct tar_input *input)
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +71,11 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
     unsigned type = archive_entry_filetype(entry);
     if (!name || !*name)
         return message_write(why, cap, "%s: member %zu has no name; write it again", path, input->n + 1);
+    if (type == AE_IFREG && name[strlen(name) - 1] == '/') /* readers of tar files would ignore its content */
+        return message_write(why, cap, "%s: %.200s is a file with the name of a folder; rename it", path, name);
+    if (strlen(name) >= PATH_MAX)
+        return message_write(why, cap, "%s: member %zu has a name of %zu bytes; give it one of at most %d", path,
+                             input->n + 1, strlen(name), PATH_MAX - 1);
     if ((type != AE_IFREG && type != AE_IFDIR) || archive_entry_hardlink(entry) ||
         archive_entry_sparse_count(entry) > 0)
         return message_write(why, cap,
@@ -71,7 +92,8 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
                                 .bytes = type == AE_IFDIR ? 0 : archive_entry_size(entry),
                                 .changed = archive_entry_mtime(entry),
                                 .mode = archive_entry_perm(entry),
-                                .is_folder = type == AE_IFDIR};
+                                .is_folder = type == AE_IFDIR,
+                                .is_convolved = type == AE_IFREG && sound_format_of_path(name) != 0};
     if (!member.name) return message_write(why, cap, "%s: no memory for its list of members; free some", path);
     input->members[input->n++] = member;
     return true;
@@ -85,6 +107,19 @@ static bool refuse(struct archive *archive, const char *path, char *why, size_t 
                          reason ? reason : "unknown reason");
 }
 
+/* The bytes of the file from the first on that is not 0, behind `from`. Holes are not read. */
+static int64_t count_behind(int fd, int64_t from, int64_t size)
+{
+    char buffer[HEADERS_READ];
+    for (ssize_t got; (from = lseek(fd, from, SEEK_DATA)) >= 0; from += got) {
+        got = pread(fd, buffer, sizeof buffer, from);
+        if (got <= 0) break;
+        for (ssize_t i = 0; i < got; i++)
+            if (buffer[i]) return size - from - i;
+    }
+    return 0;
+}
+
 /* `size`: of the tar file. */
 static bool members_read(struct tar_input *input, struct archive *archive, int64_t size, const char *path, char *why,
                          size_t cap)
@@ -93,7 +128,9 @@ static bool members_read(struct tar_input *input, struct archive *archive, int64
     for (;;) {
         int state = archive_read_next_header(archive, &entry);
         if (state == ARCHIVE_EOF) return true;
-        if (state != ARCHIVE_OK && state != ARCHIVE_WARN) return refuse(archive, path, why, cap);
+        /* A name that the locale cannot show keeps its bytes; any other warning may have cost a name or a size. */
+        bool is_whole = state == ARCHIVE_OK || (state == ARCHIVE_WARN && archive_errno(archive) == EILSEQ);
+        if (!is_whole) return refuse(archive, path, why, cap);
         if (!member_add(input, entry, archive_filter_bytes(archive, 0), path, why, cap)) return false;
         const struct tar_member *last = &input->members[input->n - 1];
         if (last->bytes < 0 || last->from > size || last->bytes > size - last->from)
@@ -121,6 +158,7 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
         refuse(archive, path, why, cap);
     else
         good = members_read(input, archive, status.st_size, path, why, cap);
+    if (good) input->n_behind = count_behind(fd, archive_filter_bytes(archive, 0), status.st_size);
     archive_read_free(archive);
     close(fd);
     if (!good) tar_input_free(input);

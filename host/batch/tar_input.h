@@ -1,4 +1,4 @@
-/* tar_input - the members of a tar file (a shard of WebDataset, say). A sound is convolved where it lies, by any
+/* tar_input - the members of a tar file (a shard of WebDataset, say). A sound is convolved inside the tar file, by any
  * thread; every other member is copied.
  */
 #ifndef TAR_INPUT_H
@@ -15,11 +15,13 @@ struct tar_member {
     time_t changed;
     unsigned mode;       /* permissions                                        */
     bool is_folder;
+    bool is_convolved;   /* a sound; else it is copied                         */
 };
 
 struct tar_input {
     struct tar_member *members; /* in the order of the file */
     size_t n;
+    int64_t n_behind;           /* bytes from the first one on that is not 0 behind its end, which are not read */
 };
 
 /* Is this the name of a tar file? */
@@ -30,8 +32,9 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
 
 void tar_input_free(struct tar_input *input);
 
-/* Is the member's name that of a sound? */
-bool tar_member_is_sound(const struct tar_member *member);
+/* Leaves only those sounds to be convolved whose name, or its last component, matches the pattern. NULL: all. false:
+ * there is none. */
+bool tar_input_choose(struct tar_input *input, const char *pattern);
 
 /* Do two members belong to one sample? WebDataset's rule: their names are equal up to the first dot of the last
  * component. */

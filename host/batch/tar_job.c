@@ -9,13 +9,14 @@ bool tar_job_open(const struct file_job *job, char *why, size_t cap)
     pthread_mutex_lock(&tar->lock);
     if (!tar->file_path) tar->file_path = strdup(job->path);
     if (!tar->figures) tar->figures = calloc(tar->n_rows, sizeof *tar->figures);
-    if (!tar->file_path || !tar->figures) {
+    if (!tar->counts) tar->counts = calloc(N_COUNTS, sizeof *tar->counts);
+    if (!tar->file_path || !tar->figures || !tar->counts) {
         message_write(why, cap, "%s: no memory; free some", job->path);
     } else if (!tar->file) {
         file_job_make_folders(tar->file_path);
         tar->file = tar_output_open(tar->file_path, tar->input, tar->path, why, cap);
     }
-    bool good = tar->file_path && tar->figures && tar->file;
+    bool good = tar->file_path && tar->figures && tar->counts && tar->file;
     pthread_mutex_unlock(&tar->lock);
     return good;
 }
@@ -27,6 +28,7 @@ static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_
     tar->file = NULL;
     if (tar->n_failures == tar->n_rows) return tar_output_abandon(file), true;
     int64_t bytes = tar_output_commit(file, why, cap);
+    if (bytes >= 0) memset(tar->counts, 0, N_COUNTS * sizeof *tar->counts);
     for (size_t i = 0; bytes >= 0 && i < tar->n_rows; i++) {
         if (!tar->figures[i]) continue;
         file_job_enter(batch, &batch->manifest->rows[tar->first_row + i], bytes, tar->figures[i]);
@@ -41,7 +43,7 @@ static void go_on(struct batch *batch, struct tar_source *tar, enum tar_progress
     if (progress == TAR_BROKEN || (progress == TAR_COMPLETE && !commit(batch, tar, why, cap))) batch_stop(batch, why);
 }
 
-void tar_job_put(const struct file_job *job, char *figures)
+void tar_job_put(const struct file_job *job, char *figures, const int64_t *counts)
 {
     struct tar_source *tar = job->row->tar;
     const char *name = job->row->output + strlen(tar->output) + 1;
@@ -49,6 +51,7 @@ void tar_job_put(const struct file_job *job, char *figures)
     enum tar_progress progress = TAR_BROKEN;
     pthread_mutex_lock(&tar->lock);
     tar->figures[(size_t)(job->row - job->batch->manifest->rows) - tar->first_row] = figures;
+    for (int c = 0; c < N_COUNTS; c++) tar->counts[c] += counts[c];
     pthread_mutex_unlock(&tar->lock);
     if (figures) progress = tar_output_put(tar->file, job->row->member, name, job->content, why, sizeof why);
     go_on(job->batch, tar, progress, why, sizeof why);

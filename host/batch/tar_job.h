@@ -10,8 +10,9 @@
 /* Opens the tar file of the job's output, unless another job has. false: why has the reason. */
 bool tar_job_open(const struct file_job *job, char *why, size_t cap);
 
-/* Adds the job's sound. Takes over figures; NULL: there was no memory for them. A failure ends the whole run. */
-void tar_job_put(const struct file_job *job, char *figures);
+/* Adds the job's sound. Takes over figures; NULL: there was no memory for them. counts[N_COUNTS]: of the job. A failure
+ * ends the whole run. */
+void tar_job_put(const struct file_job *job, char *figures, const int64_t *counts);
 
 /* Leaves out the sample of a job that has failed. */
 void tar_job_leave_out(const struct file_job *job);

@@ -104,7 +104,7 @@ static size_t finished_sample_end(const struct tar_output *output, bool *has_fai
     size_t i = output->next;
     *has_failed = false;
     for (; i < input->n && tar_same_sample(input->members[i].name, input->members[output->next].name); i++) {
-        if (!tar_member_is_sound(&input->members[i])) continue;
+        if (!input->members[i].is_convolved) continue;
         if (output->sounds[i].state == SOUND_PENDING) return output->next;
         if (output->sounds[i].state == SOUND_FAILED) *has_failed = true;
     }

@@ -16,22 +16,18 @@ static struct tar_input *find_input(const struct manifest *manifest, const char 
     return NULL;
 }
 
-static bool has_sound(const struct tar_input *input)
-{
-    for (size_t i = 0; i < input->n; i++)
-        if (tar_member_is_sound(&input->members[i])) return true;
-    return false;
-}
-
-struct tar_source *tar_source_add(struct manifest *manifest, const char *path, char *why, size_t cap)
+struct tar_source *tar_source_add(struct manifest *manifest, const char *path, const char *members, char *why,
+                                  size_t cap)
 {
     struct tar_input *input = find_input(manifest, path);
     struct tar_source *tar = calloc(1, sizeof *tar);
     bool good = tar && (input || ((input = calloc(1, sizeof *input)) && (tar->owns_input = true)));
     if (!good) message_write(why, cap, "%s: no memory; free some", path);
     if (good && tar->owns_input) good = tar_input_read(input, path, why, cap);
-    if (good && !has_sound(input))
-        good = message_write(why, cap, "%s: has no sound; give a tar file with sound files", path);
+    if (good && !tar_input_choose(input, members))
+        good = members ? message_write(why, cap, "%s: has no sound that matches %.100s; give another --members", path,
+                                       members)
+                       : message_write(why, cap, "%s: has no sound; give a tar file with sound files", path);
     if (!good) {
         if (tar && tar->owns_input) {
             tar_input_free(input);
@@ -40,6 +36,9 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
         free(tar);
         return NULL;
     }
+    if (tar->owns_input && input->n_behind)
+        message_note("%s: %lld bytes behind its end are not read; join tar files with tar --concatenate", path,
+                     (long long)input->n_behind);
     tar->path = path;
     tar->input = input;
     pthread_mutex_init(&tar->lock, NULL);
@@ -57,6 +56,14 @@ static const char *join(struct manifest *manifest, const char *folder, const cha
     char *text = text_alloc(&manifest->texts, bytes);
     if (text) snprintf(text, bytes, "%s/%.*s%s%s", folder, (int)stem, name, dot ? "." : "", dot ? extension : "");
     return text;
+}
+
+size_t tar_source_sample(struct tar_source *tar, size_t member)
+{
+    const struct tar_member *members = tar->input->members;
+    if (tar->n_samples == 0 || !tar_same_sample(members[tar->last].name, members[member].name)) tar->n_samples++;
+    tar->last = member;
+    return tar->n_samples - 1;
 }
 
 bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member)
@@ -91,6 +98,7 @@ void tar_sources_free(struct tar_source *list)
         }
         for (size_t i = 0; tar->figures && i < tar->n_rows; i++) free(tar->figures[i]);
         free(tar->figures);
+        free(tar->counts);
         free(tar->file_path);
         free(tar);
     }

@@ -20,6 +20,7 @@ struct tar_source {
     struct tar_input *input;      /* shared by the tar sources of one path; the first owns it  */
     bool owns_input;
     size_t first_row, n_rows;     /* in the manifest, one after the other                     */
+    size_t n_samples, last;       /* samples with a row; the member of the last row           */
     bool has_one_mask;            /* for all rows: the name of the output has that of the mask */
     size_t number;                /* from 1, if the input becomes several outputs by draws; else 0 */
     struct tar_source *next;
@@ -29,12 +30,18 @@ struct tar_source {
     char *file_path;
     size_t n_failures;            /* rows                                                     */
     char **figures;               /* [n_rows]: of the outputs, for the journal                 */
+    int64_t *counts;              /* [N_COUNTS]: of rows that are done, until the file is committed */
     enum { RESUME_UNKNOWN, RESUME_NOT_DONE, RESUME_DONE } resume; /* are all rows in the journal? */
 };
 
-/* Adds a tar source to the manifest's list, and reads its members; the caller sets first_row. path must outlive the
- * manifest. NULL: why has the reason. */
-struct tar_source *tar_source_add(struct manifest *manifest, const char *path, char *why, size_t cap);
+/* Adds a tar source to the manifest's list, and reads its members; the caller sets first_row. members: tar_input_choose.
+ * path must outlive the manifest. NULL: why has the reason. */
+struct tar_source *tar_source_add(struct manifest *manifest, const char *path, const char *members, char *why,
+                                  size_t cap);
+
+/* The number of the sample, from 0 on, of a member that gets a row: all sounds of a sample share a draw. Call it for each
+ * row, in their order. */
+size_t tar_source_sample(struct tar_source *tar, size_t member);
 
 /* Sets tar, member and input of a row. false: no memory. */
 bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member);

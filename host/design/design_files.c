@@ -1,8 +1,10 @@
 #include "design_files.h"
 
+#include "host/mask_argument.h"
 #include "host/masks/mask_diagnostics.h"
 #include "host/message.h"
 #include "host/number_list.h"
+#include "host/text_in.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,8 +38,9 @@ static char *read_text(FILE *file, const char *path, char *why, size_t cap)
 static char *read_path(const char *path, char *why, size_t cap)
 {
     if (strcmp(path, "-") == 0) return read_text(stdin, path, why, cap);
-    FILE *file = fopen(path, "re");
-    if (!file) return message_write(why, cap, "%s: %s; check the path", path, strerror(errno)), NULL;
+    const char *reason;
+    FILE *file = text_in_open(path, &reason);
+    if (!file) return message_write(why, cap, "%s: %s; check the path", path, reason), NULL;
     char *text = read_text(file, path, why, cap);
     fclose(file);
     return text;
@@ -56,6 +59,7 @@ bool design_curve_read(struct frequency_curve *curve, const char *path, char *wh
 bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why, size_t cap)
 {
     bool good = hc_responses_load(path, 0, *rate, 0, mask, why, cap) == HC_OK;
+    if (!good) mask_argument_explain(path, why, cap);
     if (good && mask->n_channels == 0) {
         message_write(why, cap, "%s: is a configuration; give one of its sound files", path);
         good = false;

@@ -3,6 +3,7 @@
 #include "files_read.h"
 #include "host/commands.h"
 #include "host/json_print.h"
+#include "host/mask_argument.h"
 #include "host/masks/mask_diagnostics.h"
 #include "host/message.h"
 #include "host/option.h"
@@ -208,8 +209,10 @@ static bool load_mask(struct convolution *run)
     const struct convolve_settings *s = run->settings;
     hc_responses *mask = &run->responses;
     if (hc_responses_load(s->mask, run->in.n_channels, run->in.rate, s->no_resample ? HC_KEEP_RATE : 0, mask, run->why,
-                          sizeof run->why) != HC_OK)
+                          sizeof run->why) != HC_OK) {
+        mask_argument_explain(s->mask, run->why, sizeof run->why);
         return false;
+    }
     mask_diagnostics_print(mask, s->mask);
     if (mask->file_rate && mask->rate != mask->file_rate)
         message_note("%s: resampled from %d to %d Hz", s->mask, mask->file_rate, mask->rate);

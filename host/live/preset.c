@@ -1,8 +1,8 @@
 #include "preset.h"
 
 #include "host/message.h"
+#include "host/text_in.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,8 +62,9 @@ static bool find(struct preset *p, const char *name, char *why, size_t cap)
 
 static bool read_text(struct preset *p, char *why, size_t cap)
 {
-    FILE *file = fopen(p->path, "re");
-    if (!file) return message_write(why, cap, "%s: %s; check the path and its permissions", p->path, strerror(errno));
+    const char *reason;
+    FILE *file = text_in_open(p->path, &reason);
+    if (!file) return message_write(why, cap, "%s: %s; check the path and its permissions", p->path, reason);
     p->text = malloc(MOST_BYTES + 2);
     size_t n = p->text ? fread(p->text, 1, MOST_BYTES + 1, file) : 0;
     bool failed = ferror(file) != 0;

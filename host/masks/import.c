@@ -35,8 +35,8 @@ static const struct command_line import_line = {
         "CamillaDSP, Convolver or PipeWire, filters of Equalizer APO (`man haloconv` lists what is read), or any other "
         "mask. "
         "The responses that are not in sound files already are written beside it. All that cannot be represented is "
-        "printed with its line, and so is the length of every filter that is computed. FILE can be "
-        "given to the other commands directly, too.\v"
+        "printed with its line; a note has the number of filters that were computed, and the length of the longest. FILE can "
+        "be given to the other commands directly, too.\v"
         "Exit status: 0 the configuration is written, 1 it is not, 2 wrong usage.\n\n"
         "  haloconv import brutefir.conf -o room.conf",
     .groups = {{NULL, import_options}},

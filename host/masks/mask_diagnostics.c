@@ -3,26 +3,33 @@
 #include "host/json_print.h"
 #include "host/message.h"
 
+#include <limits.h>
+#include <stdbool.h>
+
 enum { MOST_LINES = 10 }; /* of a command other than `check` */
 
-/* Returns the number of errors and warnings that were not printed. */
-static int print_first(const hc_responses *mask, int most)
+/* Prints errors and warnings, and notes beside them. Returns the number of errors and warnings that were not printed. */
+static int print_first(const hc_responses *mask, int most, bool with_notes)
 {
-    int n = mask->n_diagnostics < most ? mask->n_diagnostics : most;
-    for (int i = 0; i < n; i++)
-        (mask->diagnostics[i].code ? message_detail : message_note)("%s", mask->diagnostics[i].text);
+    int n = 0;
+    for (int i = 0; i < mask->n_diagnostics && n < most; i++) {
+        const hc_diagnostic *diagnostic = &mask->diagnostics[i];
+        bool is_note = diagnostic->code == HC_NOTE;
+        if (!is_note || with_notes) (diagnostic->code < 0 ? message_detail : message_note)("%s", diagnostic->text);
+        n += !is_note;
+    }
     return mask->n_errors + mask->n_warnings - n;
 }
 
 void mask_diagnostics_print(const hc_responses *mask, const char *path)
 {
-    int left = print_first(mask, MOST_LINES);
+    int left = print_first(mask, MOST_LINES, false);
     if (left > 0) message_note("%s: and %d more; see `haloconv check %s`", path, left, path);
 }
 
 void mask_diagnostics_print_all(const hc_responses *mask)
 {
-    int left = print_first(mask, mask->n_diagnostics);
+    int left = print_first(mask, INT_MAX, true);
     if (left > 0) message_note("and %d more", left);
 }
 
@@ -39,9 +46,11 @@ json_t *mask_diagnostics_json(const hc_responses *mask)
     json_t *all = json_array();
     for (int i = 0; i < mask->n_diagnostics; i++) {
         const hc_diagnostic *diagnostic = &mask->diagnostics[i];
-        json_array_append_new(all,
-                              json_pack("{s:i, s:s, s:o}", "line", diagnostic->line, "kind",
-                                        diagnostic->code ? "error" : "warning", "text", json_text(diagnostic->text)));
+        json_array_append_new(all, json_pack("{s:i, s:s, s:o}", "line", diagnostic->line, "kind",
+                                             diagnostic->code == HC_NOTE ? "note"
+                                             : diagnostic->code          ? "error"
+                                                                         : "warning",
+                                             "text", json_text(diagnostic->text)));
     }
     return all;
 }

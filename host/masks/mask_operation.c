@@ -4,6 +4,7 @@
 #include "host/commands.h"
 #include "host/files/spool.h"
 #include "host/json_print.h"
+#include "host/mask_argument.h"
 #include "mask_diagnostics.h"
 
 #include <float.h>
@@ -141,6 +142,7 @@ static bool load_from(struct mask_job *job, hc_responses *mask, const char *name
         snprintf(why, sizeof why, "%s", job->why + length);
         MASK_REFUSE(job, "%s%s", name, why);
     }
+    if (error) mask_argument_explain(path, job->why, sizeof job->why);
     if (error) return false;
     mask_diagnostics_print(mask, name);
     if (mask->n_channels == 0)

@@ -3,6 +3,7 @@
 #include "host/files/text_out.h"
 #include "host/live/preset.h"
 #include "host/message.h"
+#include "host/text_in.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -66,7 +67,8 @@ bool room_configuration_write(const char *path, const char *filter, int n, const
 static bool is_ours(const char *path)
 {
     char line[sizeof MARK] = "";
-    FILE *file = fopen(path, "re");
+    const char *reason;
+    FILE *file = text_in_open(path, &reason);
     if (!file) return access(path, F_OK) != 0;
     bool ours = fgets(line, sizeof line, file) && strcmp(line, MARK) == 0;
     fclose(file);

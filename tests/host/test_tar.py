@@ -103,6 +103,42 @@ def test_a_tar_file_draws_what_its_unpacked_files_would(shards):
     assert {m[1] for m in packed} == files
 
 
+def pack_pairs(path, n=8):
+    """Samples with two recordings each, of a speaker in a room."""
+    pack(path, [member for i in range(n) for member in [
+        (f"d/{i}.json", b"{}"), (f"d/{i}.mix.wav", sound(400, i)), (f"d/{i}.ref.wav", sound(300, 100 + i))]])
+
+
+@pytest.mark.parametrize("way", ["pairs", "list"])
+def test_the_sounds_of_a_sample_share_one_draw(shards, way):
+    pack_pairs("p.tar")
+    (shards / "list.csv").write_text("input,mask,noise,snr,seed\np.tar,rooms/*.wav,s?.wav,20,3\n")
+    for i in range(2):
+        write(f"s{i}.wav", noise(500, seed=i), RATE)
+    args = ["list.csv"] if way == "list" else ["--inputs", "p.tar", "--masks", "rooms/*.wav", "--pairs", "random:1"]
+    batch(*args, "-o", "out", "--report", "r.jsonl")
+    lines = [json.loads(line) for line in (shards / "r.jsonl").read_text().splitlines()]
+    draws = [tuple(line.get(key) for key in ("mask", "noise", "seed")) for line in lines]
+    assert draws[::2] == draws[1::2] and len({draw[0] for draw in draws}) > 1, draws
+
+
+def test_members_chooses_what_is_convolved(shards):
+    pack_pairs("p.tar")
+    args = ["--inputs", "p.tar", "--masks", "rooms/*.wav", "--pairs", "random:1"]
+    assert batch(*args, "-o", "all")["done"] == 16 and batch(*args, "-o", "out", "--members", "*.mix.wav")["done"] == 8
+    before, both, after = (unpack(path) for path in ("p.tar", "all/p.tar", "out/p.tar"))
+    for (name, x, *_), (_, all_wet, *_), (_, y, *_) in zip(before, both, after):
+        assert y == (all_wet if ".mix." in name else x), name
+    report = batch(*args, "-o", "out", "--members", "d/*.ref.wav", "--resume")
+    assert report["done"] == 8 and [m[1] == b[1] for m, b in zip(unpack("out/p.tar"), before)] == [True, True, False] * 8
+
+
+def test_members_that_choose_nothing_are_refused(shards):
+    args = ["--masks", "rooms/r0.wav", "-o", "out", "--members", "*.mix.wav", "--inputs"]
+    refused("batch", *args, "s-000.tar", says=["s-000.tar", "has no sound that matches *.mix.wav"])
+    refused("batch", *args, "rooms/r1.wav", says=["--members is for tar files"])
+
+
 def test_a_list_names_tar_files_with_all_its_columns(shards):
     rows = ["input,mask,output,gain,tail,seed", "s-000.tar,rooms/r0.wav,sub/new.tar,-6,same,",
             "s-001.tar,rooms/*.wav,,,,9", "s-002.tar,rooms/*.wav,again.tar,,,9", "s-001.tar,rooms/*.wav,copy.tar,,,9"]
@@ -191,6 +227,15 @@ def test_a_tar_file_whose_sounds_all_fail_is_not_made(shards):
     assert not outputs(shards / "out")
 
 
+def test_a_second_tar_file_behind_the_end_is_named(shards):
+    joined = (shards / "s-000.tar").read_bytes() + (shards / "s-001.tar").read_bytes()
+    (shards / "ab.tar").write_bytes(joined)
+    args = ["--masks", "rooms/r0.wav", "-o", "out", "--inputs"]
+    behind = (shards / "s-001.tar").stat().st_size
+    assert f"ab.tar: {behind} bytes behind its end are not read; join" in good("batch", *args, "ab.tar").stderr
+    assert "behind" not in good("batch", *args, "s-000.tar").stderr
+
+
 def linked(path):
     with tarfile.open(path, "w") as tar:
         info = tarfile.TarInfo("a.wav")
@@ -205,7 +250,9 @@ def linked(path):
     (lambda path: (pack(path, [("a.wav", bytes(5000))]), os.truncate(path, 3000)), "is cut short"),
     (linked, "is a link"),
     (os.mkfifo, "is no regular file"),
-], ids=["no tar", "compressed", "no sound", "cut", "link", "pipe"])
+    (lambda path: pack(path, [("n" * 5000 + ".wav", sound(9, 1))], format=tarfile.PAX_FORMAT), "a name of 5004 bytes"),
+    (lambda path: pack(path, [("n" * 1000000 + ".wav", sound(9, 1))], format=tarfile.PAX_FORMAT), "pax"),
+], ids=["no tar", "compressed", "no sound", "cut", "link", "pipe", "name", "long name"])
 def test_what_is_no_tar_file_of_sounds_is_refused(shards, make, says):
     make(shards / "x.tar")
     refused("batch", "--inputs", "x.tar", "--masks", "rooms/r0.wav", "-o", "out", says=["x.tar", says])
@@ -229,9 +276,10 @@ def test_no_output_is_an_input(shards):
 
 
 def test_a_full_disk_leaves_no_tar_file(shards):
-    run = ["bash", "-c", f"ulimit -f 20; exec {HALOCONV} batch --inputs s-000.tar --masks rooms/r0.wav -o out"]
+    run = ["bash", "-c", f"ulimit -f 20; exec {HALOCONV} batch --inputs s-000.tar --masks rooms/r0.wav -o out --json"]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "cannot be written" in done.stderr
+    assert done.returncode == 1 and "cannot be written" in done.stderr and "out: 0 files" in done.stderr
+    assert [json.loads(done.stdout)[key] for key in ("done", "frames_in", "frames_out")] == [0, 0, 0]
     assert not [p for p in (shards / "out").iterdir() if p.suffix != ".journal"]
 
 

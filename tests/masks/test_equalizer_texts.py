@@ -72,6 +72,10 @@ FILTERS = {
     "HS 12dB  Fc     500 Hz  Gain   5.0 dB": section("high", corner(-1, 500, 5, 1), 5, slope=1),
     "LS Fc 200 Hz Gain 6 dB Q 0.6": section("low", corner(1, 200, 6, slope_of(0.6, 6)), 6, 0.6),
     "PK Fc 1,500 Hz Gain 6,0 dB Q 1,41": section("peak", 1500, 6, 1.41),  # a separator of thousands, decimal commas
+    **{f"PK Fc {hz} Hz Gain {minus}6.0 dB Q 1.41": section("peak", 1250, -6, 1.41)
+       for hz, minus in [("1 250", "-"), ("1\u00a0250", "-"), ("1\u202f250,0", "\u2212"),
+                         ("1\u2019250", "-"), ("1.250,00", "-")]},
+    "LS 6\u00a0dB   Fc\u00a050.0\u00a0Hz  Gain   7.2\u00a0dB": section("low", corner(1, 50, 7.2, 0.5), 7.2, slope=0.5),
     "IIR Order 2 Coefficients 0.0380602 0.0761205 0.0380602 1.2706 -1.84776 0.729402":
         (np.array([0.0380602, 0.0761205, 0.0380602]), np.array([1.2706, -1.84776, 0.729402])),
     "IIR Order 3 Coefficients 1 2 0 -1 2 0.5 0.25 0.125": (np.array([1, 2, 0, -1]), np.array([2, 0.5, 0.25, 0.125])),
@@ -169,6 +173,17 @@ def test_the_program_agrees_with_autoeq(folder):
 
 
 # ---- channels --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_text_in_utf_16_is_read(folder, encoding):
+    x = noise(500, 2)
+    text = "\ufeff# \u00e4\U0001f3a7\r\nChannel: R\r\nInclude: \u00fc.txt\r\n"
+    (folder / "\u00fc.txt").write_bytes("\ufeffPreamp: -6 dB\r\n".encode(encoding))
+    (folder / "eq.txt").write_bytes(text.encode(encoding))
+    write("x.wav", x)
+    convolve("x.wav", "eq.txt", "y.wav")
+    assert_null(read("y.wav"), x * [1, 10 ** (-6 / 20)])
+
+
 def test_a_text_without_channels_fits_any_number_of_inputs(folder):
     x = noise(500, 5)
     assert_null(through("Preamp: -6 dB\n", x), x * 10 ** (-6 / 20))
@@ -241,6 +256,12 @@ def test_a_filter_of_several_channels_is_told_once(folder):
     ("Filter 1: ON PK Fc -5 Hz Gain 3 dB Q 1", "Fc"), ("Filter 1: ON LS 40 dB Fc 50 Hz Gain 90 dB", "slope"),
     ("Filter: ON IIR Order 2 Coefficients 1 2 3", "coefficient 4"), ("Filter 1: maybe", "ON"),
     ("Filter: ON IIR Order 2 Coefficients 1 0 0 1 -2.1 1.1", "not stable"),
+    ("Filter: ON PK Fc 1 k Hz Gain 3 dB Q 1", '"1 k Hz'), ("Filter: ON PK Fc 1 25 Hz Gain 3 dB Q 1", '"1 25 Hz'),
+    ("Filter: ON PK Fc 1kHz Gain 3 dB Q 1", '"1kHz'), ("Filter: ON PK Fc 12 500 0 Hz Gain 3 dB Q 1", '"12 500 0'),
+    ("Filter: ON PK Fc 100 Hz Gain 3 x dB Q 1", '"3 x dB'), ("Filter: ON PK Fc 100 Hz Gain 3 dB Q 1/2", '"1/2'),
+    ("Filter: ON PK Fc 100 Hz Gain 3 dB BW Oct 1/3", '"1/3'), ("Filter: ON LS 6 x dB Fc 50 Hz Gain 9 dB", '"6 x dB'),
+    ("Filter: ON IIR Order 1 Coefficients 1 0x 0 0.5", "coefficient 2"), ("GraphicEQ: 20 -7; 1 250 -3", "1250 for 1 250"),
+    ("Preamp: -3 x dB", "gain"), ("Delay: 1 x ms", "delay"), ("Copy: L=0,5*R", "factor"),
     ("Preamp: loud", "gain"), ("Delay: 5 m", "delay"), ("Copy: L=1.0", "direct current"), ("Copy: L", "assignment"),
     ("Channel: L XX", "XX"), ("If: sampleRate == 48000", "expressions"), ("Filter: ON PK Fc `f` Hz", "expressions"),
     ("VSTPlugin: Library x.dll", "filter"), ("Include: nowhere.txt", "nowhere.txt: No such file"),
@@ -303,11 +324,17 @@ def test_an_impulse_response_of_rew_is_read_with_its_rate(folder):
     assert_close(read("y.wav"), scipy.signal.fftconvolve(x[:, 0].astype(float), h.astype(float)))
 
 
-@pytest.mark.parametrize("text,says", [("* Freq(Hz)\tSPL(dB)\tPhase(degrees)\n20 70 1\n", "impulse response"),
-                                       (REW.format(n=1, interval=0) + "1\n", "sample interval"),
-                                       ("* Impulse\n* Data start\n1\n", "sample interval")])
+@pytest.mark.parametrize("text,says", [
+    ("* Freq(Hz)\tSPL(dB)\tPhase(degrees)\n20 70 1\n", "impulse response"),
+    (REW.format(n=1, interval=0) + "1\n", "sample interval"),
+    (REW.format(n=1, interval=0.1).replace("0.1 ", "0,1 ") + "1\n", "m.txt:9: a decimal comma"),
+    (REW.format(n=1, interval=0.1) + "0,25\n", "m.txt:12: a decimal comma"),
+    ("biquad1,\nb0=1.001,\nb1=-1.99,\nb2=0.99,\na1=1.99,\na2=-0.99\n", "biquads"),
+    ("\xff\xfe1\0\n\0", "save it as UTF-8"),
+    ("* Impulse\n* Data start\n1\n", "sample interval"),
+], ids=["response", "no interval", "comma in interval", "comma in sample", "biquads", "UTF-16", "no head"])
 def test_a_text_of_rew_that_is_no_impulse_response_is_refused(folder, text, says):
-    (folder / "m.txt").write_text(text)
+    (folder / "m.txt").write_text(text, encoding="latin-1")
     refused("info", "m.txt", says=says)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -120,6 +121,27 @@ def test_every_computed_filter_is_told_with_length_and_rest():
     done = good("import", "equalizer.txt", "-o", "x.conf", "--rate", RATE)
     n = soundfile.info("x-1.wav").frames
     assert f"becomes {n} taps, and what is cut off is 15" in done.stderr and "dB below the filter" in done.stderr
+
+
+def test_many_computed_filters_are_one_note():
+    pathlib.Path("many.txt").write_text("".join(f"Filter: ON PK Fc {hz} Hz Gain 3 dB Q 2\n" for hz in (50, 500, 5000)))
+    pathlib.Path("longest.txt").write_text("Filter: ON PK Fc 50 Hz Gain 3 dB Q 2\n")
+    good("import", "longest.txt", "-o", "x.conf", "--rate", RATE)
+    n = soundfile.info("x-1.wav").frames
+    said = good("import", "many.txt", "-o", "y.conf", "--rate", RATE).stderr
+    assert re.fullmatch(f"many.txt: note: 3 filters became FIRs of up to {n} taps, and what is cut off is 15[0-9] dB or "
+                        "more below each filter\n", said), said
+    report = json.loads(good("import", "many.txt", "-o", "z.conf", "--rate", RATE, "--json").stdout)
+    assert (report["warnings"], [one["kind"] for one in report["diagnostics"]]) == (0, ["note"])
+
+
+def test_what_has_no_effect_on_the_sound_is_a_note():
+    text = pathlib.Path("brutefir.conf").read_text()
+    pathlib.Path("run.conf").write_text("lock_memory: true;\n" + text)
+    report = json.loads(good("check", "run.conf", "--json").stdout)
+    assert ("note", 1) in [(one["kind"], one["line"]) for one in report["diagnostics"]], report
+    assert "run.conf:1: note: about BruteFIR's run" in good("check", "run.conf").stderr
+    assert "about BruteFIR's run" not in good("info", "run.conf").stderr
 
 
 def test_errors_are_listed_and_nothing_is_written():

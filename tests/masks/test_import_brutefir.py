@@ -107,7 +107,8 @@ CONSTRUCTS = {
 
 
 @pytest.fixture(autouse=True)
-def coefficients(folder):
+def coefficients(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))  # without a file of defaults
     write_coefficients()
 
 
@@ -269,6 +270,35 @@ def test_every_error_is_listed_with_its_line(rows):
 def test_every_warning_is_listed_with_its_line():
     lost, found = missing(WARNINGS)
     assert not lost and not any(is_error for _, is_error, _ in found), (lost, found)
+
+
+@pytest.mark.parametrize("command", [("check",), ("info",), ("import", "-o", "out.conf")], ids=lambda c: c[0])
+def test_coefficients_beyond_the_filter_length_are_named(command):
+    """A text, raw samples, and a delay that leaves less of them; not what `blocks` leaves out."""
+    np.savetxt("long.txt", generator(4).uniform(-1, 1, 515), footer="a comment\n")
+    text = HEAD + IO % ("", "") + COEFFS + """coeff "long" { filename: "long.txt"; format: "text"; };
+        filter 0 { inputs: 0; outputs: 0; coeff: "skip"; }; filter 1 { inputs: 1; outputs: 0; coeff: "long"; };
+        filter 2 { inputs: 0; outputs: 1; coeff: 1; }; filter 3 { inputs: 1; outputs: 1; coeff: "text"; delay: 2; };"""
+    with open("cut.conf", "w", encoding="utf-8") as file:
+        file.write(text)
+    said = good(command[0], "cut.conf", *command[1:]).stderr
+    for name, all_frames, kept, by in [("c.s16", 701, 512, "filter_length; "), ("long.txt", 515, 512, "filter_length; "),
+                                       ("a.txt", 301, 256, "filter_length and the delay")]:
+        assert f"{name}: cut from {all_frames} to {kept} frames by {by}" in said, said
+    assert "b.f64" not in said
+
+
+def test_the_filter_length_of_the_defaults_file_is_used(folder):
+    (folder / ".brutefir_defaults").write_text(
+        'sampling_rate: 32000;\nfilter_length: 64,16;\ncoeff "all" { filename: "nowhere"; };\n')
+    (folder / "d.conf").write_text(GOOD_IO + 'coeff 0 { filename: "b.f64"; format: "FLOAT64_LE"; };\n'
+                                   "filter 0 { inputs: 0; outputs: 0; coeff: 0; };\n")
+    report, said = json.loads(good("info", "d.conf", "--json").stdout), good("check", "d.conf").stderr
+    assert (report["rate"], report["frames"]) == (32000, 700)
+    assert f"filter_length 64,16 is that of {folder}/.brutefir_defaults" in said and "65536" not in said, said
+    (folder / ".brutefir_defaults").write_text("filter_length: 65;\n")
+    said = good("check", "d.conf").stderr
+    assert ".brutefir_defaults:1: filter_length: 65 is no power of two" in said and "65536 is taken" in said, said
 
 
 def test_settings_that_a_text_leaves_to_the_defaults_are_said():

@@ -326,3 +326,14 @@ def test_info_and_check_take_a_mask_of_a_rate(folder, halls):
 def test_a_mask_for_no_rate_is_said(halls):
     for command in (["convolve", "x-44100.wav", "room-%r.wav", "-o", "y.wav"], ["info", "room-%r.wav", "--rate", 44100]):
         refused(*command, says=["room-%r.wav: ", "room-44100.wav; check the path"])
+
+
+@pytest.mark.parametrize("bank", ["b.csv", "b.sofa", "folder"])
+def test_a_bank_where_a_mask_is_expected_says_path(folder, bank):
+    write("x.wav", noise(10))
+    (folder / "b.csv").write_text("file,azimuth\nx.wav,0\n")
+    (folder / "b.sofa").write_bytes(b"\x89HDF")
+    (folder / "folder").mkdir()
+    refused("convolve", "x.wav", bank, "-o", "y.wav", says=[bank, "--path"])
+    refused("mask", "trim", bank, "-o", "y.wav", says=[bank, "--path"])
+    assert "--path" in haloconv("batch", "--inputs", "x.wav", "--masks", bank, "-o", "out").stderr

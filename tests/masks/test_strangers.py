@@ -3,10 +3,11 @@
 import os
 import resource
 import struct
+import subprocess
 
 import numpy as np
 import pytest
-from conftest import SAN, good, measured, refused, write
+from conftest import HALOCONV, SAN, good, measured, refused, write
 
 GB = 1 << 30
 FEW_MB = 300 if SAN else 60  # of the program itself; reading a file of 10 GB took 4100
@@ -125,6 +126,30 @@ def test_a_file_without_an_end_is_refused_at_once(folder, ending):
         if ending != "conf":
             (folder / "t.conf").write_text(f"/convolver/new 1 1 64 100\n/impulse/read 1 1 1 0 0 0 1 {name}\n")
             refused("check", "t.conf", says=["t.conf:2", name, "not a regular file"], timeout=60)
+
+
+@pytest.mark.parametrize("command", [
+    ["run", "./pipe"], ["batch", "pipe", "-o", "out"], ["convolve", "x.wav", "bank.csv", "-o", "y.wav", "--path", "pipe"],
+    ["live", "h.wav", "--midi-map", "pipe"], ["design", "correct", "h.wav", "-o", "y.wav", "--target", "pipe"]],
+    ids=["run", "batch", "path", "midi-map", "target"])
+def test_a_named_pipe_is_no_text(folder, command):
+    os.mkfifo("pipe")
+    for name in ("x.wav", "h.wav"):
+        write(name, np.ones((100, 1), np.float32))
+    (folder / "bank.csv").write_text("file,azimuth,elevation,distance\nh.wav,0,0,1\nx.wav,90,0,1\n")
+    refused(*command, exit=2 if command[0] == "run" else 1, says=["pipe", "not a regular file"], timeout=20)
+
+
+def test_a_pipe_of_the_shell_is_a_list(folder):
+    write("x.wav", np.ones((100, 1), np.float32))
+    run = f"{HALOCONV} batch <(printf 'input,mask,output\nx.wav,x.wav,y.wav\n') -o out -q"
+    assert subprocess.run(["bash", "-c", run], check=False).returncode == 0 and (folder / "out/y.wav").exists()
+
+
+def test_filters_in_series_are_counted_before_they_are_made(folder):
+    """15 s and 1.6 GB of convolutions came before the refusal."""
+    (folder / "eq.txt").write_text("Filter: ON PK Fc 50 Hz Gain -6 dB Q 2\n" * 19000)
+    refused_in_little_memory("check", "eq.txt", says="need more than 134217728 taps in all")
 
 
 def test_adding_up_has_an_end(folder):

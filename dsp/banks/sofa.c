@@ -40,6 +40,17 @@ static const char *plain(char *text)
 
 /* ---- variables --------------------------------------------------------------------------------------------------- */
 
+/* Finds a variable. *is_there: false: the file lacks it. */
+static int variable_look(const struct sofa *sofa, const char *name, struct sofa_variable *variable, bool *is_there,
+                         char *why, size_t cap)
+{
+    *is_there = sofa->reader.look(sofa->reader.file, name, variable);
+    if (!*is_there || !variable->is_elsewhere) return HC_OK;
+    return fail(HC_EUNSUPPORTED, why, cap,
+                "%s: the values of %s are in another file, and haloconv reads one; copy them into this file",
+                sofa->path, name);
+}
+
 /* Reads a variable of n values as *values. */
 static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, char *why, size_t cap)
 {
@@ -75,8 +86,11 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
 {
     struct sofa_variable v;
     size_t m = sofa->n_measurements, items = n_items ? n_items : 1;
+    bool is_there;
     *triplets = (struct triplets){0};
-    if (!sofa->reader.look(sofa->reader.file, name, &v)) {
+    int error = variable_look(sofa, name, &v, &is_there, why, cap);
+    if (error) return error;
+    if (!is_there) {
         if (!usual)
             return fail(HC_EINVAL, why, cap, "%s: has no %s, so nothing says where its responses are; repair the file",
                         sofa->path, name);
@@ -98,7 +112,7 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
     /* Files without the attribute Type may still have units. */
     triplets->is_spherical = *v.type ? strcmp(v.type, "spherical") == 0 : strstr(v.units, "degree") != NULL;
     triplets->n = v.n / (3 * items);
-    int error = values_read(sofa, name, v.n, &triplets->values, why, cap);
+    error = values_read(sofa, name, v.n, &triplets->values, why, cap);
     if (!error) error = check_finite(sofa, name, triplets->values, v.n, why, cap);
     if (error) {
         free(triplets->values);
@@ -250,7 +264,10 @@ static int shape_read(struct sofa *sofa, char *why, size_t cap)
 {
     struct sofa_variable ir;
     int n_dims = sofa->has_emitters ? 4 : 3;
-    if (!sofa->reader.look(sofa->reader.file, "Data.IR", &ir))
+    bool is_there;
+    int error = variable_look(sofa, "Data.IR", &ir, &is_there, why, cap);
+    if (error) return error;
+    if (!is_there)
         return fail(HC_EINVAL, why, cap,
                     "%s: has no Data.IR, or it is no array of numbers, or too short for its shape; fetch it again",
                     sofa->path);
@@ -275,12 +292,15 @@ static int rate_read(const struct sofa *sofa, int *rate, char *why, size_t cap)
 {
     struct sofa_variable v;
     float *values;
-    if (!sofa->reader.look(sofa->reader.file, "Data.SamplingRate", &v) || v.n == 0)
+    bool is_there;
+    int error = variable_look(sofa, "Data.SamplingRate", &v, &is_there, why, cap);
+    if (error) return error;
+    if (!is_there || v.n == 0)
         return fail(HC_EINVAL, why, cap, "%s: has no Data.SamplingRate; repair the file", sofa->path);
     if (v.n != 1 && v.n != sofa->n_measurements)
         return fail(HC_EINVAL, why, cap, "%s: Data.SamplingRate has %zu values; 1 or %zu are needed", sofa->path, v.n,
                     sofa->n_measurements);
-    int error = values_read(sofa, "Data.SamplingRate", v.n, &values, why, cap);
+    error = values_read(sofa, "Data.SamplingRate", v.n, &values, why, cap);
     if (error) return error;
     double first = (double)values[0];
     for (size_t i = 1; i < v.n && !error; i++)
@@ -357,7 +377,9 @@ static int delays_read(const struct sofa *sofa, double **delays, double *most, c
     float *values;
     *delays = NULL;
     *most = 0;
-    if (!sofa->reader.look(sofa->reader.file, "Data.Delay", &v) || v.n == 0) return HC_OK;
+    bool is_there;
+    int error = variable_look(sofa, "Data.Delay", &v, &is_there, why, cap);
+    if (error || !is_there || v.n == 0) return error;
     /* Files for several emitters may have a delay for each receiver only. */
     bool is_full = v.n == n_m * n_r * n_e;
     bool is_each = is_full || v.n == n_m * n_r, is_of_emitters = is_full || v.n == n_r * n_e;
@@ -368,7 +390,7 @@ static int delays_read(const struct sofa *sofa, double **delays, double *most, c
     if (!is_each && !is_of_emitters && v.n != n_r)
         return fail(HC_EINVAL, why, cap, "%s: Data.Delay has %zu values; %zu or %zu are needed; repair the file",
                     sofa->path, v.n, n_r * n_e, n_m * n_r * n_e);
-    int error = values_read(sofa, "Data.Delay", v.n, &values, why, cap);
+    error = values_read(sofa, "Data.Delay", v.n, &values, why, cap);
     if (error) return error;
     *delays = malloc(n_m * n_e * n_r * sizeof **delays);
     if (!*delays) error = fail(HC_ENOMEM, why, cap, "%s: no memory for its delays; free some", sofa->path);

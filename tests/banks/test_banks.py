@@ -1,6 +1,7 @@
 """Banks in files: SOFA, lists and folders of sound files, as hc_bank_load reads them (tests/banks/bank_dump.c)."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -349,6 +350,47 @@ def test_checksums_of_chunks_are_compared(folder, compress):
     data[place.byte_offset + place.size // 2] ^= 1
     pathlib.Path("a.sofa").write_bytes(data)
     refused("info", "a.sofa", says="Data.IR cannot be read")
+
+
+def linked_data(f, name, to):
+    f[name] = h5py.ExternalLink(to, "/x")
+
+
+def linked_by_a_soft_link(f, name, to):
+    f["elsewhere"] = h5py.ExternalLink(to, "/x")
+    f[name] = h5py.SoftLink("/elsewhere")
+
+
+def raw_data_elsewhere(f, name, to):
+    f.create_dataset(name, (3, 2, 4), "f8", external=[(to, 0, h5py.h5f.UNLIMITED)])
+
+
+def virtual_data(f, name, to):
+    layout = h5py.VirtualLayout((3, 2, 4), "f8")
+    layout[:] = h5py.VirtualSource(to, "/x", shape=(3, 2, 4))
+    f.create_virtual_dataset(name, layout)
+
+
+@needs_hdf5
+@pytest.mark.parametrize("name", ["Data.IR", "Data.Delay", "SourcePosition"])
+@pytest.mark.parametrize("store", [linked_data, linked_by_a_soft_link, raw_data_elsewhere, virtual_data])
+def test_no_other_file_is_opened(folder, store, name):
+    """A FIFO would never open."""
+    os.mkfifo("fifo")
+    sofa("a.sofa", responses(3, 2, 4), directions(3), without=[name])
+    with h5py.File("a.sofa", "a") as f:
+        store(f, name, "fifo")
+    refused("info", "a.sofa", says=f"a.sofa: the values of {name} are in another file", timeout=20)
+
+
+@needs_hdf5
+def test_a_link_within_the_file_is_followed(folder):
+    ir = responses(3, 2, 4)
+    sofa("a.sofa", ir, directions(3))
+    with h5py.File("a.sofa", "a") as f:
+        f.move("Data.IR", "Samples")
+        f["Data.IR"] = h5py.SoftLink("/Samples")
+    np.testing.assert_array_equal(Bank("a.sofa").samples, ir.astype("f4"))
 
 
 # ---- sound files -----------------------------------------------------------------------------------------------------

@@ -67,7 +67,9 @@ typedef struct hc_bank_options { /* 0: the default                              
  *               for each pair of measurement m and emitter e, at m * E + e. It has an output for each receiver. The
  *               position of an entry is that of the source, or emitter, as the listener of that measurement sees it
  *               (ListenerPosition, ListenerView, ListenerUp). The delays of the file (Data.Delay) are applied, their
- *               fractions by a windowed sinc
+ *               fractions by a windowed sinc. Units are converted: degree, radian; metre, centimetre, millimetre;
+ *               hertz, kilohertz; samples, seconds and fractions of them. Others are refused, and so are units that
+ *               contradict the coordinates. No other file is opened
  *   .csv        a line for each entry. The first line names the columns: azimuth (degrees, counter-clockwise),
  *               elevation (degrees) [0], distance (metres) [1], file; or x, y, z (metres), file. Paths are relative to
  *               the folder of the list. A .csv whose first line has no column `file` is a text of coefficients

@@ -102,7 +102,8 @@ typedef struct hc_live_config {
                                 one replaced gets none. Runs inside [setup] calls, and must make none       NULL  */
     int n_sources;           /* the first n_sources inputs are steered (haloconv_scenes.h): hc_live_change.mask is then
                                 a bank, or a configuration that reads banks                                    0  */
-    int mix_entries;         /* 1: a source plays the mix of hc_bank_mix; 0: the nearest entry                    0  */
+    int mix_entries;         /* 1: a source plays the mix of hc_bank_mix, of a bank that was loaded with
+                                hc_bank_options.mix; 0: the nearest entry                                      0  */
     double grid_deg;         /* as in hc_bank_options                                                              0  */
     int normalise;           /* as in hc_bank_options                                                              0  */
     int reserved;            /* must be 0                                                                          0  */

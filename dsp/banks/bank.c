@@ -6,6 +6,7 @@
 #include "dsp/masks/mask_file.h"
 #include "dsp/masks/resample.h"
 #include "fractional_delay.h"
+#include "onset.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@ void bank_free(struct bank *bank)
 {
     free(bank->taps);
     free(bank->position);
+    free(bank->onsets);
     *bank = (struct bank){0};
 }
 
@@ -101,6 +103,31 @@ int bank_delay(struct bank *bank, const double *delays, const char *path, char *
                              later.taps + i * (size_t)later.n_taps, (size_t)later.n_taps);
     take(bank, &later);
     return HC_OK;
+}
+
+int bank_onsets(struct bank *bank, const char *path, char *why, size_t cap)
+{
+    size_t n = (size_t)bank->n_entries * (size_t)bank->n_out;
+    bank->onsets = malloc(n * sizeof *bank->onsets);
+    int error = bank->onsets ? HC_OK : HC_ENOMEM;
+    for (size_t i = 0; i < n && !error; i++)
+        error = onset_find(bank->taps + i * (size_t)bank->n_taps, bank->n_taps, bank->rate, &bank->onsets[i]);
+    return error ? fail(error, why, cap, "%s: no memory for the onsets of %zu responses; free some", path, n) : HC_OK;
+}
+
+double bank_onset_spread(const struct bank *bank, const int *entries, int n)
+{
+    double most = 0;
+    for (int out = 0; out < bank->n_out; out++) {
+        double first = INFINITY, last = -INFINITY;
+        for (int i = 0; i < n; i++) {
+            double onset = bank->onsets[(size_t)(entries ? entries[i] : i) * (size_t)bank->n_out + (size_t)out];
+            first = fmin(first, onset); /* ignores NaN */
+            last = fmax(last, onset);
+        }
+        most = fmax(most, last - first);
+    }
+    return most / (bank->rate ? bank->rate : 48000);
 }
 
 int bank_check_finite(const struct bank *bank, const char *path, char *why, size_t cap)

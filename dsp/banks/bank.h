@@ -19,6 +19,7 @@ struct bank {
     int file_rate;              /* Hz of the file, or of the first of several                 */
     float *taps;                /* [n_entries][n_out][n_taps]                                 */
     float (*position)[3];       /* [n_entries]: x ahead, y left, z up, metres; NULL: none     */
+    double *onsets;             /* [n_entries][n_out]: frames; NaN: silence; NULL: not found  */
     char notes[BANK_NOTES];     /* lines, each with its LF; the first says what the file is   */
 };
 
@@ -64,7 +65,17 @@ int bank_resample(struct bank *bank, int rate, const char *path, char *why, size
 /* The largest gain for a sine, linear, exact to 0.001 dB. HC_ENOMEM. */
 int bank_gain(const struct bank *bank, double *gain, const char *path, char *why, size_t cap);
 
-/* Replaces the entries by those of a grid of directions, `degrees` apart. */
+/* Finds the frame at which each response begins. */
+int bank_onsets(struct bank *bank, const char *path, char *why, size_t cap);
+
+/* By how many seconds the responses of n entries to one output begin apart, at most; entries NULL: all of the bank. */
+double bank_onset_spread(const struct bank *bank, const int *entries, int n);
+
+/* Entries are mixed if they begin at most this far apart: an equal mix of two then has an error of 1.1 dB RMS between 1
+ * and 12 kHz (2.4 dB at 12 kHz), because a mix of two that begin t apart has the gain |cos(pi f t)|. */
+static const double BANK_MIX_SPREAD_S = 20e-6;
+
+/* Adds the entries of a grid of directions, `degrees` apart, and their onsets. */
 int bank_grid(struct bank *bank, double degrees, const char *path, char *why, size_t cap);
 
 #endif

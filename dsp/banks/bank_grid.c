@@ -10,7 +10,6 @@
 #include "directions.h"
 #include "dsp/engine/backend.h"
 #include "fractional_delay.h"
-#include "onset.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +31,6 @@ struct grid {
     double degrees;
     struct new_entry *entries; /* [n] */
     size_t n, capacity;
-    double *onsets; /* [bank->n_entries * n_out] */
 };
 
 static int no_memory(const struct grid *grid, char *why, size_t cap)
@@ -151,7 +149,7 @@ static int shells_add(struct grid *grid, struct by_distance *sorted, float (*pos
         if (++*n_shells > MOST_SHELLS)
             return fail(HC_EINVAL, why, cap,
                         "%s: its entries are at more than %d distances; a grid needs entries on a few spheres, so "
-                        "load it without",
+                        "load it without, and without mixes",
                         grid->path, MOST_SHELLS);
         error = shell_add(grid, &shell, why, cap);
     }
@@ -174,28 +172,18 @@ static int directions_find(struct grid *grid, int *n_shells, char *why, size_t c
 
 /* ---- responses --------------------------------------------------------------------------------------------------- */
 
-static int onsets_find(struct grid *grid, char *why, size_t cap)
-{
-    const struct bank *bank = grid->bank;
-    size_t n = (size_t)bank->n_entries * (size_t)bank->n_out;
-    grid->onsets = malloc(n * sizeof *grid->onsets);
-    int error = grid->onsets ? HC_OK : HC_ENOMEM;
-    for (size_t i = 0; i < n && !error; i++)
-        error = onset_find(bank->taps + i * (size_t)bank->n_taps, bank->n_taps, bank->rate, &grid->onsets[i]);
-    return error ? no_memory(grid, why, cap) : HC_OK;
-}
-
-/* By how many frames the response of each corner moves; 0 for one that is silent. */
-static void shifts_of(const struct grid *grid, const struct new_entry *entry, size_t out, double shifts[3])
+/* By how many frames the response of each corner moves; 0 for one that is silent. Returns the onset of their sum. */
+static double shifts_of(const struct grid *grid, const struct new_entry *entry, size_t out, double shifts[3])
 {
     double mean = 0, sum = 0, onset[3];
     for (int i = 0; i < entry->n; i++) {
-        onset[i] = grid->onsets[(size_t)entry->entries[i] * (size_t)grid->bank->n_out + out];
+        onset[i] = grid->bank->onsets[(size_t)entry->entries[i] * (size_t)grid->bank->n_out + out];
         if (isnan(onset[i])) continue;
         mean += (double)entry->weights[i] * onset[i];
         sum += (double)entry->weights[i];
     }
     for (int i = 0; i < entry->n; i++) shifts[i] = isnan(onset[i]) ? 0 : mean / sum - onset[i];
+    return mean / sum;
 }
 
 static double largest_shift(const struct grid *grid)
@@ -209,6 +197,7 @@ static double largest_shift(const struct grid *grid)
     return most;
 }
 
+/* to->onsets: [n_entries][n_out], begins with those of the old entries. */
 static void responses_make(const struct grid *grid, struct bank *to)
 {
     const struct bank *from = grid->bank;
@@ -220,7 +209,7 @@ static void responses_make(const struct grid *grid, struct bank *to)
         for (size_t out = 0; out < n_out; out++) {
             const struct new_entry *entry = &grid->entries[e];
             double shifts[3];
-            shifts_of(grid, entry, out, shifts);
+            to->onsets[(n_old + e) * n_out + out] = shifts_of(grid, entry, out, shifts);
             for (int i = 0; i < entry->n; i++)
                 fractional_delay_add(bank_response(from, (size_t)entry->entries[i], out), (size_t)from->n_taps,
                                      shifts[i], (double)entry->weights[i], bank_response(to, n_old + e, out),
@@ -233,7 +222,6 @@ static int grid_make(struct grid *grid, struct bank *bank, char *why, size_t cap
     struct bank filled = {0};
     int n_shells = 0;
     int error = directions_find(grid, &n_shells, why, cap);
-    if (!error) error = onsets_find(grid, why, cap);
     if (error) return error;
     size_t n = (size_t)bank->n_entries + grid->n;
     size_t n_taps = (size_t)bank->n_taps + (size_t)ceil(largest_shift(grid)) + FRACTIONAL_DELAY_HALF;
@@ -241,13 +229,16 @@ static int grid_make(struct grid *grid, struct bank *bank, char *why, size_t cap
     error = bank_make(&filled, n, (size_t)bank->n_out, n_taps, old, grid->path, why, cap);
     if (error) return error;
     float(*position)[3] = realloc(bank->position, n * sizeof *position);
-    if (!position) {
+    if (position) bank->position = position;
+    double *onsets = realloc(bank->onsets, n * (size_t)bank->n_out * sizeof *onsets);
+    if (onsets) bank->onsets = onsets;
+    if (!position || !onsets) {
         bank_free(&filled);
         return no_memory(grid, why, cap);
     }
-    bank->position = position;
     for (size_t e = 0; e < grid->n; e++)
         memcpy(position[(size_t)bank->n_entries + e], grid->entries[e].position, sizeof *position);
+    filled.onsets = onsets;
     responses_make(grid, &filled);
     bank_note(bank,
               "interpolated to a grid of %g degrees: %zu entries added to %d; onset delays apart from the aligned "
@@ -265,8 +256,8 @@ int bank_grid(struct bank *bank, double degrees, const char *path, char *why, si
     if (!bank->position)
         return fail(HC_EINVAL, why, cap, "%s: has no positions, which a grid needs; load it without a grid", path);
     struct grid grid = {.bank = bank, .path = path, .degrees = degrees};
-    int error = grid_make(&grid, bank, why, cap);
+    int error = bank->onsets ? HC_OK : bank_onsets(bank, path, why, cap);
+    if (!error) error = grid_make(&grid, bank, why, cap);
     free(grid.entries);
-    free(grid.onsets);
     return error;
 }

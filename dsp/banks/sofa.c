@@ -12,6 +12,7 @@
 #include "dsp/masks/arena.h"
 #include "dsp/masks/mask_file.h"
 #include "sofa_reader.h"
+#include "sofa_units.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -40,6 +41,17 @@ static const char *plain(char *text)
 
 /* ---- variables --------------------------------------------------------------------------------------------------- */
 
+/* Finds a variable. *is_there: false: the file lacks it. */
+static int variable_look(const struct sofa *sofa, const char *name, struct sofa_variable *variable, bool *is_there,
+                         char *why, size_t cap)
+{
+    *is_there = sofa->reader.look(sofa->reader.file, name, variable);
+    if (!*is_there || !variable->is_elsewhere) return HC_OK;
+    return fail(HC_EUNSUPPORTED, why, cap,
+                "%s: the values of %s are in another file, and haloconv reads one; copy them into this file",
+                sofa->path, name);
+}
+
 /* Reads a variable of n values as *values. */
 static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, char *why, size_t cap)
 {
@@ -53,11 +65,54 @@ static int values_read(const struct sofa *sofa, const char *name, size_t n, floa
                 sofa->path, name);
 }
 
+/* Reads the unit of a variable, of quantity a or b. *unit: NULL: it has none. known: for the message. */
+static int unit_read(const struct sofa *sofa, const char *name, struct sofa_variable *v, enum sofa_quantity a,
+                     enum sofa_quantity b, const char *known, const struct sofa_unit **unit, char *why, size_t cap)
+{
+    const struct sofa_unit *units[3];
+    int n = sofa_units_read(v->units, units);
+    *unit = n == 1 ? units[0] : NULL;
+    if (n == 0 || (*unit && ((*unit)->quantity == a || (*unit)->quantity == b))) return HC_OK;
+    return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\"; %s can be read, so repair its attribute Units", sofa->path,
+                name, plain(v->units), known);
+}
+
 struct triplets {      /* coordinates, one for all measurements or one for each */
     float *values;     /* [n][3], or of emitters [n_items][3][n]                */
     size_t n;          /* 1 or n_measurements; 0: the usual value is taken      */
-    bool is_spherical; /* azimuth, elevation in degrees, distance               */
+    bool is_spherical; /* azimuth, elevation, distance                          */
+    double scale[3];   /* of the values: to degrees and metres                  */
 };
+
+/* Finds the coordinates and units of a variable, by its attributes. Without them it is cartesian, in metres. */
+static int coordinates_read(const struct sofa *sofa, const char *name, struct sofa_variable *v,
+                            struct triplets *triplets, char *why, size_t cap)
+{
+    const struct sofa_unit *units[3];
+    int n = sofa_units_read(v->units, units);
+    if (strncmp(v->type, "spherical h", 11) == 0)
+        return fail(HC_EUNSUPPORTED, why, cap,
+                    "%s: %s are spherical harmonics, which are no directions; use a file with positions", sofa->path,
+                    name);
+    if (*v->type && strcmp(v->type, "spherical") != 0 && strcmp(v->type, "cartesian") != 0)
+        return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read",
+                    sofa->path, name, plain(v->type));
+    /* Files without the attribute Type may still have units. */
+    triplets->is_spherical = *v->type ? strcmp(v->type, "spherical") == 0 : n > 0 && units[0]->quantity == SOFA_ANGLE;
+    bool good = n == 0 || n == 1 || n == 3;
+    for (int c = 0; c < 3 && n > 0 && good; c++) {
+        bool is_angle = triplets->is_spherical && c < 2;
+        if (n == 1 && triplets->is_spherical && c == 2) continue; /* "degree" says nothing of the distance */
+        const struct sofa_unit *unit = units[n == 1 ? 0 : c];
+        good = good && unit->quantity == (is_angle ? SOFA_ANGLE : SOFA_LENGTH);
+        triplets->scale[c] = unit->scale;
+    }
+    if (good) return HC_OK;
+    return fail(HC_EINVAL, why, cap,
+                "%s: %s has %s coordinates in \"%s\"; %s can be read, so repair its attributes Type and Units",
+                sofa->path, name, triplets->is_spherical ? "spherical" : "cartesian", plain(v->units),
+                triplets->is_spherical ? "degree or radian, and metre for distances" : "metre, centimetre, millimetre");
+}
 
 static int check_finite(const struct sofa *sofa, const char *name, const float *values, size_t n, char *why, size_t cap)
 {
@@ -75,8 +130,11 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
 {
     struct sofa_variable v;
     size_t m = sofa->n_measurements, items = n_items ? n_items : 1;
-    *triplets = (struct triplets){0};
-    if (!sofa->reader.look(sofa->reader.file, name, &v)) {
+    bool is_there;
+    *triplets = (struct triplets){.scale = {1, 1, 1}};
+    int error = variable_look(sofa, name, &v, &is_there, why, cap);
+    if (error) return error;
+    if (!is_there) {
         if (!usual)
             return fail(HC_EINVAL, why, cap, "%s: has no %s, so nothing says where its responses are; repair the file",
                         sofa->path, name);
@@ -88,17 +146,10 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
     if (v.n != 3 * items && v.n != 3 * items * m)
         return fail(HC_EINVAL, why, cap, "%s: %s has %zu values; %zu or %zu are needed; repair the file", sofa->path,
                     name, v.n, 3 * items, 3 * items * m);
-    if (strncmp(v.type, "spherical h", 11) == 0)
-        return fail(HC_EUNSUPPORTED, why, cap,
-                    "%s: %s are spherical harmonics, which are no directions; use a file with positions", sofa->path,
-                    name);
-    if (*v.type && strcmp(v.type, "spherical") != 0 && strcmp(v.type, "cartesian") != 0)
-        return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read",
-                    sofa->path, name, plain(v.type));
-    /* Files without the attribute Type may still have units. */
-    triplets->is_spherical = *v.type ? strcmp(v.type, "spherical") == 0 : strstr(v.units, "degree") != NULL;
+    error = coordinates_read(sofa, name, &v, triplets, why, cap);
+    if (error) return error;
     triplets->n = v.n / (3 * items);
-    int error = values_read(sofa, name, v.n, &triplets->values, why, cap);
+    error = values_read(sofa, name, v.n, &triplets->values, why, cap);
     if (!error) error = check_finite(sofa, name, triplets->values, v.n, why, cap);
     if (error) {
         free(triplets->values);
@@ -114,7 +165,8 @@ static void triplet_get(const struct triplets *triplets, size_t item, bool is_of
     size_t n = triplets->n > 1 ? triplets->n : 1;
     if (n == 1) m = 0;
     for (size_t c = 0; c < 3; c++)
-        v[c] = (double)(is_of_items ? triplets->values[(item * 3 + c) * n + m] : triplets->values[m * 3 + c]);
+        v[c] = triplets->scale[c] *
+               (double)(is_of_items ? triplets->values[(item * 3 + c) * n + m] : triplets->values[m * 3 + c]);
     if (triplets->is_spherical)
         position_from_angles(v[0], v[1], v[2], xyz);
     else
@@ -250,7 +302,10 @@ static int shape_read(struct sofa *sofa, char *why, size_t cap)
 {
     struct sofa_variable ir;
     int n_dims = sofa->has_emitters ? 4 : 3;
-    if (!sofa->reader.look(sofa->reader.file, "Data.IR", &ir))
+    bool is_there;
+    int error = variable_look(sofa, "Data.IR", &ir, &is_there, why, cap);
+    if (error) return error;
+    if (!is_there)
         return fail(HC_EINVAL, why, cap,
                     "%s: has no Data.IR, or it is no array of numbers, or too short for its shape; fetch it again",
                     sofa->path);
@@ -275,19 +330,25 @@ static int rate_read(const struct sofa *sofa, int *rate, char *why, size_t cap)
 {
     struct sofa_variable v;
     float *values;
-    if (!sofa->reader.look(sofa->reader.file, "Data.SamplingRate", &v) || v.n == 0)
+    bool is_there;
+    int error = variable_look(sofa, "Data.SamplingRate", &v, &is_there, why, cap);
+    if (error) return error;
+    if (!is_there || v.n == 0)
         return fail(HC_EINVAL, why, cap, "%s: has no Data.SamplingRate; repair the file", sofa->path);
     if (v.n != 1 && v.n != sofa->n_measurements)
         return fail(HC_EINVAL, why, cap, "%s: Data.SamplingRate has %zu values; 1 or %zu are needed", sofa->path, v.n,
                     sofa->n_measurements);
-    int error = values_read(sofa, "Data.SamplingRate", v.n, &values, why, cap);
+    const struct sofa_unit *unit;
+    error = unit_read(sofa, "Data.SamplingRate", &v, SOFA_FREQUENCY, SOFA_FREQUENCY, "hertz and kilohertz", &unit, why,
+                      cap);
+    if (!error) error = values_read(sofa, "Data.SamplingRate", v.n, &values, why, cap);
     if (error) return error;
-    double first = (double)values[0];
+    double scale = unit ? unit->scale : 1, first = scale * (double)values[0];
     for (size_t i = 1; i < v.n && !error; i++)
         if (!(values[i] == values[0]))
             error =
                 fail(HC_EINVAL, why, cap, "%s: measurements have different rates, %g and %g Hz; resample them first",
-                     sofa->path, first, (double)values[i]);
+                     sofa->path, first, scale * (double)values[i]);
     free(values);
     if (!error && !(first >= 1 && first <= MOST_RATE))
         error = fail(HC_EINVAL, why, cap, "%s: a rate of %g Hz; repair Data.SamplingRate", sofa->path, first);
@@ -350,14 +411,16 @@ static int samples_read(const struct sofa *sofa, struct bank *bank, char *why, s
 
 /* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *delays: NULL if there are none; *most:
  * the longest. */
-static int delays_read(const struct sofa *sofa, double **delays, double *most, char *why, size_t cap)
+static int delays_read(const struct sofa *sofa, int rate, double **delays, double *most, char *why, size_t cap)
 {
     struct sofa_variable v;
     size_t n_r = sofa->n_receivers, n_e = sofa->n_emitters, n_m = sofa->n_measurements;
     float *values;
     *delays = NULL;
     *most = 0;
-    if (!sofa->reader.look(sofa->reader.file, "Data.Delay", &v) || v.n == 0) return HC_OK;
+    bool is_there;
+    int error = variable_look(sofa, "Data.Delay", &v, &is_there, why, cap);
+    if (error || !is_there || v.n == 0) return error;
     /* Files for several emitters may have a delay for each receiver only. */
     bool is_full = v.n == n_m * n_r * n_e;
     bool is_each = is_full || v.n == n_m * n_r, is_of_emitters = is_full || v.n == n_r * n_e;
@@ -368,21 +431,28 @@ static int delays_read(const struct sofa *sofa, double **delays, double *most, c
     if (!is_each && !is_of_emitters && v.n != n_r)
         return fail(HC_EINVAL, why, cap, "%s: Data.Delay has %zu values; %zu or %zu are needed; repair the file",
                     sofa->path, v.n, n_r * n_e, n_m * n_r * n_e);
-    int error = values_read(sofa, "Data.Delay", v.n, &values, why, cap);
+    const struct sofa_unit *unit;
+    error = unit_read(sofa, "Data.Delay", &v, SOFA_FRAMES, SOFA_TIME, "samples, seconds, milliseconds and microseconds",
+                      &unit, why, cap);
+    if (!error) error = values_read(sofa, "Data.Delay", v.n, &values, why, cap);
     if (error) return error;
+    double to_frames = unit && unit->quantity == SOFA_TIME ? rate * unit->scale : 1;
     *delays = malloc(n_m * n_e * n_r * sizeof **delays);
     if (!*delays) error = fail(HC_ENOMEM, why, cap, "%s: no memory for its delays; free some", sofa->path);
     for (size_t i = 0; i < v.n && !error; i++)
-        if (!(values[i] >= 0 && values[i] <= MOST_DELAY))
+        if (!(values[i] >= 0 && to_frames * (double)values[i] <= MOST_DELAY))
             error = fail(HC_EINVAL, why, cap, "%s: value %zu of Data.Delay is %g frames; 0 to %d are possible",
-                         sofa->path, i + 1, (double)values[i], MOST_DELAY);
+                         sofa->path, i + 1, to_frames * (double)values[i], MOST_DELAY);
     for (size_t m = 0; m < n_m && !error; m++)
         for (size_t e = 0; e < n_e; e++)
             for (size_t r = 0; r < n_r; r++) {
                 size_t at = (is_each ? m : 0) * n_r + r;
                 if (is_of_emitters) at = at * n_e + e;
-                (*delays)[(m * n_e + e) * n_r + r] = (double)values[at];
-                *most = fmax(*most, (double)values[at]);
+                double delay = to_frames * (double)values[at], whole = rint(delay);
+                if (to_frames != 1 && fabs(delay - whole) <= 2e-7 * delay)
+                    delay = whole; /* a float has no more digits */
+                (*delays)[(m * n_e + e) * n_r + r] = delay;
+                *most = fmax(*most, delay);
             }
     free(values);
     return error;
@@ -391,7 +461,7 @@ static int delays_read(const struct sofa *sofa, double **delays, double *most, c
 static int delays_apply(const struct sofa *sofa, struct bank *bank, char *why, size_t cap)
 {
     double *delays = NULL, most = 0;
-    int error = delays_read(sofa, &delays, &most, why, cap);
+    int error = delays_read(sofa, bank->rate, &delays, &most, why, cap);
     if (!error && most > 0) {
         error = bank_delay(bank, delays, sofa->path, why, cap);
         bank_note(bank, "delays of the file are applied: up to %.2f frames", most);

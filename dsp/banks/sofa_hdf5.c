@@ -28,16 +28,19 @@
     F(H5Dget_storage_size) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints)  \
     F(H5Sclose) F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose)                          \
     F(H5Tget_class) F(H5Tget_size) F(H5Tget_precision) F(H5Tget_offset) F(H5Tequal) F(H5Tconvert) F(H5Tis_variable_str)\
-    F(H5Tclose) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters) F(H5Pget_filter2) F(H5Pget_external_count) F(H5Pclose)
+    F(H5Tclose) F(H5Pcreate) F(H5Pset_elink_cb) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters) F(H5Pget_filter2)  \
+    F(H5Pget_external_count) F(H5Pclose)
 /* clang-format on */
-/* Its types: variables that H5open sets. */
-#define TYPES(T) T(H5T_NATIVE_FLOAT_g) T(H5T_IEEE_F32LE_g) T(H5T_IEEE_F32BE_g) T(H5T_IEEE_F64LE_g) T(H5T_IEEE_F64BE_g)
+/* Its types and a class of property lists: variables that H5open sets. */
+#define IDS(T)                                                                                                         \
+    T(H5T_NATIVE_FLOAT_g)                                                                                              \
+    T(H5T_IEEE_F32LE_g) T(H5T_IEEE_F32BE_g) T(H5T_IEEE_F64LE_g) T(H5T_IEEE_F64BE_g) T(H5P_CLS_LINK_ACCESS_ID_g)
 
 static struct {
 #define POINTER(name) __typeof__(&(name)) name;
     FUNCTIONS(POINTER)
-#define TYPE(name) hid_t name;
-    TYPES(TYPE)
+#define ID(name) hid_t name;
+    IDS(ID)
     bool is_loaded, has_failed;
     char why[200];
 } h5; /* under `lock` */
@@ -58,9 +61,9 @@ static void library_load(void)
         snprintf(h5.why, sizeof h5.why, "it has version %u.%u, and %d.%d was built with", major, minor, H5_VERS_MAJOR,
                  H5_VERS_MINOR);
     } else {
-        const hid_t *type;
-#define FIND_TYPE(name) type = dlsym(library, #name), all = all && type, h5.name = type ? *type : -1;
-        TYPES(FIND_TYPE)
+        const hid_t *id;
+#define FIND_ID(name) id = dlsym(library, #name), all = all && id, h5.name = id ? *id : -1;
+        IDS(FIND_ID)
         h5.is_loaded = all;
         if (!all) snprintf(h5.why, sizeof h5.why, "it lacks a type");
     }
@@ -129,16 +132,47 @@ static bool is_plain_number(hid_t type)
             h5.H5Tequal(type, h5.H5T_IEEE_F64LE_g) > 0 || h5.H5Tequal(type, h5.H5T_IEEE_F64BE_g) > 0);
 }
 
-/* Opens a dataset of numbers. -1: there is none of this name. */
-static hid_t numbers_open(hid_t file, const char *name)
+/* HDF5 calls this before it follows a link to another file, which may be any file of the machine: a FIFO would never
+ * open. */
+static herr_t link_refuse(const char *file, const char *group, const char *to_file, const char *to, unsigned *flags,
+                          hid_t access, void *is_elsewhere)
+{
+    (void)file, (void)group, (void)to_file, (void)to, (void)flags, (void)access;
+    *(bool *)is_elsewhere = true;
+    return -1;
+}
+
+/* Opens an object of this file. -1: the file has no object of this name. */
+static hid_t object_open(hid_t file, const char *name, bool *is_elsewhere)
 {
     if (h5.H5Lexists(file, name, 0) <= 0) return -1;
-    hid_t data = h5.H5Oopen(file, name, 0);
+    hid_t access = h5.H5Pcreate(h5.H5P_CLS_LINK_ACCESS_ID_g), object = -1;
+    if (access >= 0 && h5.H5Pset_elink_cb(access, link_refuse, is_elsewhere) >= 0)
+        object = h5.H5Oopen(file, name, access);
+    if (access >= 0) h5.H5Pclose(access);
+    return object;
+}
+
+/* Does another file have the values: an external file, or the sources of a virtual dataset? */
+static bool is_stored_elsewhere(hid_t data)
+{
+    hid_t list = h5.H5Dget_create_plist(data);
+    bool elsewhere = list >= 0 && (h5.H5Pget_layout(list) == H5D_VIRTUAL || h5.H5Pget_external_count(list) > 0);
+    if (list >= 0) h5.H5Pclose(list);
+    return elsewhere;
+}
+
+/* Opens a dataset of numbers. -1: the file has none of this name; *is_elsewhere: another file has it. */
+static hid_t numbers_open(hid_t file, const char *name, bool *is_elsewhere)
+{
+    *is_elsewhere = false;
+    hid_t data = object_open(file, name, is_elsewhere);
     if (data < 0) return -1;
     hid_t type = h5.H5Iget_type(data) == H5I_DATASET ? h5.H5Dget_type(data) : -1;
     bool good = type >= 0 && is_plain_number(type);
     if (type >= 0) h5.H5Tclose(type);
-    if (good) return data;
+    if (good && is_stored_elsewhere(data)) *is_elsewhere = true;
+    if (good && !*is_elsewhere) return data;
     h5.H5Oclose(data);
     return -1;
 }
@@ -319,8 +353,8 @@ static bool samples_read(hid_t data, const struct sofa_variable *v, float *value
     H5D_layout_t layout = good ? h5.H5Pget_layout(list) : H5D_LAYOUT_ERROR;
     if (good && layout == H5D_CHUNKED)
         good = chunks_read(data, type, list, v, values);
-    else /* all values are in this file: none in external files, none that the file does not store */
-        good = good && (layout == H5D_CONTIGUOUS || layout == H5D_COMPACT) && h5.H5Pget_external_count(list) == 0 &&
+    else /* the file stores all values */
+        good = good && (layout == H5D_CONTIGUOUS || layout == H5D_COMPACT) &&
                h5.H5Dget_storage_size(data) == v->n * h5.H5Tget_size(type) &&
                h5.H5Dread(data, h5.H5T_NATIVE_FLOAT_g, 0, 0, 0, values) >= 0;
     if (list >= 0) h5.H5Pclose(list);
@@ -353,7 +387,7 @@ static bool hdf5_look(void *file, const char *name, struct sofa_variable *variab
     struct quiet quiet = {NULL, NULL};
     *variable = (struct sofa_variable){0};
     enter(&quiet);
-    hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
+    hid_t data = numbers_open(((struct hdf5_file *)file)->id, name, &variable->is_elsewhere);
     bool good = data >= 0 && shape_read(data, variable) && is_there(data, variable);
     if (good) {
         attribute_text(data, "Type", variable->type);
@@ -361,7 +395,7 @@ static bool hdf5_look(void *file, const char *name, struct sofa_variable *variab
     }
     if (data >= 0) h5.H5Oclose(data);
     leave(&quiet);
-    return good;
+    return good || variable->is_elsewhere;
 }
 
 static bool hdf5_read(void *file, const char *name, size_t n, float *values)
@@ -369,7 +403,7 @@ static bool hdf5_read(void *file, const char *name, size_t n, float *values)
     struct quiet quiet = {NULL, NULL};
     struct sofa_variable variable = {0};
     enter(&quiet);
-    hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
+    hid_t data = numbers_open(((struct hdf5_file *)file)->id, name, &variable.is_elsewhere);
     bool good = data >= 0 && shape_read(data, &variable) && variable.n == n && samples_read(data, &variable, values);
     if (data >= 0) h5.H5Oclose(data);
     leave(&quiet);

@@ -13,6 +13,7 @@
 enum { SOFA_TEXT = 128, SOFA_MOST_DIMS = 4 };
 
 struct sofa_variable {
+    bool is_elsewhere;          /* its values are in another file, which is not opened: nothing below is set */
     int n_dims;                 /* 0: only n is known                                         */
     size_t dim[SOFA_MOST_DIMS];
     size_t n;                   /* values                                                     */
@@ -24,10 +25,10 @@ struct sofa_reader {
     void *file;
     /* The value of an attribute of the file, cut to its room; "" if there is none. */
     void (*text)(void *file, const char *name, char text[SOFA_TEXT]);
-    /* The shape of a variable. false: there is no such variable, or it is no array of numbers, or the file has fewer
-     * bytes than its shape says. */
+    /* The shape of a variable. false: the variable is absent, or is not an array of numbers, or the file has fewer bytes
+     * than its shape says. */
     bool (*look)(void *file, const char *name, struct sofa_variable *variable);
-    /* Reads the n values of a variable. false: the file is damaged, or memory is short. */
+    /* Reads the n values of a variable. false: the file is damaged, or has the values elsewhere, or memory is short. */
     bool (*read)(void *file, const char *name, size_t n, float *values);
     void (*close)(void *file);
 };

@@ -38,7 +38,10 @@ void bank_set_release(struct bank_set *set)
 
 static int bank_load(const hc_live_config *c, const char *path, int rate, struct bank_set *set, char *why, size_t cap)
 {
-    hc_bank_options options = {.size = sizeof options, .grid_deg = c->grid_deg, .normalise = c->normalise};
+    hc_bank_options options = {.size = sizeof options,
+                               .grid_deg = c->grid_deg,
+                               .normalise = c->normalise,
+                               .mix = c->mix_entries};
     hc_bank_data *bank = &set->banks[set->n_banks];
     bank->size = sizeof *bank;
     int error = hc_bank_load(path, c->keep_rate ? 0 : rate, &options, bank, why, cap);

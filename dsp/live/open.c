@@ -47,7 +47,7 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     config.method = c->method;
     config.backend = "cpu";
     if (c->reserved) return fail(HC_EINVAL, why, cap, "reserved %d; it must be 0", c->reserved);
-    if (!(c->grid_deg == 0 || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
+    if (!(c->grid_deg == 0 || c->grid_deg == HC_GRID_NONE || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
         return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45 are possible, and 0 for none", c->grid_deg);
     if (c->block < 1) return fail(HC_EINVAL, why, cap, "block %d; it must be positive", c->block);
     if (c->rate > MOST_RATE)

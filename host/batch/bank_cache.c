@@ -76,9 +76,9 @@ static void load(struct bank_cache *cache, struct cached_bank *bank)
                                .backend = bank->backend,
                                .step = cache->settings->path_options.step,
                                .n_threads = cache->n_threads};
-    bank->failed =
-        !moving_bank_load(&bank->data, bank->path, bank->rate, &cache->settings->bank, bank->why, sizeof bank->why) ||
-        hc_renderer_open(&config, &bank->data, &bank->renderer, bank->why, sizeof bank->why) != HC_OK;
+    bank->failed = !moving_bank_load(&bank->data, bank->path, bank->rate, &cache->settings->bank,
+                                     cache->settings->path_options.mixes, bank->why, sizeof bank->why) ||
+                   hc_renderer_open(&config, &bank->data, &bank->renderer, bank->why, sizeof bank->why) != HC_OK;
     if (bank->failed) {
         hc_bank_data_free(&bank->data);
         return;

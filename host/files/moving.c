@@ -12,7 +12,7 @@ bool moving_load(struct moving *m, const struct moving_settings *s, uint64_t see
 {
     struct path path;
     m->n_frames = n_frames;
-    if (!moving_bank_load(&m->data, bank, rate, &s->bank, why, cap)) return false;
+    if (!moving_bank_load(&m->data, bank, rate, &s->bank, s->path_options.mixes, why, cap)) return false;
     if (!moving_path_open(&path, s->path, seed, s, &m->data, rate, n_sources, n_frames, why, cap) ||
         !moving_stream_open(&m->stream, &path, &m->data, &s->path_options, INT64_MAX, bank, why, cap))
         return false;

@@ -98,11 +98,12 @@ const struct option_row live_options[] = {
      "Give it once for each source [in front, from the left to the right, 1 m away]",
      take_place, LIVE_OPTION_TO(scene)},
     {"mix", 0, NULL,
-     "With a bank: a source plays a mix of the entries around its direction; without it the nearest entry", option_set,
-     LIVE_OPTION_TO(session.live.mix_entries), .min = 1},
+     "With a bank: a source plays a mix of the entries around its direction; without it the nearest entry. Entries "
+     "that begin more than 20 us apart are not mixed; --grid makes closer ones",
+     option_set, LIVE_OPTION_TO(session.live.mix_entries), .min = 1},
     {"grid", 0, "DEG",
      "Interpolate the bank, when it is loaded, to directions this many degrees apart, 0.5 to 45: a source then moves "
-     "without audible steps [the bank's own directions]",
+     "without audible steps [the bank's own directions; with --mix 2]",
      option_number, LIVE_OPTION_TO(session.live.grid_deg), .min = 0.5, .max = 45},
     {"normalise", 0, NULL, "Scale the bank to a largest gain of 0 dB", option_set,
      LIVE_OPTION_TO(session.live.normalise), .min = 1},

@@ -15,6 +15,7 @@
 
 enum { MOST_ANSWERS = 16 };
 static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback */
+static const time_t LOADER_END_S = 2;     /* the longest wait for a mask that is being loaded */
 
 struct session {
     hc_live *live;
@@ -310,12 +311,25 @@ struct session *session_open(const struct session_settings *settings, const char
     return NULL;
 }
 
+/* false: the loader does not end: it may wait for a file server that does not answer. */
+static bool loader_end(struct session *s)
+{
+    struct timespec until;
+    atomic_store(&s->end, true);
+    sem_post(&s->wake);
+    if (!s->has_loader) return true;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LOADER_END_S;
+    return pthread_timedjoin_np(s->loader, NULL, &until) == 0;
+}
+
 bool session_close(struct session *s)
 {
     if (!s) return true;
-    atomic_store(&s->end, true);
-    sem_post(&s->wake);
-    if (s->has_loader) pthread_join(s->loader, NULL);
+    if (!loader_end(s)) {
+        message_note("the mask is still being loaded; going on without it");
+        return false;
+    }
     live_scene_close(s->scene);
     bool is_clean = hc_live_close(s->live) == HC_OK; /* a device that hangs writes to hc_live's memory only */
     message_limit_tend(&s->lines, true);

@@ -35,7 +35,8 @@ bool session_load(const struct session_settings *settings, const char *path, int
 struct session *session_open(const struct session_settings *settings, const char *path, hc_responses *mask, int rate,
                              int block, char *why, size_t cap);
 
-/* Frees the session; no callback may be running. false: a device hangs, and the process must end by _exit. */
+/* Frees the session; no callback may be running. Waits for the loader thread, two seconds at most. false: the loader or
+ * a device hangs, and the process must end by _exit. */
 bool session_close(struct session *session);
 
 hc_live *session_live(struct session *session);

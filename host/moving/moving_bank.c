@@ -5,9 +5,10 @@
 #include <string.h>
 
 bool moving_bank_load(hc_bank_data *data, const char *path, int rate, const struct moving_bank_options *options,
-                      char *why, size_t cap)
+                      bool mixes, char *why, size_t cap)
 {
-    hc_bank_options load = {.size = sizeof load, .grid_deg = options->grid_deg, .normalise = options->normalise};
+    hc_bank_options load = {
+        .size = sizeof load, .grid_deg = options->grid_deg, .normalise = options->normalise, .mix = mixes};
     *data = (hc_bank_data){.size = sizeof *data};
     return hc_bank_load(path, options->keeps_rate ? 0 : rate, &load, data, why, cap) == HC_OK;
 }

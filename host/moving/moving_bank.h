@@ -12,9 +12,10 @@ struct moving_bank_options {
     bool keeps_rate;    /* the samples count as samples of `rate` */
 };
 
-/* rate: of the sounds. Free *data with hc_bank_data_free. false: why has the reason. */
+/* rate: of the sounds. mixes: sources will play mixes of entries. Free *data with hc_bank_data_free. false: why has the
+ * reason. */
 bool moving_bank_load(hc_bank_data *data, const char *path, int rate, const struct moving_bank_options *options,
-                      char *why, size_t cap);
+                      bool mixes, char *why, size_t cap);
 
 /* Prints what the library did, and the level. */
 void moving_bank_print(const hc_bank_data *data, const char *path);

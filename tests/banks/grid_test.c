@@ -2,6 +2,7 @@
  * responses are known in every direction: a pulse at each ear of a sphere, later and duller on the far side. */
 #include "check.h"
 #include "dsp/banks/bank.h"
+#include "dsp/banks/directions.h"
 #include "dsp/banks/fractional_delay.h"
 #include "dsp/banks/onset.h"
 #include "dsp/signal/sine_gain.h"
@@ -176,6 +177,81 @@ static void grid_entries_are_near_the_true_responses(const char *backend)
     bank_free(&bank);
 }
 
+/* The level of a weighted sum of responses in dB, or of the weighted mean of their gains: 1 to 12 kHz, every 250 Hz. */
+enum { BANDS = 45 };
+static void levels_of(const hc_bank_data *bank, int out, const int *entries, const float *weights, int n, bool is_sum,
+                      double levels[BANDS])
+{
+    for (int b = 0; b < BANDS; b++) {
+        double re = 0, im = 0, sum = 0, step = 2 * M_PI * (1000 + 250 * b) / RATE;
+        for (int i = 0; i < n; i++) {
+            double x = 0, y = 0;
+            for (int k = 0; k < bank->n_taps; k++) {
+                x += (double)bank->taps[entries[i] * bank->n_out + out][k] * cos(step * k);
+                y -= (double)bank->taps[entries[i] * bank->n_out + out][k] * sin(step * k);
+            }
+            re += (double)weights[i] * x;
+            im += (double)weights[i] * y;
+            sum += (double)weights[i] * hypot(x, y);
+        }
+        levels[b] = 20 * log10(is_sum ? hypot(re, im) : sum);
+    }
+}
+
+/* The largest RMS difference, over directions and ears, between the level of a mix and the mean level of its entries. */
+static double comb_of(const struct bank *bank, bool aligns, double *mean_entries)
+{
+    char why[200] = "";
+    hc_bank_data data = {.size = sizeof data,
+                         .n_entries = bank->n_entries,
+                         .n_out = 2,
+                         .n_taps = bank->n_taps,
+                         .rate = RATE,
+                         .position = (const float(*)[3])bank->position};
+    const float **taps = must_alloc((size_t)bank->n_entries * 2, sizeof *taps);
+    for (int i = 0; i < 2 * bank->n_entries; i++) taps[i] = bank->taps + (size_t)i * (size_t)bank->n_taps;
+    data.taps = (const float *const *)taps;
+    struct directions *table = directions_make(data.position, data.n_entries);
+    struct random random = random_seeded(5);
+    double worst = 0;
+    check(table && hc_bank_index(&data, why, sizeof why) == HC_OK, "%s", why);
+    *mean_entries = 0;
+    enum { DIRECTIONS = 30 };
+    for (int i = 0; i < DIRECTIONS; i++) {
+        double p[3], sum[BANDS], mean[BANDS], error = 0;
+        int entries[HC_MOST_MIX], out = i % 2;
+        float weights[HC_MOST_MIX];
+        position_from_angles(random_int(&random, 0, 359), random_int(&random, -40, 85), 1.5, p);
+        const float wanted[3] = {(float)p[0], (float)p[1], (float)p[2]};
+        int n = aligns ? hc_bank_mix(&data, wanted, entries, weights) : directions_mix(table, wanted, entries, weights);
+        levels_of(&data, out, entries, weights, n, true, sum);
+        levels_of(&data, out, entries, weights, n, false, mean);
+        for (int b = 0; b < BANDS; b++) error += pow(sum[b] - mean[b], 2) / BANDS;
+        worst = fmax(worst, sqrt(error));
+        *mean_entries += (double)n / DIRECTIONS;
+    }
+    hc_bank_data_free(&data);
+    directions_free(table);
+    free(taps);
+    return worst;
+}
+
+static void a_mix_is_not_a_comb_filter(const char *backend)
+{
+    struct bank bank;
+    char why[200] = "";
+    double n = 0;
+    model_bank(&bank, 15, -45);
+    double before = comb_of(&bank, false, &n), after = comb_of(&bank, true, &n);
+    check(before > 4 && after < 1.2, "15 degrees apart: %.2f dB, of entries that begin together %.2f", before, after);
+    check(bank_grid(&bank, 4, "model", why, sizeof why) == HC_OK, "%s", why);
+    double grid = comb_of(&bank, true, &n);
+    check(grid < 1.2 && n > 2, "4 degrees apart: %.2f dB with %.2f entries", grid, n);
+    if (getenv("HC_TEST_VERBOSE"))
+        printf("comb: %.2f dB, aligned %.2f, grid %.2f of %.2f entries\n", before, after, grid, n);
+    bank_free(&bank);
+}
+
 /* A source that moves from entry to entry: neighbours of a grid differ less than those of the measured set. */
 static void steps_between_neighbours_are_small(const char *backend)
 {
@@ -273,6 +349,7 @@ int main(void)
         TEST(onsets_move_with_the_response, false),
         TEST(a_grid_keeps_the_entries_of_the_file, false),
         TEST(grid_entries_are_near_the_true_responses, false),
+        TEST(a_mix_is_not_a_comb_filter, false),
         TEST(steps_between_neighbours_are_small, false),
         TEST(a_grid_that_cannot_be_is_refused, false),
         TEST(the_gain_is_that_of_the_loudest_response, false),

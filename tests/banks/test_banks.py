@@ -1,6 +1,7 @@
 """Banks in files: SOFA, lists and folders of sound files, as hc_bank_load reads them (tests/banks/bank_dump.c)."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -53,8 +54,9 @@ DEFAULTS = {"Data.SamplingRate": [48000.0], "ListenerPosition": [[0.0, 0, 0]], "
 
 
 def sofa(path, ir, source, convention="SimpleFreeFieldHRIR", kind="FIR", types=None, dtype="f8", libver="latest",
-         compress=False, without=(), attributes=None, **variables):
-    """Write a SOFA file. types: coordinates of a variable, spherical for SourcePosition unless told."""
+         compress=False, without=(), attributes=None, units=None, **variables):
+    """Write a SOFA file. types: coordinates of a variable, spherical for SourcePosition unless told. units: of a variable,
+    the usual ones unless told."""
     types = {"SourcePosition": "spherical", **(types or {})}
     values = {"Data.IR": ir, "SourcePosition": source, **DEFAULTS,
               **{name.replace("_", "."): value for name, value in variables.items()}}
@@ -70,7 +72,9 @@ def sofa(path, ir, source, convention="SimpleFreeFieldHRIR", kind="FIR", types=N
             data = f.create_dataset(name, data=value, **options)
             if name.endswith(("Position", "View", "Up")):
                 data.attrs["Type"] = np.bytes_(types.get(name, "cartesian"))
-                data.attrs["Units"] = np.bytes_("degree, degree, metre")
+                data.attrs["Units"] = np.bytes_("metre" if types.get(name) != "spherical" else "degree, degree, metre")
+            if name in (units or {}):
+                data.attrs["Units"] = np.bytes_(units[name])
     return path
 
 
@@ -140,6 +144,53 @@ def test_spherical_views_and_listeners_are_converted(folder):
     bank = Bank(sofa("a.sofa", responses(1, 1, 4), [[60.0, 0, 2]], types={"ListenerView": "spherical"},
                      ListenerView=[[20.0, 0, 1]]))
     np.testing.assert_allclose(bank.positions, to_xyz([[40, 0, 2]]), atol=1e-6)
+
+
+UNITS = {  # of a variable, and the factors from its usual units
+    "SourcePosition": {"radian, radian, metre": [np.pi / 180, np.pi / 180, 1], "Degrees,degrees, cm": [1, 1, 100],
+                       "rad, degree, millimeters": [np.pi / 180, 1, 1000], "radians": [np.pi / 180, np.pi / 180, 1]},
+    "ListenerPosition": {"metre": 1, "meter, meter, meter": 1, "centimetre": 100, "m, cm, mm": [1, 100, 1000]},
+    "Data.SamplingRate": {"hertz": 1, "Hz": 1, "kHz": 1e-3, "kilohertz": 1e-3},
+    "Data.Delay": {"samples": 1, "second": 1 / 44100, "ms": 1e3 / 44100, "microseconds": 1e6 / 44100}}
+
+
+@needs_hdf5
+@pytest.mark.parametrize("name, unit", [(name, unit) for name in UNITS for unit in UNITS[name]])
+def test_units_are_converted(folder, name, unit):
+    values = {"SourcePosition": directions(3), "ListenerPosition": np.array([[1.0, -2, 0.5]]),
+              "Data.SamplingRate": np.array([44100.0]), "Data.Delay": np.array([[0.0, 13]])}
+
+    def bank(units=None):
+        given = {name.replace(".", "_"): value for name, value in values.items() if name != "SourcePosition"}
+        return Bank(sofa("a.sofa", responses(3, 2, 4), values["SourcePosition"], units=units, **given))
+
+    want = bank()
+    values[name] = values[name] * UNITS[name][unit]
+    got = bank({name: unit})
+    np.testing.assert_allclose(got.positions, want.positions, atol=1e-6)
+    assert got.rate == want.rate == 44100
+    np.testing.assert_array_equal(got.samples, want.samples)
+
+
+@needs_hdf5
+@pytest.mark.parametrize("name, unit", [
+    ("SourcePosition", "gradian, gradian, metre"), ("SourcePosition", "metre"), ("SourcePosition", "degree, degree"),
+    ("SourcePosition", "degree, metre, metre"), ("SourcePosition", "degree, degree, metre, metre"),
+    ("SourcePosition", "degree, degree, foot"), ("ListenerPosition", "degree, degree, metre"),
+    ("ListenerPosition", ","), ("ListenerView", "\x1b[31m"), ("Data.SamplingRate", "second"),
+    ("Data.SamplingRate", "hertz, hertz"), ("Data.Delay", "hertz"), ("Data.Delay", "fortnight")])
+def test_a_unit_that_is_unknown_or_contradicts_the_coordinates_is_refused(folder, name, unit):
+    sofa("a.sofa", responses(3, 2, 4), directions(3), units={name: unit}, Data_Delay=[[0.0, 0]])
+    refused("info", "a.sofa", says=[f"a.sofa: {name} ", unit.replace("\x1b", "?"), "repair its attribute"])
+
+
+@needs_hdf5
+def test_units_without_coordinates_say_which_they_are(folder):
+    for unit, want in (("radian, radian, metre", [0, 1, 0]), ("cm", [np.pi / 200, 0, 0.01]), ("", [np.pi / 2, 0, 1])):
+        sofa("a.sofa", responses(1, 2, 4), [[np.pi / 2, 0, 1]], units={"SourcePosition": unit})
+        with h5py.File("a.sofa", "a") as f:
+            del f["SourcePosition"].attrs["Type"]
+        np.testing.assert_allclose(Bank("a.sofa").positions, [want], atol=1e-6)
 
 
 @needs_hdf5
@@ -349,6 +400,47 @@ def test_checksums_of_chunks_are_compared(folder, compress):
     data[place.byte_offset + place.size // 2] ^= 1
     pathlib.Path("a.sofa").write_bytes(data)
     refused("info", "a.sofa", says="Data.IR cannot be read")
+
+
+def linked_data(f, name, to):
+    f[name] = h5py.ExternalLink(to, "/x")
+
+
+def linked_by_a_soft_link(f, name, to):
+    f["elsewhere"] = h5py.ExternalLink(to, "/x")
+    f[name] = h5py.SoftLink("/elsewhere")
+
+
+def raw_data_elsewhere(f, name, to):
+    f.create_dataset(name, (3, 2, 4), "f8", external=[(to, 0, h5py.h5f.UNLIMITED)])
+
+
+def virtual_data(f, name, to):
+    layout = h5py.VirtualLayout((3, 2, 4), "f8")
+    layout[:] = h5py.VirtualSource(to, "/x", shape=(3, 2, 4))
+    f.create_virtual_dataset(name, layout)
+
+
+@needs_hdf5
+@pytest.mark.parametrize("name", ["Data.IR", "Data.Delay", "SourcePosition"])
+@pytest.mark.parametrize("store", [linked_data, linked_by_a_soft_link, raw_data_elsewhere, virtual_data])
+def test_no_other_file_is_opened(folder, store, name):
+    """A FIFO would never open."""
+    os.mkfifo("fifo")
+    sofa("a.sofa", responses(3, 2, 4), directions(3), without=[name])
+    with h5py.File("a.sofa", "a") as f:
+        store(f, name, "fifo")
+    refused("info", "a.sofa", says=f"a.sofa: the values of {name} are in another file", timeout=20)
+
+
+@needs_hdf5
+def test_a_link_within_the_file_is_followed(folder):
+    ir = responses(3, 2, 4)
+    sofa("a.sofa", ir, directions(3))
+    with h5py.File("a.sofa", "a") as f:
+        f.move("Data.IR", "Samples")
+        f["Data.IR"] = h5py.SoftLink("/Samples")
+    np.testing.assert_array_equal(Bank("a.sofa").samples, ir.astype("f4"))
 
 
 # ---- sound files -----------------------------------------------------------------------------------------------------

@@ -20,9 +20,12 @@ def unit(azimuth, elevation=0.0):
     return np.stack([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e) + 0 * a], axis=-1)
 
 
-def bank_make(folder, rows, n_taps=700, n_out=2, seed=5):
-    """A bank of decaying noise at the places of `rows` (azimuth, elevation); the responses [entry][tap][out]."""
+def bank_make(folder, rows, n_taps=700, n_out=2, seed=5, pulse_at=None):
+    """A bank of decaying noise at the places of `rows` (azimuth, elevation); the responses [entry][tap][out]. pulse_at: the
+    frame of a pulse, for each row, at which a response begins."""
     taps = generator(seed).standard_normal((len(rows), n_taps, n_out)) * np.exp(-np.arange(n_taps) / 90)[:, None] * 0.1
+    for i, at in enumerate(pulse_at or []):
+        taps[i, :at + 24], taps[i, at] = 0, 2
     taps = taps.astype(np.float32)
     lines = ["azimuth,elevation,distance,file"]
     for i, (azimuth, elevation) in enumerate(rows):
@@ -134,7 +137,7 @@ def test_distance_is_a_gain_on_request(folder):
 def test_mix_plays_neighbours_with_weights(folder, backend):
     """On the octahedron the weights of a direction are its coordinates, divided by their sum."""
     rows = [(0, 0), (90, 0), (180, 0), (-90, 0), (0, 90), (0, -90)]
-    taps, x = bank_make(folder, rows), dry_make(folder, 30000)
+    taps, x = bank_make(folder, rows, pulse_at=[3] * 6), dry_make(folder, 30000)
     heard = play(folder, "time,azimuth,elevation\n0,10,15\n1.5,70,40\n", "--mix", backend=backend)
     a, b = unit(10, 15), unit(70, 40)
     angle = np.arccos(a @ b)
@@ -144,6 +147,18 @@ def test_mix_plays_neighbours_with_weights(folder, backend):
         d = (np.sin((1 - t) * angle) * a + np.sin(t * angle) * b) / np.sin(angle)
         return dict(zip([0, 1, 4], d / d.sum()))
     assert_close(heard, moving_sum(x, taps, weights))
+
+
+def test_a_mix_of_entries_that_begin_apart_gets_a_grid(folder):
+    """A pulse comes 0.25 ms later from entry to entry: halfway the sum of two is silent at 2 kHz, and the grid's entry is a
+    pulse. Of 45 degrees, as asked for, no two entries are mixed."""
+    bank_make(folder, [(0, 0), (45, 0), (90, 0)], pulse_at=[4, 8, 12], n_taps=13)
+    soundfile.write(folder / "dry.wav", np.eye(1, 300)[0], RATE, subtype="FLOAT")
+    for options, onset in (([], 6), (["--grid", 45], 8)):
+        heard = play(folder, "time,azimuth\n0,24\n" if options else "time,azimuth\n0,22.5\n", "--mix", *options)
+        levels = 20 * np.log10(np.abs(np.fft.rfft(heard[:, 0], 1024)[64:384]))  # 1 to 6 kHz
+        assert np.ptp(levels) < 1, (options, levels)
+        assert abs(np.argmax(np.abs(heard[:, 0])) - onset) <= 1
 
 
 def test_great_circles(folder):

@@ -3,7 +3,9 @@
 #include "check.h"
 #include "host/message.h"
 #include "dsp/live/histogram.h"
+#include "dsp/live/live.h"
 #include "host/live/session.h"
+#include "host/stopwatch.h"
 #include "reference.h"
 #include "trap.h"
 
@@ -419,6 +421,28 @@ static void a_tail_that_hangs_is_replaced(const char *backend)
     check(!stage_close(&stage), "a device that hangs was closed, which may take for ever");
 }
 
+/* The loader waits for a lock here; in the field it waits for a file server that does not answer. */
+static void a_loader_that_hangs_delays_the_end_by_two_seconds(const char *backend)
+{
+    struct session_settings settings = usual("cpu");
+    struct stage stage;
+    stage_open(&stage, &settings, 100, 64, 100000);
+    stage_settle(&stage, 64);
+    hc_live *live = session_live(stage.session);
+    pthread_mutex_lock(&live->info_lock);
+    session_request_format(stage.session, 48000, 128);
+    while (pthread_mutex_trylock(&live->setup) == 0) { /* until the loader works */
+        pthread_mutex_unlock(&live->setup);
+        pause_us(100);
+    }
+    double began = stopwatch_now();
+    bool clean = session_close(stage.session);
+    double seconds = stopwatch_now() - began;
+    pthread_mutex_unlock(&live->info_lock);
+    check(!clean && seconds > 1.9 && seconds < 10, "closed after %.3f s", seconds);
+    check(stage_close(&stage), "a loader that has ended must not keep the process");
+}
+
 static void without_a_standby_engine_the_input_goes_on_dry(const char *backend)
 {
     struct session_settings settings = usual("cuda");
@@ -753,6 +777,7 @@ int main(void)
         TEST(a_late_block_keeps_its_place_in_the_past, false),
         TEST(a_lost_tail_is_replaced_in_its_block, false),
         TEST(a_tail_that_hangs_is_replaced, false),
+        TEST(a_loader_that_hangs_delays_the_end_by_two_seconds, false),
         TEST(without_a_standby_engine_the_input_goes_on_dry, false),
         TEST(changes_do_not_click, false),
         TEST(feedback_is_turned_down, false),

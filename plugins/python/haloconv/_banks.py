@@ -28,65 +28,7 @@ def _xyz(azimuth, elevation, distance):
     return across * math.cos(azimuth), across * math.sin(azimuth), distance * math.sin(elevation)
 
 
-def _directions(xyz):
-    """Unit vectors [..., 3] of positions, and their distances [...]. A position at the listener counts as ahead."""
-    distance = np.linalg.norm(xyz, axis=-1)
-    units = np.divide(xyz, distance[..., None], where=distance[..., None] > 0,
-                      out=np.broadcast_to([1.0, 0.0, 0.0], np.shape(xyz)).copy())
-    return units, distance
-
-
-_SAME = np.deg2rad(0.001)  # the largest angle between entries of one direction, as in the library
-
-
-class _Directions:
-    """Directions of an array's entries. Finds mixes as hc_bank_mix does, which needs a bank of hc_bank_load."""
-
-    def __init__(self, xyz):
-        self.units, self.distances = _directions(np.asarray(xyz, np.float64))
-        axes = np.concatenate([np.eye(3), -np.eye(3)])
-        helpers = axes[(self.units @ axes.T).max(0) < np.cos(np.deg2rad(35))]  # then the origin is inside the hull
-        points = np.concatenate([self.units, helpers])
-        # Four directions of a regular grid are in one plane, with two pairs of triangles: radii that differ choose one.
-        self.points = points * (1 + 1e-7 * (np.arange(len(points)) * 0.618 % 1))[:, None]
-        self.last = None  # the corners that triangle() found last: paths are smooth
-
-    def triangle(self, unit):
-        """The corners of the convex hull's facet around a direction, and their weights.
-
-        Of all weights, 0 or more, with which the points add up to the direction, the facet's have the least sum: the
-        simplex method finds them.
-        """
-        dummies = 1e-3 * np.diag(np.where(unit < 0, -1.0, 1.0))  # a first triangle, deep inside the hull
-        points = np.concatenate([self.points, dummies])
-        corners = np.arange(len(self.points), len(points))
-        last = self.last
-        if last is not None and (np.linalg.solve(points[last].T, unit) >= 0).all():
-            corners = last.copy()
-        for _ in range(1000):
-            inverse = np.linalg.inv(points[corners].T)
-            weights = inverse @ unit
-            outside = points @ inverse.sum(0) - 1  # of the plane through the corners
-            new = int(np.argmax(outside))
-            if not outside[new] > 1e-11:
-                break
-            change = inverse @ points[new]
-            ratios = np.where(change > 1e-12, weights / np.where(change > 1e-12, change, 1), np.inf)
-            corners[np.argmin(ratios)] = new
-        self.last = corners
-        return corners, weights
-
-    def mix(self, xyz):
-        (unit,), (distance,) = _directions(np.asarray([xyz], np.float64))
-        corners, weights = self.triangle(unit)
-        heard = (corners < len(self.units)) & (weights > 1e-6 * weights.sum())
-        if not heard.any():
-            return None
-        entries = []
-        for corner in corners[heard]:  # the entry of each direction that is nearest in distance
-            same = np.flatnonzero(np.linalg.norm(self.units - self.units[corner], axis=1) <= _SAME)
-            entries.append(same[np.argmin(np.abs(self.distances[same] - distance))])
-        return np.array(entries), weights[heard] / weights[heard].sum()
+_GRID_NONE = -1
 
 
 def _gain_db(responses):
@@ -118,8 +60,6 @@ class Bank:
     file (its text names the cause).
     """
 
-    _loaded = None
-
     def __init__(self, source, rate=None, positions=None, grid=None, normalise=False):
         self._lock, self._made, self._renderers = threading.Lock(), weakref.WeakValueDictionary(), (None, [])
         if isinstance(source, (str, os.PathLike)):
@@ -135,12 +75,12 @@ class Bank:
 
     def _load(self, path, rate, grid, normalise):
         data, why = _BankData(size=ctypes.sizeof(_BankData)), ctypes.create_string_buffer(512)
-        options = _BankOptions(ctypes.sizeof(_BankOptions), grid or 0, bool(normalise))
+        options = _BankOptions(ctypes.sizeof(_BankOptions), grid or _GRID_NONE, bool(normalise), True)
         wanted = ctypes.c_int(rate or 0)
         if wanted.value != (rate or 0):
             raise ValueError(f"rate {rate} is not a whole number of Hz that the library can take")
         _check(_lib.hc_bank_load(path, wanted, ctypes.byref(options), ctypes.byref(data), why, len(why)), why)
-        self._data, self._loaded, self._directions = data, data, None
+        self._data = data
         self.gain_db, self.notes, self.positions = data.gain_db, data.notes.decode(errors="replace"), None
         if data.position:
             shape = ctypes.c_float * 3 * data.n_entries
@@ -164,7 +104,6 @@ class Bank:
                 positions = position(*positions.T)
             self.positions = np.array(positions, np.float32, order="C")
             self.positions.flags.writeable = False  # the library reads them
-        self._directions = None if positions is None else _Directions(self.positions)
         self.notes = ""
         if normalise:
             responses = responses * np.float32(10 ** (-_gain_db(responses) / 20))
@@ -182,8 +121,8 @@ class Bank:
         if hasattr(self, "_renderers"):
             for renderer in self._renderers[1]:
                 _lib.hc_renderer_close(renderer)
-        if self._loaded is not None:
-            _lib.hc_bank_data_free(ctypes.byref(self._loaded))
+        if hasattr(self, "_data"):
+            _lib.hc_bank_data_free(ctypes.byref(self._data))
 
     @functools.cached_property
     def gain_db(self):
@@ -211,11 +150,12 @@ class Bank:
             place = ()
         if len(xyz) != 3 or not place or not math.isfinite(sum(place)):
             raise ValueError(f"{xyz} is no position; give x, y, z in metres")
-        found = self._directions.mix(place) if mix and self._directions else None
-        if found:
-            return found
-        if not mix or self._directions:
+        if not mix:
             return (_lib.hc_bank_nearest(ctypes.byref(self._data), place),), (1.0,)
+        with self._lock:
+            if not self._data.memory:  # of an array
+                why = ctypes.create_string_buffer(512)
+                _check(_lib.hc_bank_index(ctypes.byref(self._data), why, len(why)), why)
         entries, weights = (ctypes.c_int * _MOST_MIX)(), (ctypes.c_float * _MOST_MIX)()
         n = _lib.hc_bank_mix(ctypes.byref(self._data), place, entries, weights)
         return entries[:n], weights[:n]
@@ -227,7 +167,9 @@ class Bank:
     def mix(self, azimuth, elevation=0.0, distance=1.0):
         """Find up to four entries around a direction: (entries, weights), with weights that add up to 1.
 
-        The weights are barycentric in the triangle of directions around it. Raises ValueError without positions.
+        The weights are barycentric in the triangle of directions around it. Entries whose responses begin more than
+        20 us apart are not mixed, because that makes a comb filter: the one with the largest weight remains. Load a
+        file with grid=2 to mix entries in every direction. Raises ValueError without positions.
         """
         entries, weights = self._find(_xyz(azimuth, elevation, distance), mix=True)
         return np.asarray(entries), np.asarray(weights)

@@ -65,7 +65,8 @@ class _BankData(ctypes.Structure):
 
 
 class _BankOptions(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("grid_deg", ctypes.c_double), ("normalise", ctypes.c_int)]
+    _fields_ = [("size", ctypes.c_size_t), ("grid_deg", ctypes.c_double), ("normalise", ctypes.c_int),
+                ("mix", ctypes.c_int)]
 
 
 class _RenderConfig(ctypes.Structure):
@@ -117,6 +118,7 @@ for _name, _result, _arguments in [
         ("hc_bank_data_free", None, [ctypes.POINTER(_BankData)]),
         ("hc_bank_nearest", ctypes.c_int, [ctypes.POINTER(_BankData), _pointer]),
         ("hc_bank_mix", ctypes.c_int, [ctypes.POINTER(_BankData), _pointer, _pointer, _pointer]),
+        ("hc_bank_index", ctypes.c_int, [ctypes.POINTER(_BankData), _text, ctypes.c_size_t]),
         ("hc_bank_make", ctypes.c_int, [_pointer, ctypes.POINTER(_BankData), ctypes.POINTER(_pointer), _text,
                                         ctypes.c_size_t]),
         ("hc_bank_free", None, [_pointer]),

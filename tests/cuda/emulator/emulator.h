@@ -38,7 +38,7 @@ struct device_order {
 
 /* ---- grid.cpp ---- */
 /* Runs all threads of a grid. name: of the kernel. */
-void grid_run(const cuda_grid &grid, const char *name, const std::function<void()> &thread);
+void grid_run(const cuda_grid &grid, const char *name, const cuda_thread &thread);
 /* Writes the running kernel, block and thread to text. False: no kernel runs. */
 bool grid_where(char *text, size_t cap);
 

@@ -116,7 +116,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 
 /* ---- the language of kernels ------------------------------------------------------------------------------------- */
 
-#include <functional>
+#include <initializer_list>
 #include <tuple>
 #include <type_traits>
 
@@ -236,7 +236,18 @@ struct cuda_grid {
 
 /* translate.py puts this call at the start of each kernel. A launch enters the kernel once, only to get its name. */
 bool cuda_kernel_named(const void *entry, const char *name, int most_threads);
-void cuda_kernel_launch(const cuda_grid &grid, std::function<void()> thread);
+/* What each thread of a launch runs. std::function would take half of the compiler's time for a short kernel. */
+struct cuda_thread {
+    virtual void run() const = 0;
+    virtual ~cuda_thread() {}
+};
+template <class Kernel, class... Args> struct cuda_call final : cuda_thread {
+    const Kernel kernel;
+    const std::tuple<Args...> kept;
+    cuda_call(Kernel kernel_, const Args &...args) : kernel(kernel_), kept(args...) {}
+    void run() const override { std::apply(kernel, kept); }
+};
+void cuda_kernel_launch(const cuda_grid &grid, const cuda_thread *thread); /* deletes `thread` in the end */
 
 struct cuda_configured {
     cuda_grid grid;
@@ -245,8 +256,7 @@ struct cuda_configured {
     /* Arguments are copied at the launch, as on a device. */
     template <class Kernel, class... Args> void launch(Kernel kernel, const Args &...args) const
     {
-        const std::tuple<std::decay_t<Args>...> kept(args...);
-        cuda_kernel_launch(grid, [kernel, kept] { std::apply(kernel, kept); });
+        cuda_kernel_launch(grid, new cuda_call<Kernel, std::decay_t<Args>...>(kernel, args...));
     }
 };
 

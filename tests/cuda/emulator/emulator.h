@@ -38,7 +38,7 @@ struct device_order {
 
 /* ---- grid.cpp ---- */
 /* Runs all threads of a grid. name: of the kernel. */
-void grid_run(const cuda_grid &grid, const char *name, const std::function<void()> &thread);
+void grid_run(const cuda_grid &grid, const char *name, const cuda_thread &thread);
 /* The work of grids, added up; a block's shared memory: the most floats that a block wrote. */
 struct grid_counts { unsigned long launches, blocks, threads, barriers, shared_floats; };
 extern struct grid_counts *grid_counts; /* NULL: nothing is counted */

@@ -65,7 +65,7 @@ struct warp {
 };
 
 static struct {
-    const std::function<void()> *thread;
+    const cuda_thread *thread;
     const char *name;
     bool running;
     struct fiber fibers[MOST_THREADS];
@@ -241,7 +241,7 @@ static void fiber_main()
 {
     fiber_arrive(NULL);
     struct fiber *f = block.now;
-    (*block.thread)();
+    block.thread->run();
     f->done = true;
     struct warp *w = &block.warps[f->number / WARP];
     w->here &= ~(1u << f->number % WARP);
@@ -268,7 +268,7 @@ static void wait_for(const unsigned long *barriers, unsigned long seen)
 void cuda_block_barrier(const char *file, int line)
 {
     if (!block.waiting) block.barrier_file = file, block.barrier_line = line;
-    else if (block.barrier_line != line || strcmp(block.barrier_file, file) != 0)
+    else if (block.barrier_line != line || (block.barrier_file != file && strcmp(block.barrier_file, file) != 0))
         device_fault("__syncthreads at %s:%d, while others of the block wait at %s:%d", file, line, block.barrier_file,
                      block.barrier_line);
     const unsigned long seen = block.barriers;
@@ -397,7 +397,7 @@ static void block_run(size_t shared_bytes)
     if (grid_counts) block_count(barriers);
 }
 
-void grid_run(const cuda_grid &grid, const char *name, const std::function<void()> &thread)
+void grid_run(const cuda_grid &grid, const char *name, const cuda_thread &thread)
 {
     memory_make();
     block.thread = &thread;

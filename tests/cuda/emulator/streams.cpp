@@ -12,6 +12,7 @@
 #include "emulator.h"
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <stdio.h>
 #include <time.h>
@@ -436,12 +437,13 @@ bool cuda_kernel_named(const void *entry, const char *name, int most_threads)
     return true;
 }
 
-void cuda_kernel_launch(const cuda_grid &grid, std::function<void()> thread)
+void cuda_kernel_launch(const cuda_grid &grid, const cuda_thread *given)
 {
+    const std::shared_ptr<const cuda_thread> thread(given);
     auto lock = runtime_lock();
     CUstream_st *s;
     launching.active = true;
-    thread();
+    thread->run();
     launching.active = false;
     cudaError_t e = cudaErrorInvalidResourceHandle;
     if (stream_find(grid.stream, &s) && s->device == device_current()) e = cudaSuccess;
@@ -451,8 +453,8 @@ void cuda_kernel_launch(const cuda_grid &grid, std::function<void()> thread)
         return;
     }
     const char *name = launching.name;
-    add(s, [grid, name, thread = std::move(thread)] {
-        grid_run(grid, name, thread);
+    add(s, [grid, name, thread] {
+        grid_run(grid, name, *thread);
         memory_check(name);
     });
 }

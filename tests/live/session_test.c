@@ -553,8 +553,8 @@ static void quantiles_are_right_within_a_sixteenth(const char *backend)
 struct storm { /* an audio thread, while the other threads change everything */
     struct stage *stage;
     atomic_bool end;
-    int n_changes;
-    bool real_time; /* at the pace of a sound card, else about three times as fast */
+    int most_pause_us; /* between two changes */
+    bool real_time;    /* at the pace of a sound card, else about three times as fast */
     const char *allowed, *caught;
 };
 
@@ -610,7 +610,7 @@ static void storm_blow(struct storm *storm, const struct storm_masks *masks)
     atomic_store(&storm->end, false);
     check(pthread_create(&audio, NULL, storm_audio, storm) == 0, "no thread");
     struct random r = random_seeded(12);
-    for (int i = 0; i < storm->n_changes; i++) {
+    for (int i = 0; i < 150; i++) {
         int what = random_int(&r, 0, 9);
         if (what < 4) session_request_mask(session, masks->paths[random_int(&r, 0, 2)]);
         if (what == 4) session_request_format(session, 48000, periods[random_int(&r, 0, 2)]);
@@ -619,7 +619,7 @@ static void storm_blow(struct storm *storm, const struct storm_masks *masks)
         if (what == 7) session_request_mask(session, "/nonexistent.txt");
         if (what == 8) status_of(stage);
         session_tend(session);
-        pause_us(random_int(&r, 0, storm->real_time ? 10000 : 5000));
+        pause_us(random_int(&r, 0, storm->most_pause_us));
     }
     hc_live_set_freewheel(session_live(session), false);
     session_request_format(session, 48000, 64);
@@ -630,9 +630,7 @@ static void storm_blow(struct storm *storm, const struct storm_masks *masks)
         pause_us(10000);
     }
     bool settled = session_is_settled(session);
-    /* The last fade ends: tail levels of the mask are ready after 2176 frames at most, and ramps have 961. */
-    for (uint64_t end = status_of(stage).stats.frames + 9600; settled && status_of(stage).stats.frames < end;)
-        pause_us(1000);
+    for (int i = 0; i < 30; i++) pause_us(10000); /* the last fade ends */
     atomic_store(&storm->end, true);
     pthread_join(audio, NULL);
     check(settled, "the loader did not finish");
@@ -652,7 +650,8 @@ static void a_storm_of_changes(const char *device)
     struct storm_masks masks;
     stage_open(&stage, &settings, 2500, 64, 4000000);
     storm_masks_make(&masks);
-    struct storm storm = {.stage = &stage, .n_changes = 150, .allowed = strcmp(device, "cuda") == 0 ? "sem_post" : NULL};
+    struct storm storm = {
+        .stage = &stage, .most_pause_us = 5000, .allowed = strcmp(device, "cuda") == 0 ? "sem_post" : NULL};
     storm_blow(&storm, &masks);
     stage_close(&stage);
     storm_masks_free(&masks);
@@ -682,8 +681,8 @@ static void stage_rewind(struct stage *stage)
     stage->pos = stage->pos > KEPT ? KEPT : stage->pos;
 }
 
-/* Sessions on the CPU, on a device and on both stay open for HC_SOAK_SECONDS (make soak), else for two short storms. A
- * storm changes each in turn, and now and then its device is lost or stalls. */
+/* Sessions on the CPU, on a device and on both stay open for HC_SOAK_SECONDS (make soak), else for two storms of
+ * less than half the time. A storm changes each in turn, and now and then its device is lost or stalls. */
 static void sessions_last(const char *backend)
 {
     const char *asked = getenv("HC_SOAK_SECONDS");
@@ -705,8 +704,10 @@ static void sessions_last(const char *backend)
         int b = round % N_BACKENDS;
         if (b == 0) test_seed_next();
         setenv("HC_FAULT", faults[random_int(&r, 0, 4)], 1);
-        struct storm storm = {
-            .stage = &stages[b], .n_changes = asked ? 150 : 60, .real_time = true, .allowed = b > 0 ? "sem_post" : NULL};
+        struct storm storm = {.stage = &stages[b],
+                              .most_pause_us = asked ? 10000 : 4000,
+                              .real_time = true,
+                              .allowed = b > 0 ? "sem_post" : NULL};
         stage_rewind(&stages[b]);
         storm_blow(&storm, &masks);
         mb = resident_mb();

@@ -87,6 +87,13 @@ bool scene_message_is(const char *path)
     return find(path, &source) != NULL;
 }
 
+bool scene_message_is_answer(const struct osc_message *message)
+{
+    int source;
+    const struct form *form = find(message->path, &source);
+    return form && is_of_source(form) && form->n == 0 && message->n_args == 3 && message->n_numbers == 3;
+}
+
 static bool refuse(const struct form *form, char *why, size_t cap)
 {
     const char *name = form->path + (form->path[0] == '/');

@@ -112,7 +112,8 @@ typedef struct hc_live_config {
 void hc_live_config_init(hc_live_config *config);
 
 /* Makes a live convolver; its convolved signal is silence until a mask is loaded. The config is copied; NULL: all
- * defaults. Fails with HC_EINVAL, HC_ENOMEM; *live is NULL then. [setup] */
+ * defaults. Fails with HC_EINVAL (a value out of range or NaN, a backend of 64 bytes or more, a size that no version of
+ * the struct has, a field of a later version that is not 0), HC_ENOMEM; *live is NULL then. [setup] */
 int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t cap);
 
 /* Frees a live convolver; no other call may be running. HC_EDEVICE: a device hangs and may still write to its memory,

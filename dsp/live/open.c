@@ -77,13 +77,14 @@ static bool allocate(hc_live *l)
     l->wet = calloc(n_out, sizeof *l->wet);
     l->faded = calloc(n_out, sizeof *l->faded);
     l->reaches = calloc(n_in, n_out);
+    l->n_entries = calloc((size_t)c->n_sources + 1, sizeof *l->n_entries);
     l->places = (struct places){.n = c->n_sources, .mixes = c->mix_entries != 0};
     l->places.mailboxes = calloc((size_t)c->n_sources + 1, sizeof *l->places.mailboxes);
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
     double history_s = c->history_s + HISTORY_SLACK_S;
     return input_history_open(&l->history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MOST_BLOCK, MOST_BLOCK) &&
            mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->most_predelay_ms * c->rate / 1000), c->fade_in) &&
-           l->frames && l->rows && l->wet && l->faded && l->reaches && l->places.mailboxes;
+           l->frames && l->rows && l->wet && l->faded && l->reaches && l->n_entries && l->places.mailboxes;
 }
 
 int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t cap)
@@ -142,6 +143,7 @@ int hc_live_close(hc_live *l)
     free(l->wet);
     free(l->faded);
     free(l->reaches);
+    free(l->n_entries);
     free(l->places.mailboxes);
     pthread_mutex_destroy(&l->setup);
     pthread_mutex_destroy(&l->info_lock);

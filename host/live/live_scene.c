@@ -172,6 +172,16 @@ static bool move_to(struct source *source, const double xyz[3], char *why, size_
     return true;
 }
 
+/* A bank that is loaded later may lack the entry: the source is then silent. */
+static bool check_entry(const struct live_scene *s, int source, double entry, char *why, size_t cap)
+{
+    int n = hc_live_n_entries(s->live, source);
+    if (!(entry >= 0 && entry < 1 << 30 && entry == floor(entry)))
+        return message_write(why, cap, "an entry takes its number in the bank, from 0");
+    if (n == 0 || entry < n) return true;
+    return message_write(why, cap, "the bank has no entry %.0f; it has %d, numbered from 0", entry, n);
+}
+
 static bool change_source(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
 {
     struct source *source = &s->sources[change->source];
@@ -186,8 +196,7 @@ static bool change_source(struct live_scene *s, const struct scene_change *chang
                message_write(why, cap, "a source's gain takes dB, at most %d, or off", LIVE_SCENE_MOST_DB);
         if (good) source->gain_db = value;
     } else {
-        good = (value >= 0 && value < 1 << 30 && value == floor(value)) ||
-               message_write(why, cap, "an entry takes its number in the bank, from 0");
+        good = check_entry(s, change->source, value, why, cap);
         if (good) source->entry = (int)value;
     }
     if (good) steer(s, change->source);

@@ -421,7 +421,7 @@ static int makes(hc_route route, int n)
     X(HC_EINVAL, plays(2, false))                                                                                      \
     X(HC_EINVAL, hc_live_play(core(), "none", NULL, W))                                                                \
     X(HC_EINVAL, hc_live_work(NULL))                                                                                   \
-    X(0, hc_live_has_work(NULL) + (int)hc_live_mask(NULL, W) + hc_live_reaches(NULL, 0, 0))                            \
+    X(0, hc_live_has_work(NULL) + (int)hc_live_mask(NULL, W) + hc_live_reaches(NULL, 0, 0) + hc_live_n_entries(NULL, 0))                            \
     X(1, hc_live_mask(core(), NULL, 0) == strlen(folder) + strlen("/two.txt"))                                         \
     X(0, hc_live_mask(core(), why, 1) == 0 || why[0])                                                                  \
     X(1, hc_live_reaches(core(), 0, 0))                                                                                \

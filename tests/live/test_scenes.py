@@ -222,6 +222,7 @@ def test_wrong_messages_change_nothing(run):
                              (("/source/1/gain", 61), "a source's gain takes dB, at most 60, or off"),
                              (("/source/1/entry", -1), "an entry takes its number in the bank, from 0"),
                              (("/source/1/entry", 0.5), "an entry takes its number in the bank, from 0"),
+                             (("/source/1/entry", 6), "the bank has no entry 6; it has 6, numbered from 0"),
                              (("/ypr", 1.0, 2.0), "ypr takes yaw, pitch and roll in degrees"),
                              (("/quaternion", 0.0, 0.0, 0.0, 0.0),
                               "a quaternion takes w, x, y and z, which are not all 0"),
@@ -286,8 +287,9 @@ def test_a_sound_file_is_a_bank_of_one_entry(run):
     with control_of(client) as control:
         control.send("/source/2/gain", -20.0)
         assert level(server, 2) == pytest.approx(0.025, rel=1e-5)
-        control.send("/source/2/entry", 1)
-        assert level(server, 2) == 0  # the bank has no such entry
+        why = "the bank has no entry 1; it has 1, numbered from 0"
+        assert control.ask("/source/2/entry", 1) == ["/error", "/source/2/entry", why]
+        assert level(server, 2) == pytest.approx(0.025, rel=1e-5)
     client.end()
 
 

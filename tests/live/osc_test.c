@@ -398,7 +398,7 @@ static void a_forged_subscription_ends(const char *backend)
 
 static void a_session_does_not_subscribe_to_itself(const char *backend)
 {
-    static char packet[] = "/subscribe\0\0,i\0\0\0\0";
+    static char packet[20] = "/subscribe\0\0,i";
     struct remote *remote = open_remote(NULL, NULL);
     struct osc_peer session = address_of(osc);
     put_size(packet, 16, (size_t)osc_port(osc));

@@ -113,7 +113,8 @@ typedef struct hc_live_config {
 void hc_live_config_init(hc_live_config *config);
 
 /* Makes a live convolver; its convolved signal is silence until a mask is loaded. The config is copied; NULL: all
- * defaults. Fails with HC_EINVAL, HC_ENOMEM; *live is NULL then. [setup] */
+ * defaults. Fails with HC_EINVAL (a value out of range or NaN, a backend of 64 bytes or more, a size that no version of
+ * the struct has, a field of a later version that is not 0), HC_ENOMEM; *live is NULL then. [setup] */
 int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t cap);
 
 /* Frees a live convolver; no other call may be running. HC_EDEVICE: a device hangs and may still write to its memory,
@@ -161,7 +162,7 @@ void hc_live_set_freewheel(hc_live *live, int on);
 int hc_live_steer(hc_live *live, int source, const float position[3], float gain);
 
 /* The same by the number of an entry, for banks without positions. HC_EINVAL: likewise, or a negative entry. An entry
- * that the bank does not have is silence. [rt], any thread */
+ * that the bank does not have (hc_live_n_entries) is silence. [rt], any thread */
 int hc_live_steer_entry(hc_live *live, int source, int entry, float gain);
 
 /* ---- changes ---- */
@@ -311,6 +312,10 @@ size_t hc_live_mask(hc_live *live, char *path, size_t cap);
 /* Returns 1 if the mask has a route from input `in` to output `out`, or source `in` a bank with output `out`, else 0.
  * The answer changes only when a mask is loaded (stats.masks). [setup] */
 int hc_live_reaches(hc_live *live, int in, int out);
+
+/* Returns the number of entries of the bank that a source plays; 0: it plays none. The answer changes only when a mask is
+ * loaded. [setup], at once: it does not wait for hc_live_work */
+int hc_live_n_entries(hc_live *live, int source);
 
 #ifdef __cplusplus
 }

@@ -28,18 +28,21 @@ static bool is_struct_size(size_t size)
 }
 
 /* Fields of a newer program that this library does not know must be 0, because it would ignore them. */
-static int config_copy(const hc_config *given, hc_config *copy, char *why, size_t cap)
+int config_copy(const void *given, void *copy, size_t size, const char *name, char *why, size_t cap)
 {
-    *copy = (hc_config){.size = sizeof *copy};
+    memset(copy, 0, size);
+    memcpy(copy, &size, sizeof size);
     if (!given) return HC_OK;
-    if (!is_struct_size(given->size))
-        return fail(HC_EINVAL, why, cap, "hc_config.size is %zu; set it with hc_config_init", given->size);
-    for (size_t i = sizeof *copy; i < given->size; i++)
+    size_t given_size;
+    memcpy(&given_size, given, sizeof given_size);
+    if (!is_struct_size(given_size))
+        return fail(HC_EINVAL, why, cap, "%s.size is %zu; set it with %s_init", name, given_size, name);
+    for (size_t i = size; i < given_size; i++)
         if (((const unsigned char *)given)[i])
             return fail(HC_EINVAL, why, cap,
-                        "hc_config has a field that haloconv " HC_VERSION " does not know; use a newer library");
-    memcpy(copy, given, given->size < sizeof *copy ? given->size : sizeof *copy);
-    copy->size = sizeof *copy;
+                        "%s has a field that haloconv " HC_VERSION " does not know; use a newer library", name);
+    memcpy(copy, given, given_size < size ? given_size : size);
+    memcpy(copy, &size, sizeof size);
     return HC_OK;
 }
 
@@ -120,7 +123,7 @@ static int check_work(const hc_config *c, char *why, size_t cap)
 
 int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_t cap)
 {
-    int error = config_copy(given, resolved, why, cap);
+    int error = config_copy(given, resolved, sizeof *resolved, "hc_config", why, cap);
     if (error) return error;
     set_defaults(resolved);
     error = check_shape(resolved, why, cap);

@@ -99,6 +99,7 @@ struct hc_live {
     hc_live_info info;
     char path[TEXT_CAP];                 /* path of the mask that plays                                */
     char *reaches;                       /* [n_in][n_out]: does the mask have a route?                 */
+    int *n_entries;                      /* [n_sources], of the bank of each source; 0: none           */
 };
 
 static inline int format_rate(uint64_t format)

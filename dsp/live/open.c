@@ -4,6 +4,7 @@
 #include "dsp/cpu/memory.h"
 #include "dsp/cpu/simd.h"
 #include "dsp/engine/backend.h"
+#include "dsp/engine/config.h"
 
 #include <limits.h>
 #include <math.h>
@@ -49,6 +50,11 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     if (c->reserved) return fail(HC_EINVAL, why, cap, "reserved %d; it must be 0", c->reserved);
     if (!(c->grid_deg == 0 || c->grid_deg == HC_GRID_NONE || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
         return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45 are possible, and 0 for none", c->grid_deg);
+    if (isnan(c->fade_ms)) return fail(HC_EINVAL, why, cap, "fade_ms is NaN; give milliseconds, or -1 for no fade");
+    if (isnan(c->standby_share))
+        return fail(HC_EINVAL, why, cap, "standby_share is NaN; give a share of a block's time, or -1 for none");
+    if (strlen(c->backend) >= BACKEND_CAP)
+        return fail(HC_EINVAL, why, cap, "backend has %d bytes or more; see hc_config", (int)BACKEND_CAP);
     if (c->block < 1) return fail(HC_EINVAL, why, cap, "block %d; it must be positive", c->block);
     if (c->rate > MOST_RATE)
         return fail(HC_EINVAL, why, cap, "rate %d Hz; at most %d are possible", c->rate, MOST_RATE);
@@ -71,26 +77,28 @@ static bool allocate(hc_live *l)
     l->wet = calloc(n_out, sizeof *l->wet);
     l->faded = calloc(n_out, sizeof *l->faded);
     l->reaches = calloc(n_in, n_out);
+    l->n_entries = calloc((size_t)c->n_sources + 1, sizeof *l->n_entries);
     l->places = (struct places){.n = c->n_sources, .mixes = c->mix_entries != 0};
     l->places.mailboxes = calloc((size_t)c->n_sources + 1, sizeof *l->places.mailboxes);
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
     double history_s = c->history_s + HISTORY_SLACK_S;
     return input_history_open(&l->history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MOST_BLOCK, MOST_BLOCK) &&
            mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->most_predelay_ms * c->rate / 1000), c->fade_in) &&
-           l->frames && l->rows && l->wet && l->faded && l->reaches && l->places.mailboxes;
+           l->frames && l->rows && l->wet && l->faded && l->reaches && l->n_entries && l->places.mailboxes;
 }
 
 int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t cap)
 {
     if (!live) return fail(HC_EINVAL, why, cap, "hc_live_open: live is NULL");
     *live = NULL;
-    if (config && (config->size < sizeof(size_t) || config->size > 4096))
-        return fail(HC_EINVAL, why, cap, "hc_live_config.size is %zu; call hc_live_config_init", config->size);
+    hc_live_config copy;
+    int error = config_copy(config, &copy, sizeof copy, "hc_live_config", why, cap);
+    if (error) return error;
     hc_live *l = calloc(1, sizeof *l);
     if (!l) return fail(HC_ENOMEM, why, cap, "no memory for a live convolver; free some");
-    if (config) memcpy(&l->config, config, config->size < sizeof *config ? config->size : sizeof *config);
+    l->config = copy;
     live_defaults(&l->config);
-    int error = check_config(&l->config, why, cap);
+    error = check_config(&l->config, why, cap);
     if (!error && !allocate(l))
         error = fail(HC_ENOMEM, why, cap, "no memory for %d channels; free some or use fewer",
                      l->config.n_in + l->config.n_out);
@@ -135,6 +143,7 @@ int hc_live_close(hc_live *l)
     free(l->wet);
     free(l->faded);
     free(l->reaches);
+    free(l->n_entries);
     free(l->places.mailboxes);
     pthread_mutex_destroy(&l->setup);
     pthread_mutex_destroy(&l->info_lock);

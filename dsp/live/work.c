@@ -36,8 +36,14 @@ static void live_say(const hc_live *l, int level, const char *format, ...)
 
 /* ---- masks ------------------------------------------------------------------------------------- */
 
-static void say_diagnostics(const hc_live *l, const char *path, const hc_responses *mask)
+/* A bank has notes of its own about its rate. */
+static void say_diagnostics(const hc_live *l, const char *path, const hc_responses *mask, int rate)
 {
+    bool is_bank = mask->n_channels > 0 && l->config.n_sources > 0;
+    if (!is_bank && mask->file_rate && mask->rate != mask->file_rate)
+        live_say(l, HC_LIVE_NOTE, "%s: resampled from %d to %d Hz", path, mask->file_rate, mask->rate);
+    if (!is_bank && mask->rate && mask->rate != rate)
+        live_say(l, HC_LIVE_NOTE, "%s: its %d Hz are played at %d Hz", path, mask->rate, rate);
     for (int i = 0, n = 0; i < mask->n_diagnostics && n < MOST_DIAGNOSTICS; i++) {
         if (mask->diagnostics[i].code == HC_NOTE) continue;
         live_say(l, HC_LIVE_WARNING, "%s", mask->diagnostics[i].text);
@@ -127,7 +133,7 @@ static int responses_load(const hc_live *l, const char *path, int rate, struct l
     bool has_routes = mask->n_channels == 0; /* a configuration, with channel counts of its own */
     if (!error && !has_routes && l->config.n_sources == 0)
         error = hc_responses_route(mask, path, l->config.n_in, why, cap);
-    if (!error) say_diagnostics(l, path, mask);
+    if (!error) say_diagnostics(l, path, mask, rate);
     return error;
 }
 
@@ -260,8 +266,11 @@ static void set_info(hc_live *l, const char *path, const struct loaded *loaded)
     memset(l->reaches, 0, (size_t)l->config.n_in * n_out);
     for (int i = 0; i < mask->n_routes; i++)
         l->reaches[(size_t)mask->routes[i].in * n_out + (size_t)mask->routes[i].out] = 1;
-    for (int s = 0; banks && s < banks->n_sources; s++)
-        memset(l->reaches + (size_t)s * n_out, 1, (size_t)banks->banks[banks->sources[s].bank].n_out);
+    for (int s = 0; s < l->config.n_sources; s++) {
+        const hc_bank_data *bank = banks && s < banks->n_sources ? &banks->banks[banks->sources[s].bank] : NULL;
+        if (bank) memset(l->reaches + (size_t)s * n_out, 1, (size_t)bank->n_out);
+        l->n_entries[s] = bank ? bank->n_entries : 0;
+    }
     pthread_mutex_unlock(&l->info_lock);
 }
 
@@ -712,7 +721,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     struct engine_format format = format_wanted(l);
     struct loaded loaded = {.responses = *responses};
     *responses = (hc_responses){0};
-    say_diagnostics(l, path, &loaded.responses);
+    say_diagnostics(l, path, &loaded.responses, format.rate);
     if (l->config.n_sources > 0) error = sources_load(l, path, format.rate, &loaded, why, cap);
     if (!error) error = mask_fit(l, path, &loaded, why, cap);
     if (error) {
@@ -755,4 +764,13 @@ int hc_live_reaches(hc_live *l, int in, int out)
     int reaches = l->reaches[(size_t)in * (size_t)l->config.n_out + (size_t)out];
     pthread_mutex_unlock(&l->info_lock);
     return reaches;
+}
+
+int hc_live_n_entries(hc_live *l, int source)
+{
+    if (!l || source < 0 || source >= l->config.n_sources) return 0;
+    pthread_mutex_lock(&l->info_lock);
+    int n_entries = l->n_entries[source];
+    pthread_mutex_unlock(&l->info_lock);
+    return n_entries;
 }

@@ -15,23 +15,30 @@ struct source {
     double aed[3], xyz[3]; /* the same place */
     double gain_db;
     int entry; /* -1: at its place */
+    bool is_muted;
 };
 
 struct live_scene {
     hc_live *live;
     pthread_mutex_t lock; /* of all below */
     struct listener listener;
-    double angles[LISTENER_DIALECTS][3]; /* the last ones of each dialect: a message may have one of them only */
-    double reference, least;             /* m; reference 0: no gain by distance */
+    double angles[LISTENER_DIALECTS][3];      /* the last ones of each dialect: a message may have one of them only */
+    double quaternions[LISTENER_DIALECTS][4]; /* likewise, in the order w, x, y, z */
+    double reference, least;                  /* m; reference 0: no gain by distance */
     int n_sources;
     struct source sources[];
 };
 
 /* ---- steering ---------------------------------------------------------------------------------- */
 
+static double plain_gain(const struct source *source)
+{
+    return source->is_muted ? 0 : pow(10, source->gain_db / 20);
+}
+
 static double gain_of(const struct live_scene *s, const struct source *source, double distance)
 {
-    double gain = pow(10, source->gain_db / 20);
+    double gain = plain_gain(source);
     return s->reference > 0 ? gain * s->reference / fmax(distance, s->least) : gain;
 }
 
@@ -40,7 +47,7 @@ static void steer(struct live_scene *s, int i)
     const struct source *source = &s->sources[i];
     double seen[3];
     if (source->entry >= 0) {
-        hc_live_steer_entry(s->live, i, source->entry, (float)pow(10, source->gain_db / 20));
+        hc_live_steer_entry(s->live, i, source->entry, (float)plain_gain(source));
         return;
     }
     listener_see(&s->listener, source->xyz, seen);
@@ -77,6 +84,7 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source
     if (!s) return (void)message_write(why, cap, "no memory for %d sources; free some", n_sources), NULL;
     pthread_mutex_init(&s->lock, NULL);
     listener_open(&s->listener);
+    for (int i = 0; i < LISTENER_DIALECTS; i++) s->quaternions[i][0] = 1;
     s->live = live;
     s->n_sources = n_sources;
     if (settings) {
@@ -109,6 +117,7 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source
         put(&s->sources[place->source], place->aed);
         s->sources[place->source].gain_db = place->gain_db;
         s->sources[place->source].entry = place->entry;
+        s->sources[place->source].is_muted = place->is_muted;
     }
     steer_all(s);
     return s;
@@ -147,11 +156,16 @@ bool live_scene_is_distance_gain(double reference, double least)
            least <= LIVE_SCENE_MOST_METRES;
 }
 
+/* Copies n values; one that is NaN stays as it was. */
+static void merge(const double *values, const double *before, double *merged, int n)
+{
+    for (int i = 0; i < n; i++) merged[i] = isnan(values[i]) ? before[i] : values[i];
+}
+
 static bool move(struct source *source, const double values[3], char *why, size_t cap)
 {
-    double aed[3] = {source->aed[0], source->aed[1], source->aed[2]};
-    for (int i = 0; i < 3; i++)
-        if (!isnan(values[i])) aed[i] = values[i];
+    double aed[3];
+    merge(values, source->aed, aed, 3);
     if (!isfinite(aed[0])) return message_write(why, cap, "an azimuth takes degrees, counter-clockwise from ahead");
     if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation takes degrees, -90 to 90");
     /* A distance that stays may be longer: that of a corner of xyz, or of a configuration. */
@@ -163,8 +177,10 @@ static bool move(struct source *source, const double values[3], char *why, size_
     return true;
 }
 
-static bool move_to(struct source *source, const double xyz[3], char *why, size_t cap)
+static bool move_to(struct source *source, const double values[3], char *why, size_t cap)
 {
+    double xyz[3];
+    merge(values, source->xyz, xyz, 3);
     if (!is_near(xyz)) return refuse_place(why, cap);
     memcpy(source->xyz, xyz, sizeof source->xyz);
     listener_aed_of_xyz(xyz, source->aed);
@@ -172,25 +188,57 @@ static bool move_to(struct source *source, const double xyz[3], char *why, size_
     return true;
 }
 
-static bool change_source(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
+/* A bank that is loaded later may lack the entry: the source is then silent. */
+static bool check_entry(const struct live_scene *s, int source, double entry, char *why, size_t cap)
 {
-    struct source *source = &s->sources[change->source];
+    int n = hc_live_n_entries(s->live, source);
+    if (!(entry >= 0 && entry < 1 << 30 && entry == floor(entry)))
+        return message_write(why, cap, "an entry takes its number in the bank, from 0");
+    if (n == 0 || entry < n) return true;
+    return message_write(why, cap, "the bank has no entry %.0f; it has %d, numbered from 0", entry, n);
+}
+
+static bool refuse_quaternion(char *why, size_t cap)
+{
+    return message_write(why, cap, "a quaternion takes w, x, y and z, which are not all 0");
+}
+
+/* A head that the quaternion turns looks to the source. The distance stays. */
+static bool move_by_quaternion(struct source *source, const double wxyz[4], char *why, size_t cap)
+{
+    struct listener turned;
+    double angles[3];
+    listener_open(&turned);
+    if (!listener_head_of_quaternion(LISTENER_OURS, wxyz, &turned.head)) return refuse_quaternion(why, cap);
+    listener_angles(&turned, angles);
+    return move(source, (const double[3]){angles[0], angles[1], NAN}, why, cap);
+}
+
+static bool change_source(struct live_scene *s, int i, const struct scene_change *change, char *why, size_t cap)
+{
+    struct source *source = &s->sources[i];
     double value = change->values[0];
     bool good = true;
     if (change->act == SCENE_AED) {
         good = move(source, change->values, why, cap);
     } else if (change->act == SCENE_XYZ) {
         good = move_to(source, change->values, why, cap);
+    } else if (change->act == SCENE_DIRECTION) {
+        good = move_by_quaternion(source, change->values, why, cap);
+    } else if (change->act == SCENE_LINEAR_GAIN) {
+        good = value >= 0 || message_write(why, cap, "a linear gain is at least 0");
+        if (good) source->gain_db = fmin(20 * log10(value), LIVE_SCENE_MOST_DB);
+    } else if (change->act == SCENE_MUTE) {
+        source->is_muted = value != 0;
     } else if (change->act == SCENE_GAIN) {
         good = value <= LIVE_SCENE_MOST_DB ||
                message_write(why, cap, "a source's gain takes dB, at most %d, or off", LIVE_SCENE_MOST_DB);
         if (good) source->gain_db = value;
     } else {
-        good = (value >= 0 && value < 1 << 30 && value == floor(value)) ||
-               message_write(why, cap, "an entry takes its number in the bank, from 0");
+        good = check_entry(s, i, value, why, cap);
         if (good) source->entry = (int)value;
     }
-    if (good) steer(s, change->source);
+    if (good) steer(s, i);
     return good;
 }
 
@@ -199,26 +247,40 @@ static bool turn_by_angles(struct live_scene *s, const struct scene_change *chan
     double *angles = s->angles[change->dialect];
     for (int i = 0; i < 3; i++)
         if (isinf(change->values[i])) return message_write(why, cap, "an angle takes degrees");
-    for (int i = 0; i < 3; i++)
-        if (!isnan(change->values[i])) angles[i] = remainder(change->values[i], 360);
+    merge(change->values, angles, angles, 3);
+    for (int i = 0; i < 3; i++) angles[i] = remainder(angles[i], 360);
     s->listener.head = listener_head_of_angles(change->dialect, angles);
+    return true;
+}
+
+/* Messages with one number each may be all 0 in between: the head then stays. */
+static bool turn_by_quaternion(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
+{
+    double *wxyz = s->quaternions[change->dialect], merged[4];
+    bool is_whole = true;
+    for (int i = 0; i < 4; i++) is_whole = is_whole && !isnan(change->values[i]);
+    merge(change->values, wxyz, merged, 4);
+    if (!listener_head_of_quaternion(change->dialect, merged, &s->listener.head) && is_whole)
+        return refuse_quaternion(why, cap);
+    memcpy(wxyz, merged, sizeof merged);
     return true;
 }
 
 static bool change_listener(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
 {
     const double *values = change->values;
+    double at[3];
     switch (change->act) {
     case SCENE_LISTENER_XYZ:
-        if (!is_near(values)) return refuse_place(why, cap);
-        memcpy(s->listener.at, values, sizeof s->listener.at);
+        merge(values, s->listener.at, at, 3);
+        if (!is_near(at)) return refuse_place(why, cap);
+        memcpy(s->listener.at, at, sizeof at);
         break;
     case SCENE_ANGLES:
         if (!turn_by_angles(s, change, why, cap)) return false;
         break;
     case SCENE_QUATERNION:
-        if (!listener_head_of_quaternion(change->dialect, values, &s->listener.head))
-            return message_write(why, cap, "a quaternion takes w, x, y and z, which are not all 0");
+        if (!turn_by_quaternion(s, change, why, cap)) return false;
         break;
     case SCENE_DISTANCE_GAIN:
         if (values[0] != 0 && !live_scene_is_distance_gain(values[0], values[1]))
@@ -227,8 +289,11 @@ static bool change_listener(struct live_scene *s, const struct scene_change *cha
         s->reference = values[0];
         s->least = values[0] != 0 ? values[1] : 0;
         break;
-    default:
+    case SCENE_RECENTRE:
         listener_recentre(&s->listener);
+        break;
+    default:
+        return true;
     }
     steer_all(s);
     return true;
@@ -236,11 +301,13 @@ static bool change_listener(struct live_scene *s, const struct scene_change *cha
 
 bool live_scene_change(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
 {
-    bool is_of_source = change->act <= SCENE_ENTRY;
-    if (is_of_source && (change->source < 0 || change->source >= s->n_sources))
+    bool is_of_source = change->act <= SCENE_LAST_OF_SOURCE, is_every = change->source == SCENE_EVERY, good = true;
+    if (is_of_source && !is_every && (change->source < 0 || change->source >= s->n_sources))
         return message_write(why, cap, "there is no such source; the session has %d, numbered from 1", s->n_sources);
+    int begin = is_every ? 0 : change->source, end = is_every ? s->n_sources : begin + 1;
     pthread_mutex_lock(&s->lock);
-    bool good = (is_of_source ? change_source : change_listener)(s, change, why, cap);
+    for (int i = begin; is_of_source && good && i < end; i++) good = change_source(s, i, change, why, cap);
+    if (!is_of_source) good = change_listener(s, change, why, cap);
     pthread_mutex_unlock(&s->lock);
     return good;
 }
@@ -251,7 +318,8 @@ void live_scene_get_source(struct live_scene *s, int i, struct live_scene_source
 {
     pthread_mutex_lock(&s->lock);
     const struct source *source = &s->sources[i];
-    *state = (struct live_scene_source){.gain_db = source->gain_db, .entry = source->entry};
+    *state =
+        (struct live_scene_source){.gain_db = source->gain_db, .entry = source->entry, .is_muted = source->is_muted};
     memcpy(state->aed, source->aed, sizeof state->aed);
     memcpy(state->xyz, source->xyz, sizeof state->xyz);
     double seen[3];
@@ -266,8 +334,8 @@ void live_scene_take(struct live_scene *s, struct live_scene_settings *settings)
     settings->n_places = s->n_sources;
     for (int i = 0; i < s->n_sources; i++) {
         const struct source *source = &s->sources[i];
-        settings->places[i] =
-            (struct live_scene_place){.source = i, .gain_db = source->gain_db, .entry = source->entry};
+        settings->places[i] = (struct live_scene_place){
+            .source = i, .gain_db = source->gain_db, .entry = source->entry, .is_muted = source->is_muted};
         memcpy(settings->places[i].aed, source->aed, sizeof source->aed);
     }
     settings->reference = s->reference;
@@ -280,7 +348,7 @@ void live_scene_take(struct live_scene *s, struct live_scene_settings *settings)
 static bool is_same(const struct live_scene_place *a, const struct live_scene_place *b)
 {
     return a->source == b->source && a->aed[0] == b->aed[0] && a->aed[1] == b->aed[1] && a->aed[2] == b->aed[2] &&
-           a->gain_db == b->gain_db && a->entry == b->entry;
+           a->gain_db == b->gain_db && a->entry == b->entry && a->is_muted == b->is_muted;
 }
 
 bool live_scene_same(const struct live_scene_settings *a, const struct live_scene_settings *b)

@@ -26,6 +26,7 @@ struct live_scene_place {
     double aed[3];          /* as in listener.h                                                                 */
     double gain_db;         /* -INFINITY: off                                                                   */
     int entry;              /* -1: at its place                                                                 */
+    bool is_muted;
 };
 
 struct live_scene_settings {
@@ -39,19 +40,25 @@ struct live_scene_settings {
 
 enum scene_act {            /* reads the fields                                                                 */
     SCENE_AED,              /* source, values: azimuth, elevation, distance; one that is NaN stays              */
-    SCENE_XYZ,              /* source, values: x, y, z                                                          */
+    SCENE_XYZ,              /* source, values: x, y, z; one that is NaN stays                                   */
+    SCENE_DIRECTION,        /* source, values: w, x, y, z of the rotation from ahead to the source              */
     SCENE_GAIN,             /* source, values[0]: dB; -INFINITY: off                                            */
+    SCENE_LINEAR_GAIN,      /* source, values[0]: at least 0; more than 60 dB are 60 dB                         */
+    SCENE_MUTE,             /* source, values[0]: 0: not muted                                                  */
     SCENE_ENTRY,            /* source, values[0]: number of an entry, from 0                                    */
-    SCENE_LISTENER_XYZ,     /* values: x, y, z                                                                  */
+    SCENE_LAST_OF_SOURCE = SCENE_ENTRY,
+    SCENE_LISTENER_XYZ,     /* values: x, y, z; one that is NaN stays                                           */
     SCENE_ANGLES,           /* dialect, values: yaw, pitch, roll; one that is NaN stays                         */
-    SCENE_QUATERNION,       /* dialect, values: w, x, y, z                                                      */
+    SCENE_QUATERNION,       /* dialect, values: w, x, y, z; one that is NaN stays                               */
     SCENE_RECENTRE,         /*                                                                                  */
+    SCENE_NONE,             /* changes nothing                                                                  */
     SCENE_DISTANCE_GAIN     /* values: reference and least distance; reference 0: no gain by distance           */
 };
 
+enum { SCENE_EVERY = -2 };
 struct scene_change {
     enum scene_act act;
-    int source;             /* from 0                                                                           */
+    int source;             /* from 0; SCENE_EVERY: all sources                                                 */
     enum listener_dialect dialect;
     double values[4];
 };
@@ -75,6 +82,7 @@ struct live_scene_source {
     double seen[3];         /* azimuth, elevation, distance as the listener hears the source                    */
     double gain_db;
     int entry;              /* -1: at its place                                                                 */
+    bool is_muted;
 };
 void live_scene_get_source(struct live_scene *scene, int source, struct live_scene_source *state);
 

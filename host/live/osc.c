@@ -30,7 +30,7 @@ struct osc {
     int fd, port;
     struct osc_peer peer;         /* the server of osc_open_to */
     bool has_fixed_peer;          /* after osc_open_to: packets of others are dropped */
-    struct sockaddr_storage ours; /* after osc_open_to: the address that the socket is bound to */
+    struct sockaddr_storage ours; /* the address that the socket is bound to */
     int n_sent;                   /* messages since osc_receive began or ended */
     struct receiver receiver;     /* of osc_receive */
     struct receiver *first;       /* of osc_take_first; NULL: there was no osc_split */
@@ -94,6 +94,30 @@ bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
     return same_host(&one.address, &other.address) && *port_of(&one.address) == *port_of(&other.address);
 }
 
+bool osc_same_host(const struct osc_peer *a, const struct osc_peer *b)
+{
+    return same_host(&a->address, &b->address);
+}
+
+static bool is_any_host(const struct sockaddr_storage *address)
+{
+    struct sockaddr_storage any = {.ss_family = address->ss_family};
+    return same_host(address, &any);
+}
+
+/* After a bind to 0.0.0.0 or ::, every address of this machine is our own. A probe can be bound to these only. */
+bool osc_is_own(const struct osc *osc, const struct osc_peer *peer)
+{
+    struct osc_peer any_port = *peer;
+    if (ntohs(*port_of(&any_port.address)) != osc->port) return false;
+    if (!is_any_host(&osc->ours)) return same_host(&osc->ours, &peer->address);
+    osc_set_port(&any_port, 0);
+    int probe = socket(peer->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool is_ours = probe >= 0 && bind(probe, (const struct sockaddr *)&any_port.address, any_port.size) == 0;
+    if (probe >= 0) close(probe);
+    return is_ours;
+}
+
 void osc_set_port(struct osc_peer *peer, int port)
 {
     *port_of(&peer->address) = htons((uint16_t)port);
@@ -154,18 +178,15 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     int fd = listen_on(host, port, why, cap);
     if (fd < 0) return NULL;
     struct osc *osc = calloc(1, sizeof *osc);
-    struct sockaddr_storage bound;
-    socklen_t size = sizeof bound;
-    char number[16] = "";
-    if (!osc || getsockname(fd, (struct sockaddr *)&bound, &size) != 0 ||
-        getnameinfo((struct sockaddr *)&bound, size, NULL, 0, number, sizeof number, NI_NUMERICSERV | NI_DGRAM) != 0) {
+    socklen_t size = sizeof osc->ours;
+    if (!osc || getsockname(fd, (struct sockaddr *)&osc->ours, &size) != 0) {
         message_write(why, cap, "--osc %s: no memory; free some", where);
         close(fd);
         free(osc);
         return NULL;
     }
     osc->fd = fd;
-    osc->port = atoi(number);
+    osc->port = ntohs(*port_of(&osc->ours));
     ask_for_errors(fd);
     return osc;
 }
@@ -290,8 +311,8 @@ static void handle_packet(struct receiver *r, char *packet, size_t bytes, int de
     }
 }
 
-/* Reads the next packet. Returns its bytes; 0: an empty or foreign packet, or the error of one that was sent; -1: there
- * is none. */
+/* Reads the next packet. Returns its bytes; 0: an empty, foreign or own packet, or the error of one that was sent; -1:
+ * there is none. */
 static ssize_t read_packet(struct receiver *r, int flags)
 {
     struct osc *osc = r->osc;
@@ -307,6 +328,7 @@ static ssize_t read_packet(struct receiver *r, int flags)
     if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return -1;
     if (bytes <= header) return 0;
     if (osc->has_fixed_peer && !is_passed && !is_from_peer(osc, &packet->from.address)) return 0;
+    if (!osc->has_fixed_peer && !is_passed && osc_is_own(osc, &packet->from)) return 0;
     if (osc->has_fixed_peer) packet->from = osc->peer;
     return bytes - header;
 }

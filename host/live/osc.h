@@ -78,6 +78,10 @@ void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, c
 bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer);
 
 bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b);
+bool osc_same_host(const struct osc_peer *a, const struct osc_peer *b); /* whatever their ports */
+
+/* Is this the address of osc's own socket? Its packets are dropped: they are our own answers, or forged. */
+bool osc_is_own(const struct osc *osc, const struct osc_peer *peer);
 
 /* Changes the port of a peer's address. */
 void osc_set_port(struct osc_peer *peer, int port);

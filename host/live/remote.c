@@ -10,7 +10,8 @@
 #include <string.h>
 
 enum { MOST_SUBSCRIBERS = 8, MOST_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
-enum { MOST_STATS = 65480 }; /* bytes: a packet of UDP has 65507, with the path and a type */
+enum { MAX_ERRORS = 50, MAX_REFUSED = 16 }; /* in a second: errors for each host, and hosts that get some */
+enum { MOST_STATS = 65480 };                /* bytes: a packet of UDP has 65507, with the path and a type */
 static const double STATE_S = 0.05;
 static const char REPLACED[] = "another mask was asked for before this one was loaded";
 
@@ -40,6 +41,12 @@ struct asker { /* waits for a mask */
     int mask_number;
 };
 
+struct refused { /* a host that was sent errors */
+    struct osc_peer peer;
+    int n_errors; /* since `begin` */
+    double begin;
+};
+
 struct remote {
     struct osc *osc;
     struct command_target *target;
@@ -51,6 +58,7 @@ struct remote {
     struct subscriber subscribers[MOST_SUBSCRIBERS];
     struct asker askers[MOST_ASKERS]; /* in the order of their numbers */
     int n_subscribers, n_askers;
+    struct refused refused[MAX_REFUSED];
     struct message_limit refusals;
 };
 
@@ -148,11 +156,13 @@ static bool subscribe(struct remote *r, const struct osc_message *message, char 
     if (!read_subscriber(message, &peer))
         return message_write(why, cap, "%s takes a port from 1 to 65535, or nothing", message->path + 1);
     struct subscriber *subscriber = find_subscriber(r, &peer);
-    if (ends) {
+    if (ends) { /* a session that ends or gets an answer here sends /unsubscribe, too */
+        if (subscriber) osc_send_to(r->osc, &peer, "/unsubscribe", "");
         drop_subscriber(r, subscriber);
-        osc_send_to(r->osc, &peer, "/unsubscribe", "");
         return true;
     }
+    if (osc_is_own(r->osc, &peer))
+        return message_write(why, cap, "port %d is this session's own; give the port of a receiver", osc_port(r->osc));
     if (!subscriber && r->n_subscribers == MOST_SUBSCRIBERS)
         return message_write(why, cap, "there are %d subscribers already; end one, or wait a minute", MOST_SUBSCRIBERS);
     if (!subscriber) subscriber = &r->subscribers[r->n_subscribers++];
@@ -183,14 +193,40 @@ static void tend_subscribers(struct remote *r)
     r->sent = state;
 }
 
-/* ---- masks ------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------ */
 
+/* A sender's address may be forged: whoever has it gets few errors. */
+static bool may_send_error(struct remote *r, const struct osc_peer *to)
+{
+    struct refused *host = NULL;
+    for (int i = 0; i < MAX_REFUSED; i++) {
+        struct refused *each = &r->refused[i];
+        if (r->now >= each->begin + 1) each->n_errors = 0;
+        bool is_same = each->n_errors > 0 && osc_same_host(&each->peer, to);
+        if (is_same || (!host && each->n_errors == 0)) host = each;
+        if (is_same) break;
+    }
+    if (!host || host->n_errors == MAX_ERRORS) return false;
+    if (host->n_errors++ == 0) *host = (struct refused){.peer = *to, .n_errors = 1, .begin = r->now};
+    return true;
+}
+
+static void send_error(struct remote *r, const struct osc_peer *to, const char *path, const char *why)
+{
+    if (may_send_error(r, to)) osc_send_to(r->osc, to, "/error", "ss", path, why);
+}
+
+/* Sends an error to the peer whose message failed (NULL: a key, say), and to the subscribers. */
 static void refuse(struct remote *r, const struct osc_peer *to, const char *path, const char *why)
 {
     char shown[PATH_SHOWN + 1];
     snprintf(shown, sizeof shown, "%s", path);
-    osc_send_to(r->osc, to, "/error", "ss", shown, why);
+    if (to) send_error(r, to, shown, why);
+    for (int i = 0; i < r->n_subscribers; i++)
+        if (!to || !osc_same_peer(&r->subscribers[i].peer, to)) send_error(r, &r->subscribers[i].peer, shown, why);
 }
+
+/* ---- masks ------------------------------------------------------------------------------------- */
 
 static void answer(struct remote *r, const struct asker *asker, bool is_good, const char *why)
 {
@@ -223,14 +259,38 @@ static void add_asker(struct remote *r, const struct osc_message *message)
 static void answer_askers(struct remote *r)
 {
     struct session_answer done;
-    while (session_take_answer(r->target->session, &done))
+    while (session_take_answer(r->target->session, &done)) {
+        bool is_asked = false;
         for (; r->n_askers > 0 && r->askers[0].number <= done.number; remove_first_asker(r)) {
             bool is_last = r->askers[0].number == done.number;
             answer(r, &r->askers[0], is_last && done.is_good, is_last ? done.why : REPLACED);
+            is_asked = is_asked || is_last;
         }
+        if (!is_asked && !done.is_good) refuse(r, NULL, "/mask", done.why);
+    }
 }
 
 /* ---- messages ---------------------------------------------------------------------------------- */
+
+/* Is this what a session sends to others? It is not answered: two sessions would answer each other for ever. A gain
+ * looks like a command, which has no answer. */
+static bool is_answer(const struct osc_message *message)
+{
+    const char *path = message->path;
+    int n = message->n_args;
+    if (strcmp(path, "/error") == 0) return true;
+    if (strcmp(path, "/mask") == 0) return n > 1;
+    if (strcmp(path, "/stats") == 0) return n > 0;
+    for (int i = COMPARED; i < N_ITEMS; i++)
+        if (strcmp(path, items[i].path) == 0) return n == (int)strlen(items[i].types) && message->n_numbers == n;
+    return scene_message_is_answer(message);
+}
+
+/* A session has answered /subscribe, which this one never sends: it was forged. */
+static bool is_forged_subscription(const struct osc_message *message)
+{
+    return strcmp(message->path, "/subscribe") == 0 && message->n_args == 1 && message->number == SUBSCRIBED_S;
+}
 
 static bool answer_stats(struct remote *r, const struct osc_message *message, char *why, size_t cap)
 {
@@ -345,6 +405,11 @@ static bool change_scene(struct remote *r, const struct osc_message *message, ch
 static bool obey(struct remote *r, const struct osc_message *message, char *why, size_t cap)
 {
     struct command command;
+    if (is_answer(message)) return true;
+    if (is_forged_subscription(message)) {
+        osc_send_to(r->osc, message->from, "/unsubscribe", "");
+        return true;
+    }
     if (strcmp(message->path, "/subscribe") == 0 || strcmp(message->path, "/unsubscribe") == 0)
         return subscribe(r, message, why, cap);
     if (strcmp(message->path, "/stats") == 0) return answer_stats(r, message, why, cap);

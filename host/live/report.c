@@ -228,8 +228,9 @@ json_t *report_scene(struct live_scene *scene)
     for (int i = 0; i < live_scene_n_sources(scene); i++) {
         live_scene_get_source(scene, i, &source);
         json_t *entry = source.entry < 0 ? json_null() : json_integer(source.entry);
-        json_array_append_new(sources, json_pack("{s:o, s:o, s:o}", "aed", triple(source.aed), "gain_db",
-                                                 json_number(source.gain_db), "entry", entry));
+        json_array_append_new(sources,
+                              json_pack("{s:o, s:o, s:b, s:o}", "aed", triple(source.aed), "gain_db",
+                                        json_number(source.gain_db), "muted", source.is_muted, "entry", entry));
     }
     live_scene_get_listener(scene, &listener);
     listener_angles(&listener, angles);

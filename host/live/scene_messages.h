@@ -12,6 +12,9 @@
 /* Is this the path of a message about a scene? */
 bool scene_message_is(const char *path);
 
+/* Is this an answer that no message of ours looks like? That of /source/N/relative is one. */
+bool scene_message_is_answer(const struct osc_message *message);
+
 /* Translates a message that scene_message_answer does not answer. false: why has the reason. */
 bool scene_message_read(const struct osc_message *message, struct scene_change *change, char *why, size_t cap);
 

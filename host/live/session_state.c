@@ -58,8 +58,8 @@ static void read_path(const json_t *json, char *path, size_t cap)
     if (text && strlen(text) < cap) memcpy(path, text, strlen(text) + 1);
 }
 
-/* A source is [azimuth, elevation, distance, gain, entry]: the gain is in dB, and null if it is off. NULL: there are no
- * sources. */
+/* A source is [azimuth, elevation, distance, gain, entry, muted]: the gain is in dB, and null if it is off. NULL: there
+ * are no sources. */
 static json_t *write_scene(const struct live_scene_settings *scene)
 {
     const double *at = scene->listener_at;
@@ -69,8 +69,8 @@ static json_t *write_scene(const struct live_scene_settings *scene)
     for (int i = 0; i < scene->n_places; i++) {
         const struct live_scene_place *place = &scene->places[i];
         json_t *gain = isfinite(place->gain_db) ? json_real(place->gain_db) : json_null();
-        json_array_append_new(
-            sources, json_pack("[f, f, f, o, i]", place->aed[0], place->aed[1], place->aed[2], gain, place->entry));
+        json_array_append_new(sources, json_pack("[f, f, f, o, i, b]", place->aed[0], place->aed[1], place->aed[2],
+                                                 gain, place->entry, place->is_muted));
     }
     return json_pack("{s:o, s:[f, f], s:[f, f, f], s:[f, f, f, f]}", "sources", sources, "distance_gain",
                      scene->reference, scene->least, "listener", at[0], at[1], at[2], "front", front->w, front->x,
@@ -96,6 +96,7 @@ static bool read_place(const json_t *json, struct live_scene_place *place)
                 place->aed[2] >= 0 && (json_is_number(gain) || json_is_null(gain)) && json_is_integer(entry);
     place->gain_db = json_is_null(gain) ? -INFINITY : (double)(float)json_number_value(gain);
     place->entry = (int)json_integer_value(entry);
+    place->is_muted = json_is_true(json_array_get(json, 5)); /* absent in sessions of earlier versions */
     return good && place->gain_db <= LIVE_SCENE_MOST_DB && json_integer_value(entry) >= -1 &&
            json_integer_value(entry) < 1 << 30;
 }

@@ -340,7 +340,7 @@ static int makes(hc_route route, int n)
 
 #define LIVE(X)                                                                                                        \
     X(HC_OK, lives((hc_live_config){.size = L}))                                                                       \
-    X(HC_OK, lives((hc_live_config){.size = sizeof(size_t)}))                                                          \
+    X(HC_EINVAL, lives((hc_live_config){.size = sizeof(size_t)}))                                                      \
     X(HC_EINVAL, lives((hc_live_config){.size = sizeof(size_t) - 1}))                                                  \
     X(HC_EINVAL, lives((hc_live_config){.size = SIZE_MAX}))                                                            \
     X(HC_OK, lives((hc_live_config){.size = L, .rate = 1 << 24, .n_in = 1, .n_out = 1}))                               \
@@ -353,11 +353,11 @@ static int makes(hc_route route, int n)
     X(HC_EINVAL, lives((hc_live_config){.size = L, .history_s = 86401}))                                               \
     X(HC_EINVAL, lives((hc_live_config){.size = L, .history_s = -INFINITY}))                                           \
     X(HC_OK, lives((hc_live_config){.size = L, .history_s = 1e-300}))                                                  \
-    X(HC_OK, lives((hc_live_config){.size = L, .fade_ms = NAN}))                                                       \
+    X(HC_EINVAL, lives((hc_live_config){.size = L, .fade_ms = NAN}))                                                   \
     X(HC_OK, lives((hc_live_config){.size = L, .fade_ms = INFINITY}))                                                  \
     X(HC_OK, lives((hc_live_config){.size = L, .fade_ms = -1}))                                                        \
     X(HC_OK, lives((hc_live_config){.size = L, .fade_ms = 1e-300}))                                                    \
-    X(HC_OK, lives((hc_live_config){.size = L, .standby_share = NAN}))                                                 \
+    X(HC_EINVAL, lives((hc_live_config){.size = L, .standby_share = NAN}))                                             \
     X(HC_OK, lives((hc_live_config){.size = L, .standby_share = INFINITY}))                                            \
     X(HC_OK, lives((hc_live_config){.size = L, .standby_share = -1}))                                                  \
     X(HC_OK, lives((hc_live_config){.size = L, .standby_share = 1, .backend = "hybrid:cpu"}))                          \
@@ -421,7 +421,7 @@ static int makes(hc_route route, int n)
     X(HC_EINVAL, plays(2, false))                                                                                      \
     X(HC_EINVAL, hc_live_play(core(), "none", NULL, W))                                                                \
     X(HC_EINVAL, hc_live_work(NULL))                                                                                   \
-    X(0, hc_live_has_work(NULL) + (int)hc_live_mask(NULL, W) + hc_live_reaches(NULL, 0, 0))                            \
+    X(0, hc_live_has_work(NULL) + (int)hc_live_mask(NULL, W) + hc_live_reaches(NULL, 0, 0) + hc_live_n_entries(NULL, 0))                            \
     X(1, hc_live_mask(core(), NULL, 0) == strlen(folder) + strlen("/two.txt"))                                         \
     X(0, hc_live_mask(core(), why, 1) == 0 || why[0])                                                                  \
     X(1, hc_live_reaches(core(), 0, 0))                                                                                \

@@ -175,7 +175,7 @@ ARROWS = {
     "dsp/banks": {"dsp/engine": ["fail"], "dsp/masks": ANY, "dsp/signal": ANY},
     "dsp/cpu": {"dsp/engine": BACKEND, "dsp/costs": ["dsp/costs/cpu_costs.h"]},
     "dsp/costs": {"dsp/engine": PUBLIC, "dsp/cpu": ANY},
-    "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "fail"], "dsp/cpu": ANY, "dsp/masks": PUBLIC,
+    "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "fail", "config_copy"], "dsp/cpu": ANY, "dsp/masks": PUBLIC,
                  "dsp/signal": ["dsp/signal/k_weighting.h"], "dsp/banks": PUBLIC, "dsp/scene": PUBLIC},
     "dsp/masks": {"dsp/engine": ["fail"], "dsp/import": ["dsp/import/import.h", "dsp/import/network.h"]},
     "dsp/import": {"dsp/masks": ANY, "dsp/signal": ANY, "dsp/engine": ["fail"]},

@@ -699,6 +699,9 @@ static void a_configuration_plays_pairs_and_sources(const char *backend)
     for (int i = 0; i < N_IN; i++)
         for (int o = 0; o < N_OUT; o++)
             check(hc_live_reaches(s.live, i, o) == (i < 2 || o == 0), "input %d, output %d", i, o);
+    const int n_entries[] = {12, 7, 0};
+    for (int i = 0; i < 3; i++)
+        check(hc_live_n_entries(s.live, i) == n_entries[i], "source %d: %d entries", i, hc_live_n_entries(s.live, i));
     stage_check(&s);
     stage_close(&s);
 }

@@ -133,8 +133,10 @@ static void a_refused_request_is_an_error_line(const char *backend)
 
 static void values_out_of_range_are_refused(const char *backend)
 {
-    char why[400];
+    char why[400], too_long[65];
     hc_live *live = NULL;
+    memset(too_long, 'x', 64);
+    too_long[64] = '\0';
     const hc_live_config bad[] = {{.n_in = -1},
                                   {.n_out = 1 << 20},
                                   {.rate = -48000},
@@ -145,15 +147,31 @@ static void values_out_of_range_are_refused(const char *backend)
                                   {.history_s = 1e300},
                                   {.most_predelay_ms = INFINITY},
                                   {.most_predelay_ms = -1},
-                                  {.most_predelay_ms = 4e5}};
+                                  {.most_predelay_ms = 4e5},
+                                  {.fade_ms = NAN},
+                                  {.standby_share = NAN},
+                                  {.grid_deg = NAN},
+                                  {.n_sources = -1},
+                                  {.backend = too_long}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         hc_live_config c = bad[i];
         c.size = sizeof c;
         why[0] = '\0';
         check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && !live && why[0], "case %zu: \"%s\"", i, why);
     }
-    hc_live_config no_size = {0};
-    check(hc_live_open(&no_size, &live, why, sizeof why) == HC_EINVAL, "a config without its size");
+    struct {
+        hc_live_config known;
+        double unknown; /* a field of a later version */
+    } later = {{.size = 0}, 1};
+    const size_t sizes[] = {0, 4, sizeof(size_t), sizeof(hc_live_config) - 1, sizeof later, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        later.known.size = sizes[i];
+        why[0] = '\0';
+        check(hc_live_open(&later.known, &live, why, sizeof why) == HC_EINVAL && !live && why[0], "size %zu", sizes[i]);
+    }
+    later.unknown = 0;
+    later.known.size = sizeof later;
+    check(hc_live_open(&later.known, &live, why, sizeof why) == HC_OK && hc_live_close(live) == HC_OK, "%s", why);
     live = open_live(NULL);
     hc_live_change change = {.size = sizeof change, .rate = -1};
     check(hc_live_request(live, &change) == HC_EINVAL, "a negative rate");

@@ -273,17 +273,33 @@ static struct session *open_session(void)
     return session;
 }
 
+static struct command_target target;
+
+/* Opens osc, the session of the target, and a remote. */
+static struct remote *open_remote(remote_stats *stats, void *data)
+{
+    static const struct option_names none;
+    open_osc();
+    struct session *session = open_session();
+    command_target_open(&target, session, &none, "");
+    struct remote *remote = remote_open(osc, &target, stats, data);
+    check(remote, "no memory");
+    return remote;
+}
+
+static void close_remote(struct remote *remote)
+{
+    remote_close(remote);
+    session_close(target.session);
+    close_osc();
+}
+
 /* It subscribes again after 59 s, and has 60 more. */
 static void a_subscription_ends_after_a_minute(const char *backend)
 {
     static const char subscribe[] = "/subscribe\0\0,\0\0";
-    static const struct option_names none;
-    struct command_target target;
-    open_osc();
-    struct session *session = open_session();
-    command_target_open(&target, session, &none, "");
-    struct remote *remote = remote_open(osc, &target, NULL, NULL);
-    check(remote, "no memory");
+    struct remote *remote = open_remote(NULL, NULL);
+    struct session *session = target.session;
     send_packet(subscribe, sizeof subscribe);
     remote_tend(remote, 1000);
     check(count_packets("/subscribe") == 1, "no answer to /subscribe");
@@ -302,9 +318,7 @@ static void a_subscription_ends_after_a_minute(const char *backend)
     hc_live_set(session_live(session), HC_GAIN, 2);
     remote_tend(remote, 1121);
     check(count_packets("/gain") == 0, "it did not end");
-    remote_close(remote);
-    session_close(session);
-    close_osc();
+    close_remote(remote);
 }
 
 static json_t *many_stats(void *data)
@@ -316,25 +330,151 @@ static json_t *many_stats(void *data)
 static void statistics_of_any_length_are_answered(const char *backend)
 {
     static const char ask[] = "/stats\0\0,\0\0";
-    static const struct option_names none;
     static char text[66000];
-    struct command_target target;
-    open_osc();
-    struct session *session = open_session();
-    command_target_open(&target, session, &none, "");
-    struct remote *remote = remote_open(osc, &target, many_stats, text);
-    check(remote, "no memory");
+    struct remote *remote = open_remote(many_stats, text);
     for (size_t n = 65400; n < 65600; n++) {
         memset(text, 'x', n);
         text[n] = 0;
         send_packet(ask, sizeof ask);
-        remote_tend(remote, 1000);
+        remote_tend(remote, 1000 + 0.1 * (double)n); /* few errors are sent in a second */
         bool fits = n + strlen("{\"text\":\"\"}") <= 65480;
         check(count_packets(fits ? "/stats" : "/error") == 1, "no answer to %zu bytes", n);
     }
-    remote_close(remote);
-    session_close(session);
+    close_remote(remote);
+}
+
+/* ---- two sessions: neither answers the other's answers ----------------------------------------- */
+
+static struct osc_peer address_of(const struct osc *there)
+{
+    struct osc_peer peer = {.size = sizeof(struct sockaddr_in)};
+    struct sockaddr_in *address = (struct sockaddr_in *)&peer.address;
+    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    osc_set_port(&peer, osc_port(there));
+    return peer;
+}
+
+static void no_answer_is_answered(const char *backend)
+{
+    struct remote *remote = open_remote(many_stats, "none");
+    struct osc_peer session = address_of(osc);
+    struct osc *other = osc_open("0", why, sizeof why);
+    check(other, "%s", why);
+    osc_send_to(other, &session, "/error", "ss", "/mask", "hall.wav: cannot be read");
+    osc_send_to(other, &session, "/error", "");
+    osc_send_to(other, &session, "/mask", "si", "hall.wav", 1);
+    osc_send_to(other, &session, "/ab/state", "iff", 1, 0.0, -3.0);
+    osc_send_to(other, &session, "/late", "i", 3);
+    osc_send_to(other, &session, "/load", "f", 3.5);
+    osc_send_to(other, &session, "/peaks", "ff", -3.0, -6.0);
+    osc_send_to(other, &session, "/stats", "s", "{}");
+    osc_send_to(other, &session, "/unsubscribe", "");
+    osc_send_to(other, &session, "/source/1/relative", "fff", 0.0, 0.0, 1.0);
+    remote_tend(remote, 1000);
+    osc_receive(other, take, NULL);
+    check(seen.messages == 0 && target.request == 0, "%d answers, %d masks", seen.messages, (int)target.request);
+    osc_close(other);
+    close_remote(remote);
+}
+
+/* One session subscribes to the other by a forged packet. The other one ends the subscription. */
+static void a_forged_subscription_ends(const char *backend)
+{
+    struct remote *remote = open_remote(NULL, NULL), *other_remote;
+    struct osc_peer session = address_of(osc);
+    struct osc *other = osc_open("0", why, sizeof why);
+    check(other && (other_remote = remote_open(other, &target, NULL, NULL)), "%s", why);
+    osc_send_to(other, &session, "/subscribe", "");
+    for (int i = 0; i < 4; i++) remote_tend(remote, 1000), remote_tend(other_remote, 1000);
+    hc_live_set(session_live(target.session), HC_BYPASS, 1);
+    remote_tend(remote, 1001);
+    osc_receive(other, take, NULL);
+    osc_receive(osc, take, NULL);
+    check(seen.messages == 0, "%d messages between two sessions", seen.messages);
+    remote_close(other_remote);
+    osc_close(other);
+    close_remote(remote);
+}
+
+static void a_session_does_not_subscribe_to_itself(const char *backend)
+{
+    static char packet[20] = "/subscribe\0\0,i";
+    struct remote *remote = open_remote(NULL, NULL);
+    struct osc_peer session = address_of(osc);
+    put_size(packet, 16, (size_t)osc_port(osc));
+    send_packet(packet, 20);
+    remote_tend(remote, 1000);
+    check(count_packets("/error") == 1, "its own port can subscribe");
+    osc_send_to(osc, &session, "/subscribe", ""); /* as a forged packet */
+    osc_receive(osc, take, NULL);
+    check(seen.messages == 0, "a packet of its own is obeyed");
+    close_remote(remote);
+}
+
+/* Also on a socket that listens on every address. */
+static void every_address_of_this_machine_is_its_own(const char *backend)
+{
+    open_osc();
     close_osc();
+    osc = osc_open("0.0.0.0:0", why, sizeof why);
+    check(osc, "%s", why);
+    struct osc_peer peer = address_of(osc);
+    struct sockaddr_in *address = (struct sockaddr_in *)&peer.address;
+    check(osc_is_own(osc, &peer), "127.0.0.1 is not its own");
+    address->sin_addr.s_addr = htonl(0xc0000201); /* 192.0.2.1, of no machine */
+    check(!osc_is_own(osc, &peer), "192.0.2.1 is its own");
+    peer = address_of(osc);
+    osc_set_port(&peer, osc_port(osc) == 9 ? 10 : 9);
+    check(!osc_is_own(osc, &peer), "another port is its own");
+    osc_close(osc);
+    osc = NULL;
+}
+
+/* 5416 wrong messages in a packet, five packets in a second. */
+static void a_host_gets_few_errors(const char *backend)
+{
+    static char packet[MOST_BYTES];
+    struct remote *remote = open_remote(NULL, NULL);
+    size_t n = put_many(packet, "/no\0,\0\0\0");
+    for (int second = 0; second < 2; second++) {
+        int errors = 0;
+        for (int i = 0; i < 5; i++) {
+            send_packet(packet, n);
+            remote_tend(remote, 1000 + second + 0.1 * i);
+            errors += count_packets("/error");
+        }
+        check(errors == 50, "%d errors in a second", errors);
+    }
+    close_remote(remote);
+}
+
+static void subscribers_get_errors(const char *backend)
+{
+    static const char subscribe[] = "/subscribe\0\0,\0\0";
+    struct remote *remote = open_remote(NULL, NULL);
+    struct osc_peer session = address_of(osc);
+    struct osc *other = osc_open("0", why, sizeof why);
+    check(other, "%s", why);
+    send_packet(subscribe, sizeof subscribe);
+    remote_tend(remote, 1000);
+    count_packets("");
+    osc_send_to(other, &session, "/no", "");
+    remote_tend(remote, 1000);
+    osc_receive(other, take, NULL);
+    check(count_packets("/error") == 1 && seen.messages == 1, "an error of another peer's message");
+    send_packet("/no\0,\0\0\0", 8);
+    remote_tend(remote, 1000);
+    check(count_packets("/error") == 1, "an error of its own message");
+    session_request_mask(target.session, "no.wav"); /* as a key does */
+    double end = now_s() + 20;
+    int n = 0;
+    while (n == 0 && now_s() < end) {
+        remote_tend(remote, 1000);
+        n = count_packets("/error");
+    }
+    check(n == 1, "%d errors of a mask that a key asked for", n);
+    osc_close(other);
+    close_remote(remote);
 }
 
 /* The control thread has other things to do: signals, keys, a server that dies. */
@@ -392,6 +532,12 @@ int main(void)
         TEST(messages_that_nobody_receives_keep_nobody_waiting, false),
         TEST(a_subscription_ends_after_a_minute, false),
         TEST(statistics_of_any_length_are_answered, false),
+        TEST(no_answer_is_answered, false),
+        TEST(a_forged_subscription_ends, false),
+        TEST(a_session_does_not_subscribe_to_itself, false),
+        TEST(every_address_of_this_machine_is_its_own, false),
+        TEST(a_host_gets_few_errors, false),
+        TEST(subscribers_get_errors, false),
     };
     return check_main("osc", tests, sizeof tests / sizeof *tests);
 }

@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import BUILD, noise
+from conftest import BUILD, noise, write
 from test_live import PATIENCE, alone, control_of, needs_jack, needs_osc, osc, read_osc, run, wait_for
 
 assert alone and run  # fixtures
@@ -179,6 +179,19 @@ def test_subscribers_are_few_and_go_with_their_port(controls):
         other.send("/bypass", 1), other.send("/bypass", 0)
         return one.ask("/subscribe") == ["/subscribe", 60]
     wait_for("a free place", is_free)
+
+
+@pytest.mark.parametrize("option, said", [([], "resampled from 44100 to 48000 Hz"),
+                                          (["--no-resample"], "its 44100 Hz are played at 48000 Hz")])
+def test_a_mask_at_another_rate_is_said(run, option, said):
+    for name in ["first.wav", "second.wav"]:
+        write(name, np.array([[0.5]], np.float32), rate=44100)
+    client = run.jack(run.server(128), "first.wav", *option, "--osc", 0, ready=r"OSC on port \d+")
+    assert f"first.wav: {said}" in client.said()
+    with control_of(client) as control:
+        assert control.ask("/mask", "second.wav") == ["/mask", "second.wav", 0]
+    assert f"second.wav: {said}" in client.said()
+    client.end()
 
 
 def examples(section="OSC", end="SCENES"):

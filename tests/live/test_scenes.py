@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import HALOCONV, generator, haloconv, write
+from conftest import BUILD, HALOCONV, generator, haloconv, write
 from scipy.spatial.transform import Rotation
 from test_live import (PATIENCE, STAGE, alone, control_of, live_on_jack, needs_jack, needs_osc, needs_portaudio, offered,
                        osc, ports_of, read_osc, run, shows)
@@ -208,6 +208,109 @@ def test_distance_is_a_gain(run):
     client.end()
 
 
+# For each address of another renderer: its arguments, and where source 2, or source 1 of a plug-in with one, then is as the
+# listener hears it. It was at the right, 1 m away.
+FAR = 2 ** 0.5
+MOVES = {"/adm/obj/N/azim": ([90.0], (90, 0, 1)), "/adm/obj/N/elev": ([30.0], (-90, 30, 1)),
+         "/adm/obj/N/dist": ([0.5], (-90, 0, 0.5)), "/adm/obj/N/aed": ([30.0, 40.0, 0.5], (30, 40, 0.5)),
+         "/adm/obj/N/x": ([-2.0], (90, 0, 2)), "/adm/obj/N/y": ([1.0], (-45, 0, FAR)), "/adm/obj/N/z": ([1.0], (-90, 45, FAR)),
+         "/adm/obj/N/xy": ([-1.0, -1.0], (135, 0, FAR)), "/adm/obj/N/xyz": ([-1.0, 0.0, 1.0], (90, 45, FAR)),
+         "/MultiEncoder/azimuthI": ([90.0], (90, 0, 1)), "/MultiEncoder/elevationI": ([30.0], (-90, 30, 1)),
+         "/StereoEncoder/azimuth": ([90.0], (90, 0, 1)), "/StereoEncoder/elevation": ([30.0], (-90, 30, 1)),
+         "/StereoEncoder/quaternions": ([1.0, 0.0, 0.0, 1.0], (90, 0, 1)), "/RoomEncoder/sourceX": ([1.0], (-45, 0, FAR)),
+         "/RoomEncoder/sourceY": ([2.0], (90, 0, 2)), "/RoomEncoder/sourceZ": ([1.0], (-90, 45, FAR)),
+         "/adm/lis/xyz": ([0.0, 1.0, 0.0], (-135, 0, FAR)), "/xyz": ([1.0, 0.0, 0.0], (-135, 0, FAR)),
+         "/RoomEncoder/listenerX": ([1.0], (-135, 0, FAR)), "/RoomEncoder/listenerY": ([1.0], (-90, 0, 2)),
+         "/RoomEncoder/listenerZ": ([1.0], (-90, -45, FAR))}
+# Its argument, and the answer to this question.
+GAINS = {"/adm/obj/N/gain": (0.5, "gain", -6.0206), "/MultiEncoder/gainI": (-6.0, "gain", -6),
+         "/adm/obj/N/mute": (1, "mute", 1), "/MultiEncoder/muteI": (1.0, "mute", 1)}
+# Its arguments, and those of a message that head_of knows; of one number: the index of it.
+TURNS = {"/adm/lis/ypr": ([30.0, 20.0, 10.0], "/listener/ypr", None), "/SceneRotator/ypr": ([30.0, 20.0, 10.0], "/SceneRotator/ypr", None),
+         "/SceneRotator/yaw": ([30.0], "/SceneRotator/ypr", 0), "/SceneRotator/pitch": ([30.0], "/SceneRotator/ypr", 1),
+         "/SceneRotator/roll": ([30.0], "/SceneRotator/ypr", 2), "/ypr": ([30.0, 20.0, 10.0], "/ypr", None),
+         "/yaw": ([30.0], "/ypr", 0), "/pitch": ([30.0], "/ypr", 1), "/roll": ([30.0], "/ypr", 2),
+         "/SceneRotator/quaternions": ([0.5, 0.1, 0.2, 0.3], "/SceneRotator/quaternions", None),
+         "/SceneRotator/qw": ([0.5], "/SceneRotator/quaternions", 0), "/SceneRotator/qx": ([0.5], "/SceneRotator/quaternions", 1),
+         "/SceneRotator/qy": ([0.5], "/SceneRotator/quaternions", 2), "/SceneRotator/qz": ([0.5], "/SceneRotator/quaternions", 3),
+         "/quaternion": ([0.5, 0.1, 0.2, 0.3], "/quaternion", None), "/rotation": ([30.0, 20.0, 10.0], "/rotation", None),
+         "/head_pose": ([0, 9.0, 9.0, 9.0, 30.0, 20.0, 10.0], "/head_pose", None)}
+STILL = {"/SceneRotator/ypr": [0.0, 0.0, 0.0], "/ypr": [0.0, 0.0, 0.0], "/SceneRotator/quaternions": [1.0, 0.1, 0.2, 0.3]}
+
+
+def dialects():
+    """The addresses in the page's table, and those of them that have no effect."""
+    page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    table = page[page.index("of those renderers:"):]
+    rows = re.findall(r"^  (/\S+) *(.*)$", table[:table.index(".EE")], re.M)
+    return [path for path, _ in rows], [path for path, means in rows if means == "no effect"]
+
+
+def test_the_table_of_dialects_has_every_address_of_the_code():
+    paths, silent = dialects()
+    code = (pathlib.Path(__file__).parents[2] / "host/live/scene_messages.c").read_text()
+    known = re.findall(r'^    \{"(/[^"]+)", ', code, re.M)
+    ours = ("/source/", "/listener/", "/recent", "/distance-gain")
+    assert sorted(paths) == sorted(p.replace("#", "N").replace("~", "I") for p in known if not p.startswith(ours))
+    assert sorted(paths) == sorted([*MOVES, *GAINS, *TURNS, *silent])
+
+
+def test_every_address_of_the_table_does_what_it_says(run):
+    place = np.array([1.0, -1.0, 0.5])
+    _, client = start(run, n=2)
+    with control_of(client) as control:
+        def begin(*places):
+            for message in [*places, ("/source/*/gain", 0.0), ("/source/*/mute", 0), ("/listener/xyz", 0.0, 0.0, 0.0),
+                            *((path, *values) for path, values in STILL.items()), ("/listener/ypr", 0.0, 0.0, 0.0)]:
+                control.send(*message)
+
+        def send(path, *values):
+            control.send(re.sub("I$", "1", path.replace("/N/", "/2/")), *values)
+
+        for path, (values, where) in MOVES.items():
+            n = 1 if path.startswith(("/StereoEncoder", "/RoomEncoder/source")) else 2
+            begin(("/source/*/aed", -90.0, 0.0, 1.0))
+            send(path, *values)
+            assert control.ask(f"/source/{n}/relative")[1:] == pytest.approx(where, abs=1e-4), path
+        for path, (value, question, answer) in GAINS.items():
+            begin()
+            send(path, value)
+            assert control.ask(f"/source/2/{question}")[1:] == pytest.approx([answer], abs=1e-4), path
+        for path, (values, whole, index) in TURNS.items():
+            begin(("/source/2/xyz", *map(float, place)))
+            send(path, *values)
+            if index is not None:
+                values = [*STILL[whole][:index], *values, *STILL[whole][index + 1:]]
+            azimuth, elevation, distance = control.ask("/source/2/relative")[1:]
+            want = head_of(whole, values).inv().apply(place)
+            assert azimuth == pytest.approx(np.degrees(np.arctan2(want[1], want[0])), abs=1e-3), path
+            assert np.sin(np.radians(elevation)) * distance == pytest.approx(want[2], abs=1e-4), path
+        begin(("/source/*/aed", -90.0, 0.0, 1.0))
+        for path in dialects()[1]:
+            send(path, 0.5), send(path, "text")
+        assert control.ask("/source/2/relative")[1:] == pytest.approx([-90, 0, 1], abs=1e-4)  # and no error before
+        for message in [("/adm/obj/2/xyz", 0.25, 0.5, 0.0), ("/adm/obj/1/gain", 0.25), ("/adm/obj/1/mute", 1)]:
+            control.send(*message)
+            assert control.ask(message[0]) == [message[0], *(pytest.approx(v, abs=1e-6) for v in message[1:])]
+        for message, why in [(("/adm/obj/1/gain", -0.1), "a linear gain is at least 0"),
+                             (("/adm/obj/3/azim", 0.0), "there is no such source; the session has 2, numbered from 1"),
+                             (("/MultiEncoder/azimuth1", "left"), "MultiEncoder/azimuth takes degrees"),
+                             (("/StereoEncoder/quaternions", 0.0, 0.0, 0.0, 0.0),
+                              "a quaternion takes w, x, y and z, which are not all 0")]:
+            assert control.ask(*message) == ["/error", message[0], why]
+    client.end()
+
+
+def test_a_muted_source_is_silent_and_keeps_its_gain(run):
+    server, client = start(run)
+    with control_of(client) as control:
+        control.send("/source/1/gain", -20.0), control.send("/source/1/mute", 1)
+        assert level(server) == 0
+        control.send("/source/1/mute", 0)
+        assert level(server) == pytest.approx(1 / 80, rel=1e-4)
+    client.end()
+
+
 def test_wrong_messages_change_nothing(run):
     server, client = start(run, n=2)
     none = "there is no such source; the session has 2, numbered from 1"
@@ -224,6 +327,7 @@ def test_wrong_messages_change_nothing(run):
                              (("/source/1/gain", 61), "a source's gain takes dB, at most 60, or off"),
                              (("/source/1/entry", -1), "an entry takes its number in the bank, from 0"),
                              (("/source/1/entry", 0.5), "an entry takes its number in the bank, from 0"),
+                             (("/source/1/entry", 6), "the bank has no entry 6; it has 6, numbered from 0"),
                              (("/ypr", 1.0, 2.0), "ypr takes yaw, pitch and roll in degrees"),
                              (("/quaternion", 0.0, 0.0, 0.0, 0.0),
                               "a quaternion takes w, x, y and z, which are not all 0"),
@@ -288,8 +392,9 @@ def test_a_sound_file_is_a_bank_of_one_entry(run):
     with control_of(client) as control:
         control.send("/source/2/gain", -20.0)
         assert level(server, 2, control) == pytest.approx(0.025, rel=1e-5)
-        control.send("/source/2/entry", 1)
-        assert level(server, 2, control) == 0  # the bank has no such entry
+        why = "the bank has no entry 1; it has 1, numbered from 0"
+        assert control.ask("/source/2/entry", 1) == ["/error", "/source/2/entry", why]
+        assert level(server, 2, control) == pytest.approx(0.025, rel=1e-5)
     client.end()
 
 
@@ -382,7 +487,7 @@ def test_sources_stay_where_they_are_when_the_device_comes_back(run):
     client.says("OSC on port")
     with control_of(client) as control:
         for message in [("/source/1/aed", 20.0, -30.0, 3.0), ("/source/1/gain", "off"), ("/source/2/entry", 4),
-                        ("/source/2/gain", -6.0), ("/distance-gain", 2.0), ("/listener/xyz", 1.0, 2.0, 3.0),
+                        ("/source/2/gain", -6.0), ("/source/2/mute", 1), ("/distance-gain", 2.0), ("/listener/xyz", 1.0, 2.0, 3.0),
                         ("/ypr", 90.0, 0.0, 0.0), ("/recentre",)]:
             control.send(*message)
         before = control.stats()["scene"]

@@ -11,6 +11,7 @@
  *   If the live convolver is NULL, a call returns HC_EINVAL; a call that returns no error code does nothing or returns
  *   0.
  *   hc_live_config, hc_live_change, hc_live_stats and hc_live_info begin with their size, as hc_config does.
+ *   A child of fork() must not use a live convolver of its parent, nor close it: it lacks the threads.
  *
  * Threads
  *   The library starts no thread that loads masks or builds engines: the host calls hc_live_work on a thread of its own

@@ -26,7 +26,7 @@ void glide_jump(struct glide *g, const struct place *place)
 bool glide_at(const struct glide *g, int64_t frame, struct place *place)
 {
     *place = g->to;
-    if (!g->moves || frame >= g->end) return false;
+    if (frame >= g->end) return false;
     double share = (double)(frame - g->start) / (double)(g->end - g->start);
     double distance = g->distance + share * (direction(g->to.position, NULL) - g->distance);
     double along = distance * cos(share * g->angle), across = distance * sin(share * g->angle);
@@ -90,10 +90,16 @@ static void end_plan(struct glide *g, double age, const struct glide_clock *c)
     g->end = llrint(fmax(end, (double)c->frame + 1));
 }
 
+static bool is_same(const struct place *a, const struct place *b)
+{
+    return a->entry == b->entry && a->gain == b->gain && memcmp(a->position, b->position, sizeof a->position) == 0;
+}
+
 void glide_to(struct glide *g, const struct place *place, double age, const struct glide_clock *c)
 {
     struct place now;
     double to[3];
+    if (is_same(place, &g->to)) return;
     glide_at(g, c->frame, &now);
     if (c->glide_ms < 0 || now.entry >= 0 || place->entry >= 0) {
         glide_jump(g, place);
@@ -103,7 +109,6 @@ void glide_to(struct glide *g, const struct place *place, double age, const stru
     if (now.gain == 0) memcpy(now.position, place->position, sizeof now.position);
     g->to = *place;
     g->start = c->frame;
-    g->moves = now.gain != place->gain || memcmp(now.position, place->position, sizeof now.position) != 0;
     g->gain = now.gain;
     g->distance = direction(now.position, g->from);
     direction(place->position, to);

@@ -15,7 +15,6 @@
 
 struct glide {
     struct place to;             /* where it ends                                                  */
-    bool moves;                  /* false: it was there when the glide began                       */
     int64_t start, end;          /* frames                                                         */
     double from[3], across[3];   /* unit vectors at right angles: the great circle of the way      */
     double angle;                /* radians of the way                                             */
@@ -37,7 +36,8 @@ struct glide_clock {
 void glide_jump(struct glide *glide, const struct place *place);
 
 /* Sets out to a place that was put `age` frames before the block; below 0: at an unknown time since the block before. To
- * or from an entry the source jumps; one that is silent begins at the new place. */
+ * or from an entry the source jumps; one that is silent begins at the new place. The place where it is going already is no
+ * news: a tracker sends it while the head is still. */
 void glide_to(struct glide *glide, const struct place *place, double age, const struct glide_clock *clock);
 
 /* Stores the place at a frame. false: the glide has ended before it. */

@@ -595,6 +595,7 @@ $(patsubst %,$(BUILD)/tests/%_test,session failover ready live_steer): $(BUILD)/
                                                       $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/live_test: $(SESSION_OBJS)
+$(BUILD)/tests/glide_test: $(SESSION_OBJS)
 $(BUILD)/tests/listener_test: $(BUILD)/host/live/listener.o
 # The commands jack and live, with stand-ins of the test for the JACK server and for PortAudio.
 SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 \

@@ -11,6 +11,7 @@
  *   If the live convolver is NULL, a call returns HC_EINVAL; a call that returns no error code does nothing or returns
  *   0.
  *   hc_live_config, hc_live_change, hc_live_stats and hc_live_info begin with their size, as hc_config does.
+ *   A child of fork() must not use a live convolver of its parent, nor close it: it lacks the threads.
  *
  * Threads
  *   The library starts no thread that loads masks or builds engines: the host calls hc_live_work on a thread of its own
@@ -107,6 +108,8 @@ typedef struct hc_live_config {
     double grid_deg;         /* as in hc_bank_options                                                              0  */
     int normalise;           /* as in hc_bank_options                                                              0  */
     int reserved;            /* must be 0                                                                          0  */
+    double glide_ms;         /* time of a source's way to a position of hc_live_steer, at most 1000; below 0: none.
+                                0: 1.25 times the time between two positions plus a block, 10 to 50            0  */
 } hc_live_config;
 
 /* Sets every field to its default and size to sizeof(hc_live_config). [rt] */
@@ -155,14 +158,19 @@ void hc_live_set_freewheel(hc_live *live, int on);
 /* ---- steered sources ---- */
 
 /* Moves source `source` to a position relative to the listener (metres: x ahead, y left, z up), with a linear gain; 0
- * is silence. The entry of the bank is found in the next hc_live_process, and the change is heard with that block. The
- * position stays through changes of bank, rate, block and backend; it may be set before a bank is loaded. A source that
- * was never moved is where its configuration says, else straight ahead, with gain 1. The last call wins. HC_EINVAL: the
- * source is out of range, or a value is not finite. [rt], any thread */
+ * is silence. The source glides there in config.glide_ms, from the next hc_live_process on: the short way on the sphere
+ * for the direction, linearly for distance and gain. In each call, or each block of the engine if that is shorter, it
+ * fades to the entries for its position at the end of the call. A tracker of 20 to 150 positions a second is followed
+ * with a steady speed, and 10 to 50 ms late. A source jumps before its first block, after silence (its position, not its
+ * gain), and without a glide; a jump is heard with the next hc_live_process.
+ *
+ * The position stays through changes of bank, rate, block and backend, which end its glide. It may be set before a bank
+ * is loaded. A source that was never moved is where its configuration says, else straight ahead, with gain 1. The last
+ * call wins. HC_EINVAL: the source is out of range, or a value is not finite. [rt], any thread */
 int hc_live_steer(hc_live *live, int source, const float position[3], float gain);
 
-/* The same by the number of an entry, for banks without positions. HC_EINVAL: likewise, or a negative entry. An entry
- * that the bank does not have (hc_live_n_entries) is silence. [rt], any thread */
+/* The same by the number of an entry, for banks without positions. The source jumps. HC_EINVAL: likewise, or a negative
+ * entry. An entry that the bank does not have (hc_live_n_entries) is silence. [rt], any thread */
 int hc_live_steer_entry(hc_live *live, int source, int entry, float gain);
 
 /* ---- changes ---- */

@@ -4,12 +4,12 @@
  * not thread-safe. Between them its messages are as the host program has set them.
  */
 #include "dsp/engine/backend.h"
+#include "dsp/engine/fork_safety.h"
 #include "sofa_reader.h"
 
 #ifdef HC_WITH_HDF5
 #include <dlfcn.h>
 #include <hdf5.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +43,7 @@ static struct {
     IDS(ID)
     bool is_loaded, has_failed;
     char why[200];
-} h5; /* under `lock` */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+} h5; /* under LOCK_SOFA */
 
 static void library_load(void)
 {
@@ -78,7 +77,7 @@ struct quiet {
 
 static void enter(struct quiet *quiet)
 {
-    pthread_mutex_lock(&lock);
+    global_lock(LOCK_SOFA);
     if (!h5.is_loaded && !h5.has_failed) library_load();
     if (!h5.is_loaded) return;
     if (h5.H5Eget_auto2(0, &quiet->function, &quiet->data) < 0) *quiet = (struct quiet){NULL, NULL};
@@ -88,7 +87,7 @@ static void enter(struct quiet *quiet)
 static void leave(const struct quiet *quiet)
 {
     if (h5.is_loaded) h5.H5Eset_auto2(0, quiet->function, quiet->data);
-    pthread_mutex_unlock(&lock);
+    global_unlock(LOCK_SOFA);
 }
 
 /* ---- under the lock ---------------------------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 #include "costs.h"
 
 #include "dsp/engine/c_locale.h"
+#include "dsp/engine/fork_safety.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,7 @@ static const double most_factor_in_place = 1000;
 static const double most_factor_in_place = 30;
 #endif
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* The lines that this process has read or measured. Under lock. */
+/* The lines that this process has read or measured. Under LOCK_COSTS. */
 static struct costs_line {
     char backend[16], device[256];
     double numbers[N_NUMBERS];
@@ -154,7 +153,7 @@ static FILE *file_open(void)
     return file;
 }
 
-/* Reads the lines of the file, and puts those that only this process knows behind them. Under lock. */
+/* Reads the lines of the file, and puts those that only this process knows behind them. Under LOCK_COSTS. */
 static void file_read(void)
 {
     static struct costs_line known[MOST_LINES];
@@ -232,12 +231,12 @@ bool costs_find(const struct backend *backend, int device, struct plan_costs *co
     *costs = *backend->costs;
     if (backend == &backend_cpu_files || is_off() || (device >= 0 && !device_name(backend, device, name, sizeof name)))
         return false;
-    pthread_mutex_lock(&lock);
+    global_lock(LOCK_COSTS);
     if (!is_read) file_read();
     struct costs_line *l = line_of(backend->name, device >= 0 ? name : NULL);
     struct plan_costs found = *costs;
     for (int k = 0; l && k < N_NUMBERS; k++) *number(&found, k) = l->numbers[k];
-    pthread_mutex_unlock(&lock);
+    global_unlock(LOCK_COSTS);
     if (!l || costs_mend(backend, &found) > 0) return false;
     *costs = found;
     return true;
@@ -251,7 +250,7 @@ static void line_keep(const struct backend *backend, int device, const struct pl
     if (!device_name(backend, device, fresh.device, sizeof fresh.device)) return;
     snprintf(fresh.backend, sizeof fresh.backend, "%s", backend->name);
     for (int k = 0; k < N_NUMBERS; k++) fresh.numbers[k] = *number(&copy, k);
-    pthread_mutex_lock(&lock);
+    global_lock(LOCK_COSTS);
     file_read();
     struct costs_line *l = line_of(backend->name, fresh.device);
     int at = l                      ? (int)(l - lines)
@@ -260,7 +259,7 @@ static void line_keep(const struct backend *backend, int device, const struct pl
     memmove(lines + 1, lines, (size_t)at * sizeof *lines);
     lines[0] = fresh;
     file_write();
-    pthread_mutex_unlock(&lock);
+    global_unlock(LOCK_COSTS);
 }
 
 void costs_keep(const struct backend *backend, int device, const struct plan_costs *costs)
@@ -276,9 +275,9 @@ void costs_measure_once(const struct backend *backend)
     struct plan_costs costs;
     if (is_off() || !backend->measure || costs_find(backend, 0, &costs)) return;
     int fd = cache_lock();
-    pthread_mutex_lock(&lock);
+    global_lock(LOCK_COSTS);
     is_read = false; /* another process may have measured while this one waited */
-    pthread_mutex_unlock(&lock);
+    global_unlock(LOCK_COSTS);
     if (!costs_find(backend, 0, &costs) && backend->measure(0, &costs, NULL, 0) == HC_OK) line_keep(backend, 0, &costs);
     if (fd >= 0) close(fd);
 }

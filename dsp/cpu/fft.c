@@ -1,10 +1,10 @@
 #include "fft.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef HC_WITH_FFTW
+#include "dsp/engine/fork_safety.h"
 #include "fft_wisdom.h"
 #include "memory.h"
 
@@ -21,20 +21,19 @@ struct fft {
  * all its symbols local (HC_FFTW_PRIVATE; Makefile): static and shared library, program and plugin share this one file.
  * If there is no archive, we use the shared library: we make its planner safe if FFTW has threads, and lift the time
  * limit after each plan; our wisdom stays in it. */
-static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
-static bool has_wisdom, has_measured;  /* under planner */
+static bool has_wisdom, has_measured;  /* under LOCK_PLANNER */
 static _Thread_local bool has_planner; /* this thread holds the lock */
 
 static void planner_lock(void)
 {
-    pthread_mutex_lock(&planner);
+    global_lock(LOCK_PLANNER);
     has_planner = true;
 }
 
 static void planner_unlock(void)
 {
     has_planner = false;
-    pthread_mutex_unlock(&planner);
+    global_unlock(LOCK_PLANNER);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ struct reserve {
 
 enum { PIECE_HEAD = 64 }; /* bytes of struct piece before a piece, which stays aligned to 64 */
 
-static struct reserve *reserves; /* the first belongs to the plans being made; under planner */
+static struct reserve *reserves; /* the first belongs to the plans being made; under LOCK_PLANNER */
 
 static bool reserve_open(int n)
 {
@@ -126,7 +125,7 @@ void fftwf_kernel_free(void *p)
 
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
-/* Our wisdom, then the system's, which replaces ours. Under planner. */
+/* Our wisdom, then the system's, which replaces ours. Under LOCK_PLANNER. */
 static void import_wisdom(void)
 {
     if (has_wisdom) return;
@@ -149,7 +148,7 @@ const char *fft_library(void)
 
 /* Plans that were measured in this process would serve a later FFTW_ESTIMATE too, and they differ from run to run. So
  * such a plan is made without their wisdom. A shared FFTW keeps it: a thread of the host may be planning. Returns the
- * wisdom for wisdom_restore; NULL: none, or no memory. Under planner. */
+ * wisdom for wisdom_restore; NULL: none, or no memory. Under LOCK_PLANNER. */
 static char *wisdom_set_aside(void)
 {
 #ifdef HC_FFTW_PRIVATE

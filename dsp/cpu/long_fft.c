@@ -1,14 +1,14 @@
 #include "long_fft.h"
+
+#include "dsp/engine/fork_safety.h"
 #include "memory.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 enum { LONG_ROW = 128 }; /* columns: from here on 16 rows take more than a microsecond, and need several stages */
 
-static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct long_fft *all_tables; /* under tables_lock */
+static struct long_fft *all_tables; /* under LOCK_TABLES */
 
 static void unit_root(float *re, float *im, double turn) /* e^(-2 pi i turn) */
 {
@@ -106,7 +106,7 @@ static struct long_fft *tables_make(int size)
 
 const struct long_fft *long_fft_get(int size)
 {
-    pthread_mutex_lock(&tables_lock);
+    global_lock(LOCK_TABLES);
     struct long_fft *f = all_tables;
     while (f && f->size != size) f = f->next;
     if (!f && (f = tables_make(size))) {
@@ -114,14 +114,14 @@ const struct long_fft *long_fft_get(int size)
         all_tables = f;
     }
     if (f) f->uses++;
-    pthread_mutex_unlock(&tables_lock);
+    global_unlock(LOCK_TABLES);
     return f;
 }
 
 void long_fft_put(const struct long_fft *fft)
 {
     if (!fft) return;
-    pthread_mutex_lock(&tables_lock);
+    global_lock(LOCK_TABLES);
     struct long_fft **link = &all_tables;
     while (*link != fft) link = &(*link)->next;
     struct long_fft *f = *link;
@@ -129,7 +129,7 @@ void long_fft_put(const struct long_fft *fft)
         *link = f->next;
         tables_free(f);
     }
-    pthread_mutex_unlock(&tables_lock);
+    global_unlock(LOCK_TABLES);
 }
 
 void long_fft_forward(const struct long_fft *f, const struct simd_long *steps, const float *before, const float *now,

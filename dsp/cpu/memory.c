@@ -1,6 +1,7 @@
 #include "memory.h"
 
-#include <pthread.h>
+#include "dsp/engine/fork_safety.h"
+
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -57,8 +58,7 @@ struct place {                           /* in front of its floats */
     bool taken;
 };
 
-static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct place *vacant; /* under places_lock */
+static struct place *vacant; /* under LOCK_MEMORY */
 
 static void vacant_add(struct place *p)
 {
@@ -107,7 +107,7 @@ static void join(struct place *p, struct place *next)
 float *memory_place(size_t n)
 {
     size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE) + sizeof(struct place);
-    pthread_mutex_lock(&places_lock);
+    global_lock(LOCK_MEMORY);
     struct place *p = vacant;
     while (p && p->bytes < bytes) p = p->next_free;
     if (!p) p = region_make(bytes > HUGE_PAGE / 2 ? bytes : HUGE_PAGE);
@@ -116,7 +116,7 @@ float *memory_place(size_t n)
         p->taken = true;
         cut(p, bytes);
     }
-    pthread_mutex_unlock(&places_lock);
+    global_unlock(LOCK_MEMORY);
     return p ? memset(p + 1, 0, bytes - sizeof *p) : NULL;
 }
 
@@ -124,7 +124,7 @@ void memory_place_free(float *floats)
 {
     if (!floats) return;
     struct place *p = (struct place *)(void *)floats - 1;
-    pthread_mutex_lock(&places_lock);
+    global_lock(LOCK_MEMORY);
     if (p->after && !p->after->taken) {
         vacant_remove(p->after);
         join(p, p->after);
@@ -138,7 +138,7 @@ void memory_place_free(float *floats)
         vacant_add(p);
     else
         free(p);
-    pthread_mutex_unlock(&places_lock);
+    global_unlock(LOCK_MEMORY);
 }
 
 #endif

@@ -1,6 +1,7 @@
 #include "realtime_pool.h"
 
 #include "dsp/engine/await.h"
+#include "dsp/engine/fork_safety.h"
 #include "priority.h"
 #include "simd.h"
 
@@ -19,9 +20,22 @@ struct realtime_pool {
     atomic_bool end;
     struct priority priority; /* of the thread that wakes them */
     atomic_int n_started;     /* threads that have their number */
+    unsigned forks;           /* fork_count() of its threads */
     int n_threads;
-    pthread_t threads[];
+    struct worker {
+        pthread_t thread;
+        struct worker_lock lock;
+    } workers[];
 };
+
+static bool do_job(struct realtime_pool *pool, int thread)
+{
+    struct worker_lock *lock = &pool->workers[thread - 1].lock;
+    pthread_mutex_lock(&lock->mutex);
+    bool found = pool->job(pool->data, thread);
+    pthread_mutex_unlock(&lock->mutex);
+    return found;
+}
 
 static void *realtime_pool_thread(void *arg)
 {
@@ -32,23 +46,31 @@ static void *realtime_pool_thread(void *arg)
         while (sem_wait(&pool->wake) != 0 && errno == EINTR) continue;
         if (atomic_load(&pool->end)) return NULL;
         priority_follow(&pool->priority, &followed);
-        if (!pool->job(pool->data, thread)) continue;
+        if (!do_job(pool, thread)) continue;
         sem_post(&pool->wake);
-        while (pool->job(pool->data, thread)) continue;
+        while (do_job(pool, thread)) continue;
     }
 }
 
 struct realtime_pool *realtime_pool_open(int n_threads, bool (*job)(void *data, int thread), void *data)
 {
-    struct realtime_pool *pool = calloc(1, sizeof *pool + (size_t)n_threads * sizeof *pool->threads);
+    struct realtime_pool *pool = calloc(1, sizeof *pool + (size_t)n_threads * sizeof *pool->workers);
     if (!pool) return NULL;
     pool->job = job;
     pool->data = data;
+    pool->forks = fork_count();
     sem_init(&pool->wake, 0, 0);
+    for (int i = 0; i < n_threads; i++) worker_lock_open(&pool->workers[i].lock);
     while (pool->n_threads < n_threads &&
-           pthread_create(&pool->threads[pool->n_threads], NULL, realtime_pool_thread, pool) == 0)
+           pthread_create(&pool->workers[pool->n_threads].thread, NULL, realtime_pool_thread, pool) == 0)
         pool->n_threads++;
+    for (int i = pool->n_threads; i < n_threads; i++) worker_lock_close(&pool->workers[i].lock);
     return pool;
+}
+
+static bool has_threads(const struct realtime_pool *pool)
+{
+    return pool->forks == fork_count();
 }
 
 void realtime_pool_close(struct realtime_pool *pool)
@@ -56,13 +78,20 @@ void realtime_pool_close(struct realtime_pool *pool)
     if (!pool) return;
     atomic_store(&pool->end, true);
     for (int i = 0; i < pool->n_threads; i++) sem_post(&pool->wake);
-    for (int i = 0; i < pool->n_threads; i++) pthread_join(pool->threads[i], NULL);
+    for (int i = 0; i < pool->n_threads; i++) {
+        if (has_threads(pool)) pthread_join(pool->workers[i].thread, NULL);
+        worker_lock_close(&pool->workers[i].lock);
+    }
     sem_destroy(&pool->wake);
     free(pool);
 }
 
 void realtime_pool_wake(struct realtime_pool *pool)
 {
+    if (!has_threads(pool)) {
+        while (pool->job(pool->data, 1)) continue;
+        return;
+    }
     priority_lead(&pool->priority);
     sem_post(&pool->wake);
 }

@@ -1,5 +1,6 @@
 #include "thread_pool.h"
 
+#include "dsp/engine/fork_safety.h"
 #include "processors.h"
 #include "simd.h"
 
@@ -22,6 +23,7 @@ struct thread_pool {
     bool end;
 
     atomic_int next; /* job to take */
+    unsigned forks;  /* fork_count() of its threads */
     int n_threads;   /* with the caller */
     int n_started;   /* threads that have their number */
     pthread_t threads[];
@@ -65,6 +67,7 @@ struct thread_pool *thread_pool_open(int n_threads)
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->begin, NULL);
     pthread_cond_init(&pool->done, NULL);
+    pool->forks = fork_count();
     pool->n_threads = 1;
     while (pool->n_threads < most &&
            pthread_create(&pool->threads[pool->n_threads - 1], NULL, thread_pool_thread, pool) == 0)
@@ -72,9 +75,19 @@ struct thread_pool *thread_pool_open(int n_threads)
     return pool;
 }
 
+/* In the child of a fork() the conditions count the parent's threads as waiting: they cannot be destroyed. */
+static bool has_threads(const struct thread_pool *pool)
+{
+    return pool->forks == fork_count();
+}
+
 void thread_pool_close(struct thread_pool *pool)
 {
     if (!pool) return;
+    if (!has_threads(pool)) {
+        free(pool);
+        return;
+    }
     pthread_mutex_lock(&pool->lock);
     pool->end = true;
     pthread_cond_broadcast(&pool->begin);
@@ -94,6 +107,10 @@ int thread_pool_size(const struct thread_pool *pool)
 
 void thread_pool_run(struct thread_pool *pool, void (*job)(void *data, int i, int thread), void *data, int n)
 {
+    if (!has_threads(pool)) {
+        for (int i = 0; i < n; i++) job(data, i, 0);
+        return;
+    }
     pthread_mutex_lock(&pool->turn);
     pthread_mutex_lock(&pool->lock);
     pool->job = job;

@@ -16,6 +16,7 @@
 #include "dsp/cpu/outputs.h"
 #include "dsp/scene/scene.h"
 #include "engine_state.h"
+#include "fork_safety.h"
 #include "plan_report.h"
 
 #include <limits.h>
@@ -91,6 +92,14 @@ void engine_fail(hc_engine *e, const char *why)
 bool engine_is_lost(const hc_engine *e)
 {
     return atomic_load_explicit(&e->lost, memory_order_acquire);
+}
+
+bool engine_is_left_behind(hc_engine *e)
+{
+    bool is_on_cpu = !e->queue && !e->async && !e->has_device_tail;
+    if (is_on_cpu || e->forks == fork_count()) return false;
+    engine_fail(e, "the device serves the parent of this process, which opened the engine; open one after fork()");
+    return true;
 }
 
 /* Is there no mask, and no history that a later mask needs? Then a device need not carry the input of a scene twice. */
@@ -262,6 +271,7 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     e->config.wait_us = wait_resolve(&config, config.wait_us);
     atomic_init(&e->wait_us, e->config.wait_us);
     e->simd = simd_choose();
+    e->forks = fork_count();
     pthread_mutex_init(&e->masks_lock, NULL);
     error = open_on(e, device, why, cap);
     if (error && strcmp(config.backend, "auto") == 0 && e->backend != backend_cpu_for(&config)) {
@@ -282,7 +292,7 @@ fail:
 
 void hc_close(hc_engine *e)
 {
-    if (!e) return;
+    if (!e || engine_is_left_behind(e)) return;
     device_queue_close(e->queue);
     e->queue = NULL;
     if (e->backend->in_place) e->backend->reset(e->state, NULL, 0); /* its threads stop work on the masks */
@@ -299,14 +309,14 @@ int engine_process_clean(hc_engine *e, const float *const *in, float *const *out
     if (n < 0 || n > e->plan.block || e->async) return HC_EINVAL;
     if (n == 0) return HC_OK;
     int64_t call_us = now_ns / 1000, until_us = deadline_us(e, call_us);
-    bool is_late;
-    if (e->queue) {
+    bool lost = engine_is_left_behind(e), is_late = false;
+    if (!lost && e->queue) {
         is_late = !play_on_device(e, in, out, n, call_us, until_us);
-    } else {
+    } else if (!lost) {
         struct rows rows = {in, out, until_us};
         is_late = engine_play(e, NULL, &rows, n) == HC_LATE; /* late: `out` has the head */
     }
-    bool lost = engine_is_lost(e);
+    lost = engine_is_lost(e);
     if (lost || (e->queue && is_late)) outputs_silence(out, e->config.n_out, 0, n);
     engine_count(e, n);
     if (is_late) counter_add(&e->late, 1);
@@ -346,7 +356,7 @@ int hc_wait_set(hc_engine *e, int wait_us)
 
 void hc_reset(hc_engine *e)
 {
-    if (!e) return;
+    if (!e || engine_is_left_behind(e)) return;
     if (e->queue) device_queue_drain(e->queue);
     while (e->n_collected != e->n_submitted) hc_collect(e, NULL);
     e->n_collected = e->n_submitted = 0;

@@ -58,6 +58,7 @@ struct hc_engine {
     char device[128];
     char error[256];                    /* written before `lost` is set */
     atomic_bool lost;                   /* the device is lost */
+    unsigned forks;                     /* fork_count() of the process that opened it */
     atomic_int wait_us;                 /* resolved, as config.wait_us */
     atomic_uint_fast64_t blocks, frames, late, non_finite; /* hc_info */
 };
@@ -72,6 +73,8 @@ int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
 /* Marks the device as lost; the first reason stays. [rt], one thread */
 void engine_fail(hc_engine *e, const char *why);
 bool engine_is_lost(const hc_engine *e); /* [rt], any thread */
+/* Is this a child of fork() that lacks the engine's device, or its thread? The device is then lost. [rt], one thread */
+bool engine_is_left_behind(hc_engine *e);
 /* Counts a block of n frames. [rt], one thread */
 void engine_count(hc_engine *e, int n);
 void engine_count_non_finite(hc_engine *e, size_t n); /* [rt] */

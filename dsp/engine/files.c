@@ -36,7 +36,7 @@ int hc_submit(hc_engine *e, const float *const *in, int n)
     e->slots[i].count_from = index_in_block(e->count_from, e->frames_submitted, n);
     e->slots[i].count_to = index_in_block(e->count_to, e->frames_submitted, n);
     e->frames_submitted += n;
-    if (in) engine_load(e, &e->slots[i], in, n);
+    if (in && !engine_is_left_behind(e)) engine_load(e, &e->slots[i], in, n);
     engine_play(e, &e->slots[i], NULL, n);
     simd_denormals_restore(fp_state);
     return engine_is_lost(e) ? HC_EDEVICE : HC_OK;
@@ -47,7 +47,7 @@ int hc_collect(hc_engine *e, float *const *out)
     char why[sizeof e->error] = "";
     if (!e || e->n_submitted == e->n_collected || (out && e->config.out_samples != HC_PLANAR)) return HC_EINVAL;
     int i = (int)(e->n_collected++ % (uint64_t)e->n_slots), n = e->sizes[i];
-    bool lost = engine_is_lost(e);
+    bool lost = engine_is_left_behind(e) || engine_is_lost(e);
     if (!lost && e->async && e->backend->end(e->state, why, sizeof why) != HC_OK) {
         engine_fail(e, why);
         lost = true;

@@ -39,6 +39,7 @@ void engine_masks_free(hc_engine *e)
 static int mask_add(hc_engine *e, const struct matrix *matrix, const struct noise *noise, hc_mask **out, char *why,
                     size_t cap)
 {
+    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, why, cap, "%s", e->error);
     hc_mask *mask = calloc(1, sizeof *mask);
     if (!mask) return fail(HC_ENOMEM, why, cap, "no memory for a mask");
     pthread_mutex_lock(&e->masks_lock);
@@ -99,7 +100,7 @@ int hc_mask_make_noise(hc_engine *e, int diagonal, int n_taps, double rt60, uint
 
 void hc_mask_free(hc_engine *e, hc_mask *mask)
 {
-    if (!e || !mask) return;
+    if (!e || !mask || engine_is_left_behind(e)) return;
     pthread_mutex_lock(&e->masks_lock);
     mask->is_freed = true;
     masks_sweep(e);

@@ -25,6 +25,7 @@ int hc_bank_make(hc_engine *e, const hc_bank_data *data, hc_bank **bank, char *w
     if (bank) *bank = NULL;
     if (!e || !bank) return fail(HC_EINVAL, why, cap, "hc_bank_make: engine or bank is NULL; pass both");
     if (!e->scene) return fail(HC_EINVAL, why, cap, "the engine has no sources; set hc_config.n_sources");
+    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, why, cap, "%s", e->error);
     return scene_bank_make(e->scene, data, bank, why, cap);
 }
 

@@ -60,7 +60,7 @@ static int bank_load(const hc_live_config *c, const char *path, int rate, struct
 /* A bank file is the bank of every source, which are straight ahead at first. */
 static int set_of_file(const hc_live_config *c, const char *path, int rate, struct bank_set *set, char *why, size_t cap)
 {
-    for (int s = 0; s < c->n_sources; s++) set->sources[s].first = (struct place){{1, 0, 0}, 1, -1};
+    for (int s = 0; s < c->n_sources; s++) set->sources[s].first = (struct place){{1, 0, 0}, 1, -1, 0};
     return bank_load(c, path, rate, set, why, cap);
 }
 
@@ -71,7 +71,7 @@ static int set_of_configuration(const hc_live_config *c, const hc_responses *r, 
     for (int i = 0; i < r->n_banks && !error; i++) error = bank_load(c, r->banks[i], rate, set, why, cap);
     for (int s = 0; s < r->n_sources; s++) {
         const float *p = r->sources[s].position;
-        set->sources[s] = (struct set_source){r->sources[s].bank, {{p[0], p[1], p[2]}, 1, -1}};
+        set->sources[s] = (struct set_source){r->sources[s].bank, {{p[0], p[1], p[2]}, 1, -1, 0}};
     }
     return error;
 }

@@ -186,10 +186,9 @@ int failover_open(const hc_config *config, struct input_history *history, struct
     atomic_flag_clear(&f->lock);
     sem_init(&f->wake, 0, 0);
     f->gain = (struct ramp){.now = 1, .target = 1};
-    int error =
-        loudness_open(&f->loudness, config->n_out, config->rate) && steered_open(&f->steered, config->n_sources, places)
-            ? runner_open(&f->main, config, why, cap)
-            : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
+    int error = loudness_open(&f->loudness, config->n_out, config->rate) && steered_open(&f->steered, config, places)
+                    ? runner_open(&f->main, config, why, cap)
+                    : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
     if (!error) hc_get_info(f->main.engine, &f->info);
     f->is_on_cpu = !error && strcmp(f->info.backend, "cpu") == 0;
     if (!error && standby_share > 0 && !f->is_on_cpu) {
@@ -318,9 +317,10 @@ void failover_sweep(struct failover *f)
     steered_sweep(&f->steered);
 }
 
-static void move_main(struct failover *f)
+/* For an engine that is not heard: n = 0 and no time. */
+static void move_main(struct failover *f, int n, int64_t now_us)
 {
-    if (f->steered.n_sources > 0) steered_move(&f->steered, f->main.engine);
+    if (f->steered.n_sources > 0) steered_move(&f->steered, f->main.engine, n, now_us);
 }
 
 static void move_standby(struct failover *f)
@@ -354,7 +354,7 @@ static int follow_history(struct failover *f)
     int64_t before = INT64_MAX, end = input_history_end(f->history);
     for (; r->at < end && end - r->at <= before / 2; end = input_history_end(f->history)) {
         before = end - r->at;
-        move_main(f);
+        move_main(f, 0, 0);
         while (r->at < end && result == HC_OK)
             result = runner_follow(r, f->history, end, input_history_oldest(f->history));
     }
@@ -365,7 +365,7 @@ int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
 {
     unsigned fp_state = simd_denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
-    move_main(f); /* before the first block: they do not fade */
+    move_main(f, 0, 0); /* before the first block: they do not fade */
     move_standby(f);
     int result = runner_warm_up(&f->main);
     f->main.at = f->standby.at = from;
@@ -391,7 +391,7 @@ bool failover_follow(struct failover *f)
     if (atomic_load(&f->cannot_follow) || r->at >= end) return false;
     if (!f->has_no_deadline) failover_set_wait(f, HC_WAIT_FOREVER);
     if (r->at < oldest) r->at = oldest;
-    move_main(f);
+    move_main(f, 0, 0);
     if (runner_follow(r, f->history, end, end) != HC_OK) atomic_store(&f->cannot_follow, true);
     failover_wake(f);
     return r->at < end;
@@ -404,6 +404,7 @@ void failover_reset(struct failover *f)
     if (f->standby.engine) hc_reset(f->standby.engine);
     if (takeover_of(f) == TAKEOVER_NOT_NEEDED && ask_device(f) != HC_LATE) hc_reset(f->main.engine);
     f->main.at = f->standby.at = input_history_end(f->history);
+    steered_reset(&f->steered);
     if (locks) atomic_flag_clear_explicit(&f->lock, memory_order_release);
 }
 
@@ -414,7 +415,7 @@ bool failover_catch_up(struct failover *f, int64_t n)
     struct runner *r = &f->main;
     int64_t end = input_history_end(f->history), oldest = input_history_oldest(f->history);
     if (r->at < oldest) r->at = oldest; /* much too slow: the frames before are overwritten */
-    move_main(f);
+    move_main(f, 0, 0);
     for (int64_t to = end - r->at < n ? end : r->at + n; r->at < to;) runner_follow(r, f->history, to, end);
     return r->at == end;
 }
@@ -500,7 +501,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
 {
     enum failover_result result;
     enum takeover takeover = takeover_of(f);
-    move_main(f);
+    move_main(f, n, f->has_no_deadline ? 0 : now / 1000);
     if (takeover == TAKEOVER_NOT_NEEDED) {
         if (play_main(f, in, out, n, now, &result)) return result;
         /* failover_load stores `cpu_share` and then reads `takeover`: one of the two threads sees the other's store. */

@@ -30,6 +30,7 @@ enum {
     MOST_RATE = 1 << 24,     /* Hz: two minutes have less than 2^31 frames */
     MOST_PREDELAY = 1 << 24, /* frames: a float holds each number up to here */
     MOST_HISTORY_S = 86400,
+    MOST_GLIDE_MS = 1000,
     N_SNAPSHOTS = 4          /* copies of the counters: a reader has the time of three blocks to read one */
 };
 

@@ -48,6 +48,8 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     config.method = c->method;
     config.backend = "cpu";
     if (c->reserved) return fail(HC_EINVAL, why, cap, "reserved %d; it must be 0", c->reserved);
+    if (!isfinite(c->glide_ms) || c->glide_ms > MOST_GLIDE_MS)
+        return fail(HC_EINVAL, why, cap, "glide_ms %g; at most %d are possible", c->glide_ms, MOST_GLIDE_MS);
     if (!(c->grid_deg == 0 || c->grid_deg == HC_GRID_NONE || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
         return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45 are possible, and 0 for none", c->grid_deg);
     if (isnan(c->fade_ms)) return fail(HC_EINVAL, why, cap, "fade_ms is NaN; give milliseconds, or -1 for no fade");
@@ -78,7 +80,7 @@ static bool allocate(hc_live *l)
     l->faded = calloc(n_out, sizeof *l->faded);
     l->reaches = calloc(n_in, n_out);
     l->n_entries = calloc((size_t)c->n_sources + 1, sizeof *l->n_entries);
-    l->places = (struct places){.n = c->n_sources, .mixes = c->mix_entries != 0};
+    l->places = (struct places){.n = c->n_sources, .mixes = c->mix_entries != 0, .glide_ms = c->glide_ms};
     l->places.mailboxes = calloc((size_t)c->n_sources + 1, sizeof *l->places.mailboxes);
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
     double history_s = c->history_s + HISTORY_SLACK_S;

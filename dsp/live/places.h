@@ -15,6 +15,7 @@ struct place {
     float position[3]; /* metres: x ahead, y left, z up of the listener     */
     float gain;        /* linear                                            */
     int entry;         /* of the bank; -1: the one at the position          */
+    unsigned put_us;   /* the clock of await.h when it was put, modulo 2^32 */
 };
 
 enum { PLACE_WORDS = sizeof(struct place) / sizeof(unsigned), PLACE_RECORDS = 4 };
@@ -42,6 +43,7 @@ bool place_read(struct place_mailbox *mailbox, unsigned *stamp, struct place *pl
 struct places {
     int n;                          /* sources                                                      */
     bool mixes;                     /* hc_live_config.mix_entries                                   */
+    double glide_ms;                /* hc_live_config                                               */
     struct place_mailbox *mailboxes; /* [n]                                                         */
 };
 

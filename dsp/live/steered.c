@@ -2,22 +2,29 @@
 
 #include "dsp/engine/backend.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-static void forget_stamps(struct steered *s)
+void steered_reset(struct steered *s)
 {
-    for (int i = 0; i < s->n_sources; i++) s->told[i].stamp = NO_STAMP;
+    for (int i = 0; i < s->n_sources; i++) {
+        s->told[i].stamp = NO_STAMP;
+        s->told[i].glides = false;
+    }
 }
 
-bool steered_open(struct steered *s, int n_sources, struct places *places)
+bool steered_open(struct steered *s, const hc_config *config, struct places *places)
 {
-    if (!places || n_sources == 0) return true;
-    s->told = calloc((size_t)n_sources, sizeof *s->told);
-    s->standby_numbers = calloc((size_t)n_sources, sizeof *s->standby_numbers);
-    if (!s->told || !s->standby_numbers) return false;
+    size_t n = (size_t)config->n_sources;
+    if (!places || n == 0) return true;
+    s->told = calloc(n, sizeof *s->told);
+    s->glides = calloc(n, sizeof *s->glides);
+    s->standby_numbers = calloc(n, sizeof *s->standby_numbers);
+    if (!s->told || !s->glides || !s->standby_numbers) return false;
     s->places = places;
-    s->n_sources = n_sources;
-    forget_stamps(s);
+    s->n_sources = config->n_sources;
+    s->clock = (struct glide_clock){.rate = config->rate, .glide_ms = places->glide_ms};
+    steered_reset(s);
     return true;
 }
 
@@ -27,6 +34,7 @@ void steered_close(struct steered *s)
     engine_banks_free(s->playing);
     engine_banks_free(atomic_load(&s->former));
     free(s->told);
+    free(s->glides);
     free(s->standby_numbers);
 }
 
@@ -106,7 +114,7 @@ static void take_next(struct steered *s)
     atomic_store_explicit(&s->former, s->playing, memory_order_release);
     s->has_former = s->playing != NULL;
     s->playing = next;
-    forget_stamps(s);
+    steered_reset(s);
 }
 
 static bool is_same(const struct told *a, const struct told *b)
@@ -117,14 +125,40 @@ static bool is_same(const struct told *a, const struct told *b)
     return true;
 }
 
-/* Finds the entries for a place that has changed. false: they are the same as before. */
-static bool entries_update(struct steered *s, int source)
+/* Frames from the moment when a place was put, since the block before, to this block. -1: unknown. */
+static double age_of(const struct steered *s, const struct place *place, int64_t now_us)
+{
+    if (now_us == 0) return -1;
+    double frames = 1e-6 * (double)(int)((unsigned)now_us - place->put_us) * s->clock.rate;
+    return fmin(fmax(frames, 0), s->clock.n);
+}
+
+/* Stores where a source is at the end of this block. false: it has not moved. */
+static bool place_update(struct steered *s, int source, int64_t now_us, struct place *place)
+{
+    struct told *told = &s->told[source];
+    struct glide *glide = &s->glides[source];
+    bool jumps = told->stamp == NO_STAMP || s->clock.n == 0 || s->clock.frame == 0; /* not heard yet */
+    if (place_read(&s->places->mailboxes[source], &told->stamp, place)) {
+        if (jumps)
+            glide_jump(glide, place);
+        else
+            glide_to(glide, place, age_of(s, place, now_us), &s->clock);
+    } else if (!told->glides) {
+        return false;
+    }
+    told->glides = glide_at(glide, s->clock.frame + s->clock.n, place);
+    return true;
+}
+
+/* Finds the entries for a source that has moved. false: they are the same as before. */
+static bool entries_update(struct steered *s, int source, int64_t now_us)
 {
     const struct bank_set *set = s->playing->set;
     struct told before = s->told[source], *told = &s->told[source];
-    struct place place = {{1, 0, 0}, 1, -1};
+    struct place place = {{1, 0, 0}, 1, -1, 0};
     if (source < set->n_sources) place = set->sources[source].first;
-    if (!place_read(&s->places->mailboxes[source], &told->stamp, &place)) return false;
+    if (!place_update(s, source, now_us, &place)) return false;
     told->bank = told->n = 0;
     if (source < set->n_sources) {
         told->bank = set->sources[source].bank;
@@ -142,11 +176,13 @@ static void entries_request(hc_engine *engine, int source, hc_bank *const *banks
     hc_steer(engine, source, n > 0 ? banks[told->bank] : NULL, told->entry, told->weight, n);
 }
 
-void steered_move(struct steered *s, hc_engine *main)
+void steered_move(struct steered *s, hc_engine *main, int n, int64_t now_us)
 {
     take_next(s);
+    s->clock.n = n;
     for (int i = 0; s->playing && i < s->n_sources; i++)
-        if (entries_update(s, i)) entries_request(main, i, s->playing->main, &s->told[i]);
+        if (entries_update(s, i, now_us)) entries_request(main, i, s->playing->main, &s->told[i]);
+    s->clock.frame += n;
 }
 
 void steered_move_standby(struct steered *s, hc_engine *standby)

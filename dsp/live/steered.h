@@ -2,7 +2,7 @@
  * have been told.
  *
  *   worker: engine_banks_make --> next --> playing --> former --> the worker frees them
- *                                       steered_move tells an engine each place that has changed
+ *                                       steered_move tells an engine each place that has changed, by glide.h
  *
  * A change of the bank is a change of every place: all sources fade to entries of the next bank. The standby engine is
  * told after the main engine has played a block, because it plays that block later.
@@ -11,6 +11,7 @@
 #define STEERED_H
 
 #include "bank_set.h"
+#include "glide.h"
 #include "haloconv.h"
 #include "places.h"
 
@@ -27,6 +28,7 @@ struct told {                                /* what the main engine was told of
     unsigned number;                         /* changes with each change of what follows                        */
     int bank, n, entry[HC_MOST_MIX];
     float weight[HC_MOST_MIX];
+    bool glides;                             /* the source has not arrived yet                                  */
 };
 
 struct steered {
@@ -37,12 +39,14 @@ struct steered {
     /* whoever uses the failover: */
     struct engine_banks *playing;            /* NULL: silence                                                   */
     struct told *told;                       /* [n_sources]                                                     */
+    struct glide *glides;                    /* [n_sources]                                                     */
+    struct glide_clock clock;
     unsigned *standby_numbers;               /* [n_sources]: of what the standby engine was told                */
     bool has_former;                         /* a worker should free `former`                                   */
 };
 
 /* false: no memory. [setup] */
-bool steered_open(struct steered *steered, int n_sources, struct places *places);
+bool steered_open(struct steered *steered, const hc_config *config, struct places *places);
 void steered_close(struct steered *steered);
 
 /* Makes the banks of a set for an engine, or for a standby engine. [setup] */
@@ -56,9 +60,12 @@ void steered_load(struct steered *steered, struct engine_banks *banks);
 /* Frees banks that play no more. [setup] */
 void steered_sweep(struct steered *steered);
 
-/* Takes the next banks, and tells the main engine the places that have changed since the last call. [rt], whoever uses
- * the failover */
-void steered_move(struct steered *steered, hc_engine *main);
+/* Takes the next banks, and tells the main engine where the sources are at the end of the next n frames. n = 0: the engine
+ * is not heard, and its sources are where they were put last, without a glide. now_us: the time of the block (await.h); 0:
+ * the session freewheels, and time says nothing. [rt], whoever uses the failover */
+void steered_move(struct steered *steered, hc_engine *main, int n, int64_t now_us);
+/* Ends all glides. No other call may run. [setup] */
+void steered_reset(struct steered *steered);
 /* Tells the standby engine what the main engine has been told; NULL is allowed. */
 void steered_move_standby(struct steered *steered, hc_engine *standby);
 

@@ -1,13 +1,12 @@
 #include "bank.h"
 
 #include "dsp/engine/backend.h"
+#include "dsp/engine/fork_safety.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
-static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
-static hc_bank *freed; /* under freed_lock */
+static hc_bank *freed; /* under LOCK_BANKS */
 
 struct bank_meter *bank_meter_make(void)
 {
@@ -91,7 +90,7 @@ static bool is_released(const hc_bank *bank)
 
 void banks_sweep(void)
 {
-    pthread_mutex_lock(&freed_lock);
+    global_lock(LOCK_BANKS);
     for (hc_bank **link = &freed; *link;) {
         hc_bank *bank = *link;
         if (is_released(bank)) {
@@ -101,16 +100,16 @@ void banks_sweep(void)
             link = &bank->next;
         }
     }
-    pthread_mutex_unlock(&freed_lock);
+    global_unlock(LOCK_BANKS);
 }
 
 void hc_bank_free(hc_bank *bank)
 {
     if (bank) {
-        pthread_mutex_lock(&freed_lock);
+        global_lock(LOCK_BANKS);
         bank->next = freed;
         freed = bank;
-        pthread_mutex_unlock(&freed_lock);
+        global_unlock(LOCK_BANKS);
     }
     banks_sweep();
 }

@@ -105,6 +105,10 @@ const struct option_row live_options[] = {
      "Interpolate the bank, when it is loaded, to directions this many degrees apart, 0.5 to 45: a source then moves "
      "without audible steps [the bank's own directions; with --mix 2]",
      option_number, LIVE_OPTION_TO(session.live.grid_deg), .min = 0.5, .max = 45},
+    {"glide", 0, "MS",
+     "Time in which a source glides to the position of a message, and the listener's head to its orientation; 0: they "
+     "jump [1.25 times the time between two messages plus a block; 10 to 50]",
+     take_fade, LIVE_OPTION_TO(session.live.glide_ms), .max = 1000},
     {"normalise", 0, NULL, "Scale the bank to a largest gain of 0 dB", option_set,
      LIVE_OPTION_TO(session.live.normalise), .min = 1},
     {"distance-gain", 0, "REF[,LEAST]",

@@ -3,7 +3,7 @@
  *   source     a place in the world (listener.h has the axes), or an entry of the bank; and a gain
  *   listener   a place and an orientation; sources are steered to where the listener hears them
  *
- * Any thread may make any call: OSC messages come on a thread of their own, keys on another. A change is heard with the
+ * Any thread may make any call: OSC messages come on a thread of their own, keys on another. A change begins with the
  * next block, because hc_live_steer is called before live_scene_change returns. A change of the listener steers the
  * sources one after another: if a block begins meanwhile, the sources that are left follow one block later.
  */

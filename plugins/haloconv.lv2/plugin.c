@@ -39,6 +39,7 @@
 enum {
     DEFAULT_BLOCK = 128, /* frames, for a host that does not say */
     MOST_USUAL_BLOCK = 4096,
+    MAX_STEP = 128, /* frames from one direction of a source to the next, in longer blocks too */
     PATH_BYTES = 4096,
     STATUS_BYTES = 1024,
     GRID_DEG = 4,            /* of the directions to which banks are interpolated; the source plays mixes of three */
@@ -231,7 +232,8 @@ static float gain(const struct plugin *p, enum control c)
     return db <= controls[c].least ? 0 : powf(10, db / 20);
 }
 
-/* Moves the source if its controls have changed. The distance is also a gain, 1 at 1 m. */
+/* Moves the source if its controls have changed: it glides there (hc_live_steer). A host that has sample-accurate
+ * automation cuts its block at the events, and each run() has its value. The distance is also a gain, 1 at 1 m. */
 static void move_source(struct plugin *p)
 {
     const float degree = 3.14159265f / 180;
@@ -394,7 +396,7 @@ static bool open_live(struct plugin *p, int block, char *why, size_t cap)
     config.n_in = p->variant->n_in;
     config.n_out = p->variant->n_out;
     config.rate = p->rate;
-    config.block = block;
+    config.block = p->variant->n_sources > 0 && block > MAX_STEP ? MAX_STEP : block;
     config.fade_ms = 20;
     config.standby_share = -1; /* fifty instances with standby engines would load the CPU as much as without a GPU */
     config.cpu_if_no_device = 1;

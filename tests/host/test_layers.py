@@ -164,17 +164,18 @@ def test_library_never_prints_and_never_exits():
 # ---- what a folder calls: the symbols of the built objects -----------------------------------------------------------
 PUBLIC = [f"dsp/{header.name}" for header in PUBLIC_HEADERS]
 BACKEND = ["dsp/engine/backend.h", "dsp/engine/plan.h"]  # the backends that there are, and helpers of a backend
+FORK = "dsp/engine/fork_safety.h"  # global locks, and pools after fork()
 ANY = ["any"]
 
 # {folder of the caller: {folder of the callee: what may be used there}}: the names that a header declares, or one name.
 ARROWS = {
     "dsp": {"dsp/engine": BACKEND, "dsp/cpu": BACKEND, "kernels/backend": BACKEND},  # backends.c, the list
     "dsp/engine": {"dsp": ["dsp/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY, "dsp/scene": ANY},
-    "dsp/scene": {"dsp": ["dsp/backends.h"], "dsp/engine": ["fail", "dsp/engine/backend_choice.h"]},
+    "dsp/scene": {"dsp": ["dsp/backends.h"], "dsp/engine": ["fail", "dsp/engine/backend_choice.h", FORK]},
     "dsp/tensors": {"dsp/engine": ["fail", "dsp/engine/backend_choice.h"]},
-    "dsp/banks": {"dsp/engine": ["fail"], "dsp/masks": ANY, "dsp/signal": ANY},
-    "dsp/cpu": {"dsp/engine": BACKEND, "dsp/costs": ["dsp/costs/cpu_costs.h"]},
-    "dsp/costs": {"dsp/engine": PUBLIC, "dsp/cpu": ANY},
+    "dsp/banks": {"dsp/engine": ["fail", FORK], "dsp/masks": ANY, "dsp/signal": ANY},
+    "dsp/cpu": {"dsp/engine": [*BACKEND, FORK], "dsp/costs": ["dsp/costs/cpu_costs.h"]},
+    "dsp/costs": {"dsp/engine": [*PUBLIC, FORK], "dsp/cpu": ANY},
     "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "fail", "config_copy"], "dsp/cpu": ANY, "dsp/masks": PUBLIC,
                  "dsp/signal": ["dsp/signal/k_weighting.h"], "dsp/banks": PUBLIC, "dsp/scene": PUBLIC},
     "dsp/masks": {"dsp/engine": ["fail"], "dsp/import": ["dsp/import/import.h", "dsp/import/network.h"]},

@@ -197,14 +197,14 @@ static void move_by(struct stage *s, int source, double degrees, float gain)
 {
     struct place *p = &s->places[source];
     double angle = degrees * 3.14159265358979 / 180;
-    *p = (struct place){{(float)cos(angle), (float)sin(angle), 0}, gain, NO_ENTRY};
+    *p = (struct place){{(float)cos(angle), (float)sin(angle), 0}, gain, NO_ENTRY, 0};
     check(hc_live_steer(s->live, source, p->position, gain) == HC_OK, "source %d was not steered", source);
     aim(s, source);
 }
 
 static void move_to_entry(struct stage *s, int source, int entry, float gain)
 {
-    s->places[source] = (struct place){{1, 0, 0}, gain, entry};
+    s->places[source] = (struct place){{1, 0, 0}, gain, entry, 0};
     check(hc_live_steer_entry(s->live, source, entry, gain) == HC_OK, "source %d was not steered", source);
     aim(s, source);
 }
@@ -273,6 +273,7 @@ static hc_live_config stage_config(const char *backend)
     c.fade_ms = 1e3 * FADE / RATE + 1e-9;
     c.wait_us = 9000000;
     c.standby_share = 1e9;
+    c.glide_ms = -1;
     return c;
 }
 
@@ -285,7 +286,7 @@ static void stage_open(struct stage *s, const hc_live_config *config)
     *s = (struct stage){.mixes = config->mix_entries != 0, .traps = true};
     for (int ch = 0; ch < N_IN; ch++) s->in[ch] = noise(&r, CAP);
     for (int ch = 0; ch < N_OUT; ch++) s->out[ch] = must_alloc(CAP, sizeof(float));
-    for (int i = 0; i < N_SOURCES; i++) s->places[i] = (struct place){{1, 0, 0}, 1, NO_ENTRY};
+    for (int i = 0; i < N_SOURCES; i++) s->places[i] = (struct place){{1, 0, 0}, 1, NO_ENTRY, 0};
     check(hc_live_open(config, &s->live, why, sizeof why) == HC_OK, "%s", why);
 }
 
@@ -680,8 +681,8 @@ static void a_configuration_plays_pairs_and_sources(const char *backend)
              "/source/new 1 1 90 0 3\n/impulse/dirac 3 1 0.5 0\n/impulse/dirac 1 2 0.25 0\n",
              FIRST, SECOND);
     request_bank(&s, configuration(text));
-    s.places[0] = (struct place){{0, 1, 0}, 1, NO_ENTRY};
-    s.places[1] = (struct place){{0.5f, -0.8660254f, 0}, 1, NO_ENTRY};
+    s.places[0] = (struct place){{0, 1, 0}, 1, NO_ENTRY, 0};
+    s.places[1] = (struct place){{0.5f, -0.8660254f, 0}, 1, NO_ENTRY, 0};
     engine_begins(&s, FIRST, BLOCK, RATE);
     s.n_targets = 0;
     s.engines[0].bank[1] = bank_of(&s, SECOND);

@@ -350,7 +350,8 @@ def test_wrong_options_are_refused(folder):
     for options, why in [(["--place", "0:1,2"], "needs a source's number"), (["--place", "1:1,91"], "elevation"),
                          (["--place", "1:1,2,3,4"], "needs a source's number"), (["--place", "1:"], "needs a source's number"),
                          (["--distance-gain", "0"], "needs one or two distances"), (["--sources", 0], "from 1 to 1024"),
-                         (["--distance-gain", "1,x"], "needs one or two distances"), (["--grid", 50], "from 0.5 to 45")]:
+                         (["--distance-gain", "1,x"], "needs one or two distances"), (["--grid", 50], "from 0.5 to 45"),
+                         (["--glide", 1001], "from 0 to 1000")]:
         done = haloconv("jack", "bank.csv", *options)
         assert done.returncode == 2 and why in done.stderr, (options, done.stderr)
 
@@ -616,7 +617,7 @@ def moves(server, client, n):
 
 def test_a_packet_is_heard_with_the_next_block(run):
     """From its first sample on. A packet that comes just before a cycle, or on a busy machine, may be later."""
-    server, client = start(run, period=256)
+    server, client = start(run, "--glide", 0, period=256)
     cycles, sample, ahead = moves(server, client, 60).T
     print(f"    cycles to the change: {np.bincount(cycles)}; frames: median {np.median((cycles - 1) * 256 + ahead):.0f}")
     assert (sample == 0).all(), sample

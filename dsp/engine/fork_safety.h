@@ -1,0 +1,35 @@
+/* fork_safety - what a child of fork() finds: the global locks are free, and a pool knows that its threads are gone.
+ *
+ * fork() copies one thread only. It therefore waits until no other thread holds a global lock or does a job of a
+ * real-time pool: the child has no lock that nobody frees, and no job that nobody ends. */
+#ifndef HALOCONV_FORK_SAFETY_H
+#define HALOCONV_FORK_SAFETY_H
+
+#include <pthread.h>
+
+/* The locks of the library's global state. A thread that holds one may lock one further down. */
+enum global_lock {
+    LOCK_SOFA,    /* HDF5, dsp/banks/sofa_hdf5.c            */
+    LOCK_COSTS,   /* the measured costs, dsp/costs/costs.c  */
+    LOCK_BANKS,   /* banks to free, dsp/scene/bank.c        */
+    LOCK_TABLES,  /* long transforms, dsp/cpu/long_fft.c    */
+    LOCK_PLANNER, /* FFTW's planner, dsp/cpu/fft.c          */
+    LOCK_MEMORY,  /* vacant memory, dsp/cpu/memory.c        */
+    N_GLOBAL_LOCKS
+};
+void global_lock(enum global_lock lock);
+void global_unlock(enum global_lock lock);
+
+/* A thread of a pool holds its lock while it does a job. */
+struct worker_lock {
+    pthread_mutex_t mutex;
+    struct worker_lock *next, **link;
+};
+void worker_lock_open(struct worker_lock *lock);
+void worker_lock_close(struct worker_lock *lock);
+
+/* Counts the forks from the first process to this one: an object that was made at another count has no threads here.
+ * [rt], any thread */
+unsigned fork_count(void);
+
+#endif

@@ -1,0 +1,116 @@
+#include "glide.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double MIN_MS = 10, MAX_MS = 50;
+static const double PAUSE_S = 1;     /* after it nothing is known about the interval between messages */
+static const double MARGIN = 1.25;   /* intervals that a glide lasts: messages may be a quarter early or late */
+static const double FOLLOW = 0.125;  /* share of a deviation that the interval, and the end of a glide, follow */
+static const double SAME_WAY = 1e-6; /* sine of an angle without a plane */
+
+/* Returns the distance, and stores the unit vector (NULL: does not). {0, 0, 0} counts as ahead. */
+static double direction(const float position[3], double unit[3])
+{
+    double x = (double)position[0], y = (double)position[1], z = (double)position[2];
+    double distance = sqrt(x * x + y * y + z * z);
+    for (int i = 0; unit && i < 3; i++) unit[i] = distance > 0 ? (double)position[i] / distance : i == 0;
+    return distance;
+}
+
+void glide_jump(struct glide *g, const struct place *place)
+{
+    *g = (struct glide){.to = *place, .message = -INFINITY};
+}
+
+bool glide_at(const struct glide *g, int64_t frame, struct place *place)
+{
+    *place = g->to;
+    if (frame >= g->end) return false;
+    double share = (double)(frame - g->start) / (double)(g->end - g->start);
+    double distance = g->distance + share * (direction(g->to.position, NULL) - g->distance);
+    double along = distance * cos(share * g->angle), across = distance * sin(share * g->angle);
+    for (int i = 0; i < 3; i++) place->position[i] = (float)(along * g->from[i] + across * g->across[i]);
+    place->gain = g->gain + (float)share * (g->to.gain - g->gain);
+    return true;
+}
+
+/* Finds the great circle from g->from to a direction. Opposite ones are joined by the left side, or by the front. */
+static void way_find(struct glide *g, const double to[3])
+{
+    double cosine = 0, sine = 0;
+    for (int i = 0; i < 3; i++) cosine += g->from[i] * to[i];
+    for (int i = 0; i < 3; i++) g->across[i] = to[i] - cosine * g->from[i];
+    for (int i = 0; i < 3; i++) sine += g->across[i] * g->across[i];
+    sine = sqrt(sine);
+    g->angle = atan2(sine, cosine);
+    if (sine < SAME_WAY) {
+        double level = hypot(g->from[0], g->from[1]);
+        g->across[0] = level > SAME_WAY ? -g->from[1] : 1;
+        g->across[1] = level > SAME_WAY ? g->from[0] : 0;
+        g->across[2] = 0;
+        sine = level > SAME_WAY ? level : 1;
+    }
+    for (int i = 0; i < 3; i++) g->across[i] /= sine;
+}
+
+/* Frames that a glide lasts. A message is seen up to a block after it was put. */
+static double glide_length(const struct glide *g, const struct glide_clock *c)
+{
+    if (c->glide_ms > 0) return c->glide_ms * c->rate / 1000;
+    return fmin(MAX_MS * c->rate / 1000, fmax(MIN_MS * c->rate / 1000, MARGIN * g->interval + c->n));
+}
+
+/* Takes note of the time since the message before. A single long time is a message that was lost, or replaced by the
+ * next one before a block began. */
+static void interval_follow(struct glide *g, double since, const struct glide_clock *c)
+{
+    bool is_long = g->interval > 0 && since > 1.5 * g->interval;
+    since = fmin(since, MAX_MS * c->rate / 1000);
+    if (g->interval == 0)
+        g->interval = since;
+    else if (!is_long || g->was_long)
+        g->interval += FOLLOW * (since - g->interval);
+    g->was_long = is_long;
+}
+
+/* Stores when the glide to the place of a message ends. */
+static void end_plan(struct glide *g, double age, const struct glide_clock *c)
+{
+    bool is_known = g->interval > 0;
+    double message = (double)c->frame - fmax(age, 0), since = message - g->message;
+    if (since > PAUSE_S * c->rate)
+        g->interval = 0;
+    else
+        interval_follow(g, since, c);
+    double end = message + glide_length(g, c), due = (double)g->end + g->interval;
+    double jitter = (MARGIN - 1) * g->interval + (age < 0 ? c->n : 0);
+    if (is_known && fabs(end - due) <= jitter) end = due + FOLLOW * (end - due);
+    g->message = message;
+    g->end = llrint(fmax(end, (double)c->frame + 1));
+}
+
+static bool is_same(const struct place *a, const struct place *b)
+{
+    return a->entry == b->entry && a->gain == b->gain && memcmp(a->position, b->position, sizeof a->position) == 0;
+}
+
+void glide_to(struct glide *g, const struct place *place, double age, const struct glide_clock *c)
+{
+    struct place now;
+    double to[3];
+    if (is_same(place, &g->to)) return;
+    glide_at(g, c->frame, &now);
+    if (c->glide_ms < 0 || now.entry >= 0 || place->entry >= 0) {
+        glide_jump(g, place);
+        return;
+    }
+    end_plan(g, age, c);
+    if (now.gain == 0) memcpy(now.position, place->position, sizeof now.position);
+    g->to = *place;
+    g->start = c->frame;
+    g->gain = now.gain;
+    g->distance = direction(now.position, g->from);
+    direction(place->position, to);
+    way_find(g, to);
+}

@@ -1,0 +1,46 @@
+/* glide - the way of a source from one place to the next: trackers send 20 to 150 places a second, and a source that
+ * jumped from each to the next would sound like a staircase.
+ *
+ *   place  at each message the source sets out, from where it is then, and arrives at the frame `end`
+ *   end    the time of the message + the glide's length. While messages come regularly, the ends lie one interval apart
+ *          and follow jitter by an eighth only: a source that turns steadily keeps a steady speed
+ *   way    the short way on the sphere for the direction; linear for distance and gain
+ */
+#ifndef GLIDE_H
+#define GLIDE_H
+
+#include "places.h"
+
+#include <stdint.h>
+
+struct glide {
+    struct place to;             /* where it ends                                                  */
+    int64_t start, end;          /* frames                                                         */
+    double from[3], across[3];   /* unit vectors at right angles: the great circle of the way      */
+    double angle;                /* radians of the way                                             */
+    double distance;             /* metres, at the start                                           */
+    float gain;                  /* at the start                                                   */
+    double message;              /* frame of the last message                                      */
+    double interval;             /* frames between two messages, smoothed; 0: not known            */
+    bool was_long;               /* the last interval, too long to count                           */
+};
+
+struct glide_clock {
+    int64_t frame;               /* of the stream: of the block that begins                            */
+    int n;                       /* frames of that block                                               */
+    int rate;                    /* Hz                                                                 */
+    double glide_ms;             /* length of a glide; 0: by the rate of messages; below 0: none       */
+};
+
+/* The source is at the place at once. [rt], as all calls here */
+void glide_jump(struct glide *glide, const struct place *place);
+
+/* Sets out to a place that was put `age` frames before the block; below 0: at an unknown time since the block before. To
+ * or from an entry the source jumps; one that is silent begins at the new place. The place where it is going already is no
+ * news: a tracker sends it while the head is still. */
+void glide_to(struct glide *glide, const struct place *place, double age, const struct glide_clock *clock);
+
+/* Stores the place at a frame. false: the glide has ended before it. */
+bool glide_at(const struct glide *glide, int64_t frame, struct place *place);
+
+#endif

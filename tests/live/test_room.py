@@ -104,6 +104,26 @@ def test_a_room_asks_what_no_option_says(run, room):
 
 
 @needs_jack
+@pytest.mark.parametrize("room", [16000], indirect=True)
+def test_a_second_run_replaces_no_file_of_the_first(room):
+    """The second run has made its folder when it fails, by a sweep that is too short."""
+    sound = ["--jack", "--play-to", "my room", "--record-from", "my room", "--outputs", 1]
+    first = pathlib.Path("room/measured-2.wav")
+    for path in [first, pathlib.Path("config/haloconv/room.conf")]:
+        path.parent.mkdir(parents=True)
+        path.write_text("# Made by haloconv room.\n")
+    with freewheel(room):
+        done = room.haloconv("room", "--yes", *sound, "--length", 0.01)
+    assert done.returncode == 1 and "too short" in done.stderr, done.stderr
+    assert [path.name for path in first.parent.iterdir()] == ["measured-2.wav"] and first.read_text()[0] == "#"
+    assert pathlib.Path("room-2").is_dir() and "/room-2/measured-1.wav" in done.stderr, done.stderr
+    refused("room", "--jack", "--yes", "-o", "room", says=["room/measured-2.wav", "give another -o"])
+    with freewheel(room):  # until standard input has no answer
+        done = room.haloconv("room", *sound, "--positions", 1, "--target", "")
+    assert "Name of the preset? [room-2]" in done.stderr, done.stderr
+
+
+@needs_jack
 def test_a_walk_through_a_room_that_ends_early_says_why(room):
     """No such client, no answers, a preset that the user wrote, and filters that do not fit."""
     pathlib.Path("config/haloconv").mkdir(parents=True)

@@ -21,6 +21,9 @@ struct measured_pair {             /* an output and an input                    
     double silence_rms;            /* of the recording before the sweep; NAN: there was too little                  */
     double noise_before, noise_tail; /* RMS in the response: as that silence predicts it (or NAN), and at its end   */
     struct harmonic harmonics[N_HARMONICS];
+    /* The RMS distance of the sweeps from their mean over that mean, in the third of an octave where it is largest. 0:
+     * the noise explains it; NAN: a single sweep                                                                   */
+    double repeat_error, repeat_hz;
 };
 
 struct measured_input {            /* of all recordings                                                             */
@@ -50,6 +53,9 @@ struct measurement_settings {
 bool measurement_make(const struct measurement_settings *settings, const struct sweep_recording *recordings,
                       struct measurement *m, char *why, size_t cap);
 void measurement_free(struct measurement *m);
+
+/* Do the sweeps of a pair differ more than a time-invariant system lets them? */
+bool measurement_differs(const struct measured_pair *pair);
 
 /* The noise floor over the peak of a pair. */
 double measurement_noise(const struct measured_pair *pair);

@@ -218,6 +218,42 @@ def test_a_recording_without_the_sweep_is_refused(folder, change, says):
     assert not (folder / "h.wav").exists()
 
 
+def lose(y, start, n):
+    """n frames are lost from y at a time; n < 0: -n frames are doubled."""
+    at = int(start * RATE)
+    return np.concatenate([y[:at], y[at + n:]])
+
+
+@pytest.mark.parametrize("lost", [20, 512, 1000, -64])
+@pytest.mark.parametrize("start", [1.6, 2.85])  # where the sweeps are above 200 Hz
+def test_a_gap_in_one_of_two_sweeps_is_refused(folder, lost, start):
+    write("rec.wav", lose(play(write_sweep(), make_room(1, 1)), start, lost), RATE)
+    refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", says="a gap")
+
+
+@pytest.mark.parametrize("change,says", [
+    (lambda y: lose(y, 2.2, 5), ["clocks", "ppm", "gap between the sweeps"]),
+    (lambda y: y + np.where(np.arange(len(y)) // 200 == 75, 0.02, 0)[:, None] * generator(4).normal(size=y.shape),
+     ["output 1, input 1: the sweeps differ by", "dB from their average"]),
+    (lambda y: y[7000:], ["ms before the play"]),
+    (lambda y: np.clip(y, -0.02, 0.02), ["output 1, input 1:", "% distortion"])], ids=["clock", "noise", "start", "cut"])
+def test_a_recording_that_may_be_wrong_is_named(folder, change, says):
+    report, _ = measure(change(play(write_sweep(), 0.3 * make_room(1, 1))))
+    for word in says:
+        assert word in report["said"], report["said"]
+    assert report["said"].count("warning:") <= 2, report["said"]
+
+
+def test_noise_that_does_not_change_is_no_difference_of_sweeps(folder):
+    """Noise that falls by 10 dB an octave from 100 Hz on, and is as loud as the sweep below."""
+    y = play(write_sweep("--averages", 4), make_room(1, 1))
+    noise = scipy.signal.lfilter([0.1, 0], [1, -0.92], generator(8).standard_normal(y.shape), axis=0)
+    report, _ = measure(y + 0.05 * noise)
+    assert "sweeps differ" not in report["said"] and report["pairs"][0]["repeat_error_db"] < 1, report
+    report, _ = measure(y)
+    assert report["pairs"][0]["repeat_error_db"] < 0.02
+
+
 def test_a_recording_may_end_before_the_last_silence(folder):
     room = make_room(1, 1)
     report, got = measure(play(write_sweep("--averages", 1, silence=6), room)[:2 * RATE + 1300])

@@ -304,6 +304,32 @@ def test_a_file_without_a_sweep_is_refused(folder):
     refused("measure", "--write-sweep", "s.au", says="WAV or FLAC")
 
 
+@pytest.mark.parametrize("change,says", [
+    (lambda x: np.pad(x, ((3, 0), (0, 0))), "not the sweep"), (lambda x: 0.5 * x, "not the sweep"),
+    (lambda x: scipy.signal.lfilter([1, 0, 0.2], [1], x, axis=0), "not the sweep"), (lambda x: x[:12000], "not the sweep"),
+    (lambda x: 0 * x, "not the sweep"), (lambda x: np.repeat(x, 2, 1), "2 channels")],
+                         ids=["late", "quiet", "filtered", "cut", "silent", "stereo"])
+def test_samples_that_are_not_the_sweep_are_refused(folder, change, says):
+    """The comment of a sweep alone makes no sweep: convolve copies it to its output."""
+    x = write_sweep()
+    write("rec.wav", x, RATE)
+    with soundfile.SoundFile("sweep.wav") as file:
+        comment = file.comment
+    y = change(x)
+    with soundfile.SoundFile("other.wav", "w", RATE, y.shape[1], "FLOAT") as file:
+        file.comment = comment
+        file.write(y)
+    refused("measure", "--from-recording", "rec.wav", "--sweep", "other.wav", "-o", "h.wav",
+            says=["other.wav", says, "--write-sweep"])
+
+
+@pytest.mark.parametrize("name,format", [("s.flac", "pcm16"), ("s.wav", "pcm16"), ("s.ogg", None), ("s.opus", None),
+                                         ("s.mp3", None), ("s.wav", "ulaw")])
+def test_every_format_that_keeps_a_comment_keeps_a_sweep(folder, name, format):
+    options = ["--format", format] if format else []
+    good("measure", "--write-sweep", name, "--rate", RATE, "--to", BAND[1], "--length", 1, "--outputs", 2, *options)
+
+
 def test_a_recording_is_a_sound_file(folder):
     write_sweep()
     (folder / "y.txt").write_text("1\n" * 100)

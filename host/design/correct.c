@@ -1,5 +1,6 @@
 /* haloconv design correct - makes filters that bring measured loudspeakers to a target. */
 #include "correction.h"
+#include "correction_curve.h"
 #include "correction_report.h"
 #include "design_files.h"
 #include "dsp/signal/transform.h"
@@ -9,6 +10,7 @@
 #include "host/message.h"
 #include "host/option.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +22,7 @@ static const double smoothings[] = {
 
 struct correct_settings {
     struct option_names names; /* MEASUREMENT... */
-    const char *output, *target;
+    const char *output, *target, *calibration;
     int format, rate; /* rate 0: not given */
     bool json;
     double band_hz[2];
@@ -48,6 +50,7 @@ static const struct option_row correction_options[] = {
     {"target", 0, "CURVE",
      "Text with a frequency in Hz and a gain in dB a line; its shape counts, not its level [flat]", option_text,
      OPTION_TO(struct correct_settings, target)},
+    CALIBRATION_OPTION(OPTION_TO(struct correct_settings, calibration)),
     {"band", 0, "LOW,HIGH",
      "Correct these frequencies [up to where the response has fallen by 10 dB; there the target falls as well]",
      option_band, OPTION_TO(struct correct_settings, band_hz)},
@@ -144,6 +147,8 @@ static int run(struct correct_settings *s, hc_responses *measurements)
     if (status >= 0) return status;
     if (s->target && !design_curve_read(&s->curve, s->target, why, sizeof why)) return message_error("%s", why);
     s->correction.target = s->target ? &s->curve : NULL;
+    if (!calibration_read(&s->correction.calibration, s->calibration, why, sizeof why)) return message_error("%s", why);
+    calibration_check_band(&s->correction.calibration, CORRECTION_LOW_HZ, fmin(CORRECTION_HIGH_HZ, 0.5 * rate));
     return make(s, measurements);
 }
 
@@ -159,5 +164,6 @@ int design_correct_command(int argc, char **argv)
     for (int i = 0; measurements && i < n; i++) hc_responses_free(&measurements[i]);
     free(measurements);
     frequency_curve_free(&settings.curve);
+    calibration_free(&settings.correction.calibration);
     return status;
 }

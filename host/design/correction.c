@@ -25,6 +25,7 @@ struct correction_work {
     double complex *sum, *whole_sum; /* [size / 2 + 1]: of the windowed and the whole responses, at one level */
     double *windowed, *whole;        /* [size / 2 + 1]: mean powers of the positions, at one level */
     double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
+    double complex *microphone;      /* [size / 2 + 1]: the inverse of its response; NULL: it is not known */
 };
 
 /* ---- the positions ------------------------------------------------------------------------------ */
@@ -72,13 +73,20 @@ static struct correction_band find_band(const struct correction_work *w, const d
     return band_find(&curve);
 }
 
+/* The spectrum of a response, without the microphone's, in w->bins. */
+static void find_spectrum(struct correction_work *w, const hc_responses *m, int ch, int direct, double cycles)
+{
+    measured_response(&w->transform, m->channel[ch], m->n_frames, direct, w->settings->rate, cycles, w->bins,
+                      w->scratch);
+    for (size_t k = 0; w->microphone && k < n_bins(w); k++) w->bins[k] *= w->microphone[k];
+}
+
 /* Adds a position, with its level as measured by the windowed response. */
 static void add_position(struct correction_work *w, const hc_responses *m, int ch)
 {
     const float *h = m->channel[ch];
     int direct = direct_sound_find(h, m->n_frames, w->settings->rate);
-    measured_response(&w->transform, h, m->n_frames, direct, w->settings->rate, w->settings->cycles, w->bins,
-                      w->scratch);
+    find_spectrum(w, m, ch, direct, w->settings->cycles);
     double *power = w->octaves; /* not needed yet */
     for (size_t k = 0; k < n_bins(w); k++) power[k] = bin_power(w->bins[k]);
     double scale = pow(10, -find_band(w, power).level_db / 20), polarity = h[direct] < 0 ? -1 : 1;
@@ -87,7 +95,7 @@ static void add_position(struct correction_work *w, const hc_responses *m, int c
         w->sum[k] += polarity * scale / w->n_measurements * w->bins[k];
         w->windowed[k] += share * power[k];
     }
-    measured_response(&w->transform, h, m->n_frames, direct, w->settings->rate, 0, w->bins, w->scratch);
+    find_spectrum(w, m, ch, direct, 0);
     for (size_t k = 0; k < n_bins(w); k++) {
         w->whole_sum[k] += polarity * scale / w->n_measurements * w->bins[k];
         w->whole[k] += share * bin_power(w->bins[k]);
@@ -266,6 +274,11 @@ static bool work_open(struct correction_work *w)
     w->whole = malloc(n * sizeof *w->whole);
     w->smoothed = malloc(n * sizeof *w->smoothed);
     w->octaves = malloc(n * sizeof *w->octaves);
+    if (w->settings->calibration.path) {
+        w->microphone = malloc(n * sizeof *w->microphone);
+        if (!w->microphone) return false;
+        calibration_invert(&w->settings->calibration, &w->transform, w->settings->rate, w->microphone);
+    }
     return w->bins && w->scratch && w->sum && w->whole_sum && w->windowed && w->whole && w->smoothed && w->octaves;
 }
 
@@ -279,6 +292,7 @@ static void work_close(struct correction_work *w)
     free(w->whole);
     free(w->smoothed);
     free(w->octaves);
+    free(w->microphone);
     transform_close(&w->transform);
 }
 

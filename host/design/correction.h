@@ -8,6 +8,7 @@
 #ifndef CORRECTION_H
 #define CORRECTION_H
 
+#include "calibration.h"
 #include "dsp/haloconv_masks.h"
 #include "dsp/signal/frequency_curve.h"
 
@@ -27,6 +28,7 @@ struct correction_settings {
     int rate;                 /* Hz, of the measurements and of the filter                                           */
     int taps;
     enum correction_phase phase;
+    struct calibration calibration; /* of the microphone                                                              */
     const struct frequency_curve *target; /* only its shape counts; NULL: flat                                       */
     double low_hz, high_hz;   /* correct this band; 0: up to where the response has fallen by 10 dB. No frequency
                                  beyond a limit that was found is boosted                                            */

@@ -48,7 +48,7 @@ json_t *correction_json(const struct correction *c, const struct correction_sett
 {
     json_t *channels = json_array();
     for (int ch = 0; ch < c->n_channels; ch++) json_array_append_new(channels, channel_json(&c->channel[ch]));
-    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:b, s:o}", "phase", phase_names[s->phase], "rate", s->rate, "taps",
-                     c->n_frames, "delay", c->delay, "largest_gain_db", c->largest_gain_db, "normalised",
-                     (int)s->normalise, "channels", channels);
+    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:b, s:o, s:o}", "phase", phase_names[s->phase], "rate", s->rate,
+                     "taps", c->n_frames, "delay", c->delay, "largest_gain_db", c->largest_gain_db, "normalised",
+                     (int)s->normalise, "calibration", calibration_json(&s->calibration), "channels", channels);
 }

@@ -153,11 +153,12 @@ int measure_report_json(const struct measurement_settings *s, const struct measu
         json_pack("{s:o, s:o, s:o, s:o, s:i, s:o}", "from_hz", json_number(w->from_hz), "to_hz", json_number(w->to_hz),
                   "length_s", json_number(w->length_s), "silence_s", json_number(w->silence_s), "averages", w->averages,
                   "level_db", json_number(db(w->level)));
-    json_t *all = json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:o}", "file", json_text(path),
-                            "rate", m->rate, "frames", m->n_frames, "outputs", m->n_outputs, "inputs", m->n_inputs,
-                            "reference_frame", m->reference_frame, "latency_s", json_number(m->latency_s), "clock_ppm",
-                            json_number(1e6 * m->drift), "latency", s->keep_latency ? "keep" : "remove", "sweep", sweep,
-                            "recorded", inputs_json(s, m), "pairs", pairs);
+    json_t *all =
+        json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "file", json_text(path), "rate",
+                  m->rate, "frames", m->n_frames, "outputs", m->n_outputs, "inputs", m->n_inputs, "reference_frame",
+                  m->reference_frame, "latency_s", json_number(m->latency_s), "clock_ppm", json_number(1e6 * m->drift),
+                  "latency", s->keep_latency ? "keep" : "remove", "sweep", sweep, "calibration",
+                  calibration_json(&s->calibration), "recorded", inputs_json(s, m), "pairs", pairs);
     return json_print(all, 9, path);
 }
 
@@ -208,6 +209,12 @@ void measure_report_print(const struct measurement_settings *s, const struct mea
         printf("  %-18s not measured; it needs --averages 2 or more\n", "clock difference");
     else
         printf("  %-18s %+.3f ppm, corrected\n", "clock difference", 1e6 * m->drift);
+    if (s->calibration.path) {
+        printf("  %-18s %s", "calibration", s->calibration.path);
+        if (!isnan(s->calibration.curve.sensitivity_db))
+            printf(", sensitivity %g dB", s->calibration.curve.sensitivity_db);
+        putchar('\n');
+    }
     for (int i = 0; i < s->n_inputs; i++)
         printf("  input %-12d peak %.1f dBFS, %lld clipped samples%s\n", i + 1, db(m->inputs[i].peak),
                (long long)m->inputs[i].n_clipped, i + 1 == s->loopback ? ", the loopback" : "");

@@ -19,10 +19,10 @@ struct making {
     struct measurement *m;
     struct sweep_analysis a;
     double complex *bins, *extra, *linear; /* [size / 2 + 1] each */
-    double complex *loopback; /* [size / 2 + 1]: the inverse of the loopback, without its delay; NULL: none */
-    double *noise;            /* [size / 2 + 1] */
-    int64_t reference;        /* of the sections' responses: the frame of the time zero */
-    double origin;            /* where m->h begins in them */
+    double complex *inverse; /* [size / 2 + 1]: of the loopback without its delay, and of the microphone; NULL: none */
+    double *noise;           /* [size / 2 + 1] */
+    int64_t reference;       /* of the sections' responses: the frame of the time zero */
+    double origin;           /* where m->h begins in them */
 };
 
 /* ---- one pair ---------------------------------------------------------------------------------------------------- */
@@ -61,10 +61,10 @@ static int64_t find_direct(const struct sweep_analysis *a, const double *h, doub
     return direct;
 }
 
-/* Divides the loopback's own response out. */
-static void divide_loopback(const struct making *k, double complex *bins)
+/* Divides the responses of the loopback and of the microphone out. */
+static void divide(const struct making *k, double complex *bins)
 {
-    for (size_t b = 0; k->loopback && b <= k->a.transform.size / 2; b++) bins[b] *= k->loopback[b];
+    for (size_t b = 0; k->inverse && b <= k->a.transform.size / 2; b++) bins[b] *= k->inverse[b];
 }
 
 static void measure_noise(struct making *k, int output, int input, struct measured_pair *pair)
@@ -74,7 +74,7 @@ static void measure_noise(struct making *k, int output, int input, struct measur
     pair->silence_rms = sweep_noise_power(&k->a, &k->recordings[output], input, k->extra, k->noise);
     for (size_t b = 0; b <= half; b++) {
         k->noise[b] /= k->settings->sweep->averages;
-        if (k->loopback) k->noise[b] *= bin_power(k->loopback[b]);
+        if (k->inverse) k->noise[b] *= bin_power(k->inverse[b]);
         sum += k->noise[b] * (b == 0 || b == half ? 1 : 2);
     }
     pair->noise_before = isnan(pair->silence_rms) ? NAN : sqrt(sum / (double)k->a.transform.size);
@@ -91,7 +91,7 @@ static void compare_sections(const struct making *k, const double complex *bins,
     double loudest = 0, frames = (double)(s->averages - 1) * k->a.n_section; /* whose noise differs */
     pair->repeat_error = pair->repeat_hz = s->averages > 1 ? 0 : NAN;
     for (size_t b = 0; b <= k->a.transform.size / 2; b++) {
-        double gain = k->loopback ? bin_power(k->loopback[b]) : 1;
+        double gain = k->inverse ? bin_power(k->inverse[b]) : 1;
         mean[b] = bin_power(bins[b]);
         power[b] = power[b] * gain - mean[b];
     }
@@ -121,7 +121,7 @@ static void measure_pair(struct making *k, int output, int input, double *h, str
     struct measurement *m = k->m;
     double *response = (double *)k->bins, *power = (double *)k->linear;
     average(k, output, input, k->bins, power);
-    divide_loopback(k, k->bins);
+    divide(k, k->bins);
     measure_noise(k, output, input, pair);
     compare_sections(k, k->bins, power, power + a->transform.size / 2 + 1, pair);
     transform_inverse(&a->transform, k->bins);
@@ -215,15 +215,29 @@ static bool find_loopback(struct making *k, char *why, size_t cap)
     for (int64_t i = 0; i < k->reference - k->a.reach; i++) h[i] = 0;
     memset(h + k->a.n_section, 0, (t->size - (size_t)k->a.n_section) * sizeof *h);
     transform_forward(t, k->bins);
-    k->loopback = malloc((t->size / 2 + 1) * sizeof *k->loopback);
-    if (!k->loopback) return no_memory(why, cap);
+    k->inverse = malloc((t->size / 2 + 1) * sizeof *k->inverse);
+    if (!k->inverse) return no_memory(why, cap);
     for (size_t b = 0; b <= t->size / 2; b++) largest = fmax(largest, bin_power(k->bins[b]));
     for (size_t b = 0; b <= t->size / 2; b++) {
         double hz = (double)b * k->a.rate * k->a.stretch / (double)t->size;
         double complex delay = cexp(-2 * M_PI * I * fmod((double)b * (double)k->reference / (double)t->size, 1));
-        k->loopback[b] =
+        k->inverse[b] =
             delay * sweep_limits(k->a.sweep, hz) * conj(k->bins[b]) / (bin_power(k->bins[b]) + least_share * largest);
     }
+    return true;
+}
+
+static bool find_microphone(struct making *k, char *why, size_t cap)
+{
+    size_t n_bins = k->a.transform.size / 2 + 1;
+    calibration_invert(&k->settings->calibration, &k->a.transform, k->a.rate * k->a.stretch, k->extra);
+    if (k->inverse) {
+        for (size_t b = 0; b < n_bins; b++) k->inverse[b] *= k->extra[b];
+        return true;
+    }
+    k->inverse = malloc(n_bins * sizeof *k->inverse);
+    if (!k->inverse) return no_memory(why, cap);
+    memcpy(k->inverse, k->extra, n_bins * sizeof *k->inverse);
     return true;
 }
 
@@ -234,6 +248,7 @@ static void find_reference(struct making *k)
     bool is_heard = false;
     for (int pair = 0; !is_heard && pair < k->m->n_outputs * k->m->n_inputs; pair++) {
         average(k, pair / k->m->n_inputs, pair % k->m->n_inputs, k->bins, NULL);
+        divide(k, k->bins);
         transform_inverse(&k->a.transform, k->bins);
         k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &is_heard);
     }
@@ -313,6 +328,7 @@ static bool make(struct making *k, char *why, size_t cap)
     if (!sweep_find_delay(&k->a, k->recordings, loudest_input(k))) return no_memory(why, cap);
     if (!find_clock(k, why, cap)) return false;
     if (s->loopback && !find_loopback(k, why, cap)) return false;
+    if (s->calibration.path && !find_microphone(k, why, cap)) return false;
     if (!s->loopback) find_reference(k);
     if (!place(k, why, cap)) return false;
     return measure_pairs(k, why, cap) && check_heard(k->m, why, cap);
@@ -332,7 +348,7 @@ bool measurement_make(const struct measurement_settings *s, const struct sweep_r
     free(k.extra);
     free(k.linear);
     free(k.noise);
-    free(k.loopback);
+    free(k.inverse);
     sweep_analysis_close(&k.a);
     return good;
 }

@@ -2,6 +2,7 @@
 #ifndef MEASUREMENT_H
 #define MEASUREMENT_H
 
+#include "host/design/calibration.h"
 #include "sweep_analysis.h"
 
 enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MOST_OCTAVES = 21 };
@@ -47,6 +48,7 @@ struct measurement_settings {
     int rate, n_inputs;            /* of the recordings, the loopback included                                      */
     int loopback;                  /* the input with the loopback, from 1; 0: none                                  */
     bool keep_latency;
+    struct calibration calibration; /* of the microphones at all inputs but the loopback                            */
 };
 
 /* recordings: [n_outputs]. false: why has the reason. Free *m in either case. */

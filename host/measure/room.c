@@ -2,6 +2,7 @@
  * again through the filter, and leaves a preset. Each step is a command of the program, and is printed as such.
  */
 #include "host/commands.h"
+#include "host/design/calibration.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
@@ -27,7 +28,7 @@ struct room {
     int n_outputs, n_positions, averages; /* 0: to be asked */
     int rate;                             /* Hz, of what was found */
     double length_s, silence_s, level_db;
-    const char *play_to, *record_from, *server, *target, *folder, *preset; /* NULL: to be asked */
+    const char *play_to, *record_from, *server, *target, *folder, *preset, *calibration; /* NULL: to be asked */
     struct room_questions questions;
     char to[TEXT_CAP], from[TEXT_CAP], curve[TEXT_CAP], name[TEXT_CAP]; /* answers */
     char port[SWEEP_MOST_OUTPUTS][TEXT_CAP];                            /* what the outputs play to */
@@ -56,6 +57,7 @@ static const struct option_row room_options[] = {
     {"positions", 0, "N", "Places of the microphone, which are averaged [1]", option_int, TO(n_positions), .min = 1,
      .max = ROOM_MAX_POSITIONS},
     {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB a line [flat]", option_text, TO(target)},
+    CALIBRATION_OPTION(TO(calibration)),
     {"preset", 0, "NAME",
      "Preset that plays the filter: `haloconv run NAME` [room, or the first free one of room-2, room-3 ...]",
      option_text, TO(preset)},
@@ -187,6 +189,7 @@ static int measure_once(const struct room *r, const char *filter, const char *fi
     room_step_add(&step, "--silence=%g", r->silence_s);
     room_step_add(&step, "--averages=%d", r->averages);
     room_step_add(&step, "--level=%g", r->level_db);
+    room_step_option(&step, "--calibration", r->calibration);
     room_step_option(&step, "--filter", filter);
     room_step_add(&step, "-o");
     room_step_add(&step, "%s/%s", r->path, file);

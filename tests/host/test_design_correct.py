@@ -178,6 +178,30 @@ def test_mixed_phase_reverses_the_excess_phase_within_its_pre_ringing(folder):
     assert 0.5 < excess(scipy.signal.fftconvolve(h, short[:, 0])) < 1.5
 
 
+# ---- the microphone -------------------------------------------------------------------------------------------------
+def test_the_microphone_is_not_corrected(folder):
+    """One with a bump of 4 dB at 8 kHz and a fall in the bass: with its calibration, of either kind, the filter is that
+    of the measurement by a flat microphone; without, it is 4 dB off."""
+    h = room(2, reflection=0.02)
+
+    def mic(x):
+        return scipy.signal.lfilter([1, -1], [1, -0.999], resonate(x, 8000, 4, 2))
+    bins, hz = np.fft.rfft(mic(np.eye(1 << 17, 1)[:, 0])), np.fft.rfftfreq(1 << 17, 1 / RATE)
+    at = np.geomspace(2, 23999, 2000)
+    db, degrees = np.interp(at, hz, 20 * np.log10(np.abs(bins) + 1e-9)), np.interp(at, hz, np.degrees(np.angle(bins)))
+    np.savetxt("mic.txt", np.stack([at, db], 1), header="1000Hz\t-37.1", comments="*")
+    np.savetxt("phase.txt", np.stack([at, db, degrees], 1))
+    flat, _ = corrected(h)
+    want = mean_db(spectrum(flat[:, 0]), grid())
+    for name, sensitivity in [("mic.txt", -37.1), ("phase.txt", None)]:
+        f, report = corrected(mic(h), "--calibration", name)
+        off = mean_db(spectrum(f[:, 0]), grid()) - want
+        assert np.abs(off).max() < 0.1, (name, np.abs(off).max())
+        assert report["calibration"]["file"] == name and report["calibration"]["sensitivity_db"] == sensitivity
+    f, report = corrected(mic(h))
+    assert np.abs(mean_db(spectrum(f[:, 0]), grid()) - want).max() > 3 and report["calibration"] is None
+
+
 # ---- positions and channels -----------------------------------------------------------------------------------------
 def test_positions_are_averaged_at_one_level(folder):
     """The mean of two positions is within 1 dB of the target, although one is 12 dB below; complex differs."""

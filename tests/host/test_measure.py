@@ -165,6 +165,54 @@ def test_a_loopback_is_the_time_reference_and_is_divided_out(folder):
             says=["--loopback 3", "2 channels"])
 
 
+def microphone(hz):
+    """A capsule with a resonance at 1200 Hz, of minimum phase."""
+    z = np.exp(-2j * np.pi * hz / RATE)
+    r, w = 0.8, 2 * np.pi * 1200 / RATE
+    return 1 / (1 - 2 * r * np.cos(w) * z + r * r * z * z)
+
+
+def write_calibration(name, columns, low=5, high=4000):
+    """The curve of the microphone, with its phase if there are 3 columns; a maker's line comes first."""
+    hz = np.geomspace(low, high, 800)
+    bins = microphone(hz)
+    table = np.stack([hz, 20 * np.log10(np.abs(bins)), np.degrees(np.angle(bins))])[:columns]
+    lines = ["\t".join(f"{value:.8g}" for value in row) for row in table.T]
+    open(name, "w").write("\n".join(['"Sens Factor =-.7dB, SERNO: 7000001"', *lines, ""]))
+
+
+@pytest.mark.parametrize("columns,bound_db", [(2, -60), (3, -60)])
+def test_the_response_of_the_microphone_is_divided_out(folder, columns, bound_db):
+    """By the magnitude alone with minimum phase, which this microphone has. The curve has 80 points an octave."""
+    room = make_room(1, 1)
+    y = play(write_sweep(), room)
+    r, w = 0.8, 2 * np.pi * 1200 / RATE
+    heard = scipy.signal.lfilter([1], [1, -2 * r * np.cos(w), r * r], y, axis=0)
+    write_calibration("mic.txt", columns)
+    report, got = measure(heard, "--calibration", "mic.txt")
+    assert np.abs(errors(report, got, room)).max() < 10 ** (bound_db / 20)
+    assert report["calibration"]["sensitivity_db"] == -0.7 and report["calibration"]["phase"] == (columns == 3)
+    assert "mic.txt: calibration from 5 to 4000 Hz" in report["said"] and "beyond" not in report["said"]
+    assert np.abs(errors(*measure(heard), room)).max() > 0.1
+
+
+def test_a_calibration_beside_a_loopback_is_of_the_microphone_alone(folder):
+    room = make_room(1, 1)
+    x = write_sweep()
+    y = np.pad(x, ((0, room.shape[2] - 1), (0, 0)))
+    write_calibration("mic.txt", 2, 100, 1000)
+    _, with_loopback = measure(np.concatenate([y, play(x, room)], 1), "--loopback", 1, "--calibration", "mic.txt")
+    report, alone = measure(play(x, room), "--calibration", "mic.txt")
+    n = min(len(alone), len(with_loopback))
+    lag = np.argmax(np.abs(with_loopback)) - np.argmax(np.abs(alone))
+    assert np.abs(np.roll(with_loopback, -lag, 0)[:n - 100] - alone[:n - 100]).max() < 1e-3 * np.abs(alone).max()
+    assert "covers 100 to 1000 Hz of 20 to 3200 Hz; beyond it" in report["said"]
+    (folder / "bad.txt").write_text("20 1\nend\n")
+    for name, says in [("bad.txt", "bad.txt:2"), ("none.txt", "none.txt")]:
+        refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h2.wav", "--calibration", name,
+                says=says)
+
+
 # ---- distortion -----------------------------------------------------------------------------------------------------
 def test_harmonics_are_those_of_a_known_polynomial(folder):
     """Chebyshev's polynomial of order n turns a sine into its n-th harmonic. The band leaves space for five."""

@@ -109,12 +109,13 @@ def test_a_second_run_replaces_no_file_of_the_first(room):
     """The second run has made its folder when it fails, by a sweep that is too short."""
     sound = ["--jack", "--play-to", "my room", "--record-from", "my room", "--outputs", 1]
     first = pathlib.Path("room/measured-2.wav")
+    pathlib.Path("mic.txt").write_text("*1000Hz -37.1\n20 0\n20000 1\n")
     for path in [first, pathlib.Path("config/haloconv/room.conf")]:
         path.parent.mkdir(parents=True)
         path.write_text("# Made by haloconv room.\n")
     with freewheel(room):
-        done = room.haloconv("room", "--yes", *sound, "--length", 0.01)
-    assert done.returncode == 1 and "too short" in done.stderr, done.stderr
+        done = room.haloconv("room", "--yes", *sound, "--length", 0.01, "--calibration", "mic.txt")
+    assert done.returncode == 1 and "too short" in done.stderr and "--calibration mic.txt" in done.stderr, done.stderr
     assert [path.name for path in first.parent.iterdir()] == ["measured-2.wav"] and first.read_text()[0] == "#"
     assert pathlib.Path("room-2").is_dir() and "/room-2/measured-1.wav" in done.stderr, done.stderr
     refused("room", "--jack", "--yes", "-o", "room", says=["room/measured-2.wav", "give another -o"])

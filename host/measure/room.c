@@ -3,6 +3,7 @@
  */
 #include "host/commands.h"
 #include "host/design/calibration.h"
+#include "host/design/correction_report.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
@@ -28,7 +29,8 @@ struct room {
     int n_outputs, n_positions, averages; /* 0: to be asked */
     int rate;                             /* Hz, of what was found */
     double length_s, silence_s, level_db;
-    const char *play_to, *record_from, *server, *target, *folder, *preset, *calibration; /* NULL: to be asked */
+    const char *play_to, *record_from, *server, *target, *folder, *preset, *calibration, *levels,
+        *delays; /* NULL: to be asked */
     struct room_questions questions;
     char to[TEXT_CAP], from[TEXT_CAP], curve[TEXT_CAP], name[TEXT_CAP]; /* answers */
     char port[SWEEP_MOST_OUTPUTS][TEXT_CAP];                            /* what the outputs play to */
@@ -58,6 +60,8 @@ static const struct option_row room_options[] = {
      .max = ROOM_MAX_POSITIONS},
     {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB a line [flat]", option_text, TO(target)},
     CALIBRATION_OPTION(TO(calibration)),
+    CORRECTION_LEVELS_OPTION(option_word, TO(levels), "keep"),
+    CORRECTION_DELAYS_OPTION(option_word, TO(delays)),
     {"preset", 0, "NAME",
      "Preset that plays the filter: `haloconv run NAME` [room, or the first free one of room-2, room-3 ...]",
      option_text, TO(preset)},
@@ -85,7 +89,8 @@ static const struct command_line room_line = {
 
 static int parse(int argc, char **argv, struct room *r)
 {
-    *r = (struct room){.length_s = 6, .silence_s = 2, .averages = 2, .level_db = -20};
+    *r = (struct room){
+        .length_s = 6, .silence_s = 2, .averages = 2, .level_db = -20, .levels = "keep", .delays = "keep"};
     int status = option_parse(&room_line, argc, argv, r);
     if (status >= 0) return status;
     if (r->is_jack && r->is_portaudio) return message_usage("room", "--jack or --portaudio: give one of them");
@@ -228,6 +233,8 @@ static int make_filter(const struct room *r)
     room_step_add(&step, "correct");
     for (int i = 1; i <= r->n_positions; i++) room_step_add(&step, "%s/measured-%d.wav", r->path, i);
     room_step_option(&step, "--target", r->curve);
+    room_step_option(&step, "--levels", r->levels);
+    room_step_option(&step, "--delays", r->delays);
     room_step_add(&step, "--normalise");
     room_step_add(&step, "-o");
     room_step_add(&step, "%s/filter.wav", r->path);

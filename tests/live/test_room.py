@@ -73,6 +73,8 @@ def test_a_room_is_corrected_from_start_to_end(run, room):
         assert rough > 4 and most < 1 and rms < 0.3, (o, rough, most, rms)
     table = re.findall(r"loudspeaker \d (before|after) +([\d. -]+)", done.stderr)
     assert [max(map(float, row.split())) < 1 for _, row in table] == [False, True] * 2, done.stderr
+    assert "--levels keep --delays keep" in done.stderr, done.stderr
+    assert re.search(r"channel 2: .* dB, \+0\.8\d\d ms; behind the filters .* dB, \+0\.8", done.stderr), done.stderr
     assert "<svg" in pathlib.Path("out/room.svg").read_text()[:300]
     preset = run.client("run", "den", env=room.env)
     wait_for("its connections", lambda: re.search(r"haloconv:out-2\n   my room:in-2", room.ports("-c")))
@@ -142,3 +144,4 @@ def test_a_walk_through_a_room_that_ends_early_says_why(room):
         assert done.returncode == 1 and words in done.stderr and done.stderr.count("haloconv: ") == 1, done.stderr
         assert not pathlib.Path("room").exists() and not pathlib.Path("h.wav").exists()
     refused("room", "--jack", "--portaudio", exit=2, says="give one of them")
+    refused("room", "--levels", "loud", exit=2, says="each, keep or align")

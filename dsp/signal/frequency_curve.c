@@ -70,6 +70,10 @@ static bool read_point(struct reading *r, const char *at, const char *end)
         has_comma |= comma;
         has_other |= !comma;
     }
+    if (n == 1)
+        return refuse(r,
+                      "one number, as in an impulse response for `haloconv convolve`; a curve needs a frequency in Hz "
+                      "and a gain in dB");
     if (n < 2) return refuse(r, "needs a frequency in Hz and a gain in dB; put # in front of a comment");
     if (has_comma && has_other)
         return refuse(r, "a decimal comma, or a comma beside other separators; write 0.5 for 0,5");

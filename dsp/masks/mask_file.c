@@ -319,7 +319,8 @@ static int rew_head_read(struct text_line *text, const char *line, bool *is_head
     }
     if (strstr(line, "Freq(Hz)"))
         return fail(HC_EINVAL, why, cap,
-                    "%s:%zu: has the frequency response of a measurement; export its impulse response from REW",
+                    "%s:%zu: has the frequency response of a measurement; export its impulse response from REW, "
+                    "or make a filter of this curve by `haloconv design target`",
                     text->path, text->line);
     return HC_OK;
 }
@@ -367,7 +368,10 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
         if (!error && n > 0) error = frame_append(frames, text, values, n, why, cap);
     }
     if (!error && frames->n == 0)
-        error = fail(HC_EINVAL, why, cap, "%s: has no coefficients; write one frame a line", text->path);
+        error = fail(HC_EINVAL, why, cap,
+                     "%s: has no coefficients; write one frame a line, or make a filter of a "
+                     "curve by `haloconv design target`",
+                     text->path);
     free(line);
     return error;
 }
@@ -390,6 +394,16 @@ static void skip_lines(FILE *file, struct text_line *text, size_t n)
     for (int c; text->line < n && (c = getc_unlocked(file)) != EOF;) text->line += c == '\n';
 }
 
+/* Does the first of two or three columns rise from frame to frame, to 1000 or more? The frequencies of a curve do. */
+static bool is_curve(const struct frames *frames)
+{
+    size_t n_columns = (size_t)frames->n_channels, last = frames->n - n_columns;
+    if (n_columns < 2 || n_columns > 3 || frames->n < 2 * n_columns) return false;
+    for (size_t i = 0; i < last; i += n_columns)
+        if (!(frames->samples[i] < frames->samples[i + n_columns])) return false;
+    return frames->samples[0] >= 0 && frames->samples[last] >= 1000;
+}
+
 static int read_text(const char *path, int skip, int most, struct frames *frames, struct mask_file *to, char *why,
                      size_t cap)
 {
@@ -403,6 +417,10 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
     if (!error) error = coefficients_read_lines(file, &text, (size_t)most, frames, why, cap);
     if (!error && most) to->n_left = count_left(file, &text);
     if (file) fclose(file);
+    if (!error && is_curve(frames))
+        snprintf(to->note, MASK_NOTE,
+                 "its first column rises as frequencies do; `haloconv design target` makes a filter "
+                 "of a curve");
     to->rate = text.rate;
     c_locale_leave(was);
     return error;

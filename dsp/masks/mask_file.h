@@ -23,7 +23,7 @@ struct mask_file {
     int n_channels, n_frames;
     int rate;                /* Hz; 0 for a text                                            */
     float **channel;         /* [n_channels][n_frames]; one allocation, channel[0] owns it  */
-    char note[MASK_NOTE];    /* says what was skipped of a .csv, for a warning; "": nothing */
+    char note[MASK_NOTE];    /* for a warning: skipped lines of a .csv, or a likely curve; "": none */
     int n_left;              /* frames of the file behind these, which `most` left out         */
 };
 

@@ -28,8 +28,11 @@ static bool refuse(struct reading *r, const char *reason)
     return false;
 }
 
-static bool add(struct reading *r, double hz, double db)
+/* A point of n columns. */
+static bool add(struct reading *r, const double *column, int n)
 {
+    double hz = column[0], db = column[1];
+    bool has_phase = n > 2 && isfinite(column[2]);
     struct frequency_curve *curve = r->curve;
     if (!(hz >= 0 && hz <= MOST_HZ)) return refuse(r, "the frequency is not between 0 and 1e9 Hz; correct it");
     if (!(fabs(db) <= MOST_DB)) return refuse(r, "the gain is not between -1000 and 1000 dB; correct it");
@@ -40,7 +43,8 @@ static bool add(struct reading *r, double hz, double db)
         if (!points) return refuse(r, "no memory for the curve; free some");
         curve->points = points;
     }
-    curve->points[curve->n++] = (struct frequency_point){hz, db};
+    curve->points[curve->n++] = (struct frequency_point){hz, db, has_phase ? remainder(column[2], 360) : 0};
+    curve->has_phase = has_phase && (curve->n == 1 || curve->has_phase);
     return true;
 }
 
@@ -49,10 +53,10 @@ static bool begins_number(char c)
     return c && strchr("0123456789+-.", c);
 }
 
-/* Reads the numbers up to `end`. The first two are a point. Commas beside other separators may be decimal commas. */
+/* Reads the numbers up to `end`. The first two or three are a point. Commas beside other separators may be decimal commas. */
 static bool read_point(struct reading *r, const char *at, const char *end)
 {
-    double value[2] = {0};
+    double value[3] = {0};
     int n = 0;
     bool has_comma = false, has_other = false;
     at += strspn(at, blanks);
@@ -61,7 +65,7 @@ static bool read_point(struct reading *r, const char *at, const char *end)
         const char *behind;
         double number = grouped_number(at, 0, &behind);
         if (behind == at || (behind < end && !strchr(separators, *behind))) break;
-        if (n < 2) value[n] = number;
+        if (n < 3) value[n] = number;
         n++;
         at = behind + strspn(behind, separators);
         if (at >= end) break;
@@ -69,12 +73,16 @@ static bool read_point(struct reading *r, const char *at, const char *end)
         has_comma |= comma;
         has_other |= !comma;
     }
+    if (n == 1)
+        return refuse(r,
+                      "one number, as in an impulse response for `haloconv convolve`; a curve needs a frequency in Hz "
+                      "and a gain in dB");
     if (n < 2) return refuse(r, "needs a frequency in Hz and a gain in dB; put # in front of a comment");
     if (has_comma && has_other)
         return refuse(r, "a decimal comma, or a comma beside other separators; write 0.5 for 0,5");
     if (r->n_columns == 0) r->n_columns = n;
     if (n > r->n_columns) return refuse(r, "has more numbers than the points before; write 1250 for 1 250");
-    return add(r, value[0], value[1]);
+    return add(r, value, n);
 }
 
 static bool read_pairs(struct reading *r, const char *text, const char *end)
@@ -89,14 +97,42 @@ static bool read_pairs(struct reading *r, const char *text, const char *end)
     return true;
 }
 
+/* Reads a number behind blanks. NULL: there is none before `end`; else what is behind it. */
+static const char *read_number(const char *at, const char *end, double *number)
+{
+    at += strspn(at, blanks);
+    if (at >= end || !begins_number(*at)) return NULL;
+    char *behind;
+    *number = strtod(at, &behind);
+    return behind > at && behind <= end && isfinite(*number) ? behind : NULL;
+}
+
+/* Looks for the sensitivity of a microphone in a line that has no point. */
+static void read_sensitivity(struct reading *r, const char *line, const char *end)
+{
+    static const char factor[] = "Sens Factor";
+    const char *at = memmem(line, (size_t)(end - line), factor, strlen(factor));
+    double hz, db;
+    if (at) {
+        at += strlen(factor) + strspn(at + strlen(factor), blanks);
+        at = at < end && *at == '=' ? at + 1 : NULL;
+    } else if (*line == '*') {
+        at = read_number(line + 1, end, &hz);
+        if (at) at += strspn(at, blanks);
+        at = at && strncasecmp(at, "Hz", 2) == 0 ? at + 2 : NULL;
+    }
+    if (at && read_number(at, end, &db) && isnan(r->curve->sensitivity_db)) r->curve->sensitivity_db = db;
+}
+
 static bool read_line(struct reading *r, const char *line, const char *end)
 {
     static const char graphic[] = "GraphicEQ:";
     line += strspn(line, blanks);
     if (strncasecmp(line, graphic, strlen(graphic)) == 0) return read_pairs(r, line + strlen(graphic), end);
-    if (*line == '*' || *line == '#') return true;
-    if (r->curve->n == 0 && !begins_number(*line)) return true; /* a header */
-    return read_point(r, line, end);
+    bool is_header = r->curve->n == 0 && !begins_number(*line);
+    if (*line != '*' && *line != '#' && !is_header) return read_point(r, line, end);
+    read_sensitivity(r, line, end);
+    return true;
 }
 
 static bool read_lines(struct reading *r, const char *text)
@@ -135,6 +171,7 @@ static bool finish(struct reading *r)
         if (!again) curve->points[n++] = p;
     }
     curve->n = n;
+    for (size_t i = 0; i < n && !curve->has_phase; i++) curve->points[i].degrees = 0;
     return true;
 }
 
@@ -148,7 +185,7 @@ static bool finish_or_free(struct reading *r, bool good)
 bool frequency_curve_read(struct frequency_curve *curve, const char *text, int *line, char *why, size_t cap)
 {
     struct reading r = {.curve = curve, .why = why, .cap = cap};
-    *curve = (struct frequency_curve){0};
+    *curve = (struct frequency_curve){.sensitivity_db = NAN};
     bool good = finish_or_free(&r, read_lines(&r, text));
     *line = r.line;
     return good;
@@ -157,7 +194,7 @@ bool frequency_curve_read(struct frequency_curve *curve, const char *text, int *
 bool frequency_curve_read_pairs(struct frequency_curve *curve, const char *text, char *why, size_t cap)
 {
     struct reading r = {.curve = curve, .why = why, .cap = cap};
-    *curve = (struct frequency_curve){0};
+    *curve = (struct frequency_curve){.sensitivity_db = NAN};
     return finish_or_free(&r, read_pairs(&r, text, text + strlen(text)));
 }
 
@@ -167,12 +204,14 @@ void frequency_curve_free(struct frequency_curve *curve)
     *curve = (struct frequency_curve){0};
 }
 
-double frequency_curve_db(const struct frequency_curve *curve, double hz)
+/* The last point at or below hz, and how far hz is to the next one, from 0 to 1, over the logarithm of the frequency. */
+static const struct frequency_point *point_below(const struct frequency_curve *curve, double hz, double *share)
 {
     const struct frequency_point *p = curve->points;
     size_t low = 0, high = curve->n - 1;
-    if (hz <= p[low].hz) return p[low].db;
-    if (hz >= p[high].hz) return p[high].db;
+    *share = 0;
+    if (hz <= p[low].hz) return &p[low];
+    if (hz >= p[high].hz) return &p[high];
     while (high - low > 1) {
         size_t middle = (low + high) / 2;
         if (p[middle].hz <= hz)
@@ -180,5 +219,20 @@ double frequency_curve_db(const struct frequency_curve *curve, double hz)
         else
             high = middle;
     }
-    return p[low].db + (p[high].db - p[low].db) * log(hz / p[low].hz) / log(p[high].hz / p[low].hz);
+    *share = log(hz / p[low].hz) / log(p[high].hz / p[low].hz);
+    return &p[low];
+}
+
+double frequency_curve_db(const struct frequency_curve *curve, double hz)
+{
+    double share;
+    const struct frequency_point *p = point_below(curve, hz, &share);
+    return share > 0 ? p->db + (p[1].db - p->db) * share : p->db;
+}
+
+double frequency_curve_degrees(const struct frequency_curve *curve, double hz)
+{
+    double share;
+    const struct frequency_point *p = point_below(curve, hz, &share);
+    return share > 0 ? p->degrees + remainder(p[1].degrees - p->degrees, 360) * share : p->degrees;
 }

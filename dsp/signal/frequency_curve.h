@@ -1,9 +1,13 @@
-/* frequency_curve - a gain over frequency, as programs for measurements and headphones write one as text.
+/* frequency_curve - a gain over frequency, as programs for measurements, headphones and microphones write one as text.
  *
  *   * Freq(Hz) SPL(dB)          lines before the first number that begin with no number are skipped, as are comments
  *   20.0 71.3                   a frequency in Hz and a gain in dB; blanks, a comma or a semicolon between them
- *   25.0 72.8 14.1              further columns are ignored, if the first point has as many
+ *   25.0 72.8 14.1              a third column may be a phase in degrees; further ones are ignored, if the first point
+ *                               has as many
  *   1 250 70.2                  with a no-break blank: 1250 Hz (grouped_number.h)
+ *
+ *   "Sens Factor =-.7dB, ..."   the sensitivity of a microphone in such a line of its calibration, or in
+ *   *1000Hz -37.1               a line like this
  *
  *   GraphicEQ: 20 -1.2; 25 0    or all points in one line
  *
@@ -17,11 +21,14 @@
 
 struct frequency_point {
     double hz, db;
+    double degrees;                 /* from -180 to 180; 0 without has_phase */
 };
 
 struct frequency_curve {
     struct frequency_point *points; /* [n], from low to high frequencies; from malloc */
     size_t n;
+    bool has_phase;                 /* every point has a third column */
+    double sensitivity_db;          /* as the text states it; NAN: it states none */
 };
 
 /* Read a text with a final 0: lines, or the pairs behind "GraphicEQ:" up to the end of the text. The locale of the
@@ -33,5 +40,8 @@ void frequency_curve_free(struct frequency_curve *curve);
 
 /* The gain at a frequency, hz >= 0. */
 double frequency_curve_db(const struct frequency_curve *curve, double hz);
+
+/* The phase likewise. Between two points it goes the shorter way around the circle. */
+double frequency_curve_degrees(const struct frequency_curve *curve, double hz);
 
 #endif

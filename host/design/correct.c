@@ -1,5 +1,6 @@
 /* haloconv design correct - makes filters that bring measured loudspeakers to a target. */
 #include "correction.h"
+#include "correction_curve.h"
 #include "correction_report.h"
 #include "design_files.h"
 #include "dsp/signal/transform.h"
@@ -8,7 +9,9 @@
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "measurement_layout.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,16 +23,22 @@ static const double smoothings[] = {
 
 struct correct_settings {
     struct option_names names; /* MEASUREMENT... */
-    const char *output, *target;
+    const char *output, *target, *calibration;
     int format, rate; /* rate 0: not given */
     bool json;
     double band_hz[2];
     int smooth, average;
+    bool as_channels, as_positions;
     struct correction_settings correction;
     struct frequency_curve curve; /* of target */
 };
 
 static const struct option_row file_options[] = {
+    {"channels", 0, NULL,
+     "Files of one channel each are loudspeakers, a channel of the filter each [if their names say so: L.wav R.wav]",
+     option_flag, OPTION_TO(struct correct_settings, as_channels)},
+    {"positions", 0, NULL, "Each file is a position of the microphone, also if its name is that of a loudspeaker",
+     option_flag, OPTION_TO(struct correct_settings, as_positions)},
     {"rate", 0, "HZ", "Sample rate of the filter [that of the first measurement]", option_int,
      OPTION_TO(struct correct_settings, rate), .min = 1000, .max = 1000000},
     MASK_WRITE_OPTIONS(struct correct_settings),
@@ -48,6 +57,7 @@ static const struct option_row correction_options[] = {
     {"target", 0, "CURVE",
      "Text with a frequency in Hz and a gain in dB a line; its shape counts, not its level [flat]", option_text,
      OPTION_TO(struct correct_settings, target)},
+    CALIBRATION_OPTION(OPTION_TO(struct correct_settings, calibration)),
     {"band", 0, "LOW,HIGH",
      "Correct these frequencies [up to where the response has fallen by 10 dB; there the target falls as well]",
      option_band, OPTION_TO(struct correct_settings, band_hz)},
@@ -65,6 +75,8 @@ static const struct option_row filter_options[] = {
      OPTION_TO(struct correct_settings, correction.preringing_ms), .min = 1, .max = 500},
     {"taps", 0, "N", "Length of the filter [32768 at 44100 and 48000 Hz]", option_int,
      OPTION_TO(struct correct_settings, correction.taps), .min = LEAST_TAPS, .max = MOST_TAPS},
+    CORRECTION_LEVELS_OPTION(option_choice, OPTION_TO(struct correct_settings, correction.levels), "each"),
+    CORRECTION_DELAYS_OPTION(option_choice, OPTION_TO(struct correct_settings, correction.delays)),
     {"normalise", 0, NULL, "Scale the filter such that its largest gain is 0 dB", option_flag,
      OPTION_TO(struct correct_settings, correction.normalise)},
     {0}};
@@ -74,10 +86,12 @@ static const struct command_line correct_line = {
     .usage = "MEASUREMENT... -o MASK",
     .text =
         "Makes a filter for each channel that brings a measured response to a target. A MEASUREMENT is a sound file or "
-        "a text with an impulse response for each channel; several are positions of the microphone. Prints the band, "
-        "the boost, and how far the response is from the target, before and after, in 1/6 octave means of the whole "
+        "a text with an impulse response for each channel; several are positions of the microphone, or loudspeakers if "
+        "their names say so. Prints the band, the boost, levels and arrivals, and how far the response is from the "
+        "target, before and after, in 1/6 octave means of the whole "
         "response.\v"
         "  haloconv design correct left_and_right.wav -o filter.wav\n"
+        "  haloconv design correct L.wav R.wav --levels align --delays align -o filter.wav\n"
         "  haloconv design correct seat1.wav seat2.wav seat3.wav --target house.txt --phase mixed \\\n"
         "    -o filter.wav",
     .groups = {{NULL, file_options}, {"Correction:", correction_options}, {"Filter:", filter_options}},
@@ -91,6 +105,8 @@ static int parse(int argc, char **argv, struct correct_settings *s)
     *s = (struct correct_settings){.smooth = 6,
                                    .correction = {.cycles = 15, .boost_db = 6, .cut_db = 24, .preringing_ms = 40}};
     int status = option_parse(&correct_line, argc, argv, s);
+    if (status < 0 && s->as_channels && s->as_positions)
+        return message_usage("design correct", "--channels or --positions: give one of them");
     return status >= 0 ? status : mask_write_check("design correct", s->output, s->format, s->json);
 }
 
@@ -115,12 +131,12 @@ static int choose(struct correct_settings *s, int rate)
 
 /* ---- the run ------------------------------------------------------------------------------------ */
 
-static int make(const struct correct_settings *s, const hc_responses *measurements)
+static int make(const struct correct_settings *s, const struct measurement_layout *layout)
 {
     const struct correction_settings *settings = &s->correction;
     struct correction c;
     char why[MESSAGE_CAP];
-    if (!correction_make(&c, settings, measurements, s->names.list, s->names.n, why, sizeof why))
+    if (!correction_make(&c, settings, layout->responses, layout->n_positions, layout->n_channels, why, sizeof why))
         return message_error("%s", why);
     struct mask_out out = {s->output, s->format, settings->rate, c.n_channels, c.n_frames, c.h};
     bool good = mask_write(&out, why, sizeof why);
@@ -144,7 +160,15 @@ static int run(struct correct_settings *s, hc_responses *measurements)
     if (status >= 0) return status;
     if (s->target && !design_curve_read(&s->curve, s->target, why, sizeof why)) return message_error("%s", why);
     s->correction.target = s->target ? &s->curve : NULL;
-    return make(s, measurements);
+    if (!calibration_read(&s->correction.calibration, s->calibration, why, sizeof why)) return message_error("%s", why);
+    calibration_check_band(&s->correction.calibration, CORRECTION_LOW_HZ, fmin(CORRECTION_HIGH_HZ, 0.5 * rate));
+    struct measurement_layout layout;
+    enum layout_choice choice = s->as_channels ? LAYOUT_CHANNELS : s->as_positions ? LAYOUT_POSITIONS : LAYOUT_BY_NAME;
+    if (!measurement_layout_make(&layout, choice, measurements, s->names.list, s->names.n, why, sizeof why))
+        return message_error("%s", why);
+    status = make(s, &layout);
+    measurement_layout_free(&layout);
+    return status;
 }
 
 int design_correct_command(int argc, char **argv)
@@ -159,5 +183,6 @@ int design_correct_command(int argc, char **argv)
     for (int i = 0; measurements && i < n; i++) hc_responses_free(&measurements[i]);
     free(measurements);
     frequency_curve_free(&settings.curve);
+    calibration_free(&settings.correction.calibration);
     return status;
 }

@@ -16,42 +16,44 @@
 #define LONGEST_S 30 /* no room sounds longer; a longer one may be the recording of a sweep, and takes a GB of memory */
 #define LEAST_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
 
+/* Levels in 1/6 octave means, at points from 20 Hz to 20 kHz (band_point_hz). */
+enum { LEVEL_POINTS = 10 * BAND_PER_OCTAVE };
+
+struct level_curve {
+    double before_db[LEVEL_POINTS], after_db[LEVEL_POINTS]; /* as measured, and behind the filter */
+};
+
 struct correction_work {
     const struct correction_settings *settings;
-    const hc_responses *measurements; /* [n_measurements] */
-    int n_measurements;
+    const struct correction_response *responses; /* [n_positions][n_channels] */
+    int n_positions, n_channels;
     struct transform transform;
     double complex *bins, *scratch;  /* [size / 2 + 1] */
     double complex *sum, *whole_sum; /* [size / 2 + 1]: of the windowed and the whole responses, at one level */
     double *windowed, *whole;        /* [size / 2 + 1]: mean powers of the positions, at one level */
     double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
+    double level_db;                 /* of the channel: the mean of its positions */
+    struct level_curve *levels;      /* [n_channels] */
+    double complex *microphone;      /* [size / 2 + 1]: the inverse of its response; NULL: it is not known */
 };
 
 /* ---- the positions ------------------------------------------------------------------------------ */
 
-static bool measurements_check(const struct correction_settings *s, const hc_responses *m, char *const *names, int n,
-                               char *why, size_t cap)
+static bool response_check(const struct correction_settings *s, const struct correction_response *r, char *why,
+                           size_t cap)
 {
-    for (int i = 0; i < n; i++) {
-        if (m[i].n_channels != m[0].n_channels)
-            return message_write(why, cap, "%s: has %d channel%s, and %s has %d; measure every position alike",
-                                 names[i], m[i].n_channels, message_s(m[i].n_channels), names[0], m[0].n_channels);
-        if (m[i].n_frames / s->rate >= LONGEST_S)
-            return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", names[i],
-                                 m[i].n_frames / s->rate, LONGEST_S);
-        for (int ch = 0; ch < m[i].n_channels; ch++) {
-            int direct = direct_sound_find(m[i].channel[ch], m[i].n_frames, s->rate);
-            double ms = 1e3 * (m[i].n_frames - direct) / s->rate;
-            if (direct < 0)
-                return message_write(why, cap, "%s: channel %d is silent; measure again with more level", names[i],
-                                     ch + 1);
-            if (ms < SHORTEST_MS)
-                return message_write(why, cap,
-                                     "%s: channel %d ends %.3g ms after the direct sound; record at least %d ms, and "
-                                     "500 ms to correct the bass",
-                                     names[i], ch + 1, ms, SHORTEST_MS);
-        }
-    }
+    if (r->n_frames / s->rate >= LONGEST_S)
+        return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", r->name,
+                             r->n_frames / s->rate, LONGEST_S);
+    int direct = direct_sound_find(r->h, r->n_frames, s->rate);
+    double ms = 1e3 * (r->n_frames - direct) / s->rate;
+    if (direct < 0)
+        return message_write(why, cap, "%s: channel %d is silent; measure again with more level", r->name, r->channel);
+    if (ms < SHORTEST_MS)
+        return message_write(why, cap,
+                             "%s: channel %d ends %.3g ms after the direct sound; record at least %d ms, and 500 ms to "
+                             "correct the bass",
+                             r->name, r->channel, ms, SHORTEST_MS);
     return true;
 }
 
@@ -72,24 +74,30 @@ static struct correction_band find_band(const struct correction_work *w, const d
     return band_find(&curve);
 }
 
-/* Adds a position, with its level as measured by the windowed response. */
-static void add_position(struct correction_work *w, const hc_responses *m, int ch)
+/* The spectrum of a response, without the microphone's, in w->bins. */
+static void find_spectrum(struct correction_work *w, const struct correction_response *r, int direct, double cycles)
 {
-    const float *h = m->channel[ch];
-    int direct = direct_sound_find(h, m->n_frames, w->settings->rate);
-    measured_response(&w->transform, h, m->n_frames, direct, w->settings->rate, w->settings->cycles, w->bins,
-                      w->scratch);
+    measured_response(&w->transform, r->h, r->n_frames, direct, w->settings->rate, cycles, w->bins, w->scratch);
+    for (size_t k = 0; w->microphone && k < n_bins(w); k++) w->bins[k] *= w->microphone[k];
+}
+
+/* Adds a position, with its level as measured by the windowed response. */
+static void add_position(struct correction_work *w, const struct correction_response *r)
+{
+    int direct = direct_sound_find(r->h, r->n_frames, w->settings->rate);
+    find_spectrum(w, r, direct, w->settings->cycles);
     double *power = w->octaves; /* not needed yet */
     for (size_t k = 0; k < n_bins(w); k++) power[k] = bin_power(w->bins[k]);
-    double scale = pow(10, -find_band(w, power).level_db / 20), polarity = h[direct] < 0 ? -1 : 1;
-    double share = scale * scale / w->n_measurements;
+    double level_db = find_band(w, power).level_db, scale = pow(10, -level_db / 20);
+    double polarity = r->h[direct] < 0 ? -1 : 1, share = scale * scale / w->n_positions;
+    w->level_db += level_db / w->n_positions;
     for (size_t k = 0; k < n_bins(w); k++) {
-        w->sum[k] += polarity * scale / w->n_measurements * w->bins[k];
+        w->sum[k] += polarity * scale / w->n_positions * w->bins[k];
         w->windowed[k] += share * power[k];
     }
-    measured_response(&w->transform, h, m->n_frames, direct, w->settings->rate, 0, w->bins, w->scratch);
+    find_spectrum(w, r, direct, 0);
     for (size_t k = 0; k < n_bins(w); k++) {
-        w->whole_sum[k] += polarity * scale / w->n_measurements * w->bins[k];
+        w->whole_sum[k] += polarity * scale / w->n_positions * w->bins[k];
         w->whole[k] += share * bin_power(w->bins[k]);
     }
 }
@@ -101,7 +109,8 @@ static void add_positions(struct correction_work *w, int ch)
     memset(w->whole_sum, 0, n * sizeof *w->whole_sum);
     memset(w->windowed, 0, n * sizeof *w->windowed);
     memset(w->whole, 0, n * sizeof *w->whole);
-    for (int i = 0; i < w->n_measurements; i++) add_position(w, &w->measurements[i], ch);
+    w->level_db = 0;
+    for (int i = 0; i < w->n_positions; i++) add_position(w, &w->responses[i * w->n_channels + ch]);
     if (!w->settings->complex_average) return;
     for (size_t k = 0; k < n; k++) {
         w->windowed[k] = bin_power(w->sum[k]);
@@ -196,8 +205,16 @@ static double db_of(double power)
     return 10 * log10(fmax(power, 1e-40));
 }
 
+/* smoothed: as correction_curve_deviation leaves it. */
+static void fill_levels(const struct correction_work *w, const double *smoothed, double *db)
+{
+    struct response_curve curve = curve_of(w, smoothed);
+    for (int i = 0; i < LEVEL_POINTS; i++)
+        db[i] = w->level_db + response_curve_db(&curve, band_point_hz(CORRECTION_LOW_HZ, i));
+}
+
 static void figures(struct correction_work *w, const struct correction_curve *c, const double *h,
-                    struct correction_channel *out)
+                    struct level_curve *levels, struct correction_channel *out)
 {
     double low, high, least = INFINITY, most = 0, most_anywhere = 0, *scratch = (double *)w->scratch;
     *out = (struct correction_channel){.low_hz = c->band.low_hz,
@@ -205,6 +222,7 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
                                        .low_is_found = c->band.low_is_found,
                                        .high_is_found = c->band.high_is_found,
                                        .before = correction_curve_deviation(c, w->whole, scratch)};
+    fill_levels(w, scratch, levels->before_db);
     int n = band_points(&c->band, &low);
     high = band_point_hz(low, n - 1);
     transform_response(&w->transform, h, (size_t)w->settings->taps, w->bins);
@@ -217,12 +235,13 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
         w->whole[k] *= power;
     }
     out->after = correction_curve_deviation(c, w->whole, scratch);
+    fill_levels(w, scratch, levels->after_db);
     out->boost_db = fmax(db_of(most), 0);
     out->cut_db = fmax(-db_of(least), 0);
     out->largest_gain_db = db_of(most_anywhere);
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------- */
+/* ---- a channel ---------------------------------------------------------------------------------- */
 
 static void make_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out)
 {
@@ -236,8 +255,107 @@ static void make_channel(struct correction_work *w, int ch, double *h, struct co
     double *gain = w->windowed; /* which is smoothed now, and not needed any more */
     match_whole(w, &c, gain);
     filter(w, gain, h);
-    figures(w, &c, h, out);
+    figures(w, &c, h, &w->levels[ch], out);
 }
+
+/* ---- levels and arrivals of several channels --------------------------------------------------- */
+
+/* The mean of a level curve over the octaves of a band. */
+static double mean_level_db(const double *db, const double *band_hz)
+{
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < LEVEL_POINTS; i++) {
+        double hz = band_point_hz(CORRECTION_LOW_HZ, i);
+        if (hz < band_hz[0] || hz > band_hz[1]) continue;
+        sum += db[i];
+        n++;
+    }
+    return sum / n; /* NAN: the band is empty */
+}
+
+static void find_shared_band(struct correction *c)
+{
+    double low = CORRECTION_LOW_HZ, high = CORRECTION_HIGH_HZ;
+    for (int ch = 0; ch < c->n_channels; ch++) {
+        low = fmax(low, c->channel[ch].low_hz);
+        high = fmin(high, c->channel[ch].high_hz);
+    }
+    bool is_shared = c->n_channels > 1 && high >= 2 * low;
+    c->shared_hz[0] = is_shared ? low : 0;
+    c->shared_hz[1] = is_shared ? high : 0;
+}
+
+static void scale_channel(struct correction *c, int ch, double gain)
+{
+    double *h = c->h + (size_t)ch * (size_t)c->n_frames;
+    for (int i = 0; i < c->n_frames; i++) h[i] *= gain;
+}
+
+/* Nothing is louder than without: the largest gain_db is 0. */
+static void match_levels(struct correction *c, const struct correction_work *w)
+{
+    double largest_db = -INFINITY, first_db = NAN, first_after_db = NAN;
+    find_shared_band(c);
+    for (int ch = 0; ch < c->n_channels; ch++) {
+        struct correction_channel *channel = &c->channel[ch];
+        channel->level_db = mean_level_db(w->levels[ch].before_db, c->shared_hz);
+        channel->level_after_db = mean_level_db(w->levels[ch].after_db, c->shared_hz);
+        double wanted_db = w->settings->levels == CORRECTION_ALIGN ? 0 : channel->level_db;
+        bool is_matched = w->settings->levels != CORRECTION_EACH && c->shared_hz[1] > 0;
+        channel->gain_db = is_matched ? wanted_db - channel->level_after_db : 0;
+        largest_db = fmax(largest_db, channel->gain_db);
+    }
+    for (int ch = 0; ch < c->n_channels; ch++) {
+        struct correction_channel *channel = &c->channel[ch];
+        channel->gain_db -= largest_db;
+        channel->level_after_db += channel->gain_db;
+        channel->largest_gain_db += channel->gain_db;
+        if (ch == 0) first_db = channel->level_db, first_after_db = channel->level_after_db;
+        channel->level_db -= first_db;
+        channel->level_after_db -= first_after_db;
+        if (channel->gain_db != 0) scale_channel(c, ch, pow(10, channel->gain_db / 20));
+    }
+}
+
+static int direct_frame(const struct correction_work *w, int position, int ch)
+{
+    const struct correction_response *r = &w->responses[position * w->n_channels + ch];
+    return direct_sound_find(r->h, r->n_frames, w->settings->rate);
+}
+
+static void find_arrivals(struct correction *c, const struct correction_work *w)
+{
+    double last_s = 0, rate = w->settings->rate;
+    for (int ch = 0; ch < c->n_channels; ch++) {
+        double frames = 0;
+        for (int i = 0; i < w->n_positions; i++) frames += direct_frame(w, i, ch) - direct_frame(w, i, 0);
+        c->channel[ch].arrival_s = frames / w->n_positions / rate;
+        last_s = fmax(last_s, c->channel[ch].arrival_s);
+    }
+    for (int ch = 0; ch < c->n_channels && w->settings->delays == CORRECTION_DELAYS_ALIGN; ch++)
+        c->channel[ch].delay_frames = (int)lround((last_s - c->channel[ch].arrival_s) * rate);
+}
+
+/* Delays the filters by their delay_frames. false: no memory. */
+static bool delay_channels(struct correction *c)
+{
+    int longest = 0;
+    for (int ch = 0; ch < c->n_channels; ch++)
+        if (c->channel[ch].delay_frames > longest) longest = c->channel[ch].delay_frames;
+    if (longest == 0) return true;
+    size_t taps = (size_t)c->n_frames, n = taps + (size_t)longest;
+    double *h = calloc((size_t)c->n_channels * n, sizeof *h);
+    if (!h) return false;
+    for (int ch = 0; ch < c->n_channels; ch++)
+        memcpy(h + (size_t)ch * n + c->channel[ch].delay_frames, c->h + (size_t)ch * taps, taps * sizeof *h);
+    free(c->h);
+    c->h = h;
+    c->n_frames = (int)n;
+    return true;
+}
+
+/* ---- all channels ------------------------------------------------------------------------------- */
 
 static void level_normalise(struct correction *c, bool normalise)
 {
@@ -245,15 +363,14 @@ static void level_normalise(struct correction *c, bool normalise)
     for (int ch = 0; ch < c->n_channels; ch++)
         c->largest_gain_db = fmax(c->largest_gain_db, c->channel[ch].largest_gain_db);
     if (!normalise) return;
-    double scale = pow(10, -c->largest_gain_db / 20);
-    for (size_t i = 0; i < (size_t)c->n_channels * (size_t)c->n_frames; i++) c->h[i] *= scale;
+    for (int ch = 0; ch < c->n_channels; ch++) scale_channel(c, ch, pow(10, -c->largest_gain_db / 20));
 }
 
 static bool work_open(struct correction_work *w)
 {
     size_t size = magnitude_fir_size(w->settings->taps, w->settings->rate);
-    for (int i = 0; i < w->n_measurements; i++) {
-        size_t whole = transform_size((size_t)w->measurements[i].n_frames + (size_t)w->settings->taps);
+    for (int i = 0; i < w->n_positions * w->n_channels; i++) {
+        size_t whole = transform_size((size_t)w->responses[i].n_frames + (size_t)w->settings->taps);
         if (whole > size) size = whole;
     }
     if (!transform_open(&w->transform, size)) return false;
@@ -266,7 +383,14 @@ static bool work_open(struct correction_work *w)
     w->whole = malloc(n * sizeof *w->whole);
     w->smoothed = malloc(n * sizeof *w->smoothed);
     w->octaves = malloc(n * sizeof *w->octaves);
-    return w->bins && w->scratch && w->sum && w->whole_sum && w->windowed && w->whole && w->smoothed && w->octaves;
+    w->levels = malloc((size_t)w->n_channels * sizeof *w->levels);
+    if (w->settings->calibration.path) {
+        w->microphone = malloc(n * sizeof *w->microphone);
+        if (!w->microphone) return false;
+        calibration_invert(&w->settings->calibration, &w->transform, w->settings->rate, w->microphone);
+    }
+    return w->bins && w->scratch && w->sum && w->whole_sum && w->windowed && w->whole && w->smoothed && w->octaves &&
+           w->levels;
 }
 
 static void work_close(struct correction_work *w)
@@ -279,25 +403,35 @@ static void work_close(struct correction_work *w)
     free(w->whole);
     free(w->smoothed);
     free(w->octaves);
+    free(w->levels);
+    free(w->microphone);
     transform_close(&w->transform);
 }
 
-bool correction_make(struct correction *c, const struct correction_settings *s, const hc_responses *measurements,
-                     char *const *names, int n, char *why, size_t cap)
+bool correction_make(struct correction *c, const struct correction_settings *s,
+                     const struct correction_response *responses, int n_positions, int n_channels, char *why,
+                     size_t cap)
 {
-    struct correction_work w = {.settings = s, .measurements = measurements, .n_measurements = n};
-    *c = (struct correction){.n_channels = measurements[0].n_channels, .n_frames = s->taps};
-    if (!measurements_check(s, measurements, names, n, why, cap)) return false;
+    struct correction_work w = {
+        .settings = s, .responses = responses, .n_positions = n_positions, .n_channels = n_channels};
+    *c = (struct correction){.n_channels = n_channels, .n_frames = s->taps};
+    for (int i = 0; i < n_positions * n_channels; i++)
+        if (!response_check(s, &responses[i], why, cap)) return false;
     c->delay = delay_frames(s);
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
     bool good = c->h && c->channel && work_open(&w);
     for (int ch = 0; good && ch < c->n_channels; ch++)
         make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch]);
+    if (good) {
+        match_levels(c, &w);
+        find_arrivals(c, &w);
+        good = delay_channels(c);
+    }
     work_close(&w);
     if (!good) {
         correction_free(c);
-        return message_write(why, cap, "%s: no memory for the correction; use fewer taps", names[0]);
+        return message_write(why, cap, "%s: no memory for the correction; use fewer taps", responses[0].name);
     }
     level_normalise(c, s->normalise);
     return true;

@@ -8,7 +8,7 @@
 #ifndef CORRECTION_H
 #define CORRECTION_H
 
-#include "dsp/haloconv_masks.h"
+#include "calibration.h"
 #include "dsp/signal/frequency_curve.h"
 
 #include <stdbool.h>
@@ -23,10 +23,29 @@ enum correction_phase {
 /* A value of struct correction_settings.octaves: 1/48 octave up to 100 Hz, 1/6 at 1 kHz, 1/3 from 10 kHz on. */
 #define CORRECTION_VARIABLE (-1.0)
 
+enum correction_levels {      /* of several channels, by their means over the octaves of the band that all share     */
+    CORRECTION_EACH,          /* each filter has a mean gain of 0 dB in its own band                                 */
+    CORRECTION_KEEP,          /* the differences stay as they were measured                                          */
+    CORRECTION_ALIGN,         /* all channels are as loud as the quietest                                            */
+};
+
+enum correction_delays {
+    CORRECTION_DELAYS_KEEP,
+    CORRECTION_DELAYS_ALIGN,  /* the filters delay, and all direct sounds arrive with the last one                   */
+};
+
+struct correction_response {  /* of a loudspeaker at a position                                                      */
+    const float *h;           /* [n_frames]                                                                          */
+    int n_frames;
+    const char *name;         /* of its file                                                                         */
+    int channel;              /* in the file, from 1                                                                 */
+};
+
 struct correction_settings {
     int rate;                 /* Hz, of the measurements and of the filter                                           */
     int taps;
     enum correction_phase phase;
+    struct calibration calibration; /* of the microphone                                                              */
     const struct frequency_curve *target; /* only its shape counts; NULL: flat                                       */
     double low_hz, high_hz;   /* correct this band; 0: up to where the response has fallen by 10 dB. No frequency
                                  beyond a limit that was found is boosted                                            */
@@ -35,6 +54,8 @@ struct correction_settings {
     double boost_db, cut_db;  /* limits, both positive                                                               */
     double preringing_ms;     /* of mixed phase                                                                      */
     bool complex_average;     /* add the responses of the positions, not their powers                                */
+    enum correction_levels levels;
+    enum correction_delays delays;
     bool normalise;           /* scale all channels by one factor such that the largest gain is 0 dB                 */
 };
 
@@ -48,20 +69,28 @@ struct correction_channel {
     struct correction_deviation before, after; /* of the whole response, without the window                          */
     double boost_db, cut_db;  /* the largest and the smallest gain in the band, cut_db > 0 for a cut                 */
     double largest_gain_db;   /* for a sine of any frequency                                                         */
+    /* In the band that all channels share, as measured and behind the filters; relative to the first channel. NAN: they
+     * share no octave                                                                                               */
+    double level_db, level_after_db;
+    double gain_db;           /* that the filter got for the levels; boost_db and cut_db are without it              */
+    double arrival_s;         /* of the direct sound, after that of the first channel; a mean of the positions       */
+    int delay_frames;         /* that the filter got for the arrivals                                                */
 };
 
 struct correction {
-    int n_channels, n_frames; /* n_frames: taps                                                                      */
+    int n_channels, n_frames; /* n_frames: taps, and the largest of delay_frames                                     */
     double delay;             /* frames                                                                              */
     double *h;                /* [n_channels][n_frames]                                                              */
     struct correction_channel *channel; /* [n_channels]                                                              */
     double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels                 */
+    double shared_hz[2];      /* the band that all channels share; 0, 0: less than an octave, or one channel         */
 };
 
-/* Makes a filter for each channel from the measurements at n >= 1 positions; all have as many channels. names[n]: for
- * messages. false: why has the reason, and nothing has to be freed. */
+/* Makes a filter for each channel from responses[n_positions][n_channels]. false: why has the reason, and nothing has to
+ * be freed. */
 bool correction_make(struct correction *correction, const struct correction_settings *settings,
-                     const hc_responses *measurements, char *const *names, int n, char *why, size_t cap);
+                     const struct correction_response *responses, int n_positions, int n_channels, char *why,
+                     size_t cap);
 void correction_free(struct correction *correction);
 
 #endif

@@ -18,6 +18,29 @@ static void print_channel(const struct correction_channel *c, int ch, const char
                  ch + 1, c->after.most_db, c->after.rms_db, c->before.most_db, c->before.rms_db);
 }
 
+/* Levels and arrivals, relative to the first channel. */
+static void print_differences(const struct correction *c, const struct correction_settings *s, const char *path)
+{
+    if (c->n_channels > 1 && c->shared_hz[1] > 0)
+        message_note("%s: levels from %.0f to %.0f Hz, and arrivals of the direct sounds, relative to channel 1:", path,
+                     c->shared_hz[0], c->shared_hz[1]);
+    else if (c->n_channels > 1)
+        message_note(
+            "%s: the channels share no octave, and their levels are not compared; arrivals relative to channel "
+            "1:",
+            path);
+    for (int ch = 1; ch < c->n_channels; ch++) {
+        const struct correction_channel *channel = &c->channel[ch];
+        double before_ms = 1e3 * channel->arrival_s;
+        double after_ms = before_ms + 1e3 * (channel->delay_frames - c->channel[0].delay_frames) / s->rate;
+        if (c->shared_hz[1] > 0)
+            message_note("%s: channel %d: %+.2f dB, %+.3f ms; behind the filters %+.2f dB, %+.3f ms", path, ch + 1,
+                         channel->level_db, before_ms, channel->level_after_db, after_ms);
+        else
+            message_note("%s: channel %d: %+.3f ms; behind the filters %+.3f ms", path, ch + 1, before_ms, after_ms);
+    }
+}
+
 void correction_print(const struct correction *c, const struct correction_settings *s, const char *path)
 {
     message_note("%s: %d channel%s, %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", path, c->n_channels,
@@ -25,6 +48,7 @@ void correction_print(const struct correction *c, const struct correction_settin
                  1e3 * c->delay / s->rate);
     int gain_db = headroom_gain_db(pow(10, c->largest_gain_db / 20));
     for (int ch = 0; ch < c->n_channels; ch++) print_channel(&c->channel[ch], ch, path);
+    print_differences(c, s, path);
     if (s->normalise)
         message_note("%s: scaled by %+.2f dB; the largest gain is 0 dB", path, -c->largest_gain_db);
     else if (gain_db < 0)
@@ -38,17 +62,22 @@ static json_t *deviation_json(const struct correction_deviation *d)
 
 static json_t *channel_json(const struct correction_channel *c)
 {
-    return json_pack("{s:[f, f], s:[b, b], s:o, s:o, s:o, s:o, s:o}", "band_hz", c->low_hz, c->high_hz, "limit_found",
-                     (int)c->low_is_found, (int)c->high_is_found, "before", deviation_json(&c->before), "after",
-                     deviation_json(&c->after), "boost_db", json_number(c->boost_db), "cut_db", json_number(c->cut_db),
-                     "largest_gain_db", json_number(c->largest_gain_db));
+    return json_pack("{s:[f, f], s:[b, b], s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "band_hz", c->low_hz,
+                     c->high_hz, "limit_found", (int)c->low_is_found, (int)c->high_is_found, "before",
+                     deviation_json(&c->before), "after", deviation_json(&c->after), "boost_db",
+                     json_number(c->boost_db), "cut_db", json_number(c->cut_db), "largest_gain_db",
+                     json_number(c->largest_gain_db), "level_db", json_number(c->level_db), "level_after_db",
+                     json_number(c->level_after_db), "gain_db", json_number(c->gain_db), "arrival_s",
+                     json_number(c->arrival_s), "delay_frames", c->delay_frames);
 }
 
 json_t *correction_json(const struct correction *c, const struct correction_settings *s)
 {
     json_t *channels = json_array();
     for (int ch = 0; ch < c->n_channels; ch++) json_array_append_new(channels, channel_json(&c->channel[ch]));
-    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:b, s:o}", "phase", phase_names[s->phase], "rate", s->rate, "taps",
-                     c->n_frames, "delay", c->delay, "largest_gain_db", c->largest_gain_db, "normalised",
-                     (int)s->normalise, "channels", channels);
+    json_t *shared = c->shared_hz[1] > 0 ? json_pack("[f, f]", c->shared_hz[0], c->shared_hz[1]) : json_null();
+    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:b, s:o, s:o, s:o}", "phase", phase_names[s->phase], "rate", s->rate,
+                     "taps", c->n_frames, "delay", c->delay, "largest_gain_db", c->largest_gain_db, "normalised",
+                     (int)s->normalise, "calibration", calibration_json(&s->calibration), "shared_band_hz", shared,
+                     "channels", channels);
 }

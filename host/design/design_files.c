@@ -29,7 +29,10 @@ static char *read_text(FILE *file, const char *path, char *why, size_t cap)
     else if (n == MOST_CURVE_BYTES)
         message_write(why, cap, "%s: is longer than 16 MiB; a curve needs a few hundred points", path);
     else
-        message_write(why, cap, "%s: is not text; write lines with a frequency in Hz and a gain in dB", path);
+        message_write(why, cap,
+                      "%s: is not text; write lines with a frequency in Hz and a gain in dB. The command for an "
+                      "impulse response is `haloconv convolve`",
+                      path);
     if (good) return text;
     free(text);
     return NULL;

@@ -21,15 +21,6 @@ static const double *window_powers(const struct sweep_analysis *a, const double 
     return real;
 }
 
-/* The mean of a third of an octave. */
-static double band_power(const struct sweep_analysis *a, const double *powers, double hz)
-{
-    double unit = (double)a->rate / (double)a->transform.size, sum = 0;
-    size_t first = (size_t)ceil(hz * exp2(-1.0 / 6) / unit), end = (size_t)floor(hz * exp2(1.0 / 6) / unit) + 1;
-    for (size_t k = first; k < end; k++) sum += powers[k];
-    return end > first ? sum / (double)(end - first) : 0;
-}
-
 /* noise: of a frame. */
 static void measure_order(const struct sweep_analysis *a, int order, const double *linear_powers,
                           const double *order_powers, const double *noise, struct harmonic *harmonic)
@@ -41,11 +32,11 @@ static void measure_order(const struct sweep_analysis *a, int order, const doubl
         double hz = lowest * exp2(third / 3.0);
         if (hz * edge * order > a->sweep->to_hz) break;
         if (hz < a->sweep->from_hz * edge) continue;
-        double linear = band_power(a, linear_powers, hz);
-        double distorted = band_power(a, order_powers, order * hz);
+        double linear = sweep_band_power(a, linear_powers, hz);
+        double distorted = sweep_band_power(a, order_powers, order * hz);
         linear_sum += linear;
         order_sum += distorted;
-        noise_sum += band_power(a, noise, order * hz);
+        noise_sum += sweep_band_power(a, noise, order * hz);
         if (third % 3 != 0 || harmonic->n_octaves == MOST_OCTAVES) continue;
         harmonic->octave[harmonic->n_octaves].hz = hz;
         harmonic->octave[harmonic->n_octaves++].share = sqrt(distorted / linear);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct measure_settings {
-    const char *write_sweep, *from_recording, *sweep_file, *output, *filter;
+    const char *write_sweep, *from_recording, *sweep_file, *output, *filter, *calibration;
     struct take_settings take; /* its rate is that of --write-sweep, too */
     bool is_jack, is_portaudio;
     int format, latency;
@@ -48,6 +48,7 @@ static const struct option_row measure_options[] = {
     {"loopback", 0, "INPUT",
      "This input is connected with an output: its response is the time reference, and is divided out of the others",
      option_int, TO(loopback), .min = 1, .max = 1024},
+    CALIBRATION_OPTION(TO(calibration)),
     OPTION_FORMAT(TO(format), "OUTPUT's extension; float for responses, pcm24 for a sweep"),
     OPTION_JSON(TO(json)),
     {0}};
@@ -107,8 +108,10 @@ static int check(const struct measure_settings *s)
     const struct take_settings *take = &s->take;
     if ((s->write_sweep != NULL) + (s->from_recording != NULL) + s->is_jack + s->is_portaudio != 1)
         return message_usage("measure", "needs one of --jack, --portaudio, --write-sweep and --from-recording");
-    if (s->write_sweep && (s->output || s->json || s->loopback))
-        return message_usage("measure", "--write-sweep: takes no -o, --json or --loopback; they are for a measurement");
+    if (s->write_sweep && (s->output || s->json || s->loopback || s->calibration))
+        return message_usage("measure",
+                             "--write-sweep: takes no -o, --json, --loopback or --calibration; they are for a "
+                             "measurement");
     if (s->write_sweep && strcmp(s->write_sweep, "-") == 0)
         return message_usage("measure", "--write-sweep: needs a file, which --sweep reads later");
     if (!s->sweep_file != !s->from_recording)
@@ -155,11 +158,9 @@ static bool analyse(struct measure_settings *s, const hc_responses *file, struct
     if (!file->channel || !file->rate)
         return message_write(why, cap, "%s: is no recording with a sample rate; give a sound file", s->from_recording);
     if (!sweep_file_read(s->sweep_file, &s->sweep, why, cap)) return false;
-    *settings = (struct measurement_settings){.sweep = &s->sweep,
-                                              .rate = file->rate,
-                                              .n_inputs = file->n_channels,
-                                              .loopback = s->loopback,
-                                              .keep_latency = s->latency == LATENCY_KEEP};
+    settings->sweep = &s->sweep;
+    settings->rate = file->rate;
+    settings->n_inputs = file->n_channels;
     if (!sweep_complete(&s->sweep, file->rate, why, cap) || !check_recording(s, settings, file->n_frames, why, cap))
         return false;
     for (int o = 0; o < s->sweep.n_outputs; o++)
@@ -172,6 +173,7 @@ static int report(const struct measure_settings *s, const struct measurement_set
 {
     char why[MESSAGE_CAP];
     struct mask_out out = {s->output, s->format, m->rate, m->n_outputs * m->n_inputs, m->n_frames, m->h};
+    calibration_check_band(&settings->calibration, s->sweep.from_hz, s->sweep.to_hz);
     if (!mask_write(&out, why, sizeof why)) return message_error("%s", why);
     measure_report_warn(settings, m);
     if (s->json) return measure_report_json(settings, m, s->output);
@@ -179,19 +181,19 @@ static int report(const struct measure_settings *s, const struct measurement_set
     return 0;
 }
 
-static int measure_recording(struct measure_settings *s)
+static int measure_recording(struct measure_settings *s, struct measurement_settings *settings)
 {
     char why[MESSAGE_CAP];
     hc_responses file = {0};
     struct measurement m = {0};
-    struct measurement_settings settings;
     struct files_read read = {0};
-    bool good = (files_read_add(&read, s->from_recording) && files_read_add(&read, s->sweep_file)) ||
+    bool good = (files_read_add(&read, s->from_recording) && files_read_add(&read, s->sweep_file) &&
+                 (!s->calibration || files_read_add(&read, s->calibration))) ||
                 message_write(why, sizeof why, "measure: no memory; free some");
     good = good && files_read_spare(&read, s->output, why, sizeof why) &&
            hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
-           analyse(s, &file, &settings, &m, why, sizeof why);
-    int status = good ? report(s, &settings, &m) : message_error("%s", why);
+           analyse(s, &file, settings, &m, why, sizeof why);
+    int status = good ? report(s, settings, &m) : message_error("%s", why);
     measurement_free(&m);
     hc_responses_free(&file);
     files_read_free(&read);
@@ -200,7 +202,7 @@ static int measure_recording(struct measure_settings *s)
 
 /* ---- a sound card ------------------------------------------------------------------------------------------------ */
 
-static int measure_card(struct measure_settings *s)
+static int measure_card(struct measure_settings *s, struct measurement_settings *settings)
 {
     char why[MESSAGE_CAP];
     struct measurement m;
@@ -208,10 +210,9 @@ static int measure_card(struct measure_settings *s)
     take.api = s->is_jack ? "jack" : "portaudio";
     take.n_outputs = s->sweep.n_outputs;
     if (take.n_inputs == 0) take.n_inputs = 1;
-    struct measurement_settings settings = {
-        .n_inputs = take.n_inputs, .loopback = s->loopback, .keep_latency = s->latency == LATENCY_KEEP};
-    bool good = measure_run(take, &s->sweep, s->filter, &settings, &m, why, sizeof why);
-    int status = good ? report(s, &settings, &m) : message_error("%s", why);
+    settings->n_inputs = take.n_inputs;
+    bool good = measure_run(take, &s->sweep, s->filter, settings, &m, why, sizeof why);
+    int status = good ? report(s, settings, &m) : message_error("%s", why);
     measurement_free(&m);
     return status;
 }
@@ -232,12 +233,20 @@ static int write_sweep(struct measure_settings *s)
     return 0;
 }
 
+static int measure(struct measure_settings *s)
+{
+    char why[MESSAGE_CAP];
+    struct measurement_settings settings = {.loopback = s->loopback, .keep_latency = s->latency == LATENCY_KEEP};
+    if (!calibration_read(&settings.calibration, s->calibration, why, sizeof why)) return message_error("%s", why);
+    int status = s->from_recording ? measure_recording(s, &settings) : measure_card(s, &settings);
+    calibration_free(&settings.calibration);
+    return status;
+}
+
 int measure_command(int argc, char **argv)
 {
     struct measure_settings settings;
     int status = parse(argc, argv, &settings);
     if (status >= 0) return status;
-    return settings.write_sweep      ? write_sweep(&settings)
-           : settings.from_recording ? measure_recording(&settings)
-                                     : measure_card(&settings);
+    return settings.write_sweep ? write_sweep(&settings) : measure(&settings);
 }

@@ -17,12 +17,25 @@ static int input_number(const struct measurement_settings *s, int input)
     return input + 1 + (s->loopback > 0 && input + 1 >= s->loopback);
 }
 
-static double total_distortion(const struct measured_pair *pair)
+static bool is_noise(const struct harmonic *harmonic)
+{
+    return harmonic->share < 2 * harmonic->noise;
+}
+
+/* with_noise: also of the orders that are mostly noise. */
+static double total_distortion(const struct measured_pair *pair, bool with_noise)
 {
     double sum = 0;
-    for (int i = 0; i < N_HARMONICS; i++)
-        if (pair->harmonics[i].n_octaves > 0) sum += pair->harmonics[i].share * pair->harmonics[i].share;
+    for (int i = 0; i < N_HARMONICS; i++) {
+        const struct harmonic *harmonic = &pair->harmonics[i];
+        if (harmonic->n_octaves > 0 && (with_noise || !is_noise(harmonic))) sum += harmonic->share * harmonic->share;
+    }
     return pair->harmonics[0].n_octaves > 0 ? sqrt(sum) : NAN;
+}
+
+static double repeat_db(const struct measured_pair *pair)
+{
+    return db(1 + pair->repeat_error);
 }
 
 /* ---- warnings ---------------------------------------------------------------------------------------------------- */
@@ -44,7 +57,9 @@ static void warn_input(const struct measured_input *input, int number)
 static void warn_pair(const struct measured_pair *pair, int output, int input)
 {
     const double least_range_db = 40, rise_db = 6;
+    const double max_distortion = 0.03;
     double range = -db(measurement_noise(pair)), before = -db(pair->noise_before / pair->peak);
+    double distortion = total_distortion(pair, false);
     if (!pair->is_heard)
         message_note("warning: output %d is not heard by input %d; its response is noise", output, input);
     else if (range < least_range_db && before > range + rise_db)
@@ -55,10 +70,28 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
             "warning: output %d, input %d: only %.0f dB above the noise; raise --level, or use a longer --length or "
             "more --averages",
             output, input, range);
+    if (measurement_differs(pair))
+        message_note(
+            "warning: output %d, input %d: the sweeps differ by %.1f dB from their average around %.0f Hz; keep "
+            "the room quiet and nothing moving, look for gaps in the recording, and measure again",
+            output, input, repeat_db(pair), pair->repeat_hz);
+    if (pair->is_heard && distortion > max_distortion)
+        message_note("warning: output %d, input %d: %.3g %% distortion; lower --level, and look for a limiter or an "
+                     "input that is cut below full scale",
+                     output, input, 100 * distortion);
 }
 
 void measure_report_warn(const struct measurement_settings *s, const struct measurement *m)
 {
+    const double max_drift = 200e-6; /* two crystals of 100 ppm */
+    if (m->latency_s < 0)
+        message_note("warning: the sound comes %.1f ms before the play; the recording began late, or has a gap",
+                     -1000 * m->latency_s);
+    if (fabs(m->drift) > max_drift)
+        message_note(
+            "warning: the clocks of player and recorder differ by %.0f ppm, which is too much for sound cards; "
+            "look for a gap between the sweeps in the recording",
+            1e6 * m->drift);
     for (int i = 0; i < s->n_inputs; i++) warn_input(&m->inputs[i], i + 1);
     for (int o = 0; o < m->n_outputs; o++)
         for (int i = 0; i < m->n_inputs; i++) warn_pair(&m->pairs[o * m->n_inputs + i], o + 1, input_number(s, i));
@@ -87,15 +120,17 @@ static json_t *pair_json(const struct measurement_settings *s, const struct meas
     double heard = pair->is_heard ? 1 : NAN; /* figures of a response that is only noise are null */
     for (int i = 0; pair->is_heard && i < N_HARMONICS; i++)
         json_array_append_new(harmonics, harmonic_json(&pair->harmonics[i], HARMONIC_FIRST + i));
-    return json_pack("{s:i, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "channel",
+    return json_pack("{s:i, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "channel",
                      output * m->n_inputs + input + 1, "output", output + 1, "input", input_number(s, input), "heard",
                      pair->is_heard, "direct_s", json_number(heard * pair->direct_s), "peak_db",
                      json_number(db(pair->peak)), "silence_dbfs", json_number(db(pair->silence_rms)), "noise_before_db",
                      json_number(db(pair->noise_before / pair->peak)), "noise_floor_db",
                      json_number(db(measurement_noise(pair))), "dynamic_range_db",
                      json_number(heard * -db(measurement_noise(pair))), "distortion_db",
-                     json_number(heard * db(total_distortion(pair))), "distortion_percent",
-                     json_number(heard * 100 * total_distortion(pair)), "harmonics", harmonics);
+                     json_number(heard * db(total_distortion(pair, true))), "distortion_percent",
+                     json_number(heard * 100 * total_distortion(pair, true)), "repeat_error_db",
+                     json_number(heard * repeat_db(pair)), "repeat_error_hz",
+                     json_number(pair->repeat_error > 0 ? heard * pair->repeat_hz : NAN), "harmonics", harmonics);
 }
 
 static json_t *inputs_json(const struct measurement_settings *s, const struct measurement *m)
@@ -118,11 +153,12 @@ int measure_report_json(const struct measurement_settings *s, const struct measu
         json_pack("{s:o, s:o, s:o, s:o, s:i, s:o}", "from_hz", json_number(w->from_hz), "to_hz", json_number(w->to_hz),
                   "length_s", json_number(w->length_s), "silence_s", json_number(w->silence_s), "averages", w->averages,
                   "level_db", json_number(db(w->level)));
-    json_t *all = json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:o}", "file", json_text(path),
-                            "rate", m->rate, "frames", m->n_frames, "outputs", m->n_outputs, "inputs", m->n_inputs,
-                            "reference_frame", m->reference_frame, "latency_s", json_number(m->latency_s), "clock_ppm",
-                            json_number(1e6 * m->drift), "latency", s->keep_latency ? "keep" : "remove", "sweep", sweep,
-                            "recorded", inputs_json(s, m), "pairs", pairs);
+    json_t *all =
+        json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "file", json_text(path), "rate",
+                  m->rate, "frames", m->n_frames, "outputs", m->n_outputs, "inputs", m->n_inputs, "reference_frame",
+                  m->reference_frame, "latency_s", json_number(m->latency_s), "clock_ppm", json_number(1e6 * m->drift),
+                  "latency", s->keep_latency ? "keep" : "remove", "sweep", sweep, "calibration",
+                  calibration_json(&s->calibration), "recorded", inputs_json(s, m), "pairs", pairs);
     return json_print(all, 9, path);
 }
 
@@ -135,7 +171,7 @@ static void print_harmonics(const struct measured_pair *pair)
         if (pair->harmonics[i].n_octaves > 0)
             printf("%s%d. order %.3g %% (%.1f dB%s)", i > 0 ? ", " : "", HARMONIC_FIRST + i,
                    100 * pair->harmonics[i].share, db(pair->harmonics[i].share),
-                   pair->harmonics[i].share < 2 * pair->harmonics[i].noise ? ", noise" : "");
+                   is_noise(&pair->harmonics[i]) ? ", noise" : "");
     putchar('\n');
 }
 
@@ -154,6 +190,12 @@ static void print_pair(const struct measurement_settings *s, const struct measur
     else
         printf("  %-18s none in the silence before the sweep\n", "noise");
     printf("  %-18s %.1f dB from the peak to the noise floor\n", "dynamic range", -db(measurement_noise(pair)));
+    if (pair->repeat_error > 0)
+        printf("  %-18s %.2f dB from their average, around %.0f Hz\n", "sweeps", repeat_db(pair), pair->repeat_hz);
+    else if (pair->repeat_error == 0)
+        printf("  %-18s alike, within the noise\n", "sweeps");
+    else
+        printf("  %-18s not compared; needs --averages 2 or more\n", "sweeps");
     print_harmonics(pair);
 }
 
@@ -167,6 +209,12 @@ void measure_report_print(const struct measurement_settings *s, const struct mea
         printf("  %-18s not measured; it needs --averages 2 or more\n", "clock difference");
     else
         printf("  %-18s %+.3f ppm, corrected\n", "clock difference", 1e6 * m->drift);
+    if (s->calibration.path) {
+        printf("  %-18s %s", "calibration", s->calibration.path);
+        if (!isnan(s->calibration.curve.sensitivity_db))
+            printf(", sensitivity %g dB", s->calibration.curve.sensitivity_db);
+        putchar('\n');
+    }
     for (int i = 0; i < s->n_inputs; i++)
         printf("  input %-12d peak %.1f dBFS, %lld clipped samples%s\n", i + 1, db(m->inputs[i].peak),
                (long long)m->inputs[i].n_clipped, i + 1 == s->loopback ? ", the loopback" : "");

@@ -11,6 +11,7 @@
 
 static const double full_scale = 0.9999; /* the largest number of 16 bits is 0.99997 */
 static const double most_drift = 1e-3;   /* of two clocks; a larger one is another sweep */
+static const double max_error = 0.12;    /* between a sweep and the mean: 1 dB */
 
 struct making {
     const struct measurement_settings *settings;
@@ -18,23 +19,26 @@ struct making {
     struct measurement *m;
     struct sweep_analysis a;
     double complex *bins, *extra, *linear; /* [size / 2 + 1] each */
-    double complex *loopback; /* [size / 2 + 1]: the inverse of the loopback, without its delay; NULL: none */
-    double *noise;            /* [size / 2 + 1] */
-    int64_t reference;        /* of the sections' responses: the frame of the time zero */
-    double origin;            /* where m->h begins in them */
+    double complex *inverse; /* [size / 2 + 1]: of the loopback without its delay, and of the microphone; NULL: none */
+    double *noise;           /* [size / 2 + 1] */
+    int64_t reference;       /* of the sections' responses: the frame of the time zero */
+    double origin;           /* where m->h begins in them */
 };
 
 /* ---- one pair ---------------------------------------------------------------------------------------------------- */
 
-/* The mean of the sections of a pair: the spectrum of its response. */
-static void average(struct making *k, int output, int input, double complex *bins)
+/* The mean of the sections of a pair: the spectrum of its response. power[size / 2 + 1]: the mean of their powers;
+ * NULL: not wanted. */
+static void average(struct making *k, int output, int input, double complex *bins, double *power)
 {
     int n = k->settings->sweep->averages;
     size_t n_bins = k->a.transform.size / 2 + 1;
     memset(bins, 0, n_bins * sizeof *bins);
+    if (power) memset(power, 0, n_bins * sizeof *power);
     for (int section = 0; section < n; section++) {
         sweep_section_bins(&k->a, &k->recordings[output], input, section, k->extra);
         for (size_t b = 0; b < n_bins; b++) bins[b] += k->extra[b] / n;
+        for (size_t b = 0; power && b < n_bins; b++) power[b] += bin_power(k->extra[b]) / n;
     }
 }
 
@@ -57,10 +61,10 @@ static int64_t find_direct(const struct sweep_analysis *a, const double *h, doub
     return direct;
 }
 
-/* Divides the loopback's own response out. */
-static void divide_loopback(const struct making *k, double complex *bins)
+/* Divides the responses of the loopback and of the microphone out. */
+static void divide(const struct making *k, double complex *bins)
 {
-    for (size_t b = 0; k->loopback && b <= k->a.transform.size / 2; b++) bins[b] *= k->loopback[b];
+    for (size_t b = 0; k->inverse && b <= k->a.transform.size / 2; b++) bins[b] *= k->inverse[b];
 }
 
 static void measure_noise(struct making *k, int output, int input, struct measured_pair *pair)
@@ -70,10 +74,36 @@ static void measure_noise(struct making *k, int output, int input, struct measur
     pair->silence_rms = sweep_noise_power(&k->a, &k->recordings[output], input, k->extra, k->noise);
     for (size_t b = 0; b <= half; b++) {
         k->noise[b] /= k->settings->sweep->averages;
-        if (k->loopback) k->noise[b] *= bin_power(k->loopback[b]);
+        if (k->inverse) k->noise[b] *= bin_power(k->inverse[b]);
         sum += k->noise[b] * (b == 0 || b == half ? 1 : 2);
     }
     pair->noise_before = isnan(pair->silence_rms) ? NAN : sqrt(sum / (double)k->a.transform.size);
+}
+
+/* bins: the mean of the sections; power[size / 2 + 1]: the mean of their powers; mean: scratch, of the same length. */
+static void compare_sections(const struct making *k, const double complex *bins, double *power, double *mean,
+                             struct measured_pair *pair)
+{
+    const double min_share = 1e-3; /* of the loudest band: below it a loudspeaker has no sound, only noise */
+    const double max_noise = 10;   /* times the noise of the silence, which is known from a few bins at 20 Hz */
+    const struct sweep *s = k->settings->sweep;
+    const double third = exp2(1.0 / 3);
+    double loudest = 0, frames = (double)(s->averages - 1) * k->a.n_section; /* whose noise differs */
+    pair->repeat_error = pair->repeat_hz = s->averages > 1 ? 0 : NAN;
+    for (size_t b = 0; b <= k->a.transform.size / 2; b++) {
+        double gain = k->inverse ? bin_power(k->inverse[b]) : 1;
+        mean[b] = bin_power(bins[b]);
+        power[b] = power[b] * gain - mean[b];
+    }
+    for (double hz = s->from_hz; hz <= s->to_hz; hz *= third)
+        loudest = fmax(loudest, sweep_band_power(&k->a, mean, hz));
+    for (double hz = s->from_hz; hz <= s->to_hz && s->averages > 1; hz *= third) {
+        double band = sweep_band_power(&k->a, mean, hz), apart = sweep_band_power(&k->a, power, hz);
+        bool is_noise = apart < max_noise * frames * sweep_band_power(&k->a, k->noise, hz);
+        if (is_noise || !(band > min_share * loudest && sqrt(apart / band) > pair->repeat_error)) continue;
+        pair->repeat_error = sqrt(apart / band);
+        pair->repeat_hz = hz;
+    }
 }
 
 /* h: the response in the player's frames, from the origin on. */
@@ -89,13 +119,14 @@ static void measure_pair(struct making *k, int output, int input, double *h, str
 {
     const struct sweep_analysis *a = &k->a;
     struct measurement *m = k->m;
-    double *response = (double *)k->bins;
-    average(k, output, input, k->bins);
-    divide_loopback(k, k->bins);
+    double *response = (double *)k->bins, *power = (double *)k->linear;
+    average(k, output, input, k->bins, power);
+    divide(k, k->bins);
+    measure_noise(k, output, input, pair);
+    compare_sections(k, k->bins, power, power + a->transform.size / 2 + 1, pair);
     transform_inverse(&a->transform, k->bins);
     int64_t direct = find_direct(a, response, &pair->peak, &pair->is_heard);
     pair->direct_s = (double)(direct - k->reference) / a->rate / a->stretch;
-    measure_noise(k, output, input, pair);
     harmonics_measure(a, response, direct, k->noise, &(struct harmonics_scratch){k->linear, k->extra}, pair->harmonics);
     /* The harmonics lie before the direct sound. */
     for (int64_t i = 0; i < direct - a->reach; i++) response[i] = 0;
@@ -146,7 +177,7 @@ static bool find_clock(struct making *k, char *why, size_t cap)
         if (fabs(drift) > most_drift)
             return message_write(why, cap,
                                  "the recording does not fit the sweep: it repeats after %.4f s, not %.4f s; name the "
-                                 "file that was played with --sweep",
+                                 "file that was played with --sweep, and record without a gap",
                                  sweep_section_s(k->a.sweep) * (1 + drift), sweep_section_s(k->a.sweep));
         sweep_analysis_set_clock(&k->a, 1 + drift);
     }
@@ -157,7 +188,7 @@ static bool find_clock(struct making *k, char *why, size_t cap)
 static double loopback_response(struct making *k, int output, int64_t *direct, bool *is_heard)
 {
     double peak;
-    average(k, output, k->settings->loopback - 1, k->bins);
+    average(k, output, k->settings->loopback - 1, k->bins, NULL);
     transform_inverse(&k->a.transform, k->bins);
     *direct = find_direct(&k->a, (const double *)k->bins, &peak, is_heard);
     return peak;
@@ -184,15 +215,29 @@ static bool find_loopback(struct making *k, char *why, size_t cap)
     for (int64_t i = 0; i < k->reference - k->a.reach; i++) h[i] = 0;
     memset(h + k->a.n_section, 0, (t->size - (size_t)k->a.n_section) * sizeof *h);
     transform_forward(t, k->bins);
-    k->loopback = malloc((t->size / 2 + 1) * sizeof *k->loopback);
-    if (!k->loopback) return no_memory(why, cap);
+    k->inverse = malloc((t->size / 2 + 1) * sizeof *k->inverse);
+    if (!k->inverse) return no_memory(why, cap);
     for (size_t b = 0; b <= t->size / 2; b++) largest = fmax(largest, bin_power(k->bins[b]));
     for (size_t b = 0; b <= t->size / 2; b++) {
         double hz = (double)b * k->a.rate * k->a.stretch / (double)t->size;
         double complex delay = cexp(-2 * M_PI * I * fmod((double)b * (double)k->reference / (double)t->size, 1));
-        k->loopback[b] =
+        k->inverse[b] =
             delay * sweep_limits(k->a.sweep, hz) * conj(k->bins[b]) / (bin_power(k->bins[b]) + least_share * largest);
     }
+    return true;
+}
+
+static bool find_microphone(struct making *k, char *why, size_t cap)
+{
+    size_t n_bins = k->a.transform.size / 2 + 1;
+    calibration_invert(&k->settings->calibration, &k->a.transform, k->a.rate * k->a.stretch, k->extra);
+    if (k->inverse) {
+        for (size_t b = 0; b < n_bins; b++) k->inverse[b] *= k->extra[b];
+        return true;
+    }
+    k->inverse = malloc(n_bins * sizeof *k->inverse);
+    if (!k->inverse) return no_memory(why, cap);
+    memcpy(k->inverse, k->extra, n_bins * sizeof *k->inverse);
     return true;
 }
 
@@ -202,7 +247,8 @@ static void find_reference(struct making *k)
     double peak;
     bool is_heard = false;
     for (int pair = 0; !is_heard && pair < k->m->n_outputs * k->m->n_inputs; pair++) {
-        average(k, pair / k->m->n_inputs, pair % k->m->n_inputs, k->bins);
+        average(k, pair / k->m->n_inputs, pair % k->m->n_inputs, k->bins, NULL);
+        divide(k, k->bins);
         transform_inverse(&k->a.transform, k->bins);
         k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &is_heard);
     }
@@ -242,7 +288,21 @@ static bool check_heard(const struct measurement *m, char *why, size_t cap)
     return true;
 }
 
-static void measure_pairs(struct making *k)
+/* Sections that differ by a time are no measurement; others may differ by a noise, which the report names. */
+static bool check_gap(struct making *k, int output, int input, const struct measured_pair *pair, char *why, size_t cap)
+{
+    double shift_s;
+    double complex *const scratch[2] = {k->bins, k->extra};
+    for (int section = 1; measurement_differs(pair) && section < k->settings->sweep->averages; section++)
+        if (sweep_find_shift(&k->a, &k->recordings[output], input, section, pair->repeat_hz, scratch, &shift_s))
+            return message_write(why, cap,
+                                 "the recording has a gap: sweep %d of output %d is shifted by %.1f ms around %.0f Hz; "
+                                 "record again without a gap",
+                                 section + 1, output + 1, 1000 * shift_s, pair->repeat_hz);
+    return true;
+}
+
+static bool measure_pairs(struct making *k, char *why, size_t cap)
 {
     struct measurement *m = k->m;
     for (int o = 0; o < m->n_outputs; o++)
@@ -250,7 +310,9 @@ static void measure_pairs(struct making *k)
             bool skip = k->settings->loopback > 0 && i >= k->settings->loopback - 1;
             int pair = o * m->n_inputs + i;
             measure_pair(k, o, i + skip, m->h + (size_t)pair * (size_t)m->n_frames, &m->pairs[pair]);
+            if (!check_gap(k, o, i + skip, &m->pairs[pair], why, cap)) return false;
         }
+    return true;
 }
 
 static bool make(struct making *k, char *why, size_t cap)
@@ -266,10 +328,10 @@ static bool make(struct making *k, char *why, size_t cap)
     if (!sweep_find_delay(&k->a, k->recordings, loudest_input(k))) return no_memory(why, cap);
     if (!find_clock(k, why, cap)) return false;
     if (s->loopback && !find_loopback(k, why, cap)) return false;
+    if (s->calibration.path && !find_microphone(k, why, cap)) return false;
     if (!s->loopback) find_reference(k);
     if (!place(k, why, cap)) return false;
-    measure_pairs(k);
-    return check_heard(k->m, why, cap);
+    return measure_pairs(k, why, cap) && check_heard(k->m, why, cap);
 }
 
 bool measurement_make(const struct measurement_settings *s, const struct sweep_recording *recordings,
@@ -286,7 +348,7 @@ bool measurement_make(const struct measurement_settings *s, const struct sweep_r
     free(k.extra);
     free(k.linear);
     free(k.noise);
-    free(k.loopback);
+    free(k.inverse);
     sweep_analysis_close(&k.a);
     return good;
 }
@@ -297,6 +359,11 @@ void measurement_free(struct measurement *m)
     free(m->pairs);
     free(m->inputs);
     *m = (struct measurement){0};
+}
+
+bool measurement_differs(const struct measured_pair *pair)
+{
+    return pair->is_heard && pair->repeat_error > max_error;
 }
 
 double measurement_noise(const struct measured_pair *pair)

@@ -2,6 +2,7 @@
 #ifndef MEASUREMENT_H
 #define MEASUREMENT_H
 
+#include "host/design/calibration.h"
 #include "sweep_analysis.h"
 
 enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MOST_OCTAVES = 21 };
@@ -21,6 +22,9 @@ struct measured_pair {             /* an output and an input                    
     double silence_rms;            /* of the recording before the sweep; NAN: there was too little                  */
     double noise_before, noise_tail; /* RMS in the response: as that silence predicts it (or NAN), and at its end   */
     struct harmonic harmonics[N_HARMONICS];
+    /* The RMS distance of the sweeps from their mean over that mean, in the third of an octave where it is largest. 0:
+     * the noise explains it; NAN: a single sweep                                                                   */
+    double repeat_error, repeat_hz;
 };
 
 struct measured_input {            /* of all recordings                                                             */
@@ -44,12 +48,16 @@ struct measurement_settings {
     int rate, n_inputs;            /* of the recordings, the loopback included                                      */
     int loopback;                  /* the input with the loopback, from 1; 0: none                                  */
     bool keep_latency;
+    struct calibration calibration; /* of the microphones at all inputs but the loopback                            */
 };
 
 /* recordings: [n_outputs]. false: why has the reason. Free *m in either case. */
 bool measurement_make(const struct measurement_settings *settings, const struct sweep_recording *recordings,
                       struct measurement *m, char *why, size_t cap);
 void measurement_free(struct measurement *m);
+
+/* Do the sweeps of a pair differ more than a time-invariant system lets them? */
+bool measurement_differs(const struct measured_pair *pair);
 
 /* The noise floor over the peak of a pair. */
 double measurement_noise(const struct measured_pair *pair);

@@ -2,6 +2,8 @@
  * again through the filter, and leaves a preset. Each step is a command of the program, and is printed as such.
  */
 #include "host/commands.h"
+#include "host/design/calibration.h"
+#include "host/design/correction_report.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
@@ -20,14 +22,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_CAP = 512, MOST_POSITIONS = 32 };
+enum { TEXT_CAP = 512 };
 
 struct room {
     bool yes, is_jack, is_portaudio, listen;
     int n_outputs, n_positions, averages; /* 0: to be asked */
     int rate;                             /* Hz, of what was found */
     double length_s, silence_s, level_db;
-    const char *play_to, *record_from, *server, *target, *folder, *preset; /* NULL: to be asked */
+    const char *play_to, *record_from, *server, *target, *folder, *preset, *calibration, *levels,
+        *delays; /* NULL: to be asked */
     struct room_questions questions;
     char to[TEXT_CAP], from[TEXT_CAP], curve[TEXT_CAP], name[TEXT_CAP]; /* answers */
     char port[SWEEP_MOST_OUTPUTS][TEXT_CAP];                            /* what the outputs play to */
@@ -39,7 +42,9 @@ struct room {
 #define TO(field) OPTION_TO(struct room, field)
 
 static const struct option_row room_options[] = {
-    {"output", 'o', "FOLDER", "Folder for the measurements, the filter, its configuration and the plot [room]",
+    {"output", 'o', "FOLDER",
+     "Folder for the measurements, the filter, its configuration and the plot; it must not hold those of another run "
+     "[room, or the first free one of room-2, room-3 ...]",
      option_text, TO(folder)},
     {"yes", 0, NULL, "Ask nothing: take the options, and the defaults of the others; do not listen without --listen",
      option_flag, TO(yes)},
@@ -52,9 +57,14 @@ static const struct option_row room_options[] = {
      TO(record_from)},
     {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(server)},
     {"positions", 0, "N", "Places of the microphone, which are averaged [1]", option_int, TO(n_positions), .min = 1,
-     .max = MOST_POSITIONS},
+     .max = ROOM_MAX_POSITIONS},
     {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB a line [flat]", option_text, TO(target)},
-    {"preset", 0, "NAME", "Preset that plays the filter: `haloconv run NAME` [room]", option_text, TO(preset)},
+    CALIBRATION_OPTION(TO(calibration)),
+    CORRECTION_LEVELS_OPTION(option_word, TO(levels), "keep"),
+    CORRECTION_DELAYS_OPTION(option_word, TO(delays)),
+    {"preset", 0, "NAME",
+     "Preset that plays the filter: `haloconv run NAME` [room, or the first free one of room-2, room-3 ...]",
+     option_text, TO(preset)},
     {"listen", 0, NULL, "With --yes, too: play through the filter, until q or SIGTERM", option_flag, TO(listen)},
     {0}};
 
@@ -79,12 +89,14 @@ static const struct command_line room_line = {
 
 static int parse(int argc, char **argv, struct room *r)
 {
-    *r = (struct room){.folder = "room", .length_s = 6, .silence_s = 2, .averages = 2, .level_db = -20};
+    *r = (struct room){
+        .length_s = 6, .silence_s = 2, .averages = 2, .level_db = -20, .levels = "keep", .delays = "keep"};
     int status = option_parse(&room_line, argc, argv, r);
     if (status >= 0) return status;
     if (r->is_jack && r->is_portaudio) return message_usage("room", "--jack or --portaudio: give one of them");
     r->questions.yes = r->yes;
-    return -1;
+    char why[MESSAGE_CAP];
+    return !r->folder || room_folder_check(r->folder, why, sizeof why) ? -1 : message_error("%s", why);
 }
 
 static const char *text_of(const char *text)
@@ -140,9 +152,10 @@ static bool find_devices(struct room *r)
 
 static bool choose_preset(struct room *r)
 {
-    char path[PATH_MAX], why[MESSAGE_CAP];
+    char path[PATH_MAX], why[MESSAGE_CAP], preset[TEXT_CAP];
+    room_preset_number(preset, sizeof preset);
     if (r->preset) snprintf(r->name, sizeof r->name, "%s", r->preset);
-    if (!r->preset && !room_ask(&r->questions, "Name of the preset?", "room", r->name, sizeof r->name)) return false;
+    if (!r->preset && !room_ask(&r->questions, "Name of the preset?", preset, r->name, sizeof r->name)) return false;
     bool good = room_preset_check(r->name, path, sizeof path, why, sizeof why);
     if (!good) message_error("%s", why);
     return good;
@@ -161,7 +174,7 @@ static bool choose(struct room *r)
             room_ask(q, "Where is the microphone? (ENTER: the first input)", "", r->from, sizeof r->from)) &&
            find_devices(r) &&
            (r->n_positions ||
-            room_ask_number(q, "At how many places do you measure?", 1, MOST_POSITIONS, &r->n_positions)) &&
+            room_ask_number(q, "At how many places do you measure?", 1, ROOM_MAX_POSITIONS, &r->n_positions)) &&
            (r->target || room_ask(q, "File of the target curve? (ENTER: flat)", "", r->curve, sizeof r->curve)) &&
            choose_preset(r);
 }
@@ -181,6 +194,7 @@ static int measure_once(const struct room *r, const char *filter, const char *fi
     room_step_add(&step, "--silence=%g", r->silence_s);
     room_step_add(&step, "--averages=%d", r->averages);
     room_step_add(&step, "--level=%g", r->level_db);
+    room_step_option(&step, "--calibration", r->calibration);
     room_step_option(&step, "--filter", filter);
     room_step_add(&step, "-o");
     room_step_add(&step, "%s/%s", r->path, file);
@@ -219,6 +233,8 @@ static int make_filter(const struct room *r)
     room_step_add(&step, "correct");
     for (int i = 1; i <= r->n_positions; i++) room_step_add(&step, "%s/measured-%d.wav", r->path, i);
     room_step_option(&step, "--target", r->curve);
+    room_step_option(&step, "--levels", r->levels);
+    room_step_option(&step, "--delays", r->delays);
     room_step_add(&step, "--normalise");
     room_step_add(&step, "-o");
     room_step_add(&step, "%s/filter.wav", r->path);
@@ -318,10 +334,14 @@ static int leave_preset(const struct room *r)
 
 static bool open_folder(struct room *r)
 {
-    char why[MESSAGE_CAP] = "";
-    if (room_folder_make(r->folder, why, sizeof why) && realpath(r->folder, r->path)) return true;
-    message_error("%s", *why ? why : "room: the folder has no path; give another -o");
-    return false;
+    char why[MESSAGE_CAP], path[PATH_MAX];
+    bool good = r->folder ? room_folder_make(r->folder, why, sizeof why)
+                          : room_folder_number(path, sizeof path, why, sizeof why);
+    if (good && !realpath(r->folder ? r->folder : path, r->path))
+        good = message_write(why, sizeof why, "room: the folder has no path; give another -o");
+    if (!good) message_error("%s", why);
+    if (good) message_note("%s: the files of this run", r->path);
+    return good;
 }
 
 int room_command(int argc, char **argv)

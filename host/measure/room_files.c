@@ -30,6 +30,38 @@ bool room_folder_make(const char *path, char *why, size_t cap)
     return message_write(why, cap, "%s: %s; give a folder that can be made", path, strerror(errno));
 }
 
+/* The name of file i that a run writes; NULL: i is behind the last. */
+static const char *file_of_run(int i, char *name, size_t cap)
+{
+    static const char *const others[] = {"filter.wav", "room.conf", "flat.wav", "verified.wav", "room.svg"};
+    const int n = ROOM_MAX_POSITIONS + (int)(sizeof others / sizeof *others);
+    if (i < ROOM_MAX_POSITIONS)
+        snprintf(name, cap, "measured-%d.wav", i + 1);
+    else if (i < n)
+        snprintf(name, cap, "%s", others[i - ROOM_MAX_POSITIONS]);
+    return i < n ? name : NULL;
+}
+
+bool room_folder_check(const char *path, char *why, size_t cap)
+{
+    char name[64], file[PATH_MAX];
+    for (int i = 0; file_of_run(i, name, sizeof name); i++) {
+        snprintf(file, sizeof file, "%s/%s", path, name);
+        if (access(file, F_OK) == 0)
+            return message_write(why, cap, "%s: an earlier run wrote it, and it stays; give another -o", file);
+    }
+    return true;
+}
+
+bool room_folder_number(char *path, size_t path_cap, char *why, size_t cap)
+{
+    struct stat status;
+    snprintf(path, path_cap, "room");
+    for (int n = 2; stat(path, &status) == 0 && !(S_ISDIR(status.st_mode) && room_folder_check(path, why, cap)); n++)
+        snprintf(path, path_cap, "room-%d", n);
+    return room_folder_make(path, why, cap);
+}
+
 /* JACK's names may have blanks and quotes. */
 static void print_quoted(FILE *file, const char *text)
 {
@@ -75,11 +107,24 @@ static bool is_ours(const char *path)
     return ours;
 }
 
+static const char *preset_path(const char *name, char *path, size_t cap)
+{
+    snprintf(path, cap, "%s/%s.conf", preset_folder(0), name);
+    return path;
+}
+
+void room_preset_number(char *name, size_t cap)
+{
+    char path[PATH_MAX];
+    snprintf(name, cap, "room");
+    for (int n = 2; access(preset_path(name, path, sizeof path), F_OK) == 0; n++) snprintf(name, cap, "room-%d", n);
+}
+
 bool room_preset_check(const char *name, char *path, size_t path_cap, char *why, size_t cap)
 {
     if (!*name || strchr(name, '/'))
         return message_write(why, cap, "--preset '%s': is no name of a file; give one without a slash", name);
-    snprintf(path, path_cap, "%s/%s.conf", preset_folder(0), name);
+    preset_path(name, path, path_cap);
     return is_ours(path) ||
            message_write(why, cap, "%s: you wrote this preset, and it stays; give another --preset", path);
 }

@@ -5,6 +5,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { ROOM_MAX_POSITIONS = 32 };
+
+/* Does the folder hold no file that a run writes? It may be absent. false: why names one. */
+bool room_folder_check(const char *path, char *why, size_t cap);
+
+/* Makes the first of the folders room, room-2, ... that holds no file of a run, and writes its path to path[path_cap].
+ * false: why has the reason. */
+bool room_folder_number(char *path, size_t path_cap, char *why, size_t cap);
+
 /* Makes a folder and those above it. false: why has the reason. */
 bool room_folder_make(const char *path, char *why, size_t cap);
 
@@ -20,6 +29,9 @@ struct room_preset {
     const char *server; /* JACK's; NULL: the default one */
     const char *device; /* PortAudio's output */
 };
+
+/* Writes the first of the names room, room-2, ... that the user's folder has no preset of to name[cap]. */
+void room_preset_number(char *name, size_t cap);
 
 /* May a preset of this name be written? One that another hand made is not replaced. Writes its path to path[path_cap].
  * false: why has the reason. */

@@ -118,6 +118,14 @@ double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_reco
     return sqrt(sum / (double)n);
 }
 
+double sweep_band_power(const struct sweep_analysis *a, const double *powers, double hz)
+{
+    double unit = (double)a->rate / (double)a->transform.size, sum = 0;
+    size_t first = (size_t)ceil(hz * exp2(-1.0 / 6) / unit), end = (size_t)floor(hz * exp2(1.0 / 6) / unit) + 1;
+    for (size_t k = first; k < end; k++) sum += powers[k];
+    return end > first ? sum / (double)(end - first) : 0;
+}
+
 int64_t sweep_direct(const struct sweep_analysis *a, const double *h, int64_t n, int64_t *peak)
 {
     int64_t largest = 0;

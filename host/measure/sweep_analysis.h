@@ -53,6 +53,9 @@ void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recor
 double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *recording, int input,
                          double complex *bins, double *power);
 
+/* The mean of powers[size / 2 + 1] over the third of an octave around a frequency. */
+double sweep_band_power(const struct sweep_analysis *a, const double *powers, double hz);
+
 /* The direct sound of a response that is in frames 0 ... n - 1 of h: the largest frame within two periods of to_hz of
  * the first that is within 20 dB of the peak (ISO 3382-1). *peak: the peak's frame. */
 int64_t sweep_direct(const struct sweep_analysis *a, const double *h, int64_t n, int64_t *peak);

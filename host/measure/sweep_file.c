@@ -10,7 +10,18 @@
 
 enum { BLOCK = 1 << 14 };
 
-/* Takes on one channel after the other, in blocks. */
+/* planar[n_outputs][BLOCK]: n frames of the file, from frame `first` on: takes on one channel after the other. */
+static void fill_block(const struct sweep *s, int rate, int64_t first, float *planar, int n)
+{
+    for (int o = 0; o < s->n_outputs; o++)
+        sweep_fill(s, rate, first - llround(o * sweep_take_s(s) * rate), planar + (size_t)o * BLOCK, n);
+}
+
+static int64_t file_frames(const struct sweep *s, int rate)
+{
+    return llround(s->n_outputs * sweep_take_s(s) * rate);
+}
+
 static bool write_takes(const struct sweep *s, struct sound_out *out, char *why, size_t cap)
 {
     struct file_writer writer = {.out = out, .gain = 1};
@@ -19,10 +30,7 @@ static bool write_takes(const struct sweep *s, struct sound_out *out, char *why,
     bool good = true;
     for (int64_t first = 0; good && first < out->n_frames; first += BLOCK) {
         int n = out->n_frames - first < BLOCK ? (int)(out->n_frames - first) : BLOCK;
-        for (int o = 0; o < s->n_outputs; o++) {
-            int64_t begin = llround(o * sweep_take_s(s) * out->rate);
-            sweep_fill(s, out->rate, first - begin, planar + (size_t)o * BLOCK, n);
-        }
+        fill_block(s, out->rate, first, planar, n);
         good = file_write(&writer, FILE_NEXT, planar, BLOCK, n, why, cap);
     }
     free(planar);
@@ -33,23 +41,66 @@ bool sweep_file_write(const struct sweep *s, int rate, const char *path, int for
 {
     char comment[MESSAGE_CAP], *strings[SF_STR_LAST + 1] = {[SF_STR_COMMENT] = comment};
     struct sound_out out;
-    int64_t n_frames = llround(s->n_outputs * sweep_take_s(s) * rate);
     int whole = sound_format_choose(format, path, SF_FORMAT_WAV | SF_FORMAT_PCM_24, rate, s->n_outputs, why, cap);
     sweep_describe(s, comment, sizeof comment);
-    if (!whole || !sound_out_open(&out, -1, path, whole, rate, s->n_outputs, n_frames, strings, why, cap)) return false;
+    if (!whole || !sound_out_open(&out, -1, path, whole, rate, s->n_outputs, file_frames(s, rate), strings, why, cap))
+        return false;
     if (write_takes(s, &out, why, cap)) return sound_out_commit(&out, why, cap);
     sound_out_abandon(&out);
     return false;
+}
+
+/* Has the file the samples of its sweep, as its format can keep them, at their level? memory: [2][n_outputs][BLOCK] */
+static bool check_samples(struct sound_in *in, const struct sweep *s, float *memory, char *why, size_t cap)
+{
+    const double max_level = 0.12, min_likeness = sound_format_is_lossy_float(in->format) ? 0.95 : 0.999;
+    const size_t size = (size_t)s->n_outputs * BLOCK;
+    double written = 0, read = 0, both = 0; /* powers, and the product */
+    for (int64_t first = 0, n = BLOCK; n > 0 || first < file_frames(s, in->rate); first += BLOCK) {
+        memset(memory, 0, 2 * size * sizeof *memory);
+        n = file_read(in, FILE_NEXT, memory + size, BLOCK, BLOCK, why, cap);
+        if (n < 0) return false;
+        fill_block(s, in->rate, first, memory, BLOCK);
+        for (size_t i = 0; i < size; i++) {
+            double x = (double)memory[i], y = (double)memory[size + i];
+            written += x * x;
+            read += y * y;
+            both += x * y;
+        }
+    }
+    return (both > min_likeness * sqrt(written * read) && fabs(both / written - 1) < max_level) ||
+           message_write(why, cap,
+                         "%s: is not the sweep that its comment describes, perhaps a recording of it; give the file of "
+                         "--write-sweep that was played, unchanged",
+                         in->path);
+}
+
+static bool check_file(struct sound_in *in, const struct sweep *s, char *why, size_t cap)
+{
+    struct sweep complete = *s;
+    if (!sweep_complete(&complete, in->rate, why, cap)) return false; /* the sweep would be too long, too */
+    if (in->n_channels != s->n_outputs)
+        return message_write(why, cap,
+                             "%s: has %d channel%s, and its comment describes a sweep of %d; give the file of "
+                             "--write-sweep that was played",
+                             in->path, in->n_channels, message_s(in->n_channels), s->n_outputs);
+    float *memory = malloc(2 * (size_t)s->n_outputs * BLOCK * sizeof *memory);
+    bool good =
+        memory ? check_samples(in, s, memory, why, cap) : message_write(why, cap, "%s: no memory; free some", in->path);
+    free(memory);
+    return good;
 }
 
 bool sweep_file_read(const char *path, struct sweep *sweep, char *why, size_t cap)
 {
     struct sound_in in;
     if (!sound_in_open(&in, path, NULL, why, cap)) return false;
-    bool good = sweep_parse(in.strings[SF_STR_COMMENT], sweep);
+    bool good = sweep_parse(in.strings[SF_STR_COMMENT], sweep)
+                    ? check_file(&in, sweep, why, cap)
+                    : message_write(why, cap,
+                                    "%s: has no comment that describes its sweep; use a file of --write-sweep, as WAV "
+                                    "or FLAC",
+                                    path);
     sound_in_close(&in);
-    return good ||
-           message_write(why, cap,
-                         "%s: has no comment that describes its sweep; use a file of --write-sweep, as WAV or FLAC",
-                         path);
+    return good;
 }

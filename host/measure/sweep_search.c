@@ -142,6 +142,26 @@ static double find_delay(const struct sweep_analysis *a, const double complex *c
     return delay;
 }
 
+bool sweep_find_shift(const struct sweep_analysis *a, const struct sweep_recording *r, int input, int section,
+                      double hz, double complex *const scratch[2], double *shift_s)
+{
+    const double min_share = 0.5; /* of the correlation of two equal responses */
+    double complex *cross = scratch[0], *other = scratch[1];
+    double unit = (double)a->rate / (double)a->transform.size, sum = 0;
+    double middle = fmax(fmin(hz, a->sweep->to_hz * M_SQRT1_2), a->sweep->from_hz * M_SQRT2);
+    sweep_section_bins(a, r, input, 0, cross);
+    sweep_section_bins(a, r, input, section, other);
+    for (size_t k = 0; k <= a->transform.size / 2; k++) {
+        bool is_inside = fabs(log2((double)k * unit / middle)) <= 0.5;
+        cross[k] = is_inside ? other[k] * conj(cross[k]) : 0;
+        sum += 2 * cabs(cross[k]) / (double)a->transform.size;
+    }
+    double frames = whole_frames(a, cross, other);
+    size_t peak = (size_t)(frames < 0 ? frames + (double)a->transform.size : frames);
+    *shift_s = fabs(frames) / a->rate;
+    return ((double *)other)[peak] > min_share * sum && fabs(frames) > 2 + 0.25 * a->rate / middle;
+}
+
 bool sweep_find_clock(const struct sweep_analysis *a, const struct sweep_recording *recordings, int n_inputs,
                       double *drift)
 {

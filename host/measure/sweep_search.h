@@ -13,4 +13,9 @@ bool sweep_find_delay(struct sweep_analysis *a, const struct sweep_recording *re
 bool sweep_find_clock(const struct sweep_analysis *a, const struct sweep_recording *recordings, int n_inputs,
                       double *drift);
 
+/* Is the section shifted against the first one of its output, in the octave around a frequency, so that a part of the
+ * recording is lost or doubled? *shift_s: the time. scratch: [size / 2 + 1] each. */
+bool sweep_find_shift(const struct sweep_analysis *a, const struct sweep_recording *recording, int input, int section,
+                      double hz, double complex *const scratch[2], double *shift_s);
+
 #endif

@@ -19,10 +19,12 @@ static bool read(const char *text, struct frequency_curve *curve)
 
 static void look(const struct frequency_curve *c)
 {
+    must(isnan(c->sensitivity_db) || isfinite(c->sensitivity_db));
     for (size_t i = 0; i < c->n; i++) {
         const struct frequency_point *p = &c->points[i];
         must(p->hz > 0 && isfinite(p->hz) && isfinite(p->db) && (i == 0 || p[-1].hz < p->hz));
-        must(frequency_curve_db(c, p->hz) == p->db);
+        must(frequency_curve_db(c, p->hz) == p->db && frequency_curve_degrees(c, p->hz) == p->degrees);
+        must(isfinite(p->degrees) && (c->has_phase || p->degrees == 0));
         if (i == 0) continue;
         double between = frequency_curve_db(c, sqrt(p[-1].hz) * sqrt(p->hz));
         must(between >= fmin(p[-1].db, p->db) - 1e-6 && between <= fmax(p[-1].db, p->db) + 1e-6);
@@ -43,11 +45,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (read(text, &curve)) {
         look(&curve);
-        char *printed = malloc(curve.n * 64 + 1);
+        char *printed = malloc(curve.n * 96 + 1);
         must(printed);
         for (size_t i = 0, at = 0; i < curve.n; i++)
-            at += (size_t)sprintf(printed + at, "%.17g %.17g\n", curve.points[i].hz, curve.points[i].db);
-        must(read(printed, &again) && again.n == curve.n);
+            at += (size_t)(curve.has_phase ? sprintf(printed + at, "%.17g %.17g %.17g\n", curve.points[i].hz,
+                                                     curve.points[i].db, curve.points[i].degrees)
+                                           : sprintf(printed + at, "%.17g %.17g\n", curve.points[i].hz,
+                                                     curve.points[i].db));
+        must(read(printed, &again) && again.n == curve.n && again.has_phase == curve.has_phase);
         must(memcmp(again.points, curve.points, curve.n * sizeof *curve.points) == 0);
         frequency_curve_free(&again);
         frequency_curve_free(&curve);

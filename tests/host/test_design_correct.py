@@ -6,6 +6,7 @@ Levels over frequency are 1/6 octave means of the power, measured here from the 
 import functools
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -178,6 +179,30 @@ def test_mixed_phase_reverses_the_excess_phase_within_its_pre_ringing(folder):
     assert 0.5 < excess(scipy.signal.fftconvolve(h, short[:, 0])) < 1.5
 
 
+# ---- the microphone -------------------------------------------------------------------------------------------------
+def test_the_microphone_is_not_corrected(folder):
+    """One with a bump of 4 dB at 8 kHz and a fall in the bass: with its calibration, of either kind, the filter is that
+    of the measurement by a flat microphone; without, it is 4 dB off."""
+    h = room(2, reflection=0.02)
+
+    def mic(x):
+        return scipy.signal.lfilter([1, -1], [1, -0.999], resonate(x, 8000, 4, 2))
+    bins, hz = np.fft.rfft(mic(np.eye(1 << 17, 1)[:, 0])), np.fft.rfftfreq(1 << 17, 1 / RATE)
+    at = np.geomspace(2, 23999, 2000)
+    db, degrees = np.interp(at, hz, 20 * np.log10(np.abs(bins) + 1e-9)), np.interp(at, hz, np.degrees(np.angle(bins)))
+    np.savetxt("mic.txt", np.stack([at, db], 1), header="1000Hz\t-37.1", comments="*")
+    np.savetxt("phase.txt", np.stack([at, db, degrees], 1))
+    flat, _ = corrected(h)
+    want = mean_db(spectrum(flat[:, 0]), grid())
+    for name, sensitivity in [("mic.txt", -37.1), ("phase.txt", None)]:
+        f, report = corrected(mic(h), "--calibration", name)
+        off = mean_db(spectrum(f[:, 0]), grid()) - want
+        assert np.abs(off).max() < 0.1, (name, np.abs(off).max())
+        assert report["calibration"]["file"] == name and report["calibration"]["sensitivity_db"] == sensitivity
+    f, report = corrected(mic(h))
+    assert np.abs(mean_db(spectrum(f[:, 0]), grid()) - want).max() > 3 and report["calibration"] is None
+
+
 # ---- positions and channels -----------------------------------------------------------------------------------------
 def test_positions_are_averaged_at_one_level(folder):
     """The mean of two positions is within 1 dB of the target, although one is 12 dB below; complex differs."""
@@ -207,6 +232,78 @@ def test_each_channel_gets_its_own_correction(folder):
     peak = np.sqrt(max(spectrum(f[:, ch]).max() for ch in range(2)))
     assert np.abs(scaled * peak - f).max() < 1e-3  # one factor: the balance stays
     assert abs(max(spectrum(scaled[:, ch]).max() for ch in range(2)) - 1) < 1e-2
+
+
+def test_files_of_one_loudspeaker_each_are_channels(folder):
+    """By their names, at one position or several; --positions and --channels decide otherwise. At 8 kHz, for speed."""
+    seats = [np.stack([room(1 + i), -0.3 * room(3 + i)], 1)[:3000] for i in range(2)]
+    for i, h in enumerate(seats):
+        write(f"seat{i}.wav", h, 8000)
+        for name, x in zip(["Left", "R"], h.T):
+            write(f"{name} seat{i}.wav", x, 8000)
+            write(f"{name[0]}{i}.wav", x, 8000)
+    sides = ["Left seat0.wav", "R seat0.wav", "R seat1.wav", "Left seat1.wav"]
+    one, _ = corrected(None, "--taps", 512, names=["seat0.wav"])
+    two, _ = corrected(None, "--taps", 512, names=["seat0.wav", "seat1.wav"])
+    for names, options, want in [(sides[:2], [], one), ([*sides[:2], *sides[:1:-1]], [], two),
+                                 (["L0.wav", "R0.wav"], ["--channels"], one)]:
+        assert np.abs(corrected(None, "--taps", 512, *options, names=names)[0] - want).max() < 1e-9, names
+    mean, _ = corrected(None, "--taps", 512, names=["L0.wav", "R0.wav"])  # L0 names no loudspeaker: positions
+    assert mean.shape[1] == 1
+    assert np.abs(corrected(None, "--taps", 512, "--positions", names=sides[:2])[0] - mean).max() < 1e-9
+    for names, options, says in [
+            (sides[:2], [], "channel 1: Left seat0.wav, channel 2: R seat0.wav; --positions"),
+            (["L0.wav", "R0.wav"], [], "files as 2 positions of the microphone; --channels"),
+            (["seat0.wav", "seat1.wav"], [], "files as 2 positions of the microphone\n"), (["seat0.wav"], [], "")]:
+        said = good("design", "correct", *names, *options, "-o", "f.wav", "--taps", 512).stderr
+        assert says in said and (says or "files as" not in said), said
+        pattern = r"channel 2: -\d+.\d\d dB, \+0.000 ms; behind the filters -\d+.\d\d dB, \+0.000 ms"
+        assert bool(re.search(pattern, said)) == (names != ["L0.wav", "R0.wav"]), said
+    refused("design", "correct", *sides[:3], "-o", "f2.wav",
+            says=["R seat0.wav: its loudspeaker has 2 files", "Left seat0.wav 1"])
+    refused("design", "correct", "seat0.wav", "L0.wav", "--channels", "-o", "f2.wav", says="seat0.wav has 2 channels")
+    refused("design", "correct", "L0.wav", "--channels", "--positions", "-o", "f2.wav", exit=2, says="one of them")
+
+
+def test_levels_and_arrivals_of_channels_are_printed_kept_and_aligned(folder):
+    """The right loudspeaker is smaller, 5 dB quieter, and 64 frames later. Levels are means over the octaves that both
+    have; the arrival is that of the direct sound."""
+    small = scipy.signal.sosfilt(scipy.signal.butter(4, [120, 15000], "bandpass", fs=RATE, output="sos"), room(4))
+    h = np.stack([room(1), 10 ** (-5 / 20) * np.r_[np.zeros(64), small[:-64]]], 1)
+    write("L.wav", h[:, 0], RATE)
+    write("R.wav", h[:, 1], RATE)
+
+    def look(*options):
+        f, report = corrected(None, "--taps", 8192, *options, names=["L.wav", "R.wav"])
+        y = scipy.signal.fftconvolve(h, f, axes=0)
+        hz = grid(*report["shared_band_hz"])
+        levels = [[mean_db(spectrum(x), hz).mean() for x in z.T] for z in (h, y)]
+        starts = [np.argmax(np.abs(x)) for x in y.T]
+        right = report["channels"][1]
+        for level, name in zip(levels, ["level_db", "level_after_db"]):
+            assert right[name] == pytest.approx(level[1] - level[0], abs=0.1), (options, name)
+        assert report["channels"][0]["level_db"] == report["channels"][0]["arrival_s"] == 0
+        assert right["arrival_s"] * RATE == pytest.approx(64, abs=2)
+        gain = 10 * np.log10(max(spectrum(x).max() for x in f.T))
+        assert report["largest_gain_db"] == pytest.approx(gain, abs=0.05)
+        return levels[0][1] - levels[0][0], levels[1][1] - levels[1][0], starts[1] - starts[0], f
+
+    before, after, later, plain = look()
+    assert before < -4 and 64 <= later < 67 and len(plain) == 8192
+    measured, kept, later, f = look("--levels", "keep")
+    assert abs(kept - measured) < 0.1 < abs(after - measured) and 64 <= later < 67
+    _, aligned, later, f = look("--levels", "align", "--delays", "align")
+    assert abs(aligned) < 0.1 and abs(later) <= 1 and len(f) - 8192 in (64, 65, 66)
+    assert np.abs(f[:64, 0]).max() == 0 and np.abs(f[64:, 0]).max() < np.abs(plain[:, 0]).max()  # later and quieter
+
+
+def test_channels_without_a_common_octave_keep_their_levels(folder):
+    sos = [scipy.signal.butter(8, hz, kind, fs=RATE, output="sos") for hz, kind in [(80, "low"), (300, "high")]]
+    h = np.stack([scipy.signal.sosfilt(section, room(1)) for section in sos], 1)
+    f, report = corrected(h, "--levels", "align", "--taps", 2048)
+    assert report["shared_band_hz"] is None and report["channels"][1]["level_db"] is None
+    assert np.abs(f - corrected(h, "--taps", 2048)[0]).max() == 0
+    assert "share no octave" in good("design", "correct", "m.wav", "-o", "f.wav", "--taps", 2048).stderr
 
 
 def test_options_of_the_response_and_other_rates(folder):

@@ -199,7 +199,7 @@ ARROWS = {
     "host/measure": {"host": ANY, "host/files": ANY, "host/masks": ["host/masks/mask_write.h"],
                      "host/live": ["host/live/jack_server.h", "host/live/portaudio_device.h", "host/live/preset.h",
                                    "host/commands.h"],
-                     "host/design": ["host/commands.h", "host/design/design_files.h"],
+                     "host/design": ["host/commands.h", "host/design/calibration.h", "host/design/correction_report.h", "host/design/design_files.h"],
                      "host/plot": ["host/plot/plot_masks.h"]},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,

@@ -165,6 +165,54 @@ def test_a_loopback_is_the_time_reference_and_is_divided_out(folder):
             says=["--loopback 3", "2 channels"])
 
 
+def microphone(hz):
+    """A capsule with a resonance at 1200 Hz, of minimum phase."""
+    z = np.exp(-2j * np.pi * hz / RATE)
+    r, w = 0.8, 2 * np.pi * 1200 / RATE
+    return 1 / (1 - 2 * r * np.cos(w) * z + r * r * z * z)
+
+
+def write_calibration(name, columns, low=5, high=4000):
+    """The curve of the microphone, with its phase if there are 3 columns; a maker's line comes first."""
+    hz = np.geomspace(low, high, 800)
+    bins = microphone(hz)
+    table = np.stack([hz, 20 * np.log10(np.abs(bins)), np.degrees(np.angle(bins))])[:columns]
+    lines = ["\t".join(f"{value:.8g}" for value in row) for row in table.T]
+    open(name, "w").write("\n".join(['"Sens Factor =-.7dB, SERNO: 7000001"', *lines, ""]))
+
+
+@pytest.mark.parametrize("columns,bound_db", [(2, -60), (3, -60)])
+def test_the_response_of_the_microphone_is_divided_out(folder, columns, bound_db):
+    """By the magnitude alone with minimum phase, which this microphone has. The curve has 80 points an octave."""
+    room = make_room(1, 1)
+    y = play(write_sweep(), room)
+    r, w = 0.8, 2 * np.pi * 1200 / RATE
+    heard = scipy.signal.lfilter([1], [1, -2 * r * np.cos(w), r * r], y, axis=0)
+    write_calibration("mic.txt", columns)
+    report, got = measure(heard, "--calibration", "mic.txt")
+    assert np.abs(errors(report, got, room)).max() < 10 ** (bound_db / 20)
+    assert report["calibration"]["sensitivity_db"] == -0.7 and report["calibration"]["phase"] == (columns == 3)
+    assert "mic.txt: calibration from 5 to 4000 Hz" in report["said"] and "beyond" not in report["said"]
+    assert np.abs(errors(*measure(heard), room)).max() > 0.1
+
+
+def test_a_calibration_beside_a_loopback_is_of_the_microphone_alone(folder):
+    room = make_room(1, 1)
+    x = write_sweep()
+    y = np.pad(x, ((0, room.shape[2] - 1), (0, 0)))
+    write_calibration("mic.txt", 2, 100, 1000)
+    _, with_loopback = measure(np.concatenate([y, play(x, room)], 1), "--loopback", 1, "--calibration", "mic.txt")
+    report, alone = measure(play(x, room), "--calibration", "mic.txt")
+    n = min(len(alone), len(with_loopback))
+    lag = np.argmax(np.abs(with_loopback)) - np.argmax(np.abs(alone))
+    assert np.abs(np.roll(with_loopback, -lag, 0)[:n - 100] - alone[:n - 100]).max() < 1e-3 * np.abs(alone).max()
+    assert "covers 100 to 1000 Hz of 20 to 3200 Hz; beyond it" in report["said"]
+    (folder / "bad.txt").write_text("20 1\nend\n")
+    for name, says in [("bad.txt", "bad.txt:2"), ("none.txt", "none.txt")]:
+        refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h2.wav", "--calibration", name,
+                says=says)
+
+
 # ---- distortion -----------------------------------------------------------------------------------------------------
 def test_harmonics_are_those_of_a_known_polynomial(folder):
     """Chebyshev's polynomial of order n turns a sine into its n-th harmonic. The band leaves space for five."""
@@ -218,6 +266,42 @@ def test_a_recording_without_the_sweep_is_refused(folder, change, says):
     assert not (folder / "h.wav").exists()
 
 
+def lose(y, start, n):
+    """n frames are lost from y at a time; n < 0: -n frames are doubled."""
+    at = int(start * RATE)
+    return np.concatenate([y[:at], y[at + n:]])
+
+
+@pytest.mark.parametrize("lost", [20, 512, 1000, -64])
+@pytest.mark.parametrize("start", [1.6, 2.85])  # where the sweeps are above 200 Hz
+def test_a_gap_in_one_of_two_sweeps_is_refused(folder, lost, start):
+    write("rec.wav", lose(play(write_sweep(), make_room(1, 1)), start, lost), RATE)
+    refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", says="a gap")
+
+
+@pytest.mark.parametrize("change,says", [
+    (lambda y: lose(y, 2.2, 5), ["clocks", "ppm", "gap between the sweeps"]),
+    (lambda y: y + np.where(np.arange(len(y)) // 200 == 75, 0.02, 0)[:, None] * generator(4).normal(size=y.shape),
+     ["output 1, input 1: the sweeps differ by", "dB from their average"]),
+    (lambda y: y[7000:], ["ms before the play"]),
+    (lambda y: np.clip(y, -0.02, 0.02), ["output 1, input 1:", "% distortion"])], ids=["clock", "noise", "start", "cut"])
+def test_a_recording_that_may_be_wrong_is_named(folder, change, says):
+    report, _ = measure(change(play(write_sweep(), 0.3 * make_room(1, 1))))
+    for word in says:
+        assert word in report["said"], report["said"]
+    assert report["said"].count("warning:") <= 2, report["said"]
+
+
+def test_noise_that_does_not_change_is_no_difference_of_sweeps(folder):
+    """Noise that falls by 10 dB an octave from 100 Hz on, and is as loud as the sweep below."""
+    y = play(write_sweep("--averages", 4), make_room(1, 1))
+    noise = scipy.signal.lfilter([0.1, 0], [1, -0.92], generator(8).standard_normal(y.shape), axis=0)
+    report, _ = measure(y + 0.05 * noise)
+    assert "sweeps differ" not in report["said"] and report["pairs"][0]["repeat_error_db"] < 1, report
+    report, _ = measure(y)
+    assert report["pairs"][0]["repeat_error_db"] < 0.02
+
+
 def test_a_recording_may_end_before_the_last_silence(folder):
     room = make_room(1, 1)
     report, got = measure(play(write_sweep("--averages", 1, silence=6), room)[:2 * RATE + 1300])
@@ -266,6 +350,32 @@ def test_a_file_without_a_sweep_is_refused(folder):
         refused("measure", "--from-recording", "rec.wav", "--sweep", "other.wav", "-o", "h.wav",
                 says=["other.wav", "--write-sweep"])
     refused("measure", "--write-sweep", "s.au", says="WAV or FLAC")
+
+
+@pytest.mark.parametrize("change,says", [
+    (lambda x: np.pad(x, ((3, 0), (0, 0))), "not the sweep"), (lambda x: 0.5 * x, "not the sweep"),
+    (lambda x: scipy.signal.lfilter([1, 0, 0.2], [1], x, axis=0), "not the sweep"), (lambda x: x[:12000], "not the sweep"),
+    (lambda x: 0 * x, "not the sweep"), (lambda x: np.repeat(x, 2, 1), "2 channels")],
+                         ids=["late", "quiet", "filtered", "cut", "silent", "stereo"])
+def test_samples_that_are_not_the_sweep_are_refused(folder, change, says):
+    """The comment of a sweep alone makes no sweep: convolve copies it to its output."""
+    x = write_sweep()
+    write("rec.wav", x, RATE)
+    with soundfile.SoundFile("sweep.wav") as file:
+        comment = file.comment
+    y = change(x)
+    with soundfile.SoundFile("other.wav", "w", RATE, y.shape[1], "FLOAT") as file:
+        file.comment = comment
+        file.write(y)
+    refused("measure", "--from-recording", "rec.wav", "--sweep", "other.wav", "-o", "h.wav",
+            says=["other.wav", says, "--write-sweep"])
+
+
+@pytest.mark.parametrize("name,format", [("s.flac", "pcm16"), ("s.wav", "pcm16"), ("s.ogg", None), ("s.opus", None),
+                                         ("s.mp3", None), ("s.wav", "ulaw")])
+def test_every_format_that_keeps_a_comment_keeps_a_sweep(folder, name, format):
+    options = ["--format", format] if format else []
+    good("measure", "--write-sweep", name, "--rate", RATE, "--to", BAND[1], "--length", 1, "--outputs", 2, *options)
 
 
 def test_a_recording_is_a_sound_file(folder):

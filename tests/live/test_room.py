@@ -73,6 +73,8 @@ def test_a_room_is_corrected_from_start_to_end(run, room):
         assert rough > 4 and most < 1 and rms < 0.3, (o, rough, most, rms)
     table = re.findall(r"loudspeaker \d (before|after) +([\d. -]+)", done.stderr)
     assert [max(map(float, row.split())) < 1 for _, row in table] == [False, True] * 2, done.stderr
+    assert "--levels keep --delays keep" in done.stderr, done.stderr
+    assert re.search(r"channel 2: .* dB, \+0\.8\d\d ms; behind the filters .* dB, \+0\.8", done.stderr), done.stderr
     assert "<svg" in pathlib.Path("out/room.svg").read_text()[:300]
     preset = run.client("run", "den", env=room.env)
     wait_for("its connections", lambda: re.search(r"haloconv:out-2\n   my room:in-2", room.ports("-c")))
@@ -104,6 +106,27 @@ def test_a_room_asks_what_no_option_says(run, room):
 
 
 @needs_jack
+@pytest.mark.parametrize("room", [16000], indirect=True)
+def test_a_second_run_replaces_no_file_of_the_first(room):
+    """The second run has made its folder when it fails, by a sweep that is too short."""
+    sound = ["--jack", "--play-to", "my room", "--record-from", "my room", "--outputs", 1]
+    first = pathlib.Path("room/measured-2.wav")
+    pathlib.Path("mic.txt").write_text("*1000Hz -37.1\n20 0\n20000 1\n")
+    for path in [first, pathlib.Path("config/haloconv/room.conf")]:
+        path.parent.mkdir(parents=True)
+        path.write_text("# Made by haloconv room.\n")
+    with freewheel(room):
+        done = room.haloconv("room", "--yes", *sound, "--length", 0.01, "--calibration", "mic.txt")
+    assert done.returncode == 1 and "too short" in done.stderr and "--calibration mic.txt" in done.stderr, done.stderr
+    assert [path.name for path in first.parent.iterdir()] == ["measured-2.wav"] and first.read_text()[0] == "#"
+    assert pathlib.Path("room-2").is_dir() and "/room-2/measured-1.wav" in done.stderr, done.stderr
+    refused("room", "--jack", "--yes", "-o", "room", says=["room/measured-2.wav", "give another -o"])
+    with freewheel(room):  # until standard input has no answer
+        done = room.haloconv("room", *sound, "--positions", 1, "--target", "")
+    assert "Name of the preset? [room-2]" in done.stderr, done.stderr
+
+
+@needs_jack
 def test_a_walk_through_a_room_that_ends_early_says_why(room):
     """No such client, no answers, a preset that the user wrote, and filters that do not fit."""
     pathlib.Path("config/haloconv").mkdir(parents=True)
@@ -121,3 +144,4 @@ def test_a_walk_through_a_room_that_ends_early_says_why(room):
         assert done.returncode == 1 and words in done.stderr and done.stderr.count("haloconv: ") == 1, done.stderr
         assert not pathlib.Path("room").exists() and not pathlib.Path("h.wav").exists()
     refused("room", "--jack", "--portaudio", exit=2, says="give one of them")
+    refused("room", "--levels", "loud", exit=2, says="each, keep or align")

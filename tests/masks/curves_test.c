@@ -85,6 +85,36 @@ static void curves_are_read_as_programs_write_them(const char *backend)
     }
 }
 
+static void microphone_calibrations_are_read_as_their_makers_write_them(const char *backend)
+{
+    static const struct {
+        const char *text;
+        bool has_phase;
+        double sensitivity_db, degrees; /* degrees: in the middle of both points */
+    } cases[] = {
+        {"\"Sens Factor =-.7dB, SERNO: 7000001\"\n20.0\t-3\n200\t3\n", false, -0.7, 0}, /* UMIK */
+        {"\"Sens Factor =-10.06dB, AGain =18dB, SERNO: 8100001\"\r\n20.0 -3 1\r\n200 3 3\r\n", true, -10.06, 2},
+        {"*1000Hz\t-37.1\n20.00\t-3.0\n200.00\t3.0\n", false, -37.1, 0}, /* Dayton */
+        {"* from REW\n* 1000 Hz -40\n20 -3 170\n200 3 -170\n", true, -40, 180},
+        {"*1000Hz\n20 -3\n200 3\n", false, NAN, 0},
+        {"Sens Factor = \n20 -3 1\n200 3\n", false, NAN, 0},
+        {"20 -3 1\n200 3 1e999\n", false, NAN, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct frequency_curve c;
+        char why[200] = "";
+        int line;
+        bool good = frequency_curve_read(&c, cases[i].text, &line, why, sizeof why);
+        check(good && c.n == 2 && c.points[0].db == -3 && c.points[1].db == 3, "\"%s\": %s", cases[i].text, why);
+        check(c.has_phase == cases[i].has_phase, "\"%s\": phase %d", cases[i].text, c.has_phase);
+        double want = cases[i].sensitivity_db, degrees = frequency_curve_degrees(&c, sqrt(20 * 200));
+        check(isnan(want) ? isnan(c.sensitivity_db) : c.sensitivity_db == want, "\"%s\": %g dB", cases[i].text,
+              c.sensitivity_db);
+        check(fabs(degrees - cases[i].degrees) < 1e-12, "\"%s\": %g degrees", cases[i].text, degrees);
+        frequency_curve_free(&c);
+    }
+}
+
 static void curves_are_refused_with_their_line(const char *backend)
 {
     static const struct {
@@ -120,6 +150,7 @@ int main(void)
         TEST(smoothing_is_the_mean_of_its_band, false),
         TEST(smoothing_of_a_constant_is_that_constant, false),
         TEST(curves_are_read_as_programs_write_them, false),
+        TEST(microphone_calibrations_are_read_as_their_makers_write_them, false),
         TEST(curves_are_refused_with_their_line, false),
     };
     return check_main("curves", tests, sizeof tests / sizeof *tests);

@@ -19,7 +19,7 @@ enum { NO_THREADS_IN_CHILD = 1 };
 #else
 enum { NO_THREADS_IN_CHILD = 0 };
 #endif
-enum { BLOCK = 64, TAPS = 20000, N_OUT = 6, BEFORE = 150, AFTER = 200, ROUNDS = 4, PATIENCE_S = 30 };
+enum { BLOCK = 64, TAPS = 20000, N_OUT = 6, BEFORE = 150, AFTER = SANITIZED ? 40 : 200, ROUNDS = 4, PATIENCE_S = 30 };
 
 /* Runs act(data) in a child, which must end well within PATIENCE_S. */
 static void in_child(void (*act)(void *), void *data, const char *what)

@@ -53,7 +53,8 @@ static bool begins_number(char c)
     return c && strchr("0123456789+-.", c);
 }
 
-/* Reads the numbers up to `end`. The first two or three are a point. Commas beside other separators may be decimal commas. */
+/* Reads the numbers up to `end`. The first two or three are a point. Commas beside other separators may be decimal
+ * commas. */
 static bool read_point(struct reading *r, const char *at, const char *end)
 {
     double value[3] = {0};
@@ -204,7 +205,7 @@ void frequency_curve_free(struct frequency_curve *curve)
     *curve = (struct frequency_curve){0};
 }
 
-/* The last point at or below hz, and how far hz is to the next one, from 0 to 1, over the logarithm of the frequency. */
+/* The last point at or below hz. *share: of the way to the next point, over the logarithm of the frequency. */
 static const struct frequency_point *point_below(const struct frequency_curve *curve, double hz, double *share)
 {
     const struct frequency_point *p = curve->points;

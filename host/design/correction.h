@@ -86,8 +86,8 @@ struct correction {
     double shared_hz[2];      /* the band that all channels share; 0, 0: less than an octave, or one channel         */
 };
 
-/* Makes a filter for each channel from responses[n_positions][n_channels]. false: why has the reason, and nothing has to
- * be freed. */
+/* Makes a filter for each channel from responses[n_positions][n_channels]. false: why has the reason, and nothing has
+ * to be freed. */
 bool correction_make(struct correction *correction, const struct correction_settings *settings,
                      const struct correction_response *responses, int n_positions, int n_channels, char *why,
                      size_t cap);

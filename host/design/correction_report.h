@@ -6,18 +6,16 @@
 
 #include <jansson.h>
 
-/* Rows that several commands have; to is OPTION_TO(...), for a const char * (option_word) or for the enum of correction.h
- * (option_choice). */
+/* Rows that several commands have; to is OPTION_TO(...): with option_word of a const char *, with option_choice of an
+ * enum of correction.h. */
 #define CORRECTION_LEVELS_OPTION(take, to, preset)                                                                     \
     {"levels", 0, "each|keep|align",                                                                                   \
-     "Levels of several channels: each: every filter has a mean gain of 0 dB; keep: the differences in the band that "  \
-     "all channels share stay as measured; align: all are as loud there as the quietest [" preset "]",                 \
-     take, to}
+     "Levels of several channels: each: every filter has a mean gain of 0 dB; keep: the differences in the band that " \
+     "all channels share stay as measured; align: all are as loud there as the quietest [" preset "]", take, to}
 #define CORRECTION_DELAYS_OPTION(take, to)                                                                             \
     {"delays", 0, "keep|align",                                                                                        \
-     "Arrivals of several channels: keep them, or delay the filters such that all direct sounds arrive with the last "  \
-     "one [keep]",                                                                                                     \
-     take, to}
+     "Arrivals of several channels: keep them, or delay the filters such that all direct sounds arrive with the last " \
+     "one [keep]", take, to}
 
 /* Prints lines about the filters, which are in the file `path`. */
 void correction_print(const struct correction *correction, const struct correction_settings *settings,

@@ -84,7 +84,8 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
 void measure_report_warn(const struct measurement_settings *s, const struct measurement *m)
 {
     const double max_drift = 200e-6; /* two crystals of 100 ppm */
-    if (m->latency_s < 0)
+    const double min_early_s = 1e-3; /* the direct sound of a device without latency is exact to a frame */
+    if (m->latency_s < -min_early_s)
         message_note("warning: the sound comes %.1f ms before the play; the recording began late, or has a gap",
                      -1000 * m->latency_s);
     if (fabs(m->drift) > max_drift)

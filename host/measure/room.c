@@ -29,8 +29,8 @@ struct room {
     int n_outputs, n_positions, averages; /* 0: to be asked */
     int rate;                             /* Hz, of what was found */
     double length_s, silence_s, level_db;
-    const char *play_to, *record_from, *server, *target, *folder, *preset, *calibration, *levels,
-        *delays; /* NULL: to be asked */
+    const char *play_to, *record_from, *server, *target, *folder, *preset; /* NULL: to be asked, or the default */
+    const char *calibration, *levels, *delays;
     struct room_questions questions;
     char to[TEXT_CAP], from[TEXT_CAP], curve[TEXT_CAP], name[TEXT_CAP]; /* answers */
     char port[SWEEP_MOST_OUTPUTS][TEXT_CAP];                            /* what the outputs play to */

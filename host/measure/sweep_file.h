@@ -7,8 +7,8 @@
 /* format: as far as the user asked for it. false: why has the reason. */
 bool sweep_file_write(const struct sweep *sweep, int rate, const char *path, int format, char *why, size_t cap);
 
-/* The sweep that is described in a file of sweep_file_write, if the samples are those of the sweep: a program that copies
- * the comment to a recording does not make a sweep of it. false: why has the reason. */
+/* Reads the sweep that the comment of a file of sweep_file_write describes, and checks the samples: other programs copy
+ * the comment to a recording. false: why has the reason. */
 bool sweep_file_read(const char *path, struct sweep *sweep, char *why, size_t cap);
 
 #endif

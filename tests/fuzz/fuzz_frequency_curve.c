@@ -48,10 +48,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         char *printed = malloc(curve.n * 96 + 1);
         must(printed);
         for (size_t i = 0, at = 0; i < curve.n; i++)
-            at += (size_t)(curve.has_phase ? sprintf(printed + at, "%.17g %.17g %.17g\n", curve.points[i].hz,
-                                                     curve.points[i].db, curve.points[i].degrees)
-                                           : sprintf(printed + at, "%.17g %.17g\n", curve.points[i].hz,
-                                                     curve.points[i].db));
+            at += (size_t)(curve.has_phase
+                               ? sprintf(printed + at, "%.17g %.17g %.17g\n", curve.points[i].hz, curve.points[i].db,
+                                         curve.points[i].degrees)
+                               : sprintf(printed + at, "%.17g %.17g\n", curve.points[i].hz, curve.points[i].db));
         must(read(printed, &again) && again.n == curve.n && again.has_phase == curve.has_phase);
         must(memcmp(again.points, curve.points, curve.n * sizeof *curve.points) == 0);
         frequency_curve_free(&again);

@@ -192,14 +192,14 @@ def test_the_microphone_is_not_corrected(folder):
     db, degrees = np.interp(at, hz, 20 * np.log10(np.abs(bins) + 1e-9)), np.interp(at, hz, np.degrees(np.angle(bins)))
     np.savetxt("mic.txt", np.stack([at, db], 1), header="1000Hz\t-37.1", comments="*")
     np.savetxt("phase.txt", np.stack([at, db, degrees], 1))
-    flat, _ = corrected(h)
+    flat, _ = corrected(h, "--taps", 4096)
     want = mean_db(spectrum(flat[:, 0]), grid())
     for name, sensitivity in [("mic.txt", -37.1), ("phase.txt", None)]:
-        f, report = corrected(mic(h), "--calibration", name)
+        f, report = corrected(mic(h), "--taps", 4096, "--calibration", name)
         off = mean_db(spectrum(f[:, 0]), grid()) - want
         assert np.abs(off).max() < 0.1, (name, np.abs(off).max())
         assert report["calibration"]["file"] == name and report["calibration"]["sensitivity_db"] == sensitivity
-    f, report = corrected(mic(h))
+    f, report = corrected(mic(h), "--taps", 4096)
     assert np.abs(mean_db(spectrum(f[:, 0]), grid()) - want).max() > 3 and report["calibration"] is None
 
 

@@ -191,9 +191,9 @@ def test_a_curve_and_an_impulse_response_name_the_command_for_each_other(folder)
     """Numbers that fall, that stay below 1000 or that have four columns are responses, and get no warning."""
     write("x.wav", np.zeros((100, 1)), 48000)
     texts = {"curve.txt": "20 0\n100 3\n20000 -3\n", "phase.csv": "hz,db,degrees\n20,0,1\n1000,3,2\n",
-             "rew.txt": "* Freq(Hz) SPL(dB) Phase(degrees)\n20 0 0\n20000 1 0\n", "dayton.txt": "*1000Hz -37\n20 0\n2000 1\n",
-             "fall.txt": "20000 0\n20 3\n", "low.txt": "20 0\n900 3\n", "wide.txt": "20 0 0 0\n2000 0 0 0\n",
-             "taps.txt": "1\n0.5\n"}
+             "rew.txt": "* Freq(Hz) SPL(dB) Phase(degrees)\n20 0 0\n20000 1 0\n",
+             "dayton.txt": "*1000Hz -37\n20 0\n2000 1\n", "fall.txt": "20000 0\n20 3\n", "low.txt": "20 0\n900 3\n",
+             "wide.txt": "20 0 0 0\n2000 0 0 0\n", "taps.txt": "1\n0.5\n"}
     for name, text in texts.items():
         (folder / name).write_text(text)
     for name in ["curve.txt", "phase.csv"]:

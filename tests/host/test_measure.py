@@ -272,9 +272,8 @@ def lose(y, start, n):
     return np.concatenate([y[:at], y[at + n:]])
 
 
-@pytest.mark.parametrize("lost", [20, 512, 1000, -64])
-@pytest.mark.parametrize("start", [1.6, 2.85])  # where the sweeps are above 200 Hz
-def test_a_gap_in_one_of_two_sweeps_is_refused(folder, lost, start):
+@pytest.mark.parametrize("start,lost", [(1.6, 20), (1.6, 1000), (2.85, 512), (2.85, -64)])
+def test_a_gap_in_one_of_two_sweeps_is_refused(folder, start, lost):
     write("rec.wav", lose(play(write_sweep(), make_room(1, 1)), start, lost), RATE)
     refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", says="a gap")
 
@@ -284,7 +283,8 @@ def test_a_gap_in_one_of_two_sweeps_is_refused(folder, lost, start):
     (lambda y: y + np.where(np.arange(len(y)) // 200 == 75, 0.02, 0)[:, None] * generator(4).normal(size=y.shape),
      ["output 1, input 1: the sweeps differ by", "dB from their average"]),
     (lambda y: y[7000:], ["ms before the play"]),
-    (lambda y: np.clip(y, -0.02, 0.02), ["output 1, input 1:", "% distortion"])], ids=["clock", "noise", "start", "cut"])
+    (lambda y: np.clip(y, -0.02, 0.02), ["output 1, input 1:", "% distortion"])],
+                         ids=["clock", "noise", "start", "cut"])
 def test_a_recording_that_may_be_wrong_is_named(folder, change, says):
     report, _ = measure(change(play(write_sweep(), 0.3 * make_room(1, 1))))
     for word in says:
@@ -354,8 +354,9 @@ def test_a_file_without_a_sweep_is_refused(folder):
 
 @pytest.mark.parametrize("change,says", [
     (lambda x: np.pad(x, ((3, 0), (0, 0))), "not the sweep"), (lambda x: 0.5 * x, "not the sweep"),
-    (lambda x: scipy.signal.lfilter([1, 0, 0.2], [1], x, axis=0), "not the sweep"), (lambda x: x[:12000], "not the sweep"),
-    (lambda x: 0 * x, "not the sweep"), (lambda x: np.repeat(x, 2, 1), "2 channels")],
+    (lambda x: scipy.signal.lfilter([1, 0, 0.2], [1], x, axis=0), "not the sweep"),
+    (lambda x: x[:12000], "not the sweep"), (lambda x: 0 * x, "not the sweep"),
+    (lambda x: np.repeat(x, 2, 1), "2 channels")],
                          ids=["late", "quiet", "filtered", "cut", "silent", "stereo"])
 def test_samples_that_are_not_the_sweep_are_refused(folder, change, says):
     """The comment of a sweep alone makes no sweep: convolve copies it to its output."""

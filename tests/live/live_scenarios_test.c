@@ -451,7 +451,7 @@ struct scenario {
     S(driver, other_block_during_a_swap, LIVE_BLOCK_AT_ONCE, NULL, NULL)                                               \
     S(driver, other_rate, LIVE_RATE_CHANGE, NULL, NULL)                                                                \
     S(driver, other_rate_and_mask, LIVE_RATE_CHANGE, NULL, NULL)                                                       \
-    S(driver, lost_gpu, LIVE_MASK, "fail 100", "fail 100")                                                             \
+    S(driver, lost_gpu, LIVE_MASK, "fail 200", "fail 200")                                                             \
     S(driver, gpu_back, LIVE_MASK, "hold 100", hang_fault)                                                        \
     S(driver, freewheel_on_and_off, LIVE_FREEWHEEL, NULL, NULL)                                                        \
     S(driver, freewheel_with_a_slow_gpu, LIVE_FREEWHEEL, "slow 100 3 1", "slow 100 3 1")                               \

@@ -338,6 +338,8 @@ TEST_FOLDERS := $(filter-out tests/README.md tests/run tests/conftest.py,$(wildc
 vpath %.c $(TEST_FOLDERS)
 $(BUILD)/tests/%.o: %.c $(BUILD)/flags
 	$(call compile,$(TEST_INCLUDES))
+# -O3 would take twice the time for files that mostly call the library; tests/tools, which compute, have it.
+$(BUILD)/tests/%_test.o $(ON_CPU)/tests/%_test.o: private ALL_CFLAGS := $(ALL_CFLAGS:-O3=-O1)
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference moving)
 # The sums in float64 that outputs are compared with: with a sanitizer they take ten times as long, without wide vectors
 # three times.

@@ -403,6 +403,8 @@ TEST_FOLDERS := $(filter-out tests/README.md tests/run tests/conftest.py,$(wildc
 vpath %.c $(TEST_FOLDERS)
 $(BUILD)/tests/%.o: %.c $(BUILD)/flags
 	$(call compile,$(TEST_INCLUDES))
+# -O3 would take twice the time for files that mostly call the library; tests/tools, which compute, have it.
+$(BUILD)/tests/%_test.o $(ON_CPU)/tests/%_test.o: private ALL_CFLAGS := $(ALL_CFLAGS:-O3=-O1)
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference moving)
 # The sums in float64 that outputs are compared with: with a sanitizer they take ten times as long, without wide vectors
 # three times.
@@ -423,7 +425,7 @@ FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manife
                   $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input) $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
-TEST_TOOLS := $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults)) \
+TEST_TOOLS := $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(WHEEL_LIBRARY) $(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
@@ -477,12 +479,15 @@ run-coverage:
 	  CFLAGS=--coverage LDFLAGS=--coverage run-test
 	@$(PYTHON) tests/tools/coverage.py $(BUILD)/coverage
 SOAK_SECONDS ?= 600
-# Random engines (each backend takes half of the time), and beside them live sessions under storms of changes.
-run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test
+# Random engines (each backend takes half of the time), and beside them live sessions under storms of changes; then two
+# clocks for an hour, and a file of more than 4 GiB.
+run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session async_resampler)
 	export HC_TEST_SEED=$${HC_TEST_SEED:-$$(date +%s)}; \
 	HC_SOAK_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(BUILD)/tests/soak_test & engines=$$!; \
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_NAME=sessions_last $(BUILD)/tests/session_test 2>$(BUILD)/soak.log; \
 	sessions=$$?; wait $$engines && exit $$sessions
+	HC_SOAK_SECONDS=$(SOAK_SECONDS) $(BUILD)/tests/async_resampler_test
+	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_LONG=1 tests/run tests/host/test_convolve.py::test_more_than_4_gib_becomes_rf64)
 # The findings of tests/tools/lint beyond its base line, which holds for a build without CUDA. clang, if it is here, must
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
@@ -635,6 +640,12 @@ $(ON_CPU)/session_test: $(ON_CPU_FAULTY:%=$(ON_CPU)/tests/%.o) $(SESSION_OBJS) \
 	$(call link,$(LIB_LIBS),$(CXX))
 $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS))
+# For this program a RIFF file ends after 1 MB.
+RIFF_SOUND_OUT := $(BUILD)/tests/riff/sound_out.o
+$(RIFF_SOUND_OUT): host/files/sound_out.c $(BUILD)/flags
+	$(call compile,-DRIFF_BYTES=1e6,for short RIFF files)
+$(BUILD)/tests/haloconv_riff: $(filter-out %/sound_out.o,$(HOST_OBJS)) $(RIFF_SOUND_OUT) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
+	$(call link,$(HOST_LIBS) $(LIB_LIBS))
 # Calls to these functions fail on demand: tests/tools/fault_calls.h.
 FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndup realpath newlocale mmap tsearch glob \
                 asprintf pthread_create access stat lstat fstat dup fallocate fdatasync flock fsync ftruncate linkat \
@@ -653,7 +664,7 @@ $(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
 $(BUILD)/tests/take_stage: $(BUILD)/tests/take_stage.o $(BUILD)/tests/fuzz_host.a $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
 .SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
-            $(filter-out %haloconv_faulty.o %haloconv_faults.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
+            $(filter-out %haloconv_faulty.o %haloconv_faults.o %haloconv_riff.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
 
 # ---- the Python wheel ------------------------------------------------------------------------------------------------
 # plugins/python/haloconv_build.py puts the shared libraries that this one needs into libs/ beside it.

@@ -19,12 +19,12 @@ static double bessel_i0(double x)
 /* taps[64]: tap k of the delay HALF - 1 + fraction, 0 < fraction < 1. */
 static void sinc_make(double fraction, double *taps)
 {
-    const double beta = 10, half = FRACTIONAL_DELAY_HALF;
+    const double beta = 10, half = FRACTIONAL_DELAY_HALF, peak = bessel_i0(beta);
     double sum = 0;
     for (int k = 0; k < 2 * FRACTIONAL_DELAY_HALF; k++) {
         double t = k - (half - 1) - fraction;
         double edge = 1 - (t / half) * (t / half);
-        taps[k] = sin(M_PI * t) / (M_PI * t) * bessel_i0(beta * sqrt(edge > 0 ? edge : 0)) / bessel_i0(beta);
+        taps[k] = sin(M_PI * t) / (M_PI * t) * bessel_i0(beta * sqrt(edge > 0 ? edge : 0)) / peak;
         sum += taps[k];
     }
     for (int k = 0; k < 2 * FRACTIONAL_DELAY_HALF; k++) taps[k] /= sum; /* a gain of 1 at 0 Hz */

@@ -8,16 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct option_row no_options[] = {{0}};
-
 static const struct command_line masks_line = {
     .command = "masks",
     .usage = "",
     .text =
         "Lists the masks that ship with haloconv, and their folder. Every command takes their names as masks, unless a "
         "file has the name.\v"
-        "  haloconv convolve voice.wav hall -o wet.wav",
-    .groups = {{NULL, no_options}}};
+        "  haloconv convolve voice.wav hall -o wet.wav"};
 
 int masks_command(int argc, char **argv)
 {

@@ -20,6 +20,7 @@ int mask_command(int argc, char **argv);
 int measure_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int check_command(int argc, char **argv);
+int masks_command(int argc, char **argv);
 int import_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int bench_engine_command(int argc, char **argv);

@@ -70,6 +70,7 @@ static const struct command {
      design_crossover_command, false},
     {"design", "KIND -o MASK", "a low-pass, high-pass, ... or a synthetic room", design_command, false},
     {"mask", "OPERATION MASK... -o MASK", "convolve, trim, fade, align, ... masks", mask_command, false},
+    {"masks", "", "the masks that ship, by name", masks_command, false},
     {"info", "MASK...", "the figures of a mask, and the plan for it; plots", info_command, false},
     {"check", "CONF", "every error of a configuration", check_command, false},
     {"import", "FILE -o CONF", "the configuration of another program as one of jconvolver", import_command, false},
@@ -103,7 +104,8 @@ static void print_help(FILE *file, bool only_bench)
           "channel by channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo (L>L L>R R>L R>R).\n"
           "Or a configuration (.conf), a matrix in the format of jconvolver and mcfx_convolver, or a file of another\n"
           "program: `man haloconv` lists those that are read, and `haloconv import` converts them. hall-%r.wav stands\n"
-          "for a mask for each rate: hall-44100.wav, hall-96000.wav; a missing one is resampled from another.\n"
+          "for a mask for each rate: hall-44100.wav, hall-96000.wav; a missing one is resampled from another. `hall` is\n"
+          "a mask that ships; `haloconv masks` lists them.\n"
           "\n"
           "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N stopped by signal N.\n",
           file);

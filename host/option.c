@@ -1,7 +1,8 @@
 #include "option.h"
 
-#include "message.h"
 #include "host/files/sound_format.h"
+#include "mask_argument.h"
+#include "message.h"
 
 #include <argp.h>
 #include <assert.h>
@@ -269,6 +270,7 @@ static int take_names(const struct command_line *line, char **list, int n, void 
     if (!line->names) return n > 0 ? message_usage(line->command, "%s: takes no names", list[0]) : -1;
     if (n < line->least_names || n > line->most_names)
         return message_usage(line->command, "needs %s, and got %d name%s", line->names, n, message_s(n));
+    for (int i = line->masks_from ? line->masks_from - 1 : n; i < n; i++) list[i] = (char *)mask_argument_path(list[i]);
     *(struct option_names *)((char *)settings + line->names_to) = (struct option_names){list, n};
     return -1;
 }

@@ -35,7 +35,7 @@ struct option_row {
 };
 
 struct option_names {
-    char **list;                  /* [n], of argv                                     */
+    char **list;                  /* [n], of argv; masks that ship have their paths   */
     int n;
 };
 
@@ -51,6 +51,7 @@ struct command_line {
     const char *names;            /* its arguments: "INPUT and MASK"; NULL: none      */
     int least_names, most_names;
     size_t names_to;              /* struct option_names in the settings              */
+    int masks_from;               /* its arguments from this one on, from 1, are masks; 0: none of them */
 };
 
 /* Fill in the settings, and obey --help and --quiet, which every command has. -1: go on; else the exit status: help was

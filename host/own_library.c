@@ -6,15 +6,21 @@
 #include <string.h>
 #include <unistd.h>
 
+bool own_folder(char *folder, size_t cap)
+{
+    ssize_t n = readlink("/proc/self/exe", folder, cap - 1);
+    if (n <= 0) return false;
+    folder[n] = 0;
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[1] = 0;
+    return true;
+}
+
 void *own_library_open(const char *name)
 {
     static const char *const places[] = {"", "../lib/haloconv/"};
     char program[PATH_MAX], path[PATH_MAX + 80];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n <= 0) return NULL;
-    program[n] = 0;
-    char *slash = strrchr(program, '/');
-    if (slash) slash[1] = 0;
+    if (!own_folder(program, sizeof program)) return NULL;
     void *library = NULL;
     for (size_t i = 0; i < sizeof places / sizeof *places && !library; i++) {
         snprintf(path, sizeof path, "%s%s%s", program, places[i], name);

@@ -1,5 +1,6 @@
 /* pairs - the list of a batch from two patterns of names. */
 #include "draw.h"
+#include "host/mask_argument.h"
 #include "host/message.h"
 #include "host/splitmix64.h"
 #include "manifest.h"
@@ -114,7 +115,7 @@ bool manifest_pair(struct manifest *manifest, const char *inputs, const char *ma
     struct pairing pairing = {.manifest = manifest, .defaults = defaults, .why = why, .cap = cap};
     glob_t in, mask;
     if (!find_files(inputs, &in, why, cap)) return false;
-    bool good = find_files(masks, &mask, why, cap);
+    bool good = find_files(mask_argument_path(masks), &mask, why, cap);
     if (good) {
         good = pair_up(&pairing, &in, &mask, pairs) && name_outputs(manifest, defaults->extension, why, cap);
         globfree(&mask);

@@ -1,5 +1,6 @@
 #include "row_cells.h"
 
+#include "host/mask_argument.h"
 #include "host/message.h"
 #include "host/moving/path.h"
 #include "host/splitmix64.h"
@@ -72,7 +73,7 @@ static const char *cell_take(struct row_reader *reader, struct manifest_row *row
         row->input = text_keep(texts, text);
         break;
     case MASK:
-        row->mask = text_keep(texts, text);
+        row->mask = text_keep(texts, mask_argument_path(text));
         break;
     case PATH:
         row->path = text_keep(texts, text);

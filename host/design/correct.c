@@ -98,7 +98,8 @@ static const struct command_line correct_line = {
     .names = "measurements",
     .least_names = 1,
     .most_names = MOST_FILES,
-    .names_to = offsetof(struct correct_settings, names)};
+    .names_to = offsetof(struct correct_settings, names),
+    .masks_from = 1};
 
 static int parse(int argc, char **argv, struct correct_settings *s)
 {

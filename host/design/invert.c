@@ -49,7 +49,8 @@ static const struct command_line invert_line = {
     .names = "one MASK",
     .least_names = 1,
     .most_names = 1,
-    .names_to = offsetof(struct invert_settings, names)};
+    .names_to = offsetof(struct invert_settings, names),
+    .masks_from = 1};
 
 /* Fills in the settings that depend on the mask. -1: go on; else the exit status. */
 static int choose(struct invert_settings *s, const hc_responses *mask, int rate)

@@ -43,7 +43,8 @@ static const struct command_line minphase_line = {
     .names = "one MASK",
     .least_names = 1,
     .most_names = 1,
-    .names_to = offsetof(struct minphase_settings, names)};
+    .names_to = offsetof(struct minphase_settings, names),
+    .masks_from = 1};
 
 /* h[n] -> out[taps], by a transform of that size. false: no memory. */
 static bool minphase(const float *h, int n, size_t size, int taps, double *out)

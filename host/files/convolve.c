@@ -124,7 +124,8 @@ static const struct command_line convolve_line = {
     .names = "INPUT and MASK",
     .least_names = 2,
     .most_names = 2,
-    .names_to = offsetof(struct convolve_settings, names)};
+    .names_to = offsetof(struct convolve_settings, names),
+    .masks_from = 2};
 
 /* Does the gain of the output depend on the whole convolution? */
 static bool is_scaled(const struct convolve_settings *s)

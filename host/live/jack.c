@@ -31,7 +31,8 @@ static const struct command_line jack_line = {
     .groups = {{NULL, jack_options}, {LIVE_OPTIONS_TITLE, live_options}},
     .names = "MASK",
     .most_names = INT_MAX,
-    .names_to = offsetof(struct live_settings, masks)};
+    .names_to = offsetof(struct live_settings, masks),
+    .masks_from = 1};
 
 #ifdef HC_WITH_JACK
 #include "control.h"

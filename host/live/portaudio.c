@@ -39,7 +39,8 @@ static const struct command_line portaudio_line = {
     .groups = {{NULL, portaudio_options}, {LIVE_OPTIONS_TITLE, live_options}},
     .names = "MASK",
     .most_names = INT_MAX,
-    .names_to = offsetof(struct live_settings, masks)};
+    .names_to = offsetof(struct live_settings, masks),
+    .masks_from = 1};
 
 #ifdef HC_WITH_PORTAUDIO
 #include "alsa_midi.h"

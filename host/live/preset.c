@@ -1,5 +1,6 @@
 #include "preset.h"
 
+#include "host/mask_argument.h"
 #include "host/message.h"
 #include "host/text_in.h"
 
@@ -113,6 +114,16 @@ static bool is_mask(const struct preset_line *l)
     return strcmp(l->key, "mask") == 0;
 }
 
+/* A mask of the file, or one that ships. NULL: no memory. */
+static char *mask_path(const struct preset *p, const char *value)
+{
+    char *path = path_of(p, value);
+    const char *shipped = path && access(path, F_OK) != 0 ? shipped_path(value) : NULL;
+    if (!shipped) return path;
+    free(path);
+    return strdup(shipped);
+}
+
 /* Splits the text into lines. false: no memory. */
 static bool read_lines(struct preset *p)
 {
@@ -131,7 +142,7 @@ static bool read_lines(struct preset *p)
         *l = (struct preset_line){.number = number, .key = trim(text)};
         if (!value) continue;
         value = unquote(trim(value));
-        l->value = is_mask(l) ? path_of(p, value) : strdup(value);
+        l->value = is_mask(l) ? mask_path(p, value) : strdup(value);
         if (!l->value) return false;
         if (is_mask(l)) p->masks[p->n_masks++] = l->value;
     }

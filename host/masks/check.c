@@ -37,7 +37,8 @@ static const struct command_line check_line = {
     .names = "one CONF",
     .least_names = 1,
     .most_names = 1,
-    .names_to = offsetof(struct check_settings, names)};
+    .names_to = offsetof(struct check_settings, names),
+    .masks_from = 1};
 
 static void print_ok(const hc_responses *mask)
 {

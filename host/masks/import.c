@@ -43,7 +43,8 @@ static const struct command_line import_line = {
     .names = "one FILE",
     .least_names = 1,
     .most_names = 1,
-    .names_to = offsetof(struct import_settings, names)};
+    .names_to = offsetof(struct import_settings, names),
+    .masks_from = 1};
 
 static void print_report(const struct configuration_out *out)
 {

@@ -89,7 +89,8 @@ static const struct command_line info_line = {
     .names = "MASK",
     .least_names = 1,
     .most_names = INT_MAX,
-    .names_to = offsetof(struct info_settings, names)};
+    .names_to = offsetof(struct info_settings, names),
+    .masks_from = 1};
 
 /* ---- the figures and the plan ------------------------------------------------------------------- */
 

@@ -59,7 +59,7 @@ extern const struct option_row mask_options[];
 #define MASK_LINE(name, arguments, help, example, own, what, least, most)                                              \
     {.command = "mask " name, .usage = arguments " -o MASK", .text = help "\v" example,                                \
      .groups = {{NULL, mask_options}, {NULL, own}}, .names = what, .least_names = least, .most_names = most,           \
-     .names_to = offsetof(struct mask_settings, names)}
+     .names_to = offsetof(struct mask_settings, names), .masks_from = 1}
 
 extern const struct mask_operation mask_convolve, mask_add, mask_blend, mask_channels, mask_trim, mask_fade, mask_align,
     mask_reverse, mask_stretch, mask_split, mask_decay, mask_normalise;

@@ -72,7 +72,7 @@ MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", 
 DESIGN_HELPS = ["design", "design crossover", "design correct", "design target", "design invert", "design minphase"]
 HELPS = {"bench": BENCH_HELPS, "design": DESIGN_HELPS, "mask": MASK_HELPS}
 COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "measure", "info", "check",
-            "devices", "room", *BENCH_HELPS, *DESIGN_HELPS[1:], *MASK_HELPS]
+            "devices", "room", "masks", *BENCH_HELPS, *DESIGN_HELPS[1:], *MASK_HELPS]
 
 
 def options_of(command):

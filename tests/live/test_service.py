@@ -78,6 +78,8 @@ def test_a_preset_plays_and_the_command_line_wins(run, presets, folder):
     client.end()
     client = run.client("jack", "ir/h.wav", "--preset", path, cwd=path.parent, ready="OSC on port")
     assert client.end()["mask"] == "ir/h.wav"
+    presets("ships", f"command = jack\nserver = {server.name}\nmask = spring\n")
+    assert run.client("run", "ships").end()["mask"].endswith("/impulses/spring.wav")
 
 
 def test_every_wrong_line_of_a_preset_is_named(presets):

@@ -3,12 +3,13 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import BUILD, ROOT, assert_close, convolve, generator, good, haloconv, noise, read, refused, write
+from conftest import BUILD, HALOCONV, ROOT, assert_close, convolve, generator, good, haloconv, noise, read, refused, write
 
 FILTERS = [("lowpass", [8000], True), ("highpass", [3000], False), ("bandpass", [1000, 4000], False),
            ("bandstop", [1000, 4000], True)]
@@ -337,3 +338,35 @@ def test_a_bank_where_a_mask_is_expected_says_path(folder, bank):
     refused("convolve", "x.wav", bank, "-o", "y.wav", says=[bank, "--path"])
     refused("mask", "trim", bank, "-o", "y.wav", says=[bank, "--path"])
     assert "--path" in haloconv("batch", "--inputs", "x.wav", "--masks", bank, "-o", "out").stderr
+
+
+def test_masks_that_ship_have_names(folder):
+    """In each command, also in lists and presets; a file of that name comes first."""
+    write("x.wav", noise(300))
+    good("convolve", "x.wav", "hall", "-o", "y.wav")
+    good("convolve", "x.wav", BUILD / "impulses/hall.wav", "-o", "z.wav")
+    assert np.array_equal(read("y.wav"), read("z.wav"))
+    (folder / "list.csv").write_text("input,mask,output\nx.wav,hall,y2.wav\n")
+    good("batch", "list.csv", "-o", ".")
+    good("batch", "--inputs", "x.wav", "--masks", "spring", "-o", ".")
+    assert np.array_equal(read("y2.wav"), read("z.wav")) and os.path.exists("x_spring.wav")
+    assert "bank of 266 entries" in good("check", "head").stdout
+    write("seven.wav", noise(7))
+    os.rename("seven.wav", "hall")
+    assert json.loads(good("info", "hall", "--json").stdout)["frames"] == 7
+    refused("info", "halls", says="No such file")
+
+
+def test_the_masks_that_ship_are_listed(folder):
+    """Beside a program that is not installed, and in share/haloconv/impulses."""
+    files = {path.stem for path in (BUILD / "impulses").iterdir()} - {"drums", "made"}
+    lines = good("masks").stdout.splitlines()
+    assert lines[0] == f"{BUILD / 'impulses'}:" and {line.split()[0] for line in lines[1:]} == files, lines
+    (folder / "bin").mkdir()
+    shutil.copytree(BUILD / "impulses", "share/haloconv/impulses")
+    shutil.copy(HALOCONV, "bin/haloconv")
+    done = subprocess.run(["bin/haloconv", "info", "plate", "--json"], stdout=subprocess.PIPE, check=True)
+    assert json.loads(done.stdout)["file"].endswith("bin/../share/haloconv/impulses/plate.wav")
+    shutil.rmtree("share")
+    done = subprocess.run(["bin/haloconv", "masks"], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and "make impulses" in done.stderr

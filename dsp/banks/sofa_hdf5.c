@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #define TEXT_OF(name) #name
@@ -200,9 +201,11 @@ static bool shape_read(hid_t data, struct sofa_variable *variable)
 
 enum { DEFLATE = 1, SHUFFLE = 2, CHECKSUM = 3, MOST_FILTERS = 4 }; /* numbers of HDF5's filters */
 static const double most_chunk_bytes = 1 << 30;
+static const double most_inflation = 1100; /* deflate packs 1032 bytes into one */
 
 struct chunked {
     hid_t data, type;
+    double file_bytes;
     size_t type_bytes, n_values, bytes; /* of a chunk                         */
     int n_dims, n_filters;
     hsize_t dim[SOFA_MOST_DIMS]; /* of the chunk                       */
@@ -309,7 +312,8 @@ static bool chunked_look(struct chunked *c, hid_t list, const struct sofa_variab
     if (c->n_filters < 0 || c->n_filters > MOST_FILTERS || h5.H5Pget_chunk(list, c->n_dims, c->dim) != c->n_dims)
         return false;
     for (int d = 0; d < c->n_dims; d++) n *= (double)c->dim[d];
-    if (!(n >= 1 && n * 8 <= most_chunk_bytes)) return false;
+    if (!(n >= 1 && n * 8 <= most_chunk_bytes && n * (double)c->type_bytes <= most_inflation * c->file_bytes))
+        return false;
     for (int i = 0; i < c->n_filters; i++) {
         unsigned flags = 0, configuration = 0;
         size_t n_values = 0;
@@ -322,9 +326,10 @@ static bool chunked_look(struct chunked *c, hid_t list, const struct sofa_variab
     return true;
 }
 
-static bool chunks_read(hid_t data, hid_t type, hid_t list, const struct sofa_variable *v, float *values)
+static bool chunks_read(hid_t data, hid_t type, hid_t list, double file_bytes, const struct sofa_variable *v,
+                        float *values)
 {
-    struct chunked c = {.data = data, .type = type};
+    struct chunked c = {.data = data, .type = type, .file_bytes = file_bytes};
     hsize_t offset[SOFA_MOST_DIMS] = {0};
     if (!chunked_look(&c, list, v)) return false;
     c.packed = malloc(c.room);
@@ -345,13 +350,13 @@ static bool chunks_read(hid_t data, hid_t type, hid_t list, const struct sofa_va
     return good;
 }
 
-static bool samples_read(hid_t data, const struct sofa_variable *v, float *values)
+static bool samples_read(hid_t data, double file_bytes, const struct sofa_variable *v, float *values)
 {
     hid_t type = h5.H5Dget_type(data), list = h5.H5Dget_create_plist(data);
     bool good = type >= 0 && list >= 0 && v->n > 0;
     H5D_layout_t layout = good ? h5.H5Pget_layout(list) : H5D_LAYOUT_ERROR;
     if (good && layout == H5D_CHUNKED)
-        good = chunks_read(data, type, list, v, values);
+        good = chunks_read(data, type, list, file_bytes, v, values);
     else /* the file stores all values */
         good = good && (layout == H5D_CONTIGUOUS || layout == H5D_COMPACT) &&
                h5.H5Dget_storage_size(data) == v->n * h5.H5Tget_size(type) &&
@@ -361,16 +366,19 @@ static bool samples_read(hid_t data, const struct sofa_variable *v, float *value
     return good;
 }
 
-/* Can the bytes that the file stores for a variable be all of its values? Deflate packs 1032 bytes into one. */
-static bool is_there(hid_t data, const struct sofa_variable *v)
+/* Can the bytes that the file stores for a variable be all of its values? A header may tell of more bytes than the file
+ * has. */
+static bool is_there(hid_t data, double file_bytes, const struct sofa_variable *v)
 {
-    return (double)v->n <= 1100.0 * (double)h5.H5Dget_storage_size(data);
+    double stored = (double)h5.H5Dget_storage_size(data);
+    return stored <= file_bytes && (double)v->n <= most_inflation * stored;
 }
 
 /* ---- the reader -------------------------------------------------------------------------------------------------- */
 
 struct hdf5_file {
     hid_t id;
+    double bytes;
 };
 
 static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
@@ -381,13 +389,14 @@ static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
     leave(&quiet);
 }
 
-static bool hdf5_look(void *file, const char *name, struct sofa_variable *variable)
+static bool hdf5_look(void *of, const char *name, struct sofa_variable *variable)
 {
+    const struct hdf5_file *file = of;
     struct quiet quiet = {NULL, NULL};
     *variable = (struct sofa_variable){0};
     enter(&quiet);
-    hid_t data = numbers_open(((struct hdf5_file *)file)->id, name, &variable->is_elsewhere);
-    bool good = data >= 0 && shape_read(data, variable) && is_there(data, variable);
+    hid_t data = numbers_open(file->id, name, &variable->is_elsewhere);
+    bool good = data >= 0 && shape_read(data, variable) && is_there(data, file->bytes, variable);
     if (good) {
         attribute_text(data, "Type", variable->type);
         attribute_text(data, "Units", variable->units);
@@ -397,13 +406,15 @@ static bool hdf5_look(void *file, const char *name, struct sofa_variable *variab
     return good || variable->is_elsewhere;
 }
 
-static bool hdf5_read(void *file, const char *name, size_t n, float *values)
+static bool hdf5_read(void *of, const char *name, size_t n, float *values)
 {
+    const struct hdf5_file *file = of;
     struct quiet quiet = {NULL, NULL};
     struct sofa_variable variable = {0};
     enter(&quiet);
-    hid_t data = numbers_open(((struct hdf5_file *)file)->id, name, &variable.is_elsewhere);
-    bool good = data >= 0 && shape_read(data, &variable) && variable.n == n && samples_read(data, &variable, values);
+    hid_t data = numbers_open(file->id, name, &variable.is_elsewhere);
+    bool good = data >= 0 && shape_read(data, &variable) && variable.n == n &&
+                samples_read(data, file->bytes, &variable, values);
     if (data >= 0) h5.H5Oclose(data);
     leave(&quiet);
     return good;
@@ -422,12 +433,14 @@ int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size
 {
     struct quiet quiet = {NULL, NULL};
     struct hdf5_file *file = calloc(1, sizeof *file);
+    struct stat status;
     if (!file) return fail(HC_ENOMEM, why, cap, "%s: no memory to open the file; free some", path);
     enter(&quiet);
     bool is_loaded = h5.is_loaded;
     file->id = is_loaded ? h5.H5Fopen(path, 0, 0) : -1; /* 0: to read */
     leave(&quiet);
     if (file->id >= 0) {
+        file->bytes = stat(path, &status) == 0 ? (double)status.st_size : 0;
         *reader = (struct sofa_reader){file, hdf5_text, hdf5_look, hdf5_read, hdf5_close};
         return HC_OK;
     }

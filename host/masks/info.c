@@ -1,4 +1,5 @@
 /* haloconv info - prints the figures of a mask, and the plan for it. It opens no GPU, so it answers at once. */
+#include "bank_entries.h"
 #include "bank_report.h"
 #include "configuration_report.h"
 #include "dsp/haloconv_masks.h"
@@ -28,7 +29,7 @@ struct info_settings {
     int rate, block;
     const char *backend;
     double grid_deg;
-    bool plan, normalise, json;
+    bool plan, normalise, entries, json;
     struct plot_choice plot;
 };
 
@@ -64,6 +65,8 @@ static const struct option_row info_options[] = {
      option_number, OPTION_TO(struct info_settings, grid_deg), .min = 0.5, .max = 45},
     {"normalise", 0, NULL, "Scale a bank to a largest gain of 0 dB before it is measured", option_flag,
      OPTION_TO(struct info_settings, normalise)},
+    {"entries", 0, NULL, "List the entries of a bank, too: position, onset and level of each", option_flag,
+     OPTION_TO(struct info_settings, entries)},
     OPTION_JSON(OPTION_TO(struct info_settings, json)),
     PLOT_OPTIONS(struct info_settings, plot),
     {0}};
@@ -80,10 +83,10 @@ static const struct command_line info_line = {
         "clarity C50 and C80, definition D50, centre time Ts, direct-to-reverberant ratio DRR and noise floor. A "
         "configuration has its channels, the number, length and memory of its responses, its banks and sources. The "
         "last line is the gain that keeps sines below full scale. A bank has its entries, outputs and taps, the "
-        "changes "
-        "made to the file's responses, the range of its positions, and its largest gain.\n\n"
+        "changes made to the file's responses, the range of its positions, and its largest gain.\n\n"
         "  haloconv info hall.wav --json\n"
         "  haloconv info kemar.sofa --grid 2\n"
+        "  haloconv info kemar.sofa --entries --plot directions.svg\n"
         "  haloconv info before.wav after.wav --plot both.svg --panels magnitude,phase --smooth 1/6",
     .groups = {{NULL, info_options}},
     .names = "MASK",
@@ -184,12 +187,23 @@ static int print_bank(const struct info_settings *s)
     hc_bank_data bank = {.size = sizeof bank};
     char why[MESSAGE_CAP];
     int status = 0;
-    if (s->plan || s->plot.path) return message_usage("info", "takes --plan and --plot for masks only, not for banks");
+    if (s->plan) return message_usage("info", "takes --plan for masks only, not for banks");
+    if (s->plot.path && s->names.n > 1) return message_usage("info", "takes one bank at a time with --plot");
     if (hc_bank_load(s->path, s->rate, &options, &bank, why, sizeof why) != HC_OK) return message_error("%s", why);
-    if (s->json)
-        status = json_print(bank_report_json(s->path, &bank), 9, s->path);
-    else
+    if (s->plot.path && !bank.position) {
+        hc_bank_data_free(&bank);
+        return message_usage("info", "takes --plot for banks with positions and for masks only");
+    }
+    if (s->json) {
+        json_t *report = bank_report_json(s->path, &bank);
+        if (report && s->entries) json_object_set_new(report, "entry_list", bank_entries_json(&bank));
+        status = json_print(report, 9, s->path);
+    } else {
         bank_report_print(s->path, &bank);
+        if (s->entries) bank_entries_print(&bank);
+    }
+    if (status == 0 && s->plot.path && !bank_entries_plot(s->plot.path, s->path, &bank, why, sizeof why))
+        status = message_error("%s", why);
     hc_bank_data_free(&bank);
     return status;
 }
@@ -197,8 +211,8 @@ static int print_bank(const struct info_settings *s)
 static int print_one(const struct info_settings *settings)
 {
     if (hc_bank_is_file(settings->path)) return print_bank(settings);
-    if (settings->grid_deg != 0 || settings->normalise)
-        return message_usage("info", "takes --grid and --normalise for banks only");
+    if (settings->grid_deg != 0 || settings->normalise || settings->entries)
+        return message_usage("info", "takes --grid, --normalise and --entries for banks only");
     struct mask_info subject = {.settings = settings};
     int status = 0;
     if (!examine(&subject))
@@ -226,7 +240,7 @@ int info_command(int argc, char **argv)
         status = print_one(&settings);
     }
     char why[MESSAGE_CAP];
-    if (status == 0 && settings.plot.path &&
+    if (status == 0 && settings.plot.path && !hc_bank_is_file(settings.path) &&
         !plot_masks(settings.names.list, settings.names.n, settings.rate, &settings.plot, why, sizeof why))
         status = message_error("%s", why);
     return status;

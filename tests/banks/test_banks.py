@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import zlib
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -578,10 +580,49 @@ def test_info_tells_the_bank(folder):
     assert json.loads(good("check", path, "--json").stdout)["bank"]["entries"] == 9
 
 
+def test_info_lists_entries(folder):
+    """Position, onset and level of each. Onsets are early, all by as much."""
+    (folder / "set").mkdir()
+    for i, at in enumerate((20, 32)):
+        x = np.zeros((64, 6))
+        x[at, :], x[at + i, 1] = 0.5, 0.25
+        write(f"set/azi_{90 * i}_ele_{10 * i}.wav", x)
+    report = json.loads(good("info", "set", "--entries", "--json").stdout)
+    one, two = report["entry_list"]
+    assert report["entries"] == 2 and (two["azimuth_deg"], two["elevation_deg"]) == pytest.approx((90, 10), abs=1e-4)
+    np.testing.assert_allclose(np.subtract(two["onset_ms"], one["onset_ms"])[2:], 12 / 48, atol=1e-3)
+    np.testing.assert_allclose(one["level_db"], [-6.02, -12.04] + 4 * [-6.02], atol=0.01)
+    head, first, second = good("info", "set", "--entries").stdout.splitlines()[-3:]
+    assert "onset ms" in head and "all 6 outputs" in head and second.split()[:4] == ["1", "90.00", "10.00", "1.000"]
+    assert len(first.split()) == 4 + 2 * 4
+
+
+def test_info_draws_the_directions_of_a_bank(folder):
+    """A mark for each entry, those of a grid apart."""
+    (folder / "set").mkdir()
+    places = [(az, el) for el in (-30, 0, 30) for az in range(0, 360, 45)]
+    for az, el in places:
+        write(f"set/azi_{az}_ele_{el}.wav", np.eye(1, 8).T)
+
+    def marks(*options):
+        n = json.loads(good("info", "set", "--plot", "p.svg", "--json", *options).stdout)["entries"]
+        paths = ElementTree.parse("p.svg").getroot().iter("{http://www.w3.org/2000/svg}path")
+        named = {path[0].text: path.get("d") for path in paths if len(path)}
+        return n, {name: [np.array(re.findall(r"-?[\d.]+", mark), float) for mark in d.split("M")[1:]]
+                   for name, d in named.items()}
+    n, found = marks()
+    assert n == len(places) == len(found["entries"]) and "interpolated" not in found
+    top = np.array([mark[:2] for mark in found["entries"]])
+    assert len(np.unique(top[:, 0].round())) == 8 and len(np.unique(top[:, 1].round())) == 3
+    n, found = marks("--grid", 15)
+    assert len(found["entries"]) == len(places) and len(found["interpolated"]) == n - len(places) > 50
+    refused("info", "set", "set", "--plot", "p.svg", exit=2, says="one bank at a time")
+
+
 def test_info_refuses_options_that_do_nothing(folder):
     (folder / "set").mkdir()
     write("set/1.wav", noise(20))
     for option in (["--plan"], ["--plot", "a.svg"]):
         refused("info", "set", *option, exit=2, says="for masks only")
-    for option in (["--grid", "5"], ["--normalise"]):
+    for option in (["--grid", "5"], ["--normalise"], ["--entries"]):
         refused("info", "set/1.wav", *option, exit=2, says="for banks only")

@@ -155,6 +155,13 @@ def test_refused_banks_are_exceptions(hc, folder):
             hc.Bank(*words)
     with pytest.raises(TypeError, match="complex"):
         hc.Bank(responses(3).astype(complex))
+    head, x = BUILD / "impulses/head", np.ones(9, np.float32)
+    for call in (lambda: hc.Bank(f"{head}\0.sofa"), lambda: hc.Bank(pathlib.Path(f"{head}\0b")),
+                 lambda: hc.Stream(backend="cpu\0"), lambda: hc.Stream(method="fft\0x"),
+                 lambda: hc.convolve(x, x, backend="cpu\0"),
+                 lambda: hc.convolve_moving(x, hc.Bank(responses(3)), [(0, 0, 1)], backend="cpu\0")):
+        with pytest.raises(ValueError, match="has a NUL character"):
+            call()
     bank = hc.Bank(responses(3))
     for find in (bank.nearest, bank.mix):
         with pytest.raises(ValueError, match="no positions"):

@@ -216,6 +216,10 @@ def test_refusals_say_what_to_do(ht, backend, dev):
             (lambda: ht.convolve(x, h, lengths=[1.0, 2.0, 3.0]), TypeError, "whole numbers"),
             (lambda: ht.convolve(x, h.to("meta")), ValueError, "h on meta; move them to one device"),
             (lambda: ht.fftconvolve(x, h), ValueError, "x has 3 dimensions and y has 2"),
+            (lambda: ht.fftconvolve(x[:, 0, :9], x[0]), ValueError, r"of \(2, 9\) and \(3, 50\) do not broadcast"),
+            (lambda: ht.fftconvolve(x[0], x[:, 0, :9]), ValueError, r"of \(3, 50\) and \(2, 9\) do not broadcast"),
+            (lambda: ht.fftconvolve(x[..., :0], x), ValueError, r"x has shape \(2, 3, 0\); .* at least one frame"),
+            (lambda: ht.fftconvolve(x, x[..., :0]), ValueError, "50 frames and 0 taps"),
             (lambda: ht.fftconvolve(x, x, "causal"), ValueError, "mode 'causal' is unknown")]:
         with pytest.raises(kind, match=text):
             call()

@@ -10,7 +10,7 @@ import weakref
 
 import numpy as np
 
-from ._library import (_BankData, _BankOptions, _MOST_MIX, _RenderConfig, _check, _floats, _lib, _pointer, _set)
+from ._library import (_BankData, _BankOptions, _MOST_MIX, _RenderConfig, _bytes, _check, _floats, _lib, _pointer, _set)
 
 
 def position(azimuth, elevation=0.0, distance=1.0):
@@ -65,7 +65,7 @@ class Bank:
         if isinstance(source, (str, os.PathLike)):
             if positions is not None:
                 raise ValueError("positions are for arrays; a file has its own")
-            self._load(os.fsencode(source), rate, grid, normalise)
+            self._load(_bytes("the path", source), rate, grid, normalise)
         else:
             if grid is not None:
                 raise ValueError("grid is for files; give an array with the directions that you want")
@@ -198,7 +198,7 @@ class Bank:
                 renderer = self._renderers[1].pop()
         if renderer is None:
             renderer, why = _pointer(), ctypes.create_string_buffer(512)
-            config = _RenderConfig(ctypes.sizeof(_RenderConfig), backend.encode())
+            config = _RenderConfig(ctypes.sizeof(_RenderConfig), _bytes("backend", backend))
             _set(config, "step", step)
             _set(config, "n_threads", n_threads)
             _check(_lib.hc_renderer_open(ctypes.byref(config), ctypes.byref(self._data), ctypes.byref(renderer), why,

@@ -148,6 +148,14 @@ def devices():
     return found
 
 
+def _bytes(what, text):
+    """The bytes of a text or path for the library, which would end it at a NUL character."""
+    text = os.fsencode(text)
+    if b"\0" in text:
+        raise ValueError(f"{what} {text!r} has a NUL character; leave it out")
+    return text
+
+
 def _set(structure, name, value):
     """Set a field and check it: ctypes would silently store 2**32 as 0."""
     setattr(structure, name, value)

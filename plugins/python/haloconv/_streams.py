@@ -9,8 +9,8 @@ import numpy as np
 
 from ._arrays import convolve_columns, device_of
 from ._banks import _xyz
-from ._library import (Error, _Config, _Info, _Level, _MOST_MIX, _Route, _SteerLevel, _check, _floats, _lib, _pointer,
-                       _set)
+from ._library import (Error, _Config, _Info, _Level, _MOST_MIX, _Route, _SteerLevel, _bytes, _check, _floats, _lib,
+                       _pointer, _set)
 
 BLOCK_FILES = -1   # Stream(block): for files; the engine chooses the block
 NO_FADE = -1       # Stream(fade_frames): no crossfade
@@ -108,7 +108,8 @@ class Stream:
             rate, bank_taps = rate or bank.rate, bank_taps or bank.taps
         config, why = _Config(), ctypes.create_string_buffer(512)
         _lib.hc_config_init(ctypes.byref(config))
-        wanted = {**locals(), "n_sources": sources, "backend": backend.encode(), "method": method.encode()}
+        wanted = {**locals(), "n_sources": sources, "backend": _bytes("backend", backend),
+                  "method": _bytes("method", method)}
         for name, _ in _Config._fields_:
             if wanted.get(name):  # the others keep the library's defaults
                 _set(config, name, wanted[name])

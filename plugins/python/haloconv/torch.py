@@ -270,15 +270,20 @@ for _op in _SCHEMAS:
 
 
 # ---- what users call ------------------------------------------------------------------------------------------------
+def _broadcast(a, h):
+    """The leading dimensions of both together."""
+    try:
+        return torch.broadcast_shapes(a.shape[:-1], h.shape[:-1])
+    except RuntimeError:
+        raise ValueError(f"the leading dimensions of {tuple(a.shape)} and {tuple(h.shape)} do not broadcast; give both "
+                         "the same, or 1") from None
+
+
 def _fold(op, mode, a, h, size, lengths, call=_call):
     """CONVOLVE or GRADIENT_X of any number of leading dimensions, which broadcast."""
     if fits(a.shape[:-1], h.shape[:-1]):
         return call(op, mode, a, h, size, lengths)
-    try:
-        whole = torch.broadcast_shapes(a.shape[:-1], h.shape[:-1])
-    except RuntimeError:
-        raise ValueError(f"the leading dimensions of {tuple(a.shape)} and {tuple(h.shape)} do not broadcast; give both "
-                         "the same, or 1") from None
+    whole = _broadcast(a, h)
     a = a.expand(*whole, a.shape[-1])
     if len(whole) <= 2:
         return call(op, mode, a, h, size, lengths)
@@ -388,6 +393,9 @@ def fftconvolve(x, y, mode="full"):
         raise ValueError(f"x has {x.dim()} dimensions and y has {y.dim()}; give both as many (unsqueeze one)")
     # The shorter operand is the filter, which costs less; "same" is relative to x.
     if mode != "same" and (y.shape[-1], y.numel()) > (x.shape[-1], x.numel()):
+        if x.shape[-1] < 1:  # refused here, where x is the caller's x
+            raise ValueError(f"x has shape {tuple(x.shape)}; give [..., frames] with at least one frame")
+        _broadcast(x, y)
         x, y = y, x
     return _convolve(x, y, mode, None)
 

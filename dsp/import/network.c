@@ -286,7 +286,8 @@ static const double *computed(const struct maker *m, const struct filter *f, int
         return NULL;
     }
     if (net->tells_filters && rest_db < -400)
-        diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command, "becomes %d taps, and nothing is cut off", *n);
+        diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command, "becomes %d tap%s, and nothing is cut off", *n,
+                   PLURAL(*n));
     else if (net->tells_filters || rest_db > NETWORK_REST_DB)
         diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command,
                    "becomes %d taps, and what is cut off is %s%.0f dB below the filter", *n,

@@ -120,7 +120,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
-PARTS := FFTW SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2
+PARTS := FFTW SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
             $(if $(FFTW_THREADS),-DHC_FFTW_THREADS) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))

@@ -8,12 +8,15 @@
 #include "option.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* Every optional part of the Makefile's report. */
 static const char built_with[] = ""
 #ifdef HC_WITH_CUDA
                                  " cuda"
@@ -30,8 +33,23 @@ static const char built_with[] = ""
 #ifdef HC_WITH_YAML
                                  " yaml"
 #endif
+#ifdef HC_WITH_MYSOFA
+                                 " mysofa"
+#endif
+#ifdef HC_WITH_HDF5
+                                 " hdf5"
+#endif
 #ifdef HC_WITH_SAMPLERATE
                                  " samplerate"
+#endif
+#ifdef HC_WITH_JANSSON
+                                 " jansson"
+#endif
+#ifdef HC_WITH_ARCHIVE
+                                 " archive"
+#endif
+#ifdef HC_WITH_CAIRO
+                                 " cairo"
 #endif
 #ifdef HC_WITH_PORTAUDIO
                                  " portaudio"
@@ -44,6 +62,12 @@ static const char built_with[] = ""
 #endif
 #ifdef HC_WITH_LO
                                  " osc"
+#endif
+#ifdef HC_WITH_LV2
+                                 " lv2"
+#endif
+#ifdef HC_WITH_MPI
+                                 " mpi"
 #endif
     ;
 
@@ -119,10 +143,22 @@ static void ask_for_one_connection(void)
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0); /* the user's own value stays */
 }
 
-/* Makes a closed or full standard output an error. Returns the exit status. */
+/* Has a reader closed its end of standard output, as head does when it has read enough? */
+static bool is_pipe_closed(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+/* Makes a closed or full standard output an error. Returns the exit status. After a closed pipe the process ends as other
+ * programs do: by SIGPIPE, without a message. */
 static int flushed(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    if (is_pipe_closed()) {
+        signal(SIGPIPE, SIG_DFL); /* part_file_watch_signals ignores it */
+        raise(SIGPIPE);
+    }
     int failed = message_error("standard output: cannot be written; free some space or send it elsewhere");
     return status ? status : failed;
 }

@@ -3,6 +3,7 @@
 #include "stopwatch.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -22,6 +23,27 @@ static atomic_bool is_quiet;
 const char *message_s(int64_t n)
 {
     return n == 1 ? "" : "s";
+}
+
+static double rounded(double value, int decimals)
+{
+    double scale = pow(10, decimals);
+    return rint(value * scale) / scale + 0.0; /* -0 + 0 is 0 */
+}
+
+struct message_db message_db(double db, int decimals, const char *unit)
+{
+    struct message_db m = {"silence"};
+    if (db > -INFINITY)
+        snprintf(m.text, sizeof m.text, "%.*f%s%s", decimals, rounded(db, decimals), *unit ? " " : "", unit);
+    return m;
+}
+
+struct message_db message_gain(double db, int decimals)
+{
+    struct message_db m = {"none"};
+    if (db > -INFINITY) snprintf(m.text, sizeof m.text, "%+.*f dB", decimals, rounded(db, decimals));
+    return m;
 }
 
 void message_clean(char *text)
@@ -123,7 +145,9 @@ void message_limit_tend(struct message_limit *limit, bool now)
     uint64_t left_out = is_over && limit->n > limit->most ? limit->n - limit->most : 0;
     if (is_over) limit->n = 0;
     pthread_mutex_unlock(&lock);
-    if (left_out) message_note("%llu more lines about %s", (unsigned long long)left_out, limit->topic);
+    if (left_out)
+        message_note("%llu more line%s about %s", (unsigned long long)left_out, message_s((int64_t)left_out),
+                     limit->topic);
 }
 
 /* ---- the status line --------------------------------------------------------------------------- */

@@ -63,7 +63,8 @@ static int levels_set(struct bank *bank, bool normalise, float *gain_db, const c
     if (!normalise || !(gain > 0)) return HC_OK;
     size_t n = (size_t)bank->n_entries * (size_t)bank->n_out * (size_t)bank->n_taps;
     for (size_t i = 0; i < n; i++) bank->taps[i] = (float)((double)bank->taps[i] / gain);
-    bank_note(bank, "normalised: scaled by %.2f dB, to a largest gain of 0 dB", -20 * log10(gain));
+    bank_note(bank, "normalised: scaled by %.2f dB, to a largest gain of 0 dB",
+              rint(-2000 * log10(gain)) / 100 + 0.0); /* not -0.00 */
     *gain_db = 0;
     return HC_OK;
 }

@@ -135,7 +135,8 @@ int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struc
         bank->file_rate = reading.file_rate;
         bank->rate = rate && reading.file_rate ? rate : reading.file_rate;
         if (reading.n_resampled > 0)
-            bank_note(bank, "%d of %zu files resampled to %d Hz", reading.n_resampled, reading.n, rate);
+            bank_note(bank, "%d of %zu file%s resampled to %d Hz", reading.n_resampled, reading.n, PLURAL(reading.n),
+                      rate);
     }
     for (size_t i = 0; i < reading.n; i++) mask_file_free(&reading.files[i]);
     free(reading.files);

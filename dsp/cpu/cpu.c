@@ -258,7 +258,8 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
 no_memory:
     free(frames);
     cpu_mask_free(state, mask);
-    return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d responses", matrix->n_responses);
+    return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
+                PLURAL(matrix->n_responses));
 }
 
 static void cpu_mask_prepare(void *state, void *impl)

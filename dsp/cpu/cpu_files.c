@@ -258,7 +258,8 @@ static int files_mask_make(void *state, const struct matrix *matrix, void **impl
     return HC_OK;
 no_memory:
     files_mask_free(state, mask);
-    return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d responses", matrix->n_responses);
+    return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
+                PLURAL(matrix->n_responses));
 }
 
 /* ---- transforms -------------------------------------------------------------------------------------------------- */

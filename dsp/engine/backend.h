@@ -182,6 +182,9 @@ void slot_free(const struct backend *backend, void *state, struct slot *slot);
 int slot_play(const struct backend *backend, void *state, struct slot *slot, int n, const struct fade *fade, char *why,
               size_t cap);
 
+/* The ending of a plural in a text, as in "%d tap%s". */
+#define PLURAL(n) ((n) == 1 ? "" : "s")
+
 /* Writes an error line as printf does, with a decimal point in every locale and ? for control characters. Returns code.
  * [rt] if why is NULL */
 int fail(int code, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));

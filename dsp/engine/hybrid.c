@@ -286,7 +286,8 @@ static int hybrid_mask_make(void *state, const struct matrix *matrix, void **imp
     struct hybrid_mask *mask = calloc(1, sizeof *mask);
     int error = HC_ENOMEM;
     if (!mask || !split_make(&split, matrix, h->tail ? 2 * h->tail_block : INT_MAX))
-        fail(HC_ENOMEM, why, cap, "hybrid: no memory for a mask of %d responses", matrix->n_responses);
+        fail(HC_ENOMEM, why, cap, "hybrid: no memory for a mask of %d response%s", matrix->n_responses,
+             PLURAL(matrix->n_responses));
     else
         error = h->head_backend->mask_make(h->head, &split.head, &mask->head, why, cap);
     if (!error && split.tail.n_cells > 0) error = hybrid_tail_mask_make(h, mask, &split.tail, why, cap);
@@ -507,5 +508,5 @@ static int open_with_cpu(const hc_config *config, const struct plan *plan, int d
     .reset = hybrid_reset, .wait_set = hybrid_wait_set
 
 const struct backend backend_hybrid = {HYBRID, .tail = "cuda", .open = open_with_gpu, .scene = &scene_hybrid};
-const struct backend backend_hybrid_cpu = {
-    HYBRID, .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu, .scene = &scene_hybrid_cpu};
+const struct backend backend_hybrid_cpu = {HYBRID, .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu,
+                                           .scene = &scene_hybrid_cpu};

@@ -333,7 +333,8 @@ static int tail_open(struct scene_state *s, int device, char *why, size_t cap)
     for (int i = 0; i < MOST_JOBS; i++)
         ok = ok && list_open(&s->jobs[i].from, shape.n_sources) && list_open(&s->jobs[i].to, shape.n_sources);
     for (int i = 0; i < 2; i++) ok = ok && list_open(&s->tail_lists[i], shape.n_sources);
-    if (!ok) return fail(HC_ENOMEM, why, cap, "hybrid: no memory for %d sources", shape.n_sources);
+    if (!ok)
+        return fail(HC_ENOMEM, why, cap, "hybrid: no memory for %d source%s", shape.n_sources, PLURAL(shape.n_sources));
     int error = s->tail_backend->open(&part, &shape, device, &s->tail, why, cap);
     if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* no deadline in that thread */
     for (int i = 0; i < MOST_JOBS && !error; i++) error = tail_slot_make(s, &s->jobs[i].slot, why, cap);
@@ -360,7 +361,8 @@ static int hybrid_open(const char *tail_name, const struct scene_plan *plan, con
         error = fail(HC_EUNSUPPORTED, why, cap, "hybrid: \"%s\" has no steered sources; use \"cpu\"", tail_name);
     for (int i = 0; i < 2 && !error; i++)
         if (!list_open(&s->lists[i], shape->n_sources))
-            error = fail(HC_ENOMEM, why, cap, "hybrid: no memory for %d sources", shape->n_sources);
+            error = fail(HC_ENOMEM, why, cap, "hybrid: no memory for %d source%s", shape->n_sources,
+                         PLURAL(shape->n_sources));
     if (!error) error = s->head_backend->open(&part, shape, 0, &s->head, why, cap);
     if (!error && plan->n_levels > 1) error = tail_open(s, device, why, cap);
     if (error) {

@@ -8,11 +8,11 @@
 static int route_check(const hc_config *config, const hc_route *route, int index, char *why, size_t cap)
 {
     if (route->in < 0 || route->in >= config->n_in)
-        return fail(HC_EINVAL, why, cap, "routes[%d].in is %d; the engine has %d inputs, from 0 on", index, route->in,
-                    config->n_in);
+        return fail(HC_EINVAL, why, cap, "routes[%d].in is %d; the engine has %d input%s, from 0 on", index, route->in,
+                    config->n_in, PLURAL(config->n_in));
     if (route->out < 0 || route->out >= config->n_out)
-        return fail(HC_EINVAL, why, cap, "routes[%d].out is %d; the engine has %d outputs, from 0 on", index,
-                    route->out, config->n_out);
+        return fail(HC_EINVAL, why, cap, "routes[%d].out is %d; the engine has %d output%s, from 0 on", index,
+                    route->out, config->n_out, PLURAL(config->n_out));
     if (route->n_taps < 1 || !route->taps)
         return fail(HC_EINVAL, why, cap, "routes[%d] has no taps; give it one or more", index);
     if (route->delay < 0)
@@ -172,7 +172,7 @@ end:
     free(lone);
     free(sorted);
     if (error) matrix_free(m);
-    return error == HC_ENOMEM ? fail(HC_ENOMEM, why, cap, "no memory for a mask of %d routes", n) : error;
+    return error == HC_ENOMEM ? fail(HC_ENOMEM, why, cap, "no memory for a mask of %d route%s", n, PLURAL(n)) : error;
 }
 
 int matrix_of_noise(struct matrix *m, const hc_config *config, const struct noise *noise, char *why, size_t cap)

@@ -289,7 +289,7 @@ static const double *computed(const struct maker *m, const struct filter *f, int
     }
     if (rest_db > NETWORK_REST_DB) {
         diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command,
-                   "becomes %d taps, and what is cut off is only %.0f dB below the filter", *n, -rest_db);
+                   "becomes %d tap%s, and what is cut off is only %.0f dB below the filter", *n, PLURAL(*n), -rest_db);
         return kept;
     }
     if (net->computed.n++ == 0 || rest_db > net->computed.rest_db) net->computed.rest_db = rest_db;
@@ -310,8 +310,8 @@ static void note_computed(struct network *net)
         snprintf(rest, sizeof rest, "what is cut off is %.0f dB %sbelow %s", -net->computed.rest_db,
                  is_one ? "" : "or more ", is_one ? "the filter" : "each filter");
     if (is_one)
-        diagnostic(&net->c->diagnostics, HC_NOTE, net->computed.line, net->computed.command, "becomes %d taps, and %s",
-                   net->computed.longest, rest);
+        diagnostic(&net->c->diagnostics, HC_NOTE, net->computed.line, net->computed.command, "becomes %d tap%s, and %s",
+                   net->computed.longest, PLURAL(net->computed.longest), rest);
     else
         diagnostic(&net->c->diagnostics, HC_NOTE, 0, NULL, "%d filters became FIRs of up to %d taps, and %s", n,
                    net->computed.longest, rest);

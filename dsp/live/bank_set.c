@@ -83,8 +83,8 @@ int bank_set_load(const hc_live_config *c, const char *path, int rate, const hc_
     if (r && r->n_sources == 0)
         return fail(HC_EINVAL, why, cap, "%s: has no sources; give a bank, or a configuration with /source/new", path);
     if (r && r->n_sources > c->n_sources)
-        return fail(HC_EINVAL, why, cap, "%s: has %d sources, and here are %d; start with as many", path, r->n_sources,
-                    c->n_sources);
+        return fail(HC_EINVAL, why, cap, "%s: has %d source%s, and here are %d; start with as many", path, r->n_sources,
+                    PLURAL(r->n_sources), c->n_sources);
     struct bank_set *set = set_make(r ? r->n_banks : 1, r ? r->n_sources : c->n_sources);
     if (!set) return fail(HC_ENOMEM, why, cap, "%s: no memory for its banks; free some", path);
     int error = r ? set_of_configuration(c, r, rate, set, why, cap) : set_of_file(c, path, rate, set, why, cap);

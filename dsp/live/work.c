@@ -57,7 +57,8 @@ static void say_diagnostics(const hc_live *l, const char *path, const hc_respons
 static int mask_spread(hc_responses *mask, int n_out, const char *path, char *why, size_t cap)
 {
     hc_route *routes = realloc(mask->routes, (size_t)n_out * sizeof *routes);
-    if (!routes) return fail(HC_ENOMEM, why, cap, "%s: no memory for %d routes; free some", path, n_out);
+    if (!routes)
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for %d route%s; free some", path, n_out, PLURAL(n_out));
     mask->routes = routes;
     for (int o = 1; o < n_out; o++) {
         routes[o] = routes[0];
@@ -91,11 +92,11 @@ static int mask_fit(const hc_live *l, const char *path, struct loaded *loaded, c
     }
     if (mask->n_in > n_in || mask->n_out > n_out)
         error =
-            fail(HC_EINVAL, why, cap, "%s: is for %d inputs and %d outputs, here are %d and %d; use one with as many",
-                 path, mask->n_in, mask->n_out, n_in, n_out);
+            fail(HC_EINVAL, why, cap, "%s: is for %d input%s and %d output%s, here are %d and %d; use one with as many",
+                 path, mask->n_in, PLURAL(mask->n_in), mask->n_out, PLURAL(mask->n_out), n_in, n_out);
     else if (mask->n_sources > 0 && !loaded->banks)
-        error = fail(HC_EINVAL, why, cap, "%s: has %d sources, but this session has none; open it with n_sources", path,
-                     mask->n_sources);
+        error = fail(HC_EINVAL, why, cap, "%s: has %d source%s, but this session has none; open it with n_sources",
+                     path, mask->n_sources, PLURAL(mask->n_sources));
     else if (mask->n_routes == 0 && !loaded->banks)
         error = fail(HC_EINVAL, why, cap, "%s: connects nothing; give it a route", path);
     else if (mask->n_channels == 1 && n_in == 1 && n_out > 1)
@@ -426,17 +427,21 @@ static void say_loaded(const hc_live *l, const char *path)
     int rate = l->format_used.rate;
     const struct bank_set *banks = l->banks;
     if (banks) {
-        live_say(
-            l, HC_LIVE_NOTE,
-            "%s: loaded, %d sources, %d entries for %d outputs, %.3f s (%d frames at %d Hz), largest gain %+.1f dB, "
-            "%d routes; %s, %s",
-            path, banks->n_sources, banks->n_entries, banks->n_out, (double)banks->n_taps / rate, banks->n_taps, rate,
-            (double)banks->gain_db, l->responses.n_routes, info->device, info->method);
+        char gain[32] = "none";
+        double gain_db = rint(10 * (double)banks->gain_db) / 10 + 0.0; /* not -0.0 */
+        if (gain_db > -INFINITY) snprintf(gain, sizeof gain, "%+.1f dB", gain_db);
+        live_say(l, HC_LIVE_NOTE,
+                 "%s: loaded, %d source%s, %d entr%s for %d output%s, %.3f s (%d frame%s at %d Hz), largest gain %s, "
+                 "%d route%s; %s, %s",
+                 path, banks->n_sources, PLURAL(banks->n_sources), banks->n_entries,
+                 banks->n_entries == 1 ? "y" : "ies", banks->n_out, PLURAL(banks->n_out), (double)banks->n_taps / rate,
+                 banks->n_taps, PLURAL(banks->n_taps), rate, gain, l->responses.n_routes, PLURAL(l->responses.n_routes),
+                 info->device, info->method);
         return;
     }
-    live_say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path,
-             (double)l->responses.n_frames / rate, l->responses.n_frames, rate, l->responses.n_routes, info->device,
-             info->method);
+    live_say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frame%s at %d Hz), %d route%s; %s, %s", path,
+             (double)l->responses.n_frames / rate, l->responses.n_frames, PLURAL(l->responses.n_frames), rate,
+             l->responses.n_routes, PLURAL(l->responses.n_routes), info->device, info->method);
 }
 
 /* number: the request's; 0: it has none. */
@@ -573,7 +578,7 @@ static void say_ready(hc_live *l)
         live_say(l, HC_LIVE_NOTE, "%d of %d masks ready, %.0f MB; the others are loaded when they are asked for", n,
                  list->n, 1e-6 * (double)bytes);
     else if (n > 0)
-        live_say(l, HC_LIVE_NOTE, "%d masks ready, %.0f MB", n, 1e-6 * (double)bytes);
+        live_say(l, HC_LIVE_NOTE, "%d mask%s ready, %.0f MB", n, PLURAL(n), 1e-6 * (double)bytes);
 }
 
 /* Makes the next mask of the list ready. Returns whether there are more. */
@@ -646,7 +651,8 @@ static int change_engine(hc_live *l, const struct engine_format *format)
     if (error)
         live_say(l, HC_LIVE_ERROR, "%s", why);
     else if (format->rate != before.rate || format->block != before.block)
-        live_say(l, HC_LIVE_NOTE, "now at %d Hz in blocks of %d frames", format->rate, format->block);
+        live_say(l, HC_LIVE_NOTE, "now at %d Hz in blocks of %d frame%s", format->rate, format->block,
+                 PLURAL(format->block));
     else
         live_say(l, HC_LIVE_NOTE, "a new engine; %s, %s", l->newest->info.device, l->newest->info.method);
     return error;

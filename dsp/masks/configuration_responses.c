@@ -207,8 +207,8 @@ static int first_error(const struct diagnostics *diagnostics, char *why, size_t 
     if (first == end && diagnostics->arena->is_short)
         return fail(HC_ENOMEM, why, cap, "%s: no memory for its errors; free some", diagnostics->path);
     if (first == end)
-        return fail(HC_EINVAL, why, cap, "%s: has %d errors; see haloconv check", diagnostics->path,
-                    diagnostics->n_errors);
+        return fail(HC_EINVAL, why, cap, "%s: has %d error%s; see haloconv check", diagnostics->path,
+                    diagnostics->n_errors, PLURAL(diagnostics->n_errors));
     if (diagnostics->n_errors == 1) return fail(first->code, why, cap, "%s", first->text);
     return fail(first->code, why, cap, "%s (and %d more: haloconv check %s)", first->text, diagnostics->n_errors - 1,
                 diagnostics->path);

@@ -196,7 +196,8 @@ static void header_note(struct text_line *text, const char *line)
     if (++text->n_headers == 1)
         snprintf(text->note, MASK_NOTE, "the header \"%.*s\" is skipped", (int)strcspn(line, "\r"), line);
     else
-        snprintf(text->note, MASK_NOTE, "%d header lines are skipped", text->n_headers);
+        snprintf(text->note, MASK_NOTE, "%d header line%s skipped", text->n_headers,
+                 text->n_headers == 1 ? " is" : "s are");
 }
 
 /* Was this number the fraction of one with a decimal comma? Programs write 05 and 25e-3 in no other place. */

@@ -45,7 +45,8 @@ static int routes_by_channel_rule(hc_responses *responses, int n_in, const char 
         return refuse_channels(n_mask, n_in, path, why, cap);
     int n = two_ears ? 2 * n_in : n_mask > n_in ? n_mask : n_in;
     responses->routes = calloc((size_t)n, sizeof *responses->routes);
-    if (!responses->routes) return fail(HC_ENOMEM, why, cap, "%s: no memory for %d routes; free some", path, n);
+    if (!responses->routes)
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for %d route%s; free some", path, n, PLURAL(n));
     responses->n_routes = n;
     responses->n_in = n_in;
     responses->n_out = true_stereo || two_ears ? 2 : n;
@@ -171,9 +172,9 @@ int hc_responses_route(hc_responses *responses, const char *path, int n_in, char
     if (n_in < 1 || n_in > MASK_MAX_CHANNELS)
         return fail(HC_EINVAL, why, cap, "%s: %d input channels; 1 to %d are possible", path, n_in, MASK_MAX_CHANNELS);
     if (responses->n_routes == 0 && responses->channel) return routes_by_channel_rule(responses, n_in, path, why, cap);
-    return responses->n_in == n_in
-               ? HC_OK
-               : fail(HC_EINVAL, why, cap, "%s: is for %d inputs, not %d", path, responses->n_in, n_in);
+    return responses->n_in == n_in ? HC_OK
+                                   : fail(HC_EINVAL, why, cap, "%s: is for %d input%s, not %d", path, responses->n_in,
+                                          PLURAL(responses->n_in), n_in);
 }
 
 const char *hc_responses_file(const hc_responses *responses, int i)

@@ -12,8 +12,9 @@ static void print_channel(const struct correction_channel *c, int ch, const char
 {
     static const char *const falls[2][2] = {{"", "; the response falls above"},
                                             {"; the response falls below", "; the response falls below and above"}};
-    message_note("%s: channel %d: %.0f to %.0f Hz%s, boost up to %.1f dB, cut up to %.1f dB", path, ch + 1, c->low_hz,
-                 c->high_hz, falls[c->low_is_found][c->high_is_found], c->boost_db, c->cut_db);
+    message_note("%s: channel %d: %.0f to %.0f Hz%s, boost up to %s, cut up to %s", path, ch + 1, c->low_hz, c->high_hz,
+                 falls[c->low_is_found][c->high_is_found], message_db(c->boost_db, 1, "dB").text,
+                 message_db(c->cut_db, 1, "dB").text);
     message_note("%s: channel %d: from the target: %.1f dB at most, %.2f dB RMS; before it was %.1f and %.2f dB", path,
                  ch + 1, c->after.most_db, c->after.rms_db, c->before.most_db, c->before.rms_db);
 }
@@ -50,7 +51,7 @@ void correction_print(const struct correction *c, const struct correction_settin
     for (int ch = 0; ch < c->n_channels; ch++) print_channel(&c->channel[ch], ch, path);
     print_differences(c, s, path);
     if (s->normalise)
-        message_note("%s: scaled by %+.2f dB; the largest gain is 0 dB", path, -c->largest_gain_db);
+        message_note("%s: scaled by %s; the largest gain is 0 dB", path, message_gain(-c->largest_gain_db, 2).text);
     else if (gain_db < 0)
         message_note("%s: largest gain %+.2f dB: use --gain %d, or --normalise", path, c->largest_gain_db, gain_db);
 }

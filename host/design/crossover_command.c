@@ -192,8 +192,8 @@ static int report(const struct crossover_settings *s)
     if (!crossover_measure(c, &figures)) return message_error("%s: no memory to measure it; use --quiet", s->output);
     bool is_steep = c->type == CROSSOVER_STEEP;
     double error_db = 20 * log10(figures.error), attenuation_db = -error_db;
-    message_note("%s: %d ways, %d taps at %d Hz, delay %d frames (%.2f ms)", s->output, c->n_ways, c->n_frames, c->rate,
-                 c->delay, 1e3 * c->delay / c->rate);
+    message_note("%s: %d ways, %d taps at %d Hz, delay %d frame%s (%.2f ms)", s->output, c->n_ways, c->n_frames,
+                 c->rate, c->delay, message_s(c->delay), 1e3 * c->delay / c->rate);
     if (is_steep)
         message_note("%s: attenuation %.1f dB in the stop bands", s->output, attenuation_db);
     else

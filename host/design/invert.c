@@ -75,11 +75,12 @@ static int report(const struct invert_settings *s, const struct inversion_figure
 {
     const struct inversion_settings *i = &s->inversion;
     json_t *channels = json_array();
-    message_note("%s: %d channel%s, %d taps at %d Hz, delay %d frames (%.2f ms)", s->output, n_channels,
-                 message_s(n_channels), i->taps, i->rate, i->delay, 1e3 * i->delay / i->rate);
+    message_note("%s: %d channel%s, %d tap%s at %d Hz, delay %d frame%s (%.2f ms)", s->output, n_channels,
+                 message_s(n_channels), i->taps, message_s(i->taps), i->rate, i->delay, message_s(i->delay),
+                 1e3 * i->delay / i->rate);
     for (int ch = 0; ch < n_channels; ch++) {
-        message_note("%s: channel %d: largest gain %+.2f dB; error %.1f dB in the band", s->output, ch + 1,
-                     figures[ch].largest_gain_db, figures[ch].error_db);
+        message_note("%s: channel %d: largest gain %s; error %.1f dB in the band", s->output, ch + 1,
+                     message_gain(figures[ch].largest_gain_db, 2).text, figures[ch].error_db);
         json_array_append_new(channels,
                               json_pack("{s:o, s:o}", "largest_gain_db", json_number(figures[ch].largest_gain_db),
                                         "error_db", json_number(figures[ch].error_db)));

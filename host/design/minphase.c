@@ -88,8 +88,8 @@ static bool make_channel(const float *h, int n, int taps, double *before, double
 
 static int report(const struct minphase_settings *s, const struct mask_out *out, double error_db)
 {
-    message_note("%s: %d channel%s, %d taps at %d Hz, minimum phase; error about %.0f dB", out->path, out->n_channels,
-                 message_s(out->n_channels), out->n_frames, out->rate, error_db);
+    message_note("%s: %d channel%s, %d tap%s at %d Hz, minimum phase; error about %.0f dB", out->path, out->n_channels,
+                 message_s(out->n_channels), out->n_frames, message_s(out->n_frames), out->rate, error_db);
     if (!s->json) return 0;
     return json_print(json_pack("{s:i, s:i, s:i, s:o}", "rate", out->rate, "channels", out->n_channels, "taps",
                                 out->n_frames, "error_db", json_number(error_db)),

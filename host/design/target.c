@@ -98,8 +98,8 @@ static int report(const struct target_filter *f, const struct target_settings *s
     double delay = is_linear ? (s->taps - 1) / 2.0 : 0;
     message_note("%s: %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", s->output, s->taps, s->rate, phase,
                  delay, 1e3 * delay / s->rate);
-    message_note("%s: largest gain %+.2f dB; at most %.2g dB from the curve, at %.0f Hz", s->output, f->largest_db,
-                 f->error_db, f->error_hz);
+    message_note("%s: largest gain %s; at most %.2g dB from the curve, at %.0f Hz", s->output,
+                 message_gain(f->largest_db, 2).text, f->error_db, f->error_hz);
     if (!s->json) return 0;
     json_t *all = json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:o}", "phase", phase, "rate", s->rate, "taps", s->taps,
                             "delay", delay, "largest_gain_db", json_number(f->largest_db), "error_db",

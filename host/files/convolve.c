@@ -399,7 +399,9 @@ static void say_summary(const struct convolution *run, double seconds)
                  (double)run->out.written / run->out.rate, run->out.rate,
                  sound_format_name(run->out.format, format, sizeof format), times_realtime(run, seconds),
                  run->info.device, run->info.method, run->info.partition);
-    if (is_scaled(s)) message_note("scaled by %.1f dB, to a peak of %.1f dB", 20 * log10(run->scale), 20 * log10(peak));
+    if (is_scaled(s))
+        message_note("scaled by %s, to a peak of %s", message_db(20 * log10(run->scale), 1, "dB").text,
+                     message_db(20 * log10(peak), 1, "dB").text);
     if (clips(run) && run->pipeline.seen.clipped)
         message_note("%llu sample%s clipped; --%s %.1f would have avoided it",
                      (unsigned long long)run->pipeline.seen.clipped, message_s((int64_t)run->pipeline.seen.clipped),

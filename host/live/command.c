@@ -7,6 +7,7 @@
 #include <string.h>
 
 static const double MOST_DB = 60, MOST_STEPPED_DB = 40;
+static const double INAUDIBLE_DB = -80, FIRST_STEP_DB = -20; /* a step up from below the one goes to the other */
 
 const struct command_gain command_gains[COMMAND_GAINS] = {{"gain", HC_GAIN}, {"wet", HC_WET}, {"dry", HC_DRY}};
 
@@ -130,15 +131,15 @@ static bool set_gain(struct command_target *t, const struct command_gain *gain, 
     if (!(db <= MOST_DB)) /* NaN is not */
         return message_write(text, cap, "%s takes dB, at most %.0f, or off", gain->name, MOST_DB);
     hc_live_set(session_live(t->session), gain->knob, (float)pow(10, db / 20));
-    message_write(text, cap, "%s %.0f dB", gain->name, db);
+    message_write(text, cap, "%s %s", gain->name, db < INAUDIBLE_DB ? "off" : message_db(db, 0, "dB").text);
     return true;
 }
 
-/* A step up from an inaudible gain (below -80 dB) goes to -60 dB. */
 static bool turn(struct command_target *t, const struct command_gain *gain, double step_db, char *text, size_t cap)
 {
     double db = 20 * log10((double)hc_live_get(session_live(t->session), gain->knob));
-    db = db < -80 ? (step_db > 0 ? -60 : -INFINITY) : fmin(db + step_db, MOST_STEPPED_DB);
+    bool is_off = db < INAUDIBLE_DB;
+    db = is_off ? (step_db > 0 ? FIRST_STEP_DB : -INFINITY) : fmin(db + step_db, MOST_STEPPED_DB);
     return set_gain(t, gain, db, text, cap);
 }
 

@@ -148,7 +148,8 @@ static void show(struct control *c, const struct session_status *status, double 
     int columns = message_columns();
     uint64_t trouble = report_trouble(status);
     if (!columns && now - c->last_log < (trouble != c->logged_trouble ? LOG_TROUBLE_S : LOG_S)) return;
-    report_line(&c->target, status, &c->logged, columns ? columns : (int)sizeof line, line, sizeof line);
+    report_line(&c->target, status, &c->logged, c->is_down ? c->host->name : NULL, columns ? columns : (int)sizeof line,
+                line, sizeof line);
     if (columns)
         message_status("%s", line);
     else
@@ -222,15 +223,16 @@ static void tend_manager(struct control *c)
     nsm_tend(c->host->nsm, &state);
 }
 
-static void say_mask(const struct control *c)
+static void say_mask(const struct control *c, bool has_keys)
 {
     const struct option_names *masks = c->target.masks;
     const char *mask = c->settings->mask;
     int number = command_mask_number(&c->target, mask);
+    const char *keys = has_keys ? "; h: keys" : "";
     if (number > 0 && masks->n > 1)
-        message_note("mask %d of %d: %s", number, masks->n, mask);
+        message_note("mask %d of %d: %s%s", number, masks->n, mask, keys);
     else
-        message_note("mask: %s", mask);
+        message_note("mask: %s%s", mask, keys);
 }
 
 /* The session manager gets the line too: nobody reads the console of a program that it started. */
@@ -290,7 +292,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
     sigset_t set = obeyed_signals();
     if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);
     command_target_open(&c.target, session, &settings->masks, settings->mask);
-    say_mask(&c);
+    say_mask(&c, keys_open());
     if (host->osc) c.remote = remote_open(host->osc, &c.target, stats, &c);
     if (c.remote) say_port(&c);
     if (host->osc && !c.remote) message_error("--osc: no memory; free some");
@@ -300,7 +302,6 @@ int control_run(const struct live_settings *settings, struct session *session, s
         if (!c.scene_thread) message_note("%s", why);
     }
     c.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    keys_open();
     while (!c.target.end) {
         wait_for_input(&c);
         double now = stopwatch_now();

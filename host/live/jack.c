@@ -18,7 +18,7 @@ static const struct option_row jack_options[] = {
      option_flag, LIVE_OPTION_TO(reconnect)},
     {0}};
 
-static const struct command_line jack_line = {
+const struct command_line jack_line = {
     .command = "jack",
     .usage = "MASK...",
     .text = "A JACK client that convolves. MASK is a sound file, a text of coefficients, a configuration (see "
@@ -249,7 +249,7 @@ static bool restart(void *data, char *why, size_t cap)
     }
     int n = h->n_made + h->connections.wanted.n;
     *why = 0;
-    if (n > 0) snprintf(why, cap, "%d of %d connections", h->n_made, n);
+    if (n > 0) snprintf(why, cap, "%d of %d connection%s", h->n_made, n, message_s(n));
     return true;
 }
 

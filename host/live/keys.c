@@ -43,14 +43,14 @@ static bool in_foreground(void)
     return tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-void keys_open(void)
+bool keys_open(void)
 {
-    if (!isatty(STDIN_FILENO) || !in_foreground() || tcgetattr(STDIN_FILENO, &before) != 0) return;
+    if (!isatty(STDIN_FILENO) || !in_foreground() || tcgetattr(STDIN_FILENO, &before) != 0) return false;
     struct termios single = before;
     single.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* Ctrl-C stays a signal */
     single.c_cc[VMIN] = 1;
     single.c_cc[VTIME] = 0;
-    is_open = tcsetattr(STDIN_FILENO, TCSANOW, &single) == 0;
+    return is_open = tcsetattr(STDIN_FILENO, TCSANOW, &single) == 0;
 }
 
 void keys_close(void)

@@ -7,8 +7,9 @@
 
 #include <stdbool.h>
 
-/* Sets the terminal to deliver keys one by one, without echo. keys_close restores the terminal. */
-void keys_open(void);
+/* Sets the terminal to deliver keys one by one, without echo. keys_close restores the terminal. false: there is no
+ * terminal. */
+bool keys_open(void);
 void keys_close(void);
 
 /* The next key; 0: none. Returns at once. */

@@ -81,7 +81,9 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source
                                    const struct live_scene_settings *settings, char *why, size_t cap)
 {
     struct live_scene *s = calloc(1, sizeof *s + (size_t)n_sources * sizeof *s->sources);
-    if (!s) return (void)message_write(why, cap, "no memory for %d sources; free some", n_sources), NULL;
+    if (!s)
+        return (void)message_write(why, cap, "no memory for %d source%s; free some", n_sources, message_s(n_sources)),
+               NULL;
     pthread_mutex_init(&s->lock, NULL);
     listener_open(&s->listener);
     for (int i = 0; i < LISTENER_DIALECTS; i++) s->quaternions[i][0] = 1;

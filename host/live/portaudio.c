@@ -29,7 +29,7 @@ static const struct option_row portaudio_options[] = {
      option_set, LIVE_OPTION_TO(session.live.limit_feedback), .min = 0, .old_name = "no-guard"},
     {0}};
 
-static const struct command_line portaudio_line = {
+const struct command_line portaudio_line = {
     .command = "live",
     .usage = "MASK...",
     .text = "Sends a microphone through a mask to the speakers, by PortAudio. MASK is a sound file, a text of "

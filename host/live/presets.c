@@ -1,9 +1,11 @@
 /* haloconv run, haloconv presets - start a preset by its own command; list the presets. */
 #include "host/commands.h"
 #include "host/message.h"
+#include "live_options.h"
 #include "preset.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +74,15 @@ static int is_preset(const struct dirent *entry)
     return entry->d_name[0] != '.' && n > ending && strcmp(entry->d_name + n - ending, ENDING) == 0;
 }
 
+/* Prints an error for each line that jack or live would refuse. */
+static bool check(struct preset *preset)
+{
+    static struct live_settings settings;
+    bool is_live = strcmp(preset_command(preset), "live") == 0;
+    memset(&settings, 0, sizeof settings);
+    return preset_apply(preset, is_live ? &portaudio_line : &jack_line, &settings);
+}
+
 static void print_preset(int folder, const char *file)
 {
     char path[4400], line[4800], why[MESSAGE_CAP];
@@ -81,8 +92,8 @@ static void print_preset(int folder, const char *file)
     struct preset *preset = preset_open(path, why, sizeof why);
     int stem = (int)strlen(file) - (int)strlen(ENDING), n = preset ? preset_masks(preset).n : 0;
     if (preset)
-        snprintf(line, sizeof line, "  %-20.*s %s, %d mask%s%s", stem, file, preset_command(preset), n, message_s(n),
-                 is_hidden ? "; hidden by the preset of this name above" : "");
+        snprintf(line, sizeof line, "  %-20.*s %s, %d mask%s%s%s", stem, file, preset_command(preset), n, message_s(n),
+                 is_hidden ? "; hidden by the preset of this name above" : "", check(preset) ? "" : "; has errors");
     else
         snprintf(line, sizeof line, "  %-20.*s %s", stem, file, why);
     message_clean(line);
@@ -98,7 +109,10 @@ int presets_command(int argc, char **argv)
     for (int i = 0; preset_folder(i); i++) {
         struct dirent **files = NULL;
         int n = scandir(preset_folder(i), &files, is_preset, alphasort);
-        printf("%s:%s\n", preset_folder(i), n > 0 ? "" : " no presets");
+        if (n < 0 && errno != ENOENT)
+            printf("%s: %s\n", preset_folder(i), strerror(errno));
+        else
+            printf("%s:%s\n", preset_folder(i), n > 0 ? "" : " no presets");
         for (int k = 0; k < n; k++) {
             print_preset(i, files[k]->d_name);
             free(files[k]);

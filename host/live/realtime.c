@@ -14,10 +14,7 @@ enum { STACK_BYTES = 128 * 1024 };
 #endif
 enum { SPARE_BYTES = 256 * 1024 * 1024 };
 
-const char realtime_remedy[] =
-    "put the lines '@audio - rtprio 95' and '@audio - memlock unlimited' into /etc/security/limits.d/audio.conf, enter "
-    "the group with `sudo usermod -aG audio $USER`, and log in again (users of PipeWire: install rtkit, or enter the "
-    "group pipewire)";
+const char realtime_remedy[] = "see REAL-TIME PRIORITY in haloconv(1)";
 
 void realtime_touch_stack(void)
 {

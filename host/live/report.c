@@ -60,7 +60,7 @@ static double decibels(double gain)
 /* Adds "wet -3" and such to a list, for a gain that is not the default; "dry" has the default off. */
 static void list_gain(const struct command_gain *gain, hc_live *live, char *text, size_t cap)
 {
-    double db = round(10 * decibels((double)hc_live_get(live, gain->knob))) / 10;
+    double db = round(10 * decibels((double)hc_live_get(live, gain->knob))) / 10 + 0.0; /* no -0 */
     bool is_off = db < -120;
     size_t at = strlen(text);
     if (gain->knob == HC_DRY ? is_off : db == 0) return;
@@ -95,12 +95,12 @@ enum {
     STATE,
     SCENE,
     GAINS,
-    LOAD,
-    LOADS,
     COUNTS,
     CLIPPED,
     PEAKS,
     BACKEND,
+    LOAD,
+    LOADS,
     N_PARTS,
     HIGHEST_RANK = 7
 };
@@ -125,7 +125,7 @@ static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t 
 }
 
 void report_line(const struct command_target *target, const struct session_status *s,
-                 const struct report_levels *levels, int columns, char *text, size_t cap)
+                 const struct report_levels *levels, const char *waits_for, int columns, char *text, size_t cap)
 {
     static const char *const states[] = {[HC_LIVE_STANDBY] = " | device lost", [HC_LIVE_LOST] = " | device lost, dry"};
     char parts[N_PARTS][PART_CAP] = {""};
@@ -138,10 +138,14 @@ void report_line(const struct command_target *target, const struct session_statu
     if (number > 0 && target->masks->n > 1) snprintf(parts[NUMBER], PART_CAP, " %d/%d", number, target->masks->n);
     if (s->stats.compared) { /* A/B */
         int i = s->stats.compared - 1;
-        snprintf(parts[COMPARED], PART_CAP, " %c %.1f dB", "AB"[i], decibels((double)s->stats.compared_gain[i]));
+        snprintf(parts[COMPARED], PART_CAP, " %c %s", "AB"[i],
+                 message_db(decibels((double)s->stats.compared_gain[i]), 1, "dB").text);
     }
     if (hc_live_get(live, HC_BYPASS) != 0) snprintf(parts[BYPASS], PART_CAP, " BYPASSED");
-    if (s->stats.state != HC_LIVE_OK) snprintf(parts[STATE], PART_CAP, "%s", states[s->stats.state]);
+    if (waits_for)
+        snprintf(parts[STATE], PART_CAP, " WAITING for %s", waits_for);
+    else if (s->stats.state != HC_LIVE_OK)
+        snprintf(parts[STATE], PART_CAP, "%s", states[s->stats.state]);
     if (session_scene(target->session)) live_scene_describe(session_scene(target->session), parts[SCENE], PART_CAP);
     for (int i = 0; i < COMMAND_GAINS; i++) list_gain(&command_gains[i], live, parts[GAINS], PART_CAP);
     snprintf(parts[LOAD], PART_CAP, " | load %.0f %%", report_load(s, levels));
@@ -150,8 +154,8 @@ void report_line(const struct command_target *target, const struct session_statu
     snprintf(parts[COUNTS], PART_CAP, " | xruns %llu, late %llu", (unsigned long long)s->xruns,
              (unsigned long long)report_late(s));
     if (s->stats.clipped) snprintf(parts[CLIPPED], PART_CAP, " | clipped %llu", (unsigned long long)s->stats.clipped);
-    snprintf(parts[PEAKS], PART_CAP, " | in %.1f, out %.1f dB", decibels((double)levels->peak_in),
-             decibels((double)levels->peak_out));
+    snprintf(parts[PEAKS], PART_CAP, " | in %s, out %s", message_db(decibels((double)levels->peak_in), 1, "").text,
+             message_db(decibels((double)levels->peak_out), 1, "dB").text);
     snprintf(parts[BACKEND], PART_CAP, " | %s", s->info.backend);
     join(parts, rank, (size_t)columns - 1, text, cap);
 }
@@ -160,18 +164,22 @@ void report_summary(const struct session_status *s)
 {
     const hc_live_stats *stats = &s->stats;
     message_note(
-        "%.1f s, %llu blocks at %d Hz on %s; of a block's time p50 %.1f %%, p99 %.1f %%, p99.9 %.1f %%, worst %.1f %%",
-        s->seconds, (unsigned long long)stats->blocks, s->info.rate, s->info.device, load_quantile(s, &s->times, 0.5),
-        load_quantile(s, &s->times, 0.99), load_quantile(s, &s->times, 0.999), load_percent(s, s->times.max_ns));
+        "%.1f s, %llu block%s at %d Hz on %s; of a block's time p50 %.1f %%, p99 %.1f %%, p99.9 %.1f %%, worst %.1f %%",
+        s->seconds, (unsigned long long)stats->blocks, message_s((int64_t)stats->blocks), s->info.rate, s->info.device,
+        load_quantile(s, &s->times, 0.5), load_quantile(s, &s->times, 0.99), load_quantile(s, &s->times, 0.999),
+        load_percent(s, s->times.max_ns));
     message_note("xruns %llu, late blocks %llu, callbacks over time %llu, masks changed %llu",
                  (unsigned long long)s->xruns, (unsigned long long)report_late(s), (unsigned long long)stats->over,
                  (unsigned long long)stats->masks);
     if (stats->clipped)
-        message_note("%llu samples of the output were over full scale", (unsigned long long)stats->clipped);
+        message_note("%llu sample%s of the output over full scale", (unsigned long long)stats->clipped,
+                     message_s((int64_t)stats->clipped));
     if (stats->non_finite)
-        message_note("%llu samples of the input were NaN or infinite and were replaced by 0",
-                     (unsigned long long)stats->non_finite);
-    if (stats->limited) message_note("turned down %llu times against feedback", (unsigned long long)stats->limited);
+        message_note("%llu sample%s of the input, NaN or infinite, replaced by 0",
+                     (unsigned long long)stats->non_finite, message_s((int64_t)stats->non_finite));
+    if (stats->limited)
+        message_note("turned down %llu time%s against feedback", (unsigned long long)stats->limited,
+                     message_s((int64_t)stats->limited));
 }
 
 /* Two figures of A/B; NULL: no memory. */

@@ -20,10 +20,10 @@ void report_levels_add(struct report_levels *levels, float peak_in, float peak_o
 /* Returns the median load in percent of a block's time. */
 double report_load(const struct session_status *status, const struct report_levels *levels);
 
-/* Writes the status line: the mask and BYPASSED first, then gains that are not the default, and as many statistics as
- * fit into a number of columns. */
+/* Writes the status line: the mask, BYPASSED and WAITING first, then gains that are not the default, and as many
+ * statistics as fit into a number of columns. waits_for: a server or device that went away; NULL: none. */
 void report_line(const struct command_target *target, const struct session_status *status,
-                 const struct report_levels *levels, int columns, char *text, size_t cap);
+                 const struct report_levels *levels, const char *waits_for, int columns, char *text, size_t cap);
 
 /* Returns the number of xruns, late blocks and clipped samples together. */
 uint64_t report_trouble(const struct session_status *status);

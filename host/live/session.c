@@ -218,8 +218,8 @@ bool session_load(const struct session_settings *settings, const char *path, int
         int n_in = is_configuration ? settings->n_inputs : choose_inputs(settings, mask);
         bool is_restored = settings->scene && settings->scene->is_restored; /* its mask may have fewer sources */
         if (is_configuration && n_sources > 0 && n_sources != mask->n_sources && !is_restored)
-            message_write(why, cap, "%s: has %d sources, and --sources asks for %d; leave that out", path,
-                          mask->n_sources, n_sources);
+            message_write(why, cap, "%s: has %d source%s, and --sources asks for %d; leave that out", path,
+                          mask->n_sources, message_s(mask->n_sources), n_sources);
         else if (n_in == 0 || hc_responses_route(mask, path, n_in, why, cap) == HC_OK)
             return true;
     }
@@ -245,9 +245,9 @@ static void say_bank(struct session *s, const struct session_settings *settings)
     hc_live_info info = {.size = sizeof info};
     hc_live_get_info(s->live, &info);
     if (info.n_banks == 0) return;
-    message_note("bank: %d entr%s, %d output%s, %.3g s, largest gain %+.1f dB", info.n_entries,
+    message_note("bank: %d entr%s, %d output%s, %.3g s, largest gain %s", info.n_entries,
                  info.n_entries == 1 ? "y" : "ies", info.n_bank_out, message_s(info.n_bank_out),
-                 (double)info.longest / info.rate, (double)info.bank_gain_db);
+                 (double)info.longest / info.rate, message_gain((double)info.bank_gain_db, 1).text);
     if (info.bank_gain_db > 0 && !settings->live.normalise)
         message_note("the bank makes some sounds louder, up to %.1f dB, and they may clip; "
                      "give --normalise, or a lower --gain",

@@ -56,8 +56,8 @@ static void print_range(const char *name, const struct range *range, const char 
 
 void bank_report_print(const char *path, const hc_bank_data *bank)
 {
-    printf("%s: bank of %d entr%s, to %d output%s, %d taps", path, bank->n_entries, bank->n_entries == 1 ? "y" : "ies",
-           bank->n_out, message_s(bank->n_out), bank->n_taps);
+    printf("%s: bank of %d entr%s, to %d output%s, %d tap%s", path, bank->n_entries, bank->n_entries == 1 ? "y" : "ies",
+           bank->n_out, message_s(bank->n_out), bank->n_taps, message_s(bank->n_taps));
     if (bank->rate) printf(" (%.2f ms at %d Hz)", 1000.0 * bank->n_taps / bank->rate, bank->rate);
     printf(", %.1f MB\n", megabytes(bank));
     for (const char *line = bank->notes; *line;) {
@@ -74,7 +74,8 @@ void bank_report_print(const char *path, const hc_bank_data *bank)
     } else {
         printf("  no positions: sources play entries by number\n");
     }
-    printf("  %-16s %+.2f dB for a sine, over all entries and outputs\n", "largest gain", (double)bank->gain_db);
+    printf("  %-16s %s for a sine, over all entries and outputs\n", "largest gain",
+           message_gain((double)bank->gain_db, 2).text);
 }
 
 /* ---- as JSON ----------------------------------------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ static void print_gains(const hc_responses *mask, const struct headroom *headroo
         printf("  %-16s output %d ", ch == 0 ? "sine gain" : "", ch + 1);
         print_name(mask->out_port[ch].name);
         if (gain->gain > 0)
-            printf(": at most %+.2f dB", 20 * log10(gain->gain));
+            printf(": at most %s", message_gain(20 * log10(gain->gain), 2).text);
         else
             printf(": silent");
         if (gain->gain > 0 && mask->rate) printf(" (%.0f Hz)", gain->frequency * mask->rate);
@@ -60,7 +60,7 @@ void configuration_report_print(const char *path, const hc_responses *mask, cons
            message_s(mask->n_out));
     printf("  %-16s %d of %lld pairs\n", "routes", mask->n_routes, (long long)mask->n_in * mask->n_out);
     printf("  %-16s %d, pairs with the same data share one\n", "responses", mask->n_distinct);
-    printf("  %-16s %d frames", "longest", mask->n_frames);
+    printf("  %-16s %d frame%s", "longest", mask->n_frames, message_s(mask->n_frames));
     if (mask->rate) printf(" (%.2f ms at %d Hz)", 1000.0 * mask->n_frames / mask->rate, mask->rate);
     printf("\n  %-16s %.1f MB of samples, about twice that in an engine\n", "memory", bytes_of(mask) / 1e6);
     if (mask->partition)

@@ -1,6 +1,7 @@
 #include "headroom.h"
 
 #include "host/json_print.h"
+#include "host/message.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -104,7 +105,7 @@ int headroom_gain_db(double largest_gain)
 void headroom_print(const struct sine_gain *largest, int rate, const char *where)
 {
     if (largest->gain <= 0) return;
-    printf("largest gain %+.1f dB (%s", 20 * log10(largest->gain), where);
+    printf("largest gain %s (%s", message_gain(20 * log10(largest->gain), 1).text, where);
     if (rate) printf(", %.0f Hz", largest->frequency * rate);
     int gain_db = headroom_gain_db(largest->gain);
     if (gain_db < 0)

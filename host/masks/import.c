@@ -54,8 +54,8 @@ static void print_report(const struct configuration_out *out)
     if (mask->rate) printf(", %d Hz", mask->rate);
     putchar('\n');
     for (int i = 0; i < out->n_files; i++)
-        printf("%s: %d channel%s of %d frames\n", out->files[i].path, out->files[i].n_channels,
-               message_s(out->files[i].n_channels), out->files[i].n_frames);
+        printf("%s: %d channel%s of %d frame%s\n", out->files[i].path, out->files[i].n_channels,
+               message_s(out->files[i].n_channels), out->files[i].n_frames, message_s(out->files[i].n_frames));
 }
 
 static int print_json(const struct configuration_out *out, const char *why)

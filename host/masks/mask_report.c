@@ -107,7 +107,7 @@ json_t *mask_report_json(const struct mask_report *report)
 
 static void print_frames(const char *name, int frames, int rate)
 {
-    printf("  %-16s %d frames", name, frames);
+    printf("  %-16s %d frame%s", name, frames, message_s(frames));
     if (rate) printf(" (%.2f ms)", 1000.0 * frames / rate);
     putchar('\n');
 }
@@ -115,16 +115,17 @@ static void print_frames(const char *name, int frames, int rate)
 static void print_channel(int ch, const struct mask_figures *f, int rate)
 {
     printf("channel %d\n", ch + 1);
-    printf("  %-16s %.2f dBFS\n", "peak", db(f->peak));
+    printf("  %-16s %s\n", "peak", message_db(db(f->peak), 2, "dBFS").text);
     print_frames("peak after", f->peak_frame, rate);
-    printf("  %-16s %.2f dBFS\n", "RMS", db(f->rms));
+    printf("  %-16s %s\n", "RMS", message_db(db(f->rms), 2, "dBFS").text);
     print_frames("leading silence", f->leading_silence, rate);
-    printf("  %-16s %+.2f dB at 0 Hz", "gain", db(fabs(f->dc_gain)));
+    printf("  %-16s %s at 0 Hz", "gain", message_gain(db(fabs(f->dc_gain)), 2).text);
     if (rate)
-        printf(", at most %+.2f dB for a sine (%.0f Hz)", db(f->response.gain), f->response.frequency * rate);
+        printf(", at most %s for a sine (%.0f Hz)", message_gain(db(f->response.gain), 2).text,
+               f->response.frequency * rate);
     else
-        printf(", at most %+.2f dB for a sine", db(f->response.gain));
-    printf(", at most %+.2f dB for any signal (L1)\n", db(f->l1));
+        printf(", at most %s for a sine", message_gain(db(f->response.gain), 2).text);
+    printf(", at most %s for any signal (L1)\n", message_gain(db(f->l1), 2).text);
     acoustics_report_print(&f->acoustics);
 }
 
@@ -134,9 +135,10 @@ void mask_report_print(const struct mask_report *report)
     char where[32];
     printf("%s: %d channel%s, ", report->path, mask->n_channels, message_s(mask->n_channels));
     if (mask->rate)
-        printf("%d Hz, %d frames (%.3f s), ", mask->rate, mask->n_frames, (double)mask->n_frames / mask->rate);
+        printf("%d Hz, %d frame%s (%.3f s), ", mask->rate, mask->n_frames, message_s(mask->n_frames),
+               (double)mask->n_frames / mask->rate);
     else
-        printf("%d frames, ", mask->n_frames);
+        printf("%d frame%s, ", mask->n_frames, message_s(mask->n_frames));
     printf("%s\n", report->format);
     if (mask->file_rate != 0 && mask->file_rate != mask->rate) printf("resampled from %d Hz\n", mask->file_rate);
     for (int ch = 0; ch < mask->n_channels; ch++) print_channel(ch, &report->figures[ch], mask->rate);

@@ -24,8 +24,8 @@ static bool figures_make(struct bank_figures *f, const char *path, int rate, int
                                .gain_db = (double)bank.gain_db};
     hc_bank_data_free(&bank);
     return f->n_out <= n_out ||
-           message_write(why, cap, "%s: is for %d outputs, but /convolver/new gave %d; give it as many", path, f->n_out,
-                         n_out);
+           message_write(why, cap, "%s: is for %d output%s, but /convolver/new gave %d; give it as many", path,
+                         f->n_out, message_s(f->n_out), n_out);
 }
 
 bool source_report_make(struct source_report *report, const hc_responses *mask, int rate, char *why, size_t cap)
@@ -34,7 +34,8 @@ bool source_report_make(struct source_report *report, const hc_responses *mask, 
     if (mask->n_banks == 0) return true;
     report->banks = calloc((size_t)mask->n_banks, sizeof *report->banks);
     if (!report->banks)
-        return message_write(why, cap, "no memory for the figures of %d banks; free some", mask->n_banks);
+        return message_write(why, cap, "no memory for the figures of %d bank%s; free some", mask->n_banks,
+                             message_s(mask->n_banks));
     for (int i = 0; i < mask->n_banks; i++)
         if (!figures_make(&report->banks[i], mask->banks[i], rate ? rate : mask->rate, mask->n_out, why, cap))
             return false;
@@ -66,7 +67,7 @@ void source_report_print(const struct source_report *report)
                f->has_positions ? "" : " without positions", f->n_out, message_s(f->n_out), f->n_taps,
                message_s(f->n_taps));
         if (f->rate) printf(" (%.2f ms at %d Hz)", 1000.0 * f->n_taps / f->rate, f->rate);
-        printf(", largest gain %+.2f dB\n", f->gain_db);
+        printf(", largest gain %s\n", message_gain(f->gain_db, 2).text);
     }
     for (int i = 0; i < mask->n_sources && i < SOURCES_SHOWN; i++) {
         double aed[3];

@@ -227,9 +227,9 @@ static int write_sweep(struct measure_settings *s)
         !sweep_file_write(&s->sweep, rate, s->write_sweep, s->format, why, sizeof why) ||
         !sweep_file_read(s->write_sweep, &s->sweep, why, sizeof why)) /* some formats keep no comment */
         return message_error("%s", why);
-    message_note("%s: %d channel%s, %.1f s, peak %.1f dBFS; play it once, and record without a pause", s->write_sweep,
+    message_note("%s: %d channel%s, %.1f s, peak %s; play it once, and record without a pause", s->write_sweep,
                  s->sweep.n_outputs, message_s(s->sweep.n_outputs), s->sweep.n_outputs * sweep_take_s(&s->sweep),
-                 20 * log10(s->sweep.level));
+                 message_db(20 * log10(s->sweep.level), 1, "dBFS").text);
     return 0;
 }
 

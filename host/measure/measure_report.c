@@ -44,11 +44,11 @@ static void warn_input(const struct measured_input *input, int number)
 {
     const double loud = db(input->peak) + 1, quiet = -50 - db(input->peak);
     if (input->n_clipped > 0)
-        message_note("warning: input %d: %lld samples are clipped; lower its gain by 6 dB and measure again", number,
-                     (long long)input->n_clipped);
+        message_note("warning: input %d: %lld sample%s clipped; lower its gain by 6 dB and measure again", number,
+                     (long long)input->n_clipped, message_s(input->n_clipped));
     else if (loud > 0)
-        message_note("warning: input %d: too loud, its peak is %.1f dBFS; lower its gain by %.0f dB", number,
-                     db(input->peak), ceil(loud + 5));
+        message_note("warning: input %d: too loud, its peak is %s; lower its gain by %.0f dB", number,
+                     message_db(db(input->peak), 1, "dBFS").text, ceil(loud + 5));
     else if (quiet > 0)
         message_note("warning: input %d: too quiet, its peak is %.1f dBFS; raise its gain or --level by %.0f dB",
                      number, db(input->peak), ceil(quiet + 20));
@@ -183,7 +183,7 @@ static void print_pair(const struct measurement_settings *s, const struct measur
            pair->is_heard ? "" : ": not heard");
     if (!pair->is_heard) return;
     printf("  %-18s %.3f ms after the reference\n", "direct sound", 1000 * pair->direct_s);
-    printf("  %-18s %.1f dB\n", "peak", db(pair->peak));
+    printf("  %-18s %s\n", "peak", message_db(db(pair->peak), 1, "dB").text);
     if (isnan(pair->silence_rms))
         printf("  %-18s not measured; there is too little silence before the sweep\n", "noise");
     else if (pair->silence_rms > 0)
@@ -217,8 +217,9 @@ void measure_report_print(const struct measurement_settings *s, const struct mea
         putchar('\n');
     }
     for (int i = 0; i < s->n_inputs; i++)
-        printf("  input %-12d peak %.1f dBFS, %lld clipped samples%s\n", i + 1, db(m->inputs[i].peak),
-               (long long)m->inputs[i].n_clipped, i + 1 == s->loopback ? ", the loopback" : "");
+        printf("  input %-12d peak %s, %lld clipped sample%s%s\n", i + 1,
+               message_db(db(m->inputs[i].peak), 1, "dBFS").text, (long long)m->inputs[i].n_clipped,
+               message_s(m->inputs[i].n_clipped), i + 1 == s->loopback ? ", the loopback" : "");
     for (int o = 0; o < m->n_outputs; o++)
         for (int i = 0; i < m->n_inputs; i++) print_pair(s, m, o, i);
 }

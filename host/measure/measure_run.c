@@ -196,9 +196,9 @@ bool measure_run(struct take_settings take_settings, struct sweep *sweep, const 
     bool good = sweep_complete(sweep, take_rate(take), why, cap) &&
                 (!filter_path || load_filter(filter_path, take_rate(take), sweep->n_outputs, &filter, why, cap));
     if (good)
-        message_note("%d output%s, %.0f s, peak %.1f dBFS; a check of the levels comes first", sweep->n_outputs,
+        message_note("%d output%s, %.0f s, peak %s; a check of the levels comes first", sweep->n_outputs,
                      message_s(sweep->n_outputs), sweep->n_outputs * (sweep_take_s(sweep) + longest_latency_s),
-                     db(sweep->level));
+                     message_db(db(sweep->level), 1, "dBFS").text);
     good = good && check_levels(take, sweep, takes.filter, settings, why, cap) &&
            measure_takes(&takes, settings, m, why, cap);
     take_close(take);

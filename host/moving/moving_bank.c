@@ -20,7 +20,7 @@ void moving_bank_print(const hc_bank_data *data, const char *path)
         if (n > 0) message_note("%s: %.*s", path, n, note);
         note += n + (note[n] == '\n');
     }
-    message_note("%s: %d entr%s, %d output%s, %d taps, largest gain %+.1f dB", path, data->n_entries,
+    message_note("%s: %d entr%s, %d output%s, %d tap%s, largest gain %s", path, data->n_entries,
                  data->n_entries == 1 ? "y" : "ies", data->n_out, message_s(data->n_out), data->n_taps,
-                 (double)data->gain_db);
+                 message_s(data->n_taps), message_gain((double)data->gain_db, 1).text);
 }

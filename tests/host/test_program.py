@@ -6,12 +6,13 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import time
 
 import numpy as np
 import pytest
-from conftest import BUILD, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb, refused, write
+from conftest import BUILD, HALOCONV, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb, refused, write
 
 
 @pytest.mark.parametrize("args", [["--help"], ["info", "h.wav"], ["info", "h.wav", "--json"], ["--version"]],
@@ -29,6 +30,27 @@ def test_answers_within_50_ms(folder, args):
     # On a busy machine the processor time counts instead of the wall time; it shows a needless start of the CUDA
     # runtime as well.
     assert min(walls) < 0.05 or min(processor) < 0.05, [f"{t * 1000:.0f} ms" for t in walls + processor]
+
+
+def test_a_reader_that_has_read_enough_is_no_error(folder):
+    """As `haloconv jack --help | head`: no message, and the end of a program that SIGPIPE ends."""
+    get, put = os.pipe()
+    os.close(get)
+    for args in [["jack", "--help"], ["--version"]]:
+        done = subprocess.run([str(HALOCONV), *args], stdout=put, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (-signal.SIGPIPE, ""), (args, done)
+    os.close(put)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([str(HALOCONV), "--version"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                              check=False)
+    assert done.returncode == 1 and "standard output: cannot be written" in done.stderr, done
+
+
+def test_the_version_lists_every_optional_part():
+    flags = "".join((BUILD / name).read_text() for name in ["flags", "cuda_flags"])
+    parts = {{"LO": "osc"}.get(part, part.lower()) for part in re.findall(r"-DHC_WITH_(\w+)", flags)}
+    said = re.search("built with:(.*)", good("--version").stdout)[1].split()
+    assert set(said) - {"cuda"} == parts - {"cuda"} and len(said) >= 1
 
 
 def processor_seconds():

@@ -173,7 +173,7 @@ class Server:
 class Client:
     """The running program, with its messages and its report."""
 
-    def __init__(self, *args, program=HALOCONV, env=None, ready=r"\d+ Hz", **kwargs):
+    def __init__(self, *args, program=HALOCONV, env=None, ready=r"\d+ Hz, ", **kwargs):
         Server.count += 1
         self.log, self.report = pathlib.Path(f"client-{Server.count}.log"), pathlib.Path(f"client-{Server.count}.json")
         # The report's path is absolute: a reader elsewhere may want it.
@@ -771,8 +771,9 @@ def test_keys_on_a_terminal(run):
         return subprocess.run(["stty", "-F", os.ttyname(terminal), "-a"], stdout=subprocess.PIPE, text=True).stdout
 
     wait_for("the terminal", lambda: "-icanon" in modes())
-    for keys, says in [(b"n", "two.wav: loaded"), (b"+", "gain 1 dB"), (b"dD", "dry -60 dB"), (b"w", "wet -1 dB"),
-                       (b"?", "keys: b bypass"), (b"p", "one.wav: loaded"),
+    client.says(r"(?m)^mask 1 of 2: one\.wav; h: keys$")
+    for keys, says in [(b"n", "two.wav: loaded"), (b"+", "gain 1 dB"), (b"-", r"gain 0 dB"), (b"dD", "dry -20 dB"), (b"d" * 61, "dry off"), (b"w", "wet -1 dB"),
+                       (b"h", "keys: b bypass"), (b"p", "one.wav: loaded"),
                        (b"r", "one.wav: loaded[^$]*one.wav: loaded")]:
         os.write(main, keys)
         client.says(says)
@@ -806,11 +807,11 @@ def test_a_status_line_fits_its_terminal(run):
                              stdin=terminal, stderr=terminal, start_new_session=True,
                              preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     try:
-        shows(main, rb"^two\.wav 1/2 \| wet -3 dB \| load \d+ %, p99 \d+ %, worst \d+ % \| xruns \d+, late \d+ "
-                    rb"\| in -inf, out -inf dB \| cpu$")
+        shows(main, rb"^two\.wav 1/2 \| wet -3 dB \| xruns \d+, late \d+ \| in silence, out silence \| cpu "
+                    rb"\| load \d+ %, p99 \d+ %, worst \d+ %$")
         os.write(main, b"nb++D")
-        gains = rb" 2/2 BYPASSED \| gain 2 dB, wet -3 dB, dry -60 dB"
-        for columns, pattern in [(200, rb"^h\?\[2J\?1m-.*-long-name-48k\.wav" + gains + rb" \| load .* \| cpu$"),
+        gains = rb" 2/2 BYPASSED \| gain 2 dB, wet -3 dB, dry -20 dB"
+        for columns, pattern in [(200, rb"^h\?\[2J\?1m-.*-long-name-48k\.wav" + gains + rb" \| xruns .* \| load .*%$"),
                                  (80, rb"^h\?\[2J.*\.\..*\.wav" + gains),
                                  (40, rb"^h\?\[2J.*\.\..*\.wav 2/2 BYPASSED")]:
             fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
@@ -820,6 +821,20 @@ def test_a_status_line_fits_its_terminal(run):
     finally:
         stop(shown, signal.SIGINT)
         os.close(main), os.close(terminal)
+
+
+@needs_jack
+def test_the_status_line_waits_for_a_server(run):
+    server = run.server(256)
+    write("one.wav", response(500))
+    main, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 120, 0, 0))
+    shown = run.process([str(HALOCONV), "jack", "one.wav", "--reconnect", "--server", server.name], stderr=terminal)
+    shows(main, rb"^one\.wav \| xruns")
+    server.kill()
+    shows(main, rb"^one\.wav WAITING for the JACK server \| xruns")
+    stop(shown, signal.SIGINT)
+    os.close(main), os.close(terminal)
 
 
 @needs_jack

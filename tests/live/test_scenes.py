@@ -575,12 +575,12 @@ def test_a_key_recentres_and_the_status_line_shows_the_head(run):
     shown = run.process([str(HALOCONV), "jack", "bank.csv", "--sources", "3", "--osc", str(port), "--server", server.name],
                         stdin=terminal, stderr=terminal, start_new_session=True,
                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| load ")
+    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| xruns ")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.sendto(osc("/ypr", -40.0, 20.0, 0.0), ("127.0.0.1", port))
-    shows(main, rb"^bank\.csv \| 3 sources, head -40 -20 0 \| load ")
+    shows(main, rb"^bank\.csv \| 3 sources, head -40 -20 0 \| xruns ")
     os.write(main, b"c")
-    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| load ")
+    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| xruns ")
     os.write(main, b"q")
     assert shown.wait(60) == 0
     os.close(main), os.close(terminal)

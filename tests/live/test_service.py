@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import HALOCONV, assert_close, good, noise, refused, write
+from conftest import HALOCONV, assert_close, good, haloconv, noise, refused, write
 from test_live import PATIENCE, alone, control_of, needs_jack, needs_osc, response, run, wait_for, wet
 
 assert alone and run  # fixtures
@@ -109,6 +109,19 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
     refused("run", exit=2, says="needs PRESET")
     for words in [["-"], ["-q", "-"], ["--", "-x"]]:
         refused("run", *words, exit=2, says=f"preset {words[-1]}: there is no such file")
+
+
+def test_wrong_lines_of_presets_are_named_in_the_list(presets):
+    path = presets("bad", "mask = a.wav\ngain = loud\n")
+    presets("none", "command = bench\nmask = a.wav\n")
+    presets("good", "command = live\nmask = a.wav\nlatency = 5\nplace = 1:30,0\n")
+    presets("nul", "mask = a.wav\0\n")
+    done = haloconv("presets")
+    for row in ["bad                  jack, 1 mask; has errors", "none                 bench, 1 mask; has errors",
+                "good                 live, 1 mask", f"nul                  {path.parent}/nul.conf: is no text of"]:
+        assert f"\n  {row}" in done.stdout, done.stdout
+    assert f"{path}:2: gain loud: needs a number" in done.stderr and "none.conf:1: command: needs" in done.stderr
+    assert done.returncode == 0 and len(done.stderr.splitlines()) == 2, done.stderr
 
 
 def test_presets_are_listed_with_their_folders(presets):

@@ -296,7 +296,8 @@ static int plot(const struct room *r)
     snprintf(verified, sizeof verified, "%s/verified.wav", r->path);
     snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
     snprintf(picture, sizeof picture, "%s/room.svg", r->path);
-    const struct plot_choice choice = {picture, {1 << PLOT_MAGNITUDE | 1 << PLOT_IMPULSE, 1.0 / 6}, {0}};
+    const struct plot_choice choice = {
+        .path = picture, .settings.panels = 1 << PLOT_MAGNITUDE | 1 << PLOT_IMPULSE, .settings.octaves = 1.0 / 6};
     if (!plot_masks(paths, FILES, 0, &choice, why, sizeof why)) return message_error("%s", why);
     message_note("%s: the responses before and after, and the filter", picture);
     return 0;

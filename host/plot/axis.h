@@ -26,7 +26,7 @@ void axis_widen(struct axis *axis);
 /* The values to mark -> marks[AXIS_MOST_MARKS]; returns their number. */
 int axis_marks(const struct axis *axis, double *marks);
 
-/* "100", "-0.5", "2k" on a logarithmic axis. A mark that gets no text, such as 30 Hz, has "". */
+/* "100", "-0.5", "2k" on a logarithmic axis. A mark that gets no text, such as 30 Hz on a long axis, has "". */
 void axis_label(const struct axis *axis, double mark, char *text, size_t cap);
 
 #endif

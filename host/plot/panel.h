@@ -23,8 +23,9 @@ struct panel {
 /* Sets the places of the axes of a panel whose upper edge is at `top`; the values are the caller's. */
 void panel_put(struct panel *panel, double top);
 
-/* Chooses the range of panel->y for the values of n traces. false: no memory. */
-bool panel_set_values(struct panel *panel, const struct trace *traces, int n);
+/* Chooses the range of panel->y for those values of n traces that lie between the ends of panel->x. range_db: that of
+ * struct plot_settings. false: no memory. */
+bool panel_set_values(struct panel *panel, const struct trace *traces, int n, const double range_db[2]);
 
 void panel_draw_grid(struct drawing *drawing, const struct panel *panel); /* lines through the panel */
 void panel_draw_frame(struct drawing *drawing, const struct panel *panel); /* frame, title, and labels of the marks */

@@ -52,13 +52,14 @@ static unsigned usual_panels(const struct page *page)
 
 /* ---- the axes ------------------------------------------------------------------------------------- */
 
-static void set_frequencies(const struct page *page, struct axis *axis)
+static void set_frequencies(const struct page *page, double highest_hz, struct axis *axis)
 {
-    const double lowest_hz = 20;
+    const double lowest_hz = 20, *given = page->settings.range_hz;
     double half = page->highest_rate / 2.0;
+    bool is_given = given[0] < given[1];
     axis->is_log = true;
-    axis->from = fmin(lowest_hz, half / 100);
-    axis->to = half;
+    axis->from = is_given ? given[0] : fmin(lowest_hz, half / 100);
+    axis->to = is_given ? given[1] : fmin(highest_hz, half);
 }
 
 /* The time in which any of the curves is audible: down to -60 dB for impulse and step, with a margin, and down to
@@ -103,7 +104,7 @@ static void set_title(const struct page *page, struct panel *p)
 static void set_x(const struct page *page, struct panel *p)
 {
     if (is_over_frequency(p->kind)) {
-        set_frequencies(page, &p->x);
+        set_frequencies(page, 20000, &p->x);
         p->x_label = "Frequency (Hz)";
         return;
     }
@@ -156,7 +157,7 @@ static void draw_panel(struct page *page, struct panel *p)
 {
     struct drawing *d = &page->drawing;
     panel_put(p, page->top);
-    if (!panel_set_values(p, page->traces[p->kind], page->n)) d->failed = true;
+    if (!panel_set_values(p, page->traces[p->kind], page->n, page->settings.range_db)) d->failed = true;
     drawing_group(d, plot_panel_names[p->kind], NULL);
     panel_draw_grid(d, p);
     panel_draw_frame(d, p);
@@ -173,7 +174,7 @@ static bool draw_spectrogram(struct page *page, struct panel *p, int curve)
 {
     struct drawing *d = &page->drawing;
     panel_put(p, page->top);
-    set_frequencies(page, &p->y);
+    set_frequencies(page, INFINITY, &p->y);
     double longest = (double)SPECTROGRAM_MOST_FRAMES / page->curves[curve].rate;
     p->x.to = fmin(p->x.to, longest);
     axis_choose_step(&p->x, 8);

@@ -290,6 +290,38 @@ def test_a_spectrogram_shows_what_sounds_when(folder):
     assert not any(clicks(hz, ms) for hz in (30, 100, 1000) for ms in range(500, 900))
 
 
+def ranges(panel):
+    """((lowest, highest x), (lowest, highest y)) of a panel's frame."""
+    return [tuple(sorted((ends[0], ends[-1]))) for ends in np.sort(panel.values(panel.frame), 0).T]
+
+
+def test_a_magnitude_is_50_db_around_its_mean(folder):
+    """From 20 Hz to 20 kHz, in whole tens of dB. Nothing above 20 kHz counts; the peak of a narrow band is shown."""
+    def band(h, *edges):
+        return scipy.signal.sosfilt(scipy.signal.butter(4, edges, "band", fs=RATE, output="sos"), h)
+    h = generator(9).standard_normal(6000) * 10 ** (-3 * np.arange(6000) / RATE / 0.2)
+    for name, response_of in (("wide", band(h, 50, 15000) + 300 * band(np.eye(1, 6000)[0], 22000, 23000)),
+                              ("narrow", band(h, 900, 1100))):
+        write(f"{name}.wav", response_of.astype(np.float32))
+        panel = plot(f"{name}.wav", options=("--panels", "magnitude"))[1]["magnitude"]
+        x, (low, high) = ranges(panel)
+        levels = db(response(response_of)(np.geomspace(20, 20000, 9999)))
+        assert x == pytest.approx((20, 20000), rel=1e-3)
+        assert high - low == pytest.approx(50, abs=0.1) and high == pytest.approx(round(high, -1), abs=0.1)
+        mean = np.maximum(levels, levels.max() - 50).mean()
+        assert abs(low + 25 - mean) < 6 if name == "wide" else high - 11 < levels.max() < high
+
+
+def test_ranges_can_be_chosen(folder):
+    write("h.wav", FILTERS["prime"])
+    x, y = ranges(plot("h.wav", options=("--panels", "magnitude", "--range", "-33,12.5", "--frequencies", "30,220"))[1]
+                  ["magnitude"])
+    assert x == pytest.approx((30, 220), rel=1e-3) and y == pytest.approx((-33, 12.5), abs=0.02)
+    for option, value in (("--range", "5,1"), ("--range", "1"), ("--range", "0,nan"), ("--frequencies", "100,150"),
+                          ("--frequencies", "0,99"), ("--frequencies", "20,2e7")):
+        refused("info", "h.wav", "--plot", "no.svg", option, value, exit=2, says=[option, "a comma between"])
+
+
 # ---- the page -------------------------------------------------------------------------------------------------------
 def test_legend_and_panels_have_every_curve_in_the_same_ink(filters):
     legend, panels = filters

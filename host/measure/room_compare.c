@@ -72,13 +72,20 @@ static bool find_deviation(const float *h, int n, int rate, const struct frequen
     return good;
 }
 
+/* A line of the table, 80 characters. db NULL: the octaves. */
 static void print_octaves(const char *title, const double *db)
 {
     char line[MESSAGE_CAP];
-    size_t at = (size_t)snprintf(line, sizeof line, "%-22s", title);
-    for (int i = 0; i < OCTAVES; i++)
-        at += (size_t)(isnan(db[i]) ? snprintf(line + at, sizeof line - at, "     -")
-                                    : snprintf(line + at, sizeof line - at, " %5.1f", db[i]));
+    size_t at = (size_t)snprintf(line, sizeof line, "%-20s", title);
+    for (int i = 0; i < OCTAVES; i++) {
+        char text[16] = "-";
+        bool is_k = octave_hz[i] >= 1000;
+        if (!db)
+            snprintf(text, sizeof text, "%g%s", octave_hz[i] / (is_k ? 1000 : 1), is_k ? "k" : "");
+        else if (!isnan(db[i]))
+            snprintf(text, sizeof text, "%.1f", db[i]);
+        at += (size_t)snprintf(line + at, sizeof line - at, " %5s", text);
+    }
     message_note("%s", line);
 }
 
@@ -88,7 +95,7 @@ static bool compare_channels(const hc_responses *before, const hc_responses *aft
     double db[OCTAVES];
     char title[64];
     message_note("Largest deviation from the target in each octave, in 1/6 octave means, dB:");
-    print_octaves("octave, Hz", octave_hz);
+    print_octaves("octave, Hz", NULL);
     for (int ch = 0; ch < before->n_channels && ch < after->n_channels; ch++)
         for (int is_after = 0; is_after < 2; is_after++) {
             const hc_responses *m = is_after ? after : before;

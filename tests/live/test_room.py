@@ -73,6 +73,7 @@ def test_a_room_is_corrected_from_start_to_end(run, room):
         assert rough > 4 and most < 1 and rms < 0.3, (o, rough, most, rms)
     table = re.findall(r"loudspeaker \d (before|after) +([\d. -]+)", done.stderr)
     assert [max(map(float, row.split())) < 1 for _, row in table] == [False, True] * 2, done.stderr
+    assert max(len(row) for row in done.stderr.splitlines() if re.match(r"octave, Hz|.* (before|after)  ", row)) == 80
     assert "<svg" in pathlib.Path("out/room.svg").read_text()[:300]
     preset = run.client("run", "den", env=room.env)
     wait_for("its connections", lambda: re.search(r"haloconv:out-2\n   my room:in-2", room.ports("-c")))

@@ -8,7 +8,9 @@
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,12 +29,15 @@ struct correct_settings {
     int smooth, average;
     struct correction_settings correction;
     struct frequency_curve curve; /* of target */
+    struct plot_choice plot;
 };
 
 static const struct option_row file_options[] = {
     {"rate", 0, "HZ", "Sample rate of the filter [that of the first measurement]", option_int,
      OPTION_TO(struct correct_settings, rate), .min = 1000, .max = 1000000},
     MASK_WRITE_OPTIONS(struct correct_settings),
+    PLOT_FILE_OPTIONS(struct correct_settings, plot,
+                      "the magnitude of each channel as measured, as corrected, and the target"),
     {0}};
 
 static const struct option_row correction_options[] = {
@@ -103,6 +108,7 @@ static int choose(struct correct_settings *s, int rate)
     c->rate = rate;
     if (!c->taps) c->taps = (int)transform_size((size_t)rate * 2 / 3);
     c->octaves = smoothings[s->smooth];
+    c->with_curves = s->plot.path != NULL;
     c->complex_average = s->average == 1;
     c->low_hz = s->band_hz[0];
     c->high_hz = s->band_hz[1];
@@ -113,6 +119,44 @@ static int choose(struct correct_settings *s, int rate)
     return -1;
 }
 
+/* ---- the picture -------------------------------------------------------------------------------- */
+
+/* The picture replaces neither a measurement, nor the target, nor the filter. */
+static bool plot_check(const struct correct_settings *s, char *why, size_t cap)
+{
+    const char *picture = s->plot.path;
+    return plot_spares(picture, s->names.list, s->names.n, why, cap) &&
+           (!s->target || plot_spares(picture, &(char *){(char *)s->target}, 1, why, cap)) &&
+           (strcmp(picture, s->output) != 0 ||
+            message_write(why, cap, "--plot %s: is the filter; give another name", picture));
+}
+
+static bool plot(const struct correct_settings *s, const struct correction *c, char *why, size_t cap)
+{
+    static const char *const names[CORRECTION_CURVES] = {
+        [CORRECTION_MEASURED] = "measured", [CORRECTION_TARGET] = "target", [CORRECTION_CORRECTED] = "corrected"};
+    char(*groups)[32] = calloc((size_t)c->n_channels, sizeof *groups);
+    struct plot_curve *curves = calloc((size_t)c->n_channels * CORRECTION_CURVES, sizeof *curves);
+    struct plot_settings settings = s->plot.settings;
+    bool good = (groups && curves) || message_write(why, cap, "%s: no memory; free some", s->plot.path);
+    settings.panels = 1 << PLOT_MAGNITUDE;
+    settings.octaves = 1.0 / 6;
+    for (int i = 0; good && i < c->n_channels * CORRECTION_CURVES; i++) {
+        char *group = groups[i / CORRECTION_CURVES];
+        snprintf(group, sizeof *groups, "channel %d", i / CORRECTION_CURVES + 1);
+        curves[i] = (struct plot_curve){.name = names[i % CORRECTION_CURVES],
+                                        .rate = s->correction.rate,
+                                        .power = c->curves + (size_t)i * c->n_bins,
+                                        .n_bins = c->n_bins,
+                                        .group = group,
+                                        .ink = i % CORRECTION_CURVES};
+    }
+    good = good && plot_write(s->plot.path, curves, c->n_channels * CORRECTION_CURVES, &settings, why, cap);
+    free(groups);
+    free(curves);
+    return good;
+}
+
 /* ---- the run ------------------------------------------------------------------------------------ */
 
 static int make(const struct correct_settings *s, const hc_responses *measurements)
@@ -120,10 +164,11 @@ static int make(const struct correct_settings *s, const hc_responses *measuremen
     const struct correction_settings *settings = &s->correction;
     struct correction c;
     char why[MESSAGE_CAP];
-    if (!correction_make(&c, settings, measurements, s->names.list, s->names.n, why, sizeof why))
+    if ((s->plot.path && !plot_check(s, why, sizeof why)) ||
+        !correction_make(&c, settings, measurements, s->names.list, s->names.n, why, sizeof why))
         return message_error("%s", why);
     struct mask_out out = {s->output, s->format, settings->rate, c.n_channels, c.n_frames, c.h};
-    bool good = mask_write(&out, why, sizeof why);
+    bool good = mask_write(&out, why, sizeof why) && (!s->plot.path || plot(s, &c, why, sizeof why));
     int status = good ? 0 : message_error("%s", why);
     if (good) {
         correction_print(&c, settings, s->output);

@@ -196,15 +196,28 @@ static double db_of(double power)
     return 10 * log10(fmax(power, 1e-40));
 }
 
-static void figures(struct correction_work *w, const struct correction_curve *c, const double *h,
-                    struct correction_channel *out)
+static void fill_target(const struct correction_curve *c, double *power)
 {
+    for (size_t k = 0; k < c->response.n_bins; k++) {
+        double hz = (double)k * c->response.bin_hz;
+        bool inside = k > 0 && hz >= c->band.low_hz && hz <= c->band.high_hz;
+        power[k] = inside ? pow(10, correction_curve_target_db(c, hz) / 10) : 0;
+    }
+}
+
+/* curves: [CORRECTION_CURVES][n_bins], or NULL. */
+static void figures(struct correction_work *w, const struct correction_curve *c, const double *h,
+                    struct correction_channel *out, double *curves)
+{
+    const size_t bytes = n_bins(w) * sizeof *curves;
     double low, high, least = INFINITY, most = 0, most_anywhere = 0, *scratch = (double *)w->scratch;
     *out = (struct correction_channel){.low_hz = c->band.low_hz,
                                        .high_hz = c->band.high_hz,
                                        .low_is_found = c->band.low_is_found,
                                        .high_is_found = c->band.high_is_found,
                                        .before = correction_curve_deviation(c, w->whole, scratch)};
+    if (curves) memcpy(curves + CORRECTION_MEASURED * n_bins(w), scratch, bytes);
+    if (curves) fill_target(c, curves + CORRECTION_TARGET * n_bins(w));
     int n = band_points(&c->band, &low);
     high = band_point_hz(low, n - 1);
     transform_response(&w->transform, h, (size_t)w->settings->taps, w->bins);
@@ -217,6 +230,7 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
         w->whole[k] *= power;
     }
     out->after = correction_curve_deviation(c, w->whole, scratch);
+    if (curves) memcpy(curves + CORRECTION_CORRECTED * n_bins(w), scratch, bytes);
     out->boost_db = fmax(db_of(most), 0);
     out->cut_db = fmax(-db_of(least), 0);
     out->largest_gain_db = db_of(most_anywhere);
@@ -224,7 +238,7 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
 
 /* ---- all of it ---------------------------------------------------------------------------------- */
 
-static void make_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out)
+static void make_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out, double *curves)
 {
     const struct correction_settings *s = w->settings;
     struct correction_curve c = {.settings = s, .response = curve_of(w, w->smoothed)};
@@ -236,7 +250,7 @@ static void make_channel(struct correction_work *w, int ch, double *h, struct co
     double *gain = w->windowed; /* which is smoothed now, and not needed any more */
     match_whole(w, &c, gain);
     filter(w, gain, h);
-    figures(w, &c, h, out);
+    figures(w, &c, h, out, curves);
 }
 
 static void level_normalise(struct correction *c, bool normalise)
@@ -292,8 +306,14 @@ bool correction_make(struct correction *c, const struct correction_settings *s, 
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
     bool good = c->h && c->channel && work_open(&w);
+    if (good && s->with_curves) {
+        c->n_bins = n_bins(&w);
+        c->curves = malloc((size_t)c->n_channels * CORRECTION_CURVES * c->n_bins * sizeof *c->curves);
+        good = c->curves != NULL;
+    }
     for (int ch = 0; good && ch < c->n_channels; ch++)
-        make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch]);
+        make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch],
+                     c->curves ? c->curves + (size_t)ch * CORRECTION_CURVES * c->n_bins : NULL);
     work_close(&w);
     if (!good) {
         correction_free(c);
@@ -307,5 +327,6 @@ void correction_free(struct correction *c)
 {
     free(c->h);
     free(c->channel);
+    free(c->curves);
     *c = (struct correction){0};
 }

@@ -35,6 +35,7 @@ struct correction_settings {
     double boost_db, cut_db;  /* limits, both positive                                                               */
     double preringing_ms;     /* of mixed phase                                                                      */
     bool complex_average;     /* add the responses of the positions, not their powers                                */
+    bool with_curves;         /* for struct correction.curves                                                        */
     bool normalise;           /* scale all channels by one factor such that the largest gain is 0 dB                 */
 };
 
@@ -50,12 +51,18 @@ struct correction_channel {
     double largest_gain_db;   /* for a sine of any frequency                                                         */
 };
 
+/* Powers over frequency, relative to the measured level. Those of the responses are 1/6 octave means of the whole
+ * response; the target is 0 outside the band. */
+enum { CORRECTION_MEASURED, CORRECTION_TARGET, CORRECTION_CORRECTED, CORRECTION_CURVES };
+
 struct correction {
     int n_channels, n_frames; /* n_frames: taps                                                                      */
     double delay;             /* frames                                                                              */
     double *h;                /* [n_channels][n_frames]                                                              */
     struct correction_channel *channel; /* [n_channels]                                                              */
-    double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels                 */
+    double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels, and the curves */
+    double *curves;           /* [n_channels][CORRECTION_CURVES][n_bins], from 0 Hz to half the rate; NULL: not asked for */
+    size_t n_bins;
 };
 
 /* Makes a filter for each channel from the measurements at n >= 1 positions; all have as many channels. names[n]: for

@@ -88,16 +88,17 @@ static void smooth_signed(struct spectrum *s, double *values)
 }
 
 /* The first bin at or below the start of the axis. */
-static size_t first_bin(const struct spectrum *s, const struct axis *x)
+static size_t first_bin(double bin_hz, const struct axis *x)
 {
-    size_t k = (size_t)(x->from / s->bin_hz);
+    size_t k = (size_t)(x->from / bin_hz);
     return k > 1 ? k : 1;
 }
 
-static void trace_magnitude(const struct spectrum *s, const struct axis *x, struct trace *trace)
+static void trace_magnitude(const double *power, size_t n_bins, double bin_hz, const struct axis *x,
+                            struct trace *trace)
 {
-    for (size_t k = first_bin(s, x); k < s->n_bins; k++)
-        trace_add(trace, axis_place(x, (double)k * s->bin_hz), 10 * log10(s->mean[k]));
+    for (size_t k = first_bin(bin_hz, x); k < n_bins; k++)
+        trace_add(trace, axis_place(x, (double)k * bin_hz), 10 * log10(power[k]));
     trace_finish(trace);
 }
 
@@ -109,7 +110,7 @@ static void trace_group_delay(struct spectrum *s, const struct axis *x, struct t
     for (size_t k = 0; k < s->n_bins; k++) delay[k] = creal(conj(s->bins[k]) * s->ramped[k]);
     smooth_signed(s, delay);
     double frames_per_ms = s->bin_hz * (double)s->size / 1000;
-    for (size_t k = first_bin(s, x); k < s->n_bins; k++) {
+    for (size_t k = first_bin(s->bin_hz, x); k < s->n_bins; k++) {
         bool counts = s->mean[k] > s->least;
         trace_add(trace, axis_place(x, (double)k * s->bin_hz),
                   counts ? (delay[k] / s->mean[k] + s->peak) / frames_per_ms : NAN);
@@ -127,7 +128,7 @@ static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *
     }
     smooth_signed(s, real);
     smooth_signed(s, imaginary);
-    for (size_t k = first_bin(s, x); k < s->n_bins; k++) {
+    for (size_t k = first_bin(s->bin_hz, x); k < s->n_bins; k++) {
         double degrees = s->mean[k] > s->least ? 180 / M_PI * atan2(imaginary[k], real[k]) : NAN;
         if (fabs(degrees - before) > 150) trace_gap(trace); /* wrapped, or past a null */
         trace_add(trace, axis_place(x, (double)k * s->bin_hz), degrees);
@@ -140,8 +141,12 @@ bool frequency_traces(const struct plot_curve *curve, const struct axis *x, doub
                       struct trace *phase, struct trace *group_delay)
 {
     struct spectrum s;
+    if (curve->power) {
+        trace_magnitude(curve->power, curve->n_bins, 0.5 * curve->rate / (double)(curve->n_bins - 1), x, magnitude);
+        return true;
+    }
     if (!spectrum_open(&s, curve, octaves)) return false;
-    if (magnitude) trace_magnitude(&s, x, magnitude);
+    if (magnitude) trace_magnitude(s.mean, s.n_bins, s.bin_hz, x, magnitude);
     if (group_delay) trace_group_delay(&s, x, group_delay);
     if (phase) trace_phase(&s, x, phase); /* the last: it overwrites `ramped` */
     spectrum_close(&s);

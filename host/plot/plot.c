@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *const plot_panel_names[PLOT_PANELS] = {"impulse", "impulse-db",  "step",  "magnitude",
                                                    "phase",   "group-delay", "decay", "spectrogram"};
@@ -21,8 +22,8 @@ struct page {
     struct drawing drawing;
     double top; /* of what comes next */
     int highest_rate, lowest_rate;
-    struct trace traces[PLOT_PANELS][PLOT_MOST_CURVES];
-    struct decay_lines lines[PLOT_MOST_CURVES];
+    struct trace *traces[PLOT_PANELS]; /* [n] */
+    struct decay_lines *lines;         /* [n] */
 };
 
 static bool is_over_frequency(enum plot_panel kind)
@@ -84,7 +85,8 @@ static void set_times(const struct page *page, bool is_level, struct axis *axis)
 
 /* ---- the page ------------------------------------------------------------------------------------- */
 
-static void set_title(const struct page *page, struct panel *p)
+/* group: NULL if there is one alone. */
+static void set_title(const struct page *page, const char *group, struct panel *p)
 {
     static const char *const titles[PLOT_PANELS] = {"Impulse response",
                                                     "Impulse response (dB)",
@@ -98,7 +100,7 @@ static void set_title(const struct page *page, struct panel *p)
     double octaves = page->settings.octaves;
     if (is_over_frequency(p->kind) && octaves > 0)
         snprintf(smoothing, sizeof smoothing, ", 1/%g octave", round(1000 / octaves) / 1000);
-    snprintf(p->title, sizeof p->title, "%s%s", titles[p->kind], smoothing);
+    snprintf(p->title, sizeof p->title, "%s%s%s%s", titles[p->kind], smoothing, group ? ", " : "", group ? group : "");
 }
 
 static void set_x(const struct page *page, struct panel *p)
@@ -142,32 +144,60 @@ static void draw_legend(struct page *page)
     const double line = 30;
     struct drawing *d = &page->drawing;
     drawing_group(d, "legend", NULL);
+    unsigned done = 0;
     for (int i = 0; i < page->n; i++) {
         double y = page->top + line / 2, name_x = PANEL_LEFT + 64;
-        drawing_line(d, panel_ink(i), PANEL_LEFT, y, PANEL_LEFT + 52, y);
-        drawing_text(d, name_x, y + 0.35 * TEXT_SIZE, TEXT_SIZE, TEXT_START, PANEL_RIGHT - name_x,
-                     page->curves[i].name);
+        const struct plot_curve *curve = &page->curves[i];
+        if (done >> curve->ink & 1) continue;
+        done |= 1u << curve->ink;
+        drawing_line(d, panel_ink(curve->ink), PANEL_LEFT, y, PANEL_LEFT + 52, y);
+        drawing_text(d, name_x, y + 0.35 * TEXT_SIZE, TEXT_SIZE, TEXT_START, PANEL_RIGHT - name_x, curve->name);
         page->top += line;
     }
     drawing_group_end(d);
     page->top += 6;
 }
 
-static void draw_panel(struct page *page, struct panel *p)
+static bool same_group(const struct plot_curve *a, const struct plot_curve *b)
+{
+    return a->group == b->group || (a->group && b->group && strcmp(a->group, b->group) == 0);
+}
+
+/* Draws the panel of the group of a curve. */
+static void draw_panel(struct page *page, struct panel *p, int curve)
 {
     struct drawing *d = &page->drawing;
+    const struct decay_lines *lines[PLOT_MOST_CURVES];
+    int n_lines = 0;
+    char name[sizeof p->title + 32];
+    const char *group = page->curves[curve].group;
+    snprintf(name, sizeof name, "%s%s%s", plot_panel_names[p->kind], group ? ", " : "", group ? group : "");
+    set_title(page, group, p);
     panel_put(p, page->top);
-    if (!panel_set_values(p, page->traces[p->kind], page->n, page->settings.range_db)) d->failed = true;
-    drawing_group(d, plot_panel_names[p->kind], NULL);
+    drawing_group(d, name, NULL);
     panel_draw_grid(d, p);
     panel_draw_frame(d, p);
     panel_clip(d, p);
-    for (int i = 0; i < page->n; i++)
-        panel_draw_trace(d, p, panel_ink(i), page->curves[i].name, &page->traces[p->kind][i]);
+    for (int i = curve; i < page->n; i++) {
+        const struct plot_curve *c = &page->curves[i];
+        if (!same_group(c, &page->curves[curve])) continue;
+        panel_draw_trace(d, p, panel_ink(c->ink), c->name, &page->traces[p->kind][i]);
+        if (n_lines < PLOT_MOST_CURVES) lines[n_lines++] = &page->lines[i];
+    }
     panel_clip_end(d);
-    if (p->kind == PLOT_DECAY) decay_draw_lines(d, p, page->lines, page->n);
+    if (p->kind == PLOT_DECAY) decay_draw_lines(d, p, lines, n_lines);
     drawing_group_end(d);
     page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
+}
+
+/* The panels of all groups have one scale. */
+static void draw_panels(struct page *page, struct panel *p)
+{
+    if (!panel_set_values(p, page->traces[p->kind], page->n, page->settings.range_db)) page->drawing.failed = true;
+    for (int i = 0, first; i < page->n; i++) {
+        for (first = 0; !same_group(&page->curves[first], &page->curves[i]);) first++;
+        if (first == i) draw_panel(page, p, i);
+    }
 }
 
 static bool draw_spectrogram(struct page *page, struct panel *p, int curve)
@@ -179,13 +209,15 @@ static bool draw_spectrogram(struct page *page, struct panel *p, int curve)
     p->x.to = fmin(p->x.to, longest);
     axis_choose_step(&p->x, 8);
     drawing_group(d, plot_panel_names[p->kind], NULL);
+    set_title(page, page->curves[curve].group, p);
     panel_clip(d, p);
     bool good = spectrogram_draw(d, p, &page->curves[curve]);
     panel_clip_end(d);
     panel_draw_frame(d, p);
     spectrogram_draw_scale(d, p);
     if (page->n > 1)
-        drawing_line(d, panel_ink(curve), PANEL_LEFT + 240, p->y.end - 20, PANEL_LEFT + 292, p->y.end - 20);
+        drawing_line(d, panel_ink(page->curves[curve].ink), PANEL_LEFT + 240, p->y.end - 20, PANEL_LEFT + 292,
+                     p->y.end - 20);
     drawing_group_end(d);
     page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
     return good;
@@ -198,8 +230,8 @@ static bool draw(struct page *page)
     struct panel panels[PLOT_PANELS] = {0};
     bool good = true;
     for (int kind = 0; kind < PLOT_PANELS; kind++) {
+        if (!(wanted >> kind & 1)) continue; /* a power has no time */
         panels[kind].kind = kind;
-        set_title(page, &panels[kind]);
         set_x(page, &panels[kind]);
         panel_put(&panels[kind], 0);
     }
@@ -207,7 +239,7 @@ static bool draw(struct page *page)
     page->top = 14;
     draw_legend(page);
     for (int kind = 0; good && kind < PLOT_SPECTROGRAM; kind++)
-        if (wanted >> kind & 1) draw_panel(page, &panels[kind]);
+        if (wanted >> kind & 1) draw_panels(page, &panels[kind]);
     for (int i = 0; good && (wanted >> PLOT_SPECTROGRAM & 1) && i < page->n; i++) {
         struct panel own = panels[PLOT_SPECTROGRAM];
         good = draw_spectrogram(page, &own, i);
@@ -222,14 +254,21 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
     struct page *page = calloc(1, sizeof *page);
     if (!page) return message_write(why, cap, "%s: no memory; free some", path);
     *page = (struct page){.curves = curves, .n = n, .settings = *settings, .lowest_rate = curves->rate};
+    page->lines = calloc((size_t)n, sizeof *page->lines);
+    bool good = page->lines != NULL;
+    for (int kind = 0; kind < PLOT_PANELS; kind++)
+        good = (page->traces[kind] = calloc((size_t)n, sizeof **page->traces)) && good;
     for (int i = 0; i < n; i++) {
         if (curves[i].rate > page->highest_rate) page->highest_rate = curves[i].rate;
         if (curves[i].rate < page->lowest_rate) page->lowest_rate = curves[i].rate;
     }
-    bool good = draw(page) ? picture_write(path, &page->drawing, why, cap)
-                           : message_write(why, cap, "%s: no memory; free some, or plot fewer curves", path);
-    for (int kind = 0; kind < PLOT_PANELS; kind++)
-        for (int i = 0; i < n; i++) trace_free(&page->traces[kind][i]);
+    good = good && draw(page) ? picture_write(path, &page->drawing, why, cap)
+                              : message_write(why, cap, "%s: no memory; free some, or plot fewer curves", path);
+    for (int kind = 0; kind < PLOT_PANELS; kind++) {
+        for (int i = 0; page->traces[kind] && i < n; i++) trace_free(&page->traces[kind][i]);
+        free(page->traces[kind]);
+    }
+    free(page->lines);
     drawing_free(&page->drawing);
     free(page);
     return good;

@@ -19,13 +19,19 @@ enum plot_panel {           /* in the order in which they are drawn */
 };
 extern const char *const plot_panel_names[PLOT_PANELS]; /* "impulse", "impulse-db", ... */
 
-enum { PLOT_MOST_CURVES = 16 };
+enum { PLOT_MOST_CURVES = 16 }; /* in a panel: as many differ by colour and line style */
 
 struct plot_curve {
     const char *name;       /* for the legend: any bytes                                             */
     int rate;               /* Hz, 1 or more                                                         */
     int n_frames;           /* 1 or more                                                             */
     const float *h;         /* [n_frames], finite                                                    */
+    const double *power;    /* in place of h, at n_bins frequencies from 0 to half the rate, smoothed; 0: a gap.
+                               For the panel PLOT_MAGNITUDE alone                                    */
+    size_t n_bins;          /* 2 or more                                                             */
+    const char *group;      /* "output 1": each group has panels of its own. NULL: one panel for all */
+    int ink;                /* its colour and line style: 0 to PLOT_MOST_CURVES - 1. Curves of two groups that have one
+                               ink have one name, too                                                */
 };
 
 struct plot_settings {
@@ -36,7 +42,7 @@ struct plot_settings {
                                and to half the rate in a spectrogram                                 */
 };
 
-/* Draws 1 to PLOT_MOST_CURVES curves. The file gets its name only when it is complete; the same curves give the same
+/* Draws n >= 1 curves. The file gets its name only when it is complete; the same curves give the same
  * bytes as SVG. false: why has the reason. */
 bool plot_write(const char *path, const struct plot_curve *curves, int n, const struct plot_settings *settings,
                 char *why, size_t cap);

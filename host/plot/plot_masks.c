@@ -42,7 +42,7 @@ static struct plot_curve *next_curve(struct gathering *g, const hc_responses *ma
         g->n_left_out++;
         return NULL;
     }
-    g->curves[g->n] = (struct plot_curve){g->names[g->n], mask->rate, n_frames, h};
+    g->curves[g->n] = (struct plot_curve){.name = g->names[g->n], mask->rate, n_frames, h, .ink = g->n};
     return &g->curves[g->n++];
 }
 
@@ -104,13 +104,13 @@ static bool add_mask(struct gathering *g, const char *path, int rate, hc_respons
     return is_configuration ? add_pairs(g, path, mask) : add_channels(g, path, mask);
 }
 
-static bool spares_inputs(const struct gathering *g, const char *output)
+bool plot_spares(const char *picture, char *const *paths, int n, char *why, size_t cap)
 {
     struct files_read read = {0};
     bool good = true;
-    for (int i = 0; good && i < g->n_paths; i++) good = files_read_add_mask(&read, g->paths[i]);
-    if (!good) message_write(g->why, g->cap, "%s: no memory; free some", output);
-    good = good && files_read_spare(&read, output, g->why, g->cap);
+    for (int i = 0; good && i < n; i++) good = files_read_add_mask(&read, paths[i]);
+    if (!good) message_write(why, cap, "%s: no memory; free some", picture);
+    good = good && files_read_spare(&read, picture, why, cap);
     files_read_free(&read);
     return good;
 }
@@ -122,7 +122,7 @@ bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *c
     bool good = g && masks;
     if (good) {
         *g = (struct gathering){.pairs = &choice->pairs, .paths = paths, .n_paths = n, .why = why, .cap = cap};
-        good = spares_inputs(g, choice->path);
+        good = plot_spares(choice->path, paths, n, why, cap);
         for (int i = 0; good && i < n; i++) good = add_mask(g, paths[i], rate, &masks[i]);
     } else {
         message_write(why, cap, "%s: no memory; free some", choice->path);

@@ -96,7 +96,11 @@ static int parse(int argc, char **argv, struct correct_settings *s)
     *s = (struct correct_settings){.smooth = 6,
                                    .correction = {.cycles = 15, .boost_db = 6, .cut_db = 24, .preringing_ms = 40}};
     int status = option_parse(&correct_line, argc, argv, s);
-    return status >= 0 ? status : mask_write_check("design correct", s->output, s->format, s->json);
+    if (status < 0) status = mask_write_check("design correct", s->output, s->format, s->json);
+    if (status < 0) status = plot_check("design correct", &s->plot, s->output, s->names.list, s->names.n);
+    if (status < 0 && s->target)
+        status = plot_check("design correct", &s->plot, s->output, &(char *){(char *)s->target}, 1);
+    return status;
 }
 
 /* Fills in the settings that depend on the rate. -1: go on; else the exit status. */
@@ -120,16 +124,6 @@ static int choose(struct correct_settings *s, int rate)
 }
 
 /* ---- the picture -------------------------------------------------------------------------------- */
-
-/* The picture replaces neither a measurement, nor the target, nor the filter. */
-static bool plot_check(const struct correct_settings *s, char *why, size_t cap)
-{
-    const char *picture = s->plot.path;
-    return plot_spares(picture, s->names.list, s->names.n, why, cap) &&
-           (!s->target || plot_spares(picture, &(char *){(char *)s->target}, 1, why, cap)) &&
-           (strcmp(picture, s->output) != 0 ||
-            message_write(why, cap, "--plot %s: is the filter; give another name", picture));
-}
 
 static bool plot(const struct correct_settings *s, const struct correction *c, char *why, size_t cap)
 {
@@ -164,8 +158,7 @@ static int make(const struct correct_settings *s, const hc_responses *measuremen
     const struct correction_settings *settings = &s->correction;
     struct correction c;
     char why[MESSAGE_CAP];
-    if ((s->plot.path && !plot_check(s, why, sizeof why)) ||
-        !correction_make(&c, settings, measurements, s->names.list, s->names.n, why, sizeof why))
+    if (!correction_make(&c, settings, measurements, s->names.list, s->names.n, why, sizeof why))
         return message_error("%s", why);
     struct mask_out out = {s->output, s->format, settings->rate, c.n_channels, c.n_frames, c.h};
     bool good = mask_write(&out, why, sizeof why) && (!s->plot.path || plot(s, &c, why, sizeof why));

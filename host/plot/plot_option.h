@@ -16,6 +16,7 @@ struct plot_choice {
     const char *path;       /* NULL: no plot */
     struct plot_settings settings;
     struct plot_pairs pairs;
+    bool by_channel;        /* panels for each channel or pair, with the curves of all masks */
 };
 #define PLOT_CHOICE_USUAL {.settings.octaves = 1 / 24.0}
 
@@ -36,6 +37,8 @@ option_take plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
      OPTION_TO(type, field.settings.range_hz)}
 #define PLOT_OPTIONS(type, field)                                                                                      \
     PLOT_FILE_OPTIONS(type, field, "the responses"),                                                                   \
+    {"by-channel", 0, NULL, "Draw panels for each channel, with the curves of all masks", option_flag,                 \
+     OPTION_TO(type, field.by_channel)},                                                                               \
     {"panels", 0, "NAME,...",                                                                                          \
      "Panels of the plot: impulse, impulse-db, step, magnitude, phase, group-delay, decay, spectrogram, or all "       \
      "[impulse, step, magnitude, phase and group-delay for filters; impulse-db, magnitude, decay and spectrogram for " \
@@ -43,8 +46,6 @@ option_take plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
      plot_option_panels, OPTION_TO(type, field.settings.panels)},                                                      \
     {"smooth", 0, "1/N|off",                                                                                           \
      "Smooth magnitude, phase and group delay over this part of an octave, N from 1 to 48 [1/24]",                     \
-     plot_option_smooth, OPTION_TO(type, field.settings.octaves)},                                                     \
-    {"pair", 0, "IN:OUT,...", "Responses of a configuration to plot, by input and output [the first 16]",              \
-     plot_option_pairs, OPTION_TO(type, field.pairs)}
+     plot_option_smooth, OPTION_TO(type, field.settings.octaves)}
 
 #endif

@@ -15,7 +15,7 @@ import zlib
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import BUILD, HALOCONV, SAN, generator, good, peak_mb, refused, write
+from conftest import BUILD, HALOCONV, SAN, generator, good, peak_mb, read, refused, write
 
 RATE = 48000
 PIXEL = 0.012  # units: the rounding of a point and of the mark that it is measured by
@@ -351,6 +351,51 @@ def test_rooms_and_filters_get_their_panels(folder):
     legend, panels = plot("late.wav", options=("--panels", "group-delay,impulse"))
     assert list(panels) == ["impulse", "group-delay"]
     assert list(plot("late.wav")[1]) == FILTER_PANELS  # a delayed filter is no room
+
+
+def test_channels_can_have_panels_of_their_own(folder):
+    """With the curves of all masks, in the ink of the mask and at one scale; a mask may have fewer channels."""
+    before, after = (generator(seed).standard_normal((300, n)).astype(np.float32) for seed, n in ((1, 3), (2, 2)))
+    write("before.wav", before)
+    write("after.wav", after * np.float32(0.01))
+    legend, panels = plot("before.wav", "after.wav", options=("--by-channel", "--panels", "step,magnitude"))
+    assert [text.text for text in legend.findall(f"{SVG}text")] == ["before.wav", "after.wav"]
+    assert list(panels) == [f"{kind}, channel {ch}" for kind in ("step", "magnitude") for ch in (1, 2, 3)]
+    for name, panel in panels.items():
+        ch = int(name[-1]) - 1
+        assert list(panel.curves) == ["before.wav", "after.wav"][:2 - ch // 2]
+        assert panel.inks["before.wav"] == list(panels.values())[0].inks["before.wav"]
+        assert ranges(panel)[1] == pytest.approx(ranges(panels[name[:-1] + "1"])[1], rel=1e-6)
+        if name.startswith("step"):
+            assert panel.curves["before.wav"][0][-1, 1] == pytest.approx(before[:, ch].sum(), abs=abs(panel.y[1]))
+
+
+def recording():
+    good("measure", "--write-sweep", "sweep.wav", "--rate", 8000, "--to", 3000, "--length", 0.5, "--silence", 0.3)
+    write("rec.wav", read("sweep.wav"), 8000)
+
+
+@pytest.mark.parametrize("command", ["design lowpass --cutoff 4000 --taps 255", "design target c.txt --taps 512",
+                                     "design invert h.wav", "design minphase h.wav",
+                                     "design crossover --cutoff 2000 --rate 16000",
+                                     "measure --from-recording rec.wav --sweep sweep.wav"])
+def test_what_makes_a_mask_draws_it(folder, command):
+    """As `info` draws the file."""
+    write("h.wav", FILTERS["minimum"])
+    (folder / "c.txt").write_text("100 0\n1000 -6\n")
+    if "measure" in command:
+        recording()
+    options = ["--panels", "impulse,magnitude", "--smooth", "1/3", "--range", "-40,10"]
+    good(*command.split(), "-o", "m.wav", "--plot", "made.svg", *options)
+    good("info", "m.wav", "--plot", "read.svg", *options)
+    assert (folder / "made.svg").read_bytes() == (folder / "read.svg").read_bytes()
+    for file in [word for word in command.split() if (folder / word).is_file()]:
+        shutil.copy(file, "same.svg")
+        refused(*command.replace(file, "same.svg").split(), "-o", "m.wav", "--plot", "same.svg", says="would be overwr")
+    refused(*command.split(), "-o", "y.svg", "--format", "wav", "--plot", "y.svg", says="is the output")
+    if "crossover" not in command:
+        refused(*command.split(), "-o", "-", "--plot", "y.svg", exit=2, says="for -o, too")
+    assert not (folder / "y.svg").exists()
 
 
 def test_names_of_any_bytes_are_safe(folder):

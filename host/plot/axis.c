@@ -27,6 +27,7 @@ void axis_widen(struct axis *a)
 static int linear_marks(const struct axis *a, double *marks)
 {
     int n = 0;
+    if (a->step <= 0) return 0;
     for (double k = ceil(a->from / a->step - tolerance);
          k * a->step <= a->to + tolerance * a->step && n < AXIS_MOST_MARKS; k++)
         marks[n++] = k * a->step;

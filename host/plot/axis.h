@@ -8,7 +8,7 @@
 struct axis {
     double from, to;      /* values */
     double start, end;    /* their places in the drawing */
-    double step;          /* between two marks; of an axis that is_log not used */
+    double step;          /* between two marks, 0: none; of an axis that is_log not used */
     bool is_log;
     bool in_ms;           /* the labels are; the values are seconds */
 };

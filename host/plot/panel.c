@@ -146,6 +146,18 @@ void panel_draw_grid(struct drawing *d, const struct panel *p)
     }
 }
 
+void panel_draw_y_labels(struct drawing *d, const struct axis *y)
+{
+    double marks[AXIS_MOST_MARKS];
+    char text[32];
+    int n = axis_marks(y, marks);
+    for (int i = 0; i < n; i++) {
+        axis_label(y, marks[i], text, sizeof text);
+        double at = axis_place(y, marks[i]) + 0.35 * TEXT_SIZE;
+        if (*text) drawing_text(d, PANEL_LEFT - 8, at, TEXT_SIZE, TEXT_END, PANEL_LEFT - 8, text);
+    }
+}
+
 static void draw_labels(struct drawing *d, const struct panel *p)
 {
     double marks[AXIS_MOST_MARKS], middle = (PANEL_LEFT + PANEL_RIGHT) / 2.0;
@@ -157,19 +169,15 @@ static void draw_labels(struct drawing *d, const struct panel *p)
         if (*text) drawing_text(d, x, p->y.start + 26, TEXT_SIZE, TEXT_MIDDLE, INFINITY, text);
     }
     drawing_text(d, middle, p->y.start + 52, TEXT_SIZE, TEXT_MIDDLE, INFINITY, p->x_label);
-    n = axis_marks(&p->y, marks);
-    for (int i = 0; i < n; i++) {
-        axis_label(&p->y, marks[i], text, sizeof text);
-        double y = axis_place(&p->y, marks[i]) + 0.35 * TEXT_SIZE;
-        if (*text) drawing_text(d, PANEL_LEFT - 8, y, TEXT_SIZE, TEXT_END, PANEL_LEFT - 8, text);
-    }
+    panel_draw_y_labels(d, &p->y);
 }
 
 void panel_draw_frame(struct drawing *d, const struct panel *p)
 {
-    drawing_heading(d, PANEL_LEFT, p->y.end - 12, TITLE_SIZE, PANEL_RIGHT - PANEL_LEFT, p->title);
+    const double width = PANEL_RIGHT - PANEL_LEFT;
+    drawing_heading(d, PANEL_LEFT, p->y.end - 12, TITLE_SIZE, p->title_width > 0 ? p->title_width : width, p->title);
     draw_labels(d, p);
-    drawing_box(d, frame_ink, PANEL_LEFT, p->y.end, PANEL_RIGHT - PANEL_LEFT, PANEL_HEIGHT);
+    drawing_box(d, frame_ink, PANEL_LEFT, p->y.end, width, p->y.start - p->y.end);
 }
 
 void panel_clip(struct drawing *d, const struct panel *p)

@@ -6,14 +6,15 @@
 #include "picture.h"
 #include "spectrogram.h"
 #include "time_traces.h"
+#include "waterfall.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const plot_panel_names[PLOT_PANELS] = {"impulse", "impulse-db",  "step",  "magnitude",
-                                                   "phase",   "group-delay", "decay", "spectrogram"};
+const char *const plot_panel_names[PLOT_PANELS] = {"impulse",     "impulse-db", "step",        "magnitude", "phase",
+                                                   "group-delay", "decay",      "spectrogram", "waterfall"};
 
 struct page {
     const struct plot_curve *curves;
@@ -28,7 +29,7 @@ struct page {
 
 static bool is_over_frequency(enum plot_panel kind)
 {
-    return kind == PLOT_MAGNITUDE || kind == PLOT_PHASE || kind == PLOT_GROUP_DELAY;
+    return kind == PLOT_MAGNITUDE || kind == PLOT_PHASE || kind == PLOT_GROUP_DELAY || kind == PLOT_WATERFALL;
 }
 
 /* ---- what is shown ------------------------------------------------------------------------------- */
@@ -95,7 +96,8 @@ static void set_title(const struct page *page, const char *group, struct panel *
                                                     "Phase without delay (degrees)",
                                                     "Group delay (ms)",
                                                     "Energy decay (dB)",
-                                                    "Spectrogram (Hz)"};
+                                                    "Spectrogram (Hz)",
+                                                    "Waterfall (ms)"};
     char smoothing[48] = "";
     double octaves = page->settings.octaves;
     if (is_over_frequency(p->kind) && octaves > 0)
@@ -200,26 +202,38 @@ static void draw_panels(struct page *page, struct panel *p)
     }
 }
 
-static bool draw_spectrogram(struct page *page, struct panel *p, int curve)
+/* Draws the map of a curve above its time axis. */
+static bool draw_spectrogram(struct page *page, struct panel *p, const struct plot_curve *curve)
 {
     struct drawing *d = &page->drawing;
-    panel_put(p, page->top);
     set_frequencies(page, INFINITY, &p->y);
-    double longest = (double)SPECTROGRAM_MOST_FRAMES / page->curves[curve].rate;
+    double longest = (double)SPECTROGRAM_MOST_FRAMES / curve->rate;
     p->x.to = fmin(p->x.to, longest);
     axis_choose_step(&p->x, 8);
-    drawing_group(d, plot_panel_names[p->kind], NULL);
-    set_title(page, page->curves[curve].group, p);
     panel_clip(d, p);
-    bool good = spectrogram_draw(d, p, &page->curves[curve]);
+    bool good = spectrogram_draw(d, p, curve);
     panel_clip_end(d);
     panel_draw_frame(d, p);
     spectrogram_draw_scale(d, p);
-    if (page->n > 1)
-        drawing_line(d, panel_ink(page->curves[curve].ink), PANEL_LEFT + 240, p->y.end - 20, PANEL_LEFT + 292,
-                     p->y.end - 20);
+    return good;
+}
+
+/* Draws a spectrogram or waterfall, the panel of one curve. */
+static bool draw_alone(struct page *page, struct panel p, const struct plot_curve *curve)
+{
+    struct drawing *d = &page->drawing;
+    bool is_waterfall = p.kind == PLOT_WATERFALL;
+    double height = is_waterfall ? WATERFALL_HEIGHT : PANEL_HEIGHT, sample_x;
+    set_title(page, curve->group, &p);
+    p.title_width = is_waterfall ? 620 : 372; /* the scale of a spectrogram is beside the title */
+    panel_put(&p, page->top);
+    p.y.start = p.y.end + height;
+    drawing_group(d, plot_panel_names[p.kind], NULL);
+    bool good = is_waterfall ? waterfall_draw(d, &p, curve, &page->settings) : draw_spectrogram(page, &p, curve);
+    sample_x = PANEL_LEFT + p.title_width + 6;
+    if (page->n > 1) drawing_line(d, panel_ink(curve->ink), sample_x, p.y.end - 20, sample_x + 44, p.y.end - 20);
     drawing_group_end(d);
-    page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
+    page->top += PANEL_ABOVE + height + PANEL_BELOW;
     return good;
 }
 
@@ -240,10 +254,9 @@ static bool draw(struct page *page)
     draw_legend(page);
     for (int kind = 0; good && kind < PLOT_SPECTROGRAM; kind++)
         if (wanted >> kind & 1) draw_panels(page, &panels[kind]);
-    for (int i = 0; good && (wanted >> PLOT_SPECTROGRAM & 1) && i < page->n; i++) {
-        struct panel own = panels[PLOT_SPECTROGRAM];
-        good = draw_spectrogram(page, &own, i);
-    }
+    for (int kind = PLOT_SPECTROGRAM; kind < PLOT_PANELS; kind++)
+        for (int i = 0; good && (wanted >> kind & 1) && i < page->n; i++)
+            good = draw_alone(page, panels[kind], &page->curves[i]);
     page->drawing.height = page->top;
     return good && !page->drawing.failed;
 }

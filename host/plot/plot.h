@@ -15,6 +15,7 @@ enum plot_panel {           /* in the order in which they are drawn */
     PLOT_GROUP_DELAY,       /* with the delay that the phase lacks; where the phase is shown         */
     PLOT_DECAY,             /* backward integral of the energy, and the lines of EDT, T20 and T30    */
     PLOT_SPECTROGRAM,       /* one for each curve                                                    */
+    PLOT_WATERFALL,         /* likewise; cumulative spectral decay                                   */
     PLOT_PANELS
 };
 extern const char *const plot_panel_names[PLOT_PANELS]; /* "impulse", "impulse-db", ... */

@@ -28,12 +28,12 @@ bool plot_option_panels(const struct option_use *use, void *to)
                (strlen(plot_panel_names[kind]) != n || memcmp(plot_panel_names[kind], name, n) != 0))
             kind++;
         if (n == 3 && memcmp(name, "all", n) == 0)
-            panels = (1u << PLOT_PANELS) - 1;
+            panels = (1u << PLOT_WATERFALL) - 1; /* a waterfall shows what a spectrogram does */
         else if (kind < PLOT_PANELS)
             panels |= 1u << kind;
         else
             return option_refuse(use, "needs names of impulse, impulse-db, step, magnitude, phase, group-delay, decay, "
-                                      "spectrogram, or all, with commas between");
+                                      "spectrogram, waterfall, or all, with commas between");
         if (name[n] == 0) break;
         name += n + 1;
     }

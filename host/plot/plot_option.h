@@ -40,7 +40,8 @@ option_take plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
     {"by-channel", 0, NULL, "Draw panels for each channel, with the curves of all masks", option_flag,                 \
      OPTION_TO(type, field.by_channel)},                                                                               \
     {"panels", 0, "NAME,...",                                                                                          \
-     "Panels of the plot: impulse, impulse-db, step, magnitude, phase, group-delay, decay, spectrogram, or all "       \
+     "Panels of the plot: impulse, impulse-db, step, magnitude, phase, group-delay, decay, spectrogram, "              \
+     "waterfall, or all (but waterfall) "                                                                              \
      "[impulse, step, magnitude, phase and group-delay for filters; impulse-db, magnitude, decay and spectrogram for " \
      "rooms]",                                                                                                         \
      plot_option_panels, OPTION_TO(type, field.settings.panels)},                                                      \

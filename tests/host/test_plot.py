@@ -290,6 +290,35 @@ def test_a_spectrogram_shows_what_sounds_when(folder):
     assert not any(clicks(hz, ms) for hz in (30, 100, 1000) for ms in range(500, 900))
 
 
+def test_a_waterfall_shows_how_long_each_frequency_sounds(folder):
+    """200 Hz that falls by 60 dB in 0.8 s and 5 kHz in 0.1 s: slices of 140 units for 50 dB, with their bases on the
+    axis of the time. A slice is named by its time."""
+    t = np.arange(RATE) / RATE
+    h = sum(np.sin(2 * np.pi * hz * t) * 10 ** (-3 * t / fall) for hz, fall in ((200, 0.8), (5000, 0.1)))
+    write("h.wav", (h / 4).astype(np.float32))
+    good("info", "h.wav", "--plot", "p.svg", "--panels", "waterfall", "--smooth", "off")
+    texts_are_readable("p.svg")
+    group = ElementTree.parse("p.svg").getroot().findall(f"{SVG}g")[1]
+    texts = group.findall(f"{SVG}text")
+    places = {t.text: float(t.get("x")) for t in texts if t.get("text-anchor") == "middle"}
+    bases = {t.text: float(t.get("y")) - 7 for t in texts if t.get("x") == "92"}
+    slices = {}
+    for path in group.iter(f"{SVG}path"):
+        title = path.find(f"{SVG}title")
+        if title is not None:
+            points = np.concatenate(points_of(path))
+            slices[float(title.text[:-3])] = points[:, 1].max() - np.interp((places["200"], places["5k"]), *points.T)
+            at = bases["0"] + (bases["400"] - bases["0"]) * float(title.text[:-3]) / 400
+            assert points[:, 1].max() == pytest.approx(at, abs=0.3)
+    times = np.array(list(slices))
+    low, high = np.array(list(slices.values())).T / 140 * 50
+    assert len(times) == 31 and times[0] == 0 and times[-1] == pytest.approx(5 / 6 * 800, rel=0.05)
+    assert low[0] == pytest.approx(50, abs=0.2) and high[0] > 25
+    inside = (times > 80) & (low > 3)
+    assert np.polyfit(times[inside], low[inside], 1)[0] == pytest.approx(-60 / 800, rel=0.01)
+    assert inside.sum() > 15 and (high[times > 120] < 0.1).all()
+
+
 def ranges(panel):
     """((lowest, highest x), (lowest, highest y)) of a panel's frame."""
     return [tuple(sorted((ends[0], ends[-1]))) for ends in np.sort(panel.values(panel.frame), 0).T]
@@ -440,8 +469,10 @@ def test_odd_responses_are_drawn(folder, h):
     good(*options)
     if not SAN and (BUILD / "tests/measure").exists():
         assert peak_mb(*options, stdout=subprocess.DEVNULL) < 50
-    text = (folder / "p.svg").read_text()
-    assert "nan" not in text.lower().replace("font", "") and "inf" not in text.lower()
+    good("info", "h.wav", "--plot", "waterfall.svg", "--panels", "waterfall")
+    for name in ("p.svg", "waterfall.svg"):
+        text = (folder / name).read_text()
+        assert "nan" not in text.lower().replace("font", "") and "inf" not in text.lower()
     assert len(picture("p.svg")[1]) == 8
 
 

@@ -10,7 +10,6 @@
 #include "host/option.h"
 #include "host/plot/plot_masks.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,45 +122,22 @@ static int choose(struct correct_settings *s, int rate)
     return -1;
 }
 
-/* ---- the picture -------------------------------------------------------------------------------- */
-
-static bool plot(const struct correct_settings *s, const struct correction *c, char *why, size_t cap)
-{
-    static const char *const names[CORRECTION_CURVES] = {
-        [CORRECTION_MEASURED] = "measured", [CORRECTION_TARGET] = "target", [CORRECTION_CORRECTED] = "corrected"};
-    char(*groups)[32] = calloc((size_t)c->n_channels, sizeof *groups);
-    struct plot_curve *curves = calloc((size_t)c->n_channels * CORRECTION_CURVES, sizeof *curves);
-    struct plot_settings settings = s->plot.settings;
-    bool good = (groups && curves) || message_write(why, cap, "%s: no memory; free some", s->plot.path);
-    settings.panels = 1 << PLOT_MAGNITUDE;
-    settings.octaves = 1.0 / 6;
-    for (int i = 0; good && i < c->n_channels * CORRECTION_CURVES; i++) {
-        char *group = groups[i / CORRECTION_CURVES];
-        snprintf(group, sizeof *groups, "channel %d", i / CORRECTION_CURVES + 1);
-        curves[i] = (struct plot_curve){.name = names[i % CORRECTION_CURVES],
-                                        .rate = s->correction.rate,
-                                        .power = c->curves + (size_t)i * c->n_bins,
-                                        .n_bins = c->n_bins,
-                                        .group = group,
-                                        .ink = i % CORRECTION_CURVES};
-    }
-    good = good && plot_write(s->plot.path, curves, c->n_channels * CORRECTION_CURVES, &settings, why, cap);
-    free(groups);
-    free(curves);
-    return good;
-}
-
 /* ---- the run ------------------------------------------------------------------------------------ */
 
 static int make(const struct correct_settings *s, const hc_responses *measurements)
 {
+    static const char *const names[CORRECTION_CURVES] = {
+        [CORRECTION_MEASURED] = "measured", [CORRECTION_TARGET] = "target", [CORRECTION_CORRECTED] = "corrected"};
     const struct correction_settings *settings = &s->correction;
     struct correction c;
     char why[MESSAGE_CAP];
     if (!correction_make(&c, settings, measurements, s->names.list, s->names.n, why, sizeof why))
         return message_error("%s", why);
     struct mask_out out = {s->output, s->format, settings->rate, c.n_channels, c.n_frames, c.h};
-    bool good = mask_write(&out, why, sizeof why) && (!s->plot.path || plot(s, &c, why, sizeof why));
+    struct plot_powers powers = {names,    CORRECTION_CURVES, "channel",      c.n_channels,
+                                 c.curves, c.n_bins,          settings->rate, 1.0 / 6};
+    bool good = mask_write(&out, why, sizeof why) &&
+                (!s->plot.path || plot_powers(s->plot.path, &powers, &s->plot.settings, why, sizeof why));
     int status = good ? 0 : message_error("%s", why);
     if (good) {
         correction_print(&c, settings, s->output);

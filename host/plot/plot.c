@@ -286,3 +286,29 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
     free(page);
     return good;
 }
+
+bool plot_powers(const char *path, const struct plot_powers *p, const struct plot_settings *settings, char *why,
+                 size_t cap)
+{
+    int n = p->n_groups * p->n_names;
+    char(*groups)[48] = calloc((size_t)p->n_groups, sizeof *groups);
+    struct plot_curve *curves = calloc((size_t)n, sizeof *curves);
+    struct plot_settings own = *settings;
+    bool good = (groups && curves) || message_write(why, cap, "%s: no memory; free some", path);
+    own.panels = 1 << PLOT_MAGNITUDE;
+    own.octaves = p->octaves;
+    for (int i = 0; good && i < n; i++) {
+        int group = i / p->n_names, curve = i % p->n_names;
+        snprintf(groups[group], sizeof *groups, "%s %d", p->group, group + 1);
+        curves[i] = (struct plot_curve){.name = p->names[curve],
+                                        .rate = p->rate,
+                                        .power = p->power + (size_t)i * p->n_bins,
+                                        .n_bins = p->n_bins,
+                                        .group = groups[group],
+                                        .ink = curve};
+    }
+    good = good && plot_write(path, curves, n, &own, why, cap);
+    free(groups);
+    free(curves);
+    return good;
+}

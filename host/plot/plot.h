@@ -48,4 +48,19 @@ struct plot_settings {
 bool plot_write(const char *path, const struct plot_curve *curves, int n, const struct plot_settings *settings,
                 char *why, size_t cap);
 
+struct plot_powers {        /* smoothed powers over frequency, as struct plot_curve has them                 */
+    const char *const *names; /* [n_names], for the legend: "measured"                               */
+    int n_names;
+    const char *group;      /* of which there are n_groups: "loudspeaker"                            */
+    int n_groups;
+    const double *power;    /* [n_groups][n_names][n_bins]                                           */
+    size_t n_bins;
+    int rate;               /* Hz                                                                    */
+    double octaves;         /* of the smoothing                                                      */
+};
+
+/* Draws a panel of magnitudes for each group. settings: for the ranges. false: why has the reason. */
+bool plot_powers(const char *path, const struct plot_powers *powers, const struct plot_settings *settings, char *why,
+                 size_t cap);
+
 #endif

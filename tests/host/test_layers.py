@@ -197,7 +197,7 @@ ARROWS = {
                      "host/live": ["host/live/jack_server.h", "host/live/portaudio_device.h", "host/live/preset.h",
                                    "host/commands.h"],
                      "host/design": ["host/commands.h", "host/design/design_files.h"],
-                     "host/plot": ["host/plot/plot_masks.h", "host/plot/plot_option.h"]},
+                     "host/plot": ["host/plot/plot.h", "host/plot/plot_masks.h", "host/plot/plot_option.h"]},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,
                    "host/acoustics": ["host/acoustics/acoustics.h"]},

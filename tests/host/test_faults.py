@@ -48,7 +48,7 @@ COMMANDS = {
     "design_text": ["design", "room", "--rt60", "0.01", "-o", "y.txt"],
     "crossover": ["design", "crossover", "--cutoff", "3000", "--type", "linear", "-o", "y.wav", "--json"],
     "mask": ["mask", "convolve", "-", "../in/h.txt", "-o", "y.wav", "--json"],
-    "correct": ["design", "correct", "../in/x.wav", "--target", "../in/house.txt", "--rate", "8000", "--taps", "256",
+    "correct": ["design", "correct", "../in/x.wav", "--target", "../in/house.txt", "--rate", "8000", "--taps", "256", "--plot", "y.svg",
                 "-o", "y.wav", "--json"],
     "invert": ["design", "invert", "../in/h.wav", "--taps", "256", "-o", "y.wav"],
     "sweep": ["measure", "--write-sweep", "y.flac", "-q", *SWEEP],

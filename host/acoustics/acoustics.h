@@ -37,8 +37,8 @@ struct acoustic_band {
     struct decay_fit fit[ACOUSTIC_TIMES];  /* the lines of EDT, T20 and T30, also if they are refused  */
     double level_db;                       /* of an octave: mean power over its bandwidth, relative to the passband:
                                               the median of the octaves that are at most 20 dB below the loudest */
-    bool is_outside;                       /* the level is 25 dB or more below the passband: what is there is the ringing
-                                              of the octaves beside it, or noise                       */
+    bool is_outside;                       /* the level is 25 dB or more below the passband: the figures are those
+                                              of the octaves beside it, or of noise                    */
 };
 
 struct acoustics {

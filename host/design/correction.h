@@ -61,7 +61,7 @@ struct correction {
     double *h;                /* [n_channels][n_frames]                                                              */
     struct correction_channel *channel; /* [n_channels]                                                              */
     double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels, and the curves */
-    double *curves;           /* [n_channels][CORRECTION_CURVES][n_bins], from 0 Hz to half the rate; NULL: not asked for */
+    double *curves;           /* [n_channels][CORRECTION_CURVES][n_bins], from 0 Hz to half the rate; or NULL       */
     size_t n_bins;
 };
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.signal
 from conftest import generator, good, read, refused, write
-from test_plot import picture, ranges, texts_are_readable
+from test_plot import SVG, picture, ranges, texts_are_readable
 
 RATE, START = 48000, 200
 DRC = pathlib.Path("/usr/share/drc")
@@ -107,7 +107,7 @@ def test_a_corrected_room_is_within_1_db_of_its_target(folder, seed, phase, boos
 
 
 def test_the_picture_shows_before_target_and_after(folder):
-    """A panel for each channel, in 1/6 octave means: what was measured, and what the filter that was written makes of it.
+    """A panel for each channel, in 1/6 octave means: what was measured, and what the filter in the file makes of it.
     The distance from the target is the one that is reported."""
     (folder / "house.txt").write_text("".join(f"{hz} {db}\n" for hz, db in HOUSE))
     h = np.stack([room(1), room(2)], 1)
@@ -115,7 +115,7 @@ def test_the_picture_shows_before_target_and_after(folder):
                           "--taps", 8192)
     texts_are_readable("p.svg")
     legend, panels = picture("p.svg")
-    assert [text.text for text in legend.iter("{http://www.w3.org/2000/svg}text")] == ["measured", "target", "corrected"]
+    assert [text.text for text in legend.iter(f"{SVG}text")] == ["measured", "target", "corrected"]
     assert list(panels) == ["magnitude, channel 1", "magnitude, channel 2"]
     hz = grid(30, 15000)
     for ch, panel in enumerate(panels.values()):

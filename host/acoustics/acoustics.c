@@ -166,6 +166,28 @@ static bool make_octave(struct decay *d, struct octave_bank *bank, int hz, doubl
     return true;
 }
 
+static int order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Makes the levels relative to the passband. */
+static void find_passband(struct acoustics *a)
+{
+    const double within_db = 20, outside_db = 25;
+    double loudest = -INFINITY, levels[OCTAVES];
+    int n = 0;
+    for (int i = 0; i < a->n_octaves; i++) loudest = fmax(loudest, a->octave[i].level_db);
+    for (int i = 0; i < a->n_octaves; i++)
+        if (a->octave[i].level_db >= loudest - within_db) levels[n++] = a->octave[i].level_db;
+    qsort(levels, (size_t)n, sizeof *levels, order);
+    for (int i = 0; i < a->n_octaves; i++) {
+        a->octave[i].level_db -= levels[n / 2];
+        a->octave[i].is_outside = a->octave[i].level_db <= -outside_db;
+    }
+}
+
 static bool find_octaves(struct acoustics *a, const double *x, int n, int rate)
 {
     struct octave_bank bank;
@@ -177,10 +199,12 @@ static bool find_octaves(struct acoustics *a, const double *x, int n, int rate)
         a->octave[i] = no_band(octave_hz[i], "");
         good = make_octave(&d, &bank, octave_hz[i], &moment, &peak);
         if (good) find_figures(&a->octave[i], &d, moment, peak);
+        if (good) a->octave[i].level_db = 10 * log10(fmax(decay_total(&d), 1e-300) / octave_bandwidth(octave_hz[i]));
         decay_free(&d);
         a->n_octaves = i + 1;
     }
     octave_close(&bank);
+    if (good && a->n_octaves > 0) find_passband(a);
     return good;
 }
 

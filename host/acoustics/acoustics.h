@@ -35,6 +35,10 @@ struct acoustic_band {
     double value[ACOUSTIC_FIGURES];        /* NaN: there is none                                       */
     char reason[ACOUSTIC_FIGURES][ACOUSTIC_REASON]; /* why there is none: "it is silent"               */
     struct decay_fit fit[ACOUSTIC_TIMES];  /* the lines of EDT, T20 and T30, also if they are refused  */
+    double level_db;                       /* of an octave: mean power over its bandwidth, relative to the passband:
+                                              the median of the octaves that are at most 20 dB below the loudest */
+    bool is_outside;                       /* the level is 25 dB or more below the passband: the figures are those
+                                              of the octaves beside it, or of noise                    */
 };
 
 struct acoustics {

@@ -9,9 +9,11 @@
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 #include "measurement_layout.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +33,7 @@ struct correct_settings {
     bool as_channels, as_positions;
     struct correction_settings correction;
     struct frequency_curve curve; /* of target */
+    struct plot_choice plot;
 };
 
 static const struct option_row file_options[] = {
@@ -42,6 +45,8 @@ static const struct option_row file_options[] = {
     {"rate", 0, "HZ", "Sample rate of the filter [that of the first measurement]", option_int,
      OPTION_TO(struct correct_settings, rate), .min = 1000, .max = 1000000},
     MASK_WRITE_OPTIONS(struct correct_settings),
+    PLOT_FILE_OPTIONS(struct correct_settings, plot,
+                      "the magnitude of each channel as measured, as corrected, and the target"),
     {0}};
 
 static const struct option_row correction_options[] = {
@@ -108,7 +113,11 @@ static int parse(int argc, char **argv, struct correct_settings *s)
     int status = option_parse(&correct_line, argc, argv, s);
     if (status < 0 && s->as_channels && s->as_positions)
         return message_usage("design correct", "--channels or --positions: give one of them");
-    return status >= 0 ? status : mask_write_check("design correct", s->output, s->format, s->json);
+    if (status < 0) status = mask_write_check("design correct", s->output, s->format, s->json);
+    if (status < 0) status = plot_check("design correct", &s->plot, s->output, s->names.list, s->names.n);
+    if (status < 0 && s->target)
+        status = plot_check("design correct", &s->plot, s->output, &(char *){(char *)s->target}, 1);
+    return status;
 }
 
 /* Fills in the settings that depend on the rate. -1: go on; else the exit status. */
@@ -120,6 +129,7 @@ static int choose(struct correct_settings *s, int rate)
     c->rate = rate;
     if (!c->taps) c->taps = (int)transform_size((size_t)rate * 2 / 3);
     c->octaves = smoothings[s->smooth];
+    c->with_curves = s->plot.path != NULL;
     c->complex_average = s->average == 1;
     c->low_hz = s->band_hz[0];
     c->high_hz = s->band_hz[1];
@@ -134,13 +144,18 @@ static int choose(struct correct_settings *s, int rate)
 
 static int make(const struct correct_settings *s, const struct measurement_layout *layout)
 {
+    static const char *const names[CORRECTION_CURVES] = {
+        [CORRECTION_MEASURED] = "measured", [CORRECTION_TARGET] = "target", [CORRECTION_CORRECTED] = "corrected"};
     const struct correction_settings *settings = &s->correction;
     struct correction c;
     char why[MESSAGE_CAP];
     if (!correction_make(&c, settings, layout->responses, layout->n_positions, layout->n_channels, why, sizeof why))
         return message_error("%s", why);
     struct mask_out out = {s->output, s->format, settings->rate, c.n_channels, c.n_frames, c.h};
-    bool good = mask_write(&out, why, sizeof why);
+    struct plot_powers powers = {names,    CORRECTION_CURVES, "channel",      c.n_channels,
+                                 c.curves, c.n_bins,          settings->rate, 1.0 / 6};
+    bool good = mask_write(&out, why, sizeof why) &&
+                (!s->plot.path || plot_powers(s->plot.path, &powers, &s->plot.settings, why, sizeof why));
     int status = good ? 0 : message_error("%s", why);
     if (good) {
         correction_print(&c, settings, s->output);

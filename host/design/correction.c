@@ -213,9 +213,20 @@ static void fill_levels(const struct correction_work *w, const double *smoothed,
         db[i] = w->level_db + response_curve_db(&curve, band_point_hz(CORRECTION_LOW_HZ, i));
 }
 
-static void figures(struct correction_work *w, const struct correction_curve *c, const double *h,
-                    struct level_curve *levels, struct correction_channel *out)
+static void fill_target(const struct correction_curve *c, double *power)
 {
+    for (size_t k = 0; k < c->response.n_bins; k++) {
+        double hz = (double)k * c->response.bin_hz;
+        bool inside = k > 0 && hz >= c->band.low_hz && hz <= c->band.high_hz;
+        power[k] = inside ? pow(10, correction_curve_target_db(c, hz) / 10) : 0;
+    }
+}
+
+/* curves: [CORRECTION_CURVES][n_bins], or NULL. */
+static void figures(struct correction_work *w, const struct correction_curve *c, const double *h,
+                    struct level_curve *levels, struct correction_channel *out, double *curves)
+{
+    const size_t bytes = n_bins(w) * sizeof *curves;
     double low, high, least = INFINITY, most = 0, most_anywhere = 0, *scratch = (double *)w->scratch;
     *out = (struct correction_channel){.low_hz = c->band.low_hz,
                                        .high_hz = c->band.high_hz,
@@ -223,6 +234,8 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
                                        .high_is_found = c->band.high_is_found,
                                        .before = correction_curve_deviation(c, w->whole, scratch)};
     fill_levels(w, scratch, levels->before_db);
+    if (curves) memcpy(curves + CORRECTION_MEASURED * n_bins(w), scratch, bytes);
+    if (curves) fill_target(c, curves + CORRECTION_TARGET * n_bins(w));
     int n = band_points(&c->band, &low);
     high = band_point_hz(low, n - 1);
     transform_response(&w->transform, h, (size_t)w->settings->taps, w->bins);
@@ -236,6 +249,7 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
     }
     out->after = correction_curve_deviation(c, w->whole, scratch);
     fill_levels(w, scratch, levels->after_db);
+    if (curves) memcpy(curves + CORRECTION_CORRECTED * n_bins(w), scratch, bytes);
     out->boost_db = fmax(db_of(most), 0);
     out->cut_db = fmax(-db_of(least), 0);
     out->largest_gain_db = db_of(most_anywhere);
@@ -243,7 +257,7 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
 
 /* ---- a channel ---------------------------------------------------------------------------------- */
 
-static void make_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out)
+static void make_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out, double *curves)
 {
     const struct correction_settings *s = w->settings;
     struct correction_curve c = {.settings = s, .response = curve_of(w, w->smoothed)};
@@ -255,7 +269,7 @@ static void make_channel(struct correction_work *w, int ch, double *h, struct co
     double *gain = w->windowed; /* which is smoothed now, and not needed any more */
     match_whole(w, &c, gain);
     filter(w, gain, h);
-    figures(w, &c, h, &w->levels[ch], out);
+    figures(w, &c, h, &w->levels[ch], out, curves);
 }
 
 /* ---- levels and arrivals of several channels --------------------------------------------------- */
@@ -286,10 +300,16 @@ static void find_shared_band(struct correction *c)
     c->shared_hz[1] = is_shared ? high : 0;
 }
 
+/* Scales the filter, and with it the curves of the target and of what the filter reaches. */
 static void scale_channel(struct correction *c, int ch, double gain)
 {
     double *h = c->h + (size_t)ch * (size_t)c->n_frames;
     for (int i = 0; i < c->n_frames; i++) h[i] *= gain;
+    double *curves = c->curves ? c->curves + (size_t)ch * CORRECTION_CURVES * c->n_bins : NULL;
+    for (size_t k = 0; curves && k < c->n_bins; k++) {
+        curves[CORRECTION_TARGET * c->n_bins + k] *= gain * gain;
+        curves[CORRECTION_CORRECTED * c->n_bins + k] *= gain * gain;
+    }
 }
 
 /* Nothing is louder than without: the largest gain_db is 0. */
@@ -421,8 +441,14 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
     bool good = c->h && c->channel && work_open(&w);
+    if (good && s->with_curves) {
+        c->n_bins = n_bins(&w);
+        c->curves = malloc((size_t)c->n_channels * CORRECTION_CURVES * c->n_bins * sizeof *c->curves);
+        good = c->curves != NULL;
+    }
     for (int ch = 0; good && ch < c->n_channels; ch++)
-        make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch]);
+        make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch],
+                     c->curves ? c->curves + (size_t)ch * CORRECTION_CURVES * c->n_bins : NULL);
     if (good) {
         match_levels(c, &w);
         find_arrivals(c, &w);
@@ -441,5 +467,6 @@ void correction_free(struct correction *c)
 {
     free(c->h);
     free(c->channel);
+    free(c->curves);
     *c = (struct correction){0};
 }

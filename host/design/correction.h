@@ -56,6 +56,7 @@ struct correction_settings {
     bool complex_average;     /* add the responses of the positions, not their powers                                */
     enum correction_levels levels;
     enum correction_delays delays;
+    bool with_curves;         /* for struct correction.curves                                                        */
     bool normalise;           /* scale all channels by one factor such that the largest gain is 0 dB                 */
 };
 
@@ -77,12 +78,18 @@ struct correction_channel {
     int delay_frames;         /* that the filter got for the arrivals                                                */
 };
 
+/* Powers over frequency, relative to the measured level. Those of the responses are 1/6 octave means of the whole
+ * response; the target is 0 outside the band. */
+enum { CORRECTION_MEASURED, CORRECTION_TARGET, CORRECTION_CORRECTED, CORRECTION_CURVES };
+
 struct correction {
     int n_channels, n_frames; /* n_frames: taps, and the largest of delay_frames                                     */
     double delay;             /* frames                                                                              */
     double *h;                /* [n_channels][n_frames]                                                              */
     struct correction_channel *channel; /* [n_channels]                                                              */
-    double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels                 */
+    double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels, and the curves */
+    double *curves;           /* [n_channels][CORRECTION_CURVES][n_bins], from 0 Hz to half the rate; or NULL       */
+    size_t n_bins;
     double shared_hz[2];      /* the band that all channels share; 0, 0: less than an octave, or one channel         */
 };
 

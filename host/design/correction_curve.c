@@ -162,12 +162,12 @@ void correction_curve_open(struct correction_curve *c)
 /* ---- the deviation ------------------------------------------------------------------------------ */
 
 struct correction_deviation correction_curve_deviation(const struct correction_curve *c, const double *power,
-                                                       double *scratch)
+                                                       double *means)
 {
     double low, db[BAND_MOST_POINTS], mean = 0, square = 0, most = 0;
     int n = band_points(&c->band, &low);
-    struct response_curve smoothed = {scratch, c->response.n_bins, c->response.bin_hz};
-    smooth_octaves(power, scratch, smoothed.n_bins, 1.0 / 6);
+    struct response_curve smoothed = {means, c->response.n_bins, c->response.bin_hz};
+    smooth_octaves(power, means, smoothed.n_bins, 1.0 / 6);
     for (int i = 0; i < n; i++) {
         double hz = band_point_hz(low, i);
         db[i] = response_curve_db(&smoothed, hz) - correction_curve_target_db(c, hz);

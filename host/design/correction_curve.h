@@ -53,9 +53,9 @@ void correction_curve_open(struct correction_curve *curve);
 double correction_curve_db(const struct correction_curve *curve, double hz);
 double correction_curve_target_db(const struct correction_curve *curve, double hz);
 
-/* How far the 1/6 octave means of a power with as many bins as the response are from the target, at one level. scratch:
- * [n_bins]. */
+/* How far the 1/6 octave means of a power with as many bins as the response are from the target, at one level. Writes
+ * the means to means[n_bins]. */
 struct correction_deviation correction_curve_deviation(const struct correction_curve *curve, const double *power,
-                                                       double *scratch);
+                                                       double *means);
 
 #endif

@@ -7,6 +7,7 @@
 #include "host/message.h"
 #include "host/number_list.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 
 #include <limits.h>
 #include <math.h>
@@ -22,6 +23,7 @@ struct crossover_settings {
     int order; /* 0, 1, 2: 2, 4 or 8; -1: not given */
     bool json;
     struct crossover crossover;
+    struct plot_choice plot;
     char configuration[PATH_MAX];
 };
 
@@ -62,6 +64,7 @@ static const struct option_row crossover_options[] = {
      .max = 100000000},
     OPTION_FORMAT(OPTION_TO(struct crossover_settings, format), "OUTPUT's extension and float"),
     OPTION_JSON(OPTION_TO(struct crossover_settings, json)),
+    PLOT_OPTIONS(struct crossover_settings, plot),
     {0}};
 
 static const struct command_line crossover_line = {
@@ -120,12 +123,14 @@ static int check(const struct crossover_settings *s)
         if ((unsigned char)*at < ' ')
             return message_usage("design crossover", "-o: a configuration cannot name a file with control characters");
     int status = c->type == CROSSOVER_STEEP ? check_steep(c) : -1;
-    return status >= 0 ? status : mask_write_check("design crossover", s->output, s->format, s->json);
+    if (status < 0) status = mask_write_check("design crossover", s->output, s->format, s->json);
+    return status >= 0 ? status : plot_check("design crossover", &s->plot, s->output, NULL, 0);
 }
 
 static int parse(int argc, char **argv, struct crossover_settings *s)
 {
-    *s = (struct crossover_settings){.channels = 2, .order = -1, .crossover = {.rate = 48000}};
+    *s = (struct crossover_settings){
+        .channels = 2, .order = -1, .crossover = {.rate = 48000}, .plot = PLOT_CHOICE_USUAL};
     int status = option_parse(&crossover_line, argc, argv, s);
     if (status < 0) status = choose_filters(s);
     if (status < 0) status = check(s);
@@ -230,5 +235,5 @@ int design_crossover_command(int argc, char **argv)
            text_out(settings.configuration, print_configuration, &settings, why, sizeof why);
     status = good ? report(&settings) : message_error("%s", why);
     free(c->h);
-    return status;
+    return plot_written(status, settings.output, c->rate, &settings.plot);
 }

@@ -5,6 +5,7 @@
 #include "host/message.h"
 #include "host/number_list.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 #include "random_room.h"
 
 #include <limits.h>
@@ -28,6 +29,7 @@ static const struct option_row design_options[] = {{"rate", 0, "HZ", "Sample rat
                                                     OPTION_TO(struct design_settings, rate), .min = 1,
                                                     .max = 100000000},
                                                    MASK_WRITE_OPTIONS(struct design_settings),
+                                                   PLOT_OPTIONS(struct design_settings, plot),
                                                    {0}};
 
 static const struct option_row filter_options[] = {
@@ -94,11 +96,17 @@ static int parse_kind(const char *text, enum design_kind *kind)
 
 static int parse(int argc, char **argv, struct design_settings *s)
 {
-    *s = (struct design_settings){
-        .rate = 48000, .window = -1, .beta = NAN, .length_s = SAME_AS_RT60, .channels = 2, .seed = 1};
+    *s = (struct design_settings){.rate = 48000,
+                                  .window = -1,
+                                  .beta = NAN,
+                                  .length_s = SAME_AS_RT60,
+                                  .channels = 2,
+                                  .seed = 1,
+                                  .plot = PLOT_CHOICE_USUAL};
     int status = option_parse(&design_line, argc, argv, s);
     if (status < 0) status = parse_kind(s->names.list[0], &s->kind);
-    return status >= 0 ? status : mask_write_check("design", s->output, s->format, s->json);
+    if (status < 0) status = mask_write_check("design", s->output, s->format, s->json);
+    return status >= 0 ? status : plot_check("design", &s->plot, s->output, NULL, 0);
 }
 
 /* ---- filters ------------------------------------------------------------------------------------ */
@@ -233,5 +241,5 @@ int design_command(int argc, char **argv)
     design.h = malloc((size_t)design.n_channels * (size_t)design.n_frames * sizeof *design.h);
     status = make(&settings, &design);
     free(design.h);
-    return status;
+    return plot_written(status, settings.output, settings.rate, &settings.plot);
 }

@@ -3,7 +3,7 @@
 #define DESIGN_REPORT_H
 
 #include "fir_design.h"
-#include "host/option.h"
+#include "host/plot/plot_option.h"
 
 enum design_kind { KIND_LOWPASS, KIND_HIGHPASS, KIND_BANDPASS, KIND_BANDSTOP, KIND_HILBERT, KIND_ROOM, KINDS };
 extern const char *const design_kind_names[KINDS];
@@ -22,6 +22,7 @@ struct design_settings {
     double rt60_s, length_s, predelay_ms;
     int channels;
     int seed;
+    struct plot_choice plot;
 };
 
 struct design {

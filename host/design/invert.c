@@ -6,6 +6,7 @@
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 #include "inversion.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@ struct invert_settings {
     bool json;
     double band_hz[2];
     struct inversion_settings inversion;
+    struct plot_choice plot;
 };
 
 static const struct option_row invert_options[] = {
@@ -36,6 +38,7 @@ static const struct option_row invert_options[] = {
     {"regularise", 0, "DB", "Regularisation in the band, that far below the mean level [100]", option_number,
      OPTION_TO(struct invert_settings, inversion.regularise_db), .max = 200},
     MASK_WRITE_OPTIONS(struct invert_settings),
+    PLOT_OPTIONS(struct invert_settings, plot),
     {0}};
 
 static const struct command_line invert_line = {
@@ -116,14 +119,16 @@ static int make(struct invert_settings *s, const hc_responses *mask, int rate)
 
 int design_invert_command(int argc, char **argv)
 {
-    struct invert_settings s = {.inversion = {.delay = NOT_GIVEN, .regularise_db = 100, .boost_db = 20}};
+    struct invert_settings s = {.inversion = {.delay = NOT_GIVEN, .regularise_db = 100, .boost_db = 20},
+                                .plot = PLOT_CHOICE_USUAL};
     hc_responses mask;
     char why[MESSAGE_CAP];
     int status = option_parse(&invert_line, argc, argv, &s), rate = s.rate;
     if (status < 0) status = mask_write_check("design invert", s.output, s.format, s.json);
+    if (status < 0) status = plot_check("design invert", &s.plot, s.output, s.names.list, 1);
     if (status >= 0) return status;
     if (!design_mask_read(&mask, s.names.list[0], &rate, why, sizeof why)) return message_error("%s", why);
     status = make(&s, &mask, rate);
     hc_responses_free(&mask);
-    return status;
+    return plot_written(status, s.output, rate, &s.plot);
 }

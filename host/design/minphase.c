@@ -5,6 +5,7 @@
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 #include "magnitude_fir.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@ struct minphase_settings {
     const char *output;
     int format, rate, taps; /* rate, taps 0: those of the mask */
     bool json;
+    struct plot_choice plot;
 };
 
 static const struct option_row minphase_options[] = {
@@ -28,6 +30,7 @@ static const struct option_row minphase_options[] = {
     {"taps", 0, "N", "Cut the result to that length [that of MASK]", option_int,
      OPTION_TO(struct minphase_settings, taps), .min = 1, .max = 1 << 26},
     MASK_WRITE_OPTIONS(struct minphase_settings),
+    PLOT_OPTIONS(struct minphase_settings, plot),
     {0}};
 
 static const struct command_line minphase_line = {
@@ -120,14 +123,15 @@ static int make(const struct minphase_settings *s, const hc_responses *mask, int
 
 int design_minphase_command(int argc, char **argv)
 {
-    struct minphase_settings s = {0};
+    struct minphase_settings s = {.plot = PLOT_CHOICE_USUAL};
     hc_responses mask;
     char why[MESSAGE_CAP];
     int status = option_parse(&minphase_line, argc, argv, &s), rate = s.rate;
     if (status < 0) status = mask_write_check("design minphase", s.output, s.format, s.json);
+    if (status < 0) status = plot_check("design minphase", &s.plot, s.output, s.names.list, 1);
     if (status >= 0) return status;
     if (!design_mask_read(&mask, s.names.list[0], &rate, why, sizeof why)) return message_error("%s", why);
     status = make(&s, &mask, rate);
     hc_responses_free(&mask);
-    return status;
+    return plot_written(status, s.output, rate, &s.plot);
 }

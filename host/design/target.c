@@ -7,6 +7,7 @@
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 #include "magnitude_fir.h"
 
 #include <math.h>
@@ -19,6 +20,7 @@ struct target_settings {
     const char *output;
     int format, rate, taps, window, phase; /* taps 0: not given */
     bool json;
+    struct plot_choice plot;
 };
 
 static const struct option_row target_options[] = {
@@ -32,6 +34,7 @@ static const struct option_row target_options[] = {
      "Window of the filter; of minimum phase its second half, twice as wide [hann]", option_choice,
      OPTION_TO(struct target_settings, window)},
     MASK_WRITE_OPTIONS(struct target_settings),
+    PLOT_OPTIONS(struct target_settings, plot),
     {0}};
 
 static const struct command_line target_line = {
@@ -124,11 +127,12 @@ static int make(struct target_filter *f, const struct target_settings *s)
 
 int design_target_command(int argc, char **argv)
 {
-    struct target_settings s = {.rate = 48000, .window = FIR_HANN};
+    struct target_settings s = {.rate = 48000, .window = FIR_HANN, .plot = PLOT_CHOICE_USUAL};
     struct target_filter filter = {0};
     char why[MESSAGE_CAP];
     int status = option_parse(&target_line, argc, argv, &s);
     if (status < 0) status = mask_write_check("design target", s.output, s.format, s.json);
+    if (status < 0) status = plot_check("design target", &s.plot, s.output, s.names.list, 1);
     if (status >= 0) return status;
     if (!s.taps) s.taps = (int)transform_size((size_t)s.rate / 3) - (s.phase == TARGET_LINEAR);
     if (!design_curve_read(&filter.curve, s.names.list[0], why, sizeof why)) return message_error("%s", why);
@@ -138,5 +142,5 @@ int design_target_command(int argc, char **argv)
     free(filter.bins);
     free(filter.h);
     free(filter.window);
-    return status;
+    return plot_written(status, s.output, s.rate, &s.plot);
 }

@@ -12,11 +12,12 @@ static const struct column {
     double scale;
     int digits;
     bool is_signed;
-} columns[] = {{ACOUSTIC_EDT, "EDT", " s", 1, 2, false},       {ACOUSTIC_T20, "T20", " s", 1, 2, false},
-               {ACOUSTIC_T30, "T30", " s", 1, 2, false},       {ACOUSTIC_C50, "C50", " dB", 1, 1, true},
-               {ACOUSTIC_C80, "C80", " dB", 1, 1, true},       {ACOUSTIC_D50, "D50", " %", 100, 0, false},
-               {ACOUSTIC_TS, "Ts", " ms", 1000, 0, false},     {ACOUSTIC_DRR, "DRR", " dB", 1, 1, true},
-               {ACOUSTIC_NOISE_DB, "noise", " dB", 1, 1, true}};
+    int width; /* a row has 79 characters */
+} columns[] = {{ACOUSTIC_EDT, "EDT", " s", 1, 2, false, 6},       {ACOUSTIC_T20, "T20", " s", 1, 2, false, 6},
+               {ACOUSTIC_T30, "T30", " s", 1, 2, false, 6},       {ACOUSTIC_C50, "C50", " dB", 1, 1, true, 6},
+               {ACOUSTIC_C80, "C80", " dB", 1, 1, true, 6},       {ACOUSTIC_D50, "D50", " %", 100, 0, false, 4},
+               {ACOUSTIC_TS, "Ts", " ms", 1000, 0, false, 6},     {ACOUSTIC_DRR, "DRR", " dB", 1, 1, true, 6},
+               {ACOUSTIC_NOISE_DB, "noise", " dB", 1, 1, true, 6}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static void write_value(const struct acoustic_band *band, const struct column *column, char text[16])
@@ -32,15 +33,16 @@ static void print_table(const struct acoustics *a)
 {
     char text[16];
     printf("  %-16s", "octave");
-    for (int i = 0; i < COLUMNS; i++) printf(" %6s", columns[i].name);
+    for (int i = 0; i < COLUMNS; i++) printf(" %*s", columns[i].width, columns[i].name);
     printf("\n  %-16s", "");
-    for (int i = 0; i < COLUMNS; i++) printf(" %6s", columns[i].unit + 1);
+    for (int i = 0; i < COLUMNS; i++) printf(" %*s", columns[i].width, columns[i].unit + 1);
     putchar('\n');
     for (int band = 0; band < a->n_octaves; band++) {
         printf("  %13d Hz", a->octave[band].hz);
-        for (int i = 0; i < COLUMNS; i++) {
+        if (a->octave[band].is_outside) printf("   outside the band: %.0f dB", a->octave[band].level_db);
+        for (int i = 0; i < COLUMNS && !a->octave[band].is_outside; i++) {
             write_value(&a->octave[band], &columns[i], text);
-            printf(" %6s", text);
+            printf(" %*s", columns[i].width, text);
         }
         putchar('\n');
     }
@@ -91,7 +93,12 @@ static json_t *band_json(const struct acoustic_band *band)
 json_t *acoustics_report_json(const struct acoustics *a, int rate)
 {
     json_t *octaves = json_array(), *object = band_json(&a->all);
-    for (int i = 0; i < a->n_octaves; i++) json_array_append_new(octaves, band_json(&a->octave[i]));
+    for (int i = 0; i < a->n_octaves; i++) {
+        json_t *octave = band_json(&a->octave[i]);
+        json_object_set_new(octave, "level_db", json_number(a->octave[i].level_db));
+        json_object_set_new(octave, "outside_band", json_boolean(a->octave[i].is_outside));
+        json_array_append_new(octaves, octave);
+    }
     json_object_del(object, "hz");
     json_object_set_new(object, "start_frame", json_integer(a->start));
     json_object_set_new(object, "start_s", json_number(rate ? (double)a->start / rate : NAN));

@@ -69,6 +69,8 @@ static const struct option_row info_options[] = {
      OPTION_TO(struct info_settings, entries)},
     OPTION_JSON(OPTION_TO(struct info_settings, json)),
     PLOT_OPTIONS(struct info_settings, plot),
+    {"pair", 0, "IN:OUT,...", "Responses of a configuration to plot, by input and output [the first 16]",
+     plot_option_pairs, OPTION_TO(struct info_settings, plot.pairs)},
     {0}};
 
 static const struct command_line info_line = {

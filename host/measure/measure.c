@@ -5,6 +5,7 @@
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 #include "measure_report.h"
 #include "measure_run.h"
 #include "sweep_file.h"
@@ -21,6 +22,7 @@ struct measure_settings {
     bool json;
     struct sweep sweep;
     int loopback;
+    struct plot_choice plot;
 };
 
 enum { LATENCY_KEEP, LATENCY_REMOVE };
@@ -51,6 +53,7 @@ static const struct option_row measure_options[] = {
     CALIBRATION_OPTION(TO(calibration)),
     OPTION_FORMAT(TO(format), "OUTPUT's extension; float for responses, pcm24 for a sweep"),
     OPTION_JSON(TO(json)),
+    PLOT_OPTIONS(struct measure_settings, plot),
     {0}};
 
 static const struct option_row sweep_options[] = {
@@ -108,9 +111,9 @@ static int check(const struct measure_settings *s)
     const struct take_settings *take = &s->take;
     if ((s->write_sweep != NULL) + (s->from_recording != NULL) + s->is_jack + s->is_portaudio != 1)
         return message_usage("measure", "needs one of --jack, --portaudio, --write-sweep and --from-recording");
-    if (s->write_sweep && (s->output || s->json || s->loopback || s->calibration))
+    if (s->write_sweep && (s->output || s->json || s->loopback || s->calibration || s->plot.path))
         return message_usage("measure",
-                             "--write-sweep: takes no -o, --json, --loopback or --calibration; they are for a "
+                             "--write-sweep: takes no -o, --json, --plot, --loopback or --calibration; they are for a "
                              "measurement");
     if (s->write_sweep && strcmp(s->write_sweep, "-") == 0)
         return message_usage("measure", "--write-sweep: needs a file, which --sweep reads later");
@@ -123,13 +126,17 @@ static int check(const struct measure_settings *s)
     if (is_live && s->loopback && (take->n_inputs < 2 || s->loopback > take->n_inputs))
         return message_usage("measure", "--loopback %d: is one of the --inputs, beside a microphone", s->loopback);
     if (!(s->sweep.level > 0 && s->sweep.level <= 1)) return message_usage("measure", "--level: needs 0 dB or less");
-    return s->write_sweep ? -1 : mask_write_check("measure", s->output, s->format, s->json);
+    if (s->write_sweep) return -1;
+    char *const inputs[] = {(char *)s->from_recording, (char *)s->sweep_file};
+    int status = mask_write_check("measure", s->output, s->format, s->json);
+    return status >= 0 ? status : plot_check("measure", &s->plot, s->output, inputs, is_live ? 0 : 2);
 }
 
 static int parse(int argc, char **argv, struct measure_settings *s)
 {
     *s = (struct measure_settings){
         .latency = LATENCY_REMOVE,
+        .plot = PLOT_CHOICE_USUAL,
         .sweep = {.n_outputs = 1, .averages = 2, .from_hz = 20, .length_s = 6, .silence_s = 2, .level = 0.1}};
     int status = option_parse(&measure_line, argc, argv, s);
     return status >= 0 ? status : check(s);
@@ -176,9 +183,9 @@ static int report(const struct measure_settings *s, const struct measurement_set
     calibration_check_band(&settings->calibration, s->sweep.from_hz, s->sweep.to_hz);
     if (!mask_write(&out, why, sizeof why)) return message_error("%s", why);
     measure_report_warn(settings, m);
-    if (s->json) return measure_report_json(settings, m, s->output);
-    if (!message_is_quiet()) measure_report_print(settings, m, s->output);
-    return 0;
+    int status = s->json ? measure_report_json(settings, m, s->output) : 0;
+    if (!s->json && !message_is_quiet()) measure_report_print(settings, m, s->output);
+    return plot_written(status, s->output, m->rate, &s->plot);
 }
 
 static int measure_recording(struct measure_settings *s, struct measurement_settings *settings)

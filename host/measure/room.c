@@ -7,7 +7,6 @@
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
-#include "host/plot/plot_masks.h"
 #include "room_compare.h"
 #include "room_files.h"
 #include "room_questions.h"
@@ -291,7 +290,8 @@ static int listen_to(struct room *r)
 
 static int verify(struct room *r)
 {
-    char filter[PATH_MAX + 32], before[PATH_MAX + 32], after[PATH_MAX + 32], why[MESSAGE_CAP], answer[TEXT_CAP];
+    char filter[PATH_MAX + 32], before[PATH_MAX + 32], after[PATH_MAX + 32], picture[PATH_MAX + 32];
+    char why[MESSAGE_CAP], answer[TEXT_CAP];
     snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
     snprintf(before, sizeof before, "%s/measured-%d.wav", r->path, r->n_positions); /* at the last place, too */
     snprintf(after, sizeof after, "%s/verified.wav", r->path);
@@ -299,22 +299,10 @@ static int verify(struct room *r)
                   sizeof answer))
         return EXIT_FAILED;
     int status = measure(r, filter, "verified.wav");
-    if (status == 0 && !room_compare(before, after, r->curve, why, sizeof why)) return message_error("%s", why);
-    return status;
-}
-
-static int plot(const struct room *r)
-{
-    enum { FILES = 3 };
-    char measured[PATH_MAX + 32], verified[PATH_MAX + 32], filter[PATH_MAX + 32], picture[PATH_MAX + 32];
-    char why[MESSAGE_CAP], *const paths[FILES] = {measured, verified, filter};
-    snprintf(measured, sizeof measured, "%s/measured-%d.wav", r->path, r->n_positions);
-    snprintf(verified, sizeof verified, "%s/verified.wav", r->path);
-    snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
+    if (status != 0) return status;
     snprintf(picture, sizeof picture, "%s/room.svg", r->path);
-    const struct plot_choice choice = {picture, {1 << PLOT_MAGNITUDE | 1 << PLOT_IMPULSE, 1.0 / 6}, {0}};
-    if (!plot_masks(paths, FILES, 0, &choice, why, sizeof why)) return message_error("%s", why);
-    message_note("%s: the responses before and after, and the filter", picture);
+    if (!room_compare(before, after, r->curve, picture, why, sizeof why)) return message_error("%s", why);
+    message_note("%s: each loudspeaker before and after, and the target", picture);
     return 0;
 }
 
@@ -356,6 +344,5 @@ int room_command(int argc, char **argv)
     if (status == 0 && !write_configuration(&r, why, sizeof why)) status = message_error("%s", why);
     if (status == 0) status = listen_to(&r);
     if (status == 0) status = verify(&r);
-    if (status == 0) status = plot(&r);
     return status == 0 ? leave_preset(&r) : status;
 }

@@ -5,6 +5,7 @@
 #include "dsp/signal/transform.h"
 #include "host/design/design_files.h"
 #include "host/message.h"
+#include "host/plot/plot.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,67 +48,115 @@ static double most_db(const struct curve *c, double centre_hz, double highest_hz
     return most;
 }
 
+enum { BEFORE, TARGET, AFTER, CURVES };
+
+struct comparison {
+    const struct frequency_curve *target; /* NULL: flat */
+    int rate, n_channels;
+    size_t size, n_bins;
+    double *power; /* [n_channels][CURVES][n_bins] */
+};
+
 /* Writes the largest deviation of 1/6 octave means of h[n] from the target in each octave, in dB, to db[OCTAVES]; NAN
- * above 0.42 of the rate. Both have the same mean level from 100 Hz to 10 kHz. target NULL: flat. false: no memory. */
-static bool find_deviation(const float *h, int n, int rate, const struct frequency_curve *target, double *db)
+ * above 0.42 of the rate. Both have the same mean level from 100 Hz to 10 kHz. Writes the means at that level, in which
+ * the target is around 0 dB, to smoothed[n_bins]. false: no memory. */
+static bool find_deviation(const struct comparison *all, const float *h, int n, double *smoothed, double *db)
 {
     struct transform t;
-    size_t size = transform_size((size_t)n > (size_t)rate ? (size_t)n : (size_t)rate), n_bins = size / 2 + 1;
-    if (!transform_open(&t, size)) return false;
-    double complex *bins = malloc(n_bins * sizeof *bins);
-    double *power = malloc(n_bins * sizeof *power), *smoothed = malloc(n_bins * sizeof *smoothed);
-    bool good = bins && power && smoothed;
+    if (!transform_open(&t, all->size)) return false;
+    double complex *bins = malloc(all->n_bins * sizeof *bins);
+    double *power = malloc(all->n_bins * sizeof *power);
+    bool good = bins && power;
     if (good) {
         transform_response_float(&t, h, (size_t)n, bins);
-        for (size_t k = 0; k < n_bins; k++) power[k] = bin_power(bins[k]);
-        smooth_octaves(power, smoothed, n_bins, 1.0 / 6);
-        struct curve c = {smoothed, (double)rate / (double)size, target};
-        double highest_hz = fmin(19000, 0.42 * rate), level_db = mean_db(&c, 100, fmin(10000, highest_hz));
+        for (size_t k = 0; k < all->n_bins; k++) power[k] = bin_power(bins[k]);
+        smooth_octaves(power, smoothed, all->n_bins, 1.0 / 6);
+        struct curve c = {smoothed, (double)all->rate / (double)all->size, all->target};
+        double highest_hz = fmin(19000, 0.42 * all->rate), level_db = mean_db(&c, 100, fmin(10000, highest_hz));
         for (int i = 0; i < OCTAVES; i++) db[i] = most_db(&c, octave_hz[i], highest_hz, level_db);
+        for (size_t k = 0; k < all->n_bins; k++) smoothed[k] *= pow(10, -level_db / 10);
     }
     free(bins);
     free(power);
-    free(smoothed);
     transform_close(&t);
     return good;
 }
 
+static void fill_target(const struct comparison *all, double *power)
+{
+    double bin_hz = (double)all->rate / (double)all->size;
+    for (size_t k = 0; k < all->n_bins; k++)
+        power[k] = all->target ? pow(10, frequency_curve_db(all->target, (double)k * bin_hz) / 10) : 1;
+}
+
+/* A line of the table, 80 characters. db NULL: the octaves. */
 static void print_octaves(const char *title, const double *db)
 {
     char line[MESSAGE_CAP];
-    size_t at = (size_t)snprintf(line, sizeof line, "%-22s", title);
-    for (int i = 0; i < OCTAVES; i++)
-        at += (size_t)(isnan(db[i]) ? snprintf(line + at, sizeof line - at, "     -")
-                                    : snprintf(line + at, sizeof line - at, " %5.1f", db[i]));
+    size_t at = (size_t)snprintf(line, sizeof line, "%-20s", title);
+    for (int i = 0; i < OCTAVES; i++) {
+        char text[16] = "-";
+        bool is_k = octave_hz[i] >= 1000;
+        if (!db)
+            snprintf(text, sizeof text, "%g%s", octave_hz[i] / (is_k ? 1000 : 1), is_k ? "k" : "");
+        else if (!isnan(db[i]))
+            snprintf(text, sizeof text, "%.1f", db[i]);
+        at += (size_t)snprintf(line + at, sizeof line - at, " %5s", text);
+    }
     message_note("%s", line);
 }
 
-static bool compare_channels(const hc_responses *before, const hc_responses *after,
-                             const struct frequency_curve *target)
+static bool compare_channels(const struct comparison *all, const hc_responses *before, const hc_responses *after)
 {
     double db[OCTAVES];
     char title[64];
     message_note("Largest deviation from the target in each octave, in 1/6 octave means, dB:");
-    print_octaves("octave, Hz", octave_hz);
-    for (int ch = 0; ch < before->n_channels && ch < after->n_channels; ch++)
+    print_octaves("octave, Hz", NULL);
+    for (int ch = 0; ch < all->n_channels; ch++) {
+        double *power = all->power + (size_t)ch * CURVES * all->n_bins;
+        fill_target(all, power + TARGET * all->n_bins);
         for (int is_after = 0; is_after < 2; is_after++) {
             const hc_responses *m = is_after ? after : before;
-            if (!find_deviation(m->channel[ch], m->n_frames, m->rate, target, db)) return false;
+            double *smoothed = power + (is_after ? AFTER : BEFORE) * all->n_bins;
+            if (!find_deviation(all, m->channel[ch], m->n_frames, smoothed, db)) return false;
             snprintf(title, sizeof title, "loudspeaker %d %s", ch + 1, is_after ? "after" : "before");
             print_octaves(title, db);
         }
+    }
     return true;
 }
 
-bool room_compare(const char *before_path, const char *after_path, const char *curve, char *why, size_t cap)
+static bool compare(const hc_responses *before, const hc_responses *after, const struct frequency_curve *target,
+                    const char *picture, char *why, size_t cap)
+{
+    static const char *const names[CURVES] = {[BEFORE] = "before", [TARGET] = "target", [AFTER] = "after"};
+    int n = before->n_frames > after->n_frames ? before->n_frames : after->n_frames;
+    struct comparison all = {.target = target, .rate = before->rate};
+    all.n_channels = before->n_channels < after->n_channels ? before->n_channels : after->n_channels;
+    all.size = transform_size((size_t)(n > all.rate ? n : all.rate));
+    all.n_bins = all.size / 2 + 1;
+    if (after->rate != before->rate)
+        return message_write(why, cap, "room: the rate changed from %d to %d Hz; measure again", before->rate,
+                             after->rate);
+    all.power = malloc((size_t)all.n_channels * CURVES * all.n_bins * sizeof *all.power);
+    struct plot_powers powers = {names,     CURVES,     "loudspeaker", all.n_channels,
+                                 all.power, all.n_bins, all.rate,      1.0 / 6};
+    bool good = (all.power && compare_channels(&all, before, after)) ||
+                message_write(why, cap, "room: no memory to compare; free some");
+    good = good && plot_powers(picture, &powers, &(struct plot_settings){0}, why, cap);
+    free(all.power);
+    return good;
+}
+
+bool room_compare(const char *before_path, const char *after_path, const char *curve, const char *picture, char *why,
+                  size_t cap)
 {
     hc_responses before = {0}, after = {0};
     struct frequency_curve target = {0};
     bool good = hc_responses_load(before_path, 0, 0, HC_KEEP_RATE, &before, why, cap) == HC_OK &&
                 hc_responses_load(after_path, 0, 0, HC_KEEP_RATE, &after, why, cap) == HC_OK &&
                 (!*curve || design_curve_read(&target, curve, why, cap)) &&
-                (compare_channels(&before, &after, *curve ? &target : NULL) ||
-                 message_write(why, cap, "room: no memory to compare; free some"));
+                compare(&before, &after, *curve ? &target : NULL, picture, why, cap);
     frequency_curve_free(&target);
     hc_responses_free(&before);
     hc_responses_free(&after);

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Prints a table of two files of responses, a channel for each loudspeaker. curve: the file of the target; "": flat.
- * false: why has the reason. */
-bool room_compare(const char *before, const char *after, const char *curve, char *why, size_t cap);
+/* Prints a table of two files of responses, a channel for each loudspeaker, and draws both with the target. curve: the
+ * file of the target; "": flat. false: why has the reason. */
+bool room_compare(const char *before, const char *after, const char *curve, const char *picture, char *why, size_t cap);
 
 #endif

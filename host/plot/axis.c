@@ -27,6 +27,7 @@ void axis_widen(struct axis *a)
 static int linear_marks(const struct axis *a, double *marks)
 {
     int n = 0;
+    if (a->step <= 0) return 0;
     for (double k = ceil(a->from / a->step - tolerance);
          k * a->step <= a->to + tolerance * a->step && n < AXIS_MOST_MARKS; k++)
         marks[n++] = k * a->step;
@@ -87,6 +88,7 @@ void axis_label(const struct axis *a, double mark, char *text, size_t cap)
         return;
     }
     double leading = mark / pow(10, floor(log10(mark) + tolerance));
-    if (fabs(leading - 1) < 0.01 || fabs(leading - 2) < 0.01 || fabs(leading - 5) < 0.01)
+    bool all_fit = a->to <= 5 * a->from;
+    if (all_fit || fabs(leading - 1) < 0.01 || fabs(leading - 2) < 0.01 || fabs(leading - 5) < 0.01)
         snprintf(text, cap, mark >= 999.5 ? "%gk" : "%g", mark >= 999.5 ? mark / 1000 : mark);
 }

@@ -8,7 +8,7 @@
 struct axis {
     double from, to;      /* values */
     double start, end;    /* their places in the drawing */
-    double step;          /* between two marks; of an axis that is_log not used */
+    double step;          /* between two marks, 0: none; of an axis that is_log not used */
     bool is_log;
     bool in_ms;           /* the labels are; the values are seconds */
 };
@@ -26,7 +26,7 @@ void axis_widen(struct axis *axis);
 /* The values to mark -> marks[AXIS_MOST_MARKS]; returns their number. */
 int axis_marks(const struct axis *axis, double *marks);
 
-/* "100", "-0.5", "2k" on a logarithmic axis. A mark that gets no text, such as 30 Hz, has "". */
+/* "100", "-0.5", "2k" on a logarithmic axis. A mark that gets no text, such as 30 Hz on a long axis, has "". */
 void axis_label(const struct axis *axis, double mark, char *text, size_t cap);
 
 #endif

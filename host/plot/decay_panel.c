@@ -9,6 +9,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
 {
     struct acoustics acoustics;
     struct decay decay;
+    lines->ink = curve->ink;
     for (int i = 0; i < ACOUSTIC_TIMES; i++) lines->seconds[i] = NAN;
     if (curve->h[largest_frame(curve)] == 0) return true;
     if (!acoustics_find(&acoustics, curve->h, curve->n_frames, curve->rate, false) ||
@@ -35,16 +36,16 @@ struct chosen_line {
     char name[32]; /* "T30 1.71 s" */
 };
 
-static int choose_lines(const struct decay_lines *lines, int n, struct chosen_line *chosen)
+static int choose_lines(const struct decay_lines *const *lines, int n, struct chosen_line *chosen)
 {
     static const char *const names[ACOUSTIC_TIMES] = {"EDT", "T20", "T30"};
     int n_chosen = 0;
     for (int i = 0; i < (n == 1 ? ACOUSTIC_TIMES : n) && n_chosen < MOST_LINES; i++) {
-        const struct decay_lines *of = n == 1 ? lines : &lines[i];
+        const struct decay_lines *of = lines[n == 1 ? 0 : i];
         int figure = n == 1 ? i : isnan(of->seconds[ACOUSTIC_T30]) ? ACOUSTIC_T20 : ACOUSTIC_T30;
         if (isnan(of->seconds[figure])) continue;
         struct chosen_line *line = &chosen[n_chosen++];
-        *line = (struct chosen_line){of, figure, panel_ink(n == 1 ? i + 1 : i), ""};
+        *line = (struct chosen_line){of, figure, panel_ink(n == 1 ? of->ink + i + 1 : of->ink), ""};
         line->ink.width = 1.5;
         snprintf(line->name, sizeof line->name, "%s %.2f s", names[figure], of->seconds[figure]);
     }
@@ -73,7 +74,7 @@ static void draw_labels(struct drawing *d, const struct panel *p, const struct c
     }
 }
 
-void decay_draw_lines(struct drawing *d, const struct panel *p, const struct decay_lines *lines, int n)
+void decay_draw_lines(struct drawing *d, const struct panel *p, const struct decay_lines *const *lines, int n)
 {
     struct chosen_line chosen[MOST_LINES];
     int n_chosen = choose_lines(lines, n, chosen);

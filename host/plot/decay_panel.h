@@ -6,6 +6,7 @@
 #include "panel.h"
 
 struct decay_lines {                            /* of one curve */
+    int ink;                                    /* of the curve */
     double start_s;                             /* where the response starts; the lines count from there */
     struct decay_fit fit[ACOUSTIC_TIMES];
     double seconds[ACOUSTIC_TIMES];             /* EDT, T20, T30; NaN: there is none */
@@ -16,6 +17,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
 
 /* Draws the lines of n curves with their times: EDT, T20 and T30 of one curve; of several, T30 or else T20 of
  * the first eight that have one. */
-void decay_draw_lines(struct drawing *drawing, const struct panel *panel, const struct decay_lines *lines, int n);
+void decay_draw_lines(struct drawing *drawing, const struct panel *panel, const struct decay_lines *const *lines,
+                      int n);
 
 #endif

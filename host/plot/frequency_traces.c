@@ -26,10 +26,9 @@ static double complex undelayed(const struct spectrum *s, double complex bin, si
     return bin * CMPLX(cos(angle), sin(angle));
 }
 
-static void transform_both(struct spectrum *s, const struct transform *t, const struct plot_curve *curve)
+/* Transforms frame * response, and removes the delay of both spectra. */
+static void remove_delay(struct spectrum *s, const struct transform *t, const struct plot_curve *curve)
 {
-    const double least = 1e-6; /* of the largest power */
-    transform_response_float(t, curve->h, (size_t)curve->n_frames, s->bins);
     double *ramped = (double *)s->ramped;
     for (size_t i = 0; i < s->size + 2; i++)
         ramped[i] = i < (size_t)curve->n_frames ? ((double)i - s->peak) * (double)curve->h[i] : 0;
@@ -37,8 +36,13 @@ static void transform_both(struct spectrum *s, const struct transform *t, const 
     for (size_t k = 0; k < s->n_bins; k++) {
         s->bins[k] = undelayed(s, s->bins[k], k);
         s->ramped[k] = undelayed(s, s->ramped[k], k);
-        s->power[k] = bin_power(s->bins[k]);
     }
+}
+
+static void find_powers(struct spectrum *s)
+{
+    const double least = 1e-6; /* of the largest power */
+    for (size_t k = 0; k < s->n_bins; k++) s->power[k] = bin_power(s->bins[k]);
     smooth_octaves(s->power, s->mean, s->n_bins, s->octaves);
     for (size_t k = 0; k < s->n_bins; k++) s->least = fmax(s->least, least * s->mean[k]);
 }
@@ -50,7 +54,8 @@ static void spectrum_close(struct spectrum *s)
     free(s->power);
 }
 
-static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, double octaves)
+/* has_delay: the caller needs more than powers. */
+static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, double octaves, bool has_delay)
 {
     enum { LEAST_SIZE = 1 << 17 }; /* the bins of a short filter must be dense at 20 Hz */
     struct transform t;
@@ -68,7 +73,9 @@ static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, do
         s->mean = s->power + s->n_bins;
         s->part = s->mean + s->n_bins;
         s->rest = s->part + s->n_bins;
-        transform_both(s, &t, curve);
+        transform_response_float(&t, curve->h, n, s->bins);
+        if (has_delay) remove_delay(s, &t, curve);
+        find_powers(s);
     } else {
         spectrum_close(s);
     }
@@ -88,16 +95,17 @@ static void smooth_signed(struct spectrum *s, double *values)
 }
 
 /* The first bin at or below the start of the axis. */
-static size_t first_bin(const struct spectrum *s, const struct axis *x)
+static size_t first_bin(double bin_hz, const struct axis *x)
 {
-    size_t k = (size_t)(x->from / s->bin_hz);
+    size_t k = (size_t)(x->from / bin_hz);
     return k > 1 ? k : 1;
 }
 
-static void trace_magnitude(const struct spectrum *s, const struct axis *x, struct trace *trace)
+static void trace_magnitude(const double *power, size_t n_bins, double bin_hz, const struct axis *x,
+                            struct trace *trace)
 {
-    for (size_t k = first_bin(s, x); k < s->n_bins; k++)
-        trace_add(trace, axis_place(x, (double)k * s->bin_hz), 10 * log10(s->mean[k]));
+    for (size_t k = first_bin(bin_hz, x); k < n_bins; k++)
+        trace_add(trace, axis_place(x, (double)k * bin_hz), 10 * log10(power[k]));
     trace_finish(trace);
 }
 
@@ -109,7 +117,7 @@ static void trace_group_delay(struct spectrum *s, const struct axis *x, struct t
     for (size_t k = 0; k < s->n_bins; k++) delay[k] = creal(conj(s->bins[k]) * s->ramped[k]);
     smooth_signed(s, delay);
     double frames_per_ms = s->bin_hz * (double)s->size / 1000;
-    for (size_t k = first_bin(s, x); k < s->n_bins; k++) {
+    for (size_t k = first_bin(s->bin_hz, x); k < s->n_bins; k++) {
         bool counts = s->mean[k] > s->least;
         trace_add(trace, axis_place(x, (double)k * s->bin_hz),
                   counts ? (delay[k] / s->mean[k] + s->peak) / frames_per_ms : NAN);
@@ -127,7 +135,7 @@ static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *
     }
     smooth_signed(s, real);
     smooth_signed(s, imaginary);
-    for (size_t k = first_bin(s, x); k < s->n_bins; k++) {
+    for (size_t k = first_bin(s->bin_hz, x); k < s->n_bins; k++) {
         double degrees = s->mean[k] > s->least ? 180 / M_PI * atan2(imaginary[k], real[k]) : NAN;
         if (fabs(degrees - before) > 150) trace_gap(trace); /* wrapped, or past a null */
         trace_add(trace, axis_place(x, (double)k * s->bin_hz), degrees);
@@ -140,8 +148,12 @@ bool frequency_traces(const struct plot_curve *curve, const struct axis *x, doub
                       struct trace *phase, struct trace *group_delay)
 {
     struct spectrum s;
-    if (!spectrum_open(&s, curve, octaves)) return false;
-    if (magnitude) trace_magnitude(&s, x, magnitude);
+    if (curve->power) {
+        trace_magnitude(curve->power, curve->n_bins, 0.5 * curve->rate / (double)(curve->n_bins - 1), x, magnitude);
+        return true;
+    }
+    if (!spectrum_open(&s, curve, octaves, phase || group_delay)) return false;
+    if (magnitude) trace_magnitude(s.mean, s.n_bins, s.bin_hz, x, magnitude);
     if (group_delay) trace_group_delay(&s, x, group_delay);
     if (phase) trace_phase(&s, x, phase); /* the last: it overwrites `ramped` */
     spectrum_close(&s);

@@ -33,16 +33,21 @@ static int order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The range of the values of a panel's traces, without the given share at each end; unchanged if there are none. false:
+static bool is_shown(const struct panel *p, const struct point *point)
+{
+    return !isnan(point->y) && point->x >= p->x.start && point->x <= p->x.end;
+}
+
+/* The range of the shown values of n traces, without the given share at each end; unchanged if there are none. false:
  * no memory. */
-static bool find_range(const struct trace *traces, int n, double share, double *from, double *to)
+static bool find_range(const struct panel *p, const struct trace *traces, int n, double share, double *from, double *to)
 {
     size_t n_values = 0, all = 0;
     for (int i = 0; i < n; i++) all += traces[i].n;
     double *values = malloc((all + 1) * sizeof *values);
     for (int i = 0; values && i < n; i++)
         for (size_t k = 0; k < traces[i].n; k++)
-            if (!isnan(traces[i].points[k].y)) values[n_values++] = traces[i].points[k].y;
+            if (is_shown(p, &traces[i].points[k])) values[n_values++] = traces[i].points[k].y;
     if (n_values > 0) {
         size_t off = (size_t)(share * (double)n_values);
         qsort(values, n_values, sizeof *values, order);
@@ -53,26 +58,55 @@ static bool find_range(const struct trace *traces, int n, double share, double *
     return values != NULL;
 }
 
-static void set_levels(struct axis *y, double low, double high, double span_db)
+static void set_levels(struct axis *y, double low, double high)
 {
-    const double least_db = 10;
+    const double least_db = 10, most_db = 100;
     y->to = high + 1;
-    y->from = fmax(low - 1, y->to - span_db);
+    y->from = fmax(low - 1, y->to - most_db);
     double missing_db = fmax(least_db - (y->to - y->from), 0);
     y->from -= missing_db / 2;
     y->to += missing_db / 2;
 }
 
-bool panel_set_values(struct panel *p, const struct trace *traces, int n)
+/* The mean of what is shown, over the width of the panel. A value below `least` counts as that: a null is no level. */
+static double mean_level(const struct panel *p, const struct trace *traces, int n, double least)
+{
+    double sum = 0, width = 0;
+    for (int i = 0; i < n; i++)
+        for (size_t k = 1; k < traces[i].n; k++) {
+            const struct point *before = &traces[i].points[k - 1], *point = before + 1;
+            if (!is_shown(p, before) || !is_shown(p, point)) continue;
+            sum += (point->x - before->x) * (fmax(before->y, least) + fmax(point->y, least)) / 2;
+            width += point->x - before->x;
+        }
+    return width > 0 ? sum / width : least;
+}
+
+/* As many dB for every plot, so that curves of two plots can be compared: around the mean, or higher if the largest
+ * value needs it. */
+static void set_magnitudes(struct panel *p, const struct trace *traces, int n, double high, const double range_db[2])
+{
+    const double span_db = 50, step_db = 10;
+    double mean = mean_level(p, traces, n, high - span_db);
+    bool is_given = range_db[0] < range_db[1];
+    double to = step_db * fmax(round((mean + span_db / 2) / step_db), ceil((high + 1) / step_db));
+    p->y.from = is_given ? range_db[0] : to - span_db;
+    p->y.to = is_given ? range_db[1] : to;
+    axis_choose_step(&p->y, 6);
+}
+
+bool panel_set_values(struct panel *p, const struct trace *traces, int n, const double range_db[2])
 {
     struct axis *y = &p->y;
     bool is_delay = p->kind == PLOT_GROUP_DELAY;
     double low = 0, high = 0;
-    bool good = find_range(traces, n, is_delay ? 0.02 : 0, &low, &high);
+    bool good = find_range(p, traces, n, is_delay ? 0.02 : 0, &low, &high);
     switch (p->kind) {
     case PLOT_MAGNITUDE:
+        set_magnitudes(p, traces, n, high, range_db);
+        return good;
     case PLOT_IMPULSE_DB:
-        set_levels(y, low, high, p->kind == PLOT_MAGNITUDE ? 120 : 100);
+        set_levels(y, low, high);
         break;
     case PLOT_PHASE:
         y->from = -180, y->to = 180, y->step = 90;
@@ -112,6 +146,18 @@ void panel_draw_grid(struct drawing *d, const struct panel *p)
     }
 }
 
+void panel_draw_y_labels(struct drawing *d, const struct axis *y)
+{
+    double marks[AXIS_MOST_MARKS];
+    char text[32];
+    int n = axis_marks(y, marks);
+    for (int i = 0; i < n; i++) {
+        axis_label(y, marks[i], text, sizeof text);
+        double at = axis_place(y, marks[i]) + 0.35 * TEXT_SIZE;
+        if (*text) drawing_text(d, PANEL_LEFT - 8, at, TEXT_SIZE, TEXT_END, PANEL_LEFT - 8, text);
+    }
+}
+
 static void draw_labels(struct drawing *d, const struct panel *p)
 {
     double marks[AXIS_MOST_MARKS], middle = (PANEL_LEFT + PANEL_RIGHT) / 2.0;
@@ -123,19 +169,15 @@ static void draw_labels(struct drawing *d, const struct panel *p)
         if (*text) drawing_text(d, x, p->y.start + 26, TEXT_SIZE, TEXT_MIDDLE, INFINITY, text);
     }
     drawing_text(d, middle, p->y.start + 52, TEXT_SIZE, TEXT_MIDDLE, INFINITY, p->x_label);
-    n = axis_marks(&p->y, marks);
-    for (int i = 0; i < n; i++) {
-        axis_label(&p->y, marks[i], text, sizeof text);
-        double y = axis_place(&p->y, marks[i]) + 0.35 * TEXT_SIZE;
-        if (*text) drawing_text(d, PANEL_LEFT - 8, y, TEXT_SIZE, TEXT_END, PANEL_LEFT - 8, text);
-    }
+    panel_draw_y_labels(d, &p->y);
 }
 
 void panel_draw_frame(struct drawing *d, const struct panel *p)
 {
-    drawing_heading(d, PANEL_LEFT, p->y.end - 12, TITLE_SIZE, PANEL_RIGHT - PANEL_LEFT, p->title);
+    const double width = PANEL_RIGHT - PANEL_LEFT;
+    drawing_heading(d, PANEL_LEFT, p->y.end - 12, TITLE_SIZE, p->title_width > 0 ? p->title_width : width, p->title);
     draw_labels(d, p);
-    drawing_box(d, frame_ink, PANEL_LEFT, p->y.end, PANEL_RIGHT - PANEL_LEFT, PANEL_HEIGHT);
+    drawing_box(d, frame_ink, PANEL_LEFT, p->y.end, width, p->y.start - p->y.end);
 }
 
 void panel_clip(struct drawing *d, const struct panel *p)

@@ -18,16 +18,20 @@ struct panel {
     char title[160];
     const char *x_label;
     struct axis x, y;      /* x: Hz or seconds; y.start is the bottom */
+    double title_width;    /* at most; 0: that of the panel */
 };
 
 /* Sets the places of the axes of a panel whose upper edge is at `top`; the values are the caller's. */
 void panel_put(struct panel *panel, double top);
 
-/* Chooses the range of panel->y for the values of n traces. false: no memory. */
-bool panel_set_values(struct panel *panel, const struct trace *traces, int n);
+/* Chooses the range of panel->y for those values of n traces that lie between the ends of panel->x. range_db: that of
+ * struct plot_settings. false: no memory. */
+bool panel_set_values(struct panel *panel, const struct trace *traces, int n, const double range_db[2]);
 
+/* y.step 0: an axis without marks. */
 void panel_draw_grid(struct drawing *drawing, const struct panel *panel); /* lines through the panel */
 void panel_draw_frame(struct drawing *drawing, const struct panel *panel); /* frame, title, and labels of the marks */
+void panel_draw_y_labels(struct drawing *drawing, const struct axis *y);  /* to the left of the panel */
 
 /* Between these two calls everything that lies outside the frame is not shown. */
 void panel_clip(struct drawing *drawing, const struct panel *panel);

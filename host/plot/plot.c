@@ -6,13 +6,15 @@
 #include "picture.h"
 #include "spectrogram.h"
 #include "time_traces.h"
+#include "waterfall.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-const char *const plot_panel_names[PLOT_PANELS] = {"impulse", "impulse-db",  "step",  "magnitude",
-                                                   "phase",   "group-delay", "decay", "spectrogram"};
+const char *const plot_panel_names[PLOT_PANELS] = {"impulse",     "impulse-db", "step",        "magnitude", "phase",
+                                                   "group-delay", "decay",      "spectrogram", "waterfall"};
 
 struct page {
     const struct plot_curve *curves;
@@ -21,13 +23,13 @@ struct page {
     struct drawing drawing;
     double top; /* of what comes next */
     int highest_rate, lowest_rate;
-    struct trace traces[PLOT_PANELS][PLOT_MOST_CURVES];
-    struct decay_lines lines[PLOT_MOST_CURVES];
+    struct trace *traces[PLOT_PANELS]; /* [n] */
+    struct decay_lines *lines;         /* [n] */
 };
 
 static bool is_over_frequency(enum plot_panel kind)
 {
-    return kind == PLOT_MAGNITUDE || kind == PLOT_PHASE || kind == PLOT_GROUP_DELAY;
+    return kind == PLOT_MAGNITUDE || kind == PLOT_PHASE || kind == PLOT_GROUP_DELAY || kind == PLOT_WATERFALL;
 }
 
 /* ---- what is shown ------------------------------------------------------------------------------- */
@@ -52,13 +54,14 @@ static unsigned usual_panels(const struct page *page)
 
 /* ---- the axes ------------------------------------------------------------------------------------- */
 
-static void set_frequencies(const struct page *page, struct axis *axis)
+static void set_frequencies(const struct page *page, double highest_hz, struct axis *axis)
 {
-    const double lowest_hz = 20;
+    const double lowest_hz = 20, *given = page->settings.range_hz;
     double half = page->highest_rate / 2.0;
+    bool is_given = given[0] < given[1];
     axis->is_log = true;
-    axis->from = fmin(lowest_hz, half / 100);
-    axis->to = half;
+    axis->from = is_given ? given[0] : fmin(lowest_hz, half / 100);
+    axis->to = is_given ? given[1] : fmin(highest_hz, half);
 }
 
 /* The time in which any of the curves is audible: down to -60 dB for impulse and step, with a margin, and down to
@@ -83,7 +86,8 @@ static void set_times(const struct page *page, bool is_level, struct axis *axis)
 
 /* ---- the page ------------------------------------------------------------------------------------- */
 
-static void set_title(const struct page *page, struct panel *p)
+/* group: NULL if there is one alone. */
+static void set_title(const struct page *page, const char *group, struct panel *p)
 {
     static const char *const titles[PLOT_PANELS] = {"Impulse response",
                                                     "Impulse response (dB)",
@@ -92,18 +96,19 @@ static void set_title(const struct page *page, struct panel *p)
                                                     "Phase without delay (degrees)",
                                                     "Group delay (ms)",
                                                     "Energy decay (dB)",
-                                                    "Spectrogram (Hz)"};
+                                                    "Spectrogram (Hz)",
+                                                    "Waterfall (ms)"};
     char smoothing[48] = "";
     double octaves = page->settings.octaves;
     if (is_over_frequency(p->kind) && octaves > 0)
         snprintf(smoothing, sizeof smoothing, ", 1/%g octave", round(1000 / octaves) / 1000);
-    snprintf(p->title, sizeof p->title, "%s%s", titles[p->kind], smoothing);
+    snprintf(p->title, sizeof p->title, "%s%s%s%s", titles[p->kind], smoothing, group ? ", " : "", group ? group : "");
 }
 
 static void set_x(const struct page *page, struct panel *p)
 {
     if (is_over_frequency(p->kind)) {
-        set_frequencies(page, &p->x);
+        set_frequencies(page, 20000, &p->x);
         p->x_label = "Frequency (Hz)";
         return;
     }
@@ -141,52 +146,94 @@ static void draw_legend(struct page *page)
     const double line = 30;
     struct drawing *d = &page->drawing;
     drawing_group(d, "legend", NULL);
+    unsigned done = 0;
     for (int i = 0; i < page->n; i++) {
         double y = page->top + line / 2, name_x = PANEL_LEFT + 64;
-        drawing_line(d, panel_ink(i), PANEL_LEFT, y, PANEL_LEFT + 52, y);
-        drawing_text(d, name_x, y + 0.35 * TEXT_SIZE, TEXT_SIZE, TEXT_START, PANEL_RIGHT - name_x,
-                     page->curves[i].name);
+        const struct plot_curve *curve = &page->curves[i];
+        if (done >> curve->ink & 1) continue;
+        done |= 1u << curve->ink;
+        drawing_line(d, panel_ink(curve->ink), PANEL_LEFT, y, PANEL_LEFT + 52, y);
+        drawing_text(d, name_x, y + 0.35 * TEXT_SIZE, TEXT_SIZE, TEXT_START, PANEL_RIGHT - name_x, curve->name);
         page->top += line;
     }
     drawing_group_end(d);
     page->top += 6;
 }
 
-static void draw_panel(struct page *page, struct panel *p)
+static bool same_group(const struct plot_curve *a, const struct plot_curve *b)
+{
+    return a->group == b->group || (a->group && b->group && strcmp(a->group, b->group) == 0);
+}
+
+/* Draws the panel of the group of a curve. */
+static void draw_panel(struct page *page, struct panel *p, int curve)
 {
     struct drawing *d = &page->drawing;
+    const struct decay_lines *lines[PLOT_MOST_CURVES];
+    int n_lines = 0;
+    char name[sizeof p->title + 32];
+    const char *group = page->curves[curve].group;
+    snprintf(name, sizeof name, "%s%s%s", plot_panel_names[p->kind], group ? ", " : "", group ? group : "");
+    set_title(page, group, p);
     panel_put(p, page->top);
-    if (!panel_set_values(p, page->traces[p->kind], page->n)) d->failed = true;
-    drawing_group(d, plot_panel_names[p->kind], NULL);
+    drawing_group(d, name, NULL);
     panel_draw_grid(d, p);
     panel_draw_frame(d, p);
     panel_clip(d, p);
-    for (int i = 0; i < page->n; i++)
-        panel_draw_trace(d, p, panel_ink(i), page->curves[i].name, &page->traces[p->kind][i]);
+    for (int i = curve; i < page->n; i++) {
+        const struct plot_curve *c = &page->curves[i];
+        if (!same_group(c, &page->curves[curve])) continue;
+        panel_draw_trace(d, p, panel_ink(c->ink), c->name, &page->traces[p->kind][i]);
+        if (n_lines < PLOT_MOST_CURVES) lines[n_lines++] = &page->lines[i];
+    }
     panel_clip_end(d);
-    if (p->kind == PLOT_DECAY) decay_draw_lines(d, p, page->lines, page->n);
+    if (p->kind == PLOT_DECAY) decay_draw_lines(d, p, lines, n_lines);
     drawing_group_end(d);
     page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
 }
 
-static bool draw_spectrogram(struct page *page, struct panel *p, int curve)
+/* The panels of all groups have one scale. */
+static void draw_panels(struct page *page, struct panel *p)
+{
+    if (!panel_set_values(p, page->traces[p->kind], page->n, page->settings.range_db)) page->drawing.failed = true;
+    for (int i = 0, first; i < page->n; i++) {
+        for (first = 0; !same_group(&page->curves[first], &page->curves[i]);) first++;
+        if (first == i) draw_panel(page, p, i);
+    }
+}
+
+/* Draws the map of a curve above its time axis. */
+static bool draw_spectrogram(struct page *page, struct panel *p, const struct plot_curve *curve)
 {
     struct drawing *d = &page->drawing;
-    panel_put(p, page->top);
-    set_frequencies(page, &p->y);
-    double longest = (double)SPECTROGRAM_MOST_FRAMES / page->curves[curve].rate;
+    set_frequencies(page, INFINITY, &p->y);
+    double longest = (double)SPECTROGRAM_MOST_FRAMES / curve->rate;
     p->x.to = fmin(p->x.to, longest);
     axis_choose_step(&p->x, 8);
-    drawing_group(d, plot_panel_names[p->kind], NULL);
     panel_clip(d, p);
-    bool good = spectrogram_draw(d, p, &page->curves[curve]);
+    bool good = spectrogram_draw(d, p, curve);
     panel_clip_end(d);
     panel_draw_frame(d, p);
     spectrogram_draw_scale(d, p);
-    if (page->n > 1)
-        drawing_line(d, panel_ink(curve), PANEL_LEFT + 240, p->y.end - 20, PANEL_LEFT + 292, p->y.end - 20);
+    return good;
+}
+
+/* Draws a spectrogram or waterfall, the panel of one curve. */
+static bool draw_alone(struct page *page, struct panel p, const struct plot_curve *curve)
+{
+    struct drawing *d = &page->drawing;
+    bool is_waterfall = p.kind == PLOT_WATERFALL;
+    double height = is_waterfall ? WATERFALL_HEIGHT : PANEL_HEIGHT, sample_x;
+    set_title(page, curve->group, &p);
+    p.title_width = is_waterfall ? 620 : 372; /* the scale of a spectrogram is beside the title */
+    panel_put(&p, page->top);
+    p.y.start = p.y.end + height;
+    drawing_group(d, plot_panel_names[p.kind], NULL);
+    bool good = is_waterfall ? waterfall_draw(d, &p, curve, &page->settings) : draw_spectrogram(page, &p, curve);
+    sample_x = PANEL_LEFT + p.title_width + 6;
+    if (page->n > 1) drawing_line(d, panel_ink(curve->ink), sample_x, p.y.end - 20, sample_x + 44, p.y.end - 20);
     drawing_group_end(d);
-    page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
+    page->top += PANEL_ABOVE + height + PANEL_BELOW;
     return good;
 }
 
@@ -197,8 +244,8 @@ static bool draw(struct page *page)
     struct panel panels[PLOT_PANELS] = {0};
     bool good = true;
     for (int kind = 0; kind < PLOT_PANELS; kind++) {
+        if (!(wanted >> kind & 1)) continue; /* a power has no time */
         panels[kind].kind = kind;
-        set_title(page, &panels[kind]);
         set_x(page, &panels[kind]);
         panel_put(&panels[kind], 0);
     }
@@ -206,11 +253,10 @@ static bool draw(struct page *page)
     page->top = 14;
     draw_legend(page);
     for (int kind = 0; good && kind < PLOT_SPECTROGRAM; kind++)
-        if (wanted >> kind & 1) draw_panel(page, &panels[kind]);
-    for (int i = 0; good && (wanted >> PLOT_SPECTROGRAM & 1) && i < page->n; i++) {
-        struct panel own = panels[PLOT_SPECTROGRAM];
-        good = draw_spectrogram(page, &own, i);
-    }
+        if (wanted >> kind & 1) draw_panels(page, &panels[kind]);
+    for (int kind = PLOT_SPECTROGRAM; kind < PLOT_PANELS; kind++)
+        for (int i = 0; good && (wanted >> kind & 1) && i < page->n; i++)
+            good = draw_alone(page, panels[kind], &page->curves[i]);
     page->drawing.height = page->top;
     return good && !page->drawing.failed;
 }
@@ -221,15 +267,48 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
     struct page *page = calloc(1, sizeof *page);
     if (!page) return message_write(why, cap, "%s: no memory; free some", path);
     *page = (struct page){.curves = curves, .n = n, .settings = *settings, .lowest_rate = curves->rate};
+    page->lines = calloc((size_t)n, sizeof *page->lines);
+    bool good = page->lines != NULL;
+    for (int kind = 0; kind < PLOT_PANELS; kind++)
+        good = (page->traces[kind] = calloc((size_t)n, sizeof **page->traces)) && good;
     for (int i = 0; i < n; i++) {
         if (curves[i].rate > page->highest_rate) page->highest_rate = curves[i].rate;
         if (curves[i].rate < page->lowest_rate) page->lowest_rate = curves[i].rate;
     }
-    bool good = draw(page) ? picture_write(path, &page->drawing, why, cap)
-                           : message_write(why, cap, "%s: no memory; free some, or plot fewer curves", path);
-    for (int kind = 0; kind < PLOT_PANELS; kind++)
-        for (int i = 0; i < n; i++) trace_free(&page->traces[kind][i]);
+    good = good && draw(page) ? picture_write(path, &page->drawing, why, cap)
+                              : message_write(why, cap, "%s: no memory; free some, or plot fewer curves", path);
+    for (int kind = 0; kind < PLOT_PANELS; kind++) {
+        for (int i = 0; page->traces[kind] && i < n; i++) trace_free(&page->traces[kind][i]);
+        free(page->traces[kind]);
+    }
+    free(page->lines);
     drawing_free(&page->drawing);
     free(page);
+    return good;
+}
+
+bool plot_powers(const char *path, const struct plot_powers *p, const struct plot_settings *settings, char *why,
+                 size_t cap)
+{
+    int n = p->n_groups * p->n_names;
+    char(*groups)[48] = calloc((size_t)p->n_groups, sizeof *groups);
+    struct plot_curve *curves = calloc((size_t)n, sizeof *curves);
+    struct plot_settings own = *settings;
+    bool good = (groups && curves) || message_write(why, cap, "%s: no memory; free some", path);
+    own.panels = 1 << PLOT_MAGNITUDE;
+    own.octaves = p->octaves;
+    for (int i = 0; good && i < n; i++) {
+        int group = i / p->n_names, curve = i % p->n_names;
+        snprintf(groups[group], sizeof *groups, "%s %d", p->group, group + 1);
+        curves[i] = (struct plot_curve){.name = p->names[curve],
+                                        .rate = p->rate,
+                                        .power = p->power + (size_t)i * p->n_bins,
+                                        .n_bins = p->n_bins,
+                                        .group = groups[group],
+                                        .ink = curve};
+    }
+    good = good && plot_write(path, curves, n, &own, why, cap);
+    free(groups);
+    free(curves);
     return good;
 }

@@ -15,27 +15,52 @@ enum plot_panel {           /* in the order in which they are drawn */
     PLOT_GROUP_DELAY,       /* with the delay that the phase lacks; where the phase is shown         */
     PLOT_DECAY,             /* backward integral of the energy, and the lines of EDT, T20 and T30    */
     PLOT_SPECTROGRAM,       /* one for each curve                                                    */
+    PLOT_WATERFALL,         /* likewise; cumulative spectral decay                                   */
     PLOT_PANELS
 };
 extern const char *const plot_panel_names[PLOT_PANELS]; /* "impulse", "impulse-db", ... */
 
-enum { PLOT_MOST_CURVES = 16 };
+enum { PLOT_MOST_CURVES = 16 }; /* in a panel: as many differ by colour and line style */
 
 struct plot_curve {
     const char *name;       /* for the legend: any bytes                                             */
     int rate;               /* Hz, 1 or more                                                         */
     int n_frames;           /* 1 or more                                                             */
     const float *h;         /* [n_frames], finite                                                    */
+    const double *power;    /* in place of h, at n_bins frequencies from 0 to half the rate, smoothed; 0: a gap.
+                               For the panel PLOT_MAGNITUDE alone                                    */
+    size_t n_bins;          /* 2 or more                                                             */
+    const char *group;      /* "output 1": each group has panels of its own. NULL: one panel for all */
+    int ink;                /* its colour and line style: 0 to PLOT_MOST_CURVES - 1. Curves of two groups that have one
+                               ink have one name, too                                                */
 };
 
 struct plot_settings {
     unsigned panels;        /* bits 1 << PLOT_...; 0: those that suit a filter, or a room            */
     double octaves;         /* width of the smoothing of panels over frequency; 0: none              */
+    double range_db[2];     /* of the magnitude; equal: 50 dB around the mean of what is shown       */
+    double range_hz[2];     /* of frequencies, the upper one at least twice the lower; equal: 20 to 20000,
+                               and to half the rate in a spectrogram                                 */
 };
 
-/* Draws 1 to PLOT_MOST_CURVES curves. The file gets its name only when it is complete; the same curves give the same
+/* Draws n >= 1 curves. The file gets its name only when it is complete; the same curves give the same
  * bytes as SVG. false: why has the reason. */
 bool plot_write(const char *path, const struct plot_curve *curves, int n, const struct plot_settings *settings,
                 char *why, size_t cap);
+
+struct plot_powers {        /* smoothed powers over frequency, as struct plot_curve has them                 */
+    const char *const *names; /* [n_names], for the legend: "measured"                               */
+    int n_names;
+    const char *group;      /* of which there are n_groups: "loudspeaker"                            */
+    int n_groups;
+    const double *power;    /* [n_groups][n_names][n_bins]                                           */
+    size_t n_bins;
+    int rate;               /* Hz                                                                    */
+    double octaves;         /* of the smoothing                                                      */
+};
+
+/* Draws a panel of magnitudes for each group. settings: for the ranges. false: why has the reason. */
+bool plot_powers(const char *path, const struct plot_powers *powers, const struct plot_settings *settings, char *why,
+                 size_t cap);
 
 #endif

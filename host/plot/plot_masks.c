@@ -9,14 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_BY_CHANNEL = 64, MAX_NAME = PATH_MAX + 64 }; /* curves of a plot by channel: it is 20 pages long */
+
 struct gathering {
-    const struct plot_pairs *pairs;
-    struct plot_curve curves[PLOT_MOST_CURVES];
-    char names[PLOT_MOST_CURVES][PATH_MAX + 64];
-    float *owned[PLOT_MOST_CURVES]; /* NULL: the response is the mask's */
+    const struct plot_choice *choice;
+    struct plot_curve curves[MAX_BY_CHANNEL];
+    char names[MAX_BY_CHANNEL][MAX_NAME], groups[MAX_BY_CHANNEL][MAX_NAME];
+    float *owned[MAX_BY_CHANNEL]; /* NULL: the response is the mask's */
     int n, n_left_out;
     char *const *paths;
-    int n_paths;
+    int n_paths, path; /* path: the one whose curves are added */
     char *why;
     size_t cap;
 };
@@ -35,25 +37,35 @@ static const char *short_name(const struct gathering *g, const char *path)
     return same > 1 ? path : base_of(path);
 }
 
-/* The next curve, whose name is g->names[g->n]. NULL: there is no place. */
-static struct plot_curve *next_curve(struct gathering *g, const hc_responses *mask, const float *h, int n_frames)
+/* Adds a curve. what: "channel 2", or NULL if the mask has no other. NULL: there are too many. */
+static struct plot_curve *add_curve(struct gathering *g, const hc_responses *mask, const float *h, int n_frames,
+                                    const char *what)
 {
-    if (g->n == PLOT_MOST_CURVES) {
+    const char *path = short_name(g, g->paths[g->path]);
+    bool by_channel = g->choice->by_channel;
+    if (g->n == (by_channel ? MAX_BY_CHANNEL : PLOT_MOST_CURVES) || (by_channel && g->path >= PLOT_MOST_CURVES)) {
         g->n_left_out++;
         return NULL;
     }
-    g->curves[g->n] = (struct plot_curve){g->names[g->n], mask->rate, n_frames, h};
+    bool has_suffix = what && !by_channel;
+    snprintf(g->names[g->n], MAX_NAME, "%.*s%s%s", PATH_MAX - 256, path, has_suffix ? ", " : "",
+             has_suffix ? what : "");
+    snprintf(g->groups[g->n], MAX_NAME, "%s", what ? what : "channel 1");
+    g->curves[g->n] = (struct plot_curve){.name = g->names[g->n],
+                                          .rate = mask->rate,
+                                          .n_frames = n_frames,
+                                          .h = h,
+                                          .group = by_channel ? g->groups[g->n] : NULL,
+                                          .ink = by_channel ? g->path : g->n};
     return &g->curves[g->n++];
 }
 
-static bool add_channels(struct gathering *g, const char *path, const hc_responses *mask)
+static bool add_channels(struct gathering *g, const hc_responses *mask)
 {
     for (int ch = 0; ch < mask->n_channels; ch++) {
-        const struct plot_curve *curve = next_curve(g, mask, mask->channel[ch], mask->n_frames);
-        if (!curve) continue;
-        char *name = g->names[curve - g->curves];
-        int length = snprintf(name, sizeof *g->names, "%s", short_name(g, path));
-        if (mask->n_channels > 1) snprintf(name + length, sizeof *g->names - (size_t)length, ", channel %d", ch + 1);
+        char what[32];
+        snprintf(what, sizeof what, "channel %d", ch + 1);
+        add_curve(g, mask, mask->channel[ch], mask->n_frames, mask->n_channels > 1 ? what : NULL);
     }
     return true;
 }
@@ -62,15 +74,14 @@ static bool add_channels(struct gathering *g, const char *path, const hc_respons
 static bool add_route(struct gathering *g, const char *path, const hc_responses *mask, const hc_route *route)
 {
     int n_frames = route->delay + route->n_taps;
-    const struct plot_curve *curve = next_curve(g, mask, NULL, n_frames);
+    char what[288];
+    snprintf(what, sizeof what, "%.128s to %.128s", mask->in_port[route->in].name, mask->out_port[route->out].name);
+    struct plot_curve *curve = add_curve(g, mask, NULL, n_frames, what);
     if (!curve) return true;
-    int at = (int)(curve - g->curves);
     float *h = calloc((size_t)n_frames, sizeof *h);
     if (!h) return message_write(g->why, g->cap, "%s: no memory; free some", path);
     for (int i = 0; i < route->n_taps; i++) h[route->delay + i] = route->gain * route->taps[i];
-    g->curves[at].h = g->owned[at] = h;
-    snprintf(g->names[at], sizeof g->names[at], "%.*s, %.128s to %.128s", PATH_MAX - 256, short_name(g, path),
-             mask->in_port[route->in].name, mask->out_port[route->out].name);
+    curve->h = g->owned[curve - g->curves] = h;
     return true;
 }
 
@@ -87,8 +98,8 @@ static bool add_pairs(struct gathering *g, const char *path, const hc_responses 
 {
     bool good =
         mask->n_routes > 0 || message_write(g->why, g->cap, "%s: has no responses; there is nothing to plot", path);
-    for (int i = 0; good && i < g->pairs->n; i++) good = add_pair(g, path, mask, g->pairs->pair[i]);
-    for (int r = 0; good && g->pairs->n == 0 && r < mask->n_routes; r++)
+    for (int i = 0; good && i < g->choice->pairs.n; i++) good = add_pair(g, path, mask, g->choice->pairs.pair[i]);
+    for (int r = 0; good && g->choice->pairs.n == 0 && r < mask->n_routes; r++)
         good = add_route(g, path, mask, &mask->routes[r]);
     return good;
 }
@@ -99,20 +110,38 @@ static bool add_mask(struct gathering *g, const char *path, int rate, hc_respons
     if (mask->rate == 0) mask->rate = rate;
     if (mask->rate == 0) return message_write(g->why, g->cap, "%s: its rate is not known; give it by --rate", path);
     bool is_configuration = mask->in_port != NULL;
-    if (g->pairs->n > 0 && !is_configuration)
+    if (g->choice->pairs.n > 0 && !is_configuration)
         return message_write(g->why, g->cap, "%s: is not a configuration; leave --pair out", path);
-    return is_configuration ? add_pairs(g, path, mask) : add_channels(g, path, mask);
+    return is_configuration ? add_pairs(g, path, mask) : add_channels(g, mask);
 }
 
-static bool spares_inputs(const struct gathering *g, const char *output)
+static bool spares(const char *picture, char *const *paths, int n, char *why, size_t cap)
 {
     struct files_read read = {0};
     bool good = true;
-    for (int i = 0; good && i < g->n_paths; i++) good = files_read_add_mask(&read, g->paths[i]);
-    if (!good) message_write(g->why, g->cap, "%s: no memory; free some", output);
-    good = good && files_read_spare(&read, output, g->why, g->cap);
+    for (int i = 0; good && i < n; i++) good = files_read_add_mask(&read, paths[i]);
+    if (!good) message_write(why, cap, "%s: no memory; free some", picture);
+    good = good && files_read_spare(&read, picture, why, cap);
     files_read_free(&read);
     return good;
+}
+
+int plot_check(const char *command, const struct plot_choice *choice, const char *output, char *const *inputs, int n)
+{
+    char why[MESSAGE_CAP];
+    if (!choice->path) return -1;
+    if (strcmp(output, "-") == 0)
+        return message_usage(command, "--plot %s: needs the name of a file for -o, too", choice->path);
+    if (strcmp(output, choice->path) == 0)
+        return message_error("--plot %s: is the output; give another name", choice->path);
+    return spares(choice->path, inputs, n, why, sizeof why) ? -1 : message_error("%s", why);
+}
+
+int plot_written(int status, const char *path, int rate, const struct plot_choice *choice)
+{
+    char why[MESSAGE_CAP];
+    if (status != 0 || !choice->path) return status;
+    return plot_masks(&(char *){(char *)path}, 1, rate, choice, why, sizeof why) ? 0 : message_error("%s", why);
 }
 
 bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *choice, char *why, size_t cap)
@@ -121,9 +150,9 @@ bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *c
     hc_responses *masks = calloc((size_t)n, sizeof *masks);
     bool good = g && masks;
     if (good) {
-        *g = (struct gathering){.pairs = &choice->pairs, .paths = paths, .n_paths = n, .why = why, .cap = cap};
-        good = spares_inputs(g, choice->path);
-        for (int i = 0; good && i < n; i++) good = add_mask(g, paths[i], rate, &masks[i]);
+        *g = (struct gathering){.choice = choice, .paths = paths, .n_paths = n, .why = why, .cap = cap};
+        good = spares(choice->path, paths, n, why, cap);
+        for (; good && g->path < n; g->path++) good = add_mask(g, paths[g->path], rate, &masks[g->path]);
     } else {
         message_write(why, cap, "%s: no memory; free some", choice->path);
     }

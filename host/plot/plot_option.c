@@ -1,8 +1,10 @@
 #include "plot_option.h"
 
 #include "host/message.h"
+#include "host/number_list.h"
 #include "picture.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +28,12 @@ bool plot_option_panels(const struct option_use *use, void *to)
                (strlen(plot_panel_names[kind]) != n || memcmp(plot_panel_names[kind], name, n) != 0))
             kind++;
         if (n == 3 && memcmp(name, "all", n) == 0)
-            panels = (1u << PLOT_PANELS) - 1;
+            panels = (1u << PLOT_WATERFALL) - 1; /* a waterfall shows what a spectrogram does */
         else if (kind < PLOT_PANELS)
             panels |= 1u << kind;
         else
             return option_refuse(use, "needs names of impulse, impulse-db, step, magnitude, phase, group-delay, decay, "
-                                      "spectrogram, or all, with commas between");
+                                      "spectrogram, waterfall, or all, with commas between");
         if (name[n] == 0) break;
         name += n + 1;
     }
@@ -68,4 +70,24 @@ bool plot_option_pairs(const struct option_use *use, void *to)
         pairs->pair[pairs->n++] = (struct plot_pair){pair.in - 1, pair.out - 1};
         if (!at[used]) return true;
     }
+}
+
+bool plot_option_range(const struct option_use *use, void *to)
+{
+    double db[2];
+    if (number_list_read(use->text, db, 2) != 2 ||
+        !(fabs(db[0]) <= 1000 && fabs(db[1]) <= 1000 && db[1] - db[0] >= 0.1))
+        return option_refuse(use, "needs two levels from -1000 to 1000 dB with a comma between, the lower one first");
+    memcpy(to, db, sizeof db);
+    return true;
+}
+
+bool plot_option_frequencies(const struct option_use *use, void *to)
+{
+    double hz[2];
+    if (number_list_read(use->text, hz, 2) != 2 || !(hz[0] >= 1 && 2 * hz[0] <= hz[1] && hz[1] <= 1e6))
+        return option_refuse(use, "needs two frequencies from 1 to 1000000 Hz with a comma between, an octave apart or "
+                                  "more");
+    memcpy(to, hz, sizeof hz);
+    return true;
 }

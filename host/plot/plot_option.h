@@ -1,4 +1,4 @@
-/* plot_option - the options of a command that draws: --plot, --panels, --smooth and --pair. */
+/* plot_option - the options of a command that draws: --plot, --range and others. */
 #ifndef PLOT_OPTION_H
 #define PLOT_OPTION_H
 
@@ -16,6 +16,7 @@ struct plot_choice {
     const char *path;       /* NULL: no plot */
     struct plot_settings settings;
     struct plot_pairs pairs;
+    bool by_channel;        /* panels for each channel or pair, with the curves of all masks */
 };
 #define PLOT_CHOICE_USUAL {.settings.octaves = 1 / 24.0}
 
@@ -23,20 +24,29 @@ option_take plot_option_path;   /* const char *                      */
 option_take plot_option_panels; /* unsigned                          */
 option_take plot_option_smooth; /* double                            */
 option_take plot_option_pairs;  /* struct plot_pairs, of "1:1,1:2"   */
+option_take plot_option_range;  /* double[2], LOW,HIGH in dB         */
+option_take plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
 
-/* The rows, for a struct plot_choice in the command's settings. */
-#define PLOT_OPTIONS(type, field)                                                                                      \
-    {"plot", 0, "FILE", "Draw the responses: FILE.svg, or FILE.png if the build has Cairo", plot_option_path,          \
+/* The rows, for a struct plot_choice in the command's settings; text: what is drawn. */
+#define PLOT_FILE_OPTIONS(type, field, text)                                                                           \
+    {"plot", 0, "FILE", "Draw " text ": FILE.svg, or FILE.png if the build has Cairo", plot_option_path,               \
      OPTION_TO(type, field.path)},                                                                                     \
+    {"range", 0, "LOW,HIGH", "Levels of the plot's magnitude in dB [50 dB around the mean]", plot_option_range,        \
+     OPTION_TO(type, field.settings.range_db)},                                                                        \
+    {"frequencies", 0, "LOW,HIGH", "Frequencies of the plot in Hz [20,20000]", plot_option_frequencies,                \
+     OPTION_TO(type, field.settings.range_hz)}
+#define PLOT_OPTIONS(type, field)                                                                                      \
+    PLOT_FILE_OPTIONS(type, field, "the responses"),                                                                   \
+    {"by-channel", 0, NULL, "Draw panels for each channel, with the curves of all masks", option_flag,                 \
+     OPTION_TO(type, field.by_channel)},                                                                               \
     {"panels", 0, "NAME,...",                                                                                          \
-     "Panels of the plot: impulse, impulse-db, step, magnitude, phase, group-delay, decay, spectrogram, or all "       \
+     "Panels of the plot: impulse, impulse-db, step, magnitude, phase, group-delay, decay, spectrogram, "              \
+     "waterfall, or all (but waterfall) "                                                                              \
      "[impulse, step, magnitude, phase and group-delay for filters; impulse-db, magnitude, decay and spectrogram for " \
      "rooms]",                                                                                                         \
      plot_option_panels, OPTION_TO(type, field.settings.panels)},                                                      \
     {"smooth", 0, "1/N|off",                                                                                           \
      "Smooth magnitude, phase and group delay over this part of an octave, N from 1 to 48 [1/24]",                     \
-     plot_option_smooth, OPTION_TO(type, field.settings.octaves)},                                                     \
-    {"pair", 0, "IN:OUT,...", "Responses of a configuration to plot, by input and output [the first 16]",              \
-     plot_option_pairs, OPTION_TO(type, field.pairs)}
+     plot_option_smooth, OPTION_TO(type, field.settings.octaves)}
 
 #endif

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.signal
 from conftest import generator, good, read, refused, write
+from test_plot import SVG, picture, ranges, texts_are_readable
 
 RATE, START = 48000, 200
 DRC = pathlib.Path("/usr/share/drc")
@@ -104,6 +105,46 @@ def test_a_corrected_room_is_within_1_db_of_its_target(folder, seed, phase, boos
     assert abs(report["largest_gain_db"] - gain.max()) < 0.05 and gain.max() < boost + 0.2
     assert abs(mean_db(spectrum(f[:, 0]), grid()).mean()) < 0.4  # the level stays
     assert report["delay"] == {"minimum": 0, "linear": (len(f) - 1) / 2, "mixed": 0.04 * RATE}[phase]
+
+
+def test_the_picture_shows_before_target_and_after(folder):
+    """A panel for each channel, in 1/6 octave means: what was measured, and what the filter in the file makes of it.
+    The distance from the target is the one that is reported."""
+    (folder / "house.txt").write_text("".join(f"{hz} {db}\n" for hz, db in HOUSE))
+    h = np.stack([room(1), room(2)], 1)
+    f, report = corrected(h, "--target", "house.txt", "--band", "30,15000", "--plot", "p.svg", "--normalise",
+                          "--taps", 8192)
+    texts_are_readable("p.svg")
+    legend, panels = picture("p.svg")
+    assert [text.text for text in legend.iter(f"{SVG}text")] == ["measured", "target", "corrected"]
+    assert list(panels) == ["magnitude, channel 1", "magnitude, channel 2"]
+    hz = grid(30, 15000)
+    for ch, panel in enumerate(panels.values()):
+        x, y = ranges(panel)
+        assert x == pytest.approx((20, 20000), rel=1e-3) and y[1] - y[0] == pytest.approx(50, abs=0.1)
+        assert len(panel.curves["target"]) == 1
+        ends = panel.curves["target"][0][[0, -1], 0]
+        assert ends == pytest.approx([30, 15000], rel=0.01)  # nothing is aimed at outside the band
+        got = {name: np.interp(hz, *np.concatenate(strokes).T) for name, strokes in panel.curves.items()}
+        before = mean_db(spectrum(h[:, ch]), hz)
+        after = mean_db(spectrum(h[:, ch]) * spectrum(f[:, ch]), hz)
+        for name, want in [("measured", before), ("corrected", after), ("target", house(hz))]:
+            off = got[name] - want
+            assert np.abs(off - off.mean()).max() < 0.3, (name, np.abs(off - off.mean()).max())
+        for name, figure in [("measured", "before"), ("corrected", "after")]:
+            off = got[name] - got["target"]
+            assert np.abs(off - off.mean()).max() == pytest.approx(report["channels"][ch][figure]["max_db"], abs=0.1)
+        assert abs(got["corrected"].mean() - got["target"].mean()) < 1  # as the filter is before --normalise
+
+
+def test_a_picture_replaces_nothing_that_is_read_or_written(folder):
+    write("m.svg", room(1), RATE, format="WAV")
+    (folder / "house.svg").write_text("20 1\n")
+    for name, options in [("m.svg", ""), ("house.svg", "--target house.svg"), ("f.svg", "--format wav")]:
+        refused("design", "correct", "m.svg", "-o", "f.svg" if name == "f.svg" else "f.wav", "--plot", name,
+                *options.split(), says=name)
+    refused("design", "correct", "m.svg", "-o", "f.wav", "--plot", "p.pdf", exit=2, says=".svg")
+    assert sorted(path.name for path in folder.iterdir()) == ["house.svg", "m.svg"]
 
 
 @pytest.mark.parametrize("boost", [3, 6])

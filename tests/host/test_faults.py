@@ -49,7 +49,7 @@ COMMANDS = {
     "crossover": ["design", "crossover", "--cutoff", "3000", "--type", "linear", "-o", "y.wav", "--json"],
     "mask": ["mask", "convolve", "-", "../in/h.txt", "-o", "y.wav", "--json"],
     "correct": ["design", "correct", "../in/x.wav", "--target", "../in/house.txt", "--rate", "8000", "--taps", "256",
-                "--calibration", "../in/house.txt", "-o", "y.wav", "--json"],
+                "--calibration", "../in/house.txt", "-o", "y.wav", "--json", "--plot", "y.svg"],
     "invert": ["design", "invert", "../in/h.wav", "--taps", "256", "-o", "y.wav"],
     "sweep": ["measure", "--write-sweep", "y.flac", "-q", *SWEEP],
     "measure": ["measure", "--from-recording", "../in/sweep.flac", "--sweep", "../in/sweep.flac", "-o", "y.wav",

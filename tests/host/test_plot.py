@@ -15,7 +15,7 @@ import zlib
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import BUILD, HALOCONV, SAN, generator, good, peak_mb, refused, write
+from conftest import BUILD, HALOCONV, SAN, generator, good, peak_mb, read, refused, write
 
 RATE = 48000
 PIXEL = 0.012  # units: the rounding of a point and of the mark that it is measured by
@@ -290,6 +290,67 @@ def test_a_spectrogram_shows_what_sounds_when(folder):
     assert not any(clicks(hz, ms) for hz in (30, 100, 1000) for ms in range(500, 900))
 
 
+def test_a_waterfall_shows_how_long_each_frequency_sounds(folder):
+    """200 Hz that falls by 60 dB in 0.8 s and 5 kHz in 0.1 s: slices of 140 units for 50 dB, with their bases on the
+    axis of the time. A slice is named by its time."""
+    t = np.arange(RATE) / RATE
+    h = sum(np.sin(2 * np.pi * hz * t) * 10 ** (-3 * t / fall) for hz, fall in ((200, 0.8), (5000, 0.1)))
+    write("h.wav", (h / 4).astype(np.float32))
+    good("info", "h.wav", "--plot", "p.svg", "--panels", "waterfall", "--smooth", "off")
+    texts_are_readable("p.svg")
+    group = ElementTree.parse("p.svg").getroot().findall(f"{SVG}g")[1]
+    texts = group.findall(f"{SVG}text")
+    places = {t.text: float(t.get("x")) for t in texts if t.get("text-anchor") == "middle"}
+    bases = {t.text: float(t.get("y")) - 7 for t in texts if t.get("x") == "92"}
+    slices = {}
+    for path in group.iter(f"{SVG}path"):
+        title = path.find(f"{SVG}title")
+        if title is not None:
+            points = np.concatenate(points_of(path))
+            slices[float(title.text[:-3])] = points[:, 1].max() - np.interp((places["200"], places["5k"]), *points.T)
+            at = bases["0"] + (bases["400"] - bases["0"]) * float(title.text[:-3]) / 400
+            assert points[:, 1].max() == pytest.approx(at, abs=0.3)
+    times = np.array(list(slices))
+    low, high = np.array(list(slices.values())).T / 140 * 50
+    assert len(times) == 31 and times[0] == 0 and times[-1] == pytest.approx(5 / 6 * 800, rel=0.05)
+    assert low[0] == pytest.approx(50, abs=0.2) and high[0] > 25
+    inside = (times > 80) & (low > 3)
+    assert np.polyfit(times[inside], low[inside], 1)[0] == pytest.approx(-60 / 800, rel=0.01)
+    assert inside.sum() > 15 and (high[times > 120] < 0.1).all()
+
+
+def ranges(panel):
+    """((lowest, highest x), (lowest, highest y)) of a panel's frame."""
+    return [tuple(sorted((ends[0], ends[-1]))) for ends in np.sort(panel.values(panel.frame), 0).T]
+
+
+def test_a_magnitude_is_50_db_around_its_mean(folder):
+    """From 20 Hz to 20 kHz, in whole tens of dB. Nothing above 20 kHz counts; the peak of a narrow band is shown."""
+    def band(h, *edges):
+        return scipy.signal.sosfilt(scipy.signal.butter(4, edges, "band", fs=RATE, output="sos"), h)
+    h = generator(9).standard_normal(6000) * 10 ** (-3 * np.arange(6000) / RATE / 0.2)
+    for name, response_of in (("wide", band(h, 50, 15000) + 300 * band(np.eye(1, 6000)[0], 22000, 23000)),
+                              ("narrow", band(h, 900, 1100))):
+        write(f"{name}.wav", response_of.astype(np.float32))
+        panel = plot(f"{name}.wav", options=("--panels", "magnitude"))[1]["magnitude"]
+        x, (low, high) = ranges(panel)
+        levels = db(response(response_of)(np.geomspace(20, 20000, 9999)))
+        assert x == pytest.approx((20, 20000), rel=1e-3)
+        assert high - low == pytest.approx(50, abs=0.1) and high == pytest.approx(round(high, -1), abs=0.1)
+        mean = np.maximum(levels, levels.max() - 50).mean()
+        assert abs(low + 25 - mean) < 6 if name == "wide" else high - 11 < levels.max() < high
+
+
+def test_ranges_can_be_chosen(folder):
+    write("h.wav", FILTERS["prime"])
+    x, y = ranges(plot("h.wav", options=("--panels", "magnitude", "--range", "-33,12.5", "--frequencies", "30,220"))[1]
+                  ["magnitude"])
+    assert x == pytest.approx((30, 220), rel=1e-3) and y == pytest.approx((-33, 12.5), abs=0.02)
+    for option, value in (("--range", "5,1"), ("--range", "1"), ("--range", "0,nan"), ("--frequencies", "100,150"),
+                          ("--frequencies", "0,99"), ("--frequencies", "20,2e7")):
+        refused("info", "h.wav", "--plot", "no.svg", option, value, exit=2, says=[option, "a comma between"])
+
+
 # ---- the page -------------------------------------------------------------------------------------------------------
 def test_legend_and_panels_have_every_curve_in_the_same_ink(filters):
     legend, panels = filters
@@ -319,6 +380,51 @@ def test_rooms_and_filters_get_their_panels(folder):
     legend, panels = plot("late.wav", options=("--panels", "group-delay,impulse"))
     assert list(panels) == ["impulse", "group-delay"]
     assert list(plot("late.wav")[1]) == FILTER_PANELS  # a delayed filter is no room
+
+
+def test_channels_can_have_panels_of_their_own(folder):
+    """With the curves of all masks, in the ink of the mask and at one scale; a mask may have fewer channels."""
+    before, after = (generator(seed).standard_normal((300, n)).astype(np.float32) for seed, n in ((1, 3), (2, 2)))
+    write("before.wav", before)
+    write("after.wav", after * np.float32(0.01))
+    legend, panels = plot("before.wav", "after.wav", options=("--by-channel", "--panels", "step,magnitude"))
+    assert [text.text for text in legend.findall(f"{SVG}text")] == ["before.wav", "after.wav"]
+    assert list(panels) == [f"{kind}, channel {ch}" for kind in ("step", "magnitude") for ch in (1, 2, 3)]
+    for name, panel in panels.items():
+        ch = int(name[-1]) - 1
+        assert list(panel.curves) == ["before.wav", "after.wav"][:2 - ch // 2]
+        assert panel.inks["before.wav"] == list(panels.values())[0].inks["before.wav"]
+        assert ranges(panel)[1] == pytest.approx(ranges(panels[name[:-1] + "1"])[1], rel=1e-6)
+        if name.startswith("step"):
+            assert panel.curves["before.wav"][0][-1, 1] == pytest.approx(before[:, ch].sum(), abs=abs(panel.y[1]))
+
+
+def recording():
+    good("measure", "--write-sweep", "sweep.wav", "--rate", 8000, "--to", 3000, "--length", 0.5, "--silence", 0.3)
+    write("rec.wav", read("sweep.wav"), 8000)
+
+
+@pytest.mark.parametrize("command", ["design lowpass --cutoff 4000 --taps 255", "design target c.txt --taps 512",
+                                     "design invert h.wav", "design minphase h.wav",
+                                     "design crossover --cutoff 2000 --rate 16000",
+                                     "measure --from-recording rec.wav --sweep sweep.wav"])
+def test_what_makes_a_mask_draws_it(folder, command):
+    """As `info` draws the file."""
+    write("h.wav", FILTERS["minimum"])
+    (folder / "c.txt").write_text("100 0\n1000 -6\n")
+    if "measure" in command:
+        recording()
+    options = ["--panels", "impulse,magnitude", "--smooth", "1/3", "--range", "-40,10"]
+    good(*command.split(), "-o", "m.wav", "--plot", "made.svg", *options)
+    good("info", "m.wav", "--plot", "read.svg", *options)
+    assert (folder / "made.svg").read_bytes() == (folder / "read.svg").read_bytes()
+    for file in [word for word in command.split() if (folder / word).is_file()]:
+        shutil.copy(file, "same.svg")
+        refused(*command.replace(file, "same.svg").split(), "-o", "m.wav", "--plot", "same.svg", says="would be overwr")
+    refused(*command.split(), "-o", "y.svg", "--format", "wav", "--plot", "y.svg", says="is the output")
+    if "crossover" not in command:
+        refused(*command.split(), "-o", "-", "--plot", "y.svg", exit=2, says="for -o, too")
+    assert not (folder / "y.svg").exists()
 
 
 def test_names_of_any_bytes_are_safe(folder):
@@ -363,8 +469,10 @@ def test_odd_responses_are_drawn(folder, h):
     good(*options)
     if not SAN and (BUILD / "tests/measure").exists():
         assert peak_mb(*options, stdout=subprocess.DEVNULL) < 50
-    text = (folder / "p.svg").read_text()
-    assert "nan" not in text.lower().replace("font", "") and "inf" not in text.lower()
+    good("info", "h.wav", "--plot", "waterfall.svg", "--panels", "waterfall")
+    for name in ("p.svg", "waterfall.svg"):
+        text = (folder / name).read_text()
+        assert "nan" not in text.lower().replace("font", "") and "inf" not in text.lower()
     assert len(picture("p.svg")[1]) == 8
 
 

@@ -75,7 +75,11 @@ def test_a_room_is_corrected_from_start_to_end(run, room):
     assert [max(map(float, row.split())) < 1 for _, row in table] == [False, True] * 2, done.stderr
     assert "--levels keep --delays keep" in done.stderr, done.stderr
     assert re.search(r"channel 2: .* dB, \+0\.8\d\d ms; behind the filters .* dB, \+0\.8", done.stderr), done.stderr
+    assert max(len(row) for row in done.stderr.splitlines() if re.match(r"octave, Hz|.* (before|after)  ", row)) == 80
     assert "<svg" in pathlib.Path("out/room.svg").read_text()[:300]
+    titles = re.findall(r"<title>(.*)</title>", pathlib.Path("out/room.svg").read_text())
+    assert titles[1:] == [title for o in (1, 2)
+                          for title in (f"magnitude, loudspeaker {o}", "before", "target", "after")]
     preset = run.client("run", "den", env=room.env)
     wait_for("its connections", lambda: re.search(r"haloconv:out-2\n   my room:in-2", room.ports("-c")))
     x = noise(20000, 2)

@@ -213,6 +213,19 @@ def test_the_table_shows_the_octaves(folder):
         assert row[2:6] == [f"{band[name]:.2f}" for name in TIMES] + [f"{band['c50_db']:+.1f}"]
 
 
+@pytest.mark.parametrize("edges,played", [((200, 3000), range(1, 7)), ((25, 80), range(0, 2))])
+def test_octaves_outside_the_band_of_a_loudspeaker_are_marked(folder, edges, played):
+    """Their figures would be those of the octaves beside them. The table fits 80 columns."""
+    butter = scipy.signal.butter(4, edges, "band", fs=RATE, output="sos")
+    h = scipy.signal.sosfilt(butter, decay(1, 0.4)) + generator(3).standard_normal(RATE) * 1e-5
+    table = good("info", write("h.wav", h.astype(np.float32))).stdout.split("octave  ")[1].splitlines()[:10]
+    octaves = acoustics(h)["octave"]
+    for i, (row, band) in enumerate(zip(table[2:], octaves)):
+        assert band["outside_band"] == ("outside the band: " in row) == (i not in played), row
+        assert (band["level_db"] > -25) == (i in played) and (i in played or f"{band['level_db']:.0f} dB" in row)
+    assert max(map(len, table)) < 80 and 0 in [band["level_db"] for band in octaves]
+
+
 # ---- gains ----------------------------------------------------------------------------------------------------------
 def largest_gain(*responses):
     """The maximum of the sum of |H|, by scipy's optimisation of the direct sum around the largest bins."""

@@ -1,0 +1,22 @@
+/* waterfall - the spectra of what is left of a response after more and more time: the cumulative spectral decay.
+ *
+ *   0 ms  ___/\_______/\___      each slice hides what is behind it; its base lies at its time on the y axis
+ *          ___/\______/\____
+ *   T ms    ____________/\____
+ *
+ * The sound before a slice's time is faded out over a tenth of the time that is shown. A cut without a fade would
+ * spread every resonance over its neighbours.
+ */
+#ifndef PLOT_WATERFALL_H
+#define PLOT_WATERFALL_H
+
+#include "panel.h"
+
+enum { WATERFALL_HEIGHT = 360, WATERFALL_MAX_FRAMES = 1 << 20 }; /* of the panel; a longer response is cut */
+
+/* Draws all of the panel but its title; x: Hz. settings: `octaves`, and range_db, the levels from the base to the top;
+ * equal: the upper 50 dB of the first slice. false: no memory. */
+bool waterfall_draw(struct drawing *drawing, struct panel *panel, const struct plot_curve *curve,
+                    const struct plot_settings *settings);
+
+#endif

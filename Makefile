@@ -416,7 +416,7 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/l
                    $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test %/midi_test \
                      %/portaudio_busy_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM),$(HAVE_LO)),,%/osc_test) \
-                   $(if $(PROGRAM),,%/output_test %/capacity_test %/progress_test),\
+                   $(if $(PROGRAM),,%/output_test %/capacity_test %/progress_test %/journal_test),\
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
@@ -554,9 +554,10 @@ FUZZ_HELP := $(patsubst %,$(BUILD)/tests/%.o,fuzz packets $(if $(findstring fuzz
 FUZZ_SOUND_IN := $(BUILD)/tests/placed/sound_in.o
 $(FUZZ_SOUND_IN): host/files/sound_in.c $(BUILD)/flags
 	$(call compile,-DLEAST_PLACED=1,for small files)
-$(BUILD)/tests/fuzz_host.a: $(filter-out %/main.o %/sound_in.o,$(HOST_OBJS)) $(FUZZ_SOUND_IN)
+# The program's objects: a test gets those that it needs.
+$(BUILD)/tests/host.a: $(filter-out %/main.o,$(HOST_OBJS))
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(FUZZ_TARGETS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(FUZZ_HELP) $(if $(PROGRAM),$(BUILD)/tests/fuzz_host.a) \
+$(FUZZ_TARGETS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(FUZZ_HELP) $(if $(PROGRAM),$(FUZZ_SOUND_IN) $(BUILD)/tests/host.a) \
                                    $(BUILD)/libhaloconv.a
 	$(call link,$(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(if $(PROGRAM),$(HOST_LIBS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/fuzz_manifest: FUZZ_WRAP = glob
@@ -605,30 +606,25 @@ $(BUILD)/tests/listener_test: $(BUILD)/host/live/listener.o
 # The commands jack and live, with stand-ins of the test for the JACK server and for PortAudio.
 SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 \
                    fake_jack fake_portaudio lv2_host trap) \
-                 $(filter $(BUILD)/host/live/% $(patsubst %,$(BUILD)/host/%.o,message option json_print line_reader) \
-                   $(patsubst %,$(BUILD)/host/files/%.o,part_file sound_format sndfile_faults),$(HOST_OBJS))
+                 $(filter $(BUILD)/host/live/%,$(HOST_OBJS))
 SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
 $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect portaudio_busy midi osc): $(BUILD)/tests/%: \
-                       $(BUILD)/tests/%.o $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/libhaloconv.a \
-                       $(BUILD)/tests/faulty.lv2/haloconv.so
+                       $(BUILD)/tests/%.o $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/tests/host.a \
+                       $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
-# The test has a batch_worker of its own.
-$(BUILD)/tests/progress_test: $(BUILD)/tests/fuzz_host.a
-$(BUILD)/tests/progress_test: HELP_LIBS = $(BUILD)/tests/fuzz_host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
+# progress_test has a batch_worker of its own, which comes before that of the program.
+$(patsubst %,$(BUILD)/tests/%_test,progress journal capacity): $(BUILD)/tests/host.a
+$(patsubst %,$(BUILD)/tests/%_test,progress journal): HELP_LIBS = $(BUILD)/tests/host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
 $(BUILD)/tests/acoustics_test: $(patsubst %,$(BUILD)/host/acoustics/%.o,acoustics decay octave)
 $(BUILD)/tests/acoustics_test: HELP_LIBS = $(BUILD)/libhaloconv.a
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
-$(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/text_arena \
-                               line_reader files/spool message)
 $(BUILD)/tests/output_test: $(filter-out %/convolve.o %/moving.o %/pipeline.o %/files_read.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
                             $(BUILD)/host/message.o
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 # Time is virtual in this test, and so is the engine.
-$(BUILD)/tests/capacity_test: $(patsubst %,$(BUILD)/host/%.o,bench/bench_capacity bench/bench_play message option \
-                                json_print files/sound_format files/sndfile_faults)
 $(BUILD)/tests/capacity_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_gettime clock_nanosleep getrusage \
                                 sched_setscheduler hc_open hc_close hc_plan hc_get_info hc_mask_make_noise \
-                                hc_mask_swap hc_process) $(call pkg,--libs,sndfile jansson)
+                                hc_mask_swap hc_process) $(BUILD)/tests/host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
                                              posix_memalign fft_open long_fft_get)
@@ -661,7 +657,7 @@ $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/t
 	$(call link,-shared -ldl -pthread)
 $(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
 	$(call link,$(call pkg,--libs,jack) -pthread)
-$(BUILD)/tests/take_stage: $(BUILD)/tests/take_stage.o $(BUILD)/tests/fuzz_host.a $(BUILD)/libhaloconv.a
+$(BUILD)/tests/take_stage: $(BUILD)/tests/take_stage.o $(BUILD)/tests/host.a $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
 .SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
             $(filter-out %haloconv_faulty.o %haloconv_faults.o %haloconv_riff.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))

@@ -48,9 +48,9 @@ def test_a_program_that_ends_early_is_a_failure(folder):
     assert f"FAIL -    {programs[1]} ended with status 1" in lines
 
 
-@pytest.mark.parametrize("n, again", [(20, True), (21, False)])
-def test_up_to_20_failures_run_again_alone(folder, n, again):
-    """More of them mean that the build is broken."""
+@pytest.mark.parametrize("n, passed, failed", [(3, 3, 0), (4, 4, 4), (20, 20, 20), (21, 0, 21)])
+def test_failures_run_again_alone(folder, n, passed, failed):
+    """More than 3 that pass only then fail the run. After more than 20 failures none runs again: the build is broken."""
     fails = script(folder, "fails_once", f"""
 for i in $(seq {n}); do
   if [ "${{ALONE:-}}" ]; then [ $i = $ALONE ] && echo "ok   -    fails_once/$i"; continue; fi
@@ -60,8 +60,16 @@ done
 [ "${{ALONE:-}}" ]
 """)
     lines, last = result(fails)
-    assert last == (f"{n} passed, 0 failed, 0 skipped" if again else f"0 passed, {n} failed, 0 skipped")
-    assert sum(line.startswith("unsteady: ") for line in lines) == (n if again else 0)
+    assert last == f"{passed} passed, {failed} failed, 0 skipped"
+    counted = [line for line in lines if line.startswith(f"unsteady: {n} failed, and passed alone")]
+    assert len(counted) == (1 if passed else 0)
+    assert lines.count("    -    fails_once/1") == (1 if passed else 0)
+
+
+def test_the_slowest_tests_are_listed(folder):
+    lines, _ = result(script(folder, "many", "for i in $(seq 40); do echo \"ok   -    many/$i [a b]  $i ms\"; done\n"))
+    first = lines.index("the slowest:") + 1
+    assert lines[first:first + 31] == [*(f"ok   -    many/{i} [a b]  {i} ms" for i in range(40, 10, -1)), ""]
 
 
 def test_a_failure_that_stays_is_one(folder):

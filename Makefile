@@ -481,11 +481,12 @@ run-coverage:
 SOAK_SECONDS ?= 600
 # Random engines (each backend takes half of the time), and beside them live sessions under storms of changes; then two
 # clocks for an hour, and a file of more than 4 GiB.
-run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session async_resampler)
+run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_resampler)
 	export HC_TEST_SEED=$${HC_TEST_SEED:-$$(date +%s)}; \
 	HC_SOAK_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(BUILD)/tests/soak_test & engines=$$!; \
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_NAME=sessions_last $(BUILD)/tests/session_test 2>$(BUILD)/soak.log; \
 	sessions=$$?; wait $$engines && exit $$sessions
+	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_NAME=a_storm_of_moves_and_changes_leaves_the_last $(BUILD)/tests/live_steer_test
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) $(BUILD)/tests/async_resampler_test
 	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_LONG=1 tests/run tests/host/test_convolve.py::test_more_than_4_gib_becomes_rf64)
 # The findings of tests/tools/lint beyond its base line, which holds for a build without CUDA. clang, if it is here, must

@@ -390,8 +390,8 @@ static void hear_the_device_hang(struct play *p)
     hear_the_cpu_fade_in(p);
 }
 
-/* With a standby engine the device stalls until the CPU plays: a few blocks are late, then the CPU plays, then the device again.
- * Without one it hangs, and another engine is requested. */
+/* With a standby engine the device stalls until the CPU plays: a few blocks are late, then the CPU plays, then the device
+ * again. Without one it hangs, and another engine is requested. */
 static void gpu_back(struct play *p)
 {
     double give_up = now_s() + GIVE_UP_S;

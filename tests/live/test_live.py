@@ -75,6 +75,7 @@ def stop(process, how=signal.SIGTERM):
             process.wait()
 
 
+OWN_PORTS = ["system:capture_1", "system:capture_2", "system:playback_1", "system:playback_2"]
 AFTER_SWAP = 12000  # frames; tail levels of masks of these tests are ready after 4224 (hc_info.swap_delay)
 
 
@@ -94,7 +95,7 @@ class Server:
 
     def leave(self):
         """It becomes idle if it is as it was at its start; else it ends."""
-        if Server.keeps_idle and self.is_usual and self.process.poll() is None and self.ports() == self.own_ports:
+        if Server.keeps_idle and self.is_usual and self.process.poll() is None and self.ports().split() == OWN_PORTS:
             Server.idle[self.period] = self
         else:
             self.close()
@@ -118,7 +119,7 @@ class Server:
         self.clean = True
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=open(f"{self.name}.log", "a"),
                                         stderr=subprocess.STDOUT, env=self.env)
-        self.own_ports = wait_for(f"server {self.name}", lambda: (lambda p: "system:playback_2" in p and p)(self.ports()))
+        wait_for(f"server {self.name}", lambda: "system:playback_2" in self.ports())
 
     def close(self):
         """A killed server keeps its place, of which JACK has 8 on a machine, until it has run again: start it once

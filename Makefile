@@ -10,7 +10,7 @@
 #   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA,
 #   LO, LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
-#   SETUP=0: demo, test and the benches install no packages
+#   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench: only that
 #   CUDA code is compiled for the GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds
 #   of GPU, as packages need it; CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
 #   WERROR=1: warnings are errors (CI)     V=1: show the commands
@@ -26,8 +26,8 @@ CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 ALL_CUDA_ARCHS := 75 80 86 89 90
 # The kinds of GPU in this machine that nvcc can compile for: 90 for an H100.
-GPU_ARCHS := $(if $(NVCC),$(filter $(shell $(NVCC) --list-gpu-arch 2>/dev/null | sed 's/compute_//'),$(sort \
-               $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)[.]\([0-9]\)$$/\1\2/p'))))
+GPU_ARCHS := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(filter $(shell $(NVCC) --list-gpu-arch 2>/dev/null | sed 's/compute_//'),$(sort \
+               $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)[.]\([0-9]\)$$/\1\2/p')))))
 CUDA_ARCHS ?= $(or $(GPU_ARCHS),$(if $(filter 1,$(WITH_CUDA)),all))
 override CUDA_ARCHS := $(if $(filter all,$(CUDA_ARCHS)),$(ALL_CUDA_ARCHS),$(CUDA_ARCHS))
 
@@ -38,7 +38,7 @@ define find
 HAVE_$(1) := $$(if $$(filter 0,$$(WITH_$(1))),,$$(call pkg_version,$(2)))
 ifeq ($$(WITH_$(1)),1)
 ifeq ($$(HAVE_$(1)),)
-$$(error WITH_$(1)=1, but pkg-config finds no $(2); `make setup` installs it)
+$$(error WITH_$(1)=1, but pkg-config finds no $(2); make setup-build and setup-test install packages)
 endif
 endif
 FOUND += $(1)=$$(or $$(HAVE_$(1)),no)
@@ -82,8 +82,9 @@ $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set
 endif
 
 CUDA_REPORT = $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS)),no \
-              (CPU only; $(if $(NVCC),nvcc knows no GPU of this machine: make CUDA_ARCHS=all,a GPU needs the CUDA Toolkit)))
-MISSING = $(filter-out MPI=no,$(filter %=no,$(FOUND)))
+              (CPU only$(if $(filter 0,$(WITH_CUDA)),,; $(if $(NVCC),no GPU here that nvcc compiles for; make \
+              CUDA_ARCHS=all compiles for every kind,a GPU needs the CUDA Toolkit))))
+MISSING = $(foreach f,$(filter-out MPI,$(patsubst %=no,%,$(filter %=no,$(FOUND)))),$(if $(filter 0,$(WITH_$(f))),,$(f)))
 define MISSING_REPORT
 $(if $(MISSING),
   left out    the parts marked no; make setup installs their packages)
@@ -108,7 +109,7 @@ haloconv $(VERSION)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
   OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
   LV2         $(or $(HAVE_LV2),no)
-  MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev has it))$(MISSING_REPORT)
+  MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
 SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
                bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors plot
@@ -185,8 +186,8 @@ ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
 
-# A change of the flags, or of the packages that were found, rebuilds everything; a change of CUDA's part only what has
-# one: the kernels, and the C files that HC_WITH_CUDA changes.
+# A change of the flags, or of the packages that were found, rebuilds everything. A change of $(BUILD)/cuda_flags rebuilds
+# the kernels and the C files that contain HC_WITH_CUDA. (private: the flags of one object are not those of its prerequisites)
 $(BUILD)/flags: ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4)
 $(BUILD)/cuda_flags: ALL_FLAGS = $(if $(HAVE_CUDA),$(NVCC_FLAGS))
 $(BUILD)/flags $(BUILD)/cuda_flags: FORCE
@@ -195,7 +196,7 @@ FORCE:
 CUDA_AWARE := $(shell grep -rl --include='*.c' HC_WITH_CUDA dsp host tests | sed -E 's|^tests/.*/|tests/|; s|c$$|o|')
 CUDA_AWARE := $(addprefix $(BUILD)/,$(CUDA_AWARE))
 $(CUDA_AWARE): $(BUILD)/cuda_flags
-$(CUDA_AWARE): ALL_CFLAGS += $(if $(HAVE_CUDA),-DHC_WITH_CUDA)
+$(CUDA_AWARE): private ALL_CFLAGS += $(if $(HAVE_CUDA),-DHC_WITH_CUDA)
 
 Q := $(if $(V),,@)
 say = @printf '  %-4s %s\n' '$(1)' '$(strip $(2))'
@@ -256,7 +257,7 @@ $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h 
 
 # ---- the LV2 bundle --------------------------------------------------------------------------------------------------
 # The bundle exports only lv2_descriptor. With -z nodelete a host cannot unload the CUDA runtime.
-$(PLUGIN_OBJS): ALL_CFLAGS += -fvisibility=hidden
+$(PLUGIN_OBJS): private ALL_CFLAGS += -fvisibility=hidden
 $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -277,10 +278,11 @@ $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.
 # Goals of SETUP_GOALS first install the packages that they need and that are missing, unless SETUP=0. A second make then
 # does the work, because the first one has already looked for packages.
 ifneq ($(SETUP),0)
+WITH_PEERS := bench-files bench-live bench-zita bench-lv2 plot
 demo: setup-build
-lint: setup-lint
-$(filter bench-%,$(SETUP_GOALS)) plot: setup-bench
-$(filter-out demo lint plot bench-%,$(SETUP_GOALS)): setup-test
+lint fuzz: setup-lint
+$(WITH_PEERS): setup-bench
+$(filter-out demo lint $(WITH_PEERS),$(SETUP_GOALS)): setup-test
 endif
 $(SETUP_GOALS):
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@
@@ -368,10 +370,10 @@ RUNG_CHECK := $(call ladder_objs,$(ON_CPU)) $(ON_CPU_DEVICE) $(ON_CPU)/rung.o
 $(ON_CPU)/ladder_test: $(call ladder_objs,$(ON_CPU),$(filter-out $(GPU_RUNGS),$(RUNGS)))
 .SECONDARY: $(patsubst %,$(ON_CPU)/kernels/ladder/%.cu,$(RUNGS) ladder ladder_check) $(ON_CPU)/rung.o
 ladder: $(if $(HAVE_CUDA),$(BUILD)/haloconv-ladder)
-	$(if $(HAVE_CUDA),,@echo 'make ladder: this needs nvcc and a GPU (to compile without one: CUDA_ARCHS=all); `make rung` needs neither'; exit 1)
+	$(if $(HAVE_CUDA),,@echo 'make ladder: it needs nvcc and, without a GPU, CUDA_ARCHS=all; `make rung` needs neither'; exit 1)
 $(BUILD)/haloconv-ladder: $(RUNGS:%=$(BUILD)/kernels/ladder/%.o) $(LADDER_BENCH)
 	$(call link,-pthread $(CUDA_LIBS) -lm)
-# make rung RUNG=03 (or 3, halo) compiles the file of this rung only: for the GPUs of this machine, or for the emulator.
+# make rung RUNG=03 (or 3, halo) compiles, of the rungs, only this one: for the GPUs of this machine, or for the emulator.
 THE_RUNG := $(if $(RUNG),$(patsubst kernels/ladder/%.cu,%,$(wildcard $(patsubst %,kernels/ladder/rung%.cu,\
               $(RUNG)_* 0$(RUNG)_* ??_$(subst -,_,$(RUNG))))))
 RUNG_ON_GPU := $(and $(HAVE_CUDA),$(GPU_ARCHS))
@@ -385,7 +387,7 @@ else ifneq ($(if $(RUNG_ON_GPU),,$(filter $(GPU_RUNGS),$(THE_RUNG))),)
 	@echo 'make rung: $(THE_RUNG) needs a GPU: the emulator has no textures, tensor cores and PTX'; exit 1
 else
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) \
-	  $(if $(RUNG_ON_GPU),BUILD=$(BUILD)/rungs CUDA_ARCHS='$(GPU_ARCHS)') QUIET=1 run-rung
+	  $(if $(RUNG_ON_GPU),BUILD=$(BUILD)/gpu_rung CUDA_ARCHS='$(GPU_ARCHS)') QUIET=1 run-rung
 endif
 run-rung: $(THE_RUNG:%=$(if $(RUNG_ON_GPU),$(BUILD),$(ON_CPU))/rungs/%)
 	@$(foreach r,$^,$(r) $(if $(RUNG_ON_GPU),--rung $(firstword $(subst _, ,$(patsubst rung%,%,$(notdir $(r)))))) &&) true
@@ -424,7 +426,8 @@ FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manife
                                                                  plain_text sweep session_state osc nsm path_csv)) \
                   $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input) $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
-TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
+TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)' \
+           CUDA_ARCHS='$(CUDA_ARCHS)'
 TEST_TOOLS := $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
@@ -450,7 +453,7 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(WHEEL_LIBRARY)
 	  $(patsubst %,$(BUILD)/tests/%_test,convolution tail_levels refusals soak steer swap)
 # Compiles and links every kernel (for the GPUs of CUDA_ARCHS), and tests what can be tested without a GPU: registers,
 # sizes, and the refusals of a build with CUDA.
-run-kernel-test: all $(BUILD)/haloconv-ladder $(addprefix $(BUILD)/tests/,refusals_test ladder_test)
+run-kernel-test: $(if $(HAVE_CUDA),all $(BUILD)/haloconv-ladder $(addprefix $(BUILD)/tests/,refusals_test ladder_test))
 	$(if $(HAVE_CUDA),,$(error kernel-test needs nvcc and CUDA_ARCHS; with no GPU here: make kernel-test CUDA_ARCHS=all))
 	@$(TEST_ENV) tests/run $(BUILD)/tests/refusals_test $(BUILD)/tests/ladder_test $(wildcard tests/cuda/test_*.py) \
 	  tests/host/test_program.py::test_devices
@@ -584,7 +587,7 @@ $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_instances.o $(BUILD)/tests/trap
 	$(call link,-rdynamic $(LIB_LIBS) -ldl)
 $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_binaural_test: ALL_LDFLAGS += -rdynamic
 $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_binaural_test: HELP_LIBS = $(call pkg,--libs,sndfile) -ldl
-$(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
+$(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 $(BUILD)/tests/bank_dump: $(BUILD)/tests/bank_dump.o $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
@@ -641,7 +644,7 @@ $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 RIFF_SOUND_OUT := $(BUILD)/tests/riff/sound_out.o
 $(RIFF_SOUND_OUT): host/files/sound_out.c $(BUILD)/flags
 	$(call compile,-DRIFF_BYTES=1e6,for short RIFF files)
-$(BUILD)/tests/haloconv_riff: $(filter-out %/sound_out.o,$(HOST_OBJS)) $(RIFF_SOUND_OUT) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
+$(BUILD)/tests/haloconv_riff: $(filter-out %/sound_out.o,$(HOST_OBJS)) $(RIFF_SOUND_OUT) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS))
 # Calls to these functions fail on demand: tests/tools/fault_calls.h.
 FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndup realpath newlocale mmap tsearch glob \

@@ -15,10 +15,10 @@ import soundfile
 from conftest import BUILD, SAN, generator, good, measured, noise, refused, write
 from scipy import signal
 
-h5py = pytest.importorskip("h5py", reason="no h5py; make setup installs it")
+h5py = pytest.importorskip("h5py", reason="no h5py; make setup-test installs it")
 BUILT = (BUILD / "flags").read_text()
 KEMAR = pathlib.Path("/usr/share/libmysofa/MIT_KEMAR_normal_pinna.sofa")
-needs_hdf5 = pytest.mark.skipif("HC_WITH_HDF5" not in BUILT, reason="no HDF5 in the build; make setup installs it")
+needs_hdf5 = pytest.mark.skipif("HC_WITH_HDF5" not in BUILT, reason="no HDF5 in the build; make setup-test installs it")
 SOFALIZER_SHARE = 1e-6  # measured: 2.3e-7
 
 

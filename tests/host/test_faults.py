@@ -195,7 +195,7 @@ def test_a_fault_is_an_error_or_does_not_matter(inputs, name):
     if not PROGRAM.exists():
         pytest.skip("make builds no haloconv_faults here")
     if name == "info_sofa" and (not h5py or "HC_WITH_HDF5" not in (BUILD / "flags").read_text()):
-        pytest.skip("no h5py, or no HDF5 in the build; make setup installs both")
+        pytest.skip("no h5py, or no HDF5 in the build; make setup-test installs both")
     log = inputs.parent / "log"
     log.unlink(missing_ok=True)
     if name == "resume":  # two of three rows are done

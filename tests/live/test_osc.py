@@ -210,7 +210,7 @@ def is_taken(port):
     return False
 
 
-@pytest.mark.skipif(not shutil.which("oscsend"), reason="no liblo-tools; make setup installs them")
+@pytest.mark.skipif(not shutil.which("oscsend"), reason="no liblo-tools; make setup-test installs them")
 def test_the_examples_of_the_page_work(client, controls):
     one, other = controls
     shell, python = examples()

@@ -399,7 +399,7 @@ def test_a_sound_file_is_a_bank_of_one_entry(run):
     client.end()
 
 
-@pytest.mark.skipif(not shutil.which("oscsend"), reason="no liblo-tools; make setup installs them")
+@pytest.mark.skipif(not shutil.which("oscsend"), reason="no liblo-tools; make setup-test installs them")
 def test_the_examples_of_the_page_work(run):
     make_bank()
     [[start, *lines]] = examples("SCENES", "DESIGN")

@@ -19,7 +19,7 @@ static int input_number(const struct measurement_settings *s, int input)
 
 static bool is_noise(const struct harmonic *harmonic)
 {
-    return harmonic->share < 2 * harmonic->noise;
+    return !(harmonic->share >= 2 * harmonic->noise); /* NAN: the noise is not known */
 }
 
 /* with_noise: also of the orders that are mostly noise. */
@@ -172,7 +172,9 @@ static void print_harmonics(const struct measured_pair *pair)
         if (pair->harmonics[i].n_octaves > 0)
             printf("%s%d. order %.3g %% (%.1f dB%s)", i > 0 ? ", " : "", HARMONIC_FIRST + i,
                    100 * pair->harmonics[i].share, db(pair->harmonics[i].share),
-                   is_noise(&pair->harmonics[i]) ? ", noise" : "");
+                   isnan(pair->harmonics[i].noise) ? ", noise not measured"
+                   : is_noise(&pair->harmonics[i]) ? ", noise"
+                                                   : "");
     putchar('\n');
 }
 
@@ -196,7 +198,9 @@ static void print_pair(const struct measurement_settings *s, const struct measur
     else if (pair->repeat_error == 0)
         printf("  %-18s alike, within the noise\n", "sweeps");
     else
-        printf("  %-18s not compared; needs --averages 2 or more\n", "sweeps");
+        printf("  %-18s not compared; %s\n", "sweeps",
+               isnan(pair->silence_rms) ? "there is too little silence before the sweep"
+                                        : "needs --averages 2 or more");
     print_harmonics(pair);
 }
 

@@ -302,6 +302,24 @@ def test_noise_that_does_not_change_is_no_difference_of_sweeps(folder):
     assert report["pairs"][0]["repeat_error_db"] < 0.02
 
 
+def test_the_highest_band_of_two_sweeps_ends_below_half_the_rate(folder):
+    good("measure", "--write-sweep", "sweep.wav", "--from", 31, "--to", 20000, "--rate", 44100, "--length", 0.5,
+         "--silence", 0.5)
+    report, _ = measure(read("sweep.wav"), rate=44100)
+    assert report["said"] == "" and report["pairs"][0]["repeat_error_db"] < 0.01, report
+
+
+def test_noise_is_not_a_fault_of_a_recording_without_silence(folder):
+    y = play(write_sweep(), make_room(1, 1))
+    noise = scipy.signal.lfilter([0.1, 0], [1, -0.98], generator(8).standard_normal(y.shape), axis=0)
+    report, _ = measure((y + 0.05 * noise)[int(0.78 * RATE):])
+    pair = report["pairs"][0]
+    assert "differ by" not in report["said"] and "distortion" not in report["said"], report
+    assert pair["silence_dbfs"] is pair["repeat_error_db"] is pair["harmonics"][0]["noise_db"] is None
+    text = good("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav").stdout
+    assert "not compared; there is too little silence" in text and ", noise not measured" in text, text
+
+
 def test_a_recording_may_end_before_the_last_silence(folder):
     room = make_room(1, 1)
     report, got = measure(play(write_sweep("--averages", 1, silence=6), room)[:2 * RATE + 1300])

@@ -5,6 +5,7 @@
 #include "design_files.h"
 #include "dsp/signal/transform.h"
 #include "host/commands.h"
+#include "host/files/files_read.h"
 #include "host/json_print.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
@@ -114,10 +115,11 @@ static int parse(int argc, char **argv, struct correct_settings *s)
     if (status < 0 && s->as_channels && s->as_positions)
         return message_usage("design correct", "--channels or --positions: give one of them");
     if (status < 0) status = mask_write_check("design correct", s->output, s->format, s->json);
-    if (status < 0) status = plot_check("design correct", &s->plot, s->output, s->names.list, s->names.n);
-    if (status < 0 && s->target)
-        status = plot_check("design correct", &s->plot, s->output, &(char *){(char *)s->target}, 1);
-    return status;
+    if (status >= 0) return status;
+    char why[MESSAGE_CAP], *inputs[MOST_FILES + 2] = {(char *)s->target, (char *)s->calibration};
+    memcpy(inputs + 2, s->names.list, (size_t)s->names.n * sizeof *inputs);
+    if (!files_read_spares(inputs, s->names.n + 2, s->output, why, sizeof why)) return message_error("%s", why);
+    return plot_check("design correct", &s->plot, s->output, inputs, s->names.n + 2);
 }
 
 /* Fills in the settings that depend on the rate. -1: go on; else the exit status. */

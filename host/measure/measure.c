@@ -127,9 +127,14 @@ static int check(const struct measure_settings *s)
         return message_usage("measure", "--loopback %d: is one of the --inputs, beside a microphone", s->loopback);
     if (!(s->sweep.level > 0 && s->sweep.level <= 1)) return message_usage("measure", "--level: needs 0 dB or less");
     if (s->write_sweep) return -1;
-    char *const inputs[] = {(char *)s->from_recording, (char *)s->sweep_file};
+    enum { INPUTS = 4 };
+    char why[MESSAGE_CAP],
+        *const inputs[INPUTS] = {(char *)s->from_recording, (char *)s->sweep_file, (char *)s->calibration,
+                                 (char *)s->filter};
     int status = mask_write_check("measure", s->output, s->format, s->json);
-    return status >= 0 ? status : plot_check("measure", &s->plot, s->output, inputs, is_live ? 0 : 2);
+    if (status >= 0) return status;
+    if (!files_read_spares(inputs, INPUTS, s->output, why, sizeof why)) return message_error("%s", why);
+    return plot_check("measure", &s->plot, s->output, inputs, INPUTS);
 }
 
 static int parse(int argc, char **argv, struct measure_settings *s)
@@ -193,17 +198,11 @@ static int measure_recording(struct measure_settings *s, struct measurement_sett
     char why[MESSAGE_CAP];
     hc_responses file = {0};
     struct measurement m = {0};
-    struct files_read read = {0};
-    bool good = (files_read_add(&read, s->from_recording) && files_read_add(&read, s->sweep_file) &&
-                 (!s->calibration || files_read_add(&read, s->calibration))) ||
-                message_write(why, sizeof why, "measure: no memory; free some");
-    good = good && files_read_spare(&read, s->output, why, sizeof why) &&
-           hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
-           analyse(s, &file, settings, &m, why, sizeof why);
+    bool good = hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
+                analyse(s, &file, settings, &m, why, sizeof why);
     int status = good ? report(s, settings, &m) : message_error("%s", why);
     measurement_free(&m);
     hc_responses_free(&file);
-    files_read_free(&read);
     return status;
 }
 

@@ -115,17 +115,6 @@ static bool add_mask(struct gathering *g, const char *path, int rate, hc_respons
     return is_configuration ? add_pairs(g, path, mask) : add_channels(g, mask);
 }
 
-static bool spares(const char *picture, char *const *paths, int n, char *why, size_t cap)
-{
-    struct files_read read = {0};
-    bool good = true;
-    for (int i = 0; good && i < n; i++) good = files_read_add_mask(&read, paths[i]);
-    if (!good) message_write(why, cap, "%s: no memory; free some", picture);
-    good = good && files_read_spare(&read, picture, why, cap);
-    files_read_free(&read);
-    return good;
-}
-
 int plot_check(const char *command, const struct plot_choice *choice, const char *output, char *const *inputs, int n)
 {
     char why[MESSAGE_CAP];
@@ -134,7 +123,7 @@ int plot_check(const char *command, const struct plot_choice *choice, const char
         return message_usage(command, "--plot %s: needs the name of a file for -o, too", choice->path);
     if (strcmp(output, choice->path) == 0)
         return message_error("--plot %s: is the output; give another name", choice->path);
-    return spares(choice->path, inputs, n, why, sizeof why) ? -1 : message_error("%s", why);
+    return files_read_spares(inputs, n, choice->path, why, sizeof why) ? -1 : message_error("%s", why);
 }
 
 int plot_written(int status, const char *path, int rate, const struct plot_choice *choice)
@@ -151,7 +140,7 @@ bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *c
     bool good = g && masks;
     if (good) {
         *g = (struct gathering){.choice = choice, .paths = paths, .n_paths = n, .why = why, .cap = cap};
-        good = spares(choice->path, paths, n, why, cap);
+        good = files_read_spares(paths, n, choice->path, why, cap);
         for (; good && g->path < n; g->path++) good = add_mask(g, paths[g->path], rate, &masks[g->path]);
     } else {
         message_write(why, cap, "%s: no memory; free some", choice->path);

@@ -1,12 +1,13 @@
 """haloconv measure: sweeps through rooms that numpy simulates by convolution, in float64."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 import scipy.signal
 import scipy.special
-from conftest import generator, good, read, refused, soundfile, write
+from conftest import BUILD, generator, good, read, refused, soundfile, write
 
 RATE = 8000
 BAND = (20, 3200)  # --from and --to
@@ -395,6 +396,22 @@ def test_samples_that_are_not_the_sweep_are_refused(folder, change, says):
 def test_every_format_that_keeps_a_comment_keeps_a_sweep(folder, name, format):
     options = ["--format", format] if format else []
     good("measure", "--write-sweep", name, "--rate", RATE, "--to", BAND[1], "--length", 1, "--outputs", 2, *options)
+
+
+@pytest.mark.parametrize("format,level", [("ulaw", -60), ("pcm16", -80)])
+def test_a_quiet_sweep_in_a_coarse_format_is_the_sweep(folder, format, level):
+    write_sweep("--format", format, "--level", level)
+
+
+def test_a_format_that_is_too_coarse_for_a_sweep_is_named(folder):
+    refused("measure", "--write-sweep", "sweep.wav", "--rate", RATE, "--to", BAND[1], "--length", 1, "--format",
+            "ulaw", "--level", -90, says=["--format wav:ulaw: too coarse for --level -90; use pcm24"])
+    assert not (folder / "sweep.wav").exists()
+
+
+def test_a_filter_may_be_a_mask_that_ships(folder):
+    os.symlink(BUILD / "impulses/hall.wav", "link.wav")
+    refused("measure", "--jack", "--filter", "hall", "-o", "link.wav", says=["link.wav", "this run reads"])
 
 
 def test_a_recording_is_a_sound_file(folder):

@@ -5,7 +5,6 @@
 #include "design_files.h"
 #include "dsp/signal/transform.h"
 #include "host/commands.h"
-#include "host/files/files_read.h"
 #include "host/json_print.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
@@ -116,10 +115,10 @@ static int parse(int argc, char **argv, struct correct_settings *s)
         return message_usage("design correct", "--channels or --positions: give one of them");
     if (status < 0) status = mask_write_check("design correct", s->output, s->format, s->json);
     if (status >= 0) return status;
-    char why[MESSAGE_CAP], *inputs[MOST_FILES + 2] = {(char *)s->target, (char *)s->calibration};
+    char *inputs[MOST_FILES + 2] = {(char *)s->target, (char *)s->calibration};
     memcpy(inputs + 2, s->names.list, (size_t)s->names.n * sizeof *inputs);
-    if (!files_read_spares(inputs, s->names.n + 2, s->output, why, sizeof why)) return message_error("%s", why);
-    return plot_check("design correct", &s->plot, s->output, inputs, s->names.n + 2);
+    status = mask_write_check_read(s->output, inputs, s->names.n + 2);
+    return status >= 0 ? status : plot_check("design correct", &s->plot, s->output, inputs, s->names.n + 2);
 }
 
 /* Fills in the settings that depend on the rate. -1: go on; else the exit status. */
@@ -197,7 +196,7 @@ int design_correct_command(int argc, char **argv)
     int n = settings.names.n;
     hc_responses *measurements = calloc((size_t)n, sizeof *measurements);
     status = measurements ? run(&settings, measurements)
-                          : message_error("design correct: no memory for %d measurements; free some", n);
+                          : message_error("design correct: no memory for %d measurements; free some memory", n);
     for (int i = 0; measurements && i < n; i++) hc_responses_free(&measurements[i]);
     free(measurements);
     frequency_curve_free(&settings.curve);

@@ -1,7 +1,6 @@
 /* haloconv measure - measures impulse responses with sweeps. */
 #include "dsp/haloconv_masks.h"
 #include "host/commands.h"
-#include "host/files/files_read.h"
 #include "host/mask_argument.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
@@ -129,12 +128,11 @@ static int check(const struct measure_settings *s)
     if (!(s->sweep.level > 0 && s->sweep.level <= 1)) return message_usage("measure", "--level: needs 0 dB or less");
     if (s->write_sweep) return -1;
     enum { INPUTS = 4 };
-    char why[MESSAGE_CAP], *const inputs[INPUTS] = {(char *)s->from_recording, (char *)s->sweep_file,
-                                                    (char *)s->calibration, (char *)s->filter};
+    char *const inputs[INPUTS] = {(char *)s->from_recording, (char *)s->sweep_file, (char *)s->calibration,
+                                  (char *)s->filter};
     int status = mask_write_check("measure", s->output, s->format, s->json);
-    if (status >= 0) return status;
-    if (!files_read_spares(inputs, INPUTS, s->output, why, sizeof why)) return message_error("%s", why);
-    return plot_check("measure", &s->plot, s->output, inputs, INPUTS);
+    if (status < 0) status = mask_write_check_read(s->output, inputs, INPUTS);
+    return status >= 0 ? status : plot_check("measure", &s->plot, s->output, inputs, INPUTS);
 }
 
 static int parse(int argc, char **argv, struct measure_settings *s)

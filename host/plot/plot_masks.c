@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BY_CHANNEL = 64, MAX_NAME = PATH_MAX + 64 }; /* curves of a plot by channel: it is 20 pages long */
+enum { MAX_BY_CHANNEL = 64 }; /* curves of a plot by channel: 64 curves make 20 pages */
+enum { MAX_NAME = PATH_MAX + 64, MAX_GROUP = 288 };
 
 struct gathering {
     const struct plot_choice *choice;
     struct plot_curve curves[MAX_BY_CHANNEL];
-    char names[MAX_BY_CHANNEL][MAX_NAME], groups[MAX_BY_CHANNEL][MAX_NAME];
+    char names[MAX_BY_CHANNEL][MAX_NAME], groups[MAX_BY_CHANNEL][MAX_GROUP];
     float *owned[MAX_BY_CHANNEL]; /* NULL: the response is the mask's */
     int n, n_left_out;
     char *const *paths;
@@ -50,7 +51,7 @@ static struct plot_curve *add_curve(struct gathering *g, const hc_responses *mas
     bool has_suffix = what && !by_channel;
     snprintf(g->names[g->n], MAX_NAME, "%.*s%s%s", PATH_MAX - 256, path, has_suffix ? ", " : "",
              has_suffix ? what : "");
-    snprintf(g->groups[g->n], MAX_NAME, "%s", what ? what : "channel 1");
+    snprintf(g->groups[g->n], MAX_GROUP, "%s", what ? what : "channel 1");
     g->curves[g->n] = (struct plot_curve){.name = g->names[g->n],
                                           .rate = mask->rate,
                                           .n_frames = n_frames,
@@ -74,12 +75,12 @@ static bool add_channels(struct gathering *g, const hc_responses *mask)
 static bool add_route(struct gathering *g, const char *path, const hc_responses *mask, const hc_route *route)
 {
     int n_frames = route->delay + route->n_taps;
-    char what[288];
+    char what[MAX_GROUP];
     snprintf(what, sizeof what, "%.128s to %.128s", mask->in_port[route->in].name, mask->out_port[route->out].name);
     struct plot_curve *curve = add_curve(g, mask, NULL, n_frames, what);
     if (!curve) return true;
     float *h = calloc((size_t)n_frames, sizeof *h);
-    if (!h) return message_write(g->why, g->cap, "%s: no memory; free some", path);
+    if (!h) return message_write(g->why, g->cap, "%s: no memory; free some memory", path);
     for (int i = 0; i < route->n_taps; i++) h[route->delay + i] = route->gain * route->taps[i];
     curve->h = g->owned[curve - g->curves] = h;
     return true;
@@ -143,7 +144,7 @@ bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *c
         good = files_read_spares(paths, n, choice->path, why, cap);
         for (; good && g->path < n; g->path++) good = add_mask(g, paths[g->path], rate, &masks[g->path]);
     } else {
-        message_write(why, cap, "%s: no memory; free some", choice->path);
+        message_write(why, cap, "%s: no memory; free some memory", choice->path);
     }
     good = good && plot_write(choice->path, g->curves, g->n, &choice->settings, why, cap);
     if (good && g->n_left_out > 0)

@@ -377,7 +377,7 @@ int batch_command(int argc, char **argv)
         batch_free(batch);
         pthread_mutex_destroy(&batch->lock);
     } else {
-        status = message_error("no memory for a batch; free some");
+        status = message_error("no memory for a batch; free some memory");
     }
     free(batch);
     manifest_free(&manifest);

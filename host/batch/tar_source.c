@@ -22,7 +22,7 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
     struct tar_input *input = find_input(manifest, path);
     struct tar_source *tar = calloc(1, sizeof *tar);
     bool good = tar && (input || ((input = calloc(1, sizeof *input)) && (tar->owns_input = true)));
-    if (!good) message_write(why, cap, "%s: no memory; free some", path);
+    if (!good) message_write(why, cap, "%s: no memory; free some memory", path);
     if (good && tar->owns_input) good = tar_input_read(input, path, why, cap);
     if (good && !tar_input_choose(input, members))
         good = members ? message_write(why, cap, "%s: has no sound that matches %.100s; give another --members", path,

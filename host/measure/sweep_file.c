@@ -27,7 +27,7 @@ static bool write_takes(const struct sweep *s, struct sound_out *out, char *why,
 {
     struct file_writer writer = {.out = out, .gain = 1};
     float *planar = malloc((size_t)s->n_outputs * BLOCK * sizeof *planar);
-    if (!planar) return message_write(why, cap, "%s: no memory; free some", out->path);
+    if (!planar) return message_write(why, cap, "%s: no memory; free some memory", out->path);
     bool good = true;
     for (int64_t first = 0; good && first < out->n_frames; first += BLOCK) {
         int n = out->n_frames - first < BLOCK ? (int)(out->n_frames - first) : BLOCK;

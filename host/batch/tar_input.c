@@ -107,7 +107,7 @@ static bool refuse(struct archive *archive, const char *path, char *why, size_t 
                          reason ? reason : "unknown reason");
 }
 
-/* The bytes of the file from the first on that is not 0, behind `from`. Holes are not read. */
+/* The bytes from the first non-zero byte at or after `from` to the end of the file. Holes are not read. */
 static int64_t count_behind(int fd, int64_t from, int64_t size)
 {
     char buffer[HEADERS_READ];

@@ -58,12 +58,12 @@ static const char *join(struct manifest *manifest, const char *folder, const cha
     return text;
 }
 
-size_t tar_source_sample(struct tar_source *tar, size_t member)
+size_t tar_source_next_group(struct tar_source *tar, size_t member)
 {
     const struct tar_member *members = tar->input->members;
-    if (tar->n_samples == 0 || !tar_same_sample(members[tar->last].name, members[member].name)) tar->n_samples++;
+    if (tar->n_groups == 0 || !tar_same_sample(members[tar->last].name, members[member].name)) tar->n_groups++;
     tar->last = member;
-    return tar->n_samples - 1;
+    return tar->n_groups - 1;
 }
 
 bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member)

@@ -314,7 +314,7 @@ static void scale_channel(struct correction *c, int ch, double gain)
     }
 }
 
-/* Nothing is louder than without: the largest gain_db is 0. */
+/* No channel is raised: the largest gain_db is 0. */
 static void match_levels(struct correction *c, const struct correction_work *w)
 {
     double largest_db = -INFINITY, first_db = NAN, first_after_db = NAN;

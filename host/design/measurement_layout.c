@@ -106,8 +106,8 @@ static bool place_positions(struct measurement_layout *l, const hc_responses *fi
     return true;
 }
 
-static bool place(struct measurement_layout *l, enum layout_choice choice, const hc_responses *files,
-                  char *const *names, int n, int *channel, char *why, size_t cap)
+static bool lay_out(struct measurement_layout *l, enum layout_choice choice, const hc_responses *files,
+                    char *const *names, int n, int *channel, char *why, size_t cap)
 {
     int others = 0, n_named = choice == LAYOUT_POSITIONS ? 0 : channels_by_name(names, n, channel);
     for (int i = 0; i < n; i++)
@@ -133,7 +133,7 @@ bool measurement_layout_make(struct measurement_layout *l, enum layout_choice ch
 {
     *l = (struct measurement_layout){0};
     int *channel = calloc((size_t)n, sizeof *channel);
-    bool good = channel ? place(l, choice, files, names, n, channel, why, cap)
+    bool good = channel ? lay_out(l, choice, files, names, n, channel, why, cap)
                         : message_write(why, cap, "design correct: no memory for %d measurements; free some memory", n);
     free(channel);
     if (!good) measurement_layout_free(l);

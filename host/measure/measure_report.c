@@ -73,11 +73,11 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
     if (measurement_differs(pair))
         message_note(
             "warning: output %d, input %d: the sweeps differ by %.1f dB from their average around %.0f Hz; keep "
-            "the room quiet and nothing moving, look for gaps in the recording, and measure again",
+            "the room quiet and still, look for gaps in the recording, and measure again",
             output, input, repeat_db(pair), pair->repeat_hz);
     if (pair->is_heard && distortion > max_distortion)
         message_note("warning: output %d, input %d: %.3g %% distortion; lower --level, and look for a limiter or an "
-                     "input that is cut below full scale",
+                     "input that clips below full scale",
                      output, input, 100 * distortion);
 }
 
@@ -86,7 +86,7 @@ void measure_report_warn(const struct measurement_settings *s, const struct meas
     const double max_drift = 200e-6; /* two crystals of 100 ppm */
     const double min_early_s = 1e-3; /* the direct sound of a device without latency is exact to a frame */
     if (m->latency_s < -min_early_s)
-        message_note("warning: the sound comes %.1f ms before the play; the recording began late, or has a gap",
+        message_note("warning: the recording starts %.1f ms after the sweep was started, or has a gap; start it first",
                      -1000 * m->latency_s);
     if (fabs(m->drift) > max_drift)
         message_note(

@@ -256,7 +256,7 @@ static void find_reference(struct making *k)
 }
 
 /* Chooses the frames of the responses. */
-static bool place(struct making *k, char *why, size_t cap)
+static bool choose_frames(struct making *k, char *why, size_t cap)
 {
     const double before_s = 50 / k->a.sweep->to_hz; /* the upper limit of the band rings for so long */
     struct measurement *m = k->m;
@@ -289,7 +289,7 @@ static bool check_heard(const struct measurement *m, char *why, size_t cap)
     return true;
 }
 
-/* Sections that differ by a time are no measurement; others may differ by a noise, which the report names. */
+/* A shift in time means lost frames: an error. Other differences get a warning. */
 static bool check_gap(struct making *k, int output, int input, const struct measured_pair *pair, char *why, size_t cap)
 {
     double shift_s;
@@ -331,7 +331,7 @@ static bool make(struct making *k, char *why, size_t cap)
     if (s->loopback && !find_loopback(k, why, cap)) return false;
     if (s->calibration.path && !find_microphone(k, why, cap)) return false;
     if (!s->loopback) find_reference(k);
-    if (!place(k, why, cap)) return false;
+    if (!choose_frames(k, why, cap)) return false;
     return measure_pairs(k, why, cap) && check_heard(k->m, why, cap);
 }
 

@@ -86,7 +86,7 @@ static void set_times(const struct page *page, bool is_level, struct axis *axis)
 
 /* ---- the page ------------------------------------------------------------------------------------- */
 
-/* group: NULL if there is one alone. */
+/* group: NULL if the page has one group. */
 static void set_title(const struct page *page, const char *group, struct panel *p)
 {
     static const char *const titles[PLOT_PANELS] = {"Impulse response",
@@ -244,7 +244,7 @@ static bool draw(struct page *page)
     struct panel panels[PLOT_PANELS] = {0};
     bool good = true;
     for (int kind = 0; kind < PLOT_PANELS; kind++) {
-        if (!(wanted >> kind & 1)) continue; /* a power has no time */
+        if (!(wanted >> kind & 1)) continue; /* set_x reads h, which curves of powers lack */
         panels[kind].kind = kind;
         set_x(page, &panels[kind]);
         panel_put(&panels[kind], 0);

@@ -207,7 +207,7 @@ def test_a_calibration_beside_a_loopback_is_of_the_microphone_alone(folder):
     n = min(len(alone), len(with_loopback))
     lag = np.argmax(np.abs(with_loopback)) - np.argmax(np.abs(alone))
     assert np.abs(np.roll(with_loopback, -lag, 0)[:n - 100] - alone[:n - 100]).max() < 1e-3 * np.abs(alone).max()
-    assert "covers 100 to 1000 Hz of 20 to 3200 Hz; beyond it" in report["said"]
+    assert "covers 100 to 1000 Hz; the measurement goes from 20 to 3200 Hz" in report["said"]
     (folder / "bad.txt").write_text("20 1\nend\n")
     for name, says in [("bad.txt", "bad.txt:2"), ("none.txt", "none.txt")]:
         refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h2.wav", "--calibration", name,
@@ -283,7 +283,7 @@ def test_a_gap_in_one_of_two_sweeps_is_refused(folder, start, lost):
     (lambda y: lose(y, 2.2, 5), ["clocks", "ppm", "gap between the sweeps"]),
     (lambda y: y + np.where(np.arange(len(y)) // 200 == 75, 0.02, 0)[:, None] * generator(4).normal(size=y.shape),
      ["output 1, input 1: the sweeps differ by", "dB from their average"]),
-    (lambda y: y[7000:], ["ms before the play"]),
+    (lambda y: y[7000:], ["the recording starts", "ms after the sweep"]),
     (lambda y: np.clip(y, -0.02, 0.02), ["output 1, input 1:", "% distortion"])],
                          ids=["clock", "noise", "start", "cut"])
 def test_a_recording_that_may_be_wrong_is_named(folder, change, says):

@@ -44,9 +44,18 @@ const char *shipped_path(const char *name)
     return access(paths[i], R_OK) == 0 ? paths[i] : NULL;
 }
 
+const char *mask_argument_shipped(const char *name, const char *path)
+{
+    struct stat own, status;
+    const char *shipped = shipped_path(name);
+    if (!shipped || stat(path, &own) != 0) return shipped;
+    bool is_bank = stat(shipped, &status) == 0 && S_ISDIR(status.st_mode);
+    return S_ISDIR(own.st_mode) && !is_bank ? shipped : NULL;
+}
+
 const char *mask_argument_path(const char *argument)
 {
-    const char *shipped = access(argument, F_OK) == 0 ? NULL : shipped_path(argument);
+    const char *shipped = mask_argument_shipped(argument, argument);
     return shipped ? shipped : argument;
 }
 

@@ -17,7 +17,11 @@ bool shipped_folder(char *folder, size_t cap);
 /* The path of the mask that ships under this name, valid until the program ends. NULL: there is none. Main thread. */
 const char *shipped_path(const char *name);
 
-/* The path that an argument means: the argument, if a file has this name, or no mask that ships. Main thread. */
+/* Likewise, of a name that a user writes for a file at `path`. NULL, too: that file is there. A directory counts as a
+ * file only if the mask that ships is a bank. Main thread. */
+const char *mask_argument_shipped(const char *name, const char *path);
+
+/* The path that an argument means: a file of this name, or a mask that ships. Main thread. */
 const char *mask_argument_path(const char *argument);
 
 /* hc_responses_load has failed for this path: if it is a bank of responses, why says how banks are played. */

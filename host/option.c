@@ -303,7 +303,7 @@ int option_parse(const struct command_line *line, int argc, char **argv, void *s
     int at;
     error_t error = argp_parse(&argp, argc, argv, ARGP_NO_EXIT | ARGP_NO_HELP, &at, &parse);
     if (error == ECANCELED) return parse.status;
-    if (error == ENOMEM) return message_error("no memory to read the command line; free some");
+    if (error == ENOMEM) return message_error("no memory to read the command line; free some memory");
     if (!error) return take_names(line, argv + at, argc - at, settings);
     message_note("see `haloconv %s --help`", line->command); /* getopt has printed the error */
     return EXIT_USAGE;

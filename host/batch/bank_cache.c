@@ -115,7 +115,7 @@ struct cached_bank *bank_cache_take(struct bank_cache *cache, const char *path, 
             bank = NULL;
         }
     } else {
-        message_write(why, cap, "%s: no memory for a bank; free some", path);
+        message_write(why, cap, "%s: no memory for a bank; free some memory", path);
     }
     pthread_mutex_unlock(&cache->lock);
     return bank;

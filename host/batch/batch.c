@@ -93,7 +93,7 @@ static const struct option_row batch_options[] = {
      "Every input with every mask; the first with the first; or N different masks drawn for each input [all]",
      take_pairs, OPTION_TO(struct batch_settings, pairs)},
     {"members", 0, "PATTERN",
-     "Of tar files, convolve the sounds whose names match, and copy the others; in quotes [all sounds]", option_text,
+     "Convolve the sounds of tar files whose names match PATTERN (quoted), and copy the others [all]", option_text,
      OPTION_TO(struct batch_settings, defaults.members)},
     {"seed", 0, "S",
      "Seed of all random draws, here and for rows without a seed. The same seed and files draw the same masks "
@@ -377,7 +377,7 @@ int batch_command(int argc, char **argv)
         batch_free(batch);
         pthread_mutex_destroy(&batch->lock);
     } else {
-        status = message_error("no memory for a batch; free some");
+        status = message_error("no memory for a batch; free some memory");
     }
     free(batch);
     manifest_free(&manifest);

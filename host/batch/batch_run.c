@@ -243,7 +243,8 @@ bool batch_outputs_differ(struct batch *batch)
 {
     size_t n = 0;
     struct written *outputs = calloc(batch->manifest->n + 1, sizeof *outputs);
-    if (!outputs) return message_write(batch->why, sizeof batch->why, "no memory to check the outputs; free some");
+    if (!outputs)
+        return message_write(batch->why, sizeof batch->why, "no memory to check the outputs; free some memory");
     for (size_t i = 0; i < batch->manifest->n; i++) {
         char path[PATH_MAX];
         struct stat status;

@@ -295,7 +295,7 @@ bool file_job_next_pass(struct file_job *job)
 
 void file_job_enter(struct batch *batch, const struct manifest_row *row, int64_t bytes, char *figures)
 {
-    char why[MESSAGE_CAP] = "the journal: no memory for a line; free some";
+    char why[MESSAGE_CAP] = "the journal: no memory for a line; free some memory";
     if (!figures ||
         !journal_add(&batch->journal, journal_hash(row, batch->settings), bytes, figures, row->output, why, sizeof why))
         batch_stop(batch, why);

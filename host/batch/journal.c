@@ -156,7 +156,7 @@ static bool add_line(struct journal *journal, char *line, bool may_sync, char *w
 
 static bool refuse_line(char *why, size_t cap)
 {
-    return message_write(why, cap, "the journal: no memory for a line; free some");
+    return message_write(why, cap, "the journal: no memory for a line; free some memory");
 }
 
 bool journal_add(struct journal *journal, uint64_t hash, int64_t bytes, const char *figures, const char *output,

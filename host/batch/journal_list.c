@@ -100,7 +100,7 @@ bool journal_list_read_folder(struct journal_list *list, const char *folder, cha
     if (quoted) *to = 0;
     bool good = quoted && asprintf(&pattern, "%s/haloconv-batch*.journal", quoted) > 0;
     free(quoted);
-    if (!good) return message_write(why, cap, "%s: no memory for its journal; free some", folder);
+    if (!good) return message_write(why, cap, "%s: no memory for its journal; free some memory", folder);
     glob_t found;
     int error = glob(pattern, GLOB_ERR, NULL, &found);
     free(pattern);

@@ -62,11 +62,11 @@ static bool tar_add(struct pairing *p, size_t i, const char *path, size_t k)
     tar->number = p->n_draws > 1 ? k + 1 : 0;
     for (size_t member = 0; member < tar->input->n; member++) {
         if (!tar->input->members[member].is_convolved) continue;
-        size_t n_before = tar->n_samples;
-        draw_masks(p, p->n_sounds + tar_source_sample(tar, member));
+        size_t n_before = tar->n_groups;
+        draw_masks(p, p->n_sounds + tar_source_next_group(tar, member));
         if (!pair_add(p, path, mask_of(p, i, k), tar, member)) return false;
         struct manifest_row *row = &p->manifest->rows[p->manifest->n - 1];
-        if (tar->n_samples == n_before) row->seed = row[-1].seed;
+        if (tar->n_groups == n_before) row->seed = row[-1].seed;
     }
     return true;
 }
@@ -78,7 +78,7 @@ static bool input_add(struct pairing *p, size_t i, const char *path)
     if (!is_tar) draw_masks(p, p->n_sounds);
     for (size_t k = 0; k < n_outputs && good; k++)
         good = is_tar ? tar_add(p, i, path, k) : pair_add(p, path, mask_of(p, i, k), NULL, 0);
-    p->n_sounds += is_tar && good ? p->manifest->tars->n_samples : 1;
+    p->n_sounds += is_tar && good ? p->manifest->tars->n_groups : 1;
     return good;
 }
 

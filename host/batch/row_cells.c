@@ -158,7 +158,7 @@ static bool tar_expand(struct row_reader *reader, struct faults *faults)
             tar->n_rows ? manifest_row_add(manifest, reader->defaults) : &manifest->rows[first_row];
         if (!row) return false;
         *row = common;
-        row->seed = common.seed + tar_source_sample(tar, member);
+        row->seed = common.seed + tar_source_next_group(tar, member);
         if (!tar_source_row(manifest, row, tar, member)) return false;
         draw_names(reader, row, faults);
         if (!row->mask || (common.noise && !row->noise)) return false;

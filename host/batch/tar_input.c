@@ -84,7 +84,7 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
                              path, name);
     if ((input->n & (input->n - 1)) == 0) { /* 0, 1, 2, 4, ...: as many as were reserved */
         struct tar_member *more = realloc(input->members, (input->n ? 2 * input->n : 1) * sizeof *more);
-        if (!more) return message_write(why, cap, "%s: no memory for its list of members; free some", path);
+        if (!more) return message_write(why, cap, "%s: no memory for its list of members; free some memory", path);
         input->members = more;
     }
     struct tar_member member = {.name = strdup(name),
@@ -94,7 +94,7 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
                                 .mode = archive_entry_perm(entry),
                                 .is_folder = type == AE_IFDIR,
                                 .is_convolved = type == AE_IFREG && sound_format_of_path(name) != 0};
-    if (!member.name) return message_write(why, cap, "%s: no memory for its list of members; free some", path);
+    if (!member.name) return message_write(why, cap, "%s: no memory for its list of members; free some memory", path);
     input->members[input->n++] = member;
     return true;
 }
@@ -107,7 +107,7 @@ static bool refuse(struct archive *archive, const char *path, char *why, size_t 
                          reason ? reason : "unknown reason");
 }
 
-/* The bytes of the file from the first on that is not 0, behind `from`. Holes are not read. */
+/* The bytes from the first non-zero byte at or after `from` to the end of the file. Holes are not read. */
 static int64_t count_behind(int fd, int64_t from, int64_t size)
 {
     char buffer[HEADERS_READ];
@@ -153,7 +153,7 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
     if (!S_ISREG(status.st_mode))
         message_write(why, cap, "%s: is no regular file; give a tar file on a disk", path);
     else if (!archive || archive_read_support_format_tar(archive) != ARCHIVE_OK)
-        message_write(why, cap, "%s: no memory to read it; free some", path);
+        message_write(why, cap, "%s: no memory to read it; free some memory", path);
     else if (archive_read_open_fd(archive, fd, HEADERS_READ) != ARCHIVE_OK)
         refuse(archive, path, why, cap);
     else

@@ -21,7 +21,7 @@ struct tar_member {
 struct tar_input {
     struct tar_member *members; /* in the order of the file */
     size_t n;
-    int64_t n_behind;           /* bytes from the first one on that is not 0 behind its end, which are not read */
+    int64_t n_behind;           /* bytes from the first non-zero byte after the end of the archive; not read */
 };
 
 /* Is this the name of a tar file? */

@@ -11,7 +11,7 @@ bool tar_job_open(const struct file_job *job, char *why, size_t cap)
     if (!tar->figures) tar->figures = calloc(tar->n_rows, sizeof *tar->figures);
     if (!tar->counts) tar->counts = calloc(N_COUNTS, sizeof *tar->counts);
     if (!tar->file_path || !tar->figures || !tar->counts) {
-        message_write(why, cap, "%s: no memory; free some", job->path);
+        message_write(why, cap, "%s: no memory; free some memory", job->path);
     } else if (!tar->file) {
         file_job_make_folders(tar->file_path);
         tar->file = tar_output_open(tar->file_path, tar->input, tar->path, why, cap);
@@ -47,7 +47,7 @@ void tar_job_put(const struct file_job *job, char *figures, const int64_t *count
 {
     struct tar_source *tar = job->row->tar;
     const char *name = job->row->output + strlen(tar->output) + 1;
-    char why[MESSAGE_CAP] = "the journal: no memory for a line; free some";
+    char why[MESSAGE_CAP] = "the journal: no memory for a line; free some memory";
     enum tar_progress progress = TAR_BROKEN;
     pthread_mutex_lock(&tar->lock);
     tar->figures[(size_t)(job->row - job->batch->manifest->rows) - tar->first_row] = figures;

@@ -179,7 +179,7 @@ struct tar_output *tar_output_open(const char *path, const struct tar_input *inp
                                    size_t cap)
 {
     struct tar_output *output = calloc(1, sizeof *output);
-    if (!output) return (void)message_write(why, cap, "%s: no memory; free some", path), NULL;
+    if (!output) return (void)message_write(why, cap, "%s: no memory; free some memory", path), NULL;
     *output = (struct tar_output){.path = path,
                                   .input_path = input_path,
                                   .input = input,
@@ -192,7 +192,7 @@ struct tar_output *tar_output_open(const char *path, const struct tar_input *inp
         message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", input_path,
                       strerror(errno));
     else if (!output->sounds)
-        message_write(why, cap, "%s: no memory; free some", path);
+        message_write(why, cap, "%s: no memory; free some memory", path);
     else
         good = part_file_open(&output->part, path, why, cap);
     if (good) return output;

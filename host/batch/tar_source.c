@@ -22,7 +22,7 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
     struct tar_input *input = find_input(manifest, path);
     struct tar_source *tar = calloc(1, sizeof *tar);
     bool good = tar && (input || ((input = calloc(1, sizeof *input)) && (tar->owns_input = true)));
-    if (!good) message_write(why, cap, "%s: no memory; free some", path);
+    if (!good) message_write(why, cap, "%s: no memory; free some memory", path);
     if (good && tar->owns_input) good = tar_input_read(input, path, why, cap);
     if (good && !tar_input_choose(input, members))
         good = members ? message_write(why, cap, "%s: has no sound that matches %.100s; give another --members", path,
@@ -58,12 +58,12 @@ static const char *join(struct manifest *manifest, const char *folder, const cha
     return text;
 }
 
-size_t tar_source_sample(struct tar_source *tar, size_t member)
+size_t tar_source_next_group(struct tar_source *tar, size_t member)
 {
     const struct tar_member *members = tar->input->members;
-    if (tar->n_samples == 0 || !tar_same_sample(members[tar->last].name, members[member].name)) tar->n_samples++;
+    if (tar->n_groups == 0 || !tar_same_sample(members[tar->last].name, members[member].name)) tar->n_groups++;
     tar->last = member;
-    return tar->n_samples - 1;
+    return tar->n_groups - 1;
 }
 
 bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member)

@@ -20,7 +20,7 @@ struct tar_source {
     struct tar_input *input;      /* shared by the tar sources of one path; the first owns it  */
     bool owns_input;
     size_t first_row, n_rows;     /* in the manifest, one after the other                     */
-    size_t n_samples, last;       /* samples with a row; the member of the last row           */
+    size_t n_groups, last;        /* groups (samples of WebDataset) with a row; the member of the last row */
     bool has_one_mask;            /* for all rows: the name of the output has that of the mask */
     size_t number;                /* from 1, if the input becomes several outputs by draws; else 0 */
     struct tar_source *next;
@@ -39,9 +39,9 @@ struct tar_source {
 struct tar_source *tar_source_add(struct manifest *manifest, const char *path, const char *members, char *why,
                                   size_t cap);
 
-/* The number of the sample, from 0 on, of a member that gets a row: all sounds of a sample share a draw. Call it for each
- * row, in their order. */
-size_t tar_source_sample(struct tar_source *tar, size_t member);
+/* The number of the group, from 0 on, of a member that gets a row: all sounds of a sample of WebDataset are a group, and
+ * share a draw. Call it for each row, in their order. */
+size_t tar_source_next_group(struct tar_source *tar, size_t member);
 
 /* Sets tar, member and input of a row. false: no memory. */
 bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member);

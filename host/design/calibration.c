@@ -39,8 +39,9 @@ void calibration_free(struct calibration *c)
 void calibration_check_band(const struct calibration *c, double from_hz, double to_hz)
 {
     if (c->path && (from_hz < low_hz(c) || to_hz > high_hz(c)))
-        message_note("%s: covers %g to %g Hz of %g to %g Hz; beyond it the microphone counts as it is at the ends",
-                     c->path, fmax(low_hz(c), from_hz), fmin(high_hz(c), to_hz), from_hz, to_hz);
+        message_note(
+            "%s: covers %g to %g Hz; the measurement goes from %g to %g Hz. Outside, its first and last gain apply",
+            c->path, low_hz(c), high_hz(c), from_hz, to_hz);
 }
 
 void calibration_invert(const struct calibration *c, const struct transform *t, double rate, double complex *bins)

@@ -114,10 +114,11 @@ static int parse(int argc, char **argv, struct correct_settings *s)
     if (status < 0 && s->as_channels && s->as_positions)
         return message_usage("design correct", "--channels or --positions: give one of them");
     if (status < 0) status = mask_write_check("design correct", s->output, s->format, s->json);
-    if (status < 0) status = plot_check("design correct", &s->plot, s->output, s->names.list, s->names.n);
-    if (status < 0 && s->target)
-        status = plot_check("design correct", &s->plot, s->output, &(char *){(char *)s->target}, 1);
-    return status;
+    if (status >= 0) return status;
+    char *inputs[MOST_FILES + 2] = {(char *)s->target, (char *)s->calibration};
+    memcpy(inputs + 2, s->names.list, (size_t)s->names.n * sizeof *inputs);
+    status = mask_write_check_read(s->output, inputs, s->names.n + 2);
+    return status >= 0 ? status : plot_check("design correct", &s->plot, s->output, inputs, s->names.n + 2);
 }
 
 /* Fills in the settings that depend on the rate. -1: go on; else the exit status. */
@@ -195,7 +196,7 @@ int design_correct_command(int argc, char **argv)
     int n = settings.names.n;
     hc_responses *measurements = calloc((size_t)n, sizeof *measurements);
     status = measurements ? run(&settings, measurements)
-                          : message_error("design correct: no memory for %d measurements; free some", n);
+                          : message_error("design correct: no memory for %d measurements; free some memory", n);
     for (int i = 0; measurements && i < n; i++) hc_responses_free(&measurements[i]);
     free(measurements);
     frequency_curve_free(&settings.curve);

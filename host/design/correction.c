@@ -27,6 +27,7 @@ struct correction_work {
     const struct correction_settings *settings;
     const struct correction_response *responses; /* [n_positions][n_channels] */
     int n_positions, n_channels;
+    int *direct; /* [n_positions][n_channels]: the frames of the direct sounds */
     struct transform transform;
     double complex *bins, *scratch;  /* [size / 2 + 1] */
     double complex *sum, *whole_sum; /* [size / 2 + 1]: of the windowed and the whole responses, at one level */
@@ -39,15 +40,16 @@ struct correction_work {
 
 /* ---- the positions ------------------------------------------------------------------------------ */
 
-static bool response_check(const struct correction_settings *s, const struct correction_response *r, char *why,
-                           size_t cap)
+/* Writes the frame of the direct sound. */
+static bool response_check(const struct correction_settings *s, const struct correction_response *r, int *direct,
+                           char *why, size_t cap)
 {
     if (r->n_frames / s->rate >= LONGEST_S)
         return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", r->name,
                              r->n_frames / s->rate, LONGEST_S);
-    int direct = direct_sound_find(r->h, r->n_frames, s->rate);
-    double ms = 1e3 * (r->n_frames - direct) / s->rate;
-    if (direct < 0)
+    *direct = direct_sound_find(r->h, r->n_frames, s->rate);
+    double ms = 1e3 * (r->n_frames - *direct) / s->rate;
+    if (*direct < 0)
         return message_write(why, cap, "%s: channel %d is silent; measure again with more level", r->name, r->channel);
     if (ms < SHORTEST_MS)
         return message_write(why, cap,
@@ -82,9 +84,8 @@ static void find_spectrum(struct correction_work *w, const struct correction_res
 }
 
 /* Adds a position, with its level as measured by the windowed response. */
-static void add_position(struct correction_work *w, const struct correction_response *r)
+static void add_position(struct correction_work *w, const struct correction_response *r, int direct)
 {
-    int direct = direct_sound_find(r->h, r->n_frames, w->settings->rate);
     find_spectrum(w, r, direct, w->settings->cycles);
     double *power = w->octaves; /* not needed yet */
     for (size_t k = 0; k < n_bins(w); k++) power[k] = bin_power(w->bins[k]);
@@ -110,7 +111,8 @@ static void add_positions(struct correction_work *w, int ch)
     memset(w->windowed, 0, n * sizeof *w->windowed);
     memset(w->whole, 0, n * sizeof *w->whole);
     w->level_db = 0;
-    for (int i = 0; i < w->n_positions; i++) add_position(w, &w->responses[i * w->n_channels + ch]);
+    for (int i = ch; i < w->n_positions * w->n_channels; i += w->n_channels)
+        add_position(w, &w->responses[i], w->direct[i]);
     if (!w->settings->complex_average) return;
     for (size_t k = 0; k < n; k++) {
         w->windowed[k] = bin_power(w->sum[k]);
@@ -213,7 +215,7 @@ static void fill_levels(const struct correction_work *w, const double *smoothed,
         db[i] = w->level_db + response_curve_db(&curve, band_point_hz(CORRECTION_LOW_HZ, i));
 }
 
-static void fill_target(const struct correction_curve *c, double *power)
+static void fill_curve_target(const struct correction_curve *c, double *power)
 {
     for (size_t k = 0; k < c->response.n_bins; k++) {
         double hz = (double)k * c->response.bin_hz;
@@ -235,7 +237,7 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
                                        .before = correction_curve_deviation(c, w->whole, scratch)};
     fill_levels(w, scratch, levels->before_db);
     if (curves) memcpy(curves + CORRECTION_MEASURED * n_bins(w), scratch, bytes);
-    if (curves) fill_target(c, curves + CORRECTION_TARGET * n_bins(w));
+    if (curves) fill_curve_target(c, curves + CORRECTION_TARGET * n_bins(w));
     int n = band_points(&c->band, &low);
     high = band_point_hz(low, n - 1);
     transform_response(&w->transform, h, (size_t)w->settings->taps, w->bins);
@@ -312,7 +314,7 @@ static void scale_channel(struct correction *c, int ch, double gain)
     }
 }
 
-/* Nothing is louder than without: the largest gain_db is 0. */
+/* No channel is raised: the largest gain_db is 0. */
 static void match_levels(struct correction *c, const struct correction_work *w)
 {
     double largest_db = -INFINITY, first_db = NAN, first_after_db = NAN;
@@ -338,18 +340,13 @@ static void match_levels(struct correction *c, const struct correction_work *w)
     }
 }
 
-static int direct_frame(const struct correction_work *w, int position, int ch)
-{
-    const struct correction_response *r = &w->responses[position * w->n_channels + ch];
-    return direct_sound_find(r->h, r->n_frames, w->settings->rate);
-}
-
 static void find_arrivals(struct correction *c, const struct correction_work *w)
 {
     double last_s = 0, rate = w->settings->rate;
     for (int ch = 0; ch < c->n_channels; ch++) {
         double frames = 0;
-        for (int i = 0; i < w->n_positions; i++) frames += direct_frame(w, i, ch) - direct_frame(w, i, 0);
+        for (int i = 0; i < w->n_positions * w->n_channels; i += w->n_channels)
+            frames += w->direct[i + ch] - w->direct[i];
         c->channel[ch].arrival_s = frames / w->n_positions / rate;
         last_s = fmax(last_s, c->channel[ch].arrival_s);
     }
@@ -425,6 +422,7 @@ static void work_close(struct correction_work *w)
     free(w->octaves);
     free(w->levels);
     free(w->microphone);
+    free(w->direct);
     transform_close(&w->transform);
 }
 
@@ -435,12 +433,16 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
     struct correction_work w = {
         .settings = s, .responses = responses, .n_positions = n_positions, .n_channels = n_channels};
     *c = (struct correction){.n_channels = n_channels, .n_frames = s->taps};
-    for (int i = 0; i < n_positions * n_channels; i++)
-        if (!response_check(s, &responses[i], why, cap)) return false;
+    w.direct = malloc((size_t)n_positions * (size_t)n_channels * sizeof *w.direct);
+    for (int i = 0; w.direct && i < n_positions * n_channels; i++)
+        if (!response_check(s, &responses[i], &w.direct[i], why, cap)) {
+            free(w.direct);
+            return false;
+        }
     c->delay = delay_frames(s);
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
-    bool good = c->h && c->channel && work_open(&w);
+    bool good = w.direct && c->h && c->channel && work_open(&w);
     if (good && s->with_curves) {
         c->n_bins = n_bins(&w);
         c->curves = malloc((size_t)c->n_channels * CORRECTION_CURVES * c->n_bins * sizeof *c->curves);

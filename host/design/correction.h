@@ -73,9 +73,9 @@ struct correction_channel {
     /* In the band that all channels share, as measured and behind the filters; relative to the first channel. NAN: they
      * share no octave                                                                                               */
     double level_db, level_after_db;
-    double gain_db;           /* that the filter got for the levels; boost_db and cut_db are without it              */
+    double gain_db;           /* added to the filter to match levels; boost_db and cut_db are without it             */
     double arrival_s;         /* of the direct sound, after that of the first channel; a mean of the positions       */
-    int delay_frames;         /* that the filter got for the arrivals                                                */
+    int delay_frames;         /* added to the filter to match arrivals                                               */
 };
 
 /* Powers over frequency, relative to the measured level. Those of the responses are 1/6 octave means of the whole
@@ -83,7 +83,7 @@ struct correction_channel {
 enum { CORRECTION_MEASURED, CORRECTION_TARGET, CORRECTION_CORRECTED, CORRECTION_CURVES };
 
 struct correction {
-    int n_channels, n_frames; /* n_frames: taps, and the largest of delay_frames                                     */
+    int n_channels, n_frames; /* n_frames: taps + the largest delay_frames                                           */
     double delay;             /* frames                                                                              */
     double *h;                /* [n_channels][n_frames]                                                              */
     struct correction_channel *channel; /* [n_channels]                                                              */

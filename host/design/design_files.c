@@ -23,7 +23,7 @@ static char *read_text(FILE *file, const char *path, char *why, size_t cap)
     if (good)
         text[n] = 0;
     else if (!text)
-        message_write(why, cap, "%s: no memory to read it; free some", path);
+        message_write(why, cap, "%s: no memory to read it; free some memory", path);
     else if (ferror(file))
         message_write(why, cap, "%s: %s; check the path", path, strerror(errno ? errno : EIO));
     else if (n == MOST_CURVE_BYTES)

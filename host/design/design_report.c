@@ -84,7 +84,7 @@ int design_report(const struct design_settings *s, const struct design *design)
 {
     struct filter_figures figures = {0};
     if (s->kind != KIND_ROOM && (s->json || !message_is_quiet()) && !measure(s, design, &figures))
-        return message_error("%s: no memory to measure the filter, which is written; free some", s->output);
+        return message_error("%s: no memory to measure the filter, which is written; free some memory", s->output);
     print_summary(s, design, &figures);
     return s->json ? print_json(s, design, &figures) : 0;
 }

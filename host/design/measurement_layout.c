@@ -106,8 +106,8 @@ static bool place_positions(struct measurement_layout *l, const hc_responses *fi
     return true;
 }
 
-static bool place(struct measurement_layout *l, enum layout_choice choice, const hc_responses *files,
-                  char *const *names, int n, int *channel, char *why, size_t cap)
+static bool lay_out(struct measurement_layout *l, enum layout_choice choice, const hc_responses *files,
+                    char *const *names, int n, int *channel, char *why, size_t cap)
 {
     int others = 0, n_named = choice == LAYOUT_POSITIONS ? 0 : channels_by_name(names, n, channel);
     for (int i = 0; i < n; i++)
@@ -122,7 +122,8 @@ static bool place(struct measurement_layout *l, enum layout_choice choice, const
     l->n_positions = 0;
     for (int i = 0; i < n; i++) l->n_positions += !as_channels || channel[i] == 0;
     l->responses = calloc((size_t)l->n_positions * (size_t)l->n_channels, sizeof *l->responses);
-    if (!l->responses) return message_write(why, cap, "design correct: no memory for %d measurements; free some", n);
+    if (!l->responses)
+        return message_write(why, cap, "design correct: no memory for %d measurements; free some memory", n);
     return as_channels ? place_channels(l, files, names, n, channel, why, cap)
                        : place_positions(l, files, names, n, why, cap);
 }
@@ -132,8 +133,8 @@ bool measurement_layout_make(struct measurement_layout *l, enum layout_choice ch
 {
     *l = (struct measurement_layout){0};
     int *channel = calloc((size_t)n, sizeof *channel);
-    bool good = channel ? place(l, choice, files, names, n, channel, why, cap)
-                        : message_write(why, cap, "design correct: no memory for %d measurements; free some", n);
+    bool good = channel ? lay_out(l, choice, files, names, n, channel, why, cap)
+                        : message_write(why, cap, "design correct: no memory for %d measurements; free some memory", n);
     free(channel);
     if (!good) measurement_layout_free(l);
     return good;

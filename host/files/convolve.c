@@ -192,7 +192,7 @@ static bool routes_make(struct convolution *run)
     int n_dry = s->dry > 0 ? mask->n_out : 0;
     run->routes = calloc((size_t)mask->n_routes + (size_t)n_dry, sizeof *run->routes);
     if (!run->routes)
-        return message_write(run->why, sizeof run->why, "%s: no memory for its routes; free some", s->mask);
+        return message_write(run->why, sizeof run->why, "%s: no memory for its routes; free some memory", s->mask);
     run->n_routes = mask->n_routes + n_dry;
     for (int i = 0; i < mask->n_routes; i++) {
         run->routes[i] = mask->routes[i];
@@ -296,7 +296,7 @@ static bool spare_inputs(struct convolution *run)
     bool good = files_read_add(&read, s->input) &&
                 (s->moving.path ? files_read_add_bank(&read, s->mask) : files_read_add_mask(&read, s->mask)) &&
                 (!is_file || files_read_add(&read, s->moving.path));
-    if (!good) message_write(run->why, sizeof run->why, "%s: no memory to read its names; free some", s->mask);
+    if (!good) message_write(run->why, sizeof run->why, "%s: no memory to read its names; free some memory", s->mask);
     good = good && files_read_spare(&read, s->output, run->why, sizeof run->why);
     files_read_free(&read);
     return good;

@@ -179,3 +179,14 @@ void files_read_free(struct files_read *read)
     free(read->files);
     *read = (struct files_read){0};
 }
+
+bool files_read_spares(char *const *paths, int n, const char *output, char *why, size_t cap)
+{
+    struct files_read read = {0};
+    bool good = true;
+    for (int i = 0; good && i < n; i++) good = !paths[i] || files_read_add_mask(&read, paths[i]);
+    if (!good) message_write(why, cap, "%s: no memory; free some memory", output);
+    good = good && files_read_spare(&read, output, why, cap);
+    files_read_free(&read);
+    return good;
+}

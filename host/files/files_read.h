@@ -38,4 +38,8 @@ bool files_read_spare(struct files_read *read, const char *output, char *why, si
 
 void files_read_free(struct files_read *read);
 
+/* All of the above: checks that the output is none of paths[n], and none of the files that they name if they are masks.
+ * A path may be NULL. false: why has the reason. */
+bool files_read_spares(char *const *paths, int n, const char *output, char *why, size_t cap);
+
 #endif

@@ -205,7 +205,8 @@ static bool take_file(struct sound_in *in, const SF_INFO *info, char *why, size_
     bool good = sf_error(in->file) != SF_ERR_SYSTEM; /* else a read failed: the header may be half of it */
     if (!good) message_write(why, cap, "%s: cannot be read: %s; check the disk", in->path, sf_strerror(in->file));
     good = good && check_info(in, info, why, cap);
-    return good && (copy_strings(in) || message_write(why, cap, "%s: no memory for its title; free some", in->path));
+    return good &&
+           (copy_strings(in) || message_write(why, cap, "%s: no memory for its title; free some memory", in->path));
 }
 
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap)

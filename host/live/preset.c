@@ -118,7 +118,7 @@ static bool is_mask(const struct preset_line *l)
 static char *mask_path(const struct preset *p, const char *value)
 {
     char *path = path_of(p, value);
-    const char *shipped = path && access(path, F_OK) != 0 ? shipped_path(value) : NULL;
+    const char *shipped = path ? mask_argument_shipped(value, path) : NULL;
     if (!shipped) return path;
     free(path);
     return strdup(shipped);

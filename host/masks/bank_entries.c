@@ -28,6 +28,13 @@ static double level_db(const hc_bank_data *bank, int entry, int out)
     return 10 * log10(energy);
 }
 
+static void print_response(int indent, double onset, double db)
+{
+    char text[16] = "-";
+    if (!isnan(onset)) snprintf(text, sizeof text, "%.3f", onset);
+    printf("   %*s %8s %8s", indent, "", text, message_db(db, 2, "").text);
+}
+
 void bank_entries_print(const hc_bank_data *bank)
 {
     int n_out = bank->n_out < PRINTED_OUTPUTS ? bank->n_out : PRINTED_OUTPUTS;
@@ -44,7 +51,7 @@ void bank_entries_print(const hc_bank_data *bank)
             printf(" %10.2f %10.2f %10.3f", aed[0], aed[1], aed[2]);
         }
         for (int out = 0; out < n_out; out++)
-            printf("   %*s %8.3f %8.2f", out < 9 ? 6 : 7, "", onset_ms(bank, e, out), level_db(bank, e, out));
+            print_response(out < 9 ? 6 : 7, onset_ms(bank, e, out), level_db(bank, e, out));
         printf("\n");
     }
 }
@@ -74,7 +81,7 @@ json_t *bank_entries_json(const hc_bank_data *bank)
 bool bank_entries_plot(const char *path, const char *name, const hc_bank_data *bank, char *why, size_t cap)
 {
     double(*aed)[3] = malloc((size_t)bank->n_entries * sizeof *aed);
-    if (!aed) return message_write(why, cap, "%s: no memory; free some", path);
+    if (!aed) return message_write(why, cap, "%s: no memory; free some memory", path);
     for (int e = 0; e < bank->n_entries; e++) bank_report_place(bank->position[e], aed[e]);
     bool good =
         directions_plot_write(path, name, (const double(*)[3])aed, bank->n_entries, bank->n_file_entries, why, cap);

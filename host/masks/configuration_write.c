@@ -30,7 +30,7 @@ struct writer {
 
 static bool no_memory(const struct writer *w, char *why, size_t cap)
 {
-    return message_write(why, cap, "%s: no memory; free some", w->out->path);
+    return message_write(why, cap, "%s: no memory; free some memory", w->out->path);
 }
 
 /* ---- responses ---------------------------------------------------------------------------------- */

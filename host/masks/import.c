@@ -35,8 +35,8 @@ static const struct command_line import_line = {
         "CamillaDSP, Convolver or PipeWire, filters of Equalizer APO (`man haloconv` lists what is read), or any other "
         "mask. "
         "The responses that are not in sound files already are written beside it. All that cannot be represented is "
-        "printed with its line; a note has the number of filters that were computed, and the length of the longest. FILE can "
-        "be given to the other commands directly, too.\v"
+        "printed with its line; a note has the number of filters that were computed, and the length of the longest. "
+        "FILE can be given to the other commands directly, too.\v"
         "Exit status: 0 the configuration is written, 1 it is not, 2 wrong usage.\n\n"
         "  haloconv import brutefir.conf -o room.conf",
     .groups = {{NULL, import_options}},
@@ -90,7 +90,7 @@ static int import(const struct import_settings *s)
     int status = EXIT_FAILED;
     bool is_loaded = mask_load(out.source, s->rate, &mask, why, sizeof why);
     bool good = is_loaded && (files_read_add_mask(&read, out.source) ||
-                              message_write(why, sizeof why, "%s: no memory; free some", out.source));
+                              message_write(why, sizeof why, "%s: no memory; free some memory", out.source));
     good = good && configuration_write(&out, why, sizeof why);
     if (s->json) {
         status = print_json(&out, good ? NULL : why);

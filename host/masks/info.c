@@ -142,7 +142,8 @@ static void make_plan(struct mask_info *subject)
 
 static bool no_memory(struct mask_info *subject)
 {
-    return message_write(subject->why, sizeof subject->why, "%s: no memory for its figures; free some", subject->file);
+    return message_write(subject->why, sizeof subject->why, "%s: no memory for its figures; free some memory",
+                         subject->file);
 }
 
 static bool examine(struct mask_info *subject)
@@ -189,12 +190,12 @@ static int print_bank(const struct info_settings *s)
     hc_bank_data bank = {.size = sizeof bank};
     char why[MESSAGE_CAP];
     int status = 0;
-    if (s->plan) return message_usage("info", "takes --plan for masks only, not for banks");
-    if (s->plot.path && s->names.n > 1) return message_usage("info", "takes one bank at a time with --plot");
+    if (s->plan) return message_usage("info", "--plan is for masks only, not for banks");
+    if (s->plot.path && s->names.n > 1) return message_usage("info", "--plot draws one bank at a time");
     if (hc_bank_load(s->path, s->rate, &options, &bank, why, sizeof why) != HC_OK) return message_error("%s", why);
     if (s->plot.path && !bank.position) {
         hc_bank_data_free(&bank);
-        return message_usage("info", "takes --plot for banks with positions and for masks only");
+        return message_usage("info", "--plot is for banks with positions and for masks only");
     }
     if (s->json) {
         json_t *report = bank_report_json(s->path, &bank);
@@ -214,7 +215,7 @@ static int print_one(const struct info_settings *settings)
 {
     if (hc_bank_is_file(settings->path)) return print_bank(settings);
     if (settings->grid_deg != 0 || settings->normalise || settings->entries)
-        return message_usage("info", "takes --grid, --normalise and --entries for banks only");
+        return message_usage("info", "--grid, --normalise and --entries are for banks only");
     struct mask_info subject = {.settings = settings};
     int status = 0;
     if (!examine(&subject))

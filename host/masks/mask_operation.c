@@ -228,7 +228,7 @@ static int run(const struct mask_operation *operation, int argc, char **argv)
     if (status < 0) status = check(operation, &settings);
     if (status >= 0) return status;
     job = calloc(1, sizeof *job);
-    if (!job) return message_error("%s: no memory; free some", settings.output);
+    if (!job) return message_error("%s: no memory; free some memory", settings.output);
     job->operation = operation;
     job->settings = &settings;
     job->out.path = settings.output;

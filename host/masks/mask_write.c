@@ -1,6 +1,7 @@
 #include "mask_write.h"
 
 #include "host/files/file_convolution.h"
+#include "host/files/files_read.h"
 #include "host/files/sound_format.h"
 #include "host/files/text_out.h"
 #include "host/message.h"
@@ -32,6 +33,12 @@ int mask_write_check(const char *command, const char *path, int format, bool jso
     return -1;
 }
 
+int mask_write_check_read(const char *output, char *const *paths, int n)
+{
+    char why[MESSAGE_CAP];
+    return files_read_spares(paths, n, output, why, sizeof why) ? -1 : message_error("%s", why);
+}
+
 static void print_text(FILE *file, const void *data)
 {
     const struct mask_out *m = data;
@@ -49,7 +56,7 @@ static bool write_frames(struct sound_out *out, const struct mask_out *m, char *
     size_t n_samples = (size_t)m->n_channels * (size_t)m->n_frames;
     struct file_writer writer = {.out = out, .gain = 1};
     float *planar = malloc(n_samples * sizeof *planar);
-    if (!planar) return message_write(why, cap, "%s: no memory; free some", out->path);
+    if (!planar) return message_write(why, cap, "%s: no memory; free some memory", out->path);
     for (size_t i = 0; i < n_samples; i++) planar[i] = (float)m->h[i];
     bool good = file_write(&writer, FILE_NEXT, planar, (size_t)m->n_frames, m->n_frames, why, cap);
     free(planar);

@@ -22,6 +22,10 @@ struct mask_out {
  * printed, and this is the exit status. */
 int mask_write_check(const char *command, const char *path, int format, bool json);
 
+/* Checks that the mask replaces none of paths[n], which the command reads; a path may be NULL. -1: it does not; else an
+ * error was printed, and this is the exit status. */
+int mask_write_check_read(const char *output, char *const *paths, int n);
+
 /* Writes the file; it gets its name only when it is complete. false: why has the reason. */
 bool mask_write(const struct mask_out *out, char *why, size_t cap);
 

@@ -12,8 +12,8 @@ static const struct command_line masks_line = {
     .command = "masks",
     .usage = "",
     .text =
-        "Lists the masks that ship with haloconv, and their folder. Every command takes their names as masks, unless a "
-        "file has the name.\v"
+        "Lists the masks that ship with haloconv, and their folder. Their names are masks of every command, unless "
+        "a file has the name.\v"
         "  haloconv convolve voice.wav hall -o wet.wav"};
 
 int masks_command(int argc, char **argv)

@@ -34,7 +34,7 @@ bool source_report_make(struct source_report *report, const hc_responses *mask, 
     if (mask->n_banks == 0) return true;
     report->banks = calloc((size_t)mask->n_banks, sizeof *report->banks);
     if (!report->banks)
-        return message_write(why, cap, "no memory for the figures of %d bank%s; free some", mask->n_banks,
+        return message_write(why, cap, "no memory for the figures of %d bank%s; free some memory", mask->n_banks,
                              message_s(mask->n_banks));
     for (int i = 0; i < mask->n_banks; i++)
         if (!figures_make(&report->banks[i], mask->banks[i], rate ? rate : mask->rate, mask->n_out, why, cap))

@@ -1,7 +1,7 @@
 /* haloconv measure - measures impulse responses with sweeps. */
 #include "dsp/haloconv_masks.h"
 #include "host/commands.h"
-#include "host/files/files_read.h"
+#include "host/mask_argument.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
@@ -112,9 +112,9 @@ static int check(const struct measure_settings *s)
     if ((s->write_sweep != NULL) + (s->from_recording != NULL) + s->is_jack + s->is_portaudio != 1)
         return message_usage("measure", "needs one of --jack, --portaudio, --write-sweep and --from-recording");
     if (s->write_sweep && (s->output || s->json || s->loopback || s->calibration || s->plot.path))
-        return message_usage("measure",
-                             "--write-sweep: takes no -o, --json, --plot, --loopback or --calibration; they are for a "
-                             "measurement");
+        return message_usage(
+            "measure", "--write-sweep: leave out -o, --json, --plot, --loopback and --calibration; they are for a "
+                       "measurement");
     if (s->write_sweep && strcmp(s->write_sweep, "-") == 0)
         return message_usage("measure", "--write-sweep: needs a file, which --sweep reads later");
     if (!s->sweep_file != !s->from_recording)
@@ -127,9 +127,12 @@ static int check(const struct measure_settings *s)
         return message_usage("measure", "--loopback %d: is one of the --inputs, beside a microphone", s->loopback);
     if (!(s->sweep.level > 0 && s->sweep.level <= 1)) return message_usage("measure", "--level: needs 0 dB or less");
     if (s->write_sweep) return -1;
-    char *const inputs[] = {(char *)s->from_recording, (char *)s->sweep_file};
+    enum { INPUTS = 4 };
+    char *const inputs[INPUTS] = {(char *)s->from_recording, (char *)s->sweep_file, (char *)s->calibration,
+                                  (char *)s->filter};
     int status = mask_write_check("measure", s->output, s->format, s->json);
-    return status >= 0 ? status : plot_check("measure", &s->plot, s->output, inputs, is_live ? 0 : 2);
+    if (status < 0) status = mask_write_check_read(s->output, inputs, INPUTS);
+    return status >= 0 ? status : plot_check("measure", &s->plot, s->output, inputs, INPUTS);
 }
 
 static int parse(int argc, char **argv, struct measure_settings *s)
@@ -139,6 +142,7 @@ static int parse(int argc, char **argv, struct measure_settings *s)
         .plot = PLOT_CHOICE_USUAL,
         .sweep = {.n_outputs = 1, .averages = 2, .from_hz = 20, .length_s = 6, .silence_s = 2, .level = 0.1}};
     int status = option_parse(&measure_line, argc, argv, s);
+    if (s->filter) s->filter = mask_argument_path(s->filter);
     return status >= 0 ? status : check(s);
 }
 
@@ -193,17 +197,11 @@ static int measure_recording(struct measure_settings *s, struct measurement_sett
     char why[MESSAGE_CAP];
     hc_responses file = {0};
     struct measurement m = {0};
-    struct files_read read = {0};
-    bool good = (files_read_add(&read, s->from_recording) && files_read_add(&read, s->sweep_file) &&
-                 (!s->calibration || files_read_add(&read, s->calibration))) ||
-                message_write(why, sizeof why, "measure: no memory; free some");
-    good = good && files_read_spare(&read, s->output, why, sizeof why) &&
-           hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
-           analyse(s, &file, settings, &m, why, sizeof why);
+    bool good = hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
+                analyse(s, &file, settings, &m, why, sizeof why);
     int status = good ? report(s, settings, &m) : message_error("%s", why);
     measurement_free(&m);
     hc_responses_free(&file);
-    files_read_free(&read);
     return status;
 }
 
@@ -231,8 +229,7 @@ static int write_sweep(struct measure_settings *s)
     char why[MESSAGE_CAP];
     int rate = s->take.rate ? s->take.rate : 48000;
     if (!sweep_complete(&s->sweep, rate, why, sizeof why) ||
-        !sweep_file_write(&s->sweep, rate, s->write_sweep, s->format, why, sizeof why) ||
-        !sweep_file_read(s->write_sweep, &s->sweep, why, sizeof why)) /* some formats keep no comment */
+        !sweep_file_write(&s->sweep, rate, s->write_sweep, s->format, why, sizeof why))
         return message_error("%s", why);
     message_note("%s: %d channel%s, %.1f s, peak %s; play it once, and record without a pause", s->write_sweep,
                  s->sweep.n_outputs, message_s(s->sweep.n_outputs), s->sweep.n_outputs * sweep_take_s(&s->sweep),

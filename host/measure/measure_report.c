@@ -19,7 +19,7 @@ static int input_number(const struct measurement_settings *s, int input)
 
 static bool is_noise(const struct harmonic *harmonic)
 {
-    return harmonic->share < 2 * harmonic->noise;
+    return !(harmonic->share >= 2 * harmonic->noise); /* NAN: the noise is not known */
 }
 
 /* with_noise: also of the orders that are mostly noise. */
@@ -73,11 +73,11 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
     if (measurement_differs(pair))
         message_note(
             "warning: output %d, input %d: the sweeps differ by %.1f dB from their average around %.0f Hz; keep "
-            "the room quiet and nothing moving, look for gaps in the recording, and measure again",
+            "the room quiet and still, look for gaps in the recording, and measure again",
             output, input, repeat_db(pair), pair->repeat_hz);
     if (pair->is_heard && distortion > max_distortion)
         message_note("warning: output %d, input %d: %.3g %% distortion; lower --level, and look for a limiter or an "
-                     "input that is cut below full scale",
+                     "input that clips below full scale",
                      output, input, 100 * distortion);
 }
 
@@ -86,7 +86,7 @@ void measure_report_warn(const struct measurement_settings *s, const struct meas
     const double max_drift = 200e-6; /* two crystals of 100 ppm */
     const double min_early_s = 1e-3; /* the direct sound of a device without latency is exact to a frame */
     if (m->latency_s < -min_early_s)
-        message_note("warning: the sound comes %.1f ms before the play; the recording began late, or has a gap",
+        message_note("warning: the recording starts %.1f ms after the sweep was started, or has a gap; start it first",
                      -1000 * m->latency_s);
     if (fabs(m->drift) > max_drift)
         message_note(
@@ -172,7 +172,9 @@ static void print_harmonics(const struct measured_pair *pair)
         if (pair->harmonics[i].n_octaves > 0)
             printf("%s%d. order %.3g %% (%.1f dB%s)", i > 0 ? ", " : "", HARMONIC_FIRST + i,
                    100 * pair->harmonics[i].share, db(pair->harmonics[i].share),
-                   is_noise(&pair->harmonics[i]) ? ", noise" : "");
+                   isnan(pair->harmonics[i].noise) ? ", noise not measured"
+                   : is_noise(&pair->harmonics[i]) ? ", noise"
+                                                   : "");
     putchar('\n');
 }
 
@@ -196,7 +198,9 @@ static void print_pair(const struct measurement_settings *s, const struct measur
     else if (pair->repeat_error == 0)
         printf("  %-18s alike, within the noise\n", "sweeps");
     else
-        printf("  %-18s not compared; needs --averages 2 or more\n", "sweeps");
+        printf("  %-18s not compared; %s\n", "sweeps",
+               isnan(pair->silence_rms) ? "there is too little silence before the sweep"
+                                        : "needs --averages 2 or more");
     print_harmonics(pair);
 }
 

@@ -77,7 +77,7 @@ static void measure_noise(struct making *k, int output, int input, struct measur
         if (k->inverse) k->noise[b] *= bin_power(k->inverse[b]);
         sum += k->noise[b] * (b == 0 || b == half ? 1 : 2);
     }
-    pair->noise_before = isnan(pair->silence_rms) ? NAN : sqrt(sum / (double)k->a.transform.size);
+    pair->noise_before = sqrt(sum / (double)k->a.transform.size);
 }
 
 /* bins: the mean of the sections; power[size / 2 + 1]: the mean of their powers; mean: scratch, of the same length. */
@@ -87,21 +87,22 @@ static void compare_sections(const struct making *k, const double complex *bins,
     const double min_share = 1e-3; /* of the loudest band: below it a loudspeaker has no sound, only noise */
     const double max_noise = 10;   /* times the noise of the silence, which is known from a few bins at 20 Hz */
     const struct sweep *s = k->settings->sweep;
-    const double third = exp2(1.0 / 3);
-    double loudest = 0, frames = (double)(s->averages - 1) * k->a.n_section; /* whose noise differs */
-    pair->repeat_error = pair->repeat_hz = s->averages > 1 ? 0 : NAN;
+    const double third = exp2(1.0 / 3), highest_hz = s->to_hz * exp2(-1.0 / 6);
+    double loudest = 0, noise_frames = (double)(s->averages - 1) * k->a.n_section; /* whose noise differs */
+    bool is_compared = s->averages > 1 && !isnan(pair->silence_rms);
+    pair->repeat_error = pair->repeat_hz = is_compared ? 0 : NAN;
     for (size_t b = 0; b <= k->a.transform.size / 2; b++) {
         double gain = k->inverse ? bin_power(k->inverse[b]) : 1;
         mean[b] = bin_power(bins[b]);
         power[b] = power[b] * gain - mean[b];
     }
-    for (double hz = s->from_hz; hz <= s->to_hz; hz *= third)
+    for (double hz = s->from_hz; hz <= highest_hz; hz *= third)
         loudest = fmax(loudest, sweep_band_power(&k->a, mean, hz));
-    for (double hz = s->from_hz; hz <= s->to_hz && s->averages > 1; hz *= third) {
-        double band = sweep_band_power(&k->a, mean, hz), apart = sweep_band_power(&k->a, power, hz);
-        bool is_noise = apart < max_noise * frames * sweep_band_power(&k->a, k->noise, hz);
-        if (is_noise || !(band > min_share * loudest && sqrt(apart / band) > pair->repeat_error)) continue;
-        pair->repeat_error = sqrt(apart / band);
+    for (double hz = s->from_hz; hz <= highest_hz && is_compared; hz *= third) {
+        double band = sweep_band_power(&k->a, mean, hz), variance = sweep_band_power(&k->a, power, hz);
+        bool is_noise = variance < max_noise * noise_frames * sweep_band_power(&k->a, k->noise, hz);
+        if (is_noise || !(band > min_share * loudest && sqrt(variance / band) > pair->repeat_error)) continue;
+        pair->repeat_error = sqrt(variance / band);
         pair->repeat_hz = hz;
     }
 }
@@ -255,7 +256,7 @@ static void find_reference(struct making *k)
 }
 
 /* Chooses the frames of the responses. */
-static bool place(struct making *k, char *why, size_t cap)
+static bool choose_frames(struct making *k, char *why, size_t cap)
 {
     const double before_s = 50 / k->a.sweep->to_hz; /* the upper limit of the band rings for so long */
     struct measurement *m = k->m;
@@ -288,7 +289,7 @@ static bool check_heard(const struct measurement *m, char *why, size_t cap)
     return true;
 }
 
-/* Sections that differ by a time are no measurement; others may differ by a noise, which the report names. */
+/* A shift in time means lost frames: an error. Other differences get a warning. */
 static bool check_gap(struct making *k, int output, int input, const struct measured_pair *pair, char *why, size_t cap)
 {
     double shift_s;
@@ -330,7 +331,7 @@ static bool make(struct making *k, char *why, size_t cap)
     if (s->loopback && !find_loopback(k, why, cap)) return false;
     if (s->calibration.path && !find_microphone(k, why, cap)) return false;
     if (!s->loopback) find_reference(k);
-    if (!place(k, why, cap)) return false;
+    if (!choose_frames(k, why, cap)) return false;
     return measure_pairs(k, why, cap) && check_heard(k->m, why, cap);
 }
 

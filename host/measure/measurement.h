@@ -8,7 +8,8 @@
 enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MOST_OCTAVES = 21 };
 
 struct harmonic {                  /* distortion of one order; amplitudes over that of the linear response          */
-    double share, noise;           /* over the band, each third of an octave with equal weight; noise: its part     */
+    double share, noise;           /* over the band, each third of an octave with equal weight; noise: its part, or
+                                      NAN: there was too little silence                                            */
     int n_octaves;
     struct {
         double hz, share;          /* of the fundamental; a third of an octave wide                                 */
@@ -23,7 +24,7 @@ struct measured_pair {             /* an output and an input                    
     double noise_before, noise_tail; /* RMS in the response: as that silence predicts it (or NAN), and at its end   */
     struct harmonic harmonics[N_HARMONICS];
     /* The RMS distance of the sweeps from their mean over that mean, in the third of an octave where it is largest. 0:
-     * the noise explains it; NAN: a single sweep                                                                   */
+     * the noise explains it; NAN: a single sweep, or too little silence                                            */
     double repeat_error, repeat_hz;
 };
 

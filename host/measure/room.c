@@ -173,7 +173,7 @@ static bool choose(struct room *r)
             room_ask(q, "Where is the microphone? (ENTER: the first input)", "", r->from, sizeof r->from)) &&
            find_devices(r) &&
            (r->n_positions ||
-            room_ask_number(q, "At how many places do you measure?", 1, ROOM_MAX_POSITIONS, &r->n_positions)) &&
+            room_ask_number(q, "At how many positions do you measure?", 1, ROOM_MAX_POSITIONS, &r->n_positions)) &&
            (r->target || room_ask(q, "File of the target curve? (ENTER: flat)", "", r->curve, sizeof r->curve)) &&
            choose_preset(r);
 }

@@ -53,40 +53,36 @@ enum { BEFORE, TARGET, AFTER, CURVES };
 struct comparison {
     const struct frequency_curve *target; /* NULL: flat */
     int rate, n_channels;
-    size_t size, n_bins;
-    double *power; /* [n_channels][CURVES][n_bins] */
+    size_t n_bins;
+    struct transform transform;
+    double complex *bins; /* [n_bins] */
+    double *raw;          /* [n_bins]: the power of a response, not smoothed */
+    double *power;        /* [n_channels][CURVES][n_bins] */
 };
+
+static double bin_hz(const struct comparison *all)
+{
+    return (double)all->rate / (double)all->transform.size;
+}
 
 /* Writes the largest deviation of 1/6 octave means of h[n] from the target in each octave, in dB, to db[OCTAVES]; NAN
  * above 0.42 of the rate. Both have the same mean level from 100 Hz to 10 kHz. Writes the means at that level, in which
- * the target is around 0 dB, to smoothed[n_bins]. false: no memory. */
-static bool find_deviation(const struct comparison *all, const float *h, int n, double *smoothed, double *db)
+ * the target is around 0 dB, to smoothed[n_bins]. */
+static void find_deviation(const struct comparison *all, const float *h, int n, double *smoothed, double *db)
 {
-    struct transform t;
-    if (!transform_open(&t, all->size)) return false;
-    double complex *bins = malloc(all->n_bins * sizeof *bins);
-    double *power = malloc(all->n_bins * sizeof *power);
-    bool good = bins && power;
-    if (good) {
-        transform_response_float(&t, h, (size_t)n, bins);
-        for (size_t k = 0; k < all->n_bins; k++) power[k] = bin_power(bins[k]);
-        smooth_octaves(power, smoothed, all->n_bins, 1.0 / 6);
-        struct curve c = {smoothed, (double)all->rate / (double)all->size, all->target};
-        double highest_hz = fmin(19000, 0.42 * all->rate), level_db = mean_db(&c, 100, fmin(10000, highest_hz));
-        for (int i = 0; i < OCTAVES; i++) db[i] = most_db(&c, octave_hz[i], highest_hz, level_db);
-        for (size_t k = 0; k < all->n_bins; k++) smoothed[k] *= pow(10, -level_db / 10);
-    }
-    free(bins);
-    free(power);
-    transform_close(&t);
-    return good;
+    transform_response_float(&all->transform, h, (size_t)n, all->bins);
+    for (size_t k = 0; k < all->n_bins; k++) all->raw[k] = bin_power(all->bins[k]);
+    smooth_octaves(all->raw, smoothed, all->n_bins, 1.0 / 6);
+    struct curve c = {smoothed, bin_hz(all), all->target};
+    double highest_hz = fmin(19000, 0.42 * all->rate), level_db = mean_db(&c, 100, fmin(10000, highest_hz));
+    for (int i = 0; i < OCTAVES; i++) db[i] = most_db(&c, octave_hz[i], highest_hz, level_db);
+    for (size_t k = 0; k < all->n_bins; k++) smoothed[k] *= pow(10, -level_db / 10);
 }
 
-static void fill_target(const struct comparison *all, double *power)
+static void fill_target_power(const struct comparison *all, double *power)
 {
-    double bin_hz = (double)all->rate / (double)all->size;
     for (size_t k = 0; k < all->n_bins; k++)
-        power[k] = all->target ? pow(10, frequency_curve_db(all->target, (double)k * bin_hz) / 10) : 1;
+        power[k] = all->target ? pow(10, frequency_curve_db(all->target, (double)k * bin_hz(all)) / 10) : 1;
 }
 
 /* A line of the table, 80 characters. db NULL: the octaves. */
@@ -106,7 +102,7 @@ static void print_octaves(const char *title, const double *db)
     message_note("%s", line);
 }
 
-static bool compare_channels(const struct comparison *all, const hc_responses *before, const hc_responses *after)
+static void compare_channels(const struct comparison *all, const hc_responses *before, const hc_responses *after)
 {
     double db[OCTAVES];
     char title[64];
@@ -114,16 +110,15 @@ static bool compare_channels(const struct comparison *all, const hc_responses *b
     print_octaves("octave, Hz", NULL);
     for (int ch = 0; ch < all->n_channels; ch++) {
         double *power = all->power + (size_t)ch * CURVES * all->n_bins;
-        fill_target(all, power + TARGET * all->n_bins);
+        fill_target_power(all, power + TARGET * all->n_bins);
         for (int is_after = 0; is_after < 2; is_after++) {
             const hc_responses *m = is_after ? after : before;
             double *smoothed = power + (is_after ? AFTER : BEFORE) * all->n_bins;
-            if (!find_deviation(all, m->channel[ch], m->n_frames, smoothed, db)) return false;
+            find_deviation(all, m->channel[ch], m->n_frames, smoothed, db);
             snprintf(title, sizeof title, "loudspeaker %d %s", ch + 1, is_after ? "after" : "before");
             print_octaves(title, db);
         }
     }
-    return true;
 }
 
 static bool compare(const hc_responses *before, const hc_responses *after, const struct frequency_curve *target,
@@ -133,18 +128,24 @@ static bool compare(const hc_responses *before, const hc_responses *after, const
     int n = before->n_frames > after->n_frames ? before->n_frames : after->n_frames;
     struct comparison all = {.target = target, .rate = before->rate};
     all.n_channels = before->n_channels < after->n_channels ? before->n_channels : after->n_channels;
-    all.size = transform_size((size_t)(n > all.rate ? n : all.rate));
-    all.n_bins = all.size / 2 + 1;
     if (after->rate != before->rate)
         return message_write(why, cap, "room: the rate changed from %d to %d Hz; measure again", before->rate,
                              after->rate);
+    bool good = transform_open(&all.transform, transform_size((size_t)(n > all.rate ? n : all.rate)));
+    all.n_bins = good ? all.transform.size / 2 + 1 : 0;
+    all.bins = malloc(all.n_bins * sizeof *all.bins);
+    all.raw = malloc(all.n_bins * sizeof *all.raw);
     all.power = malloc((size_t)all.n_channels * CURVES * all.n_bins * sizeof *all.power);
     struct plot_powers powers = {names,     CURVES,     "loudspeaker", all.n_channels,
                                  all.power, all.n_bins, all.rate,      1.0 / 6};
-    bool good = (all.power && compare_channels(&all, before, after)) ||
-                message_write(why, cap, "room: no memory to compare; free some");
+    good = (good && all.bins && all.raw && all.power) ||
+           message_write(why, cap, "room: no memory to compare; free some memory");
+    if (good) compare_channels(&all, before, after);
     good = good && plot_powers(picture, &powers, &(struct plot_settings){0}, why, cap);
+    free(all.bins);
+    free(all.raw);
     free(all.power);
+    transform_close(&all.transform);
     return good;
 }
 

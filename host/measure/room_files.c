@@ -48,7 +48,8 @@ bool room_folder_check(const char *path, char *why, size_t cap)
     for (int i = 0; file_of_run(i, name, sizeof name); i++) {
         snprintf(file, sizeof file, "%s/%s", path, name);
         if (access(file, F_OK) == 0)
-            return message_write(why, cap, "%s: an earlier run wrote it, and it stays; give another -o", file);
+            return message_write(why, cap, "%s: is a file of an earlier run, which is not replaced; give another -o",
+                                 file);
     }
     return true;
 }

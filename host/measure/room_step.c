@@ -34,7 +34,7 @@ int room_step_run(struct room_step *s, const char *prefix, int (*command)(int ar
     message_note("> %s", line);
     s->word[s->n] = NULL;
     struct room_step owned = *s; /* the command may change the order */
-    int status = s->is_short ? message_error("room: no memory; free some") : command(s->n, s->word);
+    int status = s->is_short ? message_error("room: no memory; free some memory") : command(s->n, s->word);
     for (int i = 0; i < owned.n; i++) free(owned.word[i]);
     return status;
 }

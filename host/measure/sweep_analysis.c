@@ -104,8 +104,10 @@ double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_reco
     const float *x = r->channel[input];
     int64_t silence, n = find_silence(a, r, &silence);
     memset(bins, 0, (half + 1) * sizeof *bins);
-    memset(power, 0, (half + 1) * sizeof *power);
-    if ((double)n < least_s * a->rate) return NAN;
+    if ((double)n < least_s * a->rate) {
+        for (size_t k = 0; k <= half; k++) power[k] = NAN;
+        return NAN;
+    }
     if (n > (int64_t)a->transform.size) n = (int64_t)a->transform.size; /* of a short sweep */
     double *real = (double *)bins, offset = mean(x + silence, n), sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -122,6 +124,7 @@ double sweep_band_power(const struct sweep_analysis *a, const double *powers, do
 {
     double unit = (double)a->rate / (double)a->transform.size, sum = 0;
     size_t first = (size_t)ceil(hz * exp2(-1.0 / 6) / unit), end = (size_t)floor(hz * exp2(1.0 / 6) / unit) + 1;
+    if (end > a->transform.size / 2 + 1) end = a->transform.size / 2 + 1;
     for (size_t k = first; k < end; k++) sum += powers[k];
     return end > first ? sum / (double)(end - first) : 0;
 }

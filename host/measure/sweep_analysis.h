@@ -48,12 +48,12 @@ void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recor
                         double complex *bins);
 
 /* The spectrum of the silence in front of a take, divided by the sweep's, as the power that a frame of the noise adds
- * to a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN: there is
- * none. */
+ * to a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN, as are the
+ * powers: there is too little silence. */
 double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *recording, int input,
                          double complex *bins, double *power);
 
-/* The mean of powers[size / 2 + 1] over the third of an octave around a frequency. */
+/* The mean of powers[size / 2 + 1] over the third of an octave around a frequency, up to half the rate. */
 double sweep_band_power(const struct sweep_analysis *a, const double *powers, double hz);
 
 /* The direct sound of a response that is in frames 0 ... n - 1 of h: the largest frame within two periods of to_hz of

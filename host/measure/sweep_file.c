@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BLOCK = 1 << 14 };
 
@@ -26,7 +27,7 @@ static bool write_takes(const struct sweep *s, struct sound_out *out, char *why,
 {
     struct file_writer writer = {.out = out, .gain = 1};
     float *planar = malloc((size_t)s->n_outputs * BLOCK * sizeof *planar);
-    if (!planar) return message_write(why, cap, "%s: no memory; free some", out->path);
+    if (!planar) return message_write(why, cap, "%s: no memory; free some memory", out->path);
     bool good = true;
     for (int64_t first = 0; good && first < out->n_frames; first += BLOCK) {
         int n = out->n_frames - first < BLOCK ? (int)(out->n_frames - first) : BLOCK;
@@ -37,23 +38,21 @@ static bool write_takes(const struct sweep *s, struct sound_out *out, char *why,
     return good;
 }
 
-bool sweep_file_write(const struct sweep *s, int rate, const char *path, int format, char *why, size_t cap)
+/* The correlation of a sweep with what a format keeps of it: rounding adds the noise step^2 / 12. */
+static double find_min_likeness(int format, double level)
 {
-    char comment[MESSAGE_CAP], *strings[SF_STR_LAST + 1] = {[SF_STR_COMMENT] = comment};
-    struct sound_out out;
-    int whole = sound_format_choose(format, path, SF_FORMAT_WAV | SF_FORMAT_PCM_24, rate, s->n_outputs, why, cap);
-    sweep_describe(s, comment, sizeof comment);
-    if (!whole || !sound_out_open(&out, -1, path, whole, rate, s->n_outputs, file_frames(s, rate), strings, why, cap))
-        return false;
-    if (write_takes(s, &out, why, cap)) return sound_out_commit(&out, why, cap);
-    sound_out_abandon(&out);
-    return false;
+    const double least = 0.95;
+    int bytes = sound_format_bytes(format), bits = bytes ? 8 * bytes : sound_format_bits(format);
+    double step = exp2(1 - bits), noise = step * step / 12, signal = level * level / 2;
+    return sound_format_is_lossy_float(format) ? least : fmax(least, 0.999 / sqrt(1 + noise / signal));
 }
 
-/* Has the file the samples of its sweep, as its format can keep them, at their level? memory: [2][n_outputs][BLOCK] */
-static bool check_samples(struct sound_in *in, const struct sweep *s, float *memory, char *why, size_t cap)
+/* Compares the samples with the sweep, up to the format's error. is_ours: this run wrote the file. memory:
+ * [2][n_outputs][BLOCK] */
+static bool check_samples(struct sound_in *in, const struct sweep *s, bool is_ours, float *memory, char *why,
+                          size_t cap)
 {
-    const double max_level = 0.12, min_likeness = sound_format_is_lossy_float(in->format) ? 0.95 : 0.999;
+    const double max_level = 0.12, min_likeness = find_min_likeness(in->format, s->level);
     const size_t size = (size_t)s->n_outputs * BLOCK;
     double written = 0, read = 0, both = 0; /* powers, and the product */
     for (int64_t first = 0, n = BLOCK; n > 0 || first < file_frames(s, in->rate); first += BLOCK) {
@@ -68,14 +67,18 @@ static bool check_samples(struct sound_in *in, const struct sweep *s, float *mem
             both += x * y;
         }
     }
-    return (both > min_likeness * sqrt(written * read) && fabs(both / written - 1) < max_level) ||
-           message_write(why, cap,
-                         "%s: is not the sweep that its comment describes, perhaps a recording of it; give the file of "
-                         "--write-sweep that was played, unchanged",
-                         in->path);
+    if (both > min_likeness * sqrt(written * read) && fabs(both / written - 1) < max_level) return true;
+    char name[64];
+    return is_ours
+               ? message_write(why, cap, "--format %s: too coarse for --level %g; use pcm24",
+                               sound_format_name(in->format, name, sizeof name), 20 * log10(s->level))
+               : message_write(why, cap,
+                               "%s: is not the sweep that its comment describes, perhaps a recording of it; give the "
+                               "file of --write-sweep that was played, unchanged",
+                               in->path);
 }
 
-static bool check_file(struct sound_in *in, const struct sweep *s, char *why, size_t cap)
+static bool check_file(struct sound_in *in, const struct sweep *s, bool is_ours, char *why, size_t cap)
 {
     struct sweep complete = *s;
     if (!sweep_complete(&complete, in->rate, why, cap)) return false; /* the sweep would be too long, too */
@@ -85,22 +88,47 @@ static bool check_file(struct sound_in *in, const struct sweep *s, char *why, si
                              "--write-sweep that was played",
                              in->path, in->n_channels, message_s(in->n_channels), s->n_outputs);
     float *memory = malloc(2 * (size_t)s->n_outputs * BLOCK * sizeof *memory);
-    bool good =
-        memory ? check_samples(in, s, memory, why, cap) : message_write(why, cap, "%s: no memory; free some", in->path);
+    bool good = memory ? check_samples(in, s, is_ours, memory, why, cap)
+                       : message_write(why, cap, "%s: no memory; free some memory", in->path);
     free(memory);
     return good;
 }
 
-bool sweep_file_read(const char *path, struct sweep *sweep, char *why, size_t cap)
+static bool read_file(const char *path, struct sweep *sweep, bool is_ours, char *why, size_t cap)
 {
     struct sound_in in;
     if (!sound_in_open(&in, path, NULL, why, cap)) return false;
     bool good = sweep_parse(in.strings[SF_STR_COMMENT], sweep)
-                    ? check_file(&in, sweep, why, cap)
+                    ? check_file(&in, sweep, is_ours, why, cap)
                     : message_write(why, cap,
                                     "%s: has no comment that describes its sweep; use a file of --write-sweep, as WAV "
                                     "or FLAC",
                                     path);
     sound_in_close(&in);
     return good;
+}
+
+bool sweep_file_read(const char *path, struct sweep *sweep, char *why, size_t cap)
+{
+    return read_file(path, sweep, false, why, cap);
+}
+
+bool sweep_file_write(const struct sweep *s, int rate, const char *path, int format, char *why, size_t cap)
+{
+    char comment[MESSAGE_CAP], *strings[SF_STR_LAST + 1] = {[SF_STR_COMMENT] = comment};
+    struct sound_out out;
+    int whole = sound_format_choose(format, path, SF_FORMAT_WAV | SF_FORMAT_PCM_24, rate, s->n_outputs, why, cap);
+    sweep_describe(s, comment, sizeof comment);
+    if (!whole || !sound_out_open(&out, -1, path, whole, rate, s->n_outputs, file_frames(s, rate), strings, why, cap))
+        return false;
+    if (!write_takes(s, &out, why, cap)) {
+        sound_out_abandon(&out);
+        return false;
+    }
+    struct sweep read;
+    bool is_file = out.part.regular;
+    if (!sound_out_commit(&out, why, cap)) return false;
+    if (read_file(path, &read, true, why, cap)) return true;
+    if (is_file) unlink(path);
+    return false;
 }

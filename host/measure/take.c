@@ -205,7 +205,7 @@ struct take *take_open(const struct take_settings *settings, char *why, size_t c
 {
     struct take *t = calloc(1, sizeof *t);
     if (!t) {
-        message_write(why, cap, "%s: no memory; free some", settings->api);
+        message_write(why, cap, "%s: no memory; free some memory", settings->api);
         return NULL;
     }
     *t = (struct take){.settings = *settings,

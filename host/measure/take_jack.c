@@ -93,7 +93,7 @@ static bool connect_end(struct jack_end *end, bool plays, const char *names, cha
     unsigned long flags = (plays ? JackPortIsInput : JackPortIsOutput) | (names ? 0 : JackPortIsPhysical);
     const char **ports = jack_get_ports(end->client, NULL, JACK_DEFAULT_AUDIO_TYPE, flags);
     char *list = names ? strdup(names) : NULL, *rest = list, *name;
-    bool good = list || !names || message_write(why, cap, "jack: no memory; free some");
+    bool good = list || !names || message_write(why, cap, "jack: no memory; free some memory");
     int at = good && !names ? connect_to(end, 0, ports, plays, NULL, why, cap) : 0;
     while (good && at >= 0 && (name = strsep(&rest, ","))) {
         int before = at;
@@ -118,7 +118,7 @@ static bool open_end(struct take *t, struct jack_end *end, bool plays, char *why
     int n = plays ? t->settings.n_outputs : t->settings.n_inputs;
     end->port = calloc((size_t)n, sizeof *end->port);
     end->buffer = calloc((size_t)n, sizeof *end->buffer);
-    if (!end->port || !end->buffer) return message_write(why, cap, "jack: no memory; free some");
+    if (!end->port || !end->buffer) return message_write(why, cap, "jack: no memory; free some memory");
     end->n = n;
     end->client = jack_server_join(plays ? "haloconv-play" : "haloconv-record", t->settings.server, why, cap);
     if (!end->client) return false;
@@ -148,7 +148,7 @@ static bool open_card(struct take *t, char *why, size_t cap)
 {
     const struct take_settings *s = &t->settings;
     struct jack_card *card = t->card = calloc(1, sizeof *card);
-    if (!card) return message_write(why, cap, "jack: no memory; free some");
+    if (!card) return message_write(why, cap, "jack: no memory; free some memory");
     if (!open_end(t, &card->player, true, why, cap) || !open_end(t, &card->recorder, false, why, cap)) return false;
     t->rate = (int)jack_get_sample_rate(card->player.client);
     if (s->rate && s->rate != t->rate)

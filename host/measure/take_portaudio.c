@@ -64,7 +64,7 @@ static bool open_card(struct take *t, char *why, size_t cap)
 {
     const struct take_settings *s = &t->settings;
     struct portaudio_card *card = t->card = calloc(1, sizeof *card);
-    if (!card) return message_write(why, cap, "portaudio: no memory; free some");
+    if (!card) return message_write(why, cap, "portaudio: no memory; free some memory");
     if (!portaudio_find(&card->pair, "measure", s->input_device, s->output_device, false, why, cap) ||
         !has_channels(&card->pair.input, "input", s->n_inputs, why, cap) ||
         !has_channels(&card->pair.output, "output", s->n_outputs, why, cap))

@@ -29,8 +29,8 @@ bool moving_stream_open(struct moving_stream *m, struct path *path, const hc_ban
     if (!path_steps_open(&m->steps, &m->path, bank, options, name, why, cap)) return false;
     m->frames = calloc((size_t)m->n_sources * m->stride, sizeof *m->frames);
     m->ins = calloc((size_t)m->n_sources, sizeof *m->ins);
-    return (m->frames && m->ins) || message_write(why, cap, "no memory for %d moving source%s; free some", m->n_sources,
-                                                  message_s(m->n_sources));
+    return (m->frames && m->ins) || message_write(why, cap, "no memory for %d moving source%s; free some memory",
+                                                  m->n_sources, message_s(m->n_sources));
 }
 
 void moving_stream_close(struct moving_stream *m)

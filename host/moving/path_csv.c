@@ -143,7 +143,7 @@ static bool rows_read(struct reader *r)
     char *record = malloc(CSV_BYTES);
     r->last = malloc((size_t)r->n_sources * sizeof *r->last);
     bool good = record && r->last;
-    if (!good) message_write(r->in.why, r->in.cap, "%s: no memory to read it; free some", r->in.path);
+    if (!good) message_write(r->in.why, r->in.cap, "%s: no memory to read it; free some memory", r->in.path);
     for (int s = 0; good && s < r->n_sources; s++) r->last[s] = -1;
     enum line_state got;
     while (good && (got = csv_record(&r->in, record)) != LINE_END) {
@@ -170,7 +170,8 @@ bool path_read(struct path *path, const char *file, int rate, int n_sources, int
     if (!line_reader_open(&r.in, file, "check the path", why, cap)) return false;
     bool good = rows_read(&r);
     line_reader_close(&r.in);
-    if (good && !path_finish(path)) good = message_write(why, cap, "%s: no memory for its rows; free some", file);
+    if (good && !path_finish(path))
+        good = message_write(why, cap, "%s: no memory for its rows; free some memory", file);
     if (!good) path_free(path);
     return good;
 }

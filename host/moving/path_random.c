@@ -157,5 +157,5 @@ bool path_random(struct path *path, const char *text, uint64_t seed, int rate, i
     for (int s = 0; good && s < n_sources; s++) good = draw_source(path, &room, &choice, s, rate, n_frames);
     if (good && path_finish(path)) return true;
     path_free(path);
-    return message_write(why, cap, "no memory for a random path; free some");
+    return message_write(why, cap, "no memory for a random path; free some memory");
 }

@@ -27,7 +27,7 @@ bool path_steps_open(struct path_steps *s, const struct path *path, const hc_ban
         return message_write(why, cap, "%s: has no positions, but the path has; give the path the column entry", name);
     s->sources = calloc((size_t)path->n_sources, sizeof *s->sources);
     if (!s->sources)
-        return message_write(why, cap, "no memory for %d source%s; free some", path->n_sources,
+        return message_write(why, cap, "no memory for %d source%s; free some memory", path->n_sources,
                              message_s(path->n_sources));
     path_steps_rewind(s);
     return true;

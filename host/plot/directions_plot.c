@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CORNERS = 4, POINTS = CORNERS + 1 };    /* of a mark; a point without a place parts it from the next one */
+enum { CORNERS = 4, POINTS = CORNERS + 1 };    /* of a mark; a point with y = NAN ends a mark */
 static const double mark_size[2] = {4.5, 2.2}; /* from its middle to a corner: of the file, interpolated */
 
 static void mark_put(struct point *points, double x, double y, double size)
@@ -72,7 +72,7 @@ bool directions_plot_write(const char *path, const char *name, const double (*ae
     draw_marks(&drawing, &panel, 0, aed, n_of_file);
     drawing_group_end(&drawing);
     drawing.height = top + PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
-    bool good = drawing.failed ? message_write(why, cap, "%s: no memory; free some", path)
+    bool good = drawing.failed ? message_write(why, cap, "%s: no memory; free some memory", path)
                                : picture_write(path, &drawing, why, cap);
     drawing_free(&drawing);
     return good;

@@ -82,8 +82,8 @@ static double mean_level(const struct panel *p, const struct trace *traces, int 
     return width > 0 ? sum / width : least;
 }
 
-/* As many dB for every plot, so that curves of two plots can be compared: around the mean, or higher if the largest
- * value needs it. */
+/* Every plot spans 50 dB, so that curves of two plots can be compared: around the mean, or higher if the largest value
+ * needs it. */
 static void set_magnitudes(struct panel *p, const struct trace *traces, int n, double high, const double range_db[2])
 {
     const double span_db = 50, step_db = 10;

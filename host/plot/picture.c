@@ -52,14 +52,14 @@ struct bytes {
 static bool print(const char *path, const struct drawing *drawing, struct bytes *picture, char *why, size_t cap)
 {
     FILE *to = open_memstream(&picture->at, &picture->n);
-    if (!to) return message_write(why, cap, "%s: no memory; free some", path);
+    if (!to) return message_write(why, cap, "%s: no memory; free some memory", path);
     bool good = true;
     if (ends_with(path, ".png"))
         good = write_png(path, drawing, to, why, cap);
     else
         svg_write(drawing, to);
     bool is_full = ferror(to);
-    if ((fclose(to) != 0 || is_full) && good) return message_write(why, cap, "%s: no memory; free some", path);
+    if ((fclose(to) != 0 || is_full) && good) return message_write(why, cap, "%s: no memory; free some memory", path);
     return good;
 }
 

@@ -86,7 +86,7 @@ static void set_times(const struct page *page, bool is_level, struct axis *axis)
 
 /* ---- the page ------------------------------------------------------------------------------------- */
 
-/* group: NULL if there is one alone. */
+/* group: NULL if the page has one group. */
 static void set_title(const struct page *page, const char *group, struct panel *p)
 {
     static const char *const titles[PLOT_PANELS] = {"Impulse response",
@@ -244,7 +244,7 @@ static bool draw(struct page *page)
     struct panel panels[PLOT_PANELS] = {0};
     bool good = true;
     for (int kind = 0; kind < PLOT_PANELS; kind++) {
-        if (!(wanted >> kind & 1)) continue; /* a power has no time */
+        if (!(wanted >> kind & 1)) continue; /* set_x reads h, which curves of powers lack */
         panels[kind].kind = kind;
         set_x(page, &panels[kind]);
         panel_put(&panels[kind], 0);
@@ -265,7 +265,7 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
                 char *why, size_t cap)
 {
     struct page *page = calloc(1, sizeof *page);
-    if (!page) return message_write(why, cap, "%s: no memory; free some", path);
+    if (!page) return message_write(why, cap, "%s: no memory; free some memory", path);
     *page = (struct page){.curves = curves, .n = n, .settings = *settings, .lowest_rate = curves->rate};
     page->lines = calloc((size_t)n, sizeof *page->lines);
     bool good = page->lines != NULL;
@@ -276,7 +276,7 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
         if (curves[i].rate < page->lowest_rate) page->lowest_rate = curves[i].rate;
     }
     good = good && draw(page) ? picture_write(path, &page->drawing, why, cap)
-                              : message_write(why, cap, "%s: no memory; free some, or plot fewer curves", path);
+                              : message_write(why, cap, "%s: no memory; free some memory, or plot fewer curves", path);
     for (int kind = 0; kind < PLOT_PANELS; kind++) {
         for (int i = 0; page->traces[kind] && i < n; i++) trace_free(&page->traces[kind][i]);
         free(page->traces[kind]);
@@ -294,7 +294,7 @@ bool plot_powers(const char *path, const struct plot_powers *p, const struct plo
     char(*groups)[48] = calloc((size_t)p->n_groups, sizeof *groups);
     struct plot_curve *curves = calloc((size_t)n, sizeof *curves);
     struct plot_settings own = *settings;
-    bool good = (groups && curves) || message_write(why, cap, "%s: no memory; free some", path);
+    bool good = (groups && curves) || message_write(why, cap, "%s: no memory; free some memory", path);
     own.panels = 1 << PLOT_MAGNITUDE;
     own.octaves = p->octaves;
     for (int i = 0; good && i < n; i++) {

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BY_CHANNEL = 64, MAX_NAME = PATH_MAX + 64 }; /* curves of a plot by channel: it is 20 pages long */
+enum { MAX_BY_CHANNEL = 64 }; /* curves of a plot by channel: 64 curves make 20 pages */
+enum { MAX_NAME = PATH_MAX + 64, MAX_GROUP = 288 };
 
 struct gathering {
     const struct plot_choice *choice;
     struct plot_curve curves[MAX_BY_CHANNEL];
-    char names[MAX_BY_CHANNEL][MAX_NAME], groups[MAX_BY_CHANNEL][MAX_NAME];
+    char names[MAX_BY_CHANNEL][MAX_NAME], groups[MAX_BY_CHANNEL][MAX_GROUP];
     float *owned[MAX_BY_CHANNEL]; /* NULL: the response is the mask's */
     int n, n_left_out;
     char *const *paths;
@@ -50,7 +51,7 @@ static struct plot_curve *add_curve(struct gathering *g, const hc_responses *mas
     bool has_suffix = what && !by_channel;
     snprintf(g->names[g->n], MAX_NAME, "%.*s%s%s", PATH_MAX - 256, path, has_suffix ? ", " : "",
              has_suffix ? what : "");
-    snprintf(g->groups[g->n], MAX_NAME, "%s", what ? what : "channel 1");
+    snprintf(g->groups[g->n], MAX_GROUP, "%s", what ? what : "channel 1");
     g->curves[g->n] = (struct plot_curve){.name = g->names[g->n],
                                           .rate = mask->rate,
                                           .n_frames = n_frames,
@@ -74,12 +75,12 @@ static bool add_channels(struct gathering *g, const hc_responses *mask)
 static bool add_route(struct gathering *g, const char *path, const hc_responses *mask, const hc_route *route)
 {
     int n_frames = route->delay + route->n_taps;
-    char what[288];
+    char what[MAX_GROUP];
     snprintf(what, sizeof what, "%.128s to %.128s", mask->in_port[route->in].name, mask->out_port[route->out].name);
     struct plot_curve *curve = add_curve(g, mask, NULL, n_frames, what);
     if (!curve) return true;
     float *h = calloc((size_t)n_frames, sizeof *h);
-    if (!h) return message_write(g->why, g->cap, "%s: no memory; free some", path);
+    if (!h) return message_write(g->why, g->cap, "%s: no memory; free some memory", path);
     for (int i = 0; i < route->n_taps; i++) h[route->delay + i] = route->gain * route->taps[i];
     curve->h = g->owned[curve - g->curves] = h;
     return true;
@@ -115,17 +116,6 @@ static bool add_mask(struct gathering *g, const char *path, int rate, hc_respons
     return is_configuration ? add_pairs(g, path, mask) : add_channels(g, mask);
 }
 
-static bool spares(const char *picture, char *const *paths, int n, char *why, size_t cap)
-{
-    struct files_read read = {0};
-    bool good = true;
-    for (int i = 0; good && i < n; i++) good = files_read_add_mask(&read, paths[i]);
-    if (!good) message_write(why, cap, "%s: no memory; free some", picture);
-    good = good && files_read_spare(&read, picture, why, cap);
-    files_read_free(&read);
-    return good;
-}
-
 int plot_check(const char *command, const struct plot_choice *choice, const char *output, char *const *inputs, int n)
 {
     char why[MESSAGE_CAP];
@@ -134,7 +124,7 @@ int plot_check(const char *command, const struct plot_choice *choice, const char
         return message_usage(command, "--plot %s: needs the name of a file for -o, too", choice->path);
     if (strcmp(output, choice->path) == 0)
         return message_error("--plot %s: is the output; give another name", choice->path);
-    return spares(choice->path, inputs, n, why, sizeof why) ? -1 : message_error("%s", why);
+    return files_read_spares(inputs, n, choice->path, why, sizeof why) ? -1 : message_error("%s", why);
 }
 
 int plot_written(int status, const char *path, int rate, const struct plot_choice *choice)
@@ -151,10 +141,10 @@ bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *c
     bool good = g && masks;
     if (good) {
         *g = (struct gathering){.choice = choice, .paths = paths, .n_paths = n, .why = why, .cap = cap};
-        good = spares(choice->path, paths, n, why, cap);
+        good = files_read_spares(paths, n, choice->path, why, cap);
         for (; good && g->path < n; g->path++) good = add_mask(g, paths[g->path], rate, &masks[g->path]);
     } else {
-        message_write(why, cap, "%s: no memory; free some", choice->path);
+        message_write(why, cap, "%s: no memory; free some memory", choice->path);
     }
     good = good && plot_write(choice->path, g->curves, g->n, &choice->settings, why, cap);
     if (good && g->n_left_out > 0)

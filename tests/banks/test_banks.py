@@ -595,6 +595,9 @@ def test_info_lists_entries(folder):
     head, first, second = good("info", "set", "--entries").stdout.splitlines()[-3:]
     assert "onset ms" in head and "all 6 outputs" in head and second.split()[:4] == ["1", "90.00", "10.00", "1.000"]
     assert len(first.split()) == 4 + 2 * 4
+    write("set/azi_180_ele_0.wav", np.zeros((64, 6)))
+    silent = good("info", "set", "--entries").stdout.splitlines()[-1].split()
+    assert silent[4:] == 4 * ["-", "silence"], silent
 
 
 def test_info_draws_the_directions_of_a_bank(folder):

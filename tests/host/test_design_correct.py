@@ -5,6 +5,7 @@ Levels over frequency are 1/6 octave means of the power, measured here from the 
 
 import functools
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -135,6 +136,23 @@ def test_the_picture_shows_before_target_and_after(folder):
             off = got[name] - got["target"]
             assert np.abs(off - off.mean()).max() == pytest.approx(report["channels"][ch][figure]["max_db"], abs=0.1)
         assert abs(got["corrected"].mean() - got["target"].mean()) < 1  # as the filter is before --normalise
+
+
+def test_a_filter_replaces_nothing_that_is_read(folder):
+    write("m.wav", room(1), RATE)
+    (folder / "house.txt").write_text("20 1\n")
+    for name in ("mic.txt", "mic.svg"):
+        (folder / name).write_text("20 1\n20000 2\n")
+    os.symlink("m.wav", "link.wav")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name in ("m.wav", "link.wav", "house.txt", "mic.txt"):
+        refused("design", "correct", "m.wav", "--target", "house.txt", "--calibration", "mic.txt", "-o", name,
+                says=[name, "this run reads"])
+    refused("measure", "--jack", "--calibration", "mic.txt", "-o", "mic.txt", says=["mic.txt", "this run reads"])
+    refused("measure", "--jack", "--filter", "m.wav", "-o", "link.wav", says=["link.wav", "this run reads"])
+    refused("measure", "--jack", "--calibration", "mic.svg", "-o", "f.wav", "--plot", "mic.svg",
+            says=["mic.svg", "this run reads"])
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_a_picture_replaces_nothing_that_is_read_or_written(folder):

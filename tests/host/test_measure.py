@@ -1,12 +1,13 @@
 """haloconv measure: sweeps through rooms that numpy simulates by convolution, in float64."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 import scipy.signal
 import scipy.special
-from conftest import generator, good, read, refused, soundfile, write
+from conftest import BUILD, generator, good, read, refused, soundfile, write
 
 RATE = 8000
 BAND = (20, 3200)  # --from and --to
@@ -206,7 +207,7 @@ def test_a_calibration_beside_a_loopback_is_of_the_microphone_alone(folder):
     n = min(len(alone), len(with_loopback))
     lag = np.argmax(np.abs(with_loopback)) - np.argmax(np.abs(alone))
     assert np.abs(np.roll(with_loopback, -lag, 0)[:n - 100] - alone[:n - 100]).max() < 1e-3 * np.abs(alone).max()
-    assert "covers 100 to 1000 Hz of 20 to 3200 Hz; beyond it" in report["said"]
+    assert "covers 100 to 1000 Hz; the measurement goes from 20 to 3200 Hz" in report["said"]
     (folder / "bad.txt").write_text("20 1\nend\n")
     for name, says in [("bad.txt", "bad.txt:2"), ("none.txt", "none.txt")]:
         refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h2.wav", "--calibration", name,
@@ -282,7 +283,7 @@ def test_a_gap_in_one_of_two_sweeps_is_refused(folder, start, lost):
     (lambda y: lose(y, 2.2, 5), ["clocks", "ppm", "gap between the sweeps"]),
     (lambda y: y + np.where(np.arange(len(y)) // 200 == 75, 0.02, 0)[:, None] * generator(4).normal(size=y.shape),
      ["output 1, input 1: the sweeps differ by", "dB from their average"]),
-    (lambda y: y[7000:], ["ms before the play"]),
+    (lambda y: y[7000:], ["the recording starts", "ms after the sweep"]),
     (lambda y: np.clip(y, -0.02, 0.02), ["output 1, input 1:", "% distortion"])],
                          ids=["clock", "noise", "start", "cut"])
 def test_a_recording_that_may_be_wrong_is_named(folder, change, says):
@@ -300,6 +301,24 @@ def test_noise_that_does_not_change_is_no_difference_of_sweeps(folder):
     assert "sweeps differ" not in report["said"] and report["pairs"][0]["repeat_error_db"] < 1, report
     report, _ = measure(y)
     assert report["pairs"][0]["repeat_error_db"] < 0.02
+
+
+def test_the_highest_band_of_two_sweeps_ends_below_half_the_rate(folder):
+    good("measure", "--write-sweep", "sweep.wav", "--from", 31, "--to", 20000, "--rate", 44100, "--length", 0.5,
+         "--silence", 0.5)
+    report, _ = measure(read("sweep.wav"), rate=44100)
+    assert report["said"] == "" and report["pairs"][0]["repeat_error_db"] < 0.01, report
+
+
+def test_noise_is_not_a_fault_of_a_recording_without_silence(folder):
+    y = play(write_sweep(), make_room(1, 1))
+    noise = scipy.signal.lfilter([0.1, 0], [1, -0.98], generator(8).standard_normal(y.shape), axis=0)
+    report, _ = measure((y + 0.05 * noise)[int(0.78 * RATE):])
+    pair = report["pairs"][0]
+    assert "differ by" not in report["said"] and "distortion" not in report["said"], report
+    assert pair["silence_dbfs"] is pair["repeat_error_db"] is pair["harmonics"][0]["noise_db"] is None
+    text = good("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav").stdout
+    assert "not compared; there is too little silence" in text and ", noise not measured" in text, text
 
 
 def test_a_recording_may_end_before_the_last_silence(folder):
@@ -377,6 +396,22 @@ def test_samples_that_are_not_the_sweep_are_refused(folder, change, says):
 def test_every_format_that_keeps_a_comment_keeps_a_sweep(folder, name, format):
     options = ["--format", format] if format else []
     good("measure", "--write-sweep", name, "--rate", RATE, "--to", BAND[1], "--length", 1, "--outputs", 2, *options)
+
+
+@pytest.mark.parametrize("format,level", [("ulaw", -60), ("pcm16", -80)])
+def test_a_quiet_sweep_in_a_coarse_format_is_the_sweep(folder, format, level):
+    write_sweep("--format", format, "--level", level)
+
+
+def test_a_format_that_is_too_coarse_for_a_sweep_is_named(folder):
+    refused("measure", "--write-sweep", "sweep.wav", "--rate", RATE, "--to", BAND[1], "--length", 1, "--format",
+            "ulaw", "--level", -90, says=["--format wav:ulaw: too coarse for --level -90; use pcm24"])
+    assert not (folder / "sweep.wav").exists()
+
+
+def test_a_filter_may_be_a_mask_that_ships(folder):
+    os.symlink(BUILD / "impulses/hall.wav", "link.wav")
+    refused("measure", "--jack", "--filter", "hall", "-o", "link.wav", says=["link.wav", "this run reads"])
 
 
 def test_a_recording_is_a_sound_file(folder):

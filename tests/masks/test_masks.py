@@ -354,6 +354,10 @@ def test_masks_that_ship_have_names(folder):
     write("seven.wav", noise(7))
     os.rename("seven.wav", "hall")
     assert json.loads(good("info", "hall", "--json").stdout)["frames"] == 7
+    os.mkdir("room")  # as haloconv room makes it
+    assert json.loads(good("info", "room", "--json").stdout)["frames"] > 1000
+    os.mkdir("head")
+    refused("info", "head", says="no sound files")
     refused("info", "halls", says="No such file")
 
 

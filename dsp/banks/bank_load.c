@@ -3,6 +3,7 @@
 #include "directions.h"
 #include "dsp/engine/backend.h"
 #include "dsp/masks/mask_file.h"
+#include "dsp/scene/bank.h"
 #include "onset.h"
 
 #include <errno.h>
@@ -86,7 +87,7 @@ static int check_arguments(const char *path, int rate, const hc_bank_options *op
     *chosen = options ? *options : (hc_bank_options){0};
     if (chosen->grid_deg != 0 && chosen->grid_deg != HC_GRID_NONE &&
         !(chosen->grid_deg >= 0.5 && chosen->grid_deg <= 45))
-        return fail(HC_EINVAL, why, cap, "%s: a grid of %g degrees; 0.5 to 45 are possible, 0 for none", path,
+        return fail(HC_EINVAL, why, cap, "%s: a grid of %g degrees; 0.5 to 45, 0 for the default, or HC_GRID_NONE", path,
                     chosen->grid_deg);
     return HC_OK;
 }
@@ -110,7 +111,7 @@ static int pointers_make(struct memory *memory, const char *path, char *why, siz
     if (memory->taps && bank->position)
         memory->directions = directions_make((const float(*)[3])bank->position, bank->n_entries);
     if (!memory->taps || (bank->position && !memory->directions))
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for the table of %d entries; free some", path, bank->n_entries);
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for the table of %d entries; free some memory", path, bank->n_entries);
     for (size_t i = 0; i < n; i++) memory->taps[i] = bank->taps + i * (size_t)bank->n_taps;
     return HC_OK;
 }
@@ -123,7 +124,7 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
     size_t size = data->size;
     *data = (hc_bank_data){.size = size};
     struct memory *memory = calloc(1, sizeof *memory);
-    if (!memory) return fail(HC_ENOMEM, why, cap, "%s: no memory; free some", path);
+    if (!memory) return fail(HC_ENOMEM, why, cap, "%s: no memory; free some memory", path);
     struct bank *bank = &memory->bank;
     int n_file_entries;
     float gain_db = 0;
@@ -155,18 +156,21 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
 
 int hc_bank_index(hc_bank_data *data, char *why, size_t cap)
 {
-    if (!data || !data->position || data->memory)
-        return fail(HC_EINVAL, why, cap, "hc_bank_index: the bank has no positions, or a table; give one of your own");
+    int error = bank_check(data, why, cap);
+    if (error) return error;
+    if (data->size < sizeof *data || !data->position || data->memory)
+        return fail(HC_EINVAL, why, cap,
+                    "hc_bank_index: the bank has no positions, a table, or a wrong size; give one of your own");
     struct memory *memory = calloc(1, sizeof *memory);
     size_t n = (size_t)data->n_entries * (size_t)data->n_out;
     double *onsets = malloc(n * sizeof *onsets);
-    int error = memory && onsets ? HC_OK : HC_ENOMEM;
+    error = memory && onsets ? HC_OK : HC_ENOMEM;
     for (size_t i = 0; i < n && !error; i++) error = onset_find(data->taps[i], data->n_taps, data->rate, &onsets[i]);
     if (!error && !(memory->directions = directions_make(data->position, data->n_entries))) error = HC_ENOMEM;
     if (error) {
         free(onsets);
         free(memory);
-        return fail(error, why, cap, "no memory for the table of %d entries; free some", data->n_entries);
+        return fail(error, why, cap, "no memory for the table of %d entries; free some memory", data->n_entries);
     }
     memory->bank =
         (struct bank){.n_entries = data->n_entries, .n_out = data->n_out, .rate = data->rate, .onsets = onsets};
@@ -220,10 +224,12 @@ int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries,
 
 int hc_bank_onset(const hc_bank_data *data, int entry, int out, double *frame)
 {
-    if (!data || !frame || entry < 0 || entry >= data->n_entries || out < 0 || out >= data->n_out) return HC_EINVAL;
+    if (!data || !frame || !data->taps || data->n_taps < 1) return HC_EINVAL;
+    if (entry < 0 || entry >= data->n_entries || out < 0 || out >= data->n_out) return HC_EINVAL;
     size_t i = (size_t)entry * (size_t)data->n_out + (size_t)out;
     const struct memory *memory = data->memory;
-    if (!memory || !memory->bank.onsets) return onset_find(data->taps[i], data->n_taps, data->rate, frame);
+    if (!memory || !memory->bank.onsets)
+        return data->taps[i] ? onset_find(data->taps[i], data->n_taps, data->rate, frame) : HC_EINVAL;
     *frame = memory->bank.onsets[i];
     return HC_OK;
 }

@@ -51,7 +51,7 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     if (!isfinite(c->glide_ms) || c->glide_ms > MOST_GLIDE_MS)
         return fail(HC_EINVAL, why, cap, "glide_ms %g; at most %d are possible", c->glide_ms, MOST_GLIDE_MS);
     if (!(c->grid_deg == 0 || c->grid_deg == HC_GRID_NONE || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
-        return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45 are possible, and 0 for none", c->grid_deg);
+        return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45, 0 for the default, or HC_GRID_NONE", c->grid_deg);
     if (isnan(c->fade_ms)) return fail(HC_EINVAL, why, cap, "fade_ms is NaN; give milliseconds, or -1 for no fade");
     if (isnan(c->standby_share))
         return fail(HC_EINVAL, why, cap, "standby_share is NaN; give a share of a block's time, or -1 for none");

@@ -173,7 +173,7 @@ ARROWS = {
     "dsp/engine": {"dsp": ["dsp/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY, "dsp/scene": ANY},
     "dsp/scene": {"dsp": ["dsp/backends.h"], "dsp/engine": ["fail", "dsp/engine/backend_choice.h", FORK]},
     "dsp/tensors": {"dsp/engine": ["fail", "dsp/engine/backend_choice.h"]},
-    "dsp/banks": {"dsp/engine": ["fail", FORK], "dsp/masks": ANY, "dsp/signal": ANY},
+    "dsp/banks": {"dsp/engine": ["fail", FORK], "dsp/masks": ANY, "dsp/signal": ANY, "dsp/scene": ["bank_check"]},
     "dsp/cpu": {"dsp/engine": [*BACKEND, FORK], "dsp/costs": ["dsp/costs/cpu_costs.h"]},
     "dsp/costs": {"dsp/engine": [*PUBLIC, FORK], "dsp/cpu": ANY},
     "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "fail", "config_copy"], "dsp/cpu": ANY, "dsp/masks": PUBLIC,

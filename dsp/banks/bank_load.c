@@ -98,9 +98,15 @@ static int entries_add(struct bank *bank, const hc_bank_options *chosen, const c
     double degrees = chosen->grid_deg > 0 ? chosen->grid_deg : 0;
     int error = chosen->mix && bank->position ? bank_onsets(bank, path, why, cap) : HC_OK;
     if (error) return error;
-    if (bank->onsets && chosen->grid_deg == 0 && bank_onset_spread(bank, NULL, bank->n_entries) > BANK_MIX_SPREAD_S)
-        degrees = MIX_GRID_DEG;
-    return degrees > 0 ? bank_grid(bank, degrees, path, why, cap) : HC_OK;
+    if (degrees > 0) return bank_grid(bank, degrees, path, why, cap);
+    if (!bank->onsets || chosen->grid_deg != 0 ||
+        bank_onset_spread(bank, NULL, bank->n_entries) <= BANK_MIX_SPREAD_S)
+        return HC_OK;
+    char no_grid[512] = "";
+    error = bank_grid(bank, MIX_GRID_DEG, path, no_grid, sizeof no_grid);
+    if (error != HC_EINVAL) return error ? fail(error, why, cap, "%s", no_grid) : HC_OK;
+    bank_note(bank, "mixed without a grid: its entries are at too many distances, or too many");
+    return HC_OK;
 }
 
 static int pointers_make(struct memory *memory, const char *path, char *why, size_t cap)

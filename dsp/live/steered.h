@@ -64,7 +64,7 @@ void steered_sweep(struct steered *steered);
  * is not heard, and its sources are where they were put last, without a glide. now_us: the time of the block (await.h); 0:
  * the session freewheels, and time says nothing. [rt], whoever uses the failover */
 void steered_move(struct steered *steered, hc_engine *main, int n, int64_t now_us);
-/* Ends all glides. No other call may run. [setup] */
+/* Ends all glides and reads every position again at the next steered_move. [rt], whoever uses the failover */
 void steered_reset(struct steered *steered);
 /* Tells the standby engine what the main engine has been told; NULL is allowed. */
 void steered_move_standby(struct steered *steered, hc_engine *standby);

@@ -35,7 +35,7 @@ struct grid {
 
 static int no_memory(const struct grid *grid, char *why, size_t cap)
 {
-    return fail(HC_ENOMEM, why, cap, "%s: no memory for a grid; free some", grid->path);
+    return fail(HC_ENOMEM, why, cap, "%s: no memory for a grid; free some memory", grid->path);
 }
 
 /* ---- directions -------------------------------------------------------------------------------------------------- */

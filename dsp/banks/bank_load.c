@@ -87,8 +87,8 @@ static int check_arguments(const char *path, int rate, const hc_bank_options *op
     *chosen = options ? *options : (hc_bank_options){0};
     if (chosen->grid_deg != 0 && chosen->grid_deg != HC_GRID_NONE &&
         !(chosen->grid_deg >= 0.5 && chosen->grid_deg <= 45))
-        return fail(HC_EINVAL, why, cap, "%s: a grid of %g degrees; 0.5 to 45, 0 for the default, or HC_GRID_NONE", path,
-                    chosen->grid_deg);
+        return fail(HC_EINVAL, why, cap, "%s: a grid of %g degrees; 0.5 to 45, 0 for the default, or HC_GRID_NONE",
+                    path, chosen->grid_deg);
     return HC_OK;
 }
 
@@ -99,8 +99,7 @@ static int entries_add(struct bank *bank, const hc_bank_options *chosen, const c
     int error = chosen->mix && bank->position ? bank_onsets(bank, path, why, cap) : HC_OK;
     if (error) return error;
     if (degrees > 0) return bank_grid(bank, degrees, path, why, cap);
-    if (!bank->onsets || chosen->grid_deg != 0 ||
-        bank_onset_spread(bank, NULL, bank->n_entries) <= BANK_MIX_SPREAD_S)
+    if (!bank->onsets || chosen->grid_deg != 0 || bank_onset_spread(bank, NULL, bank->n_entries) <= BANK_MIX_SPREAD_S)
         return HC_OK;
     char no_grid[512] = "";
     error = bank_grid(bank, MIX_GRID_DEG, path, no_grid, sizeof no_grid);
@@ -117,7 +116,8 @@ static int pointers_make(struct memory *memory, const char *path, char *why, siz
     if (memory->taps && bank->position)
         memory->directions = directions_make((const float(*)[3])bank->position, bank->n_entries);
     if (!memory->taps || (bank->position && !memory->directions))
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for the table of %d entries; free some memory", path, bank->n_entries);
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for the table of %d entries; free some memory", path,
+                    bank->n_entries);
     for (size_t i = 0; i < n; i++) memory->taps[i] = bank->taps + i * (size_t)bank->n_taps;
     return HC_OK;
 }

@@ -97,12 +97,12 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
     int error = config_copy(config, &copy, sizeof copy, "hc_live_config", why, cap);
     if (error) return error;
     hc_live *l = calloc(1, sizeof *l);
-    if (!l) return fail(HC_ENOMEM, why, cap, "no memory for a live convolver; free some");
+    if (!l) return fail(HC_ENOMEM, why, cap, "no memory for a live convolver; free some memory");
     l->config = copy;
     live_defaults(&l->config);
     error = check_config(&l->config, why, cap);
     if (!error && !allocate(l))
-        error = fail(HC_ENOMEM, why, cap, "no memory for %d channels; free some or use fewer",
+        error = fail(HC_ENOMEM, why, cap, "no memory for %d channels; free some memory or use fewer",
                      l->config.n_in + l->config.n_out);
     pthread_mutex_init(&l->setup, NULL);
     pthread_mutex_init(&l->info_lock, NULL);

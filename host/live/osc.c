@@ -180,7 +180,7 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     struct osc *osc = calloc(1, sizeof *osc);
     socklen_t size = sizeof osc->ours;
     if (!osc || getsockname(fd, (struct sockaddr *)&osc->ours, &size) != 0) {
-        message_write(why, cap, "--osc %s: no memory; free some", where);
+        message_write(why, cap, "--osc %s: no memory; free some memory", where);
         close(fd);
         free(osc);
         return NULL;

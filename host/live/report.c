@@ -256,7 +256,7 @@ bool report_open(struct part_file *file, const char *path, char *why, size_t cap
 bool report_write_to(struct part_file *file, const json_t *json, const char *path, char *why, size_t cap)
 {
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-    if (!text) return message_write(why, cap, "%s: no memory for the statistics; free some", path);
+    if (!text) return message_write(why, cap, "%s: no memory for the statistics; free some memory", path);
     bool good = file->fd >= 0 || part_file_open(file, path, why, cap);
     size_t bytes = strlen(text);
     text[bytes++] = '\n'; /* in the place of the final 0 */

@@ -294,7 +294,7 @@ struct session *session_open(const struct session_settings *settings, const char
     struct session *s = calloc(1, sizeof *s);
     if (!s) {
         hc_responses_free(mask);
-        return (void)message_write(why, cap, "no memory for a session; free some"), NULL;
+        return (void)message_write(why, cap, "no memory for a session; free some memory"), NULL;
     }
     s->start_s = stopwatch_now();
     s->preload = settings->preload < 0 && settings->live.spin ? 0 : settings->preload;

@@ -93,7 +93,7 @@ static int coordinates_read(const struct sofa *sofa, const char *name, struct so
     int n = sofa_units_read(v->units, units);
     if (strncmp(v->type, "spherical h", 11) == 0)
         return fail(HC_EUNSUPPORTED, why, cap,
-                    "%s: %s are spherical harmonics, which are no directions; use a file with positions", sofa->path,
+                    "%s: %s are spherical harmonics, which are not directions; use a file with positions", sofa->path,
                     name);
     if (*v->type && strcmp(v->type, "spherical") != 0 && strcmp(v->type, "cartesian") != 0)
         return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read",

@@ -98,7 +98,7 @@ static bool read_pairs(struct reading *r, const char *text, const char *end)
     return true;
 }
 
-/* Reads a number behind blanks. NULL: there is none before `end`; else what is behind it. */
+/* Reads a number behind blanks. NULL: it is absent before `end`; else what is behind it. */
 static const char *read_number(const char *at, const char *end, double *number)
 {
     at += strspn(at, blanks);

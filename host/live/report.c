@@ -175,8 +175,8 @@ void report_summary(const struct session_status *s)
         message_note("%llu sample%s of the output over full scale", (unsigned long long)stats->clipped,
                      message_s((int64_t)stats->clipped));
     if (stats->non_finite)
-        message_note("%llu sample%s of the input, NaN or infinite, replaced by 0",
-                     (unsigned long long)stats->non_finite, message_s((int64_t)stats->non_finite));
+        message_note("%llu input sample%s NaN or infinite; replaced by 0", (unsigned long long)stats->non_finite,
+                     stats->non_finite == 1 ? " was" : "s were");
     if (stats->limited)
         message_note("turned down %llu time%s against feedback", (unsigned long long)stats->limited,
                      message_s((int64_t)stats->limited));

@@ -178,7 +178,7 @@ ARROWS = {
     "dsp/costs": {"dsp/engine": [*PUBLIC, FORK], "dsp/cpu": ANY},
     "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "fail", "config_copy"], "dsp/cpu": ANY, "dsp/masks": PUBLIC,
                  "dsp/signal": ["dsp/signal/k_weighting.h"], "dsp/banks": PUBLIC, "dsp/scene": PUBLIC},
-    "dsp/masks": {"dsp/engine": ["fail"], "dsp/import": ["dsp/import/import.h", "dsp/import/network.h"]},
+    "dsp/masks": {"dsp/engine": ["fail", "text_clean"], "dsp/import": ["dsp/import/import.h", "dsp/import/network.h"]},
     "dsp/import": {"dsp/masks": ANY, "dsp/signal": ANY, "dsp/engine": ["fail"]},
     "dsp/signal": {},
     "kernels/backend": {"dsp/engine": BACKEND, "kernels/tensors": ["tensors_cuda"]},

@@ -103,7 +103,7 @@ typedef struct hc_live_config {
                                 one replaced gets none. Runs inside [setup] calls, and must make none       NULL  */
     int n_sources;           /* the first n_sources inputs are steered (haloconv_scenes.h): hc_live_change.mask is then
                                 a bank, or a configuration that reads banks                                    0  */
-    int mix_entries;         /* 1: a source plays the mix of hc_bank_mix, of a bank that was loaded with
+    int mix_entries;         /* 1: a source plays the mix of hc_bank_mix, and banks are loaded with
                                 hc_bank_options.mix; 0: the nearest entry                                      0  */
     double grid_deg;         /* as in hc_bank_options                                                              0  */
     int normalise;           /* as in hc_bank_options                                                              0  */
@@ -161,8 +161,8 @@ void hc_live_set_freewheel(hc_live *live, int on);
  * is silence. The source glides there in config.glide_ms, from the next hc_live_process on: the short way on the sphere
  * for the direction, linearly for distance and gain. In each call, or each block of the engine if that is shorter, it
  * fades to the entries for its position at the end of the call. A tracker of 20 to 150 positions a second is followed
- * with a steady speed, and 10 to 50 ms late. A source jumps before its first block, after silence (its position, not its
- * gain), and without a glide; a jump is heard with the next hc_live_process.
+ * with a steady speed, and 10 to 50 ms late. A source jumps (1) before its first block, (2) with glide_ms below 0. From
+ * gain 0 its position jumps and its gain glides. A jump is heard with the next hc_live_process.
  *
  * The position stays through changes of bank, rate, block and backend, which end its glide. It may be set before a bank
  * is loaded. A source that was never moved is where its configuration says, else straight ahead, with gain 1. The last

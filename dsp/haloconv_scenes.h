@@ -57,7 +57,8 @@ typedef struct hc_bank_data {  /* responses with their positions, in the host's 
 typedef struct hc_bank_options { /* 0: the default                                                                    */
     size_t size;               /* sizeof(hc_bank_options), set by the caller                                          */
     double grid_deg;           /* interpolate to directions this many degrees apart, 0.5 to 45; HC_GRID_NONE: keep the
-                                  file's entries; 0: the same, but with `mix` 2 degrees if the entries need them      */
+                                  file's entries; 0: the same, but with `mix` 2 degrees if the entries need
+                                  them and lie on at most 64 spheres                                                  */
     int normalise;             /* 1: scale the bank to a largest gain of 0 dB                                         */
     int mix;                   /* 1: prepare the bank for hc_bank_mix. A mix of responses that begin at different
                                   times is a comb filter, so only entries that begin together are mixed: see there.
@@ -103,7 +104,8 @@ int hc_bank_is_file(const char *path);
 
 /* Makes the table of hc_bank_nearest and hc_bank_mix for a bank of your own, as hc_bank_load does with
  * hc_bank_options.mix. The responses and positions stay yours, and must not change; free the table with
- * hc_bank_data_free. Fails with HC_EINVAL (no positions, or there is a table), HC_ENOMEM. [setup] */
+ * hc_bank_data_free. Fails with HC_EINVAL (no positions, or there is a table; no taps, or one that is NaN or Inf),
+ * HC_ENOMEM. [setup] */
 int hc_bank_index(hc_bank_data *data, char *why, size_t cap);
 
 /* Frees what hc_bank_load or hc_bank_index has stored in *data. NULL is allowed. [setup] */
@@ -131,7 +133,7 @@ int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries,
 
 /* Finds the frame, with a fraction, at which a response begins: where the response, low-passed at 3 kHz, first comes
  * within 20 dB of its peak. All onsets are early by the same time, which the low-pass takes; their differences count.
- * NaN: a response of zeros. Fails with HC_EINVAL (entry or output out of range), HC_ENOMEM. [setup] */
+ * NaN: a response of zeros. Fails with HC_EINVAL (entry or output out of range, no taps), HC_ENOMEM. [setup] */
 int hc_bank_onset(const hc_bank_data *data, int entry, int out, double *frame);
 
 /* ---- banks of an engine, and steering ---------------------------------------------------------------------------- */

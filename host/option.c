@@ -1,5 +1,6 @@
 #include "option.h"
 
+#include "dsp/haloconv_scenes.h"
 #include "host/files/sound_format.h"
 #include "mask_argument.h"
 #include "message.h"
@@ -77,6 +78,13 @@ static bool take_number(const struct option_use *use, double min, double max, do
 bool option_number(const struct option_use *use, void *to)
 {
     return take_number(use, use->row->min, use->row->max, to);
+}
+
+bool option_grid(const struct option_use *use, void *to)
+{
+    bool off = strcmp(use->text, "off") == 0;
+    if (off) *(double *)to = HC_GRID_NONE;
+    return off || take_number(use, use->row->min, use->row->max, to);
 }
 
 bool option_seed(const struct option_use *use, void *to)

@@ -73,6 +73,7 @@ option_take option_flag;      /* bool: true                                     
 option_take option_set;       /* int: the row's min                                                                  */
 option_take option_int;       /* int, from min to max                                                                */
 option_take option_number;    /* double, from min to max                                                             */
+option_take option_grid;      /* double: the same, or "off" for HC_GRID_NONE                                         */
 option_take option_seed;      /* uint64_t                                                                            */
 option_take option_db;        /* double: an amplitude, in decibels on the command line; "off" or "-inf" is 0         */
 option_take option_db_float;  /* the same as float                                                                   */

@@ -61,7 +61,8 @@ int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, 
                     "are %.1f GB; use fewer or shorter responses",
                     path, n_entries, n_out, n_taps, (bytes + bytes_beside) / 1e9, limit / 1e9);
     float *taps = calloc(n_entries * n_out * n_taps, sizeof *taps);
-    if (!taps) return fail(HC_ENOMEM, why, cap, "%s: no memory for %.1f GB of responses; free some", path, bytes / 1e9);
+    if (!taps)
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for %.1f GB of responses; free some memory", path, bytes / 1e9);
     bank->taps = taps;
     bank->n_entries = (int)n_entries;
     bank->n_out = (int)n_out;
@@ -112,7 +113,8 @@ int bank_onsets(struct bank *bank, const char *path, char *why, size_t cap)
     int error = bank->onsets ? HC_OK : HC_ENOMEM;
     for (size_t i = 0; i < n && !error; i++)
         error = onset_find(bank->taps + i * (size_t)bank->n_taps, bank->n_taps, bank->rate, &bank->onsets[i]);
-    return error ? fail(error, why, cap, "%s: no memory for the onsets of %zu responses; free some", path, n) : HC_OK;
+    return error ? fail(error, why, cap, "%s: no memory for the onsets of %zu responses; free some memory", path, n)
+                 : HC_OK;
 }
 
 double bank_onset_spread(const struct bank *bank, const int *entries, int n)

@@ -53,5 +53,5 @@ int bank_gain(const struct bank *bank, double *gain, const char *path, char *why
     double *peaks = malloc(n * sizeof *peaks);
     bool good = peaks && find_peaks(bank, n, peaks) && measure_largest(bank, n, peaks, gain);
     free(peaks);
-    return good ? HC_OK : fail(HC_ENOMEM, why, cap, "%s: no memory to measure its gain; free some", path);
+    return good ? HC_OK : fail(HC_ENOMEM, why, cap, "%s: no memory to measure its gain; free some memory", path);
 }

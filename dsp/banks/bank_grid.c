@@ -35,7 +35,7 @@ struct grid {
 
 static int no_memory(const struct grid *grid, char *why, size_t cap)
 {
-    return fail(HC_ENOMEM, why, cap, "%s: no memory for a grid; free some", grid->path);
+    return fail(HC_ENOMEM, why, cap, "%s: no memory for a grid; free some memory", grid->path);
 }
 
 /* ---- directions -------------------------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static int shells_add(struct grid *grid, struct by_distance *sorted, float (*pos
         if (++*n_shells > MOST_SHELLS)
             return fail(HC_EINVAL, why, cap,
                         "%s: its entries are at more than %d distances; a grid needs entries on a few spheres, so "
-                        "load it without, and without mixes",
+                        "load it without",
                         grid->path, MOST_SHELLS);
         error = shell_add(grid, &shell, why, cap);
     }

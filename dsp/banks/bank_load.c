@@ -3,6 +3,7 @@
 #include "directions.h"
 #include "dsp/engine/backend.h"
 #include "dsp/masks/mask_file.h"
+#include "dsp/scene/bank.h"
 #include "onset.h"
 
 #include <errno.h>
@@ -86,8 +87,8 @@ static int check_arguments(const char *path, int rate, const hc_bank_options *op
     *chosen = options ? *options : (hc_bank_options){0};
     if (chosen->grid_deg != 0 && chosen->grid_deg != HC_GRID_NONE &&
         !(chosen->grid_deg >= 0.5 && chosen->grid_deg <= 45))
-        return fail(HC_EINVAL, why, cap, "%s: a grid of %g degrees; 0.5 to 45 are possible, 0 for none", path,
-                    chosen->grid_deg);
+        return fail(HC_EINVAL, why, cap, "%s: a grid of %g degrees; 0.5 to 45, 0 for the default, or HC_GRID_NONE",
+                    path, chosen->grid_deg);
     return HC_OK;
 }
 
@@ -97,9 +98,14 @@ static int entries_add(struct bank *bank, const hc_bank_options *chosen, const c
     double degrees = chosen->grid_deg > 0 ? chosen->grid_deg : 0;
     int error = chosen->mix && bank->position ? bank_onsets(bank, path, why, cap) : HC_OK;
     if (error) return error;
-    if (bank->onsets && chosen->grid_deg == 0 && bank_onset_spread(bank, NULL, bank->n_entries) > BANK_MIX_SPREAD_S)
-        degrees = MIX_GRID_DEG;
-    return degrees > 0 ? bank_grid(bank, degrees, path, why, cap) : HC_OK;
+    if (degrees > 0) return bank_grid(bank, degrees, path, why, cap);
+    if (!bank->onsets || chosen->grid_deg != 0 || bank_onset_spread(bank, NULL, bank->n_entries) <= BANK_MIX_SPREAD_S)
+        return HC_OK;
+    char no_grid[512] = "";
+    error = bank_grid(bank, MIX_GRID_DEG, path, no_grid, sizeof no_grid);
+    if (error != HC_EINVAL) return error ? fail(error, why, cap, "%s", no_grid) : HC_OK;
+    bank_note(bank, "mixed without a grid: its entries are at too many distances, or too many");
+    return HC_OK;
 }
 
 static int pointers_make(struct memory *memory, const char *path, char *why, size_t cap)
@@ -110,7 +116,8 @@ static int pointers_make(struct memory *memory, const char *path, char *why, siz
     if (memory->taps && bank->position)
         memory->directions = directions_make((const float(*)[3])bank->position, bank->n_entries);
     if (!memory->taps || (bank->position && !memory->directions))
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for the table of %d entries; free some", path, bank->n_entries);
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for the table of %d entries; free some memory", path,
+                    bank->n_entries);
     for (size_t i = 0; i < n; i++) memory->taps[i] = bank->taps + i * (size_t)bank->n_taps;
     return HC_OK;
 }
@@ -123,7 +130,7 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
     size_t size = data->size;
     *data = (hc_bank_data){.size = size};
     struct memory *memory = calloc(1, sizeof *memory);
-    if (!memory) return fail(HC_ENOMEM, why, cap, "%s: no memory; free some", path);
+    if (!memory) return fail(HC_ENOMEM, why, cap, "%s: no memory; free some memory", path);
     struct bank *bank = &memory->bank;
     int n_file_entries;
     float gain_db = 0;
@@ -155,18 +162,21 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
 
 int hc_bank_index(hc_bank_data *data, char *why, size_t cap)
 {
-    if (!data || !data->position || data->memory)
-        return fail(HC_EINVAL, why, cap, "hc_bank_index: the bank has no positions, or a table; give one of your own");
+    int error = bank_check(data, why, cap);
+    if (error) return error;
+    if (data->size < sizeof *data || !data->position || data->memory)
+        return fail(HC_EINVAL, why, cap,
+                    "hc_bank_index: the bank has no positions, a table, or a wrong size; give one of your own");
     struct memory *memory = calloc(1, sizeof *memory);
     size_t n = (size_t)data->n_entries * (size_t)data->n_out;
     double *onsets = malloc(n * sizeof *onsets);
-    int error = memory && onsets ? HC_OK : HC_ENOMEM;
+    error = memory && onsets ? HC_OK : HC_ENOMEM;
     for (size_t i = 0; i < n && !error; i++) error = onset_find(data->taps[i], data->n_taps, data->rate, &onsets[i]);
     if (!error && !(memory->directions = directions_make(data->position, data->n_entries))) error = HC_ENOMEM;
     if (error) {
         free(onsets);
         free(memory);
-        return fail(error, why, cap, "no memory for the table of %d entries; free some", data->n_entries);
+        return fail(error, why, cap, "no memory for the table of %d entries; free some memory", data->n_entries);
     }
     memory->bank =
         (struct bank){.n_entries = data->n_entries, .n_out = data->n_out, .rate = data->rate, .onsets = onsets};
@@ -220,10 +230,12 @@ int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries,
 
 int hc_bank_onset(const hc_bank_data *data, int entry, int out, double *frame)
 {
-    if (!data || !frame || entry < 0 || entry >= data->n_entries || out < 0 || out >= data->n_out) return HC_EINVAL;
+    if (!data || !frame || !data->taps || data->n_taps < 1) return HC_EINVAL;
+    if (entry < 0 || entry >= data->n_entries || out < 0 || out >= data->n_out) return HC_EINVAL;
     size_t i = (size_t)entry * (size_t)data->n_out + (size_t)out;
     const struct memory *memory = data->memory;
-    if (!memory || !memory->bank.onsets) return onset_find(data->taps[i], data->n_taps, data->rate, frame);
+    if (!memory || !memory->bank.onsets)
+        return data->taps[i] ? onset_find(data->taps[i], data->n_taps, data->rate, frame) : HC_EINVAL;
     *frame = memory->bank.onsets[i];
     return HC_OK;
 }

@@ -12,7 +12,7 @@
 
 static int no_memory(const char *path, char *why, size_t cap)
 {
-    return fail(HC_ENOMEM, why, cap, "%s: no memory for its sound files; free some", path);
+    return fail(HC_ENOMEM, why, cap, "%s: no memory for its sound files; free some memory", path);
 }
 
 int bank_sounds_add(struct bank_sounds *sounds, const char *folder, int folder_length, const char *name,

@@ -57,7 +57,8 @@ static int values_read(const struct sofa *sofa, const char *name, size_t n, floa
 {
     *values = malloc((n ? n : 1) * sizeof **values);
     if (!*values)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for the %zu values of %s; free some", sofa->path, n, name);
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for the %zu values of %s; free some memory", sofa->path, n,
+                    name);
     if (sofa->reader.read(sofa->reader.file, name, n, *values)) return HC_OK;
     free(*values);
     *values = NULL;
@@ -92,7 +93,7 @@ static int coordinates_read(const struct sofa *sofa, const char *name, struct so
     int n = sofa_units_read(v->units, units);
     if (strncmp(v->type, "spherical h", 11) == 0)
         return fail(HC_EUNSUPPORTED, why, cap,
-                    "%s: %s are spherical harmonics, which are no directions; use a file with positions", sofa->path,
+                    "%s: %s are spherical harmonics, which are not directions; use a file with positions", sofa->path,
                     name);
     if (*v->type && strcmp(v->type, "spherical") != 0 && strcmp(v->type, "cartesian") != 0)
         return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read",
@@ -139,7 +140,8 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
             return fail(HC_EINVAL, why, cap, "%s: has no %s, so nothing says where its responses are; repair the file",
                         sofa->path, name);
         triplets->values = malloc(3 * sizeof *triplets->values);
-        if (!triplets->values) return fail(HC_ENOMEM, why, cap, "%s: no memory for %s; free some", sofa->path, name);
+        if (!triplets->values)
+            return fail(HC_ENOMEM, why, cap, "%s: no memory for %s; free some memory", sofa->path, name);
         memcpy(triplets->values, usual, 3 * sizeof *usual);
         return HC_OK;
     }
@@ -438,7 +440,7 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
     if (error) return error;
     double to_frames = unit && unit->quantity == SOFA_TIME ? rate * unit->scale : 1;
     *delays = malloc(n_m * n_e * n_r * sizeof **delays);
-    if (!*delays) error = fail(HC_ENOMEM, why, cap, "%s: no memory for its delays; free some", sofa->path);
+    if (!*delays) error = fail(HC_ENOMEM, why, cap, "%s: no memory for its delays; free some memory", sofa->path);
     for (size_t i = 0; i < v.n && !error; i++)
         if (!(values[i] >= 0 && to_frames * (double)values[i] <= MOST_DELAY))
             error = fail(HC_EINVAL, why, cap, "%s: value %zu of Data.Delay is %g frames; 0 to %d are possible",
@@ -485,7 +487,7 @@ static int bank_from(struct sofa *sofa, struct bank *bank, char *why, size_t cap
         bank_note(bank, "SOFA file, convention %s", *sofa->convention ? sofa->convention : "(none)");
         bank->position = malloc((size_t)bank->n_entries * sizeof *bank->position);
         if (!bank->position)
-            error = fail(HC_ENOMEM, why, cap, "%s: no memory for its positions; free some", sofa->path);
+            error = fail(HC_ENOMEM, why, cap, "%s: no memory for its positions; free some memory", sofa->path);
     }
     if (!error) error = geometry_read(sofa, &geometry, why, cap);
     if (!error) error = positions_make(sofa, &geometry, bank->position, why, cap);

@@ -434,7 +434,7 @@ int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size
     struct quiet quiet = {NULL, NULL};
     struct hdf5_file *file = calloc(1, sizeof *file);
     struct stat status;
-    if (!file) return fail(HC_ENOMEM, why, cap, "%s: no memory to open the file; free some", path);
+    if (!file) return fail(HC_ENOMEM, why, cap, "%s: no memory to open the file; free some memory", path);
     enter(&quiet);
     bool is_loaded = h5.is_loaded;
     file->id = is_loaded ? h5.H5Fopen(path, 0, 0) : -1; /* 0: to read */

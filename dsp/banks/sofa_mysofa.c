@@ -74,7 +74,7 @@ int sofa_mysofa_open(struct sofa_reader *reader, const char *path, char *why, si
     /* libmysofa takes "-" for the standard input. */
     struct MYSOFA_HRTF *hrtf = mysofa_load(strcmp(path, "-") == 0 ? "./-" : path, &code);
     if (!hrtf && code == MYSOFA_NO_MEMORY)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory to read the file; free some", path);
+        return fail(HC_ENOMEM, why, cap, "%s: no memory to read the file; free some memory", path);
     if (!hrtf)
         return fail(HC_EFILE, why, cap,
                     "%s: libmysofa cannot read it (error %d): it is damaged, or no SOFA file, or of a kind for which "

@@ -5,11 +5,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* A text may quote a stranger's file and go to a terminal: replaces control characters, also UTF-8's C1. */
-static void remove_controls(char *text)
+void text_clean(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at; at++)
-        if (*at < ' ' || *at == 127 || (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)) *at = '?';
+        if (*at < ' ' || *at == 127 || (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)) *at = '?'; /* 0xc2: C1 in UTF-8 */
 }
 
 int fail(int code, char *why, size_t cap, const char *format, ...)
@@ -21,7 +20,7 @@ int fail(int code, char *why, size_t cap, const char *format, ...)
         vsnprintf(why, cap, format, args);
         va_end(args);
         c_locale_leave(was);
-        remove_controls(why);
+        text_clean(why);
     }
     return code;
 }

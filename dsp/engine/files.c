@@ -36,8 +36,10 @@ int hc_submit(hc_engine *e, const float *const *in, int n)
     e->slots[i].count_from = index_in_block(e->count_from, e->frames_submitted, n);
     e->slots[i].count_to = index_in_block(e->count_to, e->frames_submitted, n);
     e->frames_submitted += n;
-    if (in && !engine_is_left_behind(e)) engine_load(e, &e->slots[i], in, n);
-    engine_play(e, &e->slots[i], NULL, n);
+    if (!engine_is_left_behind(e)) {
+        if (in) engine_load(e, &e->slots[i], in, n);
+        engine_play(e, &e->slots[i], NULL, n);
+    }
     simd_denormals_restore(fp_state);
     return engine_is_lost(e) ? HC_EDEVICE : HC_OK;
 }

@@ -3,10 +3,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-static pthread_mutex_t locks[N_GLOBAL_LOCKS] = {
+static pthread_mutex_t locks[] = {
     PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
     PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
 };
+_Static_assert(sizeof locks / sizeof *locks == N_GLOBAL_LOCKS, "an initialiser for each lock");
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct worker_lock *workers; /* under list_lock */
 static atomic_uint n_forks;
@@ -21,9 +22,19 @@ void global_unlock(enum global_lock lock)
     pthread_mutex_unlock(&locks[lock]);
 }
 
+/* A worker has a real-time priority, and may wait for a thread that calls fork() without one. */
+static void inheriting_mutex_init(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+    pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
 void worker_lock_open(struct worker_lock *w)
 {
-    pthread_mutex_init(&w->mutex, NULL);
+    inheriting_mutex_init(&w->mutex);
     pthread_mutex_lock(&list_lock);
     w->next = workers;
     w->link = &workers;
@@ -55,20 +66,27 @@ static void before_fork(void)
     for (int i = 0; i < N_GLOBAL_LOCKS; i++) pthread_mutex_lock(&locks[i]);
 }
 
-static void in_parent(void)
+static void global_unlock_all(void)
 {
     for (int i = N_GLOBAL_LOCKS; i-- > 0;) pthread_mutex_unlock(&locks[i]);
-    for (struct worker_lock *w = workers; w; w = w->next) pthread_mutex_unlock(&w->mutex);
     pthread_mutex_unlock(&list_lock);
 }
 
+static void in_parent(void)
+{
+    for (struct worker_lock *w = workers; w; w = w->next) pthread_mutex_unlock(&w->mutex);
+    global_unlock_all();
+}
+
+/* A mutex that inherits priorities knows its owner by the thread's number, which is another one in the child. */
 static void in_child(void)
 {
     atomic_fetch_add_explicit(&n_forks, 1, memory_order_relaxed);
-    in_parent();
+    for (struct worker_lock *w = workers; w; w = w->next) inheriting_mutex_init(&w->mutex);
+    global_unlock_all();
 }
 
-/* dlclose() takes the handlers of a plugin away. */
+/* dlclose() removes the handlers of a plugin. */
 __attribute__((constructor)) static void handlers_set(void)
 {
     pthread_atfork(before_fork, in_parent, in_child);

@@ -4,7 +4,7 @@
  *        --> network_pairs --> a response for each pair, as those of a jconvolver configuration
  *
  * A reader reports everything that it cannot represent, with its line: as an error if the sound would be another, as a
- * warning if it may be in some use, else as a note. Nothing is dropped silently.
+ * warning if the sound may differ in some set-ups, else as a note. Nothing is dropped silently.
  */
 #ifndef HALOCONV_IMPORT_H
 #define HALOCONV_IMPORT_H

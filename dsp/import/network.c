@@ -397,8 +397,8 @@ static int filter_length(const struct maker *m, const struct filter *f)
     return n;
 }
 
-/* Adds up the frames that the chains will need, before the first is made: they may take a gigabyte and many seconds. What
- * is in front of a computed filter counts as much as the filter. false: too many, which is reported. */
+/* Adds up the frames that the chains will need, before the first is made: they may take a gigabyte and many seconds. A
+ * filter behind another counts twice: the product is as long as both. false: too many, which is reported. */
 static bool chains_count(const struct maker *m, struct chain *last, int64_t *frames)
 {
     for (struct chain *c = chains_begin(last, true); c; c = c->next) {

@@ -52,7 +52,7 @@ static int bank_load(const hc_live_config *c, const char *path, int rate, struct
     if (bank->n_taps > set->n_taps) set->n_taps = bank->n_taps;
     if (bank->n_out > set->n_out) set->n_out = bank->n_out;
     if (bank->n_out > c->n_out)
-        return fail(HC_EINVAL, why, cap, "%s: is for %d outputs, here are %d; use a bank with as many", path,
+        return fail(HC_EINVAL, why, cap, "%s: has %d outputs, this session %d; use a bank with as many", path,
                     bank->n_out, c->n_out);
     return HC_OK;
 }
@@ -60,7 +60,7 @@ static int bank_load(const hc_live_config *c, const char *path, int rate, struct
 /* A bank file is the bank of every source, which are straight ahead at first. */
 static int set_of_file(const hc_live_config *c, const char *path, int rate, struct bank_set *set, char *why, size_t cap)
 {
-    for (int s = 0; s < c->n_sources; s++) set->sources[s].first = (struct place){{1, 0, 0}, 1, -1, 0};
+    for (int s = 0; s < c->n_sources; s++) set->sources[s].first = (struct steer_target){{1, 0, 0}, 1, -1, 0};
     return bank_load(c, path, rate, set, why, cap);
 }
 
@@ -83,10 +83,10 @@ int bank_set_load(const hc_live_config *c, const char *path, int rate, const hc_
     if (r && r->n_sources == 0)
         return fail(HC_EINVAL, why, cap, "%s: has no sources; give a bank, or a configuration with /source/new", path);
     if (r && r->n_sources > c->n_sources)
-        return fail(HC_EINVAL, why, cap, "%s: has %d source%s, and here are %d; start with as many", path, r->n_sources,
-                    PLURAL(r->n_sources), c->n_sources);
+        return fail(HC_EINVAL, why, cap, "%s: needs %d source%s, this session has %d; start it with --sources %d", path,
+                    r->n_sources, PLURAL(r->n_sources), c->n_sources, r->n_sources);
     struct bank_set *set = set_make(r ? r->n_banks : 1, r ? r->n_sources : c->n_sources);
-    if (!set) return fail(HC_ENOMEM, why, cap, "%s: no memory for its banks; free some", path);
+    if (!set) return fail(HC_ENOMEM, why, cap, "%s: no memory for its banks; free some memory", path);
     int error = r ? set_of_configuration(c, r, rate, set, why, cap) : set_of_file(c, path, rate, set, why, cap);
     if (error)
         bank_set_release(set);
@@ -97,7 +97,7 @@ int bank_set_load(const hc_live_config *c, const char *path, int rate, const hc_
 
 /* ---- entries ----------------------------------------------------------------------------------- */
 
-int bank_set_find(const struct bank_set *set, int source, const struct place *place, bool mixes, int *entries,
+int bank_set_find(const struct bank_set *set, int source, const struct steer_target *place, bool mixes, int *entries,
                   float *weights)
 {
     const hc_bank_data *bank = &set->banks[set->sources[source].bank];

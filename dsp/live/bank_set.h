@@ -7,7 +7,7 @@
 
 struct set_source {
     int bank;
-    struct place first;         /* its place until somebody moves it                             */
+    struct steer_target first;  /* its place until somebody moves it                             */
 };
 
 struct bank_set {
@@ -32,7 +32,7 @@ struct bank_set *bank_set_use(struct bank_set *set);
 void bank_set_release(struct bank_set *set);
 
 /* Finds the entries of a source's bank for a place, and their weights. Returns how many: 0 to HC_MOST_MIX. [rt] */
-int bank_set_find(const struct bank_set *set, int source, const struct place *place, bool mixes, int *entries,
+int bank_set_find(const struct bank_set *set, int source, const struct steer_target *place, bool mixes, int *entries,
                   float *weights);
 
 #endif

@@ -176,7 +176,7 @@ int failover_open(const hc_config *config, struct input_history *history, struct
 {
     struct failover *f = calloc(1, sizeof *f);
     *out = NULL;
-    if (!f) return fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
+    if (!f) return fail(HC_ENOMEM, why, cap, "no memory for an engine; free some memory");
     f->config = *config;
     f->history = history;
     f->info.size = sizeof f->info;
@@ -188,7 +188,7 @@ int failover_open(const hc_config *config, struct input_history *history, struct
     f->gain = (struct ramp){.now = 1, .target = 1};
     int error = loudness_open(&f->loudness, config->n_out, config->rate) && steered_open(&f->steered, config, places)
                     ? runner_open(&f->main, config, why, cap)
-                    : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
+                    : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some memory");
     if (!error) hc_get_info(f->main.engine, &f->info);
     f->is_on_cpu = !error && strcmp(f->info.backend, "cpu") == 0;
     if (!error && standby_share > 0 && !f->is_on_cpu) {
@@ -317,7 +317,7 @@ void failover_sweep(struct failover *f)
     steered_sweep(&f->steered);
 }
 
-/* For an engine that is not heard: n = 0 and no time. */
+/* For an engine that is not active: n = 0 and no time. */
 static void move_main(struct failover *f, int n, int64_t now_us)
 {
     if (f->steered.n_sources > 0) steered_move(&f->steered, f->main.engine, n, now_us);

@@ -18,20 +18,20 @@ static double direction(const float position[3], double unit[3])
     return distance;
 }
 
-void glide_jump(struct glide *g, const struct place *place)
+void glide_jump(struct glide *g, const struct steer_target *target)
 {
-    *g = (struct glide){.to = *place, .message = -INFINITY};
+    *g = (struct glide){.to = *target, .message = -INFINITY};
 }
 
-bool glide_at(const struct glide *g, int64_t frame, struct place *place)
+bool glide_at(const struct glide *g, int64_t frame, struct steer_target *target)
 {
-    *place = g->to;
+    *target = g->to;
     if (frame >= g->end) return false;
     double share = (double)(frame - g->start) / (double)(g->end - g->start);
     double distance = g->distance + share * (direction(g->to.position, NULL) - g->distance);
     double along = distance * cos(share * g->angle), across = distance * sin(share * g->angle);
-    for (int i = 0; i < 3; i++) place->position[i] = (float)(along * g->from[i] + across * g->across[i]);
-    place->gain = g->gain + (float)share * (g->to.gain - g->gain);
+    for (int i = 0; i < 3; i++) target->position[i] = (float)(along * g->from[i] + across * g->across[i]);
+    target->gain = g->gain + (float)share * (g->to.gain - g->gain);
     return true;
 }
 
@@ -74,7 +74,7 @@ static void interval_follow(struct glide *g, double since, const struct glide_cl
     g->was_long = is_long;
 }
 
-/* Stores when the glide to the place of a message ends. */
+/* Stores when the glide to the target of a message ends. */
 static void end_plan(struct glide *g, double age, const struct glide_clock *c)
 {
     bool is_known = g->interval > 0;
@@ -90,27 +90,27 @@ static void end_plan(struct glide *g, double age, const struct glide_clock *c)
     g->end = llrint(fmax(end, (double)c->frame + 1));
 }
 
-static bool is_same(const struct place *a, const struct place *b)
+static bool is_same(const struct steer_target *a, const struct steer_target *b)
 {
     return a->entry == b->entry && a->gain == b->gain && memcmp(a->position, b->position, sizeof a->position) == 0;
 }
 
-void glide_to(struct glide *g, const struct place *place, double age, const struct glide_clock *c)
+void glide_to(struct glide *g, const struct steer_target *target, double age, const struct glide_clock *c)
 {
-    struct place now;
+    struct steer_target now;
     double to[3];
-    if (is_same(place, &g->to)) return;
+    if (is_same(target, &g->to)) return;
     glide_at(g, c->frame, &now);
-    if (c->glide_ms < 0 || now.entry >= 0 || place->entry >= 0) {
-        glide_jump(g, place);
+    if (c->glide_ms < 0 || now.entry >= 0 || target->entry >= 0) {
+        glide_jump(g, target);
         return;
     }
     end_plan(g, age, c);
-    if (now.gain == 0) memcpy(now.position, place->position, sizeof now.position);
-    g->to = *place;
+    if (now.gain == 0) memcpy(now.position, target->position, sizeof now.position);
+    g->to = *target;
     g->start = c->frame;
     g->gain = now.gain;
     g->distance = direction(now.position, g->from);
-    direction(place->position, to);
+    direction(target->position, to);
     way_find(g, to);
 }

@@ -1,7 +1,7 @@
-/* glide - the way of a source from one place to the next: trackers send 20 to 150 places a second, and a source that
- * jumped from each to the next would sound like a staircase.
+/* glide - the way of a source from one target to the next: trackers send 20 to 150 positions a second, and a source
+ * that jumped from each to the next would sound like a staircase.
  *
- *   place  at each message the source sets out, from where it is then, and arrives at the frame `end`
+ *   target at each message the source sets out, from where it is then, and arrives at the frame `end`
  *   end    the time of the message + the glide's length. While messages come regularly, the ends lie one interval apart
  *          and follow jitter by an eighth only: a source that turns steadily keeps a steady speed
  *   way    the short way on the sphere for the direction; linear for distance and gain
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct glide {
-    struct place to;             /* where it ends                                                  */
+    struct steer_target to;      /* where it ends                                                  */
     int64_t start, end;          /* frames                                                         */
     double from[3], across[3];   /* unit vectors at right angles: the great circle of the way      */
     double angle;                /* radians of the way                                             */
@@ -32,15 +32,15 @@ struct glide_clock {
     double glide_ms;             /* length of a glide; 0: by the rate of messages; below 0: none       */
 };
 
-/* The source is at the place at once. [rt], as all calls here */
-void glide_jump(struct glide *glide, const struct place *place);
+/* The source is at the target at once. [rt], as all calls here */
+void glide_jump(struct glide *glide, const struct steer_target *target);
 
-/* Sets out to a place that was put `age` frames before the block; below 0: at an unknown time since the block before. To
- * or from an entry the source jumps; one that is silent begins at the new place. The place where it is going already is no
- * news: a tracker sends it while the head is still. */
-void glide_to(struct glide *glide, const struct place *place, double age, const struct glide_clock *clock);
+/* Sets out to a target that was put `age` frames before the block; below 0: at an unknown time since the block before.
+ * To or from an entry the source jumps; one that is silent begins at the new position. A repeated position changes
+ * nothing: a tracker repeats it while the head is still. */
+void glide_to(struct glide *glide, const struct steer_target *target, double age, const struct glide_clock *clock);
 
-/* Stores the place at a frame. false: the glide has ended before it. */
-bool glide_at(const struct glide *glide, int64_t frame, struct place *place);
+/* Stores where the source is at a frame. false: the glide has ended before it. */
+bool glide_at(const struct glide *glide, int64_t frame, struct steer_target *target);
 
 #endif

@@ -261,7 +261,7 @@ void hc_live_set_freewheel(hc_live *l, int on)
     if (l) atomic_store_explicit(&l->freewheels, on != 0, memory_order_relaxed);
 }
 
-static int steer(hc_live *l, int source, struct place *place)
+static int steer(hc_live *l, int source, struct steer_target *place)
 {
     if (!l || source < 0 || source >= l->places.n || !isfinite(place->gain)) return HC_EINVAL;
     for (int i = 0; i < 3; i++)
@@ -274,12 +274,12 @@ static int steer(hc_live *l, int source, struct place *place)
 int hc_live_steer(hc_live *l, int source, const float position[3], float gain)
 {
     if (!position) return HC_EINVAL;
-    return steer(l, source, &(struct place){{position[0], position[1], position[2]}, gain, -1, 0});
+    return steer(l, source, &(struct steer_target){{position[0], position[1], position[2]}, gain, -1, 0});
 }
 
 int hc_live_steer_entry(hc_live *l, int source, int entry, float gain)
 {
-    return entry < 0 ? HC_EINVAL : steer(l, source, &(struct place){{1, 0, 0}, gain, entry, 0});
+    return entry < 0 ? HC_EINVAL : steer(l, source, &(struct steer_target){{1, 0, 0}, gain, entry, 0});
 }
 
 /* Changes rate and block in one step; 0: as it is. At another rate the history begins anew. */

@@ -51,7 +51,7 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     if (!isfinite(c->glide_ms) || c->glide_ms > MOST_GLIDE_MS)
         return fail(HC_EINVAL, why, cap, "glide_ms %g; at most %d are possible", c->glide_ms, MOST_GLIDE_MS);
     if (!(c->grid_deg == 0 || c->grid_deg == HC_GRID_NONE || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
-        return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45 are possible, and 0 for none", c->grid_deg);
+        return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45, 0 for the default, or HC_GRID_NONE", c->grid_deg);
     if (isnan(c->fade_ms)) return fail(HC_EINVAL, why, cap, "fade_ms is NaN; give milliseconds, or -1 for no fade");
     if (isnan(c->standby_share))
         return fail(HC_EINVAL, why, cap, "standby_share is NaN; give a share of a block's time, or -1 for none");
@@ -97,12 +97,12 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
     int error = config_copy(config, &copy, sizeof copy, "hc_live_config", why, cap);
     if (error) return error;
     hc_live *l = calloc(1, sizeof *l);
-    if (!l) return fail(HC_ENOMEM, why, cap, "no memory for a live convolver; free some");
+    if (!l) return fail(HC_ENOMEM, why, cap, "no memory for a live convolver; free some memory");
     l->config = copy;
     live_defaults(&l->config);
     error = check_config(&l->config, why, cap);
     if (!error && !allocate(l))
-        error = fail(HC_ENOMEM, why, cap, "no memory for %d channels; free some or use fewer",
+        error = fail(HC_ENOMEM, why, cap, "no memory for %d channels; free some memory or use fewer",
                      l->config.n_in + l->config.n_out);
     pthread_mutex_init(&l->setup, NULL);
     pthread_mutex_init(&l->info_lock, NULL);

@@ -4,7 +4,7 @@
 
 enum { MOST_READS = 8 };
 
-void place_put(struct place_mailbox *m, const struct place *place)
+void place_put(struct place_mailbox *m, const struct steer_target *place)
 {
     struct place_record *record = NULL;
     unsigned words[PLACE_WORDS], i = 0;
@@ -19,7 +19,7 @@ void place_put(struct place_mailbox *m, const struct place *place)
     if (replaced) atomic_store_explicit(&m->records[replaced % PLACE_RECORDS].is_taken, false, memory_order_release);
 }
 
-bool place_read(struct place_mailbox *m, unsigned *stamp, struct place *place)
+bool place_read(struct place_mailbox *m, unsigned *stamp, struct steer_target *place)
 {
     unsigned words[PLACE_WORDS], newest = atomic_load_explicit(&m->newest, memory_order_acquire);
     for (int i = 0; i < MOST_READS && newest != *stamp; i++) {

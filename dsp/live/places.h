@@ -11,14 +11,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-struct place {
+struct steer_target {
     float position[3]; /* metres: x ahead, y left, z up of the listener     */
     float gain;        /* linear                                            */
     int entry;         /* of the bank; -1: the one at the position          */
     unsigned put_us;   /* the clock of await.h when it was put, modulo 2^32 */
 };
 
-enum { PLACE_WORDS = sizeof(struct place) / sizeof(unsigned), PLACE_RECORDS = 4 };
+enum { PLACE_WORDS = sizeof(struct steer_target) / sizeof(unsigned), PLACE_RECORDS = 4 };
 
 struct place_record {
     atomic_bool is_taken;           /* `newest` names it, or a writer fills it in                   */
@@ -34,11 +34,11 @@ struct place_mailbox {              /* zeroed: nobody has put a place           
 #define NO_STAMP UINT_MAX            /* of a reader that has not read yet                            */
 
 /* If several threads put places at the same moment, the place of one of them wins. [rt], any thread */
-void place_put(struct place_mailbox *mailbox, const struct place *place);
+void place_put(struct place_mailbox *mailbox, const struct steer_target *place);
 
 /* Copies the place if *stamp is not its stamp. If nobody has put a place, *stamp becomes 0 and *place stays. false: the
  * stamp is the same, or too many threads put places at this moment; read again later. [rt], any thread */
-bool place_read(struct place_mailbox *mailbox, unsigned *stamp, struct place *place);
+bool place_read(struct place_mailbox *mailbox, unsigned *stamp, struct steer_target *place);
 
 struct places {
     int n;                          /* sources                                                      */

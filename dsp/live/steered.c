@@ -8,8 +8,8 @@
 void steered_reset(struct steered *s)
 {
     for (int i = 0; i < s->n_sources; i++) {
-        s->told[i].stamp = NO_STAMP;
-        s->told[i].glides = false;
+        s->sent[i].stamp = NO_STAMP;
+        s->sent[i].glides = false;
     }
 }
 
@@ -17,10 +17,10 @@ bool steered_open(struct steered *s, const hc_config *config, struct places *pla
 {
     size_t n = (size_t)config->n_sources;
     if (!places || n == 0) return true;
-    s->told = calloc(n, sizeof *s->told);
+    s->sent = calloc(n, sizeof *s->sent);
     s->glides = calloc(n, sizeof *s->glides);
     s->standby_numbers = calloc(n, sizeof *s->standby_numbers);
-    if (!s->told || !s->glides || !s->standby_numbers) return false;
+    if (!s->sent || !s->glides || !s->standby_numbers) return false;
     s->places = places;
     s->n_sources = config->n_sources;
     s->clock = (struct glide_clock){.rate = config->rate, .glide_ms = places->glide_ms};
@@ -33,7 +33,7 @@ void steered_close(struct steered *s)
     engine_banks_free(atomic_load(&s->next));
     engine_banks_free(s->playing);
     engine_banks_free(atomic_load(&s->former));
-    free(s->told);
+    free(s->sent);
     free(s->glides);
     free(s->standby_numbers);
 }
@@ -49,7 +49,7 @@ static void banks_free(hc_bank **banks, int n)
 static int banks_make(const struct bank_set *set, hc_engine *engine, hc_bank ***made, char *why, size_t cap)
 {
     hc_bank **banks = calloc((size_t)set->n_banks, sizeof *banks);
-    int error = banks ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory for %d banks; free some", set->n_banks);
+    int error = banks ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory for %d banks; free some memory", set->n_banks);
     for (int i = 0; i < set->n_banks && !error; i++) error = hc_bank_make(engine, &set->banks[i], &banks[i], why, cap);
     if (error)
         banks_free(banks, set->n_banks);
@@ -61,7 +61,7 @@ static int banks_make(const struct bank_set *set, hc_engine *engine, hc_bank ***
 int engine_banks_make(struct bank_set *set, hc_engine *main, struct engine_banks **out, char *why, size_t cap)
 {
     struct engine_banks *banks = calloc(1, sizeof *banks);
-    if (!banks) return fail(HC_ENOMEM, why, cap, "no memory for banks; free some");
+    if (!banks) return fail(HC_ENOMEM, why, cap, "no memory for banks; free some memory");
     int error = banks_make(set, main, &banks->main, why, cap);
     if (error) {
         free(banks);
@@ -117,7 +117,7 @@ static void take_next(struct steered *s)
     steered_reset(s);
 }
 
-static bool is_same(const struct told *a, const struct told *b)
+static bool is_same(const struct sent *a, const struct sent *b)
 {
     if (a->bank != b->bank || a->n != b->n) return false;
     for (int i = 0; i < a->n; i++)
@@ -126,7 +126,7 @@ static bool is_same(const struct told *a, const struct told *b)
 }
 
 /* Frames from the moment when a place was put, since the block before, to this block. -1: unknown. */
-static double age_of(const struct steered *s, const struct place *place, int64_t now_us)
+static double age_of(const struct steered *s, const struct steer_target *place, int64_t now_us)
 {
     if (now_us == 0) return -1;
     double frames = 1e-6 * (double)(int)((unsigned)now_us - place->put_us) * s->clock.rate;
@@ -134,20 +134,20 @@ static double age_of(const struct steered *s, const struct place *place, int64_t
 }
 
 /* Stores where a source is at the end of this block. false: it has not moved. */
-static bool place_update(struct steered *s, int source, int64_t now_us, struct place *place)
+static bool place_update(struct steered *s, int source, int64_t now_us, struct steer_target *place)
 {
-    struct told *told = &s->told[source];
+    struct sent *sent = &s->sent[source];
     struct glide *glide = &s->glides[source];
-    bool jumps = told->stamp == NO_STAMP || s->clock.n == 0 || s->clock.frame == 0; /* not heard yet */
-    if (place_read(&s->places->mailboxes[source], &told->stamp, place)) {
+    bool jumps = sent->stamp == NO_STAMP || s->clock.n == 0 || s->clock.frame == 0; /* not active yet */
+    if (place_read(&s->places->mailboxes[source], &sent->stamp, place)) {
         if (jumps)
             glide_jump(glide, place);
         else
             glide_to(glide, place, age_of(s, place, now_us), &s->clock);
-    } else if (!told->glides) {
+    } else if (!sent->glides) {
         return false;
     }
-    told->glides = glide_at(glide, s->clock.frame + s->clock.n, place);
+    sent->glides = glide_at(glide, s->clock.frame + s->clock.n, place);
     return true;
 }
 
@@ -155,25 +155,25 @@ static bool place_update(struct steered *s, int source, int64_t now_us, struct p
 static bool entries_update(struct steered *s, int source, int64_t now_us)
 {
     const struct bank_set *set = s->playing->set;
-    struct told before = s->told[source], *told = &s->told[source];
-    struct place place = {{1, 0, 0}, 1, -1, 0};
+    struct sent before = s->sent[source], *sent = &s->sent[source];
+    struct steer_target place = {{1, 0, 0}, 1, -1, 0};
     if (source < set->n_sources) place = set->sources[source].first;
     if (!place_update(s, source, now_us, &place)) return false;
-    told->bank = told->n = 0;
+    sent->bank = sent->n = 0;
     if (source < set->n_sources) {
-        told->bank = set->sources[source].bank;
-        told->n = bank_set_find(set, source, &place, s->places->mixes, told->entry, told->weight);
+        sent->bank = set->sources[source].bank;
+        sent->n = bank_set_find(set, source, &place, s->places->mixes, sent->entry, sent->weight);
     }
-    if (before.stamp != NO_STAMP && is_same(&before, told)) return false;
-    told->number++;
+    if (before.stamp != NO_STAMP && is_same(&before, sent)) return false;
+    sent->number++;
     return true;
 }
 
 /* banks NULL: silence, which does not keep a core busy. */
-static void entries_request(hc_engine *engine, int source, hc_bank *const *banks, const struct told *told)
+static void entries_request(hc_engine *engine, int source, hc_bank *const *banks, const struct sent *sent)
 {
-    int n = banks ? told->n : 0;
-    hc_steer(engine, source, n > 0 ? banks[told->bank] : NULL, told->entry, told->weight, n);
+    int n = banks ? sent->n : 0;
+    hc_steer(engine, source, n > 0 ? banks[sent->bank] : NULL, sent->entry, sent->weight, n);
 }
 
 void steered_move(struct steered *s, hc_engine *main, int n, int64_t now_us)
@@ -181,16 +181,16 @@ void steered_move(struct steered *s, hc_engine *main, int n, int64_t now_us)
     take_next(s);
     s->clock.n = n;
     for (int i = 0; s->playing && i < s->n_sources; i++)
-        if (entries_update(s, i, now_us)) entries_request(main, i, s->playing->main, &s->told[i]);
+        if (entries_update(s, i, now_us)) entries_request(main, i, s->playing->main, &s->sent[i]);
     s->clock.frame += n;
 }
 
 void steered_move_standby(struct steered *s, hc_engine *standby)
 {
     for (int i = 0; s->playing && standby && i < s->n_sources; i++) {
-        /* NO_STAMP: no place was read since the banks changed, and `told` has entries of the former banks. */
-        if (s->told[i].stamp == NO_STAMP || s->standby_numbers[i] == s->told[i].number) continue;
-        s->standby_numbers[i] = s->told[i].number;
-        entries_request(standby, i, s->playing->standby, &s->told[i]);
+        /* NO_STAMP: no place was read since the banks changed, and `sent` has entries of the former banks. */
+        if (s->sent[i].stamp == NO_STAMP || s->standby_numbers[i] == s->sent[i].number) continue;
+        s->standby_numbers[i] = s->sent[i].number;
+        entries_request(standby, i, s->playing->standby, &s->sent[i]);
     }
 }

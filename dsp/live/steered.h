@@ -1,11 +1,11 @@
-/* steered - the sources of a failover: the banks in the memory of its engines' devices, and the places that both engines
- * have been told.
+/* steered - the sources of a failover: the banks in the memory of its engines' devices, and the places that both
+ * engines have been sent.
  *
  *   worker: engine_banks_make --> next --> playing --> former --> the worker frees them
  *                                       steered_move tells an engine each place that has changed, by glide.h
  *
  * A change of the bank is a change of every place: all sources fade to entries of the next bank. The standby engine is
- * told after the main engine has played a block, because it plays that block later.
+ * sent them after the main engine has played a block, because it plays that block later.
  */
 #ifndef STEERED_H
 #define STEERED_H
@@ -23,7 +23,7 @@ struct engine_banks {
     hc_bank **main, **standby;               /* [set->n_banks]; NULL: the standby engine does not play the bank */
 };
 
-struct told {                                /* what the main engine was told of a source last                  */
+struct sent {                                /* what the main engine was sent of a source last                  */
     unsigned stamp;                          /* of the place; NO_STAMP: nothing yet                             */
     unsigned number;                         /* changes with each change of what follows                        */
     int bank, n, entry[HC_MOST_MIX];
@@ -38,10 +38,10 @@ struct steered {
     _Atomic(struct engine_banks *) former;   /* whoever uses the failover -> worker                             */
     /* whoever uses the failover: */
     struct engine_banks *playing;            /* NULL: silence                                                   */
-    struct told *told;                       /* [n_sources]                                                     */
+    struct sent *sent;                       /* [n_sources]                                                     */
     struct glide *glides;                    /* [n_sources]                                                     */
     struct glide_clock clock;
-    unsigned *standby_numbers;               /* [n_sources]: of what the standby engine was told                */
+    unsigned *standby_numbers;               /* [n_sources]: of what the standby engine was sent                */
     bool has_former;                         /* a worker should free `former`                                   */
 };
 
@@ -60,13 +60,13 @@ void steered_load(struct steered *steered, struct engine_banks *banks);
 /* Frees banks that play no more. [setup] */
 void steered_sweep(struct steered *steered);
 
-/* Takes the next banks, and tells the main engine where the sources are at the end of the next n frames. n = 0: the engine
- * is not heard, and its sources are where they were put last, without a glide. now_us: the time of the block (await.h); 0:
- * the session freewheels, and time says nothing. [rt], whoever uses the failover */
+/* Switches to the next banks, and sends the main engine where the sources are at the end of the next n frames. n = 0:
+ * the engine is not active, and its sources are where they were put last, without a glide. now_us: the time of the
+ * block (await.h); 0: the session freewheels, and time says nothing. [rt], whoever uses the failover */
 void steered_move(struct steered *steered, hc_engine *main, int n, int64_t now_us);
-/* Ends all glides. No other call may run. [setup] */
+/* Ends all glides and reads every position again at the next steered_move. [rt], whoever uses the failover */
 void steered_reset(struct steered *steered);
-/* Tells the standby engine what the main engine has been told; NULL is allowed. */
+/* Sends the standby engine what the main engine has been sent; NULL is allowed. */
 void steered_move_standby(struct steered *steered, hc_engine *standby);
 
 #endif

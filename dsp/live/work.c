@@ -36,7 +36,7 @@ static void live_say(const hc_live *l, int level, const char *format, ...)
 
 /* ---- masks ------------------------------------------------------------------------------------- */
 
-/* A bank has notes of its own about its rate. */
+/* The notes of a bank report its rate. */
 static void say_diagnostics(const hc_live *l, const char *path, const hc_responses *mask, int rate)
 {
     bool is_bank = mask->n_channels > 0 && l->config.n_sources > 0;
@@ -58,7 +58,7 @@ static int mask_spread(hc_responses *mask, int n_out, const char *path, char *wh
 {
     hc_route *routes = realloc(mask->routes, (size_t)n_out * sizeof *routes);
     if (!routes)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for %d route%s; free some", path, n_out, PLURAL(n_out));
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for %d route%s; free some memory", path, n_out, PLURAL(n_out));
     mask->routes = routes;
     for (int o = 1; o < n_out; o++) {
         routes[o] = routes[0];
@@ -91,9 +91,9 @@ static int mask_fit(const hc_live *l, const char *path, struct loaded *loaded, c
                  path);
     }
     if (mask->n_in > n_in || mask->n_out > n_out)
-        error =
-            fail(HC_EINVAL, why, cap, "%s: is for %d input%s and %d output%s, here are %d and %d; use one with as many",
-                 path, mask->n_in, PLURAL(mask->n_in), mask->n_out, PLURAL(mask->n_out), n_in, n_out);
+        error = fail(HC_EINVAL, why, cap,
+                     "%s: has %d input%s and %d output%s, this session %d and %d; use one with at most as many", path,
+                     mask->n_in, PLURAL(mask->n_in), mask->n_out, PLURAL(mask->n_out), n_in, n_out);
     else if (mask->n_sources > 0 && !loaded->banks)
         error = fail(HC_EINVAL, why, cap, "%s: has %d source%s, but this session has none; open it with n_sources",
                      path, mask->n_sources, PLURAL(mask->n_sources));

@@ -205,7 +205,7 @@ static int first_error(const struct diagnostics *diagnostics, char *why, size_t 
     const hc_diagnostic *first = diagnostics->kept, *end = first + diagnostics->n_kept;
     while (first < end && first->code >= 0) first++;
     if (first == end && diagnostics->arena->is_short)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for its errors; free some", diagnostics->path);
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for its errors; free some memory", diagnostics->path);
     if (first == end)
         return fail(HC_EINVAL, why, cap, "%s: has %d error%s; see haloconv check", diagnostics->path,
                     diagnostics->n_errors, PLURAL(diagnostics->n_errors));
@@ -258,7 +258,7 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
     struct loader *l = arena ? calloc(1, sizeof *l) : NULL;
     if (!l) {
         arena_free(arena);
-        return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", path);
+        return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some memory", path);
     }
     struct configuration *c = &l->c;
     const struct diagnostics *diagnostics = &c->diagnostics;

@@ -8,7 +8,7 @@
 
 void diagnostic(struct diagnostics *diagnostics, int code, int line, const char *command, const char *format, ...)
 {
-    char text[DIAGNOSTIC_CAP], clean[DIAGNOSTIC_CAP];
+    char text[DIAGNOSTIC_CAP];
     if (code != HC_NOTE) code ? diagnostics->n_errors++ : diagnostics->n_warnings++;
     if (diagnostics->n_kept == DIAGNOSTICS_KEPT) return;
     if (!diagnostics->kept)
@@ -26,8 +26,8 @@ void diagnostic(struct diagnostics *diagnostics, int code, int line, const char 
     vsnprintf(text + used, sizeof text - (size_t)used, format, values);
     va_end(values);
     c_locale_leave(was);
-    fail(code, clean, sizeof clean, "%s", text);
-    hc_diagnostic new = {.line = line, .code = code, .text = arena_text(diagnostics->arena, clean)};
+    text_clean(text);
+    hc_diagnostic new = {.line = line, .code = code, .text = arena_text(diagnostics->arena, text)};
     if (!new.text) return;
     int at = diagnostics->n_kept++;
     for (; at > 0 && diagnostics->kept[at - 1].line > line; at--) diagnostics->kept[at] = diagnostics->kept[at - 1];

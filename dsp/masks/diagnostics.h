@@ -17,8 +17,8 @@ struct diagnostics {
     int n_kept, n_errors, n_warnings;
 };
 
-/* Adds "path:line: command: text", with "warning: " in front of the command if code is HC_OK, "note: " if HC_NOTE. line 0: without a line;
- * command NULL: without a command. */
+/* Adds "path:line: command: text", with "warning: " in front of the command if code is HC_OK, "note: " if HC_NOTE.
+ * line 0: without a line; command NULL: without a command. */
 void diagnostic(struct diagnostics *diagnostics, int code, int line, const char *command, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 

@@ -347,7 +347,7 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
 {
     bool is_csv = mask_file_has_extension(text->path, ".csv");
     char *line = calloc(1, MASK_MAX_LINE + 1);
-    if (!line) return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", text->path);
+    if (!line) return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some memory", text->path);
     bool has_line = true, is_head = false;
     int error = HC_OK;
     while (!error && has_line && (!most || !frames->n || frames->n / (size_t)frames->n_channels < most)) {
@@ -489,12 +489,12 @@ int mask_file_text(const char *path, int most, char **text, size_t *bytes, char 
         error = fail(HC_EINVAL, why, cap, "%s: has %lld bytes of text, %d are possible; is it a configuration?", path,
                      size, most);
     if (!error && !(*text = malloc((size_t)size + 1)))
-        error = fail(HC_ENOMEM, why, cap, "%s: no memory for %lld bytes of text; free some", path, size);
+        error = fail(HC_ENOMEM, why, cap, "%s: no memory for %lld bytes of text; free some memory", path, size);
     if (!error) (*text)[ *bytes = fread(*text, 1, (size_t)size, file)] = 0;
     if (!error && ferror(file))
         error = fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno ? errno : EIO));
     if (!error && !text_to_utf8(text, bytes))
-        error = fail(HC_ENOMEM, why, cap, "%s: no memory for its text; free some", path);
+        error = fail(HC_ENOMEM, why, cap, "%s: no memory for its text; free some memory", path);
     if (file) fclose(file);
     if (!error) return HC_OK;
     free(*text);

@@ -46,7 +46,7 @@ static int routes_by_channel_rule(hc_responses *responses, int n_in, const char 
     int n = two_ears ? 2 * n_in : n_mask > n_in ? n_mask : n_in;
     responses->routes = calloc((size_t)n, sizeof *responses->routes);
     if (!responses->routes)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for %d route%s; free some", path, n, PLURAL(n));
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for %d route%s; free some memory", path, n, PLURAL(n));
     responses->n_routes = n;
     responses->n_in = n_in;
     responses->n_out = true_stereo || two_ears ? 2 : n;
@@ -70,7 +70,8 @@ static int warn(hc_responses *responses, const char *path, const char *text, cha
     struct diagnostics all = {
         path, arena, responses->diagnostics, responses->n_diagnostics, responses->n_errors, responses->n_warnings};
     if (arena) diagnostic(&all, HC_OK, 0, NULL, "%s", text);
-    if (!arena || arena->is_short) return fail(HC_ENOMEM, why, cap, "%s: no memory for a warning; free some", path);
+    if (!arena || arena->is_short)
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for a warning; free some memory", path);
     responses->diagnostics = all.kept;
     responses->n_diagnostics = all.n_kept;
     responses->n_warnings = all.n_warnings;

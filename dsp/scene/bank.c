@@ -20,7 +20,17 @@ void bank_meter_release(struct bank_meter *meter)
     if (meter && atomic_fetch_sub(&meter->users, 1) == 1) free(meter);
 }
 
-int bank_check_taps(const hc_bank_data *data, char *why, size_t cap)
+static int check_shape(const hc_bank_data *data, char *why, size_t cap)
+{
+    if (!data || data->size < offsetof(hc_bank_data, position) || !data->taps)
+        return fail(HC_EINVAL, why, cap, "bank: the data, its size or its taps are missing");
+    if (data->n_entries < 1 || data->n_out < 1 || data->n_taps < 1)
+        return fail(HC_EINVAL, why, cap, "bank: n_entries %d, n_out %d, n_taps %d; each is 1 or more", data->n_entries,
+                    data->n_out, data->n_taps);
+    return HC_OK;
+}
+
+static int check_taps(const hc_bank_data *data, char *why, size_t cap)
 {
     for (int e = 0; e < data->n_entries; e++) {
         for (int o = 0; o < data->n_out; o++) {
@@ -35,18 +45,23 @@ int bank_check_taps(const hc_bank_data *data, char *why, size_t cap)
     return HC_OK;
 }
 
+int bank_check(const hc_bank_data *data, char *why, size_t cap)
+{
+    int error = check_shape(data, why, cap);
+    return error ? error : check_taps(data, why, cap);
+}
+
 static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *data, char *why, size_t cap)
 {
-    if (!data || data->size < offsetof(hc_bank_data, position) || !data->taps)
-        return fail(HC_EINVAL, why, cap, "bank: the data, its size or its taps are missing");
-    if (data->n_entries < 1) return fail(HC_EINVAL, why, cap, "bank: n_entries %d; 1 or more", data->n_entries);
-    if (data->n_out < 1 || data->n_out > n_out)
+    int error = check_shape(data, why, cap);
+    if (error) return error;
+    if (data->n_out > n_out)
         return fail(HC_EINVAL, why, cap, "bank: n_out %d is out of range (1 to n_out of the engine, %d)", data->n_out,
                     n_out);
-    if (data->n_taps < 1 || data->n_taps > plan->bank_taps)
+    if (data->n_taps > plan->bank_taps)
         return fail(HC_EINVAL, why, cap, "bank: n_taps %d is out of range (1 to bank_taps of the engine, %d)",
                     data->n_taps, plan->bank_taps);
-    return bank_check_taps(data, why, cap);
+    return check_taps(data, why, cap);
 }
 
 int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,

@@ -1,6 +1,6 @@
 /* bank - a bank in a device's memory, with the count of its users. */
-#ifndef HALOCONV_BANK_H
-#define HALOCONV_BANK_H
+#ifndef HALOCONV_SCENE_BANK_H
+#define HALOCONV_SCENE_BANK_H
 
 #include "scene_backend.h"
 
@@ -31,8 +31,8 @@ struct hc_bank {
 struct bank_meter *bank_meter_make(void);
 void bank_meter_release(struct bank_meter *meter);
 
-/* Fails if a response is missing or has a tap that is NaN or Inf. [setup] */
-int bank_check_taps(const hc_bank_data *data, char *why, size_t cap);
+/* Fails if the data or a size is missing, or a response is missing or has a tap that is NaN or Inf. [setup] */
+int bank_check(const hc_bank_data *data, char *why, size_t cap);
 
 /* As hc_bank_make. [setup] */
 int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,

@@ -19,16 +19,6 @@ struct hc_renderer {
     char device[128];
 };
 
-static int bank_check(const hc_bank_data *data, char *why, size_t cap)
-{
-    if (!data || data->size < offsetof(hc_bank_data, position) || !data->taps)
-        return fail(HC_EINVAL, why, cap, "bank: the data, its size or its taps are missing");
-    if (data->n_entries < 1 || data->n_out < 1 || data->n_taps < 1)
-        return fail(HC_EINVAL, why, cap, "bank: %d entries, %d outputs, %d taps; each is 1 or more", data->n_entries,
-                    data->n_out, data->n_taps);
-    return bank_check_taps(data, why, cap);
-}
-
 /* Finds the backend and the device by name. "auto" is the first GPU, else the CPU. */
 static int choose(hc_renderer *r, const char *name, int *device, char *why, size_t cap)
 {

@@ -40,7 +40,7 @@ static bool add(struct reading *r, const double *column, int n)
     if (curve->n == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 64;
         struct frequency_point *points = realloc(curve->points, r->capacity * sizeof *points);
-        if (!points) return refuse(r, "no memory for the curve; free some");
+        if (!points) return refuse(r, "no memory for the curve; free some memory");
         curve->points = points;
     }
     curve->points[curve->n++] = (struct frequency_point){hz, db, has_phase ? remainder(column[2], 360) : 0};
@@ -98,7 +98,7 @@ static bool read_pairs(struct reading *r, const char *text, const char *end)
     return true;
 }
 
-/* Reads a number behind blanks. NULL: there is none before `end`; else what is behind it. */
+/* Reads a number behind blanks. NULL: it is absent before `end`; else what is behind it. */
 static const char *read_number(const char *at, const char *end, double *number)
 {
     at += strspn(at, blanks);

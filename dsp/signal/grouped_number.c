@@ -28,7 +28,7 @@ size_t grouped_number_blanks(const char *text)
     return (size_t)(at - text);
 }
 
-/* The bytes of a separator that three digits follow, and not four; 0: there is none. */
+/* The bytes of a separator that three digits follow, and not four; 0: it is absent. */
 static size_t separator_length(const char *at, unsigned flags)
 {
     size_t length = length_in(hard_blanks, LENGTH_OF(hard_blanks), at);

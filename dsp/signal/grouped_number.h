@@ -12,7 +12,7 @@ enum {
 
 /* Reads a finite decimal number. No-break blanks (U+00A0, also as Latin-1, U+202F, U+2009) and apostrophes separate
  * thousands with every set of flags; a separator stands before three digits. U+2212 is a minus sign, too. Skips blanks
- * and no-break blanks before the number. *end: behind the number; text: there is none, and the result is 0. */
+ * and no-break blanks before the number. *end: behind the number; text: the number is absent, and the result is 0. */
 double grouped_number(const char *text, unsigned flags, const char **end);
 
 /* The bytes of blanks and no-break blanks at the start of the text. */

@@ -93,7 +93,7 @@ struct alsa_midi *alsa_midi_open(const char *connect, char *why, size_t cap)
 {
     struct alsa_midi *m = calloc(1, sizeof *m);
     if (!m) {
-        message_write(why, cap, "MIDI: no memory; free some");
+        message_write(why, cap, "MIDI: no memory; free some memory");
         return NULL;
     }
     m->connect = connect;

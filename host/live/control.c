@@ -295,7 +295,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
     say_mask(&c, keys_open());
     if (host->osc) c.remote = remote_open(host->osc, &c.target, stats, &c);
     if (c.remote) say_port(&c);
-    if (host->osc && !c.remote) message_error("--osc: no memory; free some");
+    if (host->osc && !c.remote) message_error("--osc: no memory; free some memory");
     struct live_scene *scene = session_scene(session);
     if (c.remote && scene) {
         c.scene_thread = scene_thread_start(host->osc, scene, why, sizeof why);

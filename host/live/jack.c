@@ -339,7 +339,7 @@ static bool open_session(struct jack_host *h, char *why, size_t cap)
     if (!open_side(h, &h->in, JACK_DEFAULT_AUDIO_TYPE, true, mask.n_in, mask.in_port) ||
         !open_side(h, &h->out, JACK_DEFAULT_AUDIO_TYPE, false, mask.n_out, mask.out_port) ||
         !open_side(h, &h->midi_in, JACK_DEFAULT_MIDI_TYPE, true, h->settings->midi.on, &midi_port)) {
-        message_write(why, cap, "jack: no memory for %d ports; free some", mask.n_in + mask.n_out);
+        message_write(why, cap, "jack: no memory for %d ports; free some memory", mask.n_in + mask.n_out);
         hc_responses_free(&mask);
         return false;
     }

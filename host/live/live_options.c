@@ -99,12 +99,13 @@ const struct option_row live_options[] = {
      take_place, LIVE_OPTION_TO(scene)},
     {"mix", 0, NULL,
      "With a bank: a source plays a mix of the entries around its direction; without it the nearest entry. Entries "
-     "that begin more than 20 us apart are not mixed; --grid makes closer ones",
+     "that begin more than 20 us apart are not mixed; without --grid a bank is interpolated to 2 degrees if it "
+     "needs it",
      option_set, LIVE_OPTION_TO(session.live.mix_entries), .min = 1},
-    {"grid", 0, "DEG",
+    {"grid", 0, "DEG|off",
      "Interpolate the bank, when it is loaded, to directions this many degrees apart, 0.5 to 45: a source then moves "
-     "without audible steps [the bank's own directions; with --mix 2]",
-     option_number, LIVE_OPTION_TO(session.live.grid_deg), .min = 0.5, .max = 45},
+     "without audible steps [the file's directions; 2 with --mix]",
+     option_grid, LIVE_OPTION_TO(session.live.grid_deg), .min = 0.5, .max = 45},
     {"glide", 0, "MS",
      "Time in which a source glides to the position of a message, and the listener's head to its orientation; 0: they "
      "jump [1.25 times the time between two messages plus a block; 10 to 50]",

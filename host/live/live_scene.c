@@ -82,7 +82,8 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source
 {
     struct live_scene *s = calloc(1, sizeof *s + (size_t)n_sources * sizeof *s->sources);
     if (!s)
-        return (void)message_write(why, cap, "no memory for %d source%s; free some", n_sources, message_s(n_sources)),
+        return (void)message_write(why, cap, "no memory for %d source%s; free some memory", n_sources,
+                                   message_s(n_sources)),
                NULL;
     pthread_mutex_init(&s->lock, NULL);
     listener_open(&s->listener);

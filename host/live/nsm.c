@@ -180,7 +180,7 @@ static bool announce(struct nsm *nsm, char *why, size_t cap)
 struct nsm *nsm_join(char *why, size_t cap)
 {
     struct nsm *nsm = calloc(1, sizeof *nsm);
-    if (!nsm) return (void)message_write(why, cap, "NSM: no memory; free some"), NULL;
+    if (!nsm) return (void)message_write(why, cap, "NSM: no memory; free some memory"), NULL;
     nsm->osc = osc_open_to(getenv("NSM_URL"), why, cap);
     if (nsm->osc && announce(nsm, why, cap)) return nsm;
     nsm_leave(nsm);

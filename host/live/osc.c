@@ -66,10 +66,8 @@ int osc_fd(const struct osc *osc)
 
 void osc_wake_first(struct osc *osc)
 {
-    struct sockaddr_storage ours;
-    socklen_t size = sizeof ours;
-    if (getsockname(osc->fd, (struct sockaddr *)&ours, &size) == 0)
-        (void)!sendto(osc->fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&ours, size);
+    socklen_t size = osc->ours.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    (void)!sendto(osc->fd, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)&osc->ours, size);
 }
 
 static in_port_t *port_of(struct sockaddr_storage *address)
@@ -180,7 +178,7 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     struct osc *osc = calloc(1, sizeof *osc);
     socklen_t size = sizeof osc->ours;
     if (!osc || getsockname(fd, (struct sockaddr *)&osc->ours, &size) != 0) {
-        message_write(why, cap, "--osc %s: no memory; free some", where);
+        message_write(why, cap, "--osc %s: no memory; free some memory", where);
         close(fd);
         free(osc);
         return NULL;
@@ -312,7 +310,7 @@ static void handle_packet(struct receiver *r, char *packet, size_t bytes, int de
 }
 
 /* Reads the next packet. Returns its bytes; 0: an empty, foreign or own packet, or the error of one that was sent; -1:
- * there is none. */
+ * no packet is there. */
 static ssize_t read_packet(struct receiver *r, int flags)
 {
     struct osc *osc = r->osc;

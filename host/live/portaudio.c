@@ -471,7 +471,7 @@ int live_command(int argc, char **argv)
     char **whole = calloc((size_t)argc + 2, sizeof *whole);
     if (!whole) {
         live_options_free(&settings);
-        return message_error("live: no memory; free some");
+        return message_error("live: no memory; free some memory");
     }
     whole[0] = "haloconv";
     whole[1] = "live";

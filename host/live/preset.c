@@ -70,7 +70,7 @@ static bool read_text(struct preset *p, char *why, size_t cap)
     size_t n = p->text ? fread(p->text, 1, MOST_BYTES + 1, file) : 0;
     bool failed = ferror(file) != 0;
     fclose(file);
-    if (!p->text) return message_write(why, cap, "%s: no memory for the preset; free some", p->path);
+    if (!p->text) return message_write(why, cap, "%s: no memory for the preset; free some memory", p->path);
     if (failed) return message_write(why, cap, "%s: cannot be read; give a file that is a preset", p->path);
     if (n > MOST_BYTES || memchr(p->text, 0, n))
         return message_write(why, cap, "%s: is no text of at most %d bytes; give a file that is a preset", p->path,
@@ -154,7 +154,7 @@ struct preset *preset_open(const char *name, char *why, size_t cap)
     struct preset *p = calloc(1, sizeof *p);
     bool good = p && find(p, name, why, cap) && read_text(p, why, cap);
     if (good && read_lines(p)) return p;
-    if (!p || good) message_write(why, cap, "preset %.200s: no memory; free some", name);
+    if (!p || good) message_write(why, cap, "preset %.200s: no memory; free some memory", name);
     preset_close(p);
     return NULL;
 }
@@ -221,7 +221,7 @@ static bool take_option(struct preset *p, struct preset_line *l, const char *whe
     if (!l->value || !*l->value) return refuse(line, "%s: %s: needs %s", where, l->key, row->value);
     if (strcmp(row->value, "FILE") == 0) {
         char *path = path_of(p, l->value);
-        if (!path) return message_error("%s: no memory; free some", where), false;
+        if (!path) return message_error("%s: no memory; free some memory", where), false;
         free(l->value);
         l->value = path;
     }

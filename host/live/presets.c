@@ -48,7 +48,7 @@ int run_command(int argc, char **argv)
     bool is_live = strcmp(preset_command(preset), "live") == 0; /* another word is refused by either command */
     preset_close(preset);
     char **words = calloc((size_t)argc + 2, sizeof *words);
-    if (!words) return message_error("run: no memory; free some");
+    if (!words) return message_error("run: no memory; free some memory");
     words[0] = is_live ? "live" : "jack";
     words[name] = "--preset";
     for (int i = 1; i < argc; i++) words[i < name ? i : i + 1] = argv[i];

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { MOST_SUBSCRIBERS = 8, MOST_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
-enum { MAX_ERRORS = 50, MAX_REFUSED = 16 }; /* in a second: errors for each host, and hosts that get some */
+enum { MAX_ERRORS = 50, MAX_BUDGETS = 16 }; /* in a second: errors for each host, and hosts that get some */
 enum { MOST_STATS = 65480 };                /* bytes: a packet of UDP has 65507, with the path and a type */
 static const double STATE_S = 0.05;
 static const char REPLACED[] = "another mask was asked for before this one was loaded";
@@ -41,7 +41,7 @@ struct asker { /* waits for a mask */
     int mask_number;
 };
 
-struct refused { /* a host that was sent errors */
+struct error_budget { /* a host that was sent errors */
     struct osc_peer peer;
     int n_errors; /* since `begin` */
     double begin;
@@ -58,7 +58,7 @@ struct remote {
     struct subscriber subscribers[MOST_SUBSCRIBERS];
     struct asker askers[MOST_ASKERS]; /* in the order of their numbers */
     int n_subscribers, n_askers;
-    struct refused refused[MAX_REFUSED];
+    struct error_budget budgets[MAX_BUDGETS];
     struct message_limit refusals;
 };
 
@@ -195,19 +195,19 @@ static void tend_subscribers(struct remote *r)
 
 /* ---- errors ------------------------------------------------------------------------------------ */
 
-/* A sender's address may be forged: whoever has it gets few errors. */
+/* The address may be forged, so each host gets few errors. */
 static bool may_send_error(struct remote *r, const struct osc_peer *to)
 {
-    struct refused *host = NULL;
-    for (int i = 0; i < MAX_REFUSED; i++) {
-        struct refused *each = &r->refused[i];
+    struct error_budget *host = NULL;
+    for (int i = 0; i < MAX_BUDGETS; i++) {
+        struct error_budget *each = &r->budgets[i];
         if (r->now >= each->begin + 1) each->n_errors = 0;
         bool is_same = each->n_errors > 0 && osc_same_host(&each->peer, to);
         if (is_same || (!host && each->n_errors == 0)) host = each;
         if (is_same) break;
     }
     if (!host || host->n_errors == MAX_ERRORS) return false;
-    if (host->n_errors++ == 0) *host = (struct refused){.peer = *to, .n_errors = 1, .begin = r->now};
+    if (host->n_errors++ == 0) *host = (struct error_budget){.peer = *to, .n_errors = 1, .begin = r->now};
     return true;
 }
 
@@ -297,7 +297,7 @@ static bool answer_stats(struct remote *r, const struct osc_message *message, ch
     json_t *json = r->stats(r->data);
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
-    if (!text) return message_write(why, cap, "there is no memory for the statistics; free some");
+    if (!text) return message_write(why, cap, "there is no memory for the statistics; free some memory");
     if (strlen(text) > MOST_STATS) {
         free(text);
         return message_write(why, cap, "the statistics of so many sources do not fit into a packet; give --stats");

@@ -175,8 +175,8 @@ void report_summary(const struct session_status *s)
         message_note("%llu sample%s of the output over full scale", (unsigned long long)stats->clipped,
                      message_s((int64_t)stats->clipped));
     if (stats->non_finite)
-        message_note("%llu sample%s of the input, NaN or infinite, replaced by 0",
-                     (unsigned long long)stats->non_finite, message_s((int64_t)stats->non_finite));
+        message_note("%llu input sample%s NaN or infinite; replaced by 0", (unsigned long long)stats->non_finite,
+                     stats->non_finite == 1 ? " was" : "s were");
     if (stats->limited)
         message_note("turned down %llu time%s against feedback", (unsigned long long)stats->limited,
                      message_s((int64_t)stats->limited));
@@ -256,7 +256,7 @@ bool report_open(struct part_file *file, const char *path, char *why, size_t cap
 bool report_write_to(struct part_file *file, const json_t *json, const char *path, char *why, size_t cap)
 {
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-    if (!text) return message_write(why, cap, "%s: no memory for the statistics; free some", path);
+    if (!text) return message_write(why, cap, "%s: no memory for the statistics; free some memory", path);
     bool good = file->fd >= 0 || part_file_open(file, path, why, cap);
     size_t bytes = strlen(text);
     text[bytes++] = '\n'; /* in the place of the final 0 */

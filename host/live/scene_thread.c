@@ -76,7 +76,7 @@ static bool create(struct scene_thread *t, int policy)
 struct scene_thread *scene_thread_start(struct osc *osc, struct live_scene *scene, char *why, size_t cap)
 {
     struct scene_thread *t = calloc(1, sizeof *t);
-    if (!t) return (void)message_write(why, cap, "no memory for a thread of --osc; free some"), NULL;
+    if (!t) return (void)message_write(why, cap, "no memory for a thread of --osc; free some memory"), NULL;
     t->osc = osc;
     t->scene = scene;
     if (!osc_split(osc, why, cap)) {

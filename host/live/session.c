@@ -294,7 +294,7 @@ struct session *session_open(const struct session_settings *settings, const char
     struct session *s = calloc(1, sizeof *s);
     if (!s) {
         hc_responses_free(mask);
-        return (void)message_write(why, cap, "no memory for a session; free some"), NULL;
+        return (void)message_write(why, cap, "no memory for a session; free some memory"), NULL;
     }
     s->start_s = stopwatch_now();
     s->preload = settings->preload < 0 && settings->live.spin ? 0 : settings->preload;
@@ -318,16 +318,16 @@ static bool loader_end(struct session *s)
     atomic_store(&s->end, true);
     sem_post(&s->wake);
     if (!s->has_loader) return true;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += LOADER_END_S;
-    return pthread_timedjoin_np(s->loader, NULL, &until) == 0;
+    return pthread_clockjoin_np(s->loader, NULL, CLOCK_MONOTONIC, &until) == 0;
 }
 
 bool session_close(struct session *s)
 {
     if (!s) return true;
     if (!loader_end(s)) {
-        message_note("the mask is still being loaded; going on without it");
+        message_note("the mask is still being loaded; ending without it");
         return false;
     }
     live_scene_close(s->scene);

@@ -8,7 +8,7 @@ const char *moving_options_given(const struct moving_settings *s)
     if (s->holds) return "hold";
     if (s->path_options.mixes) return "mix";
     if (s->path_options.reference_m > 0) return "distance-gain";
-    if (s->bank.grid_deg > 0) return "grid";
+    if (s->bank.grid_deg != 0) return "grid";
     return s->bank.normalise ? "normalise-bank" : NULL;
 }
 

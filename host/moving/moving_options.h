@@ -20,15 +20,16 @@ struct moving_settings {
     {"step", 0, "N", "Frames between two changes of a moving source; each is a fade of N frames [256]", option_int,    \
      OPTION_TO(type, moving.path_options.step), .min = 16, .max = 65536},                                              \
     {"mix", 0, NULL,                                                                                                   \
-     "Play the entries around a position with weights, not the nearest one. Entries that begin more than 20 us apart "  \
-     "are not mixed; --grid makes closer ones", option_flag,                                                            \
+     "Play the entries around a position with weights, not the nearest one. Entries that begin more than 20 us apart " \
+     "are not mixed; without --grid a bank is interpolated to 2 degrees if it needs it", option_flag,                  \
      OPTION_TO(type, moving.path_options.mixes)},                                                                      \
     {"hold", 0, NULL, "Jump from row to row of the path; without it a source moves steadily between them",             \
      option_flag, OPTION_TO(type, moving.holds)},                                                                      \
     {"distance-gain", 0, "M", "Gain by distance: M metres divided by the distance, at most 20 dB [off]",               \
      option_number, OPTION_TO(type, moving.path_options.reference_m), .min = 0.001, .max = 1e6},                       \
-    {"grid", 0, "DEG", "Interpolate the bank to directions that are DEG degrees apart [as in the file; with --mix 2]", \
-     option_number, OPTION_TO(type, moving.bank.grid_deg), .min = 0.5, .max = 45},                                     \
+    {"grid", 0, "DEG|off",                                                                                             \
+     "Interpolate the bank to directions that are DEG degrees apart [the file's directions; 2 with --mix]",            \
+     option_grid, OPTION_TO(type, moving.bank.grid_deg), .min = 0.5, .max = 45},                                       \
     {"normalise-bank", 0, NULL, "Scale the bank to a largest gain of 0 dB", option_flag,                               \
      OPTION_TO(type, moving.bank.normalise), .old_name = "normalize-bank"}
 

@@ -276,6 +276,25 @@ static void a_bank_of_the_caller_needs_no_table(const char *backend)
     free(set);
 }
 
+static void an_index_of_a_bank_without_responses_is_refused(const char *backend)
+{
+    static const float position[1][3] = {{1, 0, 0}}, tap[1] = {1}, *const one[1] = {tap}, *const none[1] = {NULL};
+    const hc_bank_data good = {
+        .size = sizeof good, .n_entries = 1, .n_out = 1, .n_taps = 1, .taps = one, .position = position};
+    hc_bank_data banks[] = {good, good, good, good, good};
+    char why[200];
+    double frame;
+    banks[0].taps = NULL;
+    banks[1].taps = none;
+    banks[2].n_entries = 0;
+    banks[3].n_out = -1;
+    banks[4].n_taps = 0;
+    for (int i = 0; i < 5; i++) {
+        check(hc_bank_index(&banks[i], why, sizeof why) == HC_EINVAL && !banks[i].memory, "bank %d", i);
+        check(hc_bank_onset(&banks[i], 0, 0, &frame) == HC_EINVAL, "onset of bank %d", i);
+    }
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -287,6 +306,7 @@ int main(void)
         TEST(an_entry_is_its_own_mix, false),
         TEST(beyond_the_measured_range_a_mix_is_at_its_edge, false),
         TEST(a_bank_of_the_caller_needs_no_table, false),
+        TEST(an_index_of_a_bank_without_responses_is_refused, false),
     };
     return check_main("directions_test", tests, sizeof tests / sizeof *tests);
 }

@@ -1,6 +1,9 @@
 /* A child of fork(): it opens engines while threads of the parent did, and plays on with an engine of the parent, whose
  * threads it lacks. */
 #include "check.h"
+#include "dsp/backends.h"
+#include "dsp/engine/backend.h"
+#include "haloconv_files.h"
 #include "haloconv_scenes.h"
 
 #include <math.h>
@@ -224,6 +227,48 @@ static void a_child_learns_that_it_has_no_device(const char *backend)
     hc_close(engine);
 }
 
+/* ---- a device that convolves files ------------------------------------------------------------------------------- */
+
+static int n_begun;
+
+static int count_begin(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+{
+    n_begun++;
+    return HC_OK;
+}
+
+static int end(void *state, char *why, size_t cap)
+{
+    return HC_OK;
+}
+
+static void submit_to_lost_device(void *data)
+{
+    hc_engine *engine = data;
+    check(hc_submit(engine, NULL, BLOCK) == HC_EDEVICE && n_begun == 1, "the child begins %d blocks", n_begun - 1);
+}
+
+static void a_child_submits_nothing_to_a_device(const char *backend)
+{
+    static struct backend device;
+    hc_engine *engine;
+    hc_config c = live_config();
+    char why[400] = "";
+    device = backend_cpu;
+    device.name = device.choice = "files of the test";
+    device.files = NULL;
+    device.begin = count_begin;
+    device.end = end;
+    backend_add(&device);
+    c.block = HC_BLOCK_FILES;
+    c.max_taps = 1;
+    c.backend = device.name;
+    check(hc_open(&c, &engine, why, sizeof why) == HC_OK, "%s", why);
+    check(hc_submit(engine, NULL, BLOCK) == HC_OK && n_begun == 1, "%d blocks", n_begun);
+    in_child(submit_to_lost_device, engine, "hc_submit");
+    hc_close(engine);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -231,6 +276,7 @@ int main(void)
         TEST(an_engine_with_helper_threads_plays_on_in_a_child, false),
         TEST(an_engine_for_files_plays_on_in_a_child, false),
         TEST(a_child_learns_that_it_has_no_device, false),
+        TEST(a_child_submits_nothing_to_a_device, false),
     };
     return check_main("fork", tests, sizeof tests / sizeof *tests);
 }

@@ -154,11 +154,21 @@ def test_a_mix_of_entries_that_begin_apart_gets_a_grid(folder):
     pulse. Of 45 degrees, as asked for, no two entries are mixed."""
     bank_make(folder, [(0, 0), (45, 0), (90, 0)], pulse_at=[4, 8, 12], n_taps=13)
     soundfile.write(folder / "dry.wav", np.eye(1, 300)[0], RATE, subtype="FLOAT")
-    for options, onset in (([], 6), (["--grid", 45], 8)):
+    for options, onset in (([], 6), (["--grid", 45], 8), (["--grid", "off"], 8)):
         heard = play(folder, "time,azimuth\n0,24\n" if options else "time,azimuth\n0,22.5\n", "--mix", *options)
         levels = 20 * np.log10(np.abs(np.fft.rfft(heard[:, 0], 1024)[64:384]))  # 1 to 6 kHz
         assert np.ptp(levels) < 1, (options, levels)
         assert abs(np.argmax(np.abs(heard[:, 0])) - onset) <= 1
+
+
+def test_a_mix_of_many_distances_plays_the_entries_of_the_file(folder):
+    """65 distances with two pulses that begin apart: no grid is made for so many."""
+    bank_make(folder, [(0, 0), (90, 0)], pulse_at=[4, 12], n_taps=13)
+    (folder / "bank.csv").write_text("azimuth,distance,file\n" + "".join(
+        f"{90 * i},{1.02**d},r{i}.wav\n" for d in range(65) for i in range(2)))
+    soundfile.write(folder / "dry.wav", np.eye(1, 300)[0], RATE, subtype="FLOAT")
+    heard = play(folder, "time,azimuth\n0,60\n", "--mix")
+    assert np.argmax(np.abs(heard[:, 0])) == 12
 
 
 def test_great_circles(folder):

@@ -259,7 +259,7 @@ static void messages_count_from_their_time_within_a_long_block(const char *backe
 {
     enum { BLOCK = 512, BLOCKS = 200, EVERY = RATE / 100 };
     struct glide g;
-    struct place place = {{1, 0, 0}, 1, -1, 0};
+    struct steer_target place = {{1, 0, 0}, 1, -1, 0};
     double before = 0, worst = 0;
     glide_jump(&g, &place);
     for (int b = 1, k = 0; b < BLOCKS; b++) {
@@ -267,7 +267,7 @@ static void messages_count_from_their_time_within_a_long_block(const char *backe
         bool is_new = false;
         for (; k * EVERY <= b * BLOCK; k++) is_new = true;
         double turned = 3.6 * (k - 1) * DEGREE;
-        place = (struct place){{(float)cos(turned), (float)sin(turned), 0}, 1, -1, 0};
+        place = (struct steer_target){{(float)cos(turned), (float)sin(turned), 0}, 1, -1, 0};
         if (is_new) glide_to(&g, &place, b * BLOCK - (k - 1) * EVERY, &clock);
         glide_at(&g, clock.frame + BLOCK, &place);
         double now = atan2((double)place.position[1], (double)place.position[0]) / DEGREE;

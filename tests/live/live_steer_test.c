@@ -141,7 +141,7 @@ struct stage {
         hc_bank_data data;
     } banks[4];
     int n_banks;
-    struct place places[N_SOURCES];
+    struct steer_target places[N_SOURCES];
     struct target targets[MOST_EVENTS];
     int n_targets;
     struct played engines[MOST_ENGINES];
@@ -172,7 +172,7 @@ static void aim_in(struct stage *s, int engine, int source, int at)
     struct target *t = &s->targets[s->n_targets++];
     int bank_index = s->engines[engine].bank[source];
     const hc_bank_data *bank = &s->banks[bank_index].data;
-    const struct place *p = &s->places[source];
+    const struct steer_target *p = &s->places[source];
     check(s->n_targets < MOST_EVENTS, "too many events");
     *t = (struct target){.engine = engine, .at = at, .source = source, .bank = bank_index, .n = 1, .weight = {1}};
     if (p->entry >= 0)
@@ -195,16 +195,16 @@ static void aim(struct stage *s, int source)
 
 static void move_by(struct stage *s, int source, double degrees, float gain)
 {
-    struct place *p = &s->places[source];
+    struct steer_target *p = &s->places[source];
     double angle = degrees * 3.14159265358979 / 180;
-    *p = (struct place){{(float)cos(angle), (float)sin(angle), 0}, gain, NO_ENTRY, 0};
+    *p = (struct steer_target){{(float)cos(angle), (float)sin(angle), 0}, gain, NO_ENTRY, 0};
     check(hc_live_steer(s->live, source, p->position, gain) == HC_OK, "source %d was not steered", source);
     aim(s, source);
 }
 
 static void move_to_entry(struct stage *s, int source, int entry, float gain)
 {
-    s->places[source] = (struct place){{1, 0, 0}, gain, entry, 0};
+    s->places[source] = (struct steer_target){{1, 0, 0}, gain, entry, 0};
     check(hc_live_steer_entry(s->live, source, entry, gain) == HC_OK, "source %d was not steered", source);
     aim(s, source);
 }
@@ -286,7 +286,7 @@ static void stage_open(struct stage *s, const hc_live_config *config)
     *s = (struct stage){.mixes = config->mix_entries != 0, .traps = true};
     for (int ch = 0; ch < N_IN; ch++) s->in[ch] = noise(&r, CAP);
     for (int ch = 0; ch < N_OUT; ch++) s->out[ch] = must_alloc(CAP, sizeof(float));
-    for (int i = 0; i < N_SOURCES; i++) s->places[i] = (struct place){{1, 0, 0}, 1, NO_ENTRY, 0};
+    for (int i = 0; i < N_SOURCES; i++) s->places[i] = (struct steer_target){{1, 0, 0}, 1, NO_ENTRY, 0};
     check(hc_live_open(config, &s->live, why, sizeof why) == HC_OK, "%s", why);
 }
 
@@ -681,8 +681,8 @@ static void a_configuration_plays_pairs_and_sources(const char *backend)
              "/source/new 1 1 90 0 3\n/impulse/dirac 3 1 0.5 0\n/impulse/dirac 1 2 0.25 0\n",
              FIRST, SECOND);
     request_bank(&s, configuration(text));
-    s.places[0] = (struct place){{0, 1, 0}, 1, NO_ENTRY, 0};
-    s.places[1] = (struct place){{0.5f, -0.8660254f, 0}, 1, NO_ENTRY, 0};
+    s.places[0] = (struct steer_target){{0, 1, 0}, 1, NO_ENTRY, 0};
+    s.places[1] = (struct steer_target){{0.5f, -0.8660254f, 0}, 1, NO_ENTRY, 0};
     engine_begins(&s, FIRST, BLOCK, RATE);
     s.n_targets = 0;
     s.engines[0].bank[1] = bank_of(&s, SECOND);
@@ -732,13 +732,13 @@ static void banks_that_do_not_fit_are_refused(const char *backend)
     c.say = keep_text;
     atomic_store(&loads, 0);
     check(hc_live_open(&c, &live, why, sizeof why) == HC_OK, "%s", why);
-    refuses(live, "bank:1:2:3:4", "is for 4 outputs, here are 2");
+    refuses(live, "bank:1:2:3:4", "has 4 outputs, this session 2");
     refuses(live, "bank:x", "is no bank");
     refuses(live, configuration("/convolver/new 3 2 64 4096\n/impulse/dirac 1 1 1 0\n"), "has no sources");
     refuses(live,
             configuration("/convolver/new 3 2 64 4096\n/bank/read bank:1:12:900:2\n/source/new 1 1 0 0\n"
                           "/source/new 2 1 0 0\n/source/new 3 1 0 0\n"),
-            "has 3 sources, and here are 2");
+            "needs 3 sources, this session has 2");
     const float nowhere[] = {NAN, 0, 0}, ahead[] = {1, 0, 0};
     check(hc_live_steer(live, 2, ahead, 1) == HC_EINVAL && hc_live_steer(live, -1, ahead, 1) == HC_EINVAL &&
               hc_live_steer(live, 0, nowhere, 1) == HC_EINVAL && hc_live_steer(live, 0, ahead, INFINITY) == HC_EINVAL &&

@@ -92,7 +92,8 @@ static void end_plan(struct glide *g, double age, const struct glide_clock *c)
 
 static bool is_same(const struct steer_target *a, const struct steer_target *b)
 {
-    return a->entry == b->entry && a->gain == b->gain && memcmp(a->position, b->position, sizeof a->position) == 0;
+    const float *p = a->position, *q = b->position;
+    return a->entry == b->entry && a->gain == b->gain && p[0] == q[0] && p[1] == q[1] && p[2] == q[2];
 }
 
 void glide_to(struct glide *g, const struct steer_target *target, double age, const struct glide_clock *c)

@@ -176,7 +176,7 @@ static int order(const void *a, const void *b)
 static void find_passband(struct acoustics *a)
 {
     const double within_db = 20, outside_db = 25;
-    double loudest = -INFINITY, levels[OCTAVES];
+    double loudest = -INFINITY, levels[OCTAVES] = {0};
     int n = 0;
     for (int i = 0; i < a->n_octaves; i++) loudest = fmax(loudest, a->octave[i].level_db);
     for (int i = 0; i < a->n_octaves; i++)

@@ -167,7 +167,7 @@ static void merge(const double *values, const double *before, double *merged, in
 
 static bool move(struct source *source, const double values[3], char *why, size_t cap)
 {
-    double aed[3];
+    double aed[3] = {0};
     merge(values, source->aed, aed, 3);
     if (!isfinite(aed[0])) return message_write(why, cap, "an azimuth takes degrees, counter-clockwise from ahead");
     if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation takes degrees, -90 to 90");

@@ -25,7 +25,7 @@ static double level_db(const hc_bank_data *bank, int entry, int out)
     const float *taps = bank->taps[entry * bank->n_out + out];
     double energy = 0;
     for (int k = 0; k < bank->n_taps; k++) energy += (double)taps[k] * (double)taps[k];
-    return 10 * log10(energy);
+    return energy > 0 ? 10 * log10(energy) : -INFINITY;
 }
 
 static void print_response(int indent, double onset, double db)

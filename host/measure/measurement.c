@@ -87,7 +87,7 @@ static void compare_sections(const struct making *k, const double complex *bins,
     const double min_share = 1e-3; /* of the loudest band: below it a loudspeaker has no sound, only noise */
     const double max_noise = 10;   /* times the noise of the silence, which is known from a few bins at 20 Hz */
     const struct sweep *s = k->settings->sweep;
-    const double third = exp2(1.0 / 3), highest_hz = s->to_hz * exp2(-1.0 / 6);
+    const int n_bands = (int)(3 * log2(s->to_hz * exp2(-1.0 / 6) / s->from_hz)) + 1; /* thirds of an octave */
     double loudest = 0, noise_frames = (double)(s->averages - 1) * k->a.n_section; /* whose noise differs */
     bool is_compared = s->averages > 1 && !isnan(pair->silence_rms);
     pair->repeat_error = pair->repeat_hz = is_compared ? 0 : NAN;
@@ -96,9 +96,10 @@ static void compare_sections(const struct making *k, const double complex *bins,
         mean[b] = bin_power(bins[b]);
         power[b] = power[b] * gain - mean[b];
     }
-    for (double hz = s->from_hz; hz <= highest_hz; hz *= third)
-        loudest = fmax(loudest, sweep_band_power(&k->a, mean, hz));
-    for (double hz = s->from_hz; hz <= highest_hz && is_compared; hz *= third) {
+    for (int i = 0; i < n_bands; i++)
+        loudest = fmax(loudest, sweep_band_power(&k->a, mean, s->from_hz * exp2(i / 3.0)));
+    for (int i = 0; i < n_bands && is_compared; i++) {
+        double hz = s->from_hz * exp2(i / 3.0);
         double band = sweep_band_power(&k->a, mean, hz), variance = sweep_band_power(&k->a, power, hz);
         bool is_noise = variance < max_noise * noise_frames * sweep_band_power(&k->a, k->noise, hz);
         if (is_noise || !(band > min_share * loudest && sqrt(variance / band) > pair->repeat_error)) continue;

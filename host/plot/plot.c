@@ -294,7 +294,8 @@ bool plot_powers(const char *path, const struct plot_powers *p, const struct plo
     char(*groups)[48] = calloc((size_t)p->n_groups, sizeof *groups);
     struct plot_curve *curves = calloc((size_t)n, sizeof *curves);
     struct plot_settings own = *settings;
-    bool good = (groups && curves) || message_write(why, cap, "%s: no memory; free some memory", path);
+    bool good = groups && curves;
+    if (!good) message_write(why, cap, "%s: no memory; free some memory", path);
     own.panels = 1 << PLOT_MAGNITUDE;
     own.octaves = p->octaves;
     for (int i = 0; good && i < n; i++) {

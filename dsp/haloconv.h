@@ -20,8 +20,8 @@
  *
  * fork()
  *   fork() waits until no other thread changes global state of the library, such as the plans of transforms in hc_open:
- *   the child can open engines of its own. Meanwhile the engines' worker threads wait; the audio thread does their jobs.
- *   The child can use and close an engine of the parent that no other thread used during fork(). On the CPU the engine
+ *   the child can open engines of its own. Meanwhile the engines' worker threads wait; the audio thread does their
+ *   jobs. The child can use and close an engine of the parent that no other thread used during fork(). On the CPU it
  *   plays on as in the parent, but the calling thread does the work of the engine's threads. With a device or "hybrid"
  *   hc_process returns HC_EDEVICE and hc_close frees nothing. A live convolver (haloconv_live.h) stays with the parent.
  *   CUDA fails in the child of a process that has used a GPU.

@@ -321,8 +321,8 @@ size_t hc_live_mask(hc_live *live, char *path, size_t cap);
  * The answer changes only when a mask is loaded (stats.masks). [setup] */
 int hc_live_reaches(hc_live *live, int in, int out);
 
-/* Returns the number of entries of the bank that a source plays; 0: it plays none. The answer changes only when a mask is
- * loaded. [setup], at once: it does not wait for hc_live_work */
+/* Returns the number of entries of the bank that a source plays; 0: it plays none. The answer changes only when a mask
+ * is loaded. [setup], at once: it does not wait for hc_live_work */
 int hc_live_n_entries(hc_live *live, int source);
 
 #ifdef __cplusplus

@@ -25,8 +25,8 @@ struct sofa_reader {
     void *file;
     /* The value of an attribute of the file, cut to its room; "" if there is none. */
     void (*text)(void *file, const char *name, char text[SOFA_TEXT]);
-    /* The shape of a variable. false: the variable is absent, or is not an array of numbers, or the file has fewer bytes
-     * than its shape says. */
+    /* The shape of a variable. false: the variable is absent, or is not an array of numbers, or the file has fewer
+     * bytes than its shape says. */
     bool (*look)(void *file, const char *name, struct sofa_variable *variable);
     /* Reads the n values of a variable. false: the file is damaged, or has the values elsewhere, or memory is short. */
     bool (*read)(void *file, const char *name, size_t n, float *values);

@@ -12,7 +12,8 @@ struct fft; /* a plan; any number of threads may execute it on their own buffers
 const char *fft_library(void);
 
 /* Tries variants for up to a few tenths of a second, unless HALOCONV_FFT=guess is in the environment: the tests open
- * engines of many sizes. NULL: no memory. It is called while hc_open runs or costs are measured, never later. [setup] */
+ * engines of many sizes. NULL: no memory. It is called while hc_open runs or costs are measured, never later.
+ * [setup] */
 struct fft *fft_open(int n);
 /* The same without trying: transforms have the same bits in every run of a program. If a build shares the host's FFTW,
  * this holds only as long as nobody has measured a plan of this size in the process. [setup] */

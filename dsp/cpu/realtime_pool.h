@@ -15,8 +15,8 @@ struct realtime_pool;
 struct realtime_pool *realtime_pool_open(int n_threads, bool (*job)(void *data, int thread), void *data);
 void realtime_pool_close(struct realtime_pool *pool);
 
-/* Call it when there are jobs: it wakes one thread, which wakes the next if it finds a job. After a fork() the child has
- * no threads, and the call does the jobs itself. [rt] */
+/* Call it when there are jobs: it wakes one thread, which wakes the next if it finds a job. After a fork() the child
+ * has no threads, and the call does the jobs itself. [rt] */
 void realtime_pool_wake(struct realtime_pool *pool);
 
 /* Waits a moment for a job that a thread of a pool has begun. Call it in a loop; *since_ns is 0 before the first call.

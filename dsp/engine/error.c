@@ -8,7 +8,7 @@
 void text_clean(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at; at++)
-        if (*at < ' ' || *at == 127 || (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)) *at = '?'; /* 0xc2: C1 in UTF-8 */
+        if (*at < ' ' || *at == 127 || (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)) *at = '?'; /* C1 in UTF-8 */
 }
 
 int fail(int code, char *why, size_t cap, const char *format, ...)

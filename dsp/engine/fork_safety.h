@@ -20,8 +20,8 @@ enum global_lock {
 void global_lock(enum global_lock lock);
 void global_unlock(enum global_lock lock);
 
-/* A thread of a pool holds its lock while it looks for a job and does it; fork() holds all of them. A holder inherits the
- * priority of a thread that waits. */
+/* A thread of a pool holds its lock while it looks for a job and does it; fork() holds all of them. A holder inherits
+ * the priority of a thread that waits. */
 struct worker_lock {
     pthread_mutex_t mutex;
     struct worker_lock *next, **link;

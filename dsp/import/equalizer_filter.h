@@ -11,11 +11,11 @@
 
 /* The parameters of "Filter N:". *filter: NULL if it is switched off, or of type None. false: why has the reason and
  * the remedy. */
-bool equalizer_filter_read(struct network *network, const char *parameters, int line, const struct filter **filter, char *why,
-                           size_t cap);
+bool equalizer_filter_read(struct network *network, const char *parameters, int line, const struct filter **filter,
+                           char *why, size_t cap);
 
-/* Reads a number and the unit behind it, "": none. is_hz: 1.250 and 1,250 are 1250. *end: behind the unit, or behind the
- * number. */
+/* Reads a number and the unit behind it, "": none. is_hz: 1.250 and 1,250 are 1250. *end: behind the unit, or behind
+ * the number. */
 enum equalizer_number {
     NUMBER_ABSENT,     /* *value is 0                                                         */
     NUMBER_WRONG,      /* something else stands behind it                                     */

@@ -38,10 +38,8 @@ void bank_set_release(struct bank_set *set)
 
 static int bank_load(const hc_live_config *c, const char *path, int rate, struct bank_set *set, char *why, size_t cap)
 {
-    hc_bank_options options = {.size = sizeof options,
-                               .grid_deg = c->grid_deg,
-                               .normalise = c->normalise,
-                               .mix = c->mix_entries};
+    hc_bank_options options = {
+        .size = sizeof options, .grid_deg = c->grid_deg, .normalise = c->normalise, .mix = c->mix_entries};
     hc_bank_data *bank = &set->banks[set->n_banks];
     bank->size = sizeof *bank;
     int error = hc_bank_load(path, c->keep_rate ? 0 : rate, &options, bank, why, cap);
@@ -83,8 +81,8 @@ int bank_set_load(const hc_live_config *c, const char *path, int rate, const hc_
     if (r && r->n_sources == 0)
         return fail(HC_EINVAL, why, cap, "%s: has no sources; give a bank, or a configuration with /source/new", path);
     if (r && r->n_sources > c->n_sources)
-        return fail(HC_EINVAL, why, cap, "%s: needs %d source%s, this session has %d; start it with --sources %d", path,
-                    r->n_sources, PLURAL(r->n_sources), c->n_sources, r->n_sources);
+        return fail(HC_EINVAL, why, cap, "%s: needs %d source%s, this session has %d; start it with as many", path,
+                    r->n_sources, PLURAL(r->n_sources), c->n_sources);
     struct bank_set *set = set_make(r ? r->n_banks : 1, r ? r->n_sources : c->n_sources);
     if (!set) return fail(HC_ENOMEM, why, cap, "%s: no memory for its banks; free some memory", path);
     int error = r ? set_of_configuration(c, r, rate, set, why, cap) : set_of_file(c, path, rate, set, why, cap);

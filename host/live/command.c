@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const double MOST_DB = 60, MOST_STEPPED_DB = 40;
-static const double INAUDIBLE_DB = -80, FIRST_STEP_DB = -20; /* from below INAUDIBLE_DB a step up goes to FIRST_STEP_DB */
+/* From below INAUDIBLE_DB a step up goes to FIRST_STEP_DB. */
+static const double INAUDIBLE_DB = -80, FIRST_STEP_DB = -20;
 
 const struct command_gain command_gains[COMMAND_GAINS] = {{"gain", HC_GAIN}, {"wet", HC_WET}, {"dry", HC_DRY}};
 

@@ -2,8 +2,8 @@
  * lists the messages. Control thread.
  *
  * Bounds: 8 subscribers, each for a minute unless it subscribes again. They get a changed value at most 20 times a
- * second, and load and peaks as often as remote_set_levels is called. A host gets at most 50 errors a second. Answers of
- * another session are not answered.
+ * second, and load and peaks as often as remote_set_levels is called. A host gets at most 50 errors a second. Answers
+ * of another session are not answered.
  */
 #ifndef REMOTE_H
 #define REMOTE_H

@@ -33,8 +33,8 @@ enum { ANY = -1 };
  *                  the left, linear gains; distances are a share of a radius, which is 1 m here
  *   IEM            the plug-ins' sources (git.iem.at/audioplugins/IEMPluginSuite): parameters of MultiEncoder, which
  *                  count from 0, StereoEncoder and RoomEncoder, and calls of processNotYetConsumedOSCMessage
- *   SPARTA         oscMessageReceived of binauraliser, rotator and 6DoFconv (github.com/leomccormack/SPARTA), which have
- *                  no message for a source
+ *   SPARTA         oscMessageReceived of binauraliser, rotator and 6DoFconv (github.com/leomccormack/SPARTA), which
+ *                  have no message for a source
  *   head trackers  the profiles of Supperware's Bridgehead for these programs (supperware.net/headtracker) */
 static const struct form forms[] = {
     {"/source/#/azimuth", SCENE_AED, 0, 1, {1}, DEGREES},

@@ -20,8 +20,8 @@ struct moving_settings {
     {"step", 0, "N", "Frames between two changes of a moving source; each is a fade of N frames [256]", option_int,    \
      OPTION_TO(type, moving.path_options.step), .min = 16, .max = 65536},                                              \
     {"mix", 0, NULL,                                                                                                   \
-     "Play the entries around a position with weights, not the nearest one. Entries that begin more than 20 us apart "  \
-     "are not mixed; --grid makes closer ones", option_flag,                                                            \
+     "Play the entries around a position with weights, not the nearest one. Entries that begin more than 20 us apart " \
+     "are not mixed; --grid makes closer ones", option_flag,                                                           \
      OPTION_TO(type, moving.path_options.mixes)},                                                                      \
     {"hold", 0, NULL, "Jump from row to row of the path; without it a source moves steadily between them",             \
      option_flag, OPTION_TO(type, moving.holds)},                                                                      \
@@ -38,8 +38,8 @@ const char *moving_options_given(const struct moving_settings *settings);
 /* Checks the path. false: why has the reason. */
 bool moving_options_check(const struct moving_settings *settings, char *why, size_t cap);
 
-/* Reads the CSV file of a path, or draws the random path, for n_sources of a sound of n_frames (below 0: unknown). seed:
- * of a random path, unless the text has one. false: why has the reason. */
+/* Reads the CSV file of a path, or draws the random path, for n_sources of a sound of n_frames (below 0: unknown).
+ * seed: of a random path, unless the text has one. false: why has the reason. */
 bool moving_path_open(struct path *path, const char *text, uint64_t seed, const struct moving_settings *settings,
                       const hc_bank_data *bank, int rate, int n_sources, int64_t n_frames, char *why, size_t cap);
 

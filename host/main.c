@@ -128,8 +128,8 @@ static void print_help(FILE *file, bool only_bench)
           "channel by channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo (L>L L>R R>L R>R).\n"
           "Or a configuration (.conf), a matrix in the format of jconvolver and mcfx_convolver, or a file of another\n"
           "program: `man haloconv` lists those that are read, and `haloconv import` converts them. hall-%r.wav stands\n"
-          "for a mask for each rate: hall-44100.wav, hall-96000.wav; a missing one is resampled from another. `hall` is\n"
-          "a mask that ships; `haloconv masks` lists them.\n"
+          "for a mask for each rate: hall-44100.wav, hall-96000.wav; a missing one is resampled from another. `hall`\n"
+          "is a mask that ships; `haloconv masks` lists them.\n"
           "\n"
           "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N stopped by signal N.\n",
           file);
@@ -150,8 +150,8 @@ static bool is_pipe_closed(void)
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
-/* Makes a closed or full standard output an error. Returns the exit status. After a closed pipe the process ends as other
- * programs do: by SIGPIPE, without a message. */
+/* Makes a closed or full standard output an error. Returns the exit status. After a closed pipe the process ends as
+ * other programs do: by SIGPIPE, without a message. */
 static int flushed(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;

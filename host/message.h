@@ -47,8 +47,9 @@ bool message_is_quiet(void);
 /* The ending of a plural: "" for 1, else "s". */
 const char *message_s(int64_t n);
 
-/* Decibels as text, for an argument of printf: it lasts as long as the call. A value that rounds to 0 has no minus sign.
- * message_db: "-3.0 dBFS", or "silence" for -INFINITY; unit "": the number alone. message_gain: "+3.0 dB", or "none". */
+/* Decibels as text, for an argument of printf: it lasts as long as the call. A value that rounds to 0 has no minus
+ * sign. message_db: "-3.0 dBFS", or "silence" for -INFINITY; unit "": the number alone. message_gain: "+3.0 dB", or
+ * "none". */
 struct message_db { char text[32]; };
 struct message_db message_db(double db, int decimals, const char *unit);
 struct message_db message_gain(double db, int decimals);

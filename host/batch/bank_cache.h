@@ -34,7 +34,8 @@ struct bank_cache {
 void bank_cache_open(struct bank_cache *cache, int64_t bound, int n_threads, const struct moving_settings *settings);
 void bank_cache_close(struct bank_cache *cache); /* after every bank was given back */
 
-/* The bank at `path`, ready on a backend; the first caller loads it, others wait. NULL: why has the reason. Any thread. */
+/* The bank at `path`, ready on a backend; the first caller loads it, others wait. NULL: why has the reason. Any
+ * thread. */
 struct cached_bank *bank_cache_take(struct bank_cache *cache, const char *path, const char *backend, int rate,
                                     char *why, size_t cap);
 void bank_cache_give_back(struct bank_cache *cache, struct cached_bank *bank); /* NULL is allowed */

@@ -14,8 +14,9 @@
  * own mask, and one launch serves them all. A group on the CPU is one file job, and there is a worker for each
  * processor; if the list has fewer pieces than processors, the engines have several threads each.
  *
- * Rows with a path have no engine: all of a piece that share a bank go through hc_render together (moving_job.h), on the
- * CPU too. A bank is loaded once and shared by the workers, which render in turn; the others read and write meanwhile.
+ * Rows with a path have no engine: all of a piece that share a bank go through hc_render together (moving_job.h), on
+ * the CPU too. A bank is loaded once and shared by the workers, which render in turn; the others read and write
+ * meanwhile.
  *
  * The pieces of one tar file are a unit, which one process takes; every other piece is a unit by itself. The
  * members of a tar file are sorted within sections, because a sound waits in memory for those in front of it.

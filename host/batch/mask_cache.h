@@ -23,7 +23,7 @@ struct cached_mask {
     struct mask_key key;  /* its path is owned */
     int n_frames;         /* of the mask without the cut by early_ms; gives the range of the output */
     int onset;            /* the direct sound's frame before the cut; 0 if neither align nor early_ms is set */
-    double t30_s;         /* decay time before the cut, the mean of the channels that have one; NaN: none, or unwanted */
+    double t30_s;         /* decay time before the cut, the mean of the channels that have one; NaN: none, unwanted */
     uint64_t serial;      /* no other mask ever has the same */
     int64_t bytes;
     int users;

@@ -21,7 +21,8 @@ bool tar_job_open(const struct file_job *job, char *why, size_t cap)
     return good;
 }
 
-/* Names the tar file, and enters its rows in the journal, but for those that failed: --resume makes all of them again. */
+/* Names the tar file, and enters its rows in the journal, but for those that failed: --resume makes all of them
+ * again. */
 static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_t cap)
 {
     struct tar_output *file = tar->file;

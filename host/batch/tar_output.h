@@ -1,5 +1,5 @@
-/* tar_output - a tar file that is made of another one: its sounds are finished in any order, and written in the order of
- * the input, between the members that are copied.
+/* tar_output - a tar file that is made of another one: its sounds are finished in any order, and written in the order
+ * of the input, between the members that are copied.
  *
  *   workers --> sounds that wait for earlier ones, in memory --> members in order --> the tar file, complete at the end
  *

@@ -34,13 +34,13 @@ struct tar_source {
     enum { RESUME_UNKNOWN, RESUME_NOT_DONE, RESUME_DONE } resume; /* are all rows in the journal? */
 };
 
-/* Adds a tar source to the manifest's list, and reads its members; the caller sets first_row. members: tar_input_choose.
- * path must outlive the manifest. NULL: why has the reason. */
+/* Adds a tar source to the manifest's list, and reads its members; the caller sets first_row. members:
+ * tar_input_choose. path must outlive the manifest. NULL: why has the reason. */
 struct tar_source *tar_source_add(struct manifest *manifest, const char *path, const char *members, char *why,
                                   size_t cap);
 
-/* The number of the group, from 0 on, of a member that gets a row: all sounds of a sample of WebDataset are a group, and
- * share a draw. Call it for each row, in their order. */
+/* The number of the group, from 0 on, of a member that gets a row: all sounds of a sample of WebDataset are a group,
+ * and share a draw. Call it for each row, in their order. */
 size_t tar_source_next_group(struct tar_source *tar, size_t member);
 
 /* Sets tar, member and input of a row. false: no memory. */

@@ -26,8 +26,8 @@ static double beta_of(const struct inversion_settings *s, double hz, double shar
     double inside = fmin(fmax(hz, s->low_hz), s->high_hz);
     double beyond = hz > 0 ? fabs(log2(hz / inside)) / FADE_OCTAVES : s->low_hz > 0;
     double db = -s->regularise_db + (OUTSIDE_DB + s->regularise_db) * fmin(beyond, 1);
-    /* With g / share^2 the gain is share^3 / (share^4 + g). Its maximum, 3^(3/4) / 4 g^(-1/4), is the limit, and it goes
-     * through 0 at a zero of the response, where the phase turns: a gain of any other size would step there. */
+    /* With g / share^2 the gain is share^3 / (share^4 + g). Its maximum, 3^(3/4) / 4 g^(-1/4), is the limit, and it
+     * goes through 0 at a zero of the response, where the phase turns: a gain of any other size would step there. */
     double weak = pow(pow(3, 0.75) / 4 / pow(10, s->boost_db / 20), 4);
     return pow(10, db / 10) + weak / fmax(share * share, 1e-100);
 }

@@ -1,4 +1,5 @@
-/* bank_entries - the entries of a bank one by one, for `haloconv info`: position, onset and level; and their picture. */
+/* bank_entries - the entries of a bank one by one, for `haloconv info`: position, onset and level; and their
+ * picture. */
 #ifndef BANK_ENTRIES_H
 #define BANK_ENTRIES_H
 

@@ -8,7 +8,8 @@
 
 enum { MOST_LINES = 10 }; /* of a command other than `check` */
 
-/* Prints errors and warnings, and notes beside them. Returns the number of errors and warnings that were not printed. */
+/* Prints errors and warnings, and notes beside them. Returns the number of errors and warnings that were not
+ * printed. */
 static int print_first(const hc_responses *mask, int most, bool with_notes)
 {
     int n = 0;

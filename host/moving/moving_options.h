@@ -39,8 +39,8 @@ const char *moving_options_given(const struct moving_settings *settings);
 /* Checks the path. false: why has the reason. */
 bool moving_options_check(const struct moving_settings *settings, char *why, size_t cap);
 
-/* Reads the CSV file of a path, or draws the random path, for n_sources of a sound of n_frames (below 0: unknown). seed:
- * of a random path, unless the text has one. false: why has the reason. */
+/* Reads the CSV file of a path, or draws the random path, for n_sources of a sound of n_frames (below 0: unknown).
+ * seed: of a random path, unless the text has one. false: why has the reason. */
 bool moving_path_open(struct path *path, const char *text, uint64_t seed, const struct moving_settings *settings,
                       const hc_bank_data *bank, int rate, int n_sources, int64_t n_frames, char *why, size_t cap);
 

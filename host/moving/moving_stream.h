@@ -18,8 +18,8 @@ struct moving_stream {
 };
 
 /* Takes the path, which is empty afterwards. The block is a multiple of the step. n_frames: of the longest block that
- * the caller needs, or INT64_MAX. name: of the bank, for an error. *stream is all zeros before. false: why has the reason;
- * close the stream. */
+ * the caller needs, or INT64_MAX. name: of the bank, for an error. *stream is all zeros before. false: why has the
+ * reason; close the stream. */
 bool moving_stream_open(struct moving_stream *stream, struct path *path, const hc_bank_data *bank,
                         const struct path_options *options, int64_t n_frames, const char *name, char *why,
                         size_t cap);

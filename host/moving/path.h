@@ -6,8 +6,8 @@
  *
  * Rows are key frames. Between two rows of a source the position moves at a steady speed: on a great circle if the
  * columns are angles, else on a straight line. If an azimuth is below -180, or 360 or more, then azimuth and elevation
- * themselves move steadily: 0 to 360 is a whole turn. The distance, and the gain as a factor, move steadily too. Entries
- * hold. Before its first row and after its last row a source stays.
+ * themselves move steadily: 0 to 360 is a whole turn. The distance, and the gain as a factor, move steadily too.
+ * Entries hold. Before its first row and after its last row a source stays.
  */
 #ifndef PATH_H
 #define PATH_H

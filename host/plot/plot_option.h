@@ -41,7 +41,7 @@ option_take plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
      OPTION_TO(type, field.by_channel)},                                                                               \
     {"panels", 0, "NAME,...",                                                                                          \
      "Panels of the plot: impulse, impulse-db, step, magnitude, phase, group-delay, decay, spectrogram, "              \
-     "waterfall, or all (without waterfall) "                                                                           \
+     "waterfall, or all (without waterfall) "                                                                          \
      "[impulse, step, magnitude, phase and group-delay for filters; impulse-db, magnitude, decay and spectrogram for " \
      "rooms]",                                                                                                         \
      plot_option_panels, OPTION_TO(type, field.settings.panels)},                                                      \

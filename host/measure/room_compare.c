@@ -131,16 +131,19 @@ static bool compare(const hc_responses *before, const hc_responses *after, const
     if (after->rate != before->rate)
         return message_write(why, cap, "room: the rate changed from %d to %d Hz; measure again", before->rate,
                              after->rate);
-    bool good = transform_open(&all.transform, transform_size((size_t)(n > all.rate ? n : all.rate)));
-    all.n_bins = good ? all.transform.size / 2 + 1 : 0;
+    size_t size = transform_size((size_t)(n > all.rate ? n : all.rate));
+    bool good = transform_open(&all.transform, size);
+    all.n_bins = size / 2 + 1;
     all.bins = malloc(all.n_bins * sizeof *all.bins);
     all.raw = malloc(all.n_bins * sizeof *all.raw);
     all.power = malloc((size_t)all.n_channels * CURVES * all.n_bins * sizeof *all.power);
     struct plot_powers powers = {names,     CURVES,     "loudspeaker", all.n_channels,
                                  all.power, all.n_bins, all.rate,      1.0 / 6};
-    good = (good && all.bins && all.raw && all.power) ||
-           message_write(why, cap, "room: no memory to compare; free some memory");
-    if (good) compare_channels(&all, before, after);
+    good = good && all.bins && all.raw && all.power;
+    if (good)
+        compare_channels(&all, before, after);
+    else
+        message_write(why, cap, "room: no memory to compare; free some memory");
     good = good && plot_powers(picture, &powers, &(struct plot_settings){0}, why, cap);
     free(all.bins);
     free(all.raw);

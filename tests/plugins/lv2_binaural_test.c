@@ -84,7 +84,7 @@ struct instance {
     float *in, *out[2]; /* [cap] */
     struct aed controls;
     struct glide glide;
-    struct place places[MOST_CALLS]; /* at the end of call c */
+    struct steer_target places[MOST_CALLS]; /* at the end of call c */
 };
 
 static struct instance *instance_open_for(int nominal, enum host_worker worker, const char *backend)
@@ -122,11 +122,11 @@ static void instance_move(struct instance *t, struct aed place)
     *host_control(t->host, DISTANCE) = place.distance;
 }
 
-static struct place place_of(struct aed c)
+static struct steer_target place_of(struct aed c)
 {
     const float degree = 3.14159265f / 180;
     float across = c.distance * cosf(c.elevation * degree);
-    return (struct place){
+    return (struct steer_target){
         {across * cosf(c.azimuth * degree), across * sinf(c.azimuth * degree), c.distance * sinf(c.elevation * degree)},
         1 / c.distance,
         -1,
@@ -139,7 +139,7 @@ static void follow_controls(struct instance *t, int n)
     struct aed now = {*host_control(t->host, AZIMUTH), *host_control(t->host, ELEVATION),
                       *host_control(t->host, DISTANCE)};
     struct glide_clock clock = {.frame = t->n, .n = n < CALL ? n : CALL, .rate = RATE};
-    struct place to = place_of(now);
+    struct steer_target to = place_of(now);
     if (t->n == 0)
         glide_jump(&t->glide, &to);
     else if (memcmp(&now, &t->controls, sizeof now) != 0)
@@ -166,7 +166,7 @@ static void instance_play(struct instance *t, int n_calls)
 static void instance_settle(struct instance *t)
 {
     time_t start = time(NULL);
-    struct place to = place_of(t->controls);
+    struct steer_target to = place_of(t->controls);
     glide_jump(&t->glide, &to); /* as another bank does */
     while (host_busy(t->host)) {
         instance_run(t, CALL);
@@ -183,7 +183,7 @@ struct mix {
     float weight[HC_MOST_MIX];
 };
 
-static struct mix mix_of(const hc_bank_data *bank, struct place place)
+static struct mix mix_of(const hc_bank_data *bank, struct steer_target place)
 {
     struct mix mix;
     mix.n = hc_bank_mix(bank, place.position, mix.entry, mix.weight);

@@ -24,7 +24,7 @@ fi
 
 root_remove() {
   local at
-  for at in usr/local/cuda dev proc; do
+  for at in usr/local/cuda dev/shm dev proc; do
     while mountpoint -q "$root/$at"; do umount -l "$root/$at"; done
   done
   rm -rf --one-file-system "$root"
@@ -37,6 +37,7 @@ root_make() { # a new root with a clone of HEAD
   cp -L /etc/resolv.conf "$root/etc/"
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev"
+  mount -t tmpfs tmpfs "$root/dev/shm" # JACK servers of this machine would be seen otherwise
   if [ -x /usr/local/cuda/bin/nvcc ]; then
     mkdir -p "$root/usr/local/cuda"
     mount --bind -o ro "$(realpath /usr/local/cuda)" "$root/usr/local/cuda"

@@ -47,9 +47,9 @@ static double find_min_likeness(int format, double level)
     return sound_format_is_lossy_float(format) ? least : fmax(least, 0.999 / sqrt(1 + noise / signal));
 }
 
-/* Compares the samples with the sweep, up to the format's error. is_ours: this run wrote the file. memory:
- * [2][n_outputs][BLOCK] */
-static bool check_samples(struct sound_in *in, const struct sweep *s, bool is_ours, float *memory, char *why,
+/* Compares the samples with the sweep, up to the format's error. is_unfit: NULL, or this run wrote the file;
+ * it becomes true if the format cannot keep the sweep. memory: [2][n_outputs][BLOCK] */
+static bool check_samples(struct sound_in *in, const struct sweep *s, bool *is_unfit, float *memory, char *why,
                           size_t cap)
 {
     const double max_level = 0.12, min_likeness = find_min_likeness(in->format, s->level);
@@ -69,7 +69,8 @@ static bool check_samples(struct sound_in *in, const struct sweep *s, bool is_ou
     }
     if (both > min_likeness * sqrt(written * read) && fabs(both / written - 1) < max_level) return true;
     char name[64];
-    return is_ours
+    if (is_unfit) *is_unfit = true;
+    return is_unfit
                ? message_write(why, cap, "--format %s: too coarse for --level %g; use pcm24",
                                sound_format_name(in->format, name, sizeof name), 20 * log10(s->level))
                : message_write(why, cap,
@@ -78,7 +79,7 @@ static bool check_samples(struct sound_in *in, const struct sweep *s, bool is_ou
                                in->path);
 }
 
-static bool check_file(struct sound_in *in, const struct sweep *s, bool is_ours, char *why, size_t cap)
+static bool check_file(struct sound_in *in, const struct sweep *s, bool *is_unfit, char *why, size_t cap)
 {
     struct sweep complete = *s;
     if (!sweep_complete(&complete, in->rate, why, cap)) return false; /* the sweep would be too long, too */
@@ -88,18 +89,20 @@ static bool check_file(struct sound_in *in, const struct sweep *s, bool is_ours,
                              "--write-sweep that was played",
                              in->path, in->n_channels, message_s(in->n_channels), s->n_outputs);
     float *memory = malloc(2 * (size_t)s->n_outputs * BLOCK * sizeof *memory);
-    bool good = memory ? check_samples(in, s, is_ours, memory, why, cap)
+    bool good = memory ? check_samples(in, s, is_unfit, memory, why, cap)
                        : message_write(why, cap, "%s: no memory; free some memory", in->path);
     free(memory);
     return good;
 }
 
-static bool read_file(const char *path, struct sweep *sweep, bool is_ours, char *why, size_t cap)
+static bool read_file(const char *path, struct sweep *sweep, bool *is_unfit, char *why, size_t cap)
 {
     struct sound_in in;
     if (!sound_in_open(&in, path, NULL, why, cap)) return false;
-    bool good = sweep_parse(in.strings[SF_STR_COMMENT], sweep)
-                    ? check_file(&in, sweep, is_ours, why, cap)
+    bool has_comment = sweep_parse(in.strings[SF_STR_COMMENT], sweep);
+    if (!has_comment && is_unfit) *is_unfit = true;
+    bool good = has_comment
+                    ? check_file(&in, sweep, is_unfit, why, cap)
                     : message_write(why, cap,
                                     "%s: has no comment that describes its sweep; use a file of --write-sweep, as WAV "
                                     "or FLAC",
@@ -110,7 +113,7 @@ static bool read_file(const char *path, struct sweep *sweep, bool is_ours, char 
 
 bool sweep_file_read(const char *path, struct sweep *sweep, char *why, size_t cap)
 {
-    return read_file(path, sweep, false, why, cap);
+    return read_file(path, sweep, NULL, why, cap);
 }
 
 bool sweep_file_write(const struct sweep *s, int rate, const char *path, int format, char *why, size_t cap)
@@ -126,9 +129,10 @@ bool sweep_file_write(const struct sweep *s, int rate, const char *path, int for
         return false;
     }
     struct sweep read;
-    bool is_file = out.part.regular;
+    bool is_file = out.part.regular, is_unfit = false;
     if (!sound_out_commit(&out, why, cap)) return false;
-    if (read_file(path, &read, true, why, cap)) return true;
+    read_file(path, &read, &is_unfit, why, cap); /* a file that cannot be read now may still be right */
+    if (!is_unfit) return true;
     if (is_file) unlink(path);
     return false;
 }

@@ -297,7 +297,7 @@ static bool answer_stats(struct remote *r, const struct osc_message *message, ch
     json_t *json = r->stats(r->data);
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
-    if (!text) return message_write(why, cap, "there is no memory for the statistics; free some memory");
+    if (!text) return message_write(why, cap, "no memory for the statistics; free some memory");
     if (strlen(text) > MOST_STATS) {
         free(text);
         return message_write(why, cap, "the statistics of so many sources do not fit into a packet; give --stats");

@@ -133,7 +133,7 @@ static struct steer_target place_of(struct aed c)
         0};
 }
 
-/* Where the source is in a call of n frames: it glides (glide.h) to where the controls are. */
+/* The position of the source in a call of n frames: it glides (glide.h) to the position of the controls. */
 static void follow_controls(struct instance *t, int n)
 {
     struct aed now = {*host_control(t->host, AZIMUTH), *host_control(t->host, ELEVATION),

@@ -236,7 +236,7 @@ struct cuda_grid {
 
 /* translate.py puts this call at the start of each kernel. A launch enters the kernel once, only to get its name. */
 bool cuda_kernel_named(const void *entry, const char *name, int most_threads);
-/* What each thread of a launch runs. std::function would take half of the compiler's time for a short kernel. */
+/* The work of each thread of a launch. std::function would take half of the compiler's time for a short kernel. */
 struct cuda_thread {
     virtual void run() const = 0;
     virtual ~cuda_thread() {}

@@ -311,7 +311,7 @@ void *cuda_dynamic_shared() { return block.shared; }
 
 struct shared_variable { char *begin, *end; };
 
-/* Of the kernels that have run, each at the end of a page. */
+/* The shared variables of the kernels that have run; each ends at the end of a page. */
 static std::vector<shared_variable> &static_shared()
 {
     static auto *all = new std::vector<shared_variable>;

@@ -35,6 +35,7 @@ root_make() { # a new root with a clone of HEAD
   mkdir -p "$root"
   tar -C "$root" -xf "$base"
   cp -L /etc/resolv.conf "$root/etc/"
+  printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts" # debootstrap leaves this to the installer
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev"
   mount -t tmpfs tmpfs "$root/dev/shm" # JACK servers of this machine would be seen otherwise

@@ -154,13 +154,13 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- what is built ---------------------------------------------------------------------------------------------------
 # The inner loops are built once for each instruction set; dsp/cpu/cpuid.c chooses one when the program starts.
-SIMD_FILES := simd long_fft_simd scene_simd
+SIMD_FILES := cpu/simd cpu/scene_simd fft/fft_steps
 SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
 SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
-SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/cpu/%_$(l).o))
-DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/cpu/%.c),$(wildcard dsp/*.c dsp/*/*.c))
+SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o))
+DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/%.c),$(wildcard dsp/*.c dsp/*/*.c))
 DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu)))
 LIB_OBJS := $(DSP_OBJS) $(CUDA_OBJS)
@@ -222,7 +222,7 @@ $(BUILD)/dsp/cpu/fft.o: dsp/cpu/fft.c $(FFTW_ARCHIVE) $(BUILD)/flags
 	$(Q)$(OBJCOPY) --wildcard --localize-symbol='*fftw*' $@
 endif
 define simd_rule
-$(BUILD)/dsp/cpu/$(1)_$(2).o: dsp/cpu/$(1).c $(BUILD)/flags
+$(BUILD)/dsp/$(1)_$(2).o: dsp/$(1).c $(BUILD)/flags
 	$$(call compile,$$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(2),for $(2))
 endef
 $(foreach f,$(SIMD_FILES),$(foreach l,$(SIMD_LEVELS),$(eval $(call simd_rule,$(f),$(l)))))

@@ -1,7 +1,7 @@
 #include "cpu_costs.h"
 
 #include "dsp/cpu/fft.h"
-#include "dsp/cpu/long_fft.h"
+#include "dsp/fft/fft.h"
 #include "dsp/cpu/memory.h"
 #include "dsp/cpu/simd.h"
 #include "dsp/engine/await.h"

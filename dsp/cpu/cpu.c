@@ -21,7 +21,7 @@
 
 #include "fdl.h"
 #include "fft.h"
-#include "long_fft.h"
+#include "dsp/fft/fft.h"
 #include "memory.h"
 #include "outputs.h"
 #include "partitions.h"

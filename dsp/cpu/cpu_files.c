@@ -1,7 +1,7 @@
 /* cpu_files - the CPU backend for files: there is no deadline, so the transforms are large, many blocks go through them
  * together, and all processors work on them.
  *
- *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input (long_fft.h)
+ *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input (dsp/fft/fft.h)
  *   FDL        frequency-domain delay line (fdl.h), each spectrum in chunks of LONG_CHUNK floats
  *
  * Three phases, each a list of jobs for the thread pool: transforms of (input, block); products of chunks of bins with
@@ -16,7 +16,7 @@
  */
 #include "dsp/engine/backend.h"
 #include "fdl.h"
-#include "long_fft.h"
+#include "dsp/fft/fft.h"
 #include "memory.h"
 #include "outputs.h"
 #include "partitions.h"

@@ -14,7 +14,7 @@
 struct fdl {
     int n_slots, at;
     size_t stride;
-    float *spectra; /* [n_in][n_slots][stride]: P + 1 bins, interleaved re im; cpu_files.c: as in long_fft.h */
+    float *spectra; /* [n_in][n_slots][stride]: P + 1 bins, interleaved re im; cpu_files.c: as in dsp/fft/fft.h */
 };
 
 static inline float *fdl_slot(const struct fdl *fdl, int in, int slot)

@@ -4,7 +4,7 @@
 
 #include "dsp/engine/backend.h"
 #include "fft.h"
-#include "long_fft.h"
+#include "dsp/fft/fft.h"
 
 struct routing {
     int n_cells;

@@ -1,6 +1,6 @@
 /* scene_simd - the products of steered sources, built once for each SIMD_LEVEL. */
 #include "simd.h"
-#include "simd_vec.h"
+#include "dsp/fft/vec.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* simd - the inner loops, built once for each SIMD_LEVEL (base, v3, v4) with that level's compiler flags; see the
  * Makefile. */
 #include "simd.h"
-#include "simd_vec.h"
+#include "dsp/fft/vec.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -24,7 +24,7 @@ struct long_product {   /* one input's FDL times one response's partitions, for 
     int slot, fdl_slots, n_partitions;
 };
 
-struct simd_long {      /* the steps of long_fft.h; before, now and out may lie anywhere                 */
+struct simd_long {      /* the steps of dsp/fft/fft.h; before, now and out may lie anywhere                 */
     void (*columns_in)(const struct long_fft *fft, float *work, const float *before, const float *now, int step);
     void (*rows_in)(const struct long_fft *fft, float *work, float *spectrum, size_t stride, int step);
     /* y[LONG_CHUNK] = or += the sums of n products */

@@ -12,7 +12,7 @@
  *   work                                       [S/hop slices       )
  *   due                                                       [S output frames      )   from (b+2)S - hop on
  *
- * Without threads, the work is a row of steps (long_fft.h), and every hop does an equal slice, counted in expected
+ * Without threads, the work is a row of steps (dsp/fft/fft.h), and every hop does an equal slice, counted in expected
  * nanoseconds. All levels draw on one budget: while a step takes more than its level's slice, the other levels wait,
  * unless they are due.
  *

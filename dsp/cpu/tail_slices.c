@@ -1,4 +1,4 @@
-/* tail_slices - the scheduler without threads: every hop does an equal slice of the work, step by step (long_fft.h). */
+/* tail_slices - the scheduler without threads: every hop does an equal slice of the work, step by step (dsp/fft/fft.h). */
 #include "memory.h"
 #include "tail_state.h"
 

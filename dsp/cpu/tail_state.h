@@ -7,13 +7,13 @@
  *   tail_pool.c      the scheduler with a real-time pool: threads do whole jobs as soon as a block is complete
  *
  * Words: a block is S input frames of a level (tail_levels.h). A partition is S taps of a response. A slot of the FDL
- * has the spectrum of one block. A step is the smallest unit of work (long_fft.h); a slice is the steps of one hop; a
+ * has the spectrum of one block. A step is the smallest unit of work (dsp/fft/fft.h); a slice is the steps of one hop; a
  * job is the steps that a thread of the pool does at once. A group is the outputs that are computed together.
  */
 #ifndef HALOCONV_TAIL_STATE_H
 #define HALOCONV_TAIL_STATE_H
 
-#include "long_fft.h"
+#include "dsp/fft/fft.h"
 #include "partitions.h"
 #include "tail_levels.h"
 

@@ -6,14 +6,14 @@
 
 #include "dsp/tensors/tensor_backend.h"
 
-#include "long_fft.h"
+#include "dsp/fft/fft.h"
 #include "simd.h"
 #include "thread_pool.h"
 
 #include <stdbool.h>
 
 struct tensor_method {
-    int size;               /* S of the transforms (long_fft.h); 0: direct                                  */
+    int size;               /* S of the transforms (dsp/fft/fft.h); 0: direct                                  */
     double ns;              /* estimate for one thread                                                      */
 };
 

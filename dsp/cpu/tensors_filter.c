@@ -3,7 +3,7 @@
  *   out[m] = sum over j of t[j] s[m + offset - j]      convolve    t[j] = h[j],             offset = from
  *                                                      gradient x  t[j] = h[n_taps - 1 - j], offset = n_taps - 1 - from
  *
- * Overlap-save with uniform partitions of S taps (long_fft.h): block b of S frames of the output is the sum over
+ * Overlap-save with uniform partitions of S taps (dsp/fft/fft.h): block b of S frames of the output is the sum over
  * partitions p of the spectra of window b - p of the signal times partition p.
  *
  *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; none of them: no spectrum

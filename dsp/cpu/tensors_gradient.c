@@ -2,7 +2,7 @@
  *
  *   gh[k] = sum over rows and n of x[n] gy[n + k - from]
  *
- * Blocks of S frames (long_fft.h). Block p of x, reversed, takes the place of a filter's partition:
+ * Blocks of S frames (dsp/fft/fft.h). Block p of x, reversed, takes the place of a filter's partition:
  *
  *   block p      frames [pS, (p + 1) S) of x, the last one first
  *   window w     frames [wS - 1 - from, (w + 2) S - 1 - from) of gy
@@ -35,7 +35,7 @@ struct gradient {
     int64_t n_parts;     /* of a filter */
     int64_t gh_blocks;   /* of a filter; direct: 1, of all taps */
     size_t part_doubles;
-    double *sums; /* [filters][n_parts][part_doubles]; blocks of gh in long_fft.h's order */
+    double *sums; /* [filters][n_parts][part_doubles]; blocks of gh in dsp/fft/fft.h's order */
     size_t scratch_floats;
     float *scratch; /* [threads][scratch_floats] */
 };

@@ -1,10 +1,10 @@
-/* long_fft_simd - the steps of the long transform (long_fft.h), built once for each SIMD_LEVEL; see the Makefile.
+/* long_fft_simd - the steps of the long transform (dsp/fft/fft.h), built once for each SIMD_LEVEL; see the Makefile.
  *
  * Data is [n][re 16, im 16]: 16 signals, one in each lane. A level with narrower vectors takes LANES of them at a time.
  */
-#include "long_fft.h"
-#include "simd.h"
-#include "simd_vec.h"
+#include "fft.h"
+#include "dsp/cpu/simd.h"
+#include "vec.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
-#include "long_fft.h"
+#include "fft.h"
 
 #include "dsp/engine/fork_safety.h"
-#include "memory.h"
+#include "dsp/cpu/memory.h"
 
 #include <math.h>
 #include <stdlib.h>

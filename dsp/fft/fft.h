@@ -25,7 +25,7 @@
 #ifndef HALOCONV_LONG_FFT_H
 #define HALOCONV_LONG_FFT_H
 
-#include "simd.h"
+#include "dsp/cpu/simd.h"
 
 #include <stddef.h>
 

@@ -154,13 +154,15 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- what is built ---------------------------------------------------------------------------------------------------
 # The inner loops are built once for each instruction set; dsp/cpu/cpuid.c chooses one when the program starts.
-SIMD_FILES := cpu/simd cpu/scene_simd fft/fft_steps
+SIMD_FILES := cpu/simd cpu/scene_simd fft/fft_steps fft/fft_products
 SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
 SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
-SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o))
-DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/%.c),$(wildcard dsp/*.c dsp/*/*.c))
+# Short transforms: level, lanes of a vector, points of a channel in them (dsp/fft/fft_short.c).
+SHORT_FFTS := base_4_4 $(if $(filter v4,$(SIMD_LEVELS)),v3_4_4 v3_8_8 v3_8_4 v4_4_4 v4_8_8 v4_16_8 v4_16_4)
+SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o)) $(SHORT_FFTS:%=$(BUILD)/dsp/fft/fft_short_%.o)
+DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/%.c) dsp/fft/fft_short.c,$(wildcard dsp/*.c dsp/*/*.c))
 DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu)))
 LIB_OBJS := $(DSP_OBJS) $(CUDA_OBJS)
@@ -214,7 +216,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call compile)
 # fft.o contains the FFTW that it calls and hides its symbols: see fft.c.
 ifneq ($(FFTW_ARCHIVE),)
-$(BUILD)/dsp/cpu/fft.o: dsp/cpu/fft.c $(FFTW_ARCHIVE) $(BUILD)/flags
+$(BUILD)/dsp/cpu/planned_fft.o: dsp/cpu/planned_fft.c $(FFTW_ARCHIVE) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< and $(FFTW_ARCHIVE))
 	$(Q)$(CC) $(ALL_CFLAGS) -MF $(@:.o=.d) -MT $@ -c $< -o $(@D)/fft_alone.o
@@ -226,6 +228,12 @@ $(BUILD)/dsp/$(1)_$(2).o: dsp/$(1).c $(BUILD)/flags
 	$$(call compile,$$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(2),for $(2))
 endef
 $(foreach f,$(SIMD_FILES),$(foreach l,$(SIMD_LEVELS),$(eval $(call simd_rule,$(f),$(l)))))
+define short_fft_rule # LEVEL_LANES_SUB,LEVEL,LANES,SUB
+$(BUILD)/dsp/fft/fft_short_$(1).o: dsp/fft/fft_short.c $(BUILD)/flags
+	$$(call compile,$$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(1) -DLANES=$(3) -DSUB=$(4),for $(1))
+endef
+short_fft = $(call short_fft_rule,$(1),$(word 1,$(2)),$(word 2,$(2)),$(word 3,$(2)))
+$(foreach s,$(SHORT_FFTS),$(eval $(call short_fft,$(s),$(subst _, ,$(s)))))
 $(BUILD)/%.o: %.cu $(BUILD)/cuda_flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
@@ -631,7 +639,7 @@ $(BUILD)/tests/capacity_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_g
                                 hc_mask_swap hc_process) $(BUILD)/tests/host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
-                                             posix_memalign fft_open long_fft_get)
+                                             posix_memalign planned_fft_open fft_get)
 $(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_resampler live/clock message)
 $(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 ON_CPU_FAULTY := session_test faulty_device check reference

@@ -9,7 +9,7 @@
  *   FDL       frequency-domain delay line (fdl.h): a ring of transforms of 2P
  *
  * A call is cut at block edges. Whole blocks go through the partitions, up to BATCH of them at once, so that each
- * spectrum of the mask is loaded once for SIMD_BLOCKS of them. The output of an incomplete block is the sum of
+ * spectrum of the mask is loaded once for FFT_BLOCKS of them. The output of an incomplete block is the sum of
  * partitions 1... (computed once a block: cpu_mask.past) plus partition 0: its P taps by FIR or by one transform of the
  * block so far, whichever is less work. A direct plan is the same with P >= head_taps, without FDL and `past`.
  */
@@ -19,12 +19,12 @@
 #include "dsp/scene/scene_backend.h"
 #include "dsp/tensors/tensor_backend.h"
 
-#include "fdl.h"
-#include "fft.h"
 #include "dsp/fft/fft.h"
+#include "fdl.h"
 #include "memory.h"
 #include "outputs.h"
 #include "partitions.h"
+#include "planned_fft.h"
 #include "processors.h"
 #include "simd.h"
 #include "tail_levels.h"
@@ -42,8 +42,8 @@ enum {
 struct cpu {
     const struct plan *plan;
     const struct simd *simd;
-    struct fft *fft;   /* NULL for direct */
-    struct tail *tail; /* NULL: the plan has no tail levels */
+    struct planned_fft *fft; /* NULL for direct */
+    struct tail *tail;       /* NULL: the plan has no tail levels */
     int n_in, n_out;
     int pos;       /* frames of the current block so far */
     int64_t block; /* index of the current block */
@@ -76,7 +76,7 @@ static const struct plan_costs cpu_costs = {
     .min_partition = 64,
     .max_partition = 8192,
 #ifdef HC_WITH_FFTW
-    .min_tail = LONG_LEAST,
+    .min_tail = FFT_LONG,
     .max_tail = 32768,
 #endif
     .mac_ns = 0.03,
@@ -113,7 +113,7 @@ static void cpu_close(void *state)
 {
     struct cpu *cpu = state;
     if (!cpu) return;
-    fft_close(cpu->fft);
+    planned_fft_close(cpu->fft);
     tail_close(cpu->tail);
     memory_place_free(cpu->history);
     memory_place_free(cpu->fdl.spectra);
@@ -154,11 +154,11 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     cpu->fading_out = outputs_open(cpu->n_out, plan->block);
     if (!cpu->history || !cpu->fading_out) goto no_memory;
     if (plan->n_tail_levels > 0) {
-        cpu->tail = tail_open(plan, cpu->n_in, cpu->n_out, config->n_routes, tail_threads(config, plan), cpu->simd);
+        cpu->tail = tail_open(plan, cpu->n_in, cpu->n_out, config->n_routes, tail_threads(config, plan));
         if (!cpu->tail) goto no_memory;
     }
     if (!plan->direct) {
-        cpu->fft = fft_open(2 * plan->partition);
+        cpu->fft = planned_fft_open(2 * plan->partition);
         cpu->fdl.spectra = memory_place((size_t)cpu->n_in * cpu->fdl.n_slots * cpu->fdl.stride);
         cpu->sums = memory_place(BATCH * cpu->fdl.stride);
         cpu->frames = memory_place(2 * p);
@@ -226,8 +226,8 @@ static bool cpu_response_make(const struct cpu *cpu, struct cpu_response *r, con
     r->spectra = memory_place((size_t)(r->end - r->first) * cpu->fdl.stride);
     if (!r->spectra) return false;
     for (int i = r->first; i < r->end; i++)
-        partition_transform(cpu->fft, taps, n_taps, p, i, frames,
-                            r->spectra + (size_t)(i - r->first) * cpu->fdl.stride);
+        partition_transform_planned(cpu->fft, taps, n_taps, p, i, frames,
+                                    r->spectra + (size_t)(i - r->first) * cpu->fdl.stride);
     return true;
 }
 
@@ -293,14 +293,14 @@ static void cpu_mask_retire(void *state, void *impl)
 /* ---- partitions -------------------------------------------------------------------------------------------------- */
 
 /* sums[t] += partitions [p0, p1) of one cell, for n_t blocks from the current one on, over some bins. The loop walks
- * the FDL in runs that do not wrap around its end. Blocks go SIMD_BLOCKS at a time if all of them are in one run. */
+ * the FDL in runs that do not wrap around its end. Blocks go FFT_BLOCKS at a time if all of them are in one run. */
 static void add_cell(const struct cpu *cpu, float *sums, const struct cpu_response *r, int in, int n_t, int p0, int p1,
                      size_t bin, int n_bins)
 {
     const int n_slots = cpu->fdl.n_slots;
     const size_t stride = cpu->fdl.stride;
     for (int t = 0; t < n_t;) {
-        int together = n_t - t >= SIMD_BLOCKS ? SIMD_BLOCKS : 1;
+        int together = n_t - t >= FFT_BLOCKS ? FFT_BLOCKS : 1;
         int newest = fdl_slot_of(&cpu->fdl, t);
         if (newest + together > n_slots) together = 1;
         for (int p = p0; p < p1;) {
@@ -343,7 +343,7 @@ static void sum_partitions(struct cpu *cpu, const struct cpu_mask *mask, int out
 /* The second half of the transform back of sums[t]: P frames of linear convolution (overlap-save). */
 static const float *block_of_sums(struct cpu *cpu, int t)
 {
-    fft_inverse(cpu->fft, cpu->sums + (size_t)t * cpu->fdl.stride, cpu->frames);
+    planned_fft_inverse(cpu->fft, cpu->sums + (size_t)t * cpu->fdl.stride, cpu->frames);
     return cpu->frames + cpu->plan->partition;
 }
 
@@ -363,10 +363,10 @@ static void transform_blocks(struct cpu *cpu, const struct rows *rows, int at, i
         const float *x = rows->in[in] + at;
         float *h = cpu_history(cpu, in);
         memcpy(h + p, x, (size_t)p * sizeof(float));
-        fft_forward(cpu->fft, h, fdl_spectrum(&cpu->fdl, in, 0));
+        planned_fft_forward(cpu->fft, h, fdl_spectrum(&cpu->fdl, in, 0));
         for (int t = 1; t < n_t; t++) {
-            const float *two = fft_aligned(x + (size_t)(t - 1) * p, 2 * (size_t)p, cpu->frames);
-            fft_forward(cpu->fft, two, fdl_spectrum(&cpu->fdl, in, t));
+            const float *two = planned_fft_aligned(x + (size_t)(t - 1) * p, 2 * (size_t)p, cpu->frames);
+            planned_fft_forward(cpu->fft, two, fdl_spectrum(&cpu->fdl, in, t));
         }
         memcpy(h, x + (size_t)(n_t - 1) * p, (size_t)p * sizeof(float));
     }
@@ -417,7 +417,7 @@ static void convolve_incomplete(struct cpu *cpu, struct cpu_mask *mask, float *c
         for (int in = 0; in < cpu->n_in; in++) {
             float *h = cpu_history(cpu, in);
             memset(h + p + cpu->pos + n, 0, (size_t)(p - cpu->pos - n) * sizeof(float));
-            fft_forward(cpu->fft, h, fdl_spectrum(&cpu->fdl, in, 0));
+            planned_fft_forward(cpu->fft, h, fdl_spectrum(&cpu->fdl, in, 0));
         }
     for (int o = 0; o < cpu->n_out; o++) {
         float *y = out[o] + at;
@@ -450,7 +450,7 @@ static void next_block(struct cpu *cpu)
     size_t p = (size_t)cpu->plan->partition;
     for (int in = 0; in < cpu->n_in; in++) {
         float *h = cpu_history(cpu, in);
-        if (!cpu->plan->direct) fft_forward(cpu->fft, h, fdl_spectrum(&cpu->fdl, in, 0));
+        if (!cpu->plan->direct) planned_fft_forward(cpu->fft, h, fdl_spectrum(&cpu->fdl, in, 0));
         memcpy(h, h + p, p * sizeof(float));
     }
     cpu->pos = 0;

@@ -2,7 +2,7 @@
  * together, and all processors work on them.
  *
  *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input (dsp/fft/fft.h)
- *   FDL        frequency-domain delay line (fdl.h), each spectrum in chunks of LONG_CHUNK floats
+ *   FDL        frequency-domain delay line (fdl.h), each spectrum in chunks of FFT_CHUNK floats
  *
  * Three phases, each a list of jobs for the thread pool: transforms of (input, block); products of chunks of bins with
  * the partitions; transforms back of (output, block). In a matrix, the products are most of the work. A mask's spectra
@@ -15,8 +15,8 @@
  * when the missing frames come: correct, but slow in small calls. A direct plan runs in the time domain, in slices.
  */
 #include "dsp/engine/backend.h"
-#include "fdl.h"
 #include "dsp/fft/fft.h"
+#include "fdl.h"
 #include "memory.h"
 #include "outputs.h"
 #include "partitions.h"
@@ -38,9 +38,9 @@ struct files {
     const struct plan *plan;
     const struct simd *simd;
     struct thread_pool *threads;
-    const struct long_fft *fft; /* NULL for direct */
+    const struct fft *fft; /* NULL for direct */
     int n_in, n_out;
-    int most_blocks; /* T: whole blocks a batch, a multiple of SIMD_BLOCKS */
+    int most_blocks; /* T: whole blocks a batch, a multiple of FFT_BLOCKS */
     int pos;         /* frames of the current block so far */
     struct fdl fdl;
     size_t n_earlier; /* earlier frames in front of the current block: P; for direct, max_taps - 1 rounded up */
@@ -66,12 +66,12 @@ struct files_mask {
     int n_responses, n_partitions;
     struct files_response *responses;
     struct routing routing;
-    float *spectra; /* [chunks][n_partitions][LONG_CHUNK], scaled by 1 / P */
+    float *spectra; /* [chunks][n_partitions][FFT_CHUNK], scaled by 1 / P */
 };
 
 /* Measured on one core of an EPYC (Zen 5); only their ratios matter. */
 static const struct plan_costs files_costs = {
-    .min_partition = LONG_LEAST,
+    .min_partition = FFT_LONG,
     .max_partition = 1 << 22,
     .mac_ns = 0.03,
     .cmac_ns = 0.12,
@@ -80,7 +80,7 @@ static const struct plan_costs files_costs = {
 #endif
     .launch_ns = 500,
     .file_block = 262144,
-    .file_partitions = SIMD_BLOCKS,
+    .file_partitions = FFT_BLOCKS,
     .file_share = 4,
 };
 
@@ -96,7 +96,7 @@ static void files_close(void *state)
     struct files *f = state;
     if (!f) return;
     thread_pool_close(f->threads);
-    long_fft_put(f->fft);
+    fft_put(f->fft);
     free(f->history);
     free(f->fdl.spectra);
     free(f->sums);
@@ -119,9 +119,9 @@ static bool transforms_open(struct files *f)
     /* Spectra a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
     f->fdl.stride = 2 * p + SIMD_PAD;
     int blocks = f->plan->block / f->plan->partition;
-    f->most_blocks = blocks < SIMD_BLOCKS ? SIMD_BLOCKS : blocks / SIMD_BLOCKS * SIMD_BLOCKS;
+    f->most_blocks = blocks < FFT_BLOCKS ? FFT_BLOCKS : blocks / FFT_BLOCKS * FFT_BLOCKS;
     f->fdl.n_slots = f->plan->n_partitions - 1 + f->most_blocks;
-    f->fft = long_fft_get(f->plan->partition);
+    f->fft = fft_get(f->plan->partition);
     f->fdl.spectra = memory_floats_uncleared((size_t)f->n_in * f->fdl.n_slots * f->fdl.stride);
     f->sums = memory_floats_uncleared((size_t)f->n_out * f->most_blocks * f->fdl.stride);
     f->frames = memory_floats_uncleared((size_t)thread_pool_size(f->threads) * p);
@@ -210,9 +210,9 @@ static void transform_partition(void *data, int i, int thread)
     struct files_mask *mask = job->mask;
     int response = response_of(mask, i);
     const struct files_response *r = &mask->responses[response];
-    partition_transform_long(f->fft, f->simd->long_fft, job->matrix->taps[response], job->matrix->n_taps[response],
-                             r->first + i - r->at, job->work + 4 * (size_t)thread * (size_t)f->plan->partition,
-                             mask->spectra + (size_t)i * LONG_CHUNK, (size_t)mask->n_partitions * LONG_CHUNK);
+    partition_transform(f->fft, job->matrix->taps[response], job->matrix->n_taps[response], r->first + i - r->at,
+                        job->work + 4 * (size_t)thread * (size_t)f->plan->partition,
+                        mask->spectra + (size_t)i * FFT_CHUNK, (size_t)mask->n_partitions * FFT_CHUNK);
 }
 
 static bool spectra_make(struct files *f, struct files_mask *mask, const struct matrix *matrix)
@@ -295,7 +295,7 @@ static void transform_input(void *data, int i, int thread)
     float *to = fdl_spectrum(&f->fdl, in, t);
     bool is_nonzero = !all_zero(two, 2 * (int)p);
     f->is_nonzero[(size_t)in * f->most_blocks + t] = is_nonzero;
-    if (is_nonzero) long_fft_forward(f->fft, f->simd->long_fft, two, two + p, to, to, LONG_CHUNK);
+    if (is_nonzero) fft_forward(f->fft, two, two + p, to, to, FFT_CHUNK);
 }
 
 /* Blocks before the first nonzero one or after the last are not multiplied, and their slots of the FDL are not touched:
@@ -322,19 +322,19 @@ static void transform_output(void *data, int i, int thread)
     int p = f->plan->partition, out = i / batch->n_blocks, t = i % batch->n_blocks;
     float *to = batch->out[out] + batch->at + (size_t)t * p, *frames = f->frames + (size_t)thread * p;
     bool incomplete = batch->n < p;
-    long_fft_inverse(f->fft, f->simd->long_fft, sum(f, out, t), incomplete ? frames : to);
+    fft_inverse(f->fft, sum(f, out, t), incomplete ? frames : to);
     if (incomplete) memcpy(to, frames + f->pos, (size_t)batch->n * sizeof(float));
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* Partitions [*from, return) of a cell that meet a nonzero block in one of SIMD_BLOCKS blocks from t0 of the batch. */
+/* Partitions [*from, return) of a cell that meet a nonzero block in one of FFT_BLOCKS blocks from t0 of the batch. */
 static int nonzero_partitions(const struct files_batch *batch, int t0, const struct cell *cell, int *from)
 {
     const struct files *f = batch->f;
     const struct files_response *r = &batch->mask->responses[cell->response];
     int64_t block = f->block + t0, *nonzero = &f->nonzero[2 * cell->in];
-    int64_t first = block - nonzero[1], end = block + SIMD_BLOCKS - nonzero[0];
+    int64_t first = block - nonzero[1], end = block + FFT_BLOCKS - nonzero[0];
     *from = first > r->first ? (int)(first < r->end ? first : r->end) : r->first;
     return end < r->end ? (int)end : r->end;
 }
@@ -349,8 +349,7 @@ static const float *input_spectrum(const struct files *f, int in, int after)
 
 /* Lists the next products of an output, its cells' partitions one after another, at blocks t0 ... of the batch. Returns
  * their number. *c and *p: the cell and the partition to go on from; a partition of -1: the cell's first. */
-static int list_products(const struct files_batch *batch, int out, int t0, int *c, int *p,
-                         struct simd_product *products)
+static int list_products(const struct files_batch *batch, int out, int t0, int *c, int *p, struct fft_blocks *products)
 {
     const struct files *f = batch->f;
     const struct files_mask *mask = batch->mask;
@@ -362,9 +361,9 @@ static int list_products(const struct files_batch *batch, int out, int t0, int *
         if (*p < from) *p = from;
         for (; *p < end; ++*p) {
             if (n == MOST_PRODUCTS) return n;
-            struct simd_product *product = &products[n++];
-            product->h = mask->spectra + (size_t)(r->at + *p - r->first) * LONG_CHUNK;
-            for (int t = 0; t < SIMD_BLOCKS; t++) /* past the batch: the product is unused */
+            struct fft_blocks *product = &products[n++];
+            product->h = mask->spectra + (size_t)(r->at + *p - r->first) * FFT_CHUNK;
+            for (int t = 0; t < FFT_BLOCKS; t++) /* past the batch: the product is unused */
                 product->x[t] = input_spectrum(f, cell->in, t0 + t < batch->n_blocks ? t0 + t - *p : -*p);
         }
     }
@@ -389,17 +388,17 @@ static void multiply(void *data, int i, int thread)
     int n_chunks = f->fft->n_chunks, from = i / n_groups * JOB_CHUNKS;
     int end = from + JOB_CHUNKS < n_chunks ? from + JOB_CHUNKS : n_chunks;
     int first = (int)((int64_t)f->n_out * group / n_groups), last = (int)((int64_t)f->n_out * (group + 1) / n_groups);
-    struct simd_product products[MOST_PRODUCTS];
+    struct fft_blocks products[MOST_PRODUCTS];
     for (int out = first; out < last; out++)
-        for (int t0 = 0; t0 < batch->n_blocks; t0 += SIMD_BLOCKS) {
+        for (int t0 = 0; t0 < batch->n_blocks; t0 += FFT_BLOCKS) {
             int c = mask->routing.first_cell[out], p = -1, n;
             bool add = false;
             while ((n = list_products(batch, out, t0, &c, &p, products)) > 0 || !add) {
                 for (int chunk = from; chunk < end; chunk++) {
-                    float *y[SIMD_BLOCKS];
-                    for (int t = 0; t < SIMD_BLOCKS; t++) y[t] = sum(f, out, t0 + t) + (size_t)chunk * LONG_CHUNK;
-                    f->simd->long_fft->block_products(y, add, products, n, (size_t)chunk * LONG_CHUNK,
-                                                      (size_t)chunk * mask->n_partitions * LONG_CHUNK);
+                    float *y[FFT_BLOCKS];
+                    for (int t = 0; t < FFT_BLOCKS; t++) y[t] = sum(f, out, t0 + t) + (size_t)chunk * FFT_CHUNK;
+                    f->fft->products->blocks(y, add, products, n, (size_t)chunk * FFT_CHUNK,
+                                             (size_t)chunk * mask->n_partitions * FFT_CHUNK, FFT_CHUNK);
                 }
                 add = true;
             }

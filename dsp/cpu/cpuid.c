@@ -1,8 +1,7 @@
 /* cpuid - chooses the build of simd.c that this processor runs, and sets its mode for denormals. */
 #include "simd.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "dsp/fft/cpu_level.h"
 
 extern const struct simd simd_base;
 #if defined __x86_64__
@@ -12,18 +11,16 @@ extern const struct simd simd_v3, simd_v4;
 
 const struct simd *simd_choose(void)
 {
+    switch (cpu_level()) {
 #if defined __x86_64__
-    /* HALOCONV_SIMD=baseline|avx2|avx512 limits the choice, so that every level can be tested on one machine. */
-    const char *most = getenv("HALOCONV_SIMD");
-    int level = !most || !strcmp(most, "avx512") ? 2 : !strcmp(most, "avx2") ? 1 : 0;
-    __builtin_cpu_init();
-    if (level >= 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    case CPU_AVX512:
         return &simd_v4;
-    if (level >= 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+    case CPU_AVX2:
         return &simd_v3;
 #endif
-    return &simd_base;
+    default:
+        return &simd_base;
+    }
 }
 
 unsigned simd_denormals_off(void)

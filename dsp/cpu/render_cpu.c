@@ -6,7 +6,7 @@
  *   window w    from and to: sums of weight * product -> IFFT each -> last `step` frames -> fade -> output
  *
  * Windows are computed in groups. The products of a group are sorted by entry, so that the spectra of an entry come from
- * the cache, and up to SIMD_BLOCKS windows that follow each other share each load of them. The sums of a window have the
+ * the cache, and up to FFT_BLOCKS windows that follow each other share each load of them. The sums of a window have the
  * same order in every group, so the output does not depend on the groups, threads or jobs.
  *
  * Memory: the spectra of a chunk of windows and of the partitions before it, for each work under way.
@@ -14,8 +14,8 @@
 #include "dsp/scene/render_backend.h"
 
 #include "dsp/engine/backend.h"
-#include "fft.h"
 #include "memory.h"
+#include "planned_fft.h"
 #include "scene_bank.h"
 #include "simd.h"
 #include "thread_pool.h"
@@ -40,7 +40,7 @@ struct item { /* a product and what to do with it */
 
 struct scratch {        /* of a thread */
     float *sums;        /* [2: from, to][group][stride] */
-    float *products;    /* [SIMD_BLOCKS][stride] */
+    float *products;    /* [FFT_BLOCKS][stride] */
     float *frames;      /* [2][stride] */
     struct item *items; /* [n_items] */
     float *spectra;     /* [n_sources][n_history + chunk][stride], if the thread computes whole works */
@@ -50,7 +50,7 @@ struct render_state {
     int step, n_out, n_partitions, group;
     size_t stride;
     float *bank; /* [entry][out][partition][stride], scaled by 1 / (2 * step) */
-    struct fft *fft;
+    struct planned_fft *fft;
     const struct simd *simd;
     struct thread_pool *pool;
     float *fade; /* [step] */
@@ -61,7 +61,7 @@ static void render_close(void *state)
     struct render_state *s = state;
     if (!s) return;
     if (s->pool) thread_pool_close(s->pool);
-    if (s->fft) fft_close(s->fft);
+    if (s->fft) planned_fft_close(s->fft);
     free(s->bank);
     free(s->fade);
     free(s);
@@ -84,7 +84,7 @@ static void transform_response(void *data, int row, int thread)
         int at = p * s->step, n = job->data->n_taps - at < s->step ? job->data->n_taps - at : s->step;
         for (int k = 0; k < n; k++) frames[k] = job->data->taps[row][at + k] * scale;
         memset(frames + n, 0, (size_t)(2 * s->step - n) * sizeof(float));
-        fft_forward(s->fft, frames, s->bank + ((size_t)row * (size_t)s->n_partitions + (size_t)p) * s->stride);
+        planned_fft_forward(s->fft, frames, s->bank + ((size_t)row * (size_t)s->n_partitions + (size_t)p) * s->stride);
     }
 }
 
@@ -118,7 +118,7 @@ static int render_open(const struct render_setup *setup, void **state, char *why
     if (s->group > MOST_GROUP) s->group = MOST_GROUP;
     if (s->group < LEAST_GROUP) s->group = LEAST_GROUP;
     s->simd = simd_choose();
-    s->fft = fft_open_repeatable(2 * s->step);
+    s->fft = planned_fft_open_repeatable(2 * s->step);
     s->pool = thread_pool_open(setup->n_threads);
     s->fade = memory_floats((size_t)s->step);
     if (!s->fft || !s->pool || !s->fade) {
@@ -182,7 +182,7 @@ static void transform_windows(void *data, int i, int thread)
     int64_t window = c->work->job->from / s->step + c->first - (s->n_partitions - 1);
     for (; at < end; at++) {
         copy_frames(c, source, (window + at - 1) * s->step, 2 * s->step, c->scratch[thread].frames);
-        fft_forward(s->fft, c->scratch[thread].frames, spectrum_of(c, source, at));
+        planned_fft_forward(s->fft, c->scratch[thread].frames, spectrum_of(c, source, at));
     }
 }
 
@@ -260,7 +260,7 @@ static void finish_window(const struct chunk *c, int64_t window, int at, int out
     float *y = job->out[out] + window * s->step, *from = scratch->frames, *to = from + s->stride;
     float *sum = scratch->sums + (size_t)at * s->stride;
     if (lists->n_to > 0)
-        fft_inverse(s->fft, sum + (size_t)s->group * s->stride, to);
+        planned_fft_inverse(s->fft, sum + (size_t)s->group * s->stride, to);
     else
         memset(to, 0, 2 * (size_t)s->step * sizeof(float));
     if (lists->n_from < 0) {
@@ -268,7 +268,7 @@ static void finish_window(const struct chunk *c, int64_t window, int at, int out
         return;
     }
     if (lists->n_from > 0)
-        fft_inverse(s->fft, sum, from);
+        planned_fft_inverse(s->fft, sum, from);
     else
         memset(from, 0, 2 * (size_t)s->step * sizeof(float));
     from += s->step;
@@ -291,12 +291,12 @@ static void render_group(void *data, int i, int thread)
         memset(scratch->sums + (size_t)(side * s->group) * s->stride, 0, (size_t)n * s->stride * sizeof(float));
     for (int at = 0, end; at < n_items; at = end) {
         const struct item *item = &scratch->items[at];
-        for (end = at + 1; end < n_items && end - at < SIMD_BLOCKS; end++) {
+        for (end = at + 1; end < n_items && end - at < FFT_BLOCKS; end++) {
             const struct item *next = &scratch->items[end];
             if (next->source != item->source || next->entry != item->entry || next->window != item->window + end - at)
                 break;
         }
-        if (end - at == 3) end--; /* the loops are for 1, 2 and SIMD_BLOCKS windows */
+        if (end - at == 3) end--; /* the loops are for 1, 2 and FFT_BLOCKS windows */
         add_products(c, first, item, end - at, out, scratch);
     }
     for (int w = 0; w < n; w++) finish_window(c, c->first + first + w, w, out, scratch);
@@ -375,7 +375,7 @@ static size_t most_items(const struct render_state *s, const struct render_work 
 static bool scratch_make(const struct render_state *s, struct scratch *scratch, size_t n_items, size_t n_spectra)
 {
     scratch->sums = memory_floats_uncleared(2 * (size_t)s->group * s->stride);
-    scratch->products = memory_floats(SIMD_BLOCKS * s->stride);
+    scratch->products = memory_floats(FFT_BLOCKS * s->stride);
     scratch->frames = memory_floats(2 * s->stride);
     scratch->items = calloc(n_items + 1, sizeof *scratch->items);
     scratch->spectra = n_spectra > 0 ? memory_floats_uncleared(n_spectra) : NULL;

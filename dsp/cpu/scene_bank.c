@@ -65,18 +65,18 @@ double scene_most_floats(void)
 
 /* ---- spectra ----------------------------------------------------------------------------------------------------- */
 
-void scene_spectrum_make(const struct scene_cut *cut, const struct fft *fft, const float *frames, float *scratch,
-                         float *spectrum)
+void scene_spectrum_make(const struct scene_cut *cut, const struct planned_fft *fft, const float *frames,
+                         float *scratch, float *spectrum)
 {
     size_t n = (size_t)cut->fft;
-    fft_forward(fft, frames, scratch);
+    planned_fft_forward(fft, frames, scratch);
     memcpy(spectrum, scratch, n * sizeof *spectrum);
     spectrum[1] = scratch[n];
     memset(spectrum + n, 0, ((size_t)cut->n_chunks * SCENE_CHUNK - n) * sizeof *spectrum);
 }
 
-void scene_sums_transform(const struct scene_cut *cut, const struct fft *fft, const float *sums, int n_out, int out,
-                          float *scratch, float *frames)
+void scene_sums_transform(const struct scene_cut *cut, const struct planned_fft *fft, const float *sums, int n_out,
+                          int out, float *scratch, float *frames)
 {
     for (int chunk = 0; chunk < cut->n_chunks; chunk++) {
         const float *re = sums + ((size_t)chunk * (size_t)n_out + (size_t)out) * 2 * SCENE_CHUNK,
@@ -92,7 +92,7 @@ void scene_sums_transform(const struct scene_cut *cut, const struct fft *fft, co
     scratch[1] = 0;
     scratch[cut->fft] = sums[(size_t)out * 2 * SCENE_CHUNK + SCENE_CHUNK + 1];
     scratch[cut->fft + 1] = 0;
-    fft_inverse(fft, scratch, frames);
+    planned_fft_inverse(fft, scratch, frames);
 }
 
 static struct scene_product product_of(const struct scene_cut *cut, int level, const struct scene_term *term,
@@ -159,7 +159,7 @@ static void scatter(const struct scene_cut *cut, const float *spectrum, float *c
 
 /* taps: of the level. */
 static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut *cut, const float *taps, int n_taps,
-                     int entry, int out, const struct fft *fft, float *work)
+                     int entry, int out, const struct planned_fft *fft, float *work)
 {
     size_t n_partitions = (size_t)bank->n_partitions[l], n_out = (size_t)bank->n_out;
     int first = out / SCENE_PAIR * SCENE_PAIR, n_outs = bank->n_out - first < SCENE_PAIR ? 1 : SCENE_PAIR;
@@ -202,7 +202,7 @@ static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *pl
     bank->n_partitions[l] = (n_taps + cut.size - 1) / cut.size;
     size_t n_packed = (size_t)cut.n_chunks * SCENE_CHUNK;
     double floats = level_floats(plan, l, data);
-    struct fft *fft = fft_open(cut.fft);
+    struct planned_fft *fft = planned_fft_open(cut.fft);
     float *work = memory_floats(3 * n_packed + SIMD_PAD);
     bank->spectra[l] = memory_floats_uncleared((size_t)floats);
     bool ok = fft && work && bank->spectra[l];
@@ -212,7 +212,7 @@ static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *pl
                      entry, out, fft, work);
     *bytes += 4 * (uint64_t)floats;
     free(work);
-    fft_close(fft);
+    planned_fft_close(fft);
     return ok;
 }
 

@@ -14,14 +14,14 @@
 #define HALOCONV_SCENE_BANK_H
 
 #include "dsp/scene/scene_backend.h"
-#include "fft.h"
+#include "planned_fft.h"
 #include "simd.h"
 
-struct scene_cut {      /* the partitions of a level                                                              */
+struct scene_cut { /* the partitions of a level                                                              */
     int hop, ratio;
-    int size;           /* taps of a partition: ratio hops                                                        */
+    int size; /* taps of a partition: ratio hops                                                        */
     int n_partitions;
-    int window;         /* frames of output of a product                                                          */
+    int window; /* frames of output of a product                                                          */
     int fft, n_chunks;
 };
 
@@ -50,16 +50,16 @@ void scene_bank_cpu_free(void *impl);
 double scene_most_floats(void);
 
 /* frames[cut->fft] -> spectrum[n_chunks * SCENE_CHUNK]. scratch[fft + 2 + SIMD_PAD], aligned. [rt] */
-void scene_spectrum_make(const struct scene_cut *cut, const struct fft *fft, const float *frames, float *scratch,
-                         float *spectrum);
+void scene_spectrum_make(const struct scene_cut *cut, const struct planned_fft *fft, const float *frames,
+                         float *scratch, float *spectrum);
 /* Puts the sums of simd_scene of output `out`, [chunk][n_out][2][SCENE_CHUNK], together and transforms them:
  * frames[cut->fft]. [rt] */
-void scene_sums_transform(const struct scene_cut *cut, const struct fft *fft, const float *sums, int n_out, int out,
-                          float *scratch, float *frames);
+void scene_sums_transform(const struct scene_cut *cut, const struct planned_fft *fft, const float *sums, int n_out,
+                          int out, float *scratch, float *frames);
 
-struct scene_groups {   /* finds terms of one entry of a bank; scratch                                            */
-    int *first;         /* [a power of 2, scene_groups_size]: a hash table of terms, -1: free                     */
-    int *next;          /* [most terms]: the next term of the same entry, -1: none                                */
+struct scene_groups { /* finds terms of one entry of a bank; scratch                                            */
+    int *first;       /* [a power of 2, scene_groups_size]: a hash table of terms, -1: free                     */
+    int *next;        /* [most terms]: the next term of the same entry, -1: none                                */
 };
 
 /* Places of a hash table for n terms. */

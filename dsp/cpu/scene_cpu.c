@@ -125,7 +125,7 @@ static void cpu_close(void *state)
     scene_tail_close(s->tail); /* its threads first */
     scene_head_close(s);
     for (int l = 0; l < s->plan.n_levels; l++) {
-        fft_close(s->levels[l].fft);
+        planned_fft_close(s->levels[l].fft);
         free(s->levels[l].fdl);
         free(s->levels[l].products);
     }
@@ -150,7 +150,7 @@ static bool level_open(struct scene_state *s, int l)
     level->plan = &s->plan.levels[l];
     scene_cut_make(&level->cut, &s->plan, l);
     level->n_sums = (size_t)level->cut.n_chunks * (size_t)s->shape.n_out * 2 * SCENE_CHUNK;
-    level->fft = fft_open(level->cut.fft);
+    level->fft = planned_fft_open(level->cut.fft);
     level->fdl = memory_floats((size_t)s->shape.n_sources * scene_fdl_source(&level->cut));
     level->products = touched((size_t)products_bytes(&s->shape, l));
     return level->fft && level->fdl && level->products;

@@ -10,19 +10,19 @@
 struct scene_level_cpu {
     const struct scene_level *plan;
     struct scene_cut cut;
-    struct fft *fft;
-    float *fdl;           /* scene_bank.h                                                                         */
+    struct planned_fft *fft;
+    float *fdl; /* scene_bank.h                                                                         */
     struct scene_product *products; /* [n_sources * HC_MOST_SOUNDING]; head: [2][...], from and to                */
-    size_t n_sums;        /* floats of the sums of all outputs                                                    */
+    size_t n_sums; /* floats of the sums of all outputs                                                    */
 };
 
-struct scene_head {       /* the sums of a block, [chunk][n_out][2][SCENE_CHUNK]                                  */
+struct scene_head { /* the sums of a block, [chunk][n_out][2][SCENE_CHUNK]                                  */
     float *to, *from;
-    float *next;          /* what `to` of this block gives to the next one, as its `from`, from partition 1 on    */
+    float *next; /* what `to` of this block gives to the next one, as its `from`, from partition 1 on    */
     bool has_next;
     struct scene_mix last; /* `to` of the block before; only its address and length are read                      */
     float *rest_to, *rest_from; /* partitions from 1 on, for the calls of a block that comes in parts             */
-    int n_to, n_from;     /* products                                                                             */
+    int n_to, n_from; /* products                                                                             */
     float *scratch;
 };
 
@@ -33,9 +33,9 @@ struct scene_state {
     struct scene_shape shape;
     const struct simd *simd;
     struct scene_level_cpu levels[HC_MOST_STEER_LEVELS];
-    float *history;       /* [n_sources][history_length]: the last input frames, a ring; frame f at f % length    */
+    float *history; /* [n_sources][history_length]: the last input frames, a ring; frame f at f % length    */
     int history_length;
-    float *due;           /* [n_out][due_length]: output of the tail levels, a ring likewise                      */
+    float *due; /* [n_out][due_length]: output of the tail levels, a ring likewise                      */
     int due_length;
     struct scene_groups groups; /* scratch of the engine thread                                                   */
     struct scene_head head;

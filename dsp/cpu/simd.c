@@ -138,10 +138,10 @@ ALWAYS_INLINE void cmac_tile(float *y, const float *x, const float *h, size_t st
 static void cmac(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins)
 {
     int n = 2 * n_bins, i = 0;
-    if (n_t == SIMD_BLOCKS) {
+    if (n_t == FFT_BLOCKS) {
         if (LANES == 16)
-            for (; i + 2 * LANES <= n; i += 2 * LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, SIMD_BLOCKS, 2);
-        for (; i < n; i += LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, SIMD_BLOCKS, 1);
+            for (; i + 2 * LANES <= n; i += 2 * LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, FFT_BLOCKS, 2);
+        for (; i < n; i += LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, FFT_BLOCKS, 1);
         return;
     }
     if (n_t == 2) {
@@ -158,7 +158,5 @@ static void cmac(float *y, const float *x, const float *h, size_t stride, int n_
 }
 
 extern const struct simd AT_LEVEL(simd_);
-extern const struct simd_long AT_LEVEL(simd_long_);
 extern const struct simd_scene AT_LEVEL(simd_scene_);
-const struct simd AT_LEVEL(simd_) = {
-    LEVEL_NAME, copy_finite, measure, fir, cmac, &AT_LEVEL(simd_long_), &AT_LEVEL(simd_scene_)};
+const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, cmac, &AT_LEVEL(simd_scene_)};

@@ -2,6 +2,8 @@
 #ifndef HALOCONV_SIMD_H
 #define HALOCONV_SIMD_H
 
+#include "dsp/fft/fft.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,53 +12,26 @@
  * of spectra, in floats. */
 #define SIMD_PAD 16
 
-#define SIMD_BLOCKS 4 /* time blocks that cmac computes at once: each h that is loaded is used four times */
-
-struct simd_product { /* one partition times SIMD_BLOCKS spectra of its input; all aligned to SIMD_PAD floats        */
-    const float *h;
-    const float *x[SIMD_BLOCKS];
-};
-
-struct long_fft;
-struct long_product {   /* one input's FDL times one response's partitions, for one chunk of bins        */
-    const float *x;     /* [fdl_slots][LONG_CHUNK]: a ring; `slot` meets the first partition              */
-    const float *h;     /* [n_partitions][LONG_CHUNK]                                                     */
-    int slot, fdl_slots, n_partitions;
-};
-
-struct simd_long {      /* the steps of dsp/fft/fft.h; before, now and out may lie anywhere                 */
-    void (*columns_in)(const struct long_fft *fft, float *work, const float *before, const float *now, int step);
-    void (*rows_in)(const struct long_fft *fft, float *work, float *spectrum, size_t stride, int step);
-    /* y[LONG_CHUNK] = or += the sums of n products */
-    void (*products)(float *y, const struct long_product *products, int n, bool add);
-    void (*rows_out)(const struct long_fft *fft, float *work, int step);
-    void (*columns_out)(const struct long_fft *fft, const float *work, float *out, int step);
-    /* A list of products whose spectra may lie anywhere, for one chunk of bins and SIMD_BLOCKS time blocks t at once:
-     *   y[t][i] (add: += else =) sum_k products[k].x[t][x_at + i] * products[k].h[h_at + i],   i < LONG_CHUNK */
-    void (*block_products)(float *const *y, bool add, const struct simd_product *products, int n, size_t x_at,
-                           size_t h_at);
-};
-
 /* Steered sources (scene_bank.h has the layout): packed spectra in chunks of SCENE_CHUNK floats, outputs in pairs. */
 #define SCENE_CHUNK 64
 #define SCENE_PAIR 2
 
-struct scene_product {   /* one source's FDL times one entry's responses                                              */
-    const float *x;      /* [n_chunks], x_step apart: [n_slots][SCENE_CHUNK], a ring                                  */
-    const float *h;      /* [n_chunks][pair]: [n_partitions][outputs of the pair][SCENE_CHUNK]                        */
+struct scene_product { /* one source's FDL times one entry's responses                                              */
+    const float *x;    /* [n_chunks], x_step apart: [n_slots][SCENE_CHUNK], a ring                                  */
+    const float *h;    /* [n_chunks][pair]: [n_partitions][outputs of the pair][SCENE_CHUNK]                        */
     float weight;
     int n_partitions, n_out;
 };
 
-struct scene_sum {       /* of products, for one chunk of bins                                                        */
+struct scene_sum { /* of products, for one chunk of bins                                                        */
     const struct scene_product *products; /* those that follow each other with the same h are mixed first: H is read
                             once                                                                                      */
     int n;
     int chunk;
-    float *mixed;        /* [n_slots][SCENE_CHUNK], scratch                                                           */
-    int first, end;      /* partitions [first, end), as far as a response has them                                    */
-    int slot, n_slots;   /* partition p meets slot (slot + p) % n_slots                                               */
-    size_t x_step;       /* floats                                                                                    */
+    float *mixed;      /* [n_slots][SCENE_CHUNK], scratch                                                           */
+    int first, end;    /* partitions [first, end), as far as a response has them                                    */
+    int slot, n_slots; /* partition p meets slot (slot + p) % n_slots                                               */
+    size_t x_step;     /* floats                                                                                    */
 };
 
 struct simd_scene {
@@ -85,11 +60,10 @@ struct simd {
     void (*fir)(float *y, const float *x, const float *h, int n, int n_taps);
 
     /* Complex multiply-accumulate of partitions, interleaved re im: for t < n_t, bins [0, n_bins):
-     *   y[t*stride] += sum_{p < n_p} x[(t - p)*stride] * h[p*stride]        n_t is 1, 2 or SIMD_BLOCKS
+     *   y[t*stride] += sum_{p < n_p} x[(t - p)*stride] * h[p*stride]        n_t is 1, 2 or FFT_BLOCKS
      * All strides in floats; y, x, h aligned to SIMD_PAD floats; n_bins a multiple of SIMD_PAD / 2. */
     void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
 
-    const struct simd_long *long_fft;
     const struct simd_scene *scene;
 };
 

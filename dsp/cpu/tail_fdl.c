@@ -6,12 +6,12 @@
 
 enum {
     LARGEST_GROUP = 16,   /* outputs that share a pass over the FDL, whose chunk stays in the cache meanwhile */
-    PRODUCTS_A_CALL = 32, /* of simd_long.products */
+    PRODUCTS_A_CALL = 32, /* of fft_products.rings */
 };
 
 static size_t fdl_floats(const struct tail *tail, const struct tail_level *l)
 {
-    return (size_t)tail->n_in * l->fft->n_chunks * ((size_t)l->fdl_slots * LONG_CHUNK + LONG_LANES);
+    return (size_t)tail->n_in * l->fft->n_chunks * ((size_t)l->fdl_slots * FFT_CHUNK + FFT_LANES);
 }
 
 bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct plan_level *plan, int n_routes)
@@ -19,12 +19,12 @@ bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct
     l->size = plan->size;
     l->fdl_slots = plan->n_partitions;
     l->newest = -1;
-    l->fft = long_fft_get(l->size);
+    l->fft = fft_get(l->size);
     if (!l->fft) return false;
     int n_channels = tail->n_in > tail->n_out ? tail->n_in : tail->n_out;
     l->group = n_routes <= 2 * n_channels ? 1 : tail->n_out < LARGEST_GROUP ? tail->n_out : LARGEST_GROUP;
     /* Not a power of two: rows that lie a power of two apart share few sets of the cache. */
-    size_t row = (size_t)l->fdl_slots * LONG_CHUNK + LONG_LANES;
+    size_t row = (size_t)l->fdl_slots * FFT_CHUNK + FFT_LANES;
     l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
     l->chunk_stride = l->group > 1 ? row * (size_t)tail->n_in : row;
     l->fdl = memory_place(fdl_floats(tail, l));
@@ -34,7 +34,7 @@ bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct
 
 void tail_level_close(struct tail_level *l)
 {
-    long_fft_put(l->fft);
+    fft_put(l->fft);
     memory_place_free(l->fdl);
     memory_place_free(l->oldest);
 }
@@ -52,14 +52,14 @@ void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_
     if (now < 0) now += tail->history_size;
     int before = now - l->size;
     if (before < 0) before += tail->history_size;
-    tail->simd->long_fft->columns_in(l->fft, work, history + before, history + now, step);
+    l->fft->steps->columns_in(l->fft, work, history + before, history + now, step);
 }
 
-void tail_rows_in(const struct tail *tail, const struct tail_level *l, bool is_oldest, int in, float *work, int step)
+void tail_rows_in(const struct tail_level *l, bool is_oldest, int in, float *work, int step)
 {
     float *to = l->oldest + (size_t)in * 2 * (size_t)l->size;
-    if (!is_oldest) to = l->fdl + (size_t)in * l->in_stride + (size_t)(l->newest % l->fdl_slots) * LONG_CHUNK;
-    tail->simd->long_fft->rows_in(l->fft, work, to, is_oldest ? LONG_CHUNK : l->chunk_stride, step);
+    if (!is_oldest) to = l->fdl + (size_t)in * l->in_stride + (size_t)(l->newest % l->fdl_slots) * FFT_CHUNK;
+    l->fft->steps->rows_in(l->fft, work, to, is_oldest ? FFT_CHUNK : l->chunk_stride, step);
 }
 
 int64_t tail_oldest_block(const struct tail_level *l, int64_t block)
@@ -72,14 +72,14 @@ int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const floa
 {
     const struct tail_level *l = &tail->levels[level];
     const struct routing *routing = mask->routing;
-    struct long_product list[PRODUCTS_A_CALL];
+    struct fft_ring list[PRODUCTS_A_CALL];
     int n = 0, partitions = 0, newest = (int)(block % l->fdl_slots);
     bool add = false;
     for (int c = routing->first_cell[out]; c < routing->first_cell[out + 1]; c++) {
         const struct tail_response *r = &mask->levels[level].responses[routing->cells[c].response];
         if (r->first == r->end) continue;
         if (n + 2 > PRODUCTS_A_CALL) {
-            tail->simd->long_fft->products(y, list, n, add);
+            l->fft->products->rings(y, list, n, add, FFT_CHUNK);
             add = true;
             n = 0;
         }
@@ -87,19 +87,18 @@ int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const floa
         int apart = oldest && r->end == l->fdl_slots; /* the last partition meets `oldest`, not the FDL */
         const float *h = r->chunks + (size_t)chunk * r->stride;
         if (n_partitions > apart)
-            list[n++] = (struct long_product){.x = l->fdl + (size_t)in * l->in_stride + (size_t)chunk * l->chunk_stride,
-                                              .h = h,
-                                              .slot = slot < 0 ? slot + l->fdl_slots : slot,
-                                              .fdl_slots = l->fdl_slots,
-                                              .n_partitions = n_partitions - apart};
+            list[n++] = (struct fft_ring){.x = l->fdl + (size_t)in * l->in_stride + (size_t)chunk * l->chunk_stride,
+                                          .h = h,
+                                          .slot = slot < 0 ? slot + l->fdl_slots : slot,
+                                          .slots = l->fdl_slots,
+                                          .n_partitions = n_partitions - apart};
         if (apart)
-            list[n++] =
-                (struct long_product){.x = oldest + (size_t)in * 2 * (size_t)l->size + (size_t)chunk * LONG_CHUNK,
-                                      .h = h + (size_t)(n_partitions - 1) * LONG_CHUNK,
-                                      .fdl_slots = 1,
-                                      .n_partitions = 1};
+            list[n++] = (struct fft_ring){.x = oldest + (size_t)in * 2 * (size_t)l->size + (size_t)chunk * FFT_CHUNK,
+                                          .h = h + (size_t)(n_partitions - 1) * FFT_CHUNK,
+                                          .slots = 1,
+                                          .n_partitions = 1};
         partitions += n_partitions;
     }
-    if (n > 0) tail->simd->long_fft->products(y, list, n, add);
+    if (n > 0) l->fft->products->rings(y, list, n, add, FFT_CHUNK);
     return partitions;
 }

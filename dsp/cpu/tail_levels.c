@@ -31,19 +31,17 @@ static int history_frames(const struct plan *plan)
     return n * largest;
 }
 
-struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads,
-                       const struct simd *simd)
+struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads)
 {
     struct tail *tail = calloc(1, sizeof *tail);
     if (!tail) return NULL;
-    tail->simd = simd;
     tail->n_in = n_in;
     tail->n_out = n_out;
     tail->hop = plan->hop;
     tail->n_levels = plan->n_tail_levels;
     tail->scheduler = n_threads > 0 ? &tail_pool : &tail_slices;
     tail->history_size = history_frames(plan);
-    tail->history_stride = (size_t)tail->history_size + LONG_LANES;
+    tail->history_stride = (size_t)tail->history_size + FFT_LANES;
     tail->history = memory_place((size_t)n_in * tail->history_stride);
     bool good = tail->history != NULL;
     for (int i = 0; i < tail->n_levels && good; i++)
@@ -167,7 +165,7 @@ void tail_push(struct tail *tail, int in, const float *x, int n)
     float *history = tail->history + (size_t)in * tail->history_stride + tail->pos;
     int next = tail->history_at + tail->hop < tail->history_size ? tail->history_at + tail->hop : 0;
     memcpy(history + tail->history_at, x, (size_t)n * sizeof(float));
-    for (int k = 0; k < n; k += LONG_LANES) __builtin_prefetch(history + next + k, 1); /* no longer in the cache */
+    for (int k = 0; k < n; k += FFT_LANES) __builtin_prefetch(history + next + k, 1); /* no longer in the cache */
 }
 
 void tail_add(const struct tail *tail, const struct tail_mask *mask, int out, float *y, int n)

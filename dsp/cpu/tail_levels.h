@@ -32,15 +32,13 @@
 #define HALOCONV_TAIL_LEVELS_H
 
 #include "dsp/engine/backend.h"
-#include "simd.h"
 
 struct routing; /* partitions.h */
 struct tail;
 struct tail_mask;
 
 /* n_threads: of the pool; 0: none, the engine thread does all work in slices. NULL: no memory. [setup] */
-struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads,
-                       const struct simd *simd);
+struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads);
 void tail_close(struct tail *tail);
 void tail_reset(struct tail *tail);
 /* Sets whether the next calls wait for the pool, as in a host that freewheels; at first they do not. Any thread. */

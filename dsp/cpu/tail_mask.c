@@ -19,12 +19,11 @@ void tail_mask_free(struct tail_mask *mask)
 }
 
 /* The spectra of a response's partitions. taps[n_taps] begins at the level's offset. work: [4S]. */
-static void response_transform(const struct tail *tail, const struct tail_level *l, const struct tail_response *r,
-                               const float *taps, int n_taps, float *work)
+static void response_transform(const struct tail_level *l, const struct tail_response *r, const float *taps, int n_taps,
+                               float *work)
 {
     for (int p = r->first; p < r->end; p++)
-        partition_transform_long(l->fft, tail->simd->long_fft, taps, n_taps, p, work,
-                                 r->chunks + (size_t)(p - r->first) * LONG_CHUNK, r->stride);
+        partition_transform(l->fft, taps, n_taps, p, work, r->chunks + (size_t)(p - r->first) * FFT_CHUNK, r->stride);
 }
 
 static int output_partitions(const struct tail_mask *mask, const struct tail_mask_level *ml, int out)
@@ -45,7 +44,7 @@ static bool mask_level_alloc(const struct tail *tail, struct tail_mask *mask, co
 {
     size_t all = 0, n_chunks = (size_t)l->fft->n_chunks;
     for (int r = 0; r < mask->n_responses; r++)
-        all += (size_t)(ml->responses[r].end - ml->responses[r].first) * LONG_CHUNK;
+        all += (size_t)(ml->responses[r].end - ml->responses[r].first) * FFT_CHUNK;
     for (int o = 0; o < tail->n_out; o++) {
         int n = output_partitions(mask, ml, o);
         ml->products += n;
@@ -57,7 +56,7 @@ static bool mask_level_alloc(const struct tail *tail, struct tail_mask *mask, co
     float *chunks = ml->chunks, *frames = ml->frames;
     for (int i = 0; i < mask->n_responses; i++) {
         struct tail_response *r = &ml->responses[i];
-        size_t floats = (size_t)(r->end - r->first) * LONG_CHUNK; /* of one chunk */
+        size_t floats = (size_t)(r->end - r->first) * FFT_CHUNK; /* of one chunk */
         r->chunks = chunks;
         r->stride = l->group > 1 ? all : floats;
         chunks += l->group > 1 ? floats : floats * n_chunks;
@@ -85,7 +84,7 @@ static bool mask_level_make(const struct tail *tail, struct tail_mask *mask, int
     }
     if (!mask_level_alloc(tail, mask, l, ml)) return false;
     for (int r = 0; r < matrix->n_responses; r++)
-        response_transform(tail, l, &ml->responses[r], matrix->taps[r] + offset, matrix->n_taps[r] - offset, work);
+        response_transform(l, &ml->responses[r], matrix->taps[r] + offset, matrix->n_taps[r] - offset, work);
     return true;
 }
 

@@ -76,27 +76,26 @@ static void job_in(const struct tail *tail, int level, int64_t block, bool is_ol
 {
     const struct tail_level *l = &tail->levels[level];
     for (int i = 0; i < l->fft->column_steps; i++) tail_columns_in(tail, l, block, in, scratch, i);
-    for (int i = 0; i < l->fft->row_steps; i++) tail_rows_in(tail, l, is_oldest, in, scratch, i);
+    for (int i = 0; i < l->fft->row_steps; i++) tail_rows_in(l, is_oldest, in, scratch, i);
 }
 
 static void job_out(const struct tail *tail, int level, const struct tail_mask *mask, int64_t block,
                     const float *oldest, int first, int n, float *scratch)
 {
     const struct tail_level *l = &tail->levels[level];
-    const struct simd_long *simd = tail->simd->long_fft;
     const struct tail_mask_level *ml = &mask->levels[level];
     int end = first + n < tail->n_out ? first + n : tail->n_out;
     for (int chunk = 0; chunk < l->fft->n_chunks; chunk++)
         for (int out = first; out < end; out++)
             if (ml->out[out])
                 tail_sum_chunk(tail, level, block, oldest, mask, out, chunk,
-                               scratch + (size_t)(out - first) * 2 * (size_t)l->size + (size_t)chunk * LONG_CHUNK);
+                               scratch + (size_t)(out - first) * 2 * (size_t)l->size + (size_t)chunk * FFT_CHUNK);
     for (int out = first; out < end; out++) {
         float *work = scratch + (size_t)(out - first) * 2 * (size_t)l->size;
         if (!ml->out[out]) continue;
-        for (int i = 0; i < l->fft->row_steps; i++) simd->rows_out(l->fft, work, i);
+        for (int i = 0; i < l->fft->row_steps; i++) l->fft->steps->rows_out(l->fft, work, i);
         for (int i = 0; i < l->fft->column_steps; i++)
-            simd->columns_out(l->fft, work, ml->out[out] + (block & 1) * l->size, i);
+            l->fft->steps->columns_out(l->fft, work, ml->out[out] + (block & 1) * l->size, i);
     }
 }
 

@@ -81,7 +81,7 @@ static double step_ns(const struct tail_level *l, int level, const struct block_
     case ROWS_OUT:
         return rows_ns * l->size / l->fft->row_steps;
     default:
-        return mask ? product_ns * (LONG_CHUNK / 2) * mask->levels[level].products / mask->levels[level].n_outs : 0;
+        return mask ? product_ns * (FFT_CHUNK / 2) * mask->levels[level].products / mask->levels[level].n_outs : 0;
     }
 }
 
@@ -131,7 +131,7 @@ static void step_in(struct slice_schedule *s, int level, struct block_work *w, f
         next_step(w, l->fft->column_steps, ROWS_IN);
         return;
     }
-    tail_rows_in(tail, l, is_oldest, w->channel, scratch, w->i);
+    tail_rows_in(l, is_oldest, w->channel, scratch, w->i);
     next_step(w, l->fft->row_steps, COLUMNS_IN);
     if (w->phase == ROWS_IN || ++w->channel < tail->n_in) return;
     w->mask = -1;
@@ -149,7 +149,6 @@ static void step_out(struct slice_schedule *s, int level, struct block_work *w, 
         return;
     }
     const struct tail_mask_level *ml = &mask->levels[level];
-    const struct simd_long *simd = tail->simd->long_fft;
     int left = tail->n_out - w->channel, n = left < w->group ? left : w->group;
     if (n == 1 && !ml->out[w->channel]) {
         if (++w->channel >= tail->n_out) next_mask(w);
@@ -162,17 +161,17 @@ static void step_out(struct slice_schedule *s, int level, struct block_work *w, 
     switch (w->phase) {
     case PRODUCTS:
         if (!silent)
-            w->spent += product_ns * (LONG_CHUNK / 2) *
+            w->spent += product_ns * (FFT_CHUNK / 2) *
                         tail_sum_chunk(tail, level, w->block, w == &s->catch_up ? l->oldest : NULL, mask, out, step,
-                                       work + (size_t)step * LONG_CHUNK);
+                                       work + (size_t)step * FFT_CHUNK);
         next_step(w, n * l->fft->n_chunks, ROWS_OUT);
         return;
     case ROWS_OUT:
-        if (!silent) simd->rows_out(l->fft, work, step);
+        if (!silent) l->fft->steps->rows_out(l->fft, work, step);
         next_step(w, n * l->fft->row_steps, COLUMNS_OUT);
         return;
     default:
-        if (!silent) simd->columns_out(l->fft, work, ml->out[out] + (w->block & 1) * l->size, step);
+        if (!silent) l->fft->steps->columns_out(l->fft, work, ml->out[out] + (w->block & 1) * l->size, step);
         next_step(w, n * l->fft->column_steps, PRODUCTS);
         if (w->phase == PRODUCTS && (w->channel += n) >= tail->n_out) next_mask(w);
     }

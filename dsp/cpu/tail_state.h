@@ -21,11 +21,11 @@
 #include <stdint.h>
 
 struct tail_level {
-    const struct long_fft *fft;
-    int size;       /* S */
-    int fdl_slots;  /* one a partition */
-    int group;      /* outputs whose steps take turns */
-    float *fdl;     /* [fdl_slots][LONG_CHUNK] for each input and each chunk */
+    const struct fft *fft;
+    int size;                       /* S */
+    int fdl_slots;                  /* one a partition */
+    int group;                      /* outputs whose steps take turns */
+    float *fdl;                     /* [fdl_slots][FFT_CHUNK] for each input and each chunk */
     size_t in_stride, chunk_stride; /* floats from one input, and from one chunk, to the next in fdl */
     float *oldest;  /* [n_in][2S]: the oldest spectra of a block that a mask catches up on; the FDL may lack them */
     int64_t newest; /* the last block that was begun; -1: none yet */
@@ -34,7 +34,7 @@ struct tail_level {
 };
 
 struct tail_response { /* a response in a level: the spectra of partitions [first, end) */
-    float *chunks;     /* [n_chunks][end - first][LONG_CHUNK], chunks `stride` floats apart; scaled by 1/S */
+    float *chunks;     /* [n_chunks][end - first][FFT_CHUNK], chunks `stride` floats apart; scaled by 1/S */
     size_t stride;
     int first, end;
 };
@@ -42,11 +42,11 @@ struct tail_response { /* a response in a level: the spectra of partitions [firs
 struct tail_mask_level {
     int64_t first_block; /* the first block that contains this mask, or will when it is due */
     struct tail_response *responses;
-    float *chunks;       /* of all responses, in the order in which products read them */
-    float *frames;       /* of all outputs */
-    float **out;         /* [n_out]: [2][S], even and odd blocks; NULL: this level adds nothing to the output */
-    double products;     /* partitions that a bin is multiplied with, all outputs together */
-    int n_outs;          /* outputs to which this level adds something */
+    float *chunks;   /* of all responses, in the order in which products read them */
+    float *frames;   /* of all outputs */
+    float **out;     /* [n_out]: [2][S], even and odd blocks; NULL: this level adds nothing to the output */
+    double products; /* partitions that a bin is multiplied with, all outputs together */
+    int n_outs;      /* outputs to which this level adds something */
 };
 
 struct tail_mask {
@@ -56,19 +56,18 @@ struct tail_mask {
 };
 
 struct tail {
-    const struct simd *simd;
     int n_in, n_out, n_levels;
-    int hop;          /* frames */
-    int pos;          /* frames of the current hop so far */
-    int64_t frame;    /* first frame of the current hop */
+    int hop;       /* frames */
+    int pos;       /* frames of the current hop so far */
+    int64_t frame; /* first frame of the current hop */
     int history_size;
-    int history_at;   /* frame % history_size */
+    int history_at; /* frame % history_size */
     size_t history_stride;
-    float *history;   /* [n_in][history_size], a ring: the latest input frames */
+    float *history;                            /* [n_in][history_size], a ring: the latest input frames */
     struct tail_mask *prepared[MOST_PREPARED]; /* preparing, playing or fading out; NULL: a free place */
-    atomic_bool waits;    /* tail_wait_set: any thread */
+    atomic_bool waits;                         /* tail_wait_set: any thread */
     const struct tail_scheduler *scheduler;
-    void *schedule;   /* the scheduler's own state */
+    void *schedule; /* the scheduler's own state */
     struct tail_level levels[PLAN_MOST_TAIL_LEVELS];
 };
 
@@ -76,16 +75,16 @@ struct tail {
 struct tail_scheduler {
     bool (*open)(struct tail *tail, int n_threads);
     void (*close)(struct tail *tail);
-    void (*reset)(struct tail *tail);               /* before the FDLs are cleared: drops all work */
-    void (*prepare)(struct tail *tail);             /* before a mask is added to `prepared` */
+    void (*reset)(struct tail *tail);   /* before the FDLs are cleared: drops all work */
+    void (*prepare)(struct tail *tail); /* before a mask is added to `prepared` */
     /* Includes a mask, which is at prepared[m] now, in the block `newest`, unless it is too late for that: false. */
     bool (*include)(struct tail *tail, int level, struct tail_mask *mask, int m);
     void (*retire)(struct tail *tail, const struct tail_mask *mask);
     bool (*released)(const struct tail *tail, const struct tail_mask *mask); /* NULL: always */
     /* Are the inputs' spectra of the block `newest` complete? */
     bool (*has_inputs)(const struct tail *tail, int level);
-    void (*finish)(struct tail *tail, int level);   /* completes `newest`, whose output is due; NULL: it is complete */
-    void (*advance)(struct tail *tail);             /* at the end of a hop: `frame` and `due` are those of the next */
+    void (*finish)(struct tail *tail, int level); /* completes `newest`, whose output is due; NULL: it is complete */
+    void (*advance)(struct tail *tail);           /* at the end of a hop: `frame` and `due` are those of the next */
     void (*get_load)(const struct tail *tail, struct tail_load *load); /* NULL: nothing is counted */
 };
 extern const struct tail_scheduler tail_slices, tail_pool;
@@ -108,12 +107,12 @@ void tail_level_clear(const struct tail *tail, struct tail_level *l);
 /* A step of an input's transform: columns of block - 1 and block -> work[2S]. */
 void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_t block, int in, float *work, int step);
 /* work[2S] -> the FDL slot of the block `newest`, or (is_oldest) `oldest`. */
-void tail_rows_in(const struct tail *tail, const struct tail_level *l, bool is_oldest, int in, float *work, int step);
+void tail_rows_in(const struct tail_level *l, bool is_oldest, int in, float *work, int step);
 /* The oldest block whose spectra go into the output of `block`. */
 int64_t tail_oldest_block(const struct tail_level *l, int64_t block);
-/* The sums of one chunk of an output's bins in a block -> y[LONG_CHUNK]. oldest: tail_level.oldest, in the place of the
+/* The sums of one chunk of an output's bins in a block -> y[FFT_CHUNK]. oldest: tail_level.oldest, in the place of the
  * oldest spectra; NULL: these are in the FDL. Returns the partitions that were multiplied. */
-int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const float *oldest,
-                   const struct tail_mask *mask, int out, int chunk, float *y);
+int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const float *oldest, const struct tail_mask *mask,
+                   int out, int chunk, float *y);
 
 #endif

@@ -54,7 +54,7 @@ void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int
         window = x + from;
     else
         tensor_copy(frames, x, n_x, from, 2 * size);
-    long_fft_forward(w->fft, w->simd->long_fft, window, window + size, work, spectrum, stride);
+    fft_forward(w->fft, window, window + size, work, spectrum, stride);
 }
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ static double method_ns(const struct tensor_call *call, int size)
 static struct tensor_method method_choose(const struct tensor_call *call)
 {
     struct tensor_method best = {0, method_ns(call, 0)};
-    for (int size = LONG_LEAST; size <= MOST_SIZE; size *= 2) {
+    for (int size = FFT_LONG; size <= MOST_SIZE; size *= 2) {
         double ns = method_ns(call, size);
         if (ns < best.ns) best = (struct tensor_method){size, ns};
     }
@@ -107,16 +107,16 @@ static struct tensor_method method_choose(const struct tensor_call *call)
 
 /* The tables of a size stay until the process ends: a training step makes many short calls, and the sines of a long
  * transform take as long as a hundred of the transforms. All sizes together are 2 MB. NULL: no memory. */
-static const struct long_fft *tables_of(int size)
+static const struct fft *tables_of(int size)
 {
-    static const struct long_fft *_Atomic kept[N_SIZES];
-    const struct long_fft *_Atomic *place = kept, *none = NULL;
-    for (int s = LONG_LEAST; s < size; s *= 2) place++;
-    const struct long_fft *tables = atomic_load(place);
+    static const struct fft *_Atomic kept[N_SIZES];
+    const struct fft *_Atomic *place = kept, *none = NULL;
+    for (int s = FFT_LONG; s < size; s *= 2) place++;
+    const struct fft *tables = atomic_load(place);
     if (tables) return tables;
-    tables = long_fft_get(size);
+    tables = fft_get(size);
     if (!tables || atomic_compare_exchange_strong(place, &none, tables)) return tables;
-    long_fft_put(tables); /* another thread was faster */
+    fft_put(tables); /* another thread was faster */
     return none;
 }
 

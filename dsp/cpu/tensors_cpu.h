@@ -13,21 +13,21 @@
 #include <stdbool.h>
 
 struct tensor_method {
-    int size;               /* S of the transforms (dsp/fft/fft.h); 0: direct                                  */
-    double ns;              /* estimate for one thread                                                      */
+    int size;  /* S of the transforms (dsp/fft/fft.h); 0: direct                                  */
+    double ns; /* estimate for one thread                                                      */
 };
 
-struct tensor_work {        /* a run                                                                        */
+struct tensor_work { /* a run                                                                        */
     const struct tensor_call *call;
     const struct tensor_data *data;
     const struct simd *simd;
-    const struct long_fft *fft; /* NULL: direct                                                             */
+    const struct fft *fft;    /* NULL: direct                                                             */
     struct thread_pool *pool; /* NULL: the caller computes alone                                            */
 };
 
-struct tensor_filter {      /* one filter of a call and the rows that use it                                */
-    int64_t item, channel;  /* of h                                                                         */
-    int64_t n_taps;         /* its length                                                                   */
+struct tensor_filter {     /* one filter of a call and the rows that use it                                */
+    int64_t item, channel; /* of h                                                                         */
+    int64_t n_taps;        /* its length                                                                   */
 };
 
 enum { TENSOR_DIRECT_FRAMES = 4096 }; /* frames that a direct job computes or sums                          */
@@ -93,7 +93,7 @@ void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *f
 /* frames[0...n) = x[from...from + n); frames outside of x, [0, n_x), are 0. */
 void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64_t n);
 
-/* Transforms the 2S frames of x from `from` on. frames: [2S] scratch. work, spectrum, stride: as long_fft_forward. */
+/* Transforms the 2S frames of x from `from` on. frames: [2S] scratch. work, spectrum, stride: as fft_forward. */
 void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames, float *work,
                    float *spectrum, size_t stride);
 

@@ -7,7 +7,7 @@
  * partitions p of the spectra of window b - p of the signal times partition p.
  *
  *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; none of them: no spectrum
- *   spectra      of a group of filters: [filter][chunk][partition][LONG_CHUNK], as a product reads them
+ *   spectra      of a group of filters: [filter][chunk][partition][FFT_CHUNK], as a product reads them
  *   a job        some adjacent blocks of one row, BATCH at a time. Its ring holds the spectra of
  *                n_partitions - 1 + BATCH windows, or of all windows if they are fewer
  *
@@ -37,7 +37,7 @@ struct filtering {
     int64_t n_jobs, job_blocks; /* jobs of a row, and their blocks */
     int64_t sharers;            /* rows of a filter */
     int64_t n_partitions, n_slots;
-    float *spectra; /* [filters][chunks][n_partitions][LONG_CHUNK], scaled by 1 / S */
+    float *spectra; /* [filters][chunks][n_partitions][FFT_CHUNK], scaled by 1 / S */
     size_t scratch_floats;
     float *scratch; /* [threads][scratch_floats] */
 };
@@ -141,7 +141,7 @@ static void transform_partition(void *data, int64_t i, int thread)
 {
     const struct filtering *f = data;
     const struct tensor_work *w = f->work;
-    const struct long_fft *fft = w->fft;
+    const struct fft *fft = w->fft;
     int64_t index = i / f->n_partitions, p = i % f->n_partitions, size = fft->size;
     struct tensor_filter filter = tensor_filter_at(w->call, f->first + index);
     float *work = f->scratch + (size_t)thread * f->scratch_floats, *frames = work + 2 * size;
@@ -150,9 +150,8 @@ static void transform_partition(void *data, int64_t i, int thread)
     taps_copy(f, &filter, taps, frames, p * size, size);
     for (int64_t j = 0; j < size; j++) frames[j] *= 1.0f / (float)size;
     memset(frames + size, 0, (size_t)size * sizeof *frames);
-    float *spectrum = f->spectra + ((size_t)index * fft->n_chunks * f->n_partitions + (size_t)p) * LONG_CHUNK;
-    long_fft_forward(fft, w->simd->long_fft, frames, frames + size, work, spectrum,
-                     (size_t)f->n_partitions * LONG_CHUNK);
+    float *spectrum = f->spectra + ((size_t)index * fft->n_chunks * f->n_partitions + (size_t)p) * FFT_CHUNK;
+    fft_forward(fft, frames, frames + size, work, spectrum, (size_t)f->n_partitions * FFT_CHUNK);
 }
 
 /* Transforms the sum of block b back into the output. frames: [S] scratch. */
@@ -161,7 +160,7 @@ static void block_finish(const struct filtering *f, const struct filter_job *job
     const struct tensor_work *w = f->work;
     int64_t at = b * w->fft->size, n = tensor_min(w->fft->size, f->out->frames - at);
     bool whole = n == w->fft->size;
-    long_fft_inverse(w->fft, w->simd->long_fft, sum, whole ? job->out + at : frames);
+    fft_inverse(w->fft, sum, whole ? job->out + at : frames);
     if (!whole) memcpy(job->out + at, frames, (size_t)n * sizeof(float));
 }
 
@@ -171,20 +170,20 @@ static void block_silence(const struct filtering *f, const struct filter_job *jo
     memset(job->out + at, 0, (size_t)n * sizeof(float));
 }
 
-/* sum[LONG_CHUNK] = the sum of n products, window `slot` of the ring with the first partition */
+/* sum[FFT_CHUNK] = the sum of n products, window `slot` of the ring with the first partition */
 static void sum_products(const struct filtering *f, float *sum, const float *ring, int slot, const float *h, int n)
 {
-    const struct simd_long *steps = f->work->simd->long_fft;
-    float some[LONG_CHUNK] __attribute__((aligned(64)));
-    struct long_product product = {.x = ring, .h = h, .slot = slot, .fdl_slots = (int)f->n_slots};
+    float some[FFT_CHUNK] __attribute__((aligned(64)));
+    const struct fft_products *products = f->work->fft->products;
+    struct fft_ring product = {.x = ring, .h = h, .slot = slot, .slots = (int)f->n_slots};
     product.n_partitions = n < SUM_PRODUCTS ? n : SUM_PRODUCTS;
-    steps->products(sum, &product, 1, false);
+    products->rings(sum, &product, 1, false, FFT_CHUNK);
     for (int p = SUM_PRODUCTS; p < n; p += SUM_PRODUCTS) {
-        product.h = h + (size_t)p * LONG_CHUNK;
-        product.slot = slot - p + (slot < p ? (int)tensor_div_up(p - slot, f->n_slots) * product.fdl_slots : 0);
+        product.h = h + (size_t)p * FFT_CHUNK;
+        product.slot = slot - p + (slot < p ? (int)tensor_div_up(p - slot, f->n_slots) * product.slots : 0);
         product.n_partitions = n - p < SUM_PRODUCTS ? n - p : SUM_PRODUCTS;
-        steps->products(some, &product, 1, false);
-        for (int i = 0; i < LONG_CHUNK; i++) sum[i] += some[i];
+        products->rings(some, &product, 1, false, FFT_CHUNK);
+        for (int i = 0; i < FFT_CHUNK; i++) sum[i] += some[i];
     }
 }
 
@@ -195,7 +194,7 @@ static void filter_row(void *data, int64_t i, int thread)
     struct filter_job job = job_at(f, i);
     int64_t size = w->fft->size, n_slots = f->n_slots, partitions = tensor_div_up(job.filter.n_taps, size);
     int64_t filter = i / f->n_jobs / f->sharers;
-    size_t chunk_floats = (size_t)f->n_partitions * LONG_CHUNK;
+    size_t chunk_floats = (size_t)f->n_partitions * FFT_CHUNK;
     const float *h = f->spectra + (size_t)filter * w->fft->n_chunks * chunk_floats;
     float *frames = f->scratch + (size_t)thread * f->scratch_floats, *work = frames + 2 * size;
     float *sums = work + 2 * size, *ring = sums + BATCH * 2 * size;
@@ -211,10 +210,10 @@ static void filter_row(void *data, int64_t i, int thread)
                     block_silence(f, &job, b);
                     continue;
                 }
-                tensor_window(w, job.in, f->in->frames, (b - 1) * size + job.offset, frames, work, work, LONG_CHUNK);
+                tensor_window(w, job.in, f->in->frames, (b - 1) * size + job.offset, frames, work, work, FFT_CHUNK);
                 for (int c = 0; c < w->fft->n_chunks; c++) {
-                    struct long_product product = {work + c * LONG_CHUNK, h + (size_t)c * chunk_floats, 0, 1, 1};
-                    w->simd->long_fft->products(work + c * LONG_CHUNK, &product, 1, false);
+                    struct fft_ring product = {work + c * FFT_CHUNK, h + (size_t)c * chunk_floats, 0, 1, 1};
+                    w->fft->products->rings(work + c * FFT_CHUNK, &product, 1, false, FFT_CHUNK);
                 }
                 block_finish(f, &job, b, work, frames);
             }
@@ -222,15 +221,15 @@ static void filter_row(void *data, int64_t i, int thread)
         }
         for (; next < b1 && next <= last; next++)
             tensor_window(w, job.in, f->in->frames, (next - 1) * size + job.offset, frames, work,
-                          ring + ((next % n_slots + n_slots) % n_slots) * LONG_CHUNK, (size_t)n_slots * LONG_CHUNK);
+                          ring + ((next % n_slots + n_slots) % n_slots) * FFT_CHUNK, (size_t)n_slots * FFT_CHUNK);
         for (int c = 0; c < w->fft->n_chunks; c++)
             for (int64_t b = b0; b < b1; b++) {
                 int64_t p0 = tensor_max(0, b - last), p1 = tensor_min(partitions - 1, b - first);
-                float *sum = sums + ((b - b0) * w->fft->n_chunks + c) * LONG_CHUNK;
+                float *sum = sums + ((b - b0) * w->fft->n_chunks + c) * FFT_CHUNK;
                 if (p0 <= p1)
-                    sum_products(f, sum, ring + (size_t)c * (size_t)n_slots * LONG_CHUNK,
+                    sum_products(f, sum, ring + (size_t)c * (size_t)n_slots * FFT_CHUNK,
                                  (int)(((b - p0) % n_slots + n_slots) % n_slots),
-                                 h + (size_t)c * chunk_floats + (size_t)p0 * LONG_CHUNK, (int)(p1 - p0 + 1));
+                                 h + (size_t)c * chunk_floats + (size_t)p0 * FFT_CHUNK, (int)(p1 - p0 + 1));
             }
         for (int64_t b = b0; b < b1; b++) {
             if (b - last > partitions - 1 || b < first)

@@ -122,29 +122,29 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
     memset(frames + size, 0, (size_t)size * sizeof *frames);
     for (int64_t p = pass->begin; p < pass->end; p++) { /* the last block first, as a product takes them */
         reverse(frames, pass->x, p * size, tensor_min((p + 1) * size, call->x.frames), size, 1.0f / (float)size);
-        long_fft_forward(w->fft, w->simd->long_fft, frames, frames + size, work,
-                         blocks + (pass->end - 1 - p) * LONG_CHUNK, (size_t)g->pass_blocks * LONG_CHUNK);
+        fft_forward(w->fft, frames, frames + size, work, blocks + (pass->end - 1 - p) * FFT_CHUNK,
+                    (size_t)g->pass_blocks * FFT_CHUNK);
     }
     /* The windows that meet gy */
     int64_t first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
     int64_t last = tensor_min(tensor_div_up(call->y.frames + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
     for (int64_t v = first; v <= last; v++)
         tensor_window(w, pass->gy, call->y.frames, v * size - 1 - call->from, frames, work,
-                      windows + (v - pass->begin) * LONG_CHUNK, (size_t)n_slots * LONG_CHUNK);
+                      windows + (v - pass->begin) * FFT_CHUNK, (size_t)n_slots * FFT_CHUNK);
     for (int c = 0; c < w->fft->n_chunks; c++)
         for (int64_t q = 0; q < gh_blocks; q++) {
-            float some[LONG_CHUNK] __attribute__((aligned(64)));
+            float some[FFT_CHUNK] __attribute__((aligned(64)));
             int64_t p0 = tensor_max(pass->begin, first - q), p1 = tensor_min(pass->end - 1, last - q);
             if (p0 > p1) continue;
-            struct long_product product = {
-                .x = windows + (size_t)c * (size_t)n_slots * LONG_CHUNK,
-                .h = blocks + ((size_t)c * (size_t)g->pass_blocks + (size_t)(pass->end - 1 - p1)) * LONG_CHUNK,
+            struct fft_ring product = {
+                .x = windows + (size_t)c * (size_t)n_slots * FFT_CHUNK,
+                .h = blocks + ((size_t)c * (size_t)g->pass_blocks + (size_t)(pass->end - 1 - p1)) * FFT_CHUNK,
                 .slot = (int)(p1 + q - pass->begin),
-                .fdl_slots = (int)n_slots,
+                .slots = (int)n_slots,
                 .n_partitions = (int)(p1 - p0 + 1)};
-            w->simd->long_fft->products(some, &product, 1, false);
-            double *sum = sums + ((size_t)q * (size_t)w->fft->n_chunks + (size_t)c) * LONG_CHUNK;
-            for (int i = 0; i < LONG_CHUNK; i++) sum[i] += (double)some[i];
+            w->fft->products->rings(some, &product, 1, false, FFT_CHUNK);
+            double *sum = sums + ((size_t)q * (size_t)w->fft->n_chunks + (size_t)c) * FFT_CHUNK;
+            for (int i = 0; i < FFT_CHUNK; i++) sum[i] += (double)some[i];
         }
 }
 
@@ -183,7 +183,7 @@ static void finish_block(void *data, int64_t i, int thread)
     for (int64_t part = 1; part < g->n_parts; part++)
         for (size_t k = 0; k < block; k++) total[k] += total[(size_t)part * g->part_doubles + k];
     for (size_t k = 0; k < block; k++) sum[k] = (float)total[k];
-    if (w->fft) long_fft_inverse(w->fft, w->simd->long_fft, sum, frames);
+    if (w->fft) fft_inverse(w->fft, sum, frames);
     memcpy(out, frames, (size_t)n * sizeof *out);
 }
 

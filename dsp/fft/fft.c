@@ -1,14 +1,60 @@
 #include "fft.h"
 
-#include "dsp/engine/fork_safety.h"
+#include "cpu_level.h"
 #include "dsp/cpu/memory.h"
+#include "dsp/engine/fork_safety.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LONG_ROW = 128 }; /* columns: from here on 16 rows take more than a microsecond, and need several stages */
 
-static struct long_fft *all_tables; /* under LOCK_TABLES */
+/* ---- instruction sets -------------------------------------------------------------------------------------------- */
+
+struct level {
+    const struct fft_steps *steps;
+    const struct fft_products *products;
+    const struct fft_short *one[2], *several[2]; /* of rows of 4 points, of rows of 8 */
+};
+
+extern const struct fft_steps fft_steps_base;
+extern const struct fft_products fft_products_base;
+extern const struct fft_short fft_short_base_4_4;
+static const struct level base = {&fft_steps_base,
+                                  &fft_products_base,
+                                  {&fft_short_base_4_4, &fft_short_base_4_4},
+                                  {&fft_short_base_4_4, &fft_short_base_4_4}};
+
+#if defined __x86_64__
+extern const struct fft_steps fft_steps_v3, fft_steps_v4;
+extern const struct fft_products fft_products_v3, fft_products_v4;
+extern const struct fft_short fft_short_v3_4_4, fft_short_v3_8_8, fft_short_v3_8_4;
+extern const struct fft_short fft_short_v4_4_4, fft_short_v4_8_8, fft_short_v4_16_4, fft_short_v4_16_8;
+static const struct level v3 = {
+    &fft_steps_v3, &fft_products_v3, {&fft_short_v3_4_4, &fft_short_v3_8_8}, {&fft_short_v3_8_4, &fft_short_v3_8_8}};
+static const struct level v4 = {
+    &fft_steps_v4, &fft_products_v4, {&fft_short_v4_4_4, &fft_short_v4_8_8}, {&fft_short_v4_16_4, &fft_short_v4_16_8}};
+#endif
+
+static const struct level *level_choose(void)
+{
+    switch (cpu_level()) {
+#if defined __x86_64__
+    case CPU_AVX512:
+        return &v4;
+    case CPU_AVX2:
+        return &v3;
+#endif
+    default:
+        return &base;
+    }
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+static struct fft *all_tables; /* under LOCK_TABLES */
 
 static void unit_root(float *re, float *im, double turn) /* e^(-2 pi i turn) */
 {
@@ -23,28 +69,29 @@ static int log2_of(int n)
     return l;
 }
 
-/* Twiddles in the order of the passes (long_fft_simd.c): radix 2 first if log2(n) is odd, then radix 4. */
+/* The radix of the first pass of a transform of n points (fft_passes.h). */
+static int first_radix(int n)
+{
+    int rest = log2_of(n) % 3;
+    return rest == 0 ? 8 : 1 << rest;
+}
+
+/* Twiddles in the order of the passes. */
 static float *twiddles_make(int n)
 {
     float *table = memory_floats(4 * (size_t)n), *w = table;
     if (!table) return NULL;
-    int len = n;
-    if (log2_of(n) % 2) {
-        for (int j = 0; j < len / 2; j++, w += 2) unit_root(&w[0], &w[1], (double)j / len);
-        len /= 2;
-    }
-    for (; len > 4; len /= 4)
-        for (int j = 0; j < len / 4; j++, w += 6)
-            for (int q = 1; q < 4; q++) unit_root(&w[2 * q - 2], &w[2 * q - 1], (double)(q * j) / len);
+    for (int len = n, radix = first_radix(n); len > radix; len /= radix, radix = 8)
+        for (int j = 0; j < len / radix; j++)
+            for (int q = 1; q < radix; q++, w += 2) unit_root(&w[0], &w[1], (double)(q * j) / len);
     return table;
 }
 
 /* The bin that the passes leave at place i: each pass sorts by one digit, the last digit first. */
 static int bin_at(int i, int n)
 {
-    int bin = 0, step = 1, len = n;
-    while (len > 1) {
-        int radix = (log2_of(len) % 2) ? 2 : 4;
+    int bin = 0, step = 1;
+    for (int len = n, radix = first_radix(n); len > 1; radix = 8) {
         len /= radix;
         bin += i / len * step;
         i %= len;
@@ -53,24 +100,24 @@ static int bin_at(int i, int n)
     return bin;
 }
 
-/* The step twiddles of a row for all columns: those of the first 16 columns times that of each group's first column, so
- * that one value in 16 takes a sine and a cosine. */
-static void step_twiddles_fill(struct long_fft *f, int k)
+/* The step twiddles of a row for all columns, in groups of `lanes`: those of the first group times that of each group's
+ * first column, so that one value in 16 takes a sine and a cosine. */
+static void step_twiddles_fill(struct fft *f, int lanes, int k)
 {
     double turn = (bin_at(k, f->n_rows) + 0.25) / f->size; /* 1/4: the factor of e^(-i pi n / 2S) that weights lack */
-    double re[LONG_LANES], im[LONG_LANES];
-    for (int c = 0; c < LONG_LANES; c++) re[c] = cos(2 * M_PI * turn * c), im[c] = -sin(2 * M_PI * turn * c);
-    for (int group = 0; group < f->column_steps; group++) {
-        float *t = f->step_twiddles + 2 * LONG_LANES * ((size_t)group * f->n_rows + k);
-        double first = 2 * M_PI * turn * LONG_LANES * group, first_re = cos(first), first_im = -sin(first);
-        for (int c = 0; c < LONG_LANES; c++) {
+    double re[FFT_LANES], im[FFT_LANES];
+    for (int c = 0; c < lanes; c++) re[c] = cos(2 * M_PI * turn * c), im[c] = -sin(2 * M_PI * turn * c);
+    for (int group = 0; group < f->n_cols / lanes; group++) {
+        float *t = f->step_twiddles + 2 * (size_t)lanes * ((size_t)group * (size_t)f->n_rows + (size_t)k);
+        double first = 2 * M_PI * turn * lanes * group, first_re = cos(first), first_im = -sin(first);
+        for (int c = 0; c < lanes; c++) {
             t[c] = (float)(first_re * re[c] - first_im * im[c]);
-            t[c + LONG_LANES] = (float)(first_re * im[c] + first_im * re[c]);
+            t[c + lanes] = (float)(first_re * im[c] + first_im * re[c]);
         }
     }
 }
 
-static void tables_free(struct long_fft *f)
+static void tables_free(struct fft *f)
 {
     free(f->weights);
     free(f->step_twiddles);
@@ -79,18 +126,28 @@ static void tables_free(struct long_fft *f)
     free(f);
 }
 
-static struct long_fft *tables_make(int size)
+static struct fft *tables_make(int size, const struct level *level)
 {
-    struct long_fft *f = calloc(1, sizeof *f);
+    struct fft *f = calloc(1, sizeof *f);
     if (!f) return NULL;
+    bool is_long = size >= FFT_LONG;
     f->size = size;
-    f->n_rows = 1 << log2_of(size) / 2;
-    if (f->n_rows > LONG_MOST_ROWS) f->n_rows = LONG_MOST_ROWS;
+    f->products = level->products;
+    f->chunk = 2 * size < FFT_CHUNK ? 2 * size : FFT_CHUNK;
+    f->n_chunks = 2 * size / f->chunk;
+    if (is_long) {
+        f->steps = level->steps;
+        f->n_rows = 1 << log2_of(size) / 2;
+        if (f->n_rows > FFT_MAX_ROWS) f->n_rows = FFT_MAX_ROWS;
+    } else {
+        f->one = level->one[size >= 64];
+        f->several = level->several[size >= 64];
+        f->n_rows = size / f->one->sub;
+    }
     f->n_cols = size / f->n_rows;
-    f->n_chunks = size / (LONG_CHUNK / 2);
-    f->row_stages = f->n_cols < LONG_ROW ? 1 : log2_of(f->n_cols) % 2 ? 3 : 5;
-    f->column_steps = f->n_cols / LONG_LANES;
-    f->row_steps = f->n_rows / LONG_LANES * f->row_stages;
+    f->row_stages = f->n_cols < LONG_ROW ? 1 : 1 + first_radix(f->n_cols);
+    f->column_steps = is_long ? f->n_cols / FFT_LANES : 0;
+    f->row_steps = is_long ? f->n_rows / FFT_LANES * f->row_stages : 1;
     f->weights = memory_floats(2 * (size_t)f->n_rows);
     f->step_twiddles = memory_floats(2 * (size_t)size);
     f->column_twiddles = twiddles_make(f->n_rows);
@@ -100,16 +157,18 @@ static struct long_fft *tables_make(int size)
         return NULL;
     }
     for (int r = 0; r < f->n_rows; r++) unit_root(&f->weights[2 * r], &f->weights[2 * r + 1], r / (4.0 * f->n_rows));
-    for (int k = 0; k < f->n_rows; k++) step_twiddles_fill(f, k);
+    for (int k = 0; k < f->n_rows; k++) step_twiddles_fill(f, is_long ? FFT_LANES : f->n_cols, k);
     return f;
 }
 
-const struct long_fft *long_fft_get(int size)
+const struct fft *fft_get(int size)
 {
+    const struct level *level = level_choose();
     global_lock(LOCK_TABLES);
-    struct long_fft *f = all_tables;
-    while (f && f->size != size) f = f->next;
-    if (!f && (f = tables_make(size))) {
+    struct fft *f = all_tables;
+    while (f && (f->size != size || f->level != level)) f = f->next;
+    if (!f && (f = tables_make(size, level))) {
+        f->level = level;
         f->next = all_tables;
         all_tables = f;
     }
@@ -118,13 +177,13 @@ const struct long_fft *long_fft_get(int size)
     return f;
 }
 
-void long_fft_put(const struct long_fft *fft)
+void fft_put(const struct fft *fft)
 {
     if (!fft) return;
     global_lock(LOCK_TABLES);
-    struct long_fft **link = &all_tables;
+    struct fft **link = &all_tables;
     while (*link != fft) link = &(*link)->next;
-    struct long_fft *f = *link;
+    struct fft *f = *link;
     if (--f->uses == 0) {
         *link = f->next;
         tables_free(f);
@@ -132,15 +191,25 @@ void long_fft_put(const struct long_fft *fft)
     global_unlock(LOCK_TABLES);
 }
 
-void long_fft_forward(const struct long_fft *f, const struct simd_long *steps, const float *before, const float *now,
-                      float *work, float *spectrum, size_t stride)
+/* ---- transforms -------------------------------------------------------------------------------------------------- */
+
+void fft_forward(const struct fft *f, const float *before, const float *now, float *work, float *spectrum,
+                 size_t stride)
 {
-    for (int i = 0; i < f->column_steps; i++) steps->columns_in(f, work, before, now, i);
-    for (int i = 0; i < f->row_steps; i++) steps->rows_in(f, work, spectrum, stride, i);
+    if (f->one) {
+        f->one->in(f, &before, &now, &spectrum);
+        return;
+    }
+    for (int i = 0; i < f->column_steps; i++) f->steps->columns_in(f, work, before, now, i);
+    for (int i = 0; i < f->row_steps; i++) f->steps->rows_in(f, work, spectrum, stride, i);
 }
 
-void long_fft_inverse(const struct long_fft *f, const struct simd_long *steps, float *spectrum, float *out)
+void fft_inverse(const struct fft *f, float *spectrum, float *out)
 {
-    for (int i = 0; i < f->row_steps; i++) steps->rows_out(f, spectrum, i);
-    for (int i = 0; i < f->column_steps; i++) steps->columns_out(f, spectrum, out, i);
+    if (f->one) {
+        f->one->out(f, (const float *const *)&spectrum, &out);
+        return;
+    }
+    for (int i = 0; i < f->row_steps; i++) f->steps->rows_out(f, spectrum, i);
+    for (int i = 0; i < f->column_steps; i++) f->steps->columns_out(f, spectrum, out, i);
 }

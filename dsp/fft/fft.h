@@ -1,62 +1,111 @@
-/* long_fft - the transform of a tail level's partition, cut into steps of about a microsecond, so that its work can be
- * spread evenly over hops.
+/* fft - the real transform of the library: fast convolution of 2S real frames by S complex bins.
  *
- * Overlap-save by a negacyclic convolution (Nussbaumer's right-angle transform). The input is 2S real frames: `before`
- * and `now`, S each. The sequence z[n] = (before[n] - i now[n]) e^(-i pi n / 2S), n < S, has a plain complex DFT, whose
- * bins multiply as they are: no bin mirrors another, none is special, and any order will do. On the way back, minus the
- * imaginary part of z[n] e^(i pi n / 2S) is the frame `now` of the convolution. The taps (at most S, in `before`) never
- * wrap into it.
+ * Method. A negacyclic convolution by Nussbaumer's right-angle transform (Nussbaumer, "Fast Fourier Transform and
+ * Convolution Algorithms", 2nd ed., section 8.3). The input is 2S real frames: `before` and `now`, S each. The sequence
+ * z[n] = (before[n] - i now[n]) e^(-i pi n / 2S), n < S, has a plain complex DFT of S points. Bins multiply as they are:
+ * no bin mirrors another, none is special, and any order will do. On the way back, the frame `now` is minus the
+ * imaginary part of z[n] e^(i pi n / 2S). Overlap-save: with at most S taps in `before` and zeros in `now`, the S frames
+ * of `now` are the linear convolution.
  *
- * The S points are rows x columns, n = n_cols * r + c. The transform runs down the columns and then along the rows:
+ * Spectrum. Groups of FFT_LANES bins, [S / 16][re 16, im 16]. The bins are in the order that the passes leave, the same
+ * for every instruction set. Groups lie in chunks of fft->chunk floats (at most FFT_CHUNK), `stride` floats apart, so
+ * that the partitions of one chunk can lie in one stream.
+ *
+ * Scaling. Forward none; the way back is times S.
+ * Alignment. `before`, `now`, `out`: any. work and spectrum: 64 bytes.
+ * Threads. Tables are constant; any number of threads may use one struct fft.
+ * Error. Forward and back: rms 3e-7 of the rms of the signal at most (tests/fft/fft_test.c holds it).
+ *
+ * Sizes below FFT_LONG are one function, in registers. Longer ones are rows x columns, n = n_cols * r + c, and are cut
+ * into steps of about a microsecond, so that the work can be spread evenly over hops:
  *
  *   columns step    16 columns, one in each lane of a vector: load, n_rows-point transform, times
  *                   e^(-2 pi i k c / S), transpose to 16 rows, one in each lane -> work
  *   rows step       16 rows, one in each lane: n_cols-point transform -> spectrum; long rows take several stages, each
  *                   of them a step
  *
- * The way back takes the same steps in reverse. Lanes exchange data only in the transposition, so every vector is full
- * whatever its width. The transforms are in place and leave digit-reversed order, with which the way back begins:
- * nothing is reordered.
+ * The way back takes the same steps in reverse. Lanes exchange data only in the transposition. The transforms are in
+ * place and leave digit-reversed order, with which the way back begins: nothing is reordered.
  *
  *   work       [n_rows / 16][n_cols][re 16, im 16]
- *   spectrum   [n_chunks][LONG_CHUNK floats] of 128 bins each, chunks `stride` floats apart, so that the partitions of
- *              one chunk are contiguous in memory: products read them in one stream
  */
-#ifndef HALOCONV_LONG_FFT_H
-#define HALOCONV_LONG_FFT_H
+#ifndef HALOCONV_FFT_H
+#define HALOCONV_FFT_H
 
-#include "dsp/cpu/simd.h"
-
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
-    LONG_LANES = 16,
-    LONG_CHUNK = 256, /* floats: 8 columns of 16 rows */
-    LONG_LEAST = 256, /* S; its rows and columns are 16 at least */
-    LONG_MOST_ROWS = 256, /* a column step's 16 columns, 32 KiB, stay in the L1 cache */
+    FFT_LANES = 16,
+    FFT_CHUNK = 256, /* floats: 8 groups of bins */
+    FFT_MIN = 16,    /* S */
+    FFT_MAX = 1 << 21,
+    FFT_LONG = 256,     /* S from which on a transform has steps; its rows and columns are 16 at least */
+    FFT_MAX_ROWS = 256, /* a column step's 16 columns, 32 KiB, stay in the L1 cache */
 };
 
-struct long_fft {
-    int size;              /* S */
-    int n_rows, n_cols;    /* multiples of 16 */
-    int column_steps, row_steps; /* of a transform */
-    int row_stages;        /* steps of 16 rows: 1; or 1 + radix: the first pass, then each transform that it leaves */
-    int n_chunks;          /* S / 128 */
-    float *weights;        /* [n_rows][2]: e^(-i pi r / 2 n_rows) */
-    float *step_twiddles;  /* [n_cols / 16][n_rows][re 16, im 16]: e^(-2 pi i c (k + 1/4) / S); in the rows' order */
-    float *column_twiddles, *row_twiddles; /* of the transforms of n_rows and n_cols points */
+struct fft_steps;
+struct fft_short;
+struct fft_products;
+
+struct fft {
+    int size;                    /* S */
+    int chunk, n_chunks;         /* floats of a chunk: 2S or FFT_CHUNK; chunks of a spectrum */
+    int n_rows, n_cols;          /* multiples of 16; short: n_rows * n_cols == S, n_cols lanes */
+    int column_steps, row_steps; /* of a transform; short: 0 and 1 */
+    int row_stages;       /* steps of 16 rows: 1; or 1 + radix: the first pass, then each transform that it leaves */
+    float *weights;       /* [n_rows][2]: e^(-i pi r / 2 n_rows) */
+    float *step_twiddles; /* long: [n_cols / 16][n_rows][re 16, im 16]: e^(-2 pi i c (k + 1/4) / S); k in the passes'
+                              order. short: [n_rows][re n_cols, im n_cols] */
+    float *column_twiddles, *row_twiddles; /* of the transforms of n_rows and n_cols points; short: NULL */
+    const struct fft_steps *steps;         /* NULL: short */
+    const struct fft_short *one, *several; /* NULL: long */
+    const struct fft_products *products;
+    const void *level; /* of the instruction set */
     int uses;
-    struct long_fft *next;
+    struct fft *next;
 };
 
-/* The tables for a size, shared by all engines. NULL: no memory. [setup] */
-const struct long_fft *long_fft_get(int size);
-void long_fft_put(const struct long_fft *fft);
+struct fft_steps { /* of S >= FFT_LONG */
+    void (*columns_in)(const struct fft *fft, float *work, const float *before, const float *now, int step);
+    void (*rows_in)(const struct fft *fft, float *work, float *spectrum, size_t stride, int step);
+    void (*rows_out)(const struct fft *fft, float *work, int step);
+    void (*columns_out)(const struct fft *fft, const float *work, float *out, int step);
+};
+struct fft_short { /* of `channels` signals at once, whose rows have `sub` points */
+    int channels, sub;
+    void (*in)(const struct fft *fft, const float *const *before, const float *const *now, float *const *spectrum);
+    void (*out)(const struct fft *fft, const float *const *spectrum, float *const *out);
+};
 
-/* All steps of a transform. work: [2S]; it may be `spectrum` if `stride` is LONG_CHUNK. [rt] */
-void long_fft_forward(const struct long_fft *fft, const struct simd_long *steps, const float *before, const float *now,
-                      float *work, float *spectrum, size_t stride);
+enum { FFT_BLOCKS = 4 }; /* time blocks that are multiplied at once: each h that is loaded is used for all of them */
+
+struct fft_ring {   /* one input's FDL times one response's partitions, for one chunk of bins */
+    const float *x; /* [slots][chunk]: a ring; `slot` meets the first partition, slot - 1 the second */
+    const float *h; /* [n_partitions][chunk] */
+    int slot, slots, n_partitions;
+};
+struct fft_blocks { /* one partition times FFT_BLOCKS spectra of its input */
+    const float *h;
+    const float *x[FFT_BLOCKS];
+};
+struct fft_products { /* floats: of a chunk, fft->chunk. [rt] */
+    /* y[floats] = or (add) += the sums of n products */
+    void (*rings)(float *y, const struct fft_ring *list, int n, bool add, int floats);
+    /* For FFT_BLOCKS time blocks t at once, whose spectra may lie anywhere:
+     *   y[t][i] = or += sum_k list[k].x[t][x_at + i] * list[k].h[h_at + i],   i < floats */
+    void (*blocks)(float *const *y, bool add, const struct fft_blocks *list, int n, size_t x_at, size_t h_at,
+                   int floats);
+};
+
+/* The tables for a size, a power of 2 from FFT_MIN to FFT_MAX; shared by all that ask for it. NULL: no memory. [setup] */
+const struct fft *fft_get(int size);
+void fft_put(const struct fft *fft);
+
+/* All steps of a transform. work: [2S]; it may be `spectrum` if the chunks are contiguous. [rt] */
+void fft_forward(const struct fft *fft, const float *before, const float *now, float *work, float *spectrum,
+                 size_t stride);
 /* All steps of the way back: S frames, times S; destroys the spectrum, whose chunks are contiguous. [rt] */
-void long_fft_inverse(const struct long_fft *fft, const struct simd_long *steps, float *spectrum, float *out);
+void fft_inverse(const struct fft *fft, float *spectrum, float *out);
 
 #endif

@@ -1,119 +1,52 @@
-/* long_fft_simd - the steps of the long transform (dsp/fft/fft.h), built once for each SIMD_LEVEL; see the Makefile.
+/* fft_steps - the steps of the long transforms (fft.h), built once for each SIMD_LEVEL; see the Makefile.
  *
  * Data is [n][re 16, im 16]: 16 signals, one in each lane. A level with narrower vectors takes LANES of them at a time.
  */
-#include "fft.h"
-#include "dsp/cpu/simd.h"
-#include "vec.h"
-
-#include <stdbool.h>
+#include "fft_passes.h"
 
 enum {
-    POINT = 2 * LONG_LANES, /* floats of a point of all lanes */
-    MOST_POINTS = LONG_MOST_ROWS,
-    CHUNK_COLS = LONG_CHUNK / POINT,
+    POINT = 2 * FFT_LANES, /* floats of a point of all lanes */
+    CHUNK_COLS = FFT_CHUNK / POINT,
 };
 
-struct cvec {
-    vec re, im;
-};
-
-ALWAYS_INLINE struct cvec c_load(const float *p)
+/* A butterfly of a forward pass: points at p, `apart` floats from each other; w: the twiddles of points 1 ... radix - 1,
+ * NULL: all 1. */
+ALWAYS_INLINE void forward_butterfly(float *p, int apart, int radix, const float *w)
 {
-    return (struct cvec){load(p), load(p + LONG_LANES)};
+    struct cvec a[8];
+    for (int q = 0; q < radix; q++) a[q] = c_load(p + q * apart);
+    dft(a, radix);
+    c_store(p, a[0]);
+    for (int q = 1; q < radix; q++) c_store(p + q * apart, w ? c_times(a[q], w + 2 * q - 2) : a[q]);
 }
-ALWAYS_INLINE void c_store(float *p, struct cvec a)
+ALWAYS_INLINE void backward_butterfly(float *p, int apart, int radix, const float *w)
 {
-    store(p, a.re);
-    store(p + LONG_LANES, a.im);
-}
-ALWAYS_INLINE struct cvec c_add(struct cvec a, struct cvec b)
-{
-    return (struct cvec){a.re + b.re, a.im + b.im};
-}
-ALWAYS_INLINE struct cvec c_sub(struct cvec a, struct cvec b)
-{
-    return (struct cvec){a.re - b.re, a.im - b.im};
-}
-ALWAYS_INLINE struct cvec c_by_i(struct cvec a) /* times i */
-{
-    return (struct cvec){-a.im, a.re};
-}
-/* a times w, or (back) times its conjugate. */
-ALWAYS_INLINE struct cvec c_times(struct cvec a, const float *w, bool back)
-{
-    float im = back ? -w[1] : w[1];
-    return (struct cvec){a.re * w[0] - a.im * im, a.re * im + a.im * w[0]};
-}
-
-ALWAYS_INLINE int is_odd_power(int n)
-{
-    return __builtin_ctz((unsigned)n) % 2;
-}
-
-/* Butterflies of radix 2 and 4, forward and back: the points at p and `apart` floats on, each times its twiddle in w.
- * has_twiddles: false if the twiddles of a radix 4 are all 1. */
-ALWAYS_INLINE void forward_2(float *p, int apart, const float *w)
-{
-    struct cvec a = c_load(p), b = c_load(p + apart);
-    c_store(p, c_add(a, b));
-    c_store(p + apart, c_times(c_sub(a, b), w, false));
-}
-ALWAYS_INLINE void forward_4(float *p, int apart, const float *w, bool has_twiddles)
-{
-    struct cvec a0 = c_load(p), a1 = c_load(p + apart), a2 = c_load(p + 2 * apart), a3 = c_load(p + 3 * apart);
-    struct cvec s0 = c_add(a0, a2), s1 = c_sub(a0, a2), s2 = c_add(a1, a3), s3 = c_by_i(c_sub(a3, a1));
-    struct cvec y1 = c_add(s1, s3), y2 = c_sub(s0, s2), y3 = c_sub(s1, s3);
-    c_store(p, c_add(s0, s2));
-    c_store(p + apart, has_twiddles ? c_times(y1, w, false) : y1);
-    c_store(p + 2 * apart, has_twiddles ? c_times(y2, w + 2, false) : y2);
-    c_store(p + 3 * apart, has_twiddles ? c_times(y3, w + 4, false) : y3);
-}
-ALWAYS_INLINE void backward_2(float *p, int apart, const float *w)
-{
-    struct cvec a = c_load(p), b = c_times(c_load(p + apart), w, true);
-    c_store(p, c_add(a, b));
-    c_store(p + apart, c_sub(a, b));
-}
-ALWAYS_INLINE void backward_4(float *p, int apart, const float *w, bool has_twiddles)
-{
-    struct cvec b0 = c_load(p), b1 = c_load(p + apart), b2 = c_load(p + 2 * apart), b3 = c_load(p + 3 * apart);
-    if (has_twiddles) b1 = c_times(b1, w, true), b2 = c_times(b2, w + 2, true), b3 = c_times(b3, w + 4, true);
-    struct cvec s0 = c_add(b0, b2), s2 = c_sub(b0, b2), s1 = c_add(b1, b3), s3 = c_by_i(c_sub(b1, b3));
-    c_store(p, c_add(s0, s1));
-    c_store(p + apart, c_add(s2, s3));
-    c_store(p + 2 * apart, c_sub(s0, s1));
-    c_store(p + 3 * apart, c_sub(s2, s3));
-}
-
-/* Decimation in frequency: natural order in, bins in the passes' order out. */
-ALWAYS_INLINE void forward(float *d, const float *w, int n)
-{
-    int len = n;
-    if (is_odd_power(n)) {
-        for (int j = 0; j < n / 2; j++, w += 2) forward_2(d + j * POINT, n / 2 * POINT, w);
-        len /= 2;
+    struct cvec a[8];
+    a[0] = c_exchange(c_load(p));
+    for (int q = 1; q < radix; q++) {
+        a[q] = c_exchange(c_load(p + q * apart));
+        if (w) a[q] = c_times(a[q], w + 2 * q - 2);
     }
-    for (; len >= 4; len /= 4) {
-        for (int base = 0; base < n; base += len)
-            for (int j = 0; j < len / 4; j++) forward_4(d + (base + j) * POINT, len / 4 * POINT, w + 6 * j, len > 4);
-        if (len > 4) w += 6 * (len / 4);
-    }
+    dft(a, radix);
+    for (int q = 0; q < radix; q++) c_store(p + q * apart, c_exchange(a[q]));
 }
 
-/* Its inverse, times n: the same passes in the other direction. */
-ALWAYS_INLINE void backward(float *d, const float *table, int n)
+/* The passes of radix 8 but the last one, decimation in frequency: transforms of `len` points, side by side in n. */
+ALWAYS_INLINE const float *forward_middle(float *d, const float *w, int n, int len)
 {
-    bool odd = is_odd_power(n);
-    int most = odd ? n / 2 : n;
-    for (int len = 4; len <= most; len *= 4) {
-        const float *w = table + (odd ? n : 0);
-        for (int l = most; l > len; l /= 4) w += 6 * (l / 4);
-        for (int base = 0; base < n; base += len)
-            for (int j = 0; j < len / 4; j++) backward_4(d + (base + j) * POINT, len / 4 * POINT, w + 6 * j, len > 4);
+    for (; len > 8; w += 14 * (len / 8), len /= 8)
+        for (float *base = d; base < d + n * POINT; base += len * POINT)
+            for (int j = 0; j < len / 8; j++) forward_butterfly(base + j * POINT, len / 8 * POINT, 8, w + 14 * j);
+    return w;
+}
+/* Their inverse. w: behind the last twiddle. */
+ALWAYS_INLINE void backward_middle(float *d, const float *w, int n, int len)
+{
+    for (int l = 64; l <= len; l *= 8) {
+        w -= 14 * (l / 8);
+        for (float *base = d; base < d + n * POINT; base += l * POINT)
+            for (int j = 0; j < l / 8; j++) backward_butterfly(base + j * POINT, l / 8 * POINT, 8, w + 14 * j);
     }
-    if (odd)
-        for (int j = 0; j < n / 2; j++) backward_2(d + j * POINT, n / 2 * POINT, table + 2 * j);
 }
 
 #if LANES == 16
@@ -145,179 +78,178 @@ ALWAYS_INLINE void transpose_tile(float *to, const float *from)
 /* Transposes 16 points of 16 lanes: points become lanes. */
 ALWAYS_INLINE void transpose(float *to, const float *from)
 {
-    for (int re_im = 0; re_im < POINT; re_im += LONG_LANES)
-        for (int i = 0; i < LONG_LANES; i += LANES)
-            for (int j = 0; j < LONG_LANES; j += LANES)
+    for (int re_im = 0; re_im < POINT; re_im += FFT_LANES)
+        for (int i = 0; i < FFT_LANES; i += LANES)
+            for (int j = 0; j < FFT_LANES; j += LANES)
                 transpose_tile(to + re_im + j * POINT + i, from + re_im + i * POINT + j);
 }
 
-static void columns_in(const struct long_fft *f, float *work, const float *before, const float *now, int step)
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
+
+/* The first pass, which loads the input and weights it. */
+ALWAYS_INLINE void columns_first(const struct fft *f, float *d, const float *before, const float *now, int radix)
 {
-    float d[MOST_POINTS * POINT] __attribute__((aligned(64)));
-    const float *twiddles = f->step_twiddles + (size_t)step * f->n_rows * POINT;
-    before += step * LONG_LANES;
-    now += step * LONG_LANES;
-    for (int l = 0; l < LONG_LANES; l += LANES) {
-        for (int r = 0; r < f->n_rows; r++) {
-            struct cvec z = {load(before + (size_t)r * f->n_cols + l), -load(now + (size_t)r * f->n_cols + l)};
-            c_store(d + r * POINT + l, c_times(z, f->weights + 2 * r, false));
+    int m = f->n_rows / radix;
+    const float *w = f->column_twiddles;
+    size_t apart = (size_t)m * (size_t)f->n_cols;
+    for (int j = 0; j < m; j++, w += 2 * (radix - 1)) {
+        struct cvec a[8];
+        size_t at = (size_t)j * (size_t)f->n_cols;
+        for (int q = 0; q < radix; q++) {
+            struct cvec z = {load(before + at + q * apart), -load(now + at + q * apart)};
+            a[q] = c_times(z, f->weights + 2 * (j + q * m));
         }
-        forward(d + l, f->column_twiddles, f->n_rows);
-        for (int k = 0; k < f->n_rows; k++) {
-            struct cvec a = c_load(d + k * POINT + l), t = c_load(twiddles + k * POINT + l);
-            c_store(d + k * POINT + l, (struct cvec){a.re * t.re - a.im * t.im, a.re * t.im + a.im * t.re});
+        dft(a, radix);
+        c_store(d + j * POINT, a[0]);
+        for (int q = 1; q < radix; q++) c_store(d + (j + q * m) * POINT, c_times(a[q], w + 2 * q - 2));
+    }
+}
+/* The last pass back, which weights the output and stores frames. */
+ALWAYS_INLINE void columns_last_back(const struct fft *f, const float *d, float *out, int radix)
+{
+    int m = f->n_rows / radix;
+    const float *w = f->column_twiddles;
+    size_t apart = (size_t)m * (size_t)f->n_cols;
+    for (int j = 0; j < m; j++, w += 2 * (radix - 1)) {
+        struct cvec a[8];
+        a[0] = c_exchange(c_load(d + j * POINT));
+        for (int q = 1; q < radix; q++) a[q] = c_times(c_exchange(c_load(d + (j + q * m) * POINT)), w + 2 * q - 2);
+        dft(a, radix);
+        for (int q = 0; q < radix; q++) { /* a is exchanged: minus the imaginary part of (im + i re) / weight */
+            const float *weight = f->weights + 2 * (j + q * m);
+            store(out + (size_t)j * (size_t)f->n_cols + q * apart, a[q].im * weight[1] - a[q].re * weight[0]);
         }
     }
-    for (int g = 0; g < f->n_rows / LONG_LANES; g++)
-        transpose(work + ((size_t)g * f->n_cols + step * LONG_LANES) * POINT, d + g * LONG_LANES * POINT);
 }
 
-/* One stage of `forward`: stage 0 is its first pass; stages 1 ... radix are the transforms of n / radix points that
- * this pass leaves, which do not depend on one another. */
-ALWAYS_INLINE void forward_stage(float *d, const float *w, int n, int radix, int stage)
+static void columns_in(const struct fft *f, float *work, const float *before, const float *now, int step)
 {
-    int apart = n / radix * POINT;
-    if (stage > 0)
-        forward(d + (stage - 1) * apart, w + (radix == 2 ? n : 6 * (n / 4)), n / radix);
-    else
-        for (int j = 0; j < n / radix; j++)
-            if (radix == 2)
-                forward_2(d + j * POINT, apart, w + 2 * j);
-            else
-                forward_4(d + j * POINT, apart, w + 6 * j, true);
-}
-
-/* One stage of `backward`: its last pass is stage `radix`. */
-ALWAYS_INLINE void backward_stage(float *d, const float *w, int n, int radix, int stage)
-{
-    int apart = n / radix * POINT;
-    if (stage < radix)
-        backward(d + stage * apart, w + (radix == 2 ? n : 6 * (n / 4)), n / radix);
-    else
-        for (int j = 0; j < n / radix; j++)
-            if (radix == 2)
-                backward_2(d + j * POINT, apart, w + 2 * j);
-            else
-                backward_4(d + j * POINT, apart, w + 6 * j, true);
-}
-
-static void rows_in(const struct long_fft *f, float *work, float *spectrum, size_t stride, int step)
-{
-    int group = step / f->row_stages, stage = step % f->row_stages, radix = f->row_stages - 1;
-    float *d = work + (size_t)group * f->n_cols * POINT;
-    int n_chunks = f->n_cols / CHUNK_COLS, from = 0, end = n_chunks;
-    for (int l = 0; l < LONG_LANES; l += LANES)
-        if (radix > 0)
-            forward_stage(d + l, f->row_twiddles, f->n_cols, radix, stage);
+    float d[FFT_MAX_ROWS * POINT] __attribute__((aligned(64)));
+    const float *twiddles = f->step_twiddles + (size_t)step * (size_t)f->n_rows * POINT;
+    int n = f->n_rows, radix = first_radix(n);
+    before += step * FFT_LANES;
+    now += step * FFT_LANES;
+    for (int l = 0; l < FFT_LANES; l += LANES) {
+        if (radix == 8)
+            columns_first(f, d + l, before + l, now + l, 8);
+        else if (radix == 4)
+            columns_first(f, d + l, before + l, now + l, 4);
         else
-            forward(d + l, f->row_twiddles, f->n_cols);
-    if (radix > 0) from = n_chunks / radix * (stage - 1), end = n_chunks / radix * stage; /* none of stage 0 */
-    spectrum += (size_t)group * n_chunks * stride;
-    for (int q = from < 0 ? 0 : from; q < end; q++)
-        for (int i = 0; i < LONG_CHUNK; i += LANES)
-            store(spectrum + (size_t)q * stride + i, load(d + (size_t)q * LONG_CHUNK + i));
+            columns_first(f, d + l, before + l, now + l, 2);
+        forward_middle(d + l, f->column_twiddles + 2 * (radix - 1) * (n / radix), n, n / radix);
+        for (int k = 0; k < n; k += 8) {
+            struct cvec a[8];
+            for (int q = 0; q < 8; q++) a[q] = c_load(d + (k + q) * POINT + l);
+            dft_8(a);
+            for (int q = 0; q < 8; q++)
+                c_store(d + (k + q) * POINT + l, c_product(a[q], c_load(twiddles + (k + q) * POINT + l)));
+        }
+    }
+    for (int g = 0; g < n / FFT_LANES; g++)
+        transpose(work + ((size_t)g * (size_t)f->n_cols + (size_t)step * FFT_LANES) * POINT, d + g * FFT_LANES * POINT);
 }
 
-static void rows_out(const struct long_fft *f, float *work, int step)
+static void columns_out(const struct fft *f, const float *work, float *out, int step)
 {
-    int group = step / f->row_stages, stage = step % f->row_stages, radix = f->row_stages - 1;
-    float *d = work + (size_t)group * f->n_cols * POINT;
-    for (int l = 0; l < LONG_LANES; l += LANES)
-        if (radix > 0)
-            backward_stage(d + l, f->row_twiddles, f->n_cols, radix, stage);
+    float d[FFT_MAX_ROWS * POINT] __attribute__((aligned(64)));
+    const float *twiddles = f->step_twiddles + (size_t)step * (size_t)f->n_rows * POINT;
+    int n = f->n_rows, radix = first_radix(n);
+    for (int g = 0; g < n / FFT_LANES; g++)
+        transpose(d + g * FFT_LANES * POINT, work + ((size_t)g * (size_t)f->n_cols + (size_t)step * FFT_LANES) * POINT);
+    out += step * FFT_LANES;
+    for (int l = 0; l < FFT_LANES; l += LANES) {
+        for (int k = 0; k < n; k += 8) {
+            struct cvec a[8];
+            for (int q = 0; q < 8; q++)
+                a[q] = c_product(c_exchange(c_load(d + (k + q) * POINT + l)), c_load(twiddles + (k + q) * POINT + l));
+            dft_8(a);
+            for (int q = 0; q < 8; q++) c_store(d + (k + q) * POINT + l, c_exchange(a[q]));
+        }
+        const float *end = f->column_twiddles + 2 * (radix - 1) * (n / radix) + fft_middle_floats(n / radix);
+        backward_middle(d + l, end, n, n / radix);
+        if (radix == 8)
+            columns_last_back(f, d + l, out + l, 8);
+        else if (radix == 4)
+            columns_last_back(f, d + l, out + l, 4);
         else
-            backward(d + l, f->row_twiddles, f->n_cols);
+            columns_last_back(f, d + l, out + l, 2);
+    }
 }
 
-static void columns_out(const struct long_fft *f, const float *work, float *out, int step)
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE void rows_first(float *d, const float *w, int n, int radix)
 {
-    float d[MOST_POINTS * POINT] __attribute__((aligned(64)));
-    const float *twiddles = f->step_twiddles + (size_t)step * f->n_rows * POINT;
-    for (int g = 0; g < f->n_rows / LONG_LANES; g++)
-        transpose(d + g * LONG_LANES * POINT, work + ((size_t)g * f->n_cols + step * LONG_LANES) * POINT);
-    for (int l = 0; l < LONG_LANES; l += LANES) {
-        for (int k = 0; k < f->n_rows; k++) {
-            struct cvec a = c_load(d + k * POINT + l), t = c_load(twiddles + k * POINT + l);
-            c_store(d + k * POINT + l, (struct cvec){a.re * t.re + a.im * t.im, a.im * t.re - a.re * t.im});
+    for (int j = 0; j < n / radix; j++)
+        forward_butterfly(d + j * POINT, n / radix * POINT, radix, w + 2 * (radix - 1) * j);
+}
+ALWAYS_INLINE void rows_last_back(float *d, const float *w, int n, int radix)
+{
+    for (int j = 0; j < n / radix; j++)
+        backward_butterfly(d + j * POINT, n / radix * POINT, radix, w + 2 * (radix - 1) * j);
+}
+/* The other passes, of transforms of `len` points in n; a group of 8 points, a chunk, goes to the spectrum. */
+ALWAYS_INLINE void rows_rest(float *d, const float *w, int n, int len, float *spectrum, size_t stride)
+{
+    forward_middle(d, w, n, len);
+    for (int k = 0; k < n; k += 8, spectrum += stride) {
+        struct cvec a[8];
+        for (int q = 0; q < 8; q++) a[q] = c_load(d + (k + q) * POINT);
+        dft_8(a);
+        for (int q = 0; q < 8; q++) c_store(spectrum + q * POINT, a[q]);
+    }
+}
+ALWAYS_INLINE void rows_rest_back(float *d, const float *w_end, int n, int len)
+{
+    for (int k = 0; k < n; k += 8) backward_butterfly(d + k * POINT, POINT, 8, NULL);
+    backward_middle(d, w_end, n, len);
+}
+
+static void rows_in(const struct fft *f, float *work, float *spectrum, size_t stride, int step)
+{
+    int group = step / f->row_stages, stage = step % f->row_stages, n = f->n_cols, radix = first_radix(n);
+    int len = n / radix, n_chunks = n / CHUNK_COLS;
+    float *d = work + (size_t)group * (size_t)n * POINT;
+    const float *w = f->row_twiddles, *w_rest = w + 2 * (radix - 1) * len;
+    spectrum += (size_t)(group * n_chunks) * stride;
+    for (int l = 0; l < FFT_LANES; l += LANES) {
+        if (stage == 0) {
+            if (radix == 8)
+                rows_first(d + l, w, n, 8);
+            else if (radix == 4)
+                rows_first(d + l, w, n, 4);
+            else
+                rows_first(d + l, w, n, 2);
         }
-        backward(d + l, f->column_twiddles, f->n_rows);
-        for (int r = 0; r < f->n_rows; r++) {
-            const float *w = f->weights + 2 * r;
-            struct cvec z = c_load(d + r * POINT + l);
-            store(out + (size_t)r * f->n_cols + step * LONG_LANES + l, z.re * w[1] - z.im * w[0]);
+        if (f->row_stages == 1)
+            rows_rest(d + l, w_rest, n, len, spectrum + l, stride);
+        else if (stage > 0)
+            rows_rest(d + l + (stage - 1) * len * POINT, w_rest, len, len,
+                      spectrum + (size_t)((stage - 1) * (len / CHUNK_COLS)) * stride + l, stride);
+    }
+}
+
+static void rows_out(const struct fft *f, float *work, int step)
+{
+    int group = step / f->row_stages, stage = step % f->row_stages, n = f->n_cols, radix = first_radix(n);
+    int len = n / radix;
+    float *d = work + (size_t)group * (size_t)n * POINT;
+    const float *w = f->row_twiddles, *w_end = w + 2 * (radix - 1) * len + fft_middle_floats(len);
+    for (int l = 0; l < FFT_LANES; l += LANES) {
+        if (f->row_stages == 1)
+            rows_rest_back(d + l, w_end, n, len);
+        else if (stage < radix)
+            rows_rest_back(d + l + stage * len * POINT, w_end, len, len);
+        if (f->row_stages == 1 || stage == radix) {
+            if (radix == 8)
+                rows_last_back(d + l, w, n, 8);
+            else if (radix == 4)
+                rows_last_back(d + l, w, n, 4);
+            else
+                rows_last_back(d + l, w, n, 2);
         }
     }
 }
 
-/* `tile` points of the chunk: their sums stay in registers over all partitions of all products. */
-ALWAYS_INLINE void chunk_products_tile(float *y, const struct long_product *products, int n, bool add, int at, int tile)
-{
-    struct cvec sum[8];
-    for (int i = 0; i < tile; i++) sum[i] = add ? c_load(y + i * POINT) : (struct cvec){{0}, {0}};
-    for (int c = 0; c < n; c++) {
-        const struct long_product *product = &products[c];
-        const float *x = product->x + (size_t)product->slot * LONG_CHUNK + at;
-        const float *h = product->h + at;
-        for (int p = 0, left = product->slot; p < product->n_partitions; p++, left--) {
-            if (left < 0) { /* around the end of the FDL */
-                left += product->fdl_slots;
-                x += (size_t)product->fdl_slots * LONG_CHUNK;
-            }
-            for (int i = 0; i < tile; i++) {
-                struct cvec a = c_load(x + i * POINT), b = c_load(h + i * POINT);
-                sum[i].re += a.re * b.re;
-                sum[i].im += a.re * b.im;
-                sum[i].re -= a.im * b.im;
-                sum[i].im += a.im * b.re;
-            }
-            x -= LONG_CHUNK;
-            h += LONG_CHUNK;
-        }
-    }
-    for (int i = 0; i < tile; i++) c_store(y + i * POINT, sum[i]);
-}
-
-static void products(float *y, const struct long_product *list, int n, bool add)
-{
-    if (LANES == 16) {
-        chunk_products_tile(y, list, n, add, 0, CHUNK_COLS);
-        return;
-    }
-    for (int l = 0; l < LONG_LANES; l += LANES)
-        for (int i = 0; i < CHUNK_COLS; i += 2) chunk_products_tile(y + i * POINT + l, list, n, add, i * POINT + l, 2);
-}
-
-/* n_points points of the chunk, for SIMD_BLOCKS time blocks: each h that is loaded is used for all of them. */
-ALWAYS_INLINE void block_products_tile(float *const *y, bool add, const struct simd_product *list, int n, size_t x_at,
-                                       size_t h_at, size_t at, int n_points)
-{
-    struct cvec sum[2 * SIMD_BLOCKS];
-    for (int i = 0; i < n_points * SIMD_BLOCKS; i++) sum[i] = (struct cvec){{0}, {0}};
-    for (int k = 0; k < n; k++)
-        for (int j = 0; j < n_points; j++) {
-            struct cvec h = c_load(list[k].h + h_at + at + j * POINT);
-            for (int t = 0; t < SIMD_BLOCKS; t++) {
-                struct cvec x = c_load(list[k].x[t] + x_at + at + j * POINT), *s = &sum[j * SIMD_BLOCKS + t];
-                s->re += x.re * h.re;
-                s->im += x.re * h.im;
-                s->re -= x.im * h.im;
-                s->im += x.im * h.re;
-            }
-        }
-    for (int i = 0; i < n_points * SIMD_BLOCKS; i++) {
-        float *out = y[i % SIMD_BLOCKS] + at + i / SIMD_BLOCKS * POINT;
-        c_store(out, add ? c_add(c_load(out), sum[i]) : sum[i]);
-    }
-}
-
-static void block_products(float *const *y, bool add, const struct simd_product *list, int n, size_t x_at, size_t h_at)
-{
-    if (LANES == LONG_LANES)
-        for (size_t at = 0; at < LONG_CHUNK; at += 2 * POINT) block_products_tile(y, add, list, n, x_at, h_at, at, 2);
-    else
-        for (size_t at = 0; at < LONG_CHUNK; at += POINT)
-            for (size_t l = 0; l < LONG_LANES; l += LANES) block_products_tile(y, add, list, n, x_at, h_at, at + l, 1);
-}
-
-extern const struct simd_long AT_LEVEL(simd_long_);
-const struct simd_long AT_LEVEL(simd_long_) = {columns_in, rows_in, products, rows_out, columns_out, block_products};
+extern const struct fft_steps AT_LEVEL(fft_steps_);
+const struct fft_steps AT_LEVEL(fft_steps_) = {columns_in, rows_in, rows_out, columns_out};

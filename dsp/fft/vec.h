@@ -2,14 +2,21 @@
 #ifndef HALOCONV_SIMD_VEC_H
 #define HALOCONV_SIMD_VEC_H
 
+#ifndef LANES
 #if defined __AVX512F__
 #define LANES 16
-#define LEVEL_NAME "avx512"
 #elif defined __AVX2__
 #define LANES 8
-#define LEVEL_NAME "avx2"
 #else
 #define LANES 4
+#endif
+#endif
+
+#if defined __AVX512F__
+#define LEVEL_NAME "avx512"
+#elif defined __AVX2__
+#define LEVEL_NAME "avx2"
+#else
 #define LEVEL_NAME "baseline"
 #endif
 

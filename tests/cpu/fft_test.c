@@ -18,7 +18,7 @@ static double share_off(const float *got, const double *want, int n)
     return off / peak;
 }
 
-static void check_size(struct fft *fft, int n, const char *kind)
+static void check_size(struct planned_fft *fft, int n, const char *kind)
 {
     check(fft, "no plan of %d points, %s", n, kind);
     size_t points = (size_t)n + 2;
@@ -36,10 +36,10 @@ static void check_size(struct fft *fft, int n, const char *kind)
             want[2 * bin] += (double)x[i] * turns[2 * turn];
             want[2 * bin + 1] += (double)x[i] * turns[2 * turn + 1];
         }
-    fft_forward(fft, x, spectrum);
+    planned_fft_forward(fft, x, spectrum);
     double off = share_off(spectrum, want, 2 * (n / 2 + 1));
     check(off < 1e-6, "the spectrum of %d points, %s: off by %g of its peak", n, kind, off);
-    fft_inverse(fft, spectrum, back);
+    planned_fft_inverse(fft, spectrum, back);
     for (int i = 0; i < n; i++) want[i] = (double)n * (double)x[i];
     off = share_off(back, want, n);
     check(off < 1e-6, "%d points and back, %s: off by %g of the peak", n, kind, off);
@@ -48,7 +48,7 @@ static void check_size(struct fft *fft, int n, const char *kind)
     free(back);
     free(want);
     free(turns);
-    fft_close(fft);
+    planned_fft_close(fft);
 }
 
 /* With the measured plans of FFTW's own wisdom (1024), and of sizes that are measured here. */
@@ -59,11 +59,11 @@ static void transforms_match_their_definition(const char *unused)
     for (int i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++) {
         int n = sizes[i];
         setenv("HALOCONV_FFT", "guess", 1);
-        check_size(fft_open(n), n, "guessed");
-        check_size(fft_open_repeatable(n), n, "repeatable");
+        check_size(planned_fft_open(n), n, "guessed");
+        check_size(planned_fft_open_repeatable(n), n, "repeatable");
         unsetenv("HALOCONV_FFT");
-        if (n <= 258 || n == 960 || n == 1024) check_size(fft_open(n), n, "measured"); /* up to 0.6 s each */
-        check_size(fft_open_repeatable(n), n, "repeatable after a measured one");
+        if (n <= 258 || n == 960 || n == 1024) check_size(planned_fft_open(n), n, "measured"); /* up to 0.6 s each */
+        check_size(planned_fft_open_repeatable(n), n, "repeatable after a measured one");
     }
 }
 
@@ -76,12 +76,12 @@ static void a_repeatable_transform_has_the_same_bits(const char *unused)
     struct random r = random_seeded(5);
     for (int i = 0; i < N; i++) x[i] = random_sample(&r);
     for (int i = 0; i < 2; i++) {
-        struct fft *fft = fft_open_repeatable(N);
+        struct planned_fft *fft = planned_fft_open_repeatable(N);
         check(fft, "no plan");
-        fft_forward(fft, x, i ? second : first);
-        fft_close(fft);
+        planned_fft_forward(fft, x, i ? second : first);
+        planned_fft_close(fft);
         unsetenv("HALOCONV_FFT");
-        fft_close(fft_open(N));
+        planned_fft_close(planned_fft_open(N));
     }
     for (int i = 0; i < N + 2; i++)
         check(first[i] == second[i], "number %d: %g, then %g", i, (double)first[i], (double)second[i]);

@@ -42,20 +42,20 @@ int __wrap_posix_memalign(void **p, size_t align, size_t n)
     return fails() ? ENOMEM : __real_posix_memalign(p, align, n);
 }
 
-struct fft *__real_fft_open(int n);
-struct fft *__wrap_fft_open(int n);
-struct fft *__wrap_fft_open(int n)
+struct planned_fft *__real_fft_open(int n);
+struct planned_fft *__wrap_fft_open(int n);
+struct planned_fft *__wrap_fft_open(int n)
 {
     atomic_fetch_add(&n_plans, 1);
     return __real_fft_open(n);
 }
 
-const struct long_fft *__real_long_fft_get(int size);
-const struct long_fft *__wrap_long_fft_get(int size);
-const struct long_fft *__wrap_long_fft_get(int size)
+const struct planned_fft *__real_fft_get(int size);
+const struct planned_fft *__wrap_fft_get(int size);
+const struct planned_fft *__wrap_fft_get(int size)
 {
     atomic_fetch_add(&n_plans, 1);
-    return __real_long_fft_get(size);
+    return __real_fft_get(size);
 }
 
 static hc_config config_of(const char *backend, int block)

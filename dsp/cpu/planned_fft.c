@@ -1,4 +1,4 @@
-#include "fft.h"
+#include "planned_fft.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-struct fft {
+struct planned_fft {
     fftwf_plan forward, inverse;
 };
 
@@ -38,11 +38,11 @@ static void planner_unlock(void)
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------
  *
- * FFTW ends the process if it gets no memory while it plans. fft_open therefore allocates a reserve first, larger than
+ * FFTW ends the process if it gets no memory while it plans. planned_fft_open therefore allocates a reserve first, larger than
  * the most that a planner was seen to need (2.3 MB and 24 bytes a point). If an allocation of FFTW fails, FFTW gets a
  * piece of the reserve. The pieces are a stack: the last ones that are free are used again, because the planner of a
  * size that is not in our wisdom allocates 12 MB in all. The reserve is freed after its last piece. A shared FFTW
- * allocates by itself: there fft_open frees the reserve just before FFTW plans, and another thread may take this
+ * allocates by itself: there planned_fft_open frees the reserve just before FFTW plans, and another thread may take this
  * memory.
  */
 
@@ -169,9 +169,9 @@ static void wisdom_restore(char *measured)
     free(measured);
 }
 
-static struct fft *open_with(int n, unsigned effort)
+static struct planned_fft *open_with(int n, unsigned effort)
 {
-    struct fft *fft = calloc(1, sizeof *fft);
+    struct planned_fft *fft = calloc(1, sizeof *fft);
     float *real = memory_floats((size_t)n), *spectrum = memory_floats((size_t)n + 2);
     planner_lock();
     if (fft && real && spectrum && reserve_open(n)) {
@@ -192,22 +192,22 @@ static struct fft *open_with(int n, unsigned effort)
     free(real);
     free(spectrum);
     if (fft && fft->forward && fft->inverse) return fft;
-    fft_close(fft);
+    planned_fft_close(fft);
     return NULL;
 }
 
-struct fft *fft_open(int n)
+struct planned_fft *planned_fft_open(int n)
 {
     const char *set = getenv("HALOCONV_FFT");
     return open_with(n, set && strcmp(set, "guess") == 0 ? FFTW_ESTIMATE : FFTW_MEASURE);
 }
 
-struct fft *fft_open_repeatable(int n)
+struct planned_fft *planned_fft_open_repeatable(int n)
 {
     return open_with(n, FFTW_ESTIMATE);
 }
 
-void fft_close(struct fft *fft)
+void planned_fft_close(struct planned_fft *fft)
 {
     if (!fft) return;
     planner_lock();
@@ -218,32 +218,32 @@ void fft_close(struct fft *fft)
     free(fft);
 }
 
-void fft_forward(const struct fft *fft, const float *real, float *spectrum)
+void planned_fft_forward(const struct planned_fft *fft, const float *real, float *spectrum)
 {
     fftwf_execute_dft_r2c(fft->forward, (float *)real, (fftwf_complex *)spectrum);
 }
 
-void fft_inverse(const struct fft *fft, float *spectrum, float *real)
+void planned_fft_inverse(const struct planned_fft *fft, float *spectrum, float *real)
 {
     fftwf_execute_dft_c2r(fft->inverse, (fftwf_complex *)spectrum, real);
 }
 
-#else /* a build without transforms: fft_open returns NULL, and nobody calls the rest */
+#else /* a build without transforms: planned_fft_open returns NULL, and nobody calls the rest */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 const char *fft_library(void)
 {
     return NULL;
 }
-struct fft *fft_open(int n)
+struct planned_fft *planned_fft_open(int n)
 {
     return NULL;
 }
-struct fft *fft_open_repeatable(int n)
+struct planned_fft *planned_fft_open_repeatable(int n)
 {
     return NULL;
 }
-void fft_close(struct fft *fft) {}
-void fft_forward(const struct fft *fft, const float *real, float *spectrum) {}
-void fft_inverse(const struct fft *fft, float *spectrum, float *real) {}
+void planned_fft_close(struct planned_fft *fft) {}
+void planned_fft_forward(const struct planned_fft *fft, const float *real, float *spectrum) {}
+void planned_fft_inverse(const struct planned_fft *fft, float *spectrum, float *real) {}
 #endif

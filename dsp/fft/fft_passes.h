@@ -1,0 +1,106 @@
+/* fft_passes - butterflies and passes on complex vectors, for files that are built once for each instruction set.
+ *
+ * A backward transform is the forward one with real and imaginary parts exchanged at loads and stores: exchange(z) = i
+ * conj(z), so a product with conj(w) becomes one with w. */
+#ifndef HALOCONV_FFT_PASSES_H
+#define HALOCONV_FFT_PASSES_H
+
+#include "fft.h"
+#include "vec.h"
+
+#include <stdbool.h>
+
+#define SQRT_HALF 0.70710678118654752440f
+
+struct cvec {
+    vec re, im;
+};
+
+ALWAYS_INLINE struct cvec c_load(const float *p)
+{
+    return (struct cvec){load(p), load(p + FFT_LANES)};
+}
+ALWAYS_INLINE void c_store(float *p, struct cvec a)
+{
+    store(p, a.re);
+    store(p + FFT_LANES, a.im);
+}
+ALWAYS_INLINE struct cvec c_exchange(struct cvec a)
+{
+    return (struct cvec){a.im, a.re};
+}
+ALWAYS_INLINE struct cvec c_add(struct cvec a, struct cvec b)
+{
+    return (struct cvec){a.re + b.re, a.im + b.im};
+}
+ALWAYS_INLINE struct cvec c_sub(struct cvec a, struct cvec b)
+{
+    return (struct cvec){a.re - b.re, a.im - b.im};
+}
+/* a times w[0] + i w[1], the same for all lanes. */
+ALWAYS_INLINE struct cvec c_times(struct cvec a, const float *w)
+{
+    return (struct cvec){a.re * w[0] - a.im * w[1], a.re * w[1] + a.im * w[0]};
+}
+ALWAYS_INLINE struct cvec c_product(struct cvec a, struct cvec b)
+{
+    return (struct cvec){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+/* Transforms of 2, 4 and 8 points in registers, in natural order. */
+ALWAYS_INLINE void dft_2(struct cvec *a)
+{
+    struct cvec b = c_sub(a[0], a[1]);
+    a[0] = c_add(a[0], a[1]);
+    a[1] = b;
+}
+ALWAYS_INLINE void dft_4(struct cvec *a)
+{
+    struct cvec s0 = c_add(a[0], a[2]), d0 = c_sub(a[0], a[2]), s1 = c_add(a[1], a[3]), d1 = c_sub(a[1], a[3]);
+    a[0] = c_add(s0, s1);
+    a[2] = c_sub(s0, s1);
+    a[1] = (struct cvec){d0.re + d1.im, d0.im - d1.re};
+    a[3] = (struct cvec){d0.re - d1.im, d0.im + d1.re};
+}
+ALWAYS_INLINE void dft_8(struct cvec *a)
+{
+    const vec h = broadcast(SQRT_HALF);
+    struct cvec s[4], d[4];
+    for (int k = 0; k < 4; k++) s[k] = c_add(a[k], a[k + 4]), d[k] = c_sub(a[k], a[k + 4]);
+    dft_4(s);
+    /* d[1] e^(-i pi / 4) and d[3] e^(-3 i pi / 4), without their factor sqrt(1/2) */
+    struct cvec d1 = {d[1].re + d[1].im, d[1].im - d[1].re}, d3 = {d[3].im - d[3].re, -(d[3].re + d[3].im)};
+    struct cvec e = {d[0].re + d[2].im, d[0].im - d[2].re}, f = {d[0].re - d[2].im, d[0].im + d[2].re};
+    struct cvec g = c_add(d1, d3), k = c_sub(d1, d3);
+    a[0] = s[0], a[2] = s[1], a[4] = s[2], a[6] = s[3];
+    a[1] = (struct cvec){e.re + h * g.re, e.im + h * g.im};
+    a[5] = (struct cvec){e.re - h * g.re, e.im - h * g.im};
+    a[3] = (struct cvec){f.re + h * k.im, f.im - h * k.re};
+    a[7] = (struct cvec){f.re - h * k.im, f.im + h * k.re};
+}
+ALWAYS_INLINE void dft(struct cvec *a, int radix)
+{
+    if (radix == 8)
+        dft_8(a);
+    else if (radix == 4)
+        dft_4(a);
+    else
+        dft_2(a);
+}
+
+/* The radix of the first pass of a transform of n points; each later pass has radix 8. */
+ALWAYS_INLINE int first_radix(int n)
+{
+    int rest = __builtin_ctz((unsigned)n) % 3;
+    return rest == 0 ? 8 : 1 << rest;
+}
+
+/* Floats of the twiddles of the passes of radix 8, but for the last pass, which has none; of a transform of len points. */
+ALWAYS_INLINE int fft_middle_floats(int len)
+{
+    int n = 0;
+    for (; len > 8; len /= 8) n += 14 * (len / 8);
+    return n;
+}
+
+#endif

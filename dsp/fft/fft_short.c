@@ -1,0 +1,180 @@
+/* fft_short - transforms of less than FFT_LONG bins (fft.h), whole, in registers: S = rows x SUB. SUB points of a row
+ * lie in the lanes of a vector; LANES / SUB channels lie side by side. Built for each SIMD_LEVEL and some LANES and SUB;
+ * see the Makefile.
+ */
+#include "fft_passes.h"
+
+enum { CHANNELS = LANES / SUB, MAX_SHORT_ROWS = 32 };
+
+#if LANES == 16 && SUB == 16
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif LANES == 16 && SUB == 8
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 20, 5, 21, 6, 22, 7, 23, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif LANES == 16
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#elif LANES == 8 && SUB == 8
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif LANES == 8
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#else
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
+
+typedef float sub __attribute__((vector_size(SUB * 4), aligned(4), may_alias));
+
+/* SUB floats of each channel. */
+ALWAYS_INLINE vec load_channels(const float *const *p, size_t at)
+{
+#if LANES == SUB
+    return load(p[0] + at);
+#elif LANES == 2 * SUB && SUB == 8
+    return __builtin_shufflevector(*(const sub *)(p[0] + at), *(const sub *)(p[1] + at), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+                                   10, 11, 12, 13, 14, 15);
+#elif LANES == 2 * SUB
+    return __builtin_shufflevector(*(const sub *)(p[0] + at), *(const sub *)(p[1] + at), 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+    typedef float two __attribute__((vector_size(32)));
+    two a = __builtin_shufflevector(*(const sub *)(p[0] + at), *(const sub *)(p[1] + at), 0, 1, 2, 3, 4, 5, 6, 7);
+    two b = __builtin_shufflevector(*(const sub *)(p[2] + at), *(const sub *)(p[3] + at), 0, 1, 2, 3, 4, 5, 6, 7);
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#endif
+}
+ALWAYS_INLINE void store_channels(float *const *p, size_t at, vec v)
+{
+#if LANES == SUB
+    store(p[0] + at, v);
+#elif SUB == 8
+    *(sub *)(p[0] + at) = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    *(sub *)(p[1] + at) = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+    *(sub *)(p[0] + at) = __builtin_shufflevector(v, v, 0, 1, 2, 3);
+    *(sub *)(p[1] + at) = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#if LANES == 16
+    *(sub *)(p[2] + at) = __builtin_shufflevector(v, v, 8, 9, 10, 11);
+    *(sub *)(p[3] + at) = __builtin_shufflevector(v, v, 12, 13, 14, 15);
+#endif
+#endif
+}
+/* The same twiddles for every channel. */
+ALWAYS_INLINE struct cvec load_twiddles(const float *p)
+{
+    const float *same[] = {p, p, p, p};
+    return (struct cvec){load_channels(same, 0), load_channels(same, SUB)};
+}
+
+/* Transposes SUB vectors; their SUB lanes become vectors. */
+ALWAYS_INLINE void transpose_parts(struct cvec *a)
+{
+    struct cvec b[SUB];
+    for (int round = 1; round < SUB; round *= 2) {
+        for (int i = 0; i < SUB / 2; i++) {
+            b[2 * i] = (struct cvec){LOW(a[i].re, a[i + SUB / 2].re), LOW(a[i].im, a[i + SUB / 2].im)};
+            b[2 * i + 1] = (struct cvec){HIGH(a[i].re, a[i + SUB / 2].re), HIGH(a[i].im, a[i + SUB / 2].im)};
+        }
+        for (int i = 0; i < SUB; i++) a[i] = b[i];
+    }
+}
+
+/* A transform across n vectors, in place, in the order of the passes; w: its twiddles. */
+ALWAYS_INLINE void across(struct cvec *a, int n, const float *w)
+{
+    int radix = first_radix(n), m = n / radix;
+    for (int j = 0; j < m; j++, w += 2 * (radix - 1)) {
+        struct cvec b[8];
+        for (int q = 0; q < radix; q++) b[q] = a[j + q * m];
+        dft(b, radix);
+        a[j] = b[0];
+        for (int q = 1; q < radix; q++) a[j + q * m] = j > 0 ? c_times(b[q], w + 2 * q - 2) : b[q];
+    }
+    if (m == 8)
+        for (int k = 0; k < n; k += 8) dft_8(a + k);
+}
+ALWAYS_INLINE void across_back(struct cvec *a, int n, const float *w)
+{
+    int radix = first_radix(n), m = n / radix;
+    if (m == 8)
+        for (int k = 0; k < n; k += 8) dft_8(a + k);
+    for (int j = 0; j < m; j++, w += 2 * (radix - 1)) {
+        struct cvec b[8];
+        b[0] = a[j];
+        for (int q = 1; q < radix; q++) b[q] = j > 0 ? c_times(a[j + q * m], w + 2 * q - 2) : a[j + q * m];
+        dft(b, radix);
+        for (int q = 0; q < radix; q++) a[j + q * m] = b[q];
+    }
+}
+
+/* The place of vector v in a spectrum. */
+ALWAYS_INLINE size_t place_of(int v)
+{
+    return (size_t)(v * SUB / FFT_LANES * 2 * FFT_LANES + v * SUB % FFT_LANES);
+}
+
+ALWAYS_INLINE void in(const struct fft *f, const float *const *before, const float *const *now, float *const *spectrum,
+                      int rows)
+{
+    struct cvec a[MAX_SHORT_ROWS];
+    for (int r = 0; r < rows; r++) {
+        size_t at = (size_t)(r * SUB);
+        struct cvec z = {load_channels(before, at), -load_channels(now, at)};
+        a[r] = r > 0 ? c_times(z, f->weights + 2 * r) : z;
+    }
+    across(a, rows, f->column_twiddles);
+    for (int k = 0; k < rows; k++) a[k] = c_product(a[k], load_twiddles(f->step_twiddles + k * 2 * SUB));
+    for (int g = 0; g < rows; g += SUB) {
+        transpose_parts(a + g);
+        across(a + g, SUB, f->row_twiddles);
+    }
+    for (int v = 0; v < rows; v++) {
+        store_channels(spectrum, place_of(v), a[v].re);
+        store_channels(spectrum, place_of(v) + FFT_LANES, a[v].im);
+    }
+}
+
+ALWAYS_INLINE void out(const struct fft *f, const float *const *spectrum, float *const *now, int rows)
+{
+    struct cvec a[MAX_SHORT_ROWS]; /* exchanged */
+    for (int v = 0; v < rows; v++)
+        a[v] = (struct cvec){load_channels(spectrum, place_of(v) + FFT_LANES), load_channels(spectrum, place_of(v))};
+    for (int g = 0; g < rows; g += SUB) {
+        across_back(a + g, SUB, f->row_twiddles);
+        transpose_parts(a + g);
+    }
+    for (int k = 0; k < rows; k++) a[k] = c_product(a[k], load_twiddles(f->step_twiddles + k * 2 * SUB));
+    across_back(a, rows, f->column_twiddles);
+    for (int r = 0; r < rows; r++) {
+        const float *w = f->weights + 2 * r;
+        store_channels(now, (size_t)(r * SUB), r > 0 ? a[r].im * w[1] - a[r].re * w[0] : -a[r].re);
+    }
+}
+
+#define FOR_ROWS(call, rows)                                                                                           \
+    if (SUB * 4 >= FFT_MIN && SUB <= 4 && (rows) == 4)                                                                 \
+        call(4);                                                                                                       \
+    else if (SUB <= 8 && (rows) == 8)                                                                                  \
+        call(8);                                                                                                       \
+    else if ((rows) == 16)                                                                                             \
+        call(16);                                                                                                      \
+    else                                                                                                               \
+        call(32)
+
+static void short_in(const struct fft *f, const float *const *before, const float *const *now, float *const *spectrum)
+{
+#define CALL(rows) in(f, before, now, spectrum, rows)
+    FOR_ROWS(CALL, f->n_rows);
+#undef CALL
+}
+static void short_out(const struct fft *f, const float *const *spectrum, float *const *now)
+{
+#define CALL(rows) out(f, spectrum, now, rows)
+    FOR_ROWS(CALL, f->n_rows);
+#undef CALL
+}
+
+extern const struct fft_short AT_LEVEL(fft_short_);
+const struct fft_short AT_LEVEL(fft_short_) = {CHANNELS, SUB, short_in, short_out};

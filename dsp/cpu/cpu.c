@@ -6,7 +6,10 @@
  *
  *   history   [ previous block, P ][ current block, P ]           first P taps: time domain, from here
  *                                     ^ pos                       transform of all 2P when it is full -> FDL
- *   FDL       frequency-domain delay line (fdl.h): a ring of transforms of 2P
+ *   FDL       frequency-domain delay line: the spectra of the latest blocks of each input (dsp/fft/fft.h). Partition p
+ *             of a response is multiplied with the block p before the current one, whose entry is `newest`:
+ *             [n_in][n_chunks][n_entries: a ring][chunk]
+ *   mask      [n_chunks][n_partitions of all responses][chunk]: a chunk's products read memory in one stream
  *
  * A call is cut at block edges. Whole blocks go through the partitions, up to BATCH of them at once, so that each
  * spectrum of the mask is loaded once for FFT_BLOCKS of them. The output of an incomplete block is the sum of
@@ -15,16 +18,14 @@
  */
 #include "dsp/costs/cpu_costs.h"
 #include "dsp/engine/backend.h"
+#include "dsp/fft/fft.h"
 #include "dsp/scene/render_backend.h"
 #include "dsp/scene/scene_backend.h"
 #include "dsp/tensors/tensor_backend.h"
 
-#include "dsp/fft/fft.h"
-#include "fdl.h"
 #include "memory.h"
 #include "outputs.h"
 #include "partitions.h"
-#include "planned_fft.h"
 #include "processors.h"
 #include "simd.h"
 #include "tail_levels.h"
@@ -35,23 +36,26 @@
 #include <string.h>
 
 enum {
-    BATCH = 16,            /* whole blocks that go through the partitions together */
-    L2_BYTES = 512 * 1024, /* of spectra that a pass over the partitions may touch before it moves to the next bins */
+    BATCH = 16,        /* whole blocks that go through the partitions together */
+    MAX_PRODUCTS = 64, /* of a call of fft_products */
 };
 
 struct cpu {
     const struct plan *plan;
     const struct simd *simd;
-    struct planned_fft *fft; /* NULL for direct */
-    struct tail *tail;       /* NULL: the plan has no tail levels */
+    const struct fft *fft; /* NULL for direct */
+    struct tail *tail;     /* NULL: the plan has no tail levels */
     int n_in, n_out;
-    int pos;       /* frames of the current block so far */
-    int64_t block; /* index of the current block */
-    struct fdl fdl;
+    int pos;               /* frames of the current block so far */
+    int64_t block;         /* index of the current block */
+    int n_entries, newest; /* of the FDL's rings */
+    size_t ring;           /* floats from one ring to the next */
+    float *fdl;
     size_t history_size; /* floats of an input's history */
     float *history;      /* [n_in][history_size] */
-    float *sums;         /* [BATCH][fdl.stride]: an output's spectra before they are transformed back */
-    float *frames;       /* [2P] */
+    float *sums;         /* [BATCH][2P]: spectra of outputs before they are transformed back */
+    float *work;         /* [2P] */
+    float **frames;      /* [n_out][P]: what partition 0 adds to an incomplete block */
     float **fading_out;  /* [n_out][plan.block]: output of the mask that fades out */
 };
 
@@ -59,31 +63,28 @@ struct cpu_response {
     int n_taps;
     float *taps;    /* [n_taps]: the first P */
     int first, end; /* partitions with a tap other than 0: [first, end) */
-    float *spectra; /* [end - first][fdl.stride], scaled by 1 / 2P */
+    int at;         /* index of its first partition among those of the mask */
 };
 
 struct cpu_mask {
-    int n_responses;
+    int n_responses, n_partitions;
     struct cpu_response *responses;
     struct routing routing;
-    float *past; /* [n_out][P]: the sum of partitions 1... for block past_block; audio thread only */
+    float *spectra; /* scaled by 1 / P */
+    float **past;   /* [n_out][P]: the sum of partitions 1... for block past_block; audio thread only */
     int64_t past_block;
     struct tail_mask *tail; /* NULL: the plan has no tail levels */
 };
 
-/* Measured on one core of an EPYC (Zen 4), FFTW 3.3.10; only their ratios matter. */
+/* Measured on one core of an EPYC (Zen 5); only their ratios matter. */
 static const struct plan_costs cpu_costs = {
     .min_partition = 64,
     .max_partition = 8192,
-#ifdef HC_WITH_FFTW
     .min_tail = FFT_LONG,
     .max_tail = 32768,
-#endif
     .mac_ns = 0.03,
     .cmac_ns = 0.25,
-#ifdef HC_WITH_FFTW
     .fft_ns = 0.09,
-#endif
     .tail_fft_ns = 0.042,
     .tail_cmac_ns = 0.4,
     .launch_ns = 50,
@@ -95,10 +96,7 @@ static const struct plan_costs cpu_costs = {
 static int cpu_describe(int device, char *text, size_t cap)
 {
     if (device != 0) return HC_EINVAL;
-    const char *fft = fft_library() ? fft_library() : "no-fft";
-    const char *version = fft + strcspn(fft, "-") + 1;
-    snprintf(text, cap, "%s, %.*s %.*s", simd_choose()->name, (int)strcspn(fft, "-"), fft, (int)strcspn(version, "-"),
-             version);
+    snprintf(text, cap, "%s", simd_choose()->name);
     return HC_OK;
 }
 
@@ -113,12 +111,13 @@ static void cpu_close(void *state)
 {
     struct cpu *cpu = state;
     if (!cpu) return;
-    planned_fft_close(cpu->fft);
+    fft_put(cpu->fft);
     tail_close(cpu->tail);
     memory_place_free(cpu->history);
-    memory_place_free(cpu->fdl.spectra);
+    memory_place_free(cpu->fdl);
     memory_place_free(cpu->sums);
-    memory_place_free(cpu->frames);
+    memory_place_free(cpu->work);
+    outputs_close(cpu->frames);
     outputs_close(cpu->fading_out);
     free(cpu);
 }
@@ -130,10 +129,15 @@ static int tail_threads(const hc_config *config, const struct plan *plan)
 {
     const double little = 0.005, busy = 0.5;
     struct plan_shape shape = {plan->max_taps, plan->block, config->n_in, config->n_out, config->n_routes};
-    double load = 1e-9 * config->rate * plan_cost_ns(plan, &cpu_costs, &shape);
+    double load = 1e-9 * config->rate * plan_cost_ns(plan, &plan->costs, &shape);
     int most = (config->n_threads > 0 ? config->n_threads : processors_usable()) - 1, n = (int)ceil(load / busy);
     if (config->n_threads > 0) return most;
     return load < little ? 0 : n < most ? n : most;
+}
+
+static size_t fdl_floats(const struct cpu *cpu)
+{
+    return (size_t)cpu->n_in * (size_t)cpu->fft->n_chunks * cpu->ring;
 }
 
 static int cpu_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
@@ -147,9 +151,6 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     cpu->n_in = config->n_in;
     cpu->n_out = config->n_out;
     cpu->history_size = round_up(2 * p + SIMD_PAD, SIMD_PAD);
-    /* Spectra a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
-    cpu->fdl.stride = round_up(2 * (p + 1), SIMD_PAD) + SIMD_PAD;
-    cpu->fdl.n_slots = plan->n_partitions + BATCH;
     cpu->history = memory_place((size_t)cpu->n_in * cpu->history_size);
     cpu->fading_out = outputs_open(cpu->n_out, plan->block);
     if (!cpu->history || !cpu->fading_out) goto no_memory;
@@ -158,11 +159,16 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
         if (!cpu->tail) goto no_memory;
     }
     if (!plan->direct) {
-        cpu->fft = planned_fft_open(2 * plan->partition);
-        cpu->fdl.spectra = memory_place((size_t)cpu->n_in * cpu->fdl.n_slots * cpu->fdl.stride);
-        cpu->sums = memory_place(BATCH * cpu->fdl.stride);
-        cpu->frames = memory_place(2 * p);
-        if (!cpu->fft || !cpu->fdl.spectra || !cpu->sums || !cpu->frames) goto no_memory;
+        cpu->fft = fft_get(plan->partition);
+        if (!cpu->fft) goto no_memory;
+        cpu->n_entries = plan->n_partitions + BATCH;
+        /* Not a power of two: rings that lie a power of two apart share few sets of the cache. */
+        cpu->ring = (size_t)(cpu->n_entries * cpu->fft->chunk) + FFT_LANES;
+        cpu->fdl = memory_place(fdl_floats(cpu));
+        cpu->sums = memory_place(BATCH * 2 * p);
+        cpu->work = memory_place(2 * p);
+        cpu->frames = outputs_open(cpu->n_out, plan->partition);
+        if (!cpu->fdl || !cpu->sums || !cpu->work || !cpu->frames) goto no_memory;
     }
     *state = cpu;
     return HC_OK;
@@ -178,8 +184,7 @@ static int cpu_reset(void *state, char *why, size_t cap)
     (void)cap;
     struct cpu *cpu = state;
     memset(cpu->history, 0, (size_t)cpu->n_in * cpu->history_size * sizeof(float));
-    size_t floats = (size_t)cpu->n_in * cpu->fdl.n_slots * cpu->fdl.stride;
-    if (cpu->fdl.spectra) memset(cpu->fdl.spectra, 0, floats * sizeof(float));
+    if (cpu->fdl) memset(cpu->fdl, 0, fdl_floats(cpu) * sizeof(float));
     if (cpu->tail) tail_reset(cpu->tail);
     cpu->pos = 0;
     cpu->block++; /* so that no mask's `past` is of this block */
@@ -199,64 +204,80 @@ static void cpu_mask_free(void *state, void *impl)
     (void)state;
     struct cpu_mask *mask = impl;
     if (!mask) return;
-    for (int r = 0; r < mask->n_responses; r++) {
-        memory_place_free(mask->responses[r].taps);
-        memory_place_free(mask->responses[r].spectra);
-    }
+    for (int r = 0; r < mask->n_responses; r++) memory_place_free(mask->responses[r].taps);
+    memory_place_free(mask->spectra);
     tail_mask_free(mask->tail);
     free(mask->responses);
     routing_free(&mask->routing);
-    memory_place_free(mask->past);
+    outputs_close(mask->past);
     free(mask);
 }
 
-static bool cpu_response_make(const struct cpu *cpu, struct cpu_response *r, const float *taps, int n_taps,
-                              float *frames)
+static int head_taps(const struct cpu *cpu, int n_taps)
+{
+    return n_taps < cpu->plan->head_taps ? n_taps : cpu->plan->head_taps;
+}
+
+/* false: no memory. */
+static bool taps_copy(const struct cpu *cpu, struct cpu_response *r, const float *taps, int n_taps)
+{
+    n_taps = head_taps(cpu, n_taps);
+    r->n_taps = n_taps < cpu->plan->partition ? n_taps : cpu->plan->partition;
+    r->taps = memory_place((size_t)r->n_taps);
+    if (r->taps) memcpy(r->taps, taps, (size_t)r->n_taps * sizeof(float));
+    return r->taps != NULL;
+}
+
+static float *mask_spectra(const struct cpu *cpu, const struct cpu_mask *mask, int chunk, int partition)
+{
+    return mask->spectra + ((size_t)chunk * (size_t)mask->n_partitions + (size_t)partition) * (size_t)cpu->fft->chunk;
+}
+
+/* false: no memory. */
+static bool spectra_make(const struct cpu *cpu, struct cpu_mask *mask, const struct matrix *matrix)
 {
     int p = cpu->plan->partition;
-    if (n_taps > cpu->plan->head_taps) n_taps = cpu->plan->head_taps;
-    r->n_taps = n_taps < p ? n_taps : p;
-    r->taps = memory_place((size_t)r->n_taps);
-    if (!r->taps) return false;
-    memcpy(r->taps, taps, (size_t)r->n_taps * sizeof(float));
-    if (cpu->plan->direct) return true;
-
-    partitions_find(taps, n_taps, p, &r->first, &r->end);
-    if (r->first == r->end) return true;
-    r->spectra = memory_place((size_t)(r->end - r->first) * cpu->fdl.stride);
-    if (!r->spectra) return false;
-    for (int i = r->first; i < r->end; i++)
-        partition_transform_planned(cpu->fft, taps, n_taps, p, i, frames,
-                                    r->spectra + (size_t)(i - r->first) * cpu->fdl.stride);
-    return true;
+    for (int i = 0; i < matrix->n_responses; i++) {
+        struct cpu_response *r = &mask->responses[i];
+        partitions_find(matrix->taps[i], head_taps(cpu, matrix->n_taps[i]), p, &r->first, &r->end);
+        r->at = mask->n_partitions;
+        mask->n_partitions += r->end - r->first;
+    }
+    float *work = memory_floats(4 * (size_t)p);
+    mask->spectra = memory_place((size_t)mask->n_partitions * 2 * (size_t)p);
+    mask->past = outputs_open(cpu->n_out, p);
+    bool ok = work && mask->spectra && mask->past;
+    for (int i = 0; ok && i < matrix->n_responses; i++) {
+        const struct cpu_response *r = &mask->responses[i];
+        for (int k = r->first; k < r->end; k++)
+            partition_transform(cpu->fft, matrix->taps[i], head_taps(cpu, matrix->n_taps[i]), k, work,
+                                mask_spectra(cpu, mask, 0, r->at + k - r->first),
+                                (size_t)mask->n_partitions * (size_t)cpu->fft->chunk);
+    }
+    free(work);
+    return ok;
 }
 
 static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, char *why, size_t cap)
 {
     const struct cpu *cpu = state;
     struct cpu_mask *mask = calloc(1, sizeof *mask);
-    float *frames = memory_floats(2 * (size_t)cpu->plan->partition);
-    if (!mask || !frames) goto no_memory;
+    if (!mask) goto no_memory;
     mask->past_block = -1;
     mask->responses = calloc((size_t)matrix->n_responses + 1, sizeof *mask->responses);
     if (!routing_make(&mask->routing, matrix, cpu->n_out) || !mask->responses) goto no_memory;
-    if (!cpu->plan->direct) {
-        mask->past = memory_place((size_t)cpu->n_out * cpu->plan->partition);
-        if (!mask->past) goto no_memory;
-    }
     for (int r = 0; r < matrix->n_responses; r++) {
         mask->n_responses = r + 1;
-        if (!cpu_response_make(cpu, &mask->responses[r], matrix->taps[r], matrix->n_taps[r], frames)) goto no_memory;
+        if (!taps_copy(cpu, &mask->responses[r], matrix->taps[r], matrix->n_taps[r])) goto no_memory;
     }
+    if (!cpu->plan->direct && !spectra_make(cpu, mask, matrix)) goto no_memory;
     if (cpu->tail) {
         mask->tail = tail_mask_make(cpu->tail, cpu->plan, matrix, &mask->routing);
         if (!mask->tail) goto no_memory;
     }
-    free(frames);
     *impl = mask;
     return HC_OK;
 no_memory:
-    free(frames);
     cpu_mask_free(state, mask);
     return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
                 PLURAL(matrix->n_responses));
@@ -292,59 +313,100 @@ static void cpu_mask_retire(void *state, void *impl)
 
 /* ---- partitions -------------------------------------------------------------------------------------------------- */
 
-/* sums[t] += partitions [p0, p1) of one cell, for n_t blocks from the current one on, over some bins. The loop walks
- * the FDL in runs that do not wrap around its end. Blocks go FFT_BLOCKS at a time if all of them are in one run. */
-static void add_cell(const struct cpu *cpu, float *sums, const struct cpu_response *r, int in, int n_t, int p0, int p1,
-                     size_t bin, int n_bins)
+/* The entry of the block that is `after` blocks after the current one; -n_entries < after < n_entries. */
+static int entry_of(const struct cpu *cpu, int after)
 {
-    const int n_slots = cpu->fdl.n_slots;
-    const size_t stride = cpu->fdl.stride;
-    for (int t = 0; t < n_t;) {
-        int together = n_t - t >= FFT_BLOCKS ? FFT_BLOCKS : 1;
-        int newest = fdl_slot_of(&cpu->fdl, t);
-        if (newest + together > n_slots) together = 1;
-        for (int p = p0; p < p1;) {
-            int slot = newest >= p ? newest - p : newest - p + n_slots;
-            const float *h = r->spectra + (size_t)(p - r->first) * stride + 2 * bin;
-            if (together > 1 && slot + together > n_slots) {
-                /* For this one partition, these blocks lie on both sides of the FDL's end. */
-                for (int j = 0; j < together; j++)
-                    cpu->simd->cmac(sums + (size_t)(t + j) * stride + 2 * bin,
-                                    fdl_slot(&cpu->fdl, in, (slot + j) % n_slots) + 2 * bin, h, stride, 1, 1, n_bins);
-                p++;
-                continue;
-            }
-            int run = slot + 1 < p1 - p ? slot + 1 : p1 - p;
-            cpu->simd->cmac(sums + (size_t)t * stride + 2 * bin, fdl_slot(&cpu->fdl, in, slot) + 2 * bin, h, stride,
-                            run, together, n_bins);
-            p += run;
-        }
-        t += together;
-    }
+    return (cpu->newest + after + cpu->n_entries) % cpu->n_entries;
 }
 
-/* sums[0..n_t) = an output's partitions [from, to) for n_t blocks, the first of them the current one. */
-static void sum_partitions(struct cpu *cpu, const struct cpu_mask *mask, int out, int n_t, int from, int to)
+static float *fdl_ring(const struct cpu *cpu, int in, int chunk)
 {
-    int bins = (int)((cpu->fdl.stride - SIMD_PAD) / 2);
-    int rows = 2 * cpu->plan->n_partitions + n_t;
-    int chunk = L2_BYTES / (8 * rows) / 64 * 64;
-    if (chunk < 64) chunk = 64;
-    memset(cpu->sums, 0, (size_t)n_t * cpu->fdl.stride * sizeof(float));
-    for (int bin = 0; bin < bins; bin += chunk)
+    return cpu->fdl + ((size_t)in * (size_t)cpu->fft->n_chunks + (size_t)chunk) * cpu->ring;
+}
+
+/* sum[2P] = partitions [from, to) of an output, for the block that is t after the current one. */
+static void sum_block(const struct cpu *cpu, const struct cpu_mask *mask, int out, int t, int from, int to, float *sum)
+{
+    const struct fft *fft = cpu->fft;
+    int newest = entry_of(cpu, t);
+    for (int chunk = 0; chunk < fft->n_chunks; chunk++) {
+        struct fft_ring list[MAX_PRODUCTS];
+        float *y = sum + chunk * fft->chunk;
+        bool add = false;
+        int n = 0;
         for (int c = mask->routing.first_cell[out]; c < mask->routing.first_cell[out + 1]; c++) {
             const struct cell *cell = &mask->routing.cells[c];
             const struct cpu_response *r = &mask->responses[cell->response];
             int p0 = r->first > from ? r->first : from, p1 = r->end < to ? r->end : to;
-            add_cell(cpu, cpu->sums, r, cell->in, n_t, p0, p1, (size_t)bin, bins - bin < chunk ? bins - bin : chunk);
+            if (p0 >= p1) continue;
+            if (n == MAX_PRODUCTS) {
+                fft->products->rings(y, list, n, add, fft->chunk);
+                add = true;
+                n = 0;
+            }
+            list[n++] = (struct fft_ring){.x = fdl_ring(cpu, cell->in, chunk),
+                                          .h = mask_spectra(cpu, mask, chunk, r->at + p0 - r->first),
+                                          .slot = newest >= p0 ? newest - p0 : newest - p0 + cpu->n_entries,
+                                          .slots = cpu->n_entries,
+                                          .n_partitions = p1 - p0};
         }
+        fft->products->rings(y, list, n, add, fft->chunk);
+    }
 }
 
-/* The second half of the transform back of sums[t]: P frames of linear convolution (overlap-save). */
-static const float *block_of_sums(struct cpu *cpu, int t)
+/* sums[FFT_BLOCKS][2P] = all partitions of an output, for FFT_BLOCKS blocks from t on. */
+static void sum_blocks(const struct cpu *cpu, const struct cpu_mask *mask, int out, int t, float *sums)
 {
-    planned_fft_inverse(cpu->fft, cpu->sums + (size_t)t * cpu->fdl.stride, cpu->frames);
-    return cpu->frames + cpu->plan->partition;
+    const struct fft *fft = cpu->fft;
+    struct fft_blocks list[MAX_PRODUCTS];
+    size_t h_chunk = (size_t)mask->n_partitions * (size_t)fft->chunk;
+    int c = mask->routing.first_cell[out], end = mask->routing.first_cell[out + 1], p = -1;
+    for (bool add = false; c < end || !add; add = true) {
+        int n = 0;
+        for (; c < end; c++, p = -1) {
+            const struct cell *cell = &mask->routing.cells[c];
+            const struct cpu_response *r = &mask->responses[cell->response];
+            const float *x = fdl_ring(cpu, cell->in, 0);
+            for (p = p < 0 ? r->first : p; p < r->end && n < MAX_PRODUCTS; p++) {
+                struct fft_blocks *product = &list[n++];
+                product->h = mask_spectra(cpu, mask, 0, r->at + p - r->first);
+                for (int i = 0; i < FFT_BLOCKS; i++) product->x[i] = x + entry_of(cpu, t + i - p) * fft->chunk;
+            }
+            if (p < r->end) break;
+        }
+        for (int chunk = 0; chunk < fft->n_chunks; chunk++) {
+            float *y[FFT_BLOCKS];
+            for (int i = 0; i < FFT_BLOCKS; i++)
+                y[i] = sums + 2 * (size_t)i * (size_t)cpu->plan->partition + chunk * fft->chunk;
+            fft->products->blocks(y, add, list, n, (size_t)chunk * cpu->ring, (size_t)chunk * h_chunk, fft->chunk);
+        }
+    }
+}
+
+/* rows[n_out][at ...] = partitions [from, to) of n_t blocks from the current one on. n_t > 1: all partitions. The second
+ * half of a transform back is P frames of linear convolution (overlap-save). */
+static void convolve_partitions(struct cpu *cpu, const struct cpu_mask *mask, int n_t, int from, int to,
+                                float *const *rows, int at)
+{
+    size_t p = (size_t)cpu->plan->partition;
+    float *sums[BATCH], *frames[BATCH];
+    int n = 0;
+    for (int o = 0; o < cpu->n_out; o++) {
+        float *row = rows[o] + at;
+        bool is_silent = mask->routing.first_cell[o] == mask->routing.first_cell[o + 1];
+        if (is_silent) memset(row, 0, (size_t)n_t * p * sizeof(float));
+        for (int t = 0; t < n_t && !is_silent; t++, n++) {
+            sums[n] = cpu->sums + 2 * (size_t)n * p;
+            frames[n] = row + (size_t)t * p;
+            if (t >= n_t - n_t % FFT_BLOCKS)
+                sum_block(cpu, mask, o, t, from, to, sums[n]);
+            else if (t % FFT_BLOCKS == 0)
+                sum_blocks(cpu, mask, o, t, sums[n]);
+        }
+        if (n + n_t <= BATCH && o + 1 < cpu->n_out) continue;
+        fft_inverse_rows(cpu->fft, n, sums, frames);
+        n = 0;
+    }
 }
 
 /* ---- process ----------------------------------------------------------------------------------------------------- */
@@ -354,47 +416,40 @@ static float *cpu_history(const struct cpu *cpu, int in)
     return cpu->history + (size_t)in * cpu->history_size;
 }
 
-/* Transforms n_t whole blocks of every input into the FDL: the first together with the history's block, the others
+/* Transforms n_t blocks of every input, from the current one on, into the FDL: the first from the history, the others
  * straight from the input, where a block follows the one before it. */
-static void transform_blocks(struct cpu *cpu, const struct rows *rows, int at, int n_t)
+static void transform_blocks(struct cpu *cpu, const float *const *x, int at, int n_t)
 {
-    int p = cpu->plan->partition;
-    for (int in = 0; in < cpu->n_in; in++) {
-        const float *x = rows->in[in] + at;
-        float *h = cpu_history(cpu, in);
-        memcpy(h + p, x, (size_t)p * sizeof(float));
-        planned_fft_forward(cpu->fft, h, fdl_spectrum(&cpu->fdl, in, 0));
-        for (int t = 1; t < n_t; t++) {
-            const float *two = planned_fft_aligned(x + (size_t)(t - 1) * p, 2 * (size_t)p, cpu->frames);
-            planned_fft_forward(cpu->fft, two, fdl_spectrum(&cpu->fdl, in, t));
+    size_t p = (size_t)cpu->plan->partition;
+    const float *before[BATCH], *now[BATCH];
+    float *spectra[BATCH];
+    int n = 0;
+    for (int in = 0; in < cpu->n_in; in++)
+        for (int t = 0; t < n_t; t++) {
+            before[n] = t > 0 ? x[in] + at + (size_t)(t - 1) * p : cpu_history(cpu, in);
+            now[n] = before[n] + p;
+            spectra[n++] = fdl_ring(cpu, in, 0) + entry_of(cpu, t) * cpu->fft->chunk;
+            if (n < BATCH && (in + 1 < cpu->n_in || t + 1 < n_t)) continue;
+            fft_forward_rows(cpu->fft, n, before, now, cpu->work, spectra, cpu->ring);
+            n = 0;
         }
-        memcpy(h, x + (size_t)(n_t - 1) * p, (size_t)p * sizeof(float));
-    }
 }
 
-static void convolve_blocks(struct cpu *cpu, const struct cpu_mask *mask, float *const *out, int at, int n_t)
+/* Whole blocks: the first joins the history for its transform, the last one stays there. */
+static void push_blocks(struct cpu *cpu, const struct rows *rows, int at, int n_t)
 {
-    int p = cpu->plan->partition;
-    for (int o = 0; o < cpu->n_out; o++) {
-        float *y = out[o] + at;
-        if (mask->routing.first_cell[o] == mask->routing.first_cell[o + 1]) {
-            memset(y, 0, (size_t)n_t * p * sizeof(float));
-            continue;
-        }
-        sum_partitions(cpu, mask, o, n_t, 0, cpu->plan->n_partitions);
-        for (int t = 0; t < n_t; t++) memcpy(y + (size_t)t * p, block_of_sums(cpu, t), (size_t)p * sizeof(float));
-    }
+    size_t p = (size_t)cpu->plan->partition;
+    for (int in = 0; in < cpu->n_in; in++) memcpy(cpu_history(cpu, in) + p, rows->in[in] + at, p * sizeof(float));
+    transform_blocks(cpu, rows->in, at, n_t);
+    for (int in = 0; in < cpu->n_in; in++)
+        memcpy(cpu_history(cpu, in), rows->in[in] + at + (size_t)(n_t - 1) * p, p * sizeof(float));
 }
 
 /* Computes the output that past blocks add to the current one, unless the mask has it already. */
 static void make_past(struct cpu *cpu, struct cpu_mask *mask)
 {
     if (cpu->plan->direct || mask->past_block == cpu->block) return;
-    int p = cpu->plan->partition;
-    for (int o = 0; o < cpu->n_out; o++) {
-        sum_partitions(cpu, mask, o, 1, 1, cpu->plan->n_partitions);
-        memcpy(mask->past + (size_t)o * p, block_of_sums(cpu, 0), (size_t)p * sizeof(float));
-    }
+    convolve_partitions(cpu, mask, 1, 1, cpu->plan->n_partitions, mask->past, 0);
     mask->past_block = cpu->block;
 }
 
@@ -402,9 +457,10 @@ static void make_past(struct cpu *cpu, struct cpu_mask *mask)
 static bool is_fir_faster(const struct cpu *cpu, const struct cpu_mask *mask, int n)
 {
     if (cpu->plan->direct) return true;
-    double p = cpu->plan->partition, transform = cpu_costs.fft_ns * 2 * p * 16;
-    return cpu_costs.mac_ns * n * p * mask->routing.n_cells <
-           transform * (cpu->n_in + cpu->n_out) + cpu_costs.cmac_ns * p * mask->routing.n_cells;
+    const struct plan_costs *costs = &cpu->plan->costs;
+    double p = cpu->plan->partition, transform = costs->fft_ns * 2 * p * log2(2 * p);
+    return costs->mac_ns * n * p * mask->routing.n_cells <
+           transform * (cpu->n_in + cpu->n_out) + costs->cmac_ns * p * mask->routing.n_cells;
 }
 
 /* Convolves n frames of the current block, from pos on. Their input is in the history already. */
@@ -413,21 +469,20 @@ static void convolve_incomplete(struct cpu *cpu, struct cpu_mask *mask, float *c
     int p = cpu->plan->partition;
     bool fir = is_fir_faster(cpu, mask, n);
     make_past(cpu, mask);
-    if (!fir)
-        for (int in = 0; in < cpu->n_in; in++) {
-            float *h = cpu_history(cpu, in);
-            memset(h + p + cpu->pos + n, 0, (size_t)(p - cpu->pos - n) * sizeof(float));
-            planned_fft_forward(cpu->fft, h, fdl_spectrum(&cpu->fdl, in, 0));
-        }
+    if (!fir) {
+        for (int in = 0; in < cpu->n_in; in++)
+            memset(cpu_history(cpu, in) + p + cpu->pos + n, 0, (size_t)(p - cpu->pos - n) * sizeof(float));
+        transform_blocks(cpu, NULL, 0, 1);
+        convolve_partitions(cpu, mask, 1, 0, 1, cpu->frames, 0);
+    }
     for (int o = 0; o < cpu->n_out; o++) {
         float *y = out[o] + at;
         if (cpu->plan->direct)
             memset(y, 0, (size_t)n * sizeof(float));
         else
-            memcpy(y, mask->past + (size_t)o * p + cpu->pos, (size_t)n * sizeof(float));
+            memcpy(y, mask->past[o] + cpu->pos, (size_t)n * sizeof(float));
         if (!fir) {
-            sum_partitions(cpu, mask, o, 1, 0, 1);
-            const float *sum = block_of_sums(cpu, 0) + cpu->pos;
+            const float *sum = cpu->frames[o] + cpu->pos;
             for (int i = 0; i < n; i++) y[i] += sum[i];
             continue;
         }
@@ -448,14 +503,13 @@ static void append_history(struct cpu *cpu, const struct rows *rows, int at, int
 static void next_block(struct cpu *cpu)
 {
     size_t p = (size_t)cpu->plan->partition;
-    for (int in = 0; in < cpu->n_in; in++) {
-        float *h = cpu_history(cpu, in);
-        if (!cpu->plan->direct) planned_fft_forward(cpu->fft, h, fdl_spectrum(&cpu->fdl, in, 0));
-        memcpy(h, h + p, p * sizeof(float));
+    if (!cpu->plan->direct) {
+        transform_blocks(cpu, NULL, 0, 1);
+        cpu->newest = entry_of(cpu, 1);
     }
+    for (int in = 0; in < cpu->n_in; in++) memcpy(cpu_history(cpu, in), cpu_history(cpu, in) + p, p * sizeof(float));
     cpu->pos = 0;
     cpu->block++;
-    cpu->fdl.at = fdl_slot_of(&cpu->fdl, 1);
 }
 
 /* Adds n frames of the tail levels, hop by hop, to the output of the head. */
@@ -487,21 +541,21 @@ static int cpu_play(void *state, const struct rows *rows, int n, const struct fa
         if (n_t > BATCH) n_t = BATCH;
         int frames = n_t > 0 ? n_t * p : n - at < p - cpu->pos ? n - at : p - cpu->pos;
         if (n_t > 0)
-            transform_blocks(cpu, rows, at, n_t);
+            push_blocks(cpu, rows, at, n_t);
         else
             append_history(cpu, rows, at, frames);
         for (int m = 0; m < n_masks; m++) {
             if (!masks[m])
                 outputs_silence(outs[m], cpu->n_out, at, frames);
             else if (n_t > 0)
-                convolve_blocks(cpu, masks[m], outs[m], at, n_t);
+                convolve_partitions(cpu, masks[m], n_t, 0, cpu->plan->n_partitions, outs[m], at);
             else
                 convolve_incomplete(cpu, masks[m], outs[m], at, frames);
         }
         if (cpu->tail) add_tail(cpu, rows, masks, outs, n_masks, at, frames);
         at += frames;
         if (n_t > 0) {
-            cpu->fdl.at = fdl_slot_of(&cpu->fdl, n_t);
+            cpu->newest = entry_of(cpu, n_t);
             cpu->block += n_t;
         } else {
             cpu->pos += frames;

@@ -144,6 +144,7 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
         if (may_direct && costs->max_tail > 0 && shape->block > 0) try_head(plan, &best_ns, costs, shape, true, hop);
     }
 
+    plan->costs = *costs;
     plan->block = shape->block;
     if (shape->block == 0) {
         int unit = plan->direct ? DIRECT_FILE_UNIT : max_int(1, costs->file_partitions) * plan->partition;

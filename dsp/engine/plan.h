@@ -29,28 +29,6 @@
 
 enum { PLAN_MOST_TAIL_LEVELS = 24 };
 
-struct plan_level {         /* a tail level                                                                     */
-    int offset;             /* first tap; at least 2 * size - hop                                               */
-    int size;               /* S: frames a partition; a power of two, a multiple of the hop                     */
-    int n_partitions;       /* they reach to the next level's offset; the last level's reach max_taps or beyond */
-};
-
-struct plan {
-    int max_taps;           /* longest response, in frames                                                      */
-    int block;              /* most frames a call                                                               */
-    bool direct;            /* the head works in the time domain                                                */
-    int partition;          /* P of the head; a power of two; if direct, at least head_taps                     */
-    int n_partitions;       /* of the head; 1 if direct                                                         */
-    int head_taps;          /* of the head: the offset of tail level 0, or max_taps without tail levels         */
-    int hop;                /* frames; a power of two, at most the block (or the backend's least partition);
-                               P unless direct                                                                  */
-    int n_tail_levels;
-    struct plan_level tail_levels[PLAN_MOST_TAIL_LEVELS]; /* by offset                                          */
-    const struct plan *tail_plan; /* backend hybrid: the plan for the taps from max_taps on, which another device
-                               convolves in calls of tail_plan->block frames; max_taps is twice that block. NULL for
-                               every other backend, and if all taps are in this plan                            */
-};
-
 struct plan_costs {         /* the abilities of a backend, and its costs in nanoseconds                         */
     int min_partition;      /* of the head; powers of two                                                       */
     int max_partition;
@@ -70,6 +48,29 @@ struct plan_costs {         /* the abilities of a backend, and its costs in nano
     int file_partitions;    /* least partitions in such a block; 0: any number                                  */
     int file_share;         /* such a block may also have max_taps / file_share frames: its memory then remains a
                                fraction of that of the mask; 0: it may not                                      */
+};
+
+struct plan_level {         /* a tail level                                                                     */
+    int offset;             /* first tap; at least 2 * size - hop                                               */
+    int size;               /* S: frames a partition; a power of two, a multiple of the hop                     */
+    int n_partitions;       /* they reach to the next level's offset; the last level's reach max_taps or beyond */
+};
+
+struct plan {
+    int max_taps;           /* longest response, in frames                                                      */
+    int block;              /* most frames a call                                                               */
+    bool direct;            /* the head works in the time domain                                                */
+    int partition;          /* P of the head; a power of two; if direct, at least head_taps                     */
+    int n_partitions;       /* of the head; 1 if direct                                                         */
+    int head_taps;          /* of the head: the offset of tail level 0, or max_taps without tail levels         */
+    int hop;                /* frames; a power of two, at most the block (or the backend's least partition);
+                               P unless direct                                                                  */
+    int n_tail_levels;
+    struct plan_level tail_levels[PLAN_MOST_TAIL_LEVELS]; /* by offset                                          */
+    struct plan_costs costs; /* by which it was chosen                                                          */
+    const struct plan *tail_plan; /* backend hybrid: the plan for the taps from max_taps on, which another device
+                               convolves in calls of tail_plan->block frames; max_taps is twice that block. NULL for
+                               every other backend, and if all taps are in this plan                            */
 };
 
 struct plan_shape {         /* the task: the size of the matrix and of the calls                                */

@@ -213,3 +213,22 @@ void fft_inverse(const struct fft *f, float *spectrum, float *out)
     for (int i = 0; i < f->row_steps; i++) f->steps->rows_out(f, spectrum, i);
     for (int i = 0; i < f->column_steps; i++) f->steps->columns_out(f, spectrum, out, i);
 }
+
+void fft_forward_rows(const struct fft *f, int n, const float *const *before, const float *const *now, float *work,
+                      float *const *spectra, size_t stride)
+{
+    int i = 0;
+    if (f->several)
+        for (; i + f->several->channels <= n; i += f->several->channels)
+            f->several->in(f, before + i, now + i, spectra + i);
+    for (; i < n; i++) fft_forward(f, before[i], now[i], work, spectra[i], stride);
+}
+
+void fft_inverse_rows(const struct fft *f, int n, float *const *spectra, float *const *out)
+{
+    int i = 0;
+    if (f->several)
+        for (; i + f->several->channels <= n; i += f->several->channels)
+            f->several->out(f, (const float *const *)(spectra + i), out + i);
+    for (; i < n; i++) fft_inverse(f, spectra[i], out[i]);
+}

@@ -107,5 +107,9 @@ void fft_forward(const struct fft *fft, const float *before, const float *now, f
                  size_t stride);
 /* All steps of the way back: S frames, times S; destroys the spectrum, whose chunks are contiguous. [rt] */
 void fft_inverse(const struct fft *fft, float *spectrum, float *out);
+/* The same for n signals; short ones lie side by side in the lanes of a vector. [rt] */
+void fft_forward_rows(const struct fft *fft, int n, const float *const *before, const float *const *now, float *work,
+                      float *const *spectra, size_t stride);
+void fft_inverse_rows(const struct fft *fft, int n, float *const *spectra, float *const *out);
 
 #endif

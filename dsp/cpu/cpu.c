@@ -78,15 +78,15 @@ struct cpu_mask {
 
 /* Measured on one core of an EPYC (Zen 5); only their ratios matter. */
 static const struct plan_costs cpu_costs = {
-    .min_partition = 64,
+    .min_partition = 16,
     .max_partition = 8192,
     .min_tail = FFT_LONG,
     .max_tail = 32768,
-    .mac_ns = 0.03,
-    .cmac_ns = 0.25,
-    .fft_ns = 0.09,
-    .tail_fft_ns = 0.042,
-    .tail_cmac_ns = 0.4,
+    .mac_ns = 0.016,
+    .cmac_ns = 0.3,
+    .fft_ns = 0.058,
+    .tail_fft_ns = 0.033,
+    .tail_cmac_ns = 0.32,
     .launch_ns = 50,
     .slice_ns = 60,
     .call_ns = 100,

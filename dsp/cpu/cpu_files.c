@@ -2,7 +2,7 @@
  * together, and all processors work on them.
  *
  *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input (dsp/fft/fft.h)
- *   FDL        frequency-domain delay line (fdl.h), each spectrum in chunks of FFT_CHUNK floats
+ *   FDL        frequency-domain delay line, each spectrum in chunks of FFT_CHUNK floats
  *
  * Three phases, each a list of jobs for the thread pool: transforms of (input, block); products of chunks of bins with
  * the partitions; transforms back of (output, block). In a matrix, the products are most of the work. A mask's spectra
@@ -16,7 +16,6 @@
  */
 #include "dsp/engine/backend.h"
 #include "dsp/fft/fft.h"
-#include "fdl.h"
 #include "memory.h"
 #include "outputs.h"
 #include "partitions.h"
@@ -33,6 +32,29 @@ enum {
     JOBS_A_THREAD = 4,  /* of the products, at least: a thread that is late still finds some */
     SLICE = 4096,       /* frames of a direct plan's job */
 };
+
+/* Frequency-domain delay line: the spectra of the latest blocks of each input. The current block's is in slot `at`. */
+struct fdl {
+    int n_slots, at;
+    size_t stride;
+    float *spectra; /* [n_in][n_slots: a ring][stride] */
+};
+
+static float *fdl_slot(const struct fdl *fdl, int in, int slot)
+{
+    return fdl->spectra + ((size_t)in * (size_t)fdl->n_slots + (size_t)slot) * fdl->stride;
+}
+
+/* The slot of the block that is `after` blocks after the current one; -n_slots < after < n_slots. */
+static int fdl_slot_of(const struct fdl *fdl, int after)
+{
+    return (fdl->at + after + fdl->n_slots) % fdl->n_slots;
+}
+
+static float *fdl_spectrum(const struct fdl *fdl, int in, int after)
+{
+    return fdl_slot(fdl, in, fdl_slot_of(fdl, after));
+}
 
 struct files {
     const struct plan *plan;
@@ -75,9 +97,7 @@ static const struct plan_costs files_costs = {
     .max_partition = 1 << 22,
     .mac_ns = 0.03,
     .cmac_ns = 0.12,
-#ifdef HC_WITH_FFTW
-    .fft_ns = 0.04,
-#endif
+    .fft_ns = 0.03,
     .launch_ns = 500,
     .file_block = 262144,
     .file_partitions = FFT_BLOCKS,

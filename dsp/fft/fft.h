@@ -39,7 +39,7 @@ enum {
     FFT_LANES = 16,
     FFT_CHUNK = 256, /* floats: 8 groups of bins */
     FFT_MIN = 16,    /* S */
-    FFT_MAX = 1 << 21,
+    FFT_MAX = 1 << 22,
     FFT_LONG = 256,     /* S from which on a transform has steps; its rows and columns are 16 at least */
     FFT_MAX_ROWS = 256, /* a column step's 16 columns, 32 KiB, stay in the L1 cache */
 };

@@ -6,6 +6,16 @@
 
 enum { POINT = 2 * FFT_LANES }; /* floats of a group of bins */
 
+/* Loads a vector into a register: a compiler would read memory anew for each of its two products. */
+ALWAYS_INLINE struct cvec c_load_once(const float *p)
+{
+    struct cvec a = c_load(p);
+#if defined __x86_64__
+    __asm__("" : "+v"(a.re), "+v"(a.im));
+#endif
+    return a;
+}
+
 ALWAYS_INLINE void add_product(struct cvec *sum, struct cvec a, struct cvec b)
 {
     sum->re += a.re * b.re;
@@ -28,7 +38,7 @@ ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, boo
                 left += ring->slots;
                 x += (size_t)ring->slots * (size_t)floats;
             }
-            for (int i = 0; i < tile; i++) add_product(&sum[i], c_load(x + i * POINT), c_load(h + i * POINT));
+            for (int i = 0; i < tile; i++) add_product(&sum[i], c_load_once(x + i * POINT), c_load_once(h + i * POINT));
             x -= floats;
             h += floats;
         }
@@ -38,16 +48,15 @@ ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, boo
 
 static void rings(float *y, const struct fft_ring *list, int n, bool add, int floats)
 {
-    if (LANES == 16 && floats == 256)
-        rings_tile(y, list, n, add, 256, 0, 8);
-    else if (LANES == 16 && floats == 128)
-        rings_tile(y, list, n, add, 128, 0, 4);
-    else
-        for (int l = 0; l < FFT_LANES; l += LANES)
-            if (floats == POINT)
-                rings_tile(y, list, n, add, floats, l, 1);
-            else
-                for (int i = 0; i < floats; i += 2 * POINT) rings_tile(y, list, n, add, floats, i + l, 2);
+    if (LANES == 16 && floats == FFT_CHUNK) {
+        rings_tile(y, list, n, add, FFT_CHUNK, 0, 8);
+        return;
+    }
+    for (int l = 0; l < FFT_LANES; l += LANES)
+        if (floats < 4 * POINT)
+            for (int at = 0; at < floats; at += POINT) rings_tile(y, list, n, add, floats, at + l, 1);
+        else
+            for (int at = 0; at < floats; at += 4 * POINT) rings_tile(y, list, n, add, floats, at + l, 4);
 }
 
 /* n_groups groups of a chunk, for FFT_BLOCKS time blocks: each h that is loaded is used for all of them. */
@@ -58,7 +67,7 @@ ALWAYS_INLINE void blocks_tile(float *const *y, bool add, const struct fft_block
     for (int i = 0; i < n_groups * FFT_BLOCKS; i++) sum[i] = (struct cvec){{0}, {0}};
     for (int k = 0; k < n; k++)
         for (int j = 0; j < n_groups; j++) {
-            struct cvec h = c_load(list[k].h + h_at + at + j * POINT);
+            struct cvec h = c_load_once(list[k].h + h_at + at + j * POINT);
             for (int t = 0; t < FFT_BLOCKS; t++)
                 add_product(&sum[j * FFT_BLOCKS + t], c_load(list[k].x[t] + x_at + at + j * POINT), h);
         }

@@ -153,15 +153,13 @@ ALWAYS_INLINE void out(const struct fft *f, const float *const *spectrum, float 
     }
 }
 
-#define FOR_ROWS(call, rows)                                                                                           \
-    if (SUB * 4 >= FFT_MIN && SUB <= 4 && (rows) == 4)                                                                 \
-        call(4);                                                                                                       \
-    else if (SUB <= 8 && (rows) == 8)                                                                                  \
-        call(8);                                                                                                       \
-    else if ((rows) == 16)                                                                                             \
-        call(16);                                                                                                      \
-    else                                                                                                               \
-        call(32)
+#if SUB == 8
+#define FOR_ROWS(call, rows) ((rows) == 8 ? call(8) : call(16))
+#elif defined __AVX2__ /* 64 bins and more have rows of 8 points there */
+#define FOR_ROWS(call, rows) ((rows) == 4 ? call(4) : call(8))
+#else
+#define FOR_ROWS(call, rows) ((rows) == 4 ? call(4) : (rows) == 8 ? call(8) : (rows) == 16 ? call(16) : call(32))
+#endif
 
 static void short_in(const struct fft *f, const float *const *before, const float *const *now, float *const *spectrum)
 {

@@ -40,7 +40,7 @@ static void stage_open(struct stage *s, int n_in, int n_out, bool diagonal, int 
     free(envelope);
     check(routing_make(&s->routing, &s->matrix, n_out), "no memory");
     s->x = must_alloc((size_t)s->plan.hop, sizeof *s->x);
-    if (s->plan.n_tail_levels > 0) s->tail = tail_open(&s->plan, n_in, n_out, shape.n_routes, n_threads, simd_choose());
+    if (s->plan.n_tail_levels > 0) s->tail = tail_open(&s->plan, n_in, n_out, shape.n_routes, n_threads);
     check(s->tail || s->plan.n_tail_levels == 0, "no memory");
 }
 

@@ -78,7 +78,7 @@ struct cpu_mask {
 
 /* Measured on one core of an EPYC (Zen 5); only their ratios matter. */
 static const struct plan_costs cpu_costs = {
-    .min_partition = 16,
+    .min_partition = 32,
     .max_partition = 8192,
     .min_tail = FFT_LONG,
     .max_tail = 32768,

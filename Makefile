@@ -323,7 +323,6 @@ ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shel
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # The program on the emulated device, for tests/host/test_batch*.py.
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
-ON_CPU_HOST := main
 ON_CPU_KERNELS := $(patsubst kernels/%.cu,%,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh %/team_barrier.cuh,$(wildcard kernels/*/*.cuh)))
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g1 $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \
@@ -358,14 +357,10 @@ $(ON_CPU)/tests/%.o: %.c $(BUILD)/flags
 $(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving) $(ON_CPU_OBJS) \
                   $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS),$(CXX))
-$(ON_CPU)/host/%.o: host/%.c $(BUILD)/flags
-	$(call compile,,for CUDA on the CPU)
-$(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)) $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
-                    $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a $(MPI_PART)
+$(ON_CPU)/haloconv: $(HOST_OBJS) $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a $(MPI_PART)
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl,$(CXX))
 	$(Q)$(if $(MPI_PART),cp $(MPI_PART) $(@D))
 .SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
-            $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
             $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving $(ON_CPU_NAMES:%=%_test))
 
 # ---- the kernel ladder -----------------------------------------------------------------------------------------------
@@ -381,16 +376,18 @@ ladder: $(if $(HAVE_CUDA),$(BUILD)/haloconv-ladder)
 	$(if $(HAVE_CUDA),,@echo 'make ladder: it needs nvcc and, without a GPU, CUDA_ARCHS=all; `make rung` needs neither'; exit 1)
 $(BUILD)/haloconv-ladder: $(RUNGS:%=$(BUILD)/kernels/ladder/%.o) $(LADDER_BENCH)
 	$(call link,-pthread $(CUDA_LIBS) -lm)
-# make rung RUNG=03 (or 3, halo) compiles, of the rungs, only this one: for the GPUs of this machine, or for the emulator.
-THE_RUNG := $(if $(RUNG),$(patsubst kernels/ladder/%.cu,%,$(wildcard $(patsubst %,kernels/ladder/rung%.cu,\
-              $(RUNG)_* 0$(RUNG)_* ??_$(subst -,_,$(RUNG))))))
+# make rung RUNG=03 (or 3, halo) compiles only the file of this rung: for the GPUs of this machine, or for the emulator.
+# A file defines a rung by a line with `NUMBER, "NAME", "IDEA"`.
+RUNG_NAME := $(subst _,-,$(RUNG))
+THE_RUNG := $(if $(RUNG),$(patsubst kernels/ladder/%.cu,%,$(shell \
+              grep -lE '(\{|^ *)($(RUNG_NAME:0%=%), "|[0-9]+, "$(RUNG_NAME)",)' $(RUNGS:%=kernels/ladder/%.cu))))
 RUNG_ON_GPU := $(and $(HAVE_CUDA),$(GPU_ARCHS))
 rung:
 ifeq ($(RUNG),)
 	@echo 'make rung RUNG=03 (or halo) checks a rung of kernels/ladder, and times it if there is a GPU'; exit 1
 else ifeq ($(THE_RUNG),)
 	@echo 'make rung: $(RUNG) is not a rung; these are:'; \
-	  ls kernels/ladder | sed -n 's/^rung\(..\)_\(.*\)\.cu$$/  \1 \2/p' | tr _ -; exit 1
+	  sed -nE 's/^(.*\{| *)([0-9]+), "([a-z0-9-]+)", ".*/  \2 \3/p' kernels/ladder/rung*.cu; exit 1
 else ifneq ($(if $(RUNG_ON_GPU),,$(filter $(GPU_RUNGS),$(THE_RUNG))),)
 	@echo 'make rung: $(THE_RUNG) needs a GPU: the emulator has no textures, tensor cores and PTX'; exit 1
 else
@@ -398,7 +395,7 @@ else
 	  $(if $(RUNG_ON_GPU),BUILD=$(BUILD)/gpu_rung CUDA_ARCHS='$(GPU_ARCHS)') QUIET=1 run-rung
 endif
 run-rung: $(THE_RUNG:%=$(if $(RUNG_ON_GPU),$(BUILD),$(ON_CPU))/rungs/%)
-	@$(foreach r,$^,$(r) $(if $(RUNG_ON_GPU),--rung $(firstword $(subst _, ,$(patsubst rung%,%,$(notdir $(r)))))) &&) true
+	@$(foreach r,$^,$(r) $(if $(RUNG_ON_GPU),--rung $(RUNG_NAME)) &&) true
 $(BUILD)/rungs/%: $(BUILD)/kernels/ladder/%.o $(LADDER_BENCH)
 	@mkdir -p $(@D)
 	$(call link,-pthread $(CUDA_LIBS) -lm)

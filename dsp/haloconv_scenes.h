@@ -124,9 +124,9 @@ int hc_bank_nearest(const hc_bank_data *data, const float position[3]);
  *
  * The engine adds the responses as they are. Two that begin t seconds apart make a comb filter with the gain
  * |cos(pi f t)| at frequency f. So entries are not mixed if their responses to any output begin more than 20 us apart:
- * those with the smallest weights are left out, down to the one with the largest. Of two equal responses the error is
- * then at most 1.1 dB RMS between 1 and 12 kHz. Neighbours 4 degrees apart begin up to about 20 us apart at the ears of
- * a head; hc_bank_options.grid_deg makes such neighbours.
+ * those with the smallest weights are left out, down to the one with the largest. If two mixed responses differ only in
+ * their onset, the mix is at most 1.1 dB RMS wrong between 1 and 12 kHz. The responses of a head to directions 4
+ * degrees apart begin up to about 20 us apart; hc_bank_options.grid_deg makes such neighbours.
  * A bank needs hc_bank_options.mix, a grid, or hc_bank_index; without these, or positions, this is hc_bank_nearest.
  * [rt], any thread */
 int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries, float *weights);

@@ -163,6 +163,9 @@ static int row_take(struct list *list, char *line, struct bank_sounds *sounds, c
     if (error) return error;
     const char *slash = strrchr(list->path, '/'), *name = list->cells[list->at[COLUMN_FILE]];
     if (!*name) return fail(HC_EINVAL, why, cap, "%s:%d: the file is missing; name one", list->path, list->line);
+    if (strlen(name) >= PATH_MAX)
+        return fail(HC_EINVAL, why, cap, "%s:%d: the name of the file is longer than %d bytes; give it a shorter one",
+                    list->path, list->line, PATH_MAX - 1);
     int folder_length = !slash ? 0 : slash == list->path ? 1 : (int)(slash - list->path);
     return bank_sounds_add(sounds, list->path, folder_length, name, position, list->path, why, cap);
 }

@@ -189,7 +189,7 @@ int slot_play(const struct backend *backend, void *state, struct slot *slot, int
  * [rt] if why is NULL */
 int fail(int code, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Replaces control characters: a text may quote a stranger's file and go to a terminal. */
+/* Replaces each control character by ?: a text may quote a stranger's file and go to a terminal. */
 void text_clean(char *text);
 
 #ifdef __cplusplus

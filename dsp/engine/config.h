@@ -10,8 +10,8 @@ enum {
     CONFIG_MOST_FADE = 1 << 30,   /* frames: a position in a fade plus a block fits into an int */
 };
 
-/* Copies the fields that the caller's version has (given NULL: none) into `copy`, a zeroed struct of `size` bytes. Both
- * begin with their size. name: of the struct, with an init call NAME_init. Fails with HC_EINVAL and a text. [setup] */
+/* Sets the fields of `copy`, a struct of `size` bytes, to those of the caller's version; the others, and with given NULL
+ * all, become 0. Both structs begin with their size. name: of the struct, with an init call NAME_init. Fails with HC_EINVAL and a text. [setup] */
 int config_copy(const void *given, void *copy, size_t size, const char *name, char *why, size_t cap);
 
 /* Copies the part of *given that its program knows (NULL: nothing), sets the defaults and checks the result. In

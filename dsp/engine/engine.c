@@ -309,14 +309,14 @@ int engine_process_clean(hc_engine *e, const float *const *in, float *const *out
     if (n < 0 || n > e->plan.block || e->async) return HC_EINVAL;
     if (n == 0) return HC_OK;
     int64_t call_us = now_ns / 1000, until_us = deadline_us(e, call_us);
-    bool lost = engine_is_left_behind(e), is_late = false;
-    if (!lost && e->queue) {
+    bool is_here = !engine_is_left_behind(e), is_late = false;
+    if (is_here && e->queue) {
         is_late = !play_on_device(e, in, out, n, call_us, until_us);
-    } else if (!lost) {
+    } else if (is_here) {
         struct rows rows = {in, out, until_us};
         is_late = engine_play(e, NULL, &rows, n) == HC_LATE; /* late: `out` has the head */
     }
-    lost = engine_is_lost(e);
+    bool lost = engine_is_lost(e);
     if (lost || (e->queue && is_late)) outputs_silence(out, e->config.n_out, 0, n);
     engine_count(e, n);
     if (is_late) counter_add(&e->late, 1);

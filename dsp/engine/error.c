@@ -3,12 +3,18 @@
 #include "c_locale.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 void text_clean(char *text)
 {
-    for (unsigned char *at = (unsigned char *)text; *at; at++)
-        if (*at < ' ' || *at == 127 || (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)) *at = '?'; /* C1 in UTF-8 */
+    unsigned char *to = (unsigned char *)text;
+    for (const unsigned char *from = to; *from; from++) {
+        bool c1 = from[0] == 0xc2 && from[1] >= 0x80 && from[1] < 0xa0; /* U+0080 to U+009F in UTF-8 */
+        if (c1) from++;
+        *to++ = c1 || *from < ' ' || *from == 127 ? '?' : *from;
+    }
+    *to = 0;
 }
 
 int fail(int code, char *why, size_t cap, const char *format, ...)

@@ -76,7 +76,7 @@ static void take_safety_limit(struct brutefir *b, const struct statement *s, voi
 static void take_sdf_length(struct brutefir *b, const struct statement *s, void *structure)
 {
     (void)structure;
-    if (s->n_values && s->values->kind == VALUE_NUMBER && s->values->number > 0) b->sdf_line = s->line;
+    if (s->n_values && s->values->kind == VALUE_NUMBER && s->values->number > 0) b->has_sdf_length = true;
 }
 
 enum { SEEN_RATE = 1, SEEN_LENGTH = 2, N_DEFAULTS = 2 }; /* the first two: also of the defaults file */

@@ -50,7 +50,7 @@ struct brutefir_filter {
 struct brutefir {
     struct import *import;
     int block_frames, n_blocks;       /* filter_length                                           */
-    int sdf_line;                     /* of an sdf_length above 0; 0: none                       */
+    bool has_sdf_length;              /* above 0                                                 */
     struct brutefir_coeff *coeffs;    /* [n_coeffs]                                              */
     struct brutefir_channel *channels[2]; /* [n_channels]                                        */
     struct brutefir_filter *filters;  /* [n_filters]                                             */

@@ -90,18 +90,18 @@ static void take_mapping(struct brutefir *b, const struct statement *s, void *st
     d->is_mapped = true;
 }
 
-/* The valid range is -99 to 99 hundredths of a frame; BruteFIR ignores all of them without an sdf_length. */
+/* Delays of -99 to 99 hundredths of a frame; -100: none. Without an sdf_length BruteFIR ignores them. */
 static void take_subdelay(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct device *d = structure;
     bool is_used = false;
     if (!brutefir_list_fits(b, s, VALUE_NUMBER, d->n)) return;
     for (int i = 0; i < s->n_values; i++) is_used |= s->values[i].number > -100;
-    if (is_used && b->sdf_line)
+    if (is_used && b->has_sdf_length)
         BRUTEFIR_REFUSE(
             b, s, "delays of parts of a frame cannot be represented; give whole frames in delay, or %d here", -100);
     else if (is_used)
-        BRUTEFIR_NOTE(b, s, "is without effect, because there is no sdf_length above 0");
+        BRUTEFIR_NOTE(b, s, "has no effect: BruteFIR delays by parts of a frame only if sdf_length is above 0");
 }
 
 static void take_dither(struct brutefir *b, const struct statement *s, void *structure)

@@ -164,6 +164,7 @@ static const char *name_of_file(struct reader *r, char *name)
         if (*at == '\\') *at = '/';
     if (!is_full || !whole) return name;
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name + 2;
+    if (!*last) return whole; /* the name of a folder: no such file */
     IMPORT_WARN(r->import, r->line, NULL, "%s is taken from the folder of the configuration, as %s", whole, last);
     return last;
 }

@@ -35,7 +35,8 @@ bool glide_at(const struct glide *g, int64_t frame, struct steer_target *target)
     return true;
 }
 
-/* Finds the great circle from g->from to a direction. Opposite ones are joined by the left side, or by the front. */
+/* Finds the great circle from g->from to a direction. If they are opposite, it passes on the left, or, from above or
+ * below the head, in front. */
 static void way_find(struct glide *g, const double to[3])
 {
     double cosine = 0, sine = 0;
@@ -54,15 +55,15 @@ static void way_find(struct glide *g, const double to[3])
     for (int i = 0; i < 3; i++) g->across[i] /= sine;
 }
 
-/* Frames that a glide lasts. A message is seen up to a block after it was put. */
+/* How many frames a glide lasts. It begins up to a block after its message was put. */
 static double glide_length(const struct glide *g, const struct glide_clock *c)
 {
     if (c->glide_ms > 0) return c->glide_ms * c->rate / 1000;
     return fmin(MAX_MS * c->rate / 1000, fmax(MIN_MS * c->rate / 1000, MARGIN * g->interval + c->n));
 }
 
-/* Takes note of the time since the message before. A single long time is a message that was lost, or replaced by the
- * next one before a block began. */
+/* Updates the interval by the frames since the message before. A single long interval does not count: one message was
+ * lost, or replaced by the next one before a block began. */
 static void interval_follow(struct glide *g, double since, const struct glide_clock *c)
 {
     bool is_long = g->interval > 0 && since > 1.5 * g->interval;
@@ -74,7 +75,7 @@ static void interval_follow(struct glide *g, double since, const struct glide_cl
     g->was_long = is_long;
 }
 
-/* Stores when the glide to the target of a message ends. */
+/* Sets the end of the glide that a message begins. age: as in glide_to. */
 static void end_plan(struct glide *g, double age, const struct glide_clock *c)
 {
     bool is_known = g->interval > 0;

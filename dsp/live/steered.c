@@ -125,7 +125,7 @@ static bool is_same(const struct sent *a, const struct sent *b)
     return true;
 }
 
-/* Frames from the moment when a place was put, since the block before, to this block. -1: unknown. */
+/* How many frames before this block a place was put: at most as many as the block has. -1: unknown. */
 static double age_of(const struct steered *s, const struct steer_target *place, int64_t now_us)
 {
     if (now_us == 0) return -1;

@@ -74,6 +74,7 @@ int bank_prepare(const struct scene_backend *backend, int device, const struct s
     if (!bank) return fail(HC_ENOMEM, why, cap, "no memory for a bank");
     bank->backend = backend;
     bank->device = device;
+    bank->forks = fork_count();
     bank->plan = *plan;
     bank->n_entries = data->n_entries;
     bank->n_out = data->n_out;
@@ -89,9 +90,15 @@ int bank_prepare(const struct scene_backend *backend, int device, const struct s
     return HC_OK;
 }
 
+/* A child of fork() has no device: what a parent's bank has there is the parent's. */
+static bool is_left_behind(const hc_bank *bank)
+{
+    return bank->backend != &scene_cpu && bank->forks != fork_count();
+}
+
 static void bank_delete(hc_bank *bank)
 {
-    bank->backend->bank_free(bank->impl);
+    if (!is_left_behind(bank)) bank->backend->bank_free(bank->impl);
     atomic_fetch_sub(&bank->meter->bytes, bank->bytes);
     bank_meter_release(bank->meter);
     free(bank);
@@ -100,7 +107,7 @@ static void bank_delete(hc_bank *bank)
 static bool is_released(const hc_bank *bank)
 {
     if (atomic_load_explicit(&bank->uses, memory_order_acquire) != 0) return false;
-    return !bank->backend->bank_released || bank->backend->bank_released(bank->impl);
+    return !bank->backend->bank_released || is_left_behind(bank) || bank->backend->bank_released(bank->impl);
 }
 
 void banks_sweep(void)

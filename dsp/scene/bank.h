@@ -15,6 +15,7 @@ struct bank_meter {
 struct hc_bank {
     const struct scene_backend *backend;
     int device;
+    unsigned forks;      /* fork_count() of the process that made it */
     struct scene_plan plan;
     int n_entries, n_out;
     uint64_t bytes;

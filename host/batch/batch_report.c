@@ -108,7 +108,8 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
     }
     const struct journal_entry *entry =
         journal_list_find(list, journal_hash(row, batch->settings), status.st_size, &listed);
-    if (!entry || figures_check(entry->figures) != FIGURES_WHOLE) return true;
+    errno = 0;
+    if (!entry || figures_check(entry->figures) != FIGURES_WHOLE) return errno != ENOMEM;
     json_t *line = cells_of(batch, row), *figures = figures_read(entry->figures);
     bool good = line && figures && json_object_update(line, figures) == 0 && json_dumpf(line, file, LINE_FORMAT) == 0 &&
                 putc('\n', file) != EOF;

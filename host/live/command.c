@@ -1,5 +1,6 @@
 #include "command.h"
 
+#include "host/mask_argument.h"
 #include "host/message.h"
 
 #include <math.h>
@@ -78,6 +79,7 @@ static bool load_path(struct command_target *t, const char *path, char *why, siz
 {
     if (strlen(path) >= sizeof t->watch.path)
         return message_write(why, cap, "the path has %zu bytes or more; use a shorter one", sizeof t->watch.path);
+    path = mask_argument_path(path);
     t->mask = index_of(t->masks, path, t->mask);
     return load(t, path);
 }
@@ -95,7 +97,7 @@ static int find_named(const struct command_target *t, const char *path, int numb
 {
     if (!path && number == 0) return otherwise;
     if (!path) return check_number(t, number, why, cap) ? number - 1 : -1;
-    int i = index_of(t->masks, path, -1);
+    int i = index_of(t->masks, mask_argument_path(path), -1);
     if (i < 0) message_write(why, cap, "%s is not in the list of masks; name it on the command line", path);
     return i;
 }

@@ -21,7 +21,7 @@ extern const struct command_gain command_gains[COMMAND_GAINS];
 
 enum command_act {               /* reads the fields                                          */
     COMMAND_NONE,                /*                                                           */
-    COMMAND_MASK,                /* path                                                      */
+    COMMAND_MASK,                /* path, also the name of a mask that ships                  */
     COMMAND_MASK_NUMBER,         /* number: in the list of masks, from 1                      */
     COMMAND_MASK_STEP,           /* number: 1 next, -1 previous; the first follows the last   */
     COMMAND_RELOAD,              /*                                                           */

@@ -112,8 +112,7 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source
         const struct live_scene_place *place = &settings->places[i];
         if (place->source >= n_sources && settings->is_restored) continue;
         if (place->source >= n_sources) {
-            message_write(why, cap, "there is no source %d to place; there %s %d", place->source + 1,
-                          n_sources == 1 ? "is" : "are", n_sources);
+            message_write(why, cap, "the session has no source %d; it has %d", place->source + 1, n_sources);
             live_scene_close(s);
             return NULL;
         }

@@ -408,8 +408,8 @@ static void say_more(void *data)
     struct portaudio_host *h = data;
     double ppm = drift_ppm(&h->drift);
     if (h->resampling.restarts > 0)
-        message_note("the sound from %s to %s was interrupted %llu times, because callbacks came late",
-                     h->pair.input.name, h->pair.output.name, (unsigned long long)h->resampling.restarts);
+        message_note("interruptions of the sound from %s to %s, because callbacks came late: %llu", h->pair.input.name,
+                     h->pair.output.name, (unsigned long long)h->resampling.restarts);
     if (strcmp(h->pair.input.name, h->pair.output.name) != 0 && (ppm > 5 || ppm < -5))
         message_note(
             "the clocks of %s and %s drift apart by %.0f ppm, which now and then causes an over- or underflow; "

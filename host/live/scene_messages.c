@@ -178,7 +178,7 @@ bool scene_message_read(const struct osc_message *message, struct scene_change *
     bool is_short = form->act == SCENE_DISTANCE_GAIN && message->n_args == 1;
     int n = is_short ? 1 : form->n;
     if (message->n_args == 0 && is_of_source(form) && source != SCENE_EVERY && form->act != SCENE_DIRECTION)
-        return message_write(why, cap, "there is no source %d to ask about", source + 1);
+        return message_write(why, cap, "the session has no source %d", source + 1);
     if (message->n_args != n || message->n_numbers != n || (n == 0 && form->act != SCENE_RECENTRE))
         return refuse(form, why, cap);
     for (int i = 0; i < n; i++)

@@ -175,10 +175,8 @@ static bool load_filter(const char *path, int rate, int n_outputs, hc_responses 
     if (!filter->channel)
         return message_write(why, cap, "--filter %s: is a configuration; give a sound file or a text", path);
     return filter->n_channels == 1 || filter->n_channels == n_outputs ||
-           message_write(
-               why, cap,
-               "--filter %s: has %d channels, and %d outputs are measured; it needs 1, or one for each output", path,
-               filter->n_channels, n_outputs);
+           message_write(why, cap, "--filter %s: has %d channels; it needs 1, or one for each measured output (%d)",
+                         path, filter->n_channels, n_outputs);
 }
 
 bool measure_run(struct take_settings take_settings, struct sweep *sweep, const char *filter_path,

@@ -121,11 +121,11 @@ static void measure_pair(struct making *k, int output, int input, double *h, str
 {
     const struct sweep_analysis *a = &k->a;
     struct measurement *m = k->m;
-    double *response = (double *)k->bins, *power = (double *)k->linear;
+    double *response = (double *)k->bins, *power = (double *)k->linear, *mean = power + a->transform.size / 2 + 1;
     average(k, output, input, k->bins, power);
     divide(k, k->bins);
     measure_noise(k, output, input, pair);
-    compare_sections(k, k->bins, power, power + a->transform.size / 2 + 1, pair);
+    compare_sections(k, k->bins, power, mean, pair);
     transform_inverse(&a->transform, k->bins);
     int64_t direct = find_direct(a, response, &pair->peak, &pair->is_heard);
     pair->direct_s = (double)(direct - k->reference) / a->rate / a->stretch;

@@ -42,8 +42,6 @@ static const struct shape quick_shapes[] = {
     {4096, 64, 2, SHARED}, {1024, M(14), 64, OWN}, {512, M(16), 16, BANK},
 };
 
-static const char *const sharing_name[] = {"shared", "own", "bank"};
-
 struct result {
     const struct rung *rung;
     int shape;
@@ -251,11 +249,7 @@ static void sets_free(struct sets *s)
 
 static int sets_make(struct bench *b, struct sets *s, const struct shape *shape)
 {
-    const bool one_in = shape->sharing == BANK;
-    struct task t = {};
-    t.n_taps = shape->taps, t.n_frames = shape->frames, t.sharing = shape->sharing;
-    t.n_out = shape->channels, t.n_in = one_in ? 1 : shape->channels;
-    t.x_pitch = t.y_pitch = (shape->frames + 127) / 128 * 128;
+    struct task t = shape_task(shape, 128);
     const size_t x_bytes = t.n_in * t.x_pitch * sizeof(float), y_bytes = t.n_out * t.y_pitch * sizeof(float);
     const size_t h_floats = (size_t)task_masks(&t) * t.n_taps;
     s->n = (int)((ROTATE_BYTES + x_bytes + y_bytes - 1) / (x_bytes + y_bytes));

@@ -12,6 +12,17 @@
 #include <string.h>
 #include <vector>
 
+const char *const sharing_name[] = {"shared", "own", "bank"};
+
+struct task shape_task(const struct shape *shape, int pitch_unit)
+{
+    struct task t = {};
+    t.n_taps = shape->taps, t.n_frames = shape->frames, t.sharing = shape->sharing;
+    t.n_out = shape->channels, t.n_in = t.sharing == BANK ? 1 : t.n_out;
+    t.x_pitch = t.y_pitch = (t.n_frames + pitch_unit - 1) / pitch_unit * pitch_unit;
+    return t;
+}
+
 namespace {
 
 enum { EDGE = 128 }; /* frames */
@@ -29,7 +40,6 @@ struct checked_case {
     }
 };
 
-const char *const sharing_name[] = {"shared", "own", "bank"};
 char fault[512];
 
 __attribute__((format(printf, 1, 2))) const char *fault_write(const char *format, ...)
@@ -51,10 +61,7 @@ __attribute__((format(printf, 1, 2))) const char *fault_write(const char *format
 const char *case_make(checked_case &c, const struct shape *shape, int pitch_unit, const float *x, const float *h,
                       uint64_t seed)
 {
-    struct task &t = c.task = {};
-    t.n_taps = shape->taps, t.n_frames = shape->frames, t.sharing = shape->sharing;
-    t.n_out = shape->channels, t.n_in = t.sharing == BANK ? 1 : t.n_out;
-    t.x_pitch = t.y_pitch = (t.n_frames + pitch_unit - 1) / pitch_unit * pitch_unit;
+    struct task &t = c.task = shape_task(shape, pitch_unit);
     c.x.assign(t.n_in * t.x_pitch + 2 * EDGE, NAN);
     c.y.assign(t.n_out * t.y_pitch + 2 * EDGE, NAN);
     c.h.resize((size_t)task_masks(&t) * t.n_taps);

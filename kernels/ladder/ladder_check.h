@@ -16,10 +16,14 @@ struct shape {
     int channels; /* outputs */
     enum sharing sharing;
 };
+extern const char *const sharing_name[]; /* "shared", "own", "bank" */
+
+/* The task of a shape, without its memory; pitch_unit: rows begin at multiples of it, in frames. */
+struct task shape_task(const struct shape *shape, int pitch_unit);
 
 /* Each function returns NULL, or the first fault, in static memory. */
 
-/* Runs the rungs that accept the shape, *n_ran of n, on noise. pitch_unit: rows begin at multiples of it, in frames. */
+/* Runs the rungs that accept the shape, *n_ran of n, on noise. pitch_unit: as in shape_task. */
 const char *ladder_check(const struct rung *const *rungs, int n, const struct shape *shape, int pitch_unit,
                          uint64_t seed, int *n_ran);
 /* Exercises of the book, whose outputs must be exact to 1e-4. */

@@ -18,7 +18,7 @@
 enum { B = 128, EACH = 4, TILE = EACH * B, CHUNK = 256, ROWS = 4, UNIT = 8 };
 
 /* grid: tiles x rows / 4. Row r is `length` frames of channel r / splits, from frame r % splits * length on. */
-static __global__ void __launch_bounds__(B) grid2d(struct task job, int splits, long length)
+static __global__ void __launch_bounds__(B) grid_2d(struct task job, int splits, long length)
 {
     __shared__ __align__(16) float4 s[TILE + CHUNK];
     const int t = threadIdx.x;
@@ -76,10 +76,10 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 {
     const int splits = t->n_out % ROWS ? ROWS : 1;
     const long length = (t->n_frames + splits - 1) / splits;
-    grid2d<<<dim3(tiles_of(length, TILE), t->n_out * splits / ROWS), B, 0, stream>>>(*t, splits, length);
+    grid_2d<<<dim3(tiles_of(length, TILE), t->n_out * splits / ROWS), B, 0, stream>>>(*t, splits, length);
     return cudaGetLastError();
 }
 
-extern "C" const struct rung rung_grid2d = {
+extern "C" const struct rung rung_grid_2d = {
     11, "grid-2d", "channels x tiles in one grid, channels side by side in shared memory", "", false,
     accepts, mask_prepare<UNIT>, launch, NULL};

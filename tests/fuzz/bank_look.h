@@ -5,6 +5,7 @@
 #include "fuzz.h"
 #include "haloconv_scenes.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static inline void entry_look(const hc_bank_data *bank, int e)
 
 static inline void bank_look(const char *path)
 {
-    char why[1024] = "";
+    char why[4 * PATH_MAX] = ""; /* of a name as long as the system allows, the remedy is there, too */
     hc_bank_data bank = {.size = sizeof bank};
     int code = hc_bank_load(path, 0, NULL, &bank, why, sizeof why);
     must((code == HC_OK) == (*why == 0) && (code == HC_OK || strchr(why, ';')));

@@ -94,8 +94,9 @@ class Server:
         return server
 
     def leave(self):
-        """It becomes idle if it is as it was at its start; else it ends."""
-        if Server.keeps_idle and self.is_usual and self.process.poll() is None and self.ports().split() == OWN_PORTS:
+        """It becomes idle if it is as it was at its start, and no other of its period is; else it ends."""
+        if (Server.keeps_idle and self.period not in Server.idle and self.is_usual and self.process.poll() is None
+                and self.ports().split() == OWN_PORTS):
             Server.idle[self.period] = self
         else:
             self.close()

@@ -51,6 +51,8 @@ def test_a_mask_is_answered_when_it_is_loaded_or_refused(controls):
         assert one.ask(*message) == answer, message
     path, what, why = one.ask("/mask", "no.wav")
     assert (path, what) == ("/error", "/mask") and why.startswith("no.wav: "), why
+    path, mask, number = one.ask("/mask", "spring")  # by its name
+    assert (path, number) == ("/mask", 0) and mask.endswith("/impulses/spring.wav"), mask
     # Each asker gets its own answer, also when packets of others come in between.
     one.send("/mask", "two.txt")
     assert other.ask("/no")[:2] == ["/error", "/no"]

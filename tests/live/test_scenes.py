@@ -334,8 +334,8 @@ def test_wrong_messages_change_nothing(run):
                              (("/distance-gain", -1.0), "the gain by distance takes metres, 0.001 to 10000, or off"),
                              (("/distance-gain", 1.0, 1e-40),
                               "the gain by distance takes metres, 0.001 to 10000, or off"),
-                             (("/source/3/aed",), "there is no source 3 to ask about"),
-                             (("/source/0/aed",), "there is no source 0 to ask about"),
+                             (("/source/3/aed",), "the session has no source 3"),
+                             (("/source/0/aed",), "the session has no source 0"),
                              (("/source/1/relative", 1.0),
                               "relative takes nothing: it asks where the listener hears the source")]:
             assert control.ask(*message) == ["/error", message[0], why]

@@ -424,7 +424,7 @@ def test_escape_sequences_do_not_reach_the_terminal(files):
                                    b"/input/name 1 \x1b[1m\xff\n")
     for run in ["check", "info"]:
         err = haloconv(run, "t.conf", text=False)
-        assert b"\x1b" not in err.stderr + err.stdout and b"\xc2\x9b" not in err.stderr
+        assert b"\x1b" not in err.stderr + err.stdout and b"\x9b" not in err.stderr
     json.loads(haloconv("check", "t.conf", "--json").stdout)
     (files / "t.conf").write_bytes(NEW.encode() + b"/input/name 1 \x1b[1m\xff\n")
     assert b"\x1b" not in good("info", "t.conf", text=False).stdout

@@ -241,7 +241,7 @@ LAST_ERRORS = [  # the text behind them is not read
 WARNINGS = [
     ('powersave: -80;', 0, "below -80 dB"),
     ('safety_limit: 3;', 0, "louder output than 3 dB"),
-    ('input "a" { channels: 1; subdelay: 50; };', 0, "without effect"),
+    ('input "a" { channels: 1; subdelay: 50; };', 0, "has no effect"),
     ('output "a" { channels: 1; dither: true; };', 0, "no dither"),
     ('output "b" { channels: 1; sample: "S16_LE"; };', 0, "S16_LE rounds"),
     ('output "c", "d" { channels: 8/5,4; };', 0, "2 of the 8 channels"),

@@ -1,6 +1,7 @@
-/* render_cpu - hc_render on the CPU: uniform partitions of `step` frames, transforms of 2 * step.
+/* render_cpu - hc_render on the CPU: uniform partitions of `step` frames, in transforms of 2S frames (dsp/fft/fft.h), where
+ * S is a power of two, `step` or more.
  *
- *   window w    input frames [(w - 1) step, (w + 1) step) -> FFT -> x[w], once for each source
+ *   window w    input frames [(w - 1) step, (w + 1) step), after zeros -> FFT -> x[w], once for each source
  *   product     sum over partitions p of x[w - p] * h[entry][out][p]; one product serves the end of the fade that
  *               leads to an entry and the begin of the fade that leaves it
  *   window w    from and to: sums of weight * product -> IFFT each -> last `step` frames -> fade -> output
@@ -14,8 +15,8 @@
 #include "dsp/scene/render_backend.h"
 
 #include "dsp/engine/backend.h"
+#include "dsp/fft/fft.h"
 #include "memory.h"
-#include "planned_fft.h"
 #include "scene_bank.h"
 #include "simd.h"
 #include "thread_pool.h"
@@ -30,6 +31,7 @@ enum {
     GROUP_FLOATS = 1 << 19, /* sums of a group, about: they should lie in a cache of the second level */
     CHUNK_FLOATS = 1 << 24, /* spectra of a chunk, about */
     WINDOWS_A_JOB = 16,     /* that a thread transforms at once */
+    MAX_PRODUCTS = 64,      /* of a call of fft_products */
 };
 
 struct item { /* a product and what to do with it */
@@ -41,16 +43,16 @@ struct item { /* a product and what to do with it */
 struct scratch {        /* of a thread */
     float *sums;        /* [2: from, to][group][stride] */
     float *products;    /* [FFT_BLOCKS][stride] */
-    float *frames;      /* [2][stride] */
+    float *frames;      /* [2][2S] */
     struct item *items; /* [n_items] */
     float *spectra;     /* [n_sources][n_history + chunk][stride], if the thread computes whole works */
 };
 
 struct render_state {
     int step, n_out, n_partitions, group;
-    size_t stride;
-    float *bank; /* [entry][out][partition][stride], scaled by 1 / (2 * step) */
-    struct planned_fft *fft;
+    size_t stride; /* floats of a spectrum: 2S */
+    float *bank;   /* [entry][out][chunk of bins][partition], scaled by 1 / S */
+    const struct fft *fft;
     const struct simd *simd;
     struct thread_pool *pool;
     float *fade; /* [step] */
@@ -61,7 +63,7 @@ static void render_close(void *state)
     struct render_state *s = state;
     if (!s) return;
     if (s->pool) thread_pool_close(s->pool);
-    if (s->fft) planned_fft_close(s->fft);
+    fft_put(s->fft);
     free(s->bank);
     free(s->fade);
     free(s);
@@ -72,19 +74,27 @@ static void render_close(void *state)
 struct bank_job {
     struct render_state *s;
     const hc_bank_data *data;
-    float *frames; /* [threads][stride] */
+    float *frames; /* [threads][2][stride] */
 };
+
+/* A partition of a row of the bank: its first chunk. */
+static float *bank_row(const struct render_state *s, size_t row, int partition)
+{
+    return s->bank + row * (size_t)s->n_partitions * s->stride + (size_t)partition * (size_t)s->fft->chunk;
+}
 
 static void transform_response(void *data, int row, int thread)
 {
     const struct bank_job *job = data;
     const struct render_state *s = job->s;
-    float *frames = job->frames + (size_t)thread * s->stride, scale = 1 / (float)(2 * s->step);
+    float *frames = job->frames + (size_t)thread * 2 * s->stride, *work = frames + s->stride,
+          scale = 1 / (float)s->fft->size;
     for (int p = 0; p < s->n_partitions; p++) {
         int at = p * s->step, n = job->data->n_taps - at < s->step ? job->data->n_taps - at : s->step;
         for (int k = 0; k < n; k++) frames[k] = job->data->taps[row][at + k] * scale;
-        memset(frames + n, 0, (size_t)(2 * s->step - n) * sizeof(float));
-        planned_fft_forward(s->fft, frames, s->bank + ((size_t)row * (size_t)s->n_partitions + (size_t)p) * s->stride);
+        memset(frames + n, 0, (s->stride - (size_t)n) * sizeof(float));
+        fft_forward(s->fft, frames, frames + s->fft->size, work, bank_row(s, (size_t)row, p),
+                    (size_t)(s->n_partitions * s->fft->chunk));
     }
 }
 
@@ -96,7 +106,7 @@ static int bank_transform(struct render_state *s, const hc_bank_data *data, char
         return fail(HC_ENOMEM, why, cap,
                     "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; lower one of them",
                     data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
-    struct bank_job job = {s, data, memory_floats((size_t)thread_pool_size(s->pool) * s->stride)};
+    struct bank_job job = {s, data, memory_floats((size_t)thread_pool_size(s->pool) * 2 * s->stride)};
     s->bank = memory_floats(n_rows * (size_t)s->n_partitions * s->stride);
     bool ok = job.frames && s->bank;
     if (ok) thread_pool_run(s->pool, transform_response, &job, (int)n_rows);
@@ -107,18 +117,19 @@ static int bank_transform(struct render_state *s, const hc_bank_data *data, char
 static int render_open(const struct render_setup *setup, void **state, char *why, size_t cap)
 {
     const hc_bank_data *data = setup->data;
-    if (!fft_library()) return fail(HC_EUNSUPPORTED, why, cap, "this build has no FFTW, which moving sources need");
     struct render_state *s = calloc(1, sizeof *s);
     if (!s) return fail(HC_ENOMEM, why, cap, "no memory for a renderer");
     s->step = setup->step;
     s->n_out = data->n_out;
     s->n_partitions = (data->n_taps - 1) / s->step + 1;
-    s->stride = round_up(2 * (size_t)s->step + 2, SIMD_PAD);
+    int size = FFT_MIN;
+    while (size < s->step) size *= 2;
+    s->stride = 2 * (size_t)size;
     s->group = (int)(GROUP_FLOATS / (2 * s->stride));
     if (s->group > MOST_GROUP) s->group = MOST_GROUP;
     if (s->group < LEAST_GROUP) s->group = LEAST_GROUP;
     s->simd = simd_choose();
-    s->fft = planned_fft_open_repeatable(2 * s->step);
+    s->fft = fft_get(size);
     s->pool = thread_pool_open(setup->n_threads);
     s->fade = memory_floats((size_t)s->step);
     if (!s->fft || !s->pool || !s->fade) {
@@ -143,14 +154,15 @@ struct chunk {
     int64_t first;           /* its first window, counted in the work */
     int n;                   /* windows */
     int n_room;              /* spectra of a source: n_partitions - 1 before `first`, then the chunk */
-    float *spectra;          /* [n_sources][n_room][stride] */
+    float *spectra;          /* [n_sources][chunk of bins][n_room] */
     int n_old;               /* spectra of a source that are there */
     struct scratch *scratch; /* [threads] */
 };
 
+/* A spectrum of a source: its first chunk. */
 static float *spectrum_of(const struct chunk *c, int source, int at)
 {
-    return c->spectra + ((size_t)source * (size_t)c->n_room + (size_t)at) * c->s->stride;
+    return c->spectra + (size_t)source * (size_t)c->n_room * c->s->stride + (size_t)at * (size_t)c->s->fft->chunk;
 }
 
 /* Copies frames [from, from + n) of a source's stream; those outside the input are 0. */
@@ -180,9 +192,13 @@ static void transform_windows(void *data, int i, int thread)
     int source = i / n_runs, at = c->n_old + i % n_runs * WINDOWS_A_JOB, end = at + WINDOWS_A_JOB;
     if (end > c->n_old + n_new) end = c->n_old + n_new;
     int64_t window = c->work->job->from / s->step + c->first - (s->n_partitions - 1);
+    float *frames = c->scratch[thread].frames;
+    size_t n_zeros = s->stride - 2 * (size_t)s->step;
+    memset(frames, 0, n_zeros * sizeof *frames);
     for (; at < end; at++) {
-        copy_frames(c, source, (window + at - 1) * s->step, 2 * s->step, c->scratch[thread].frames);
-        planned_fft_forward(s->fft, c->scratch[thread].frames, spectrum_of(c, source, at));
+        copy_frames(c, source, (window + at - 1) * s->step, 2 * s->step, frames + n_zeros);
+        fft_forward(s->fft, frames, frames + s->fft->size, frames + s->stride, spectrum_of(c, source, at),
+                    (size_t)(c->n_room * s->fft->chunk));
     }
 }
 
@@ -220,6 +236,47 @@ static void add_scaled(float *sum, const float *x, float gain, size_t n)
     for (size_t i = 0; i < n; i++) sum[i] += gain * x[i];
 }
 
+/* products[n][stride] = partitions of n windows that follow each other; ring: of the first chunk and window. MAX_PRODUCTS
+ * are summed before they join the total, as multiply_blocks does it: the bits do not depend on n. */
+static void multiply_windows(const struct chunk *c, const struct fft_ring *ring, int n, float *products)
+{
+    const struct fft *fft = c->s->fft;
+    float some[FFT_CHUNK] __attribute__((aligned(64)));
+    for (int k = 0; k < fft->n_chunks; k++)
+        for (int i = 0; i < n; i++) {
+            float *y = products + (size_t)i * c->s->stride + k * fft->chunk;
+            for (int p = 0; p < ring->n_partitions; p += MAX_PRODUCTS) {
+                struct fft_ring part = *ring;
+                part.x += (size_t)k * (size_t)c->n_room * (size_t)fft->chunk;
+                part.h += ((size_t)k * (size_t)c->s->n_partitions + (size_t)p) * (size_t)fft->chunk;
+                part.slot += i - p;
+                part.n_partitions = ring->n_partitions - p < MAX_PRODUCTS ? ring->n_partitions - p : MAX_PRODUCTS;
+                fft->products->rings(p > 0 ? some : y, &part, 1, false, fft->chunk);
+                for (int j = 0; p > 0 && j < fft->chunk; j++) y[j] += some[j];
+            }
+        }
+}
+
+/* The same of FFT_BLOCKS windows. */
+static void multiply_blocks(const struct chunk *c, const struct fft_ring *ring, float *products)
+{
+    const struct fft *fft = c->s->fft;
+    for (int p = 0; p < ring->n_partitions; p += MAX_PRODUCTS) {
+        struct fft_blocks list[MAX_PRODUCTS];
+        int n = ring->n_partitions - p < MAX_PRODUCTS ? ring->n_partitions - p : MAX_PRODUCTS;
+        for (int i = 0; i < n; i++) {
+            list[i].h = ring->h + (p + i) * fft->chunk;
+            for (int t = 0; t < FFT_BLOCKS; t++) list[i].x[t] = ring->x + (ring->slot + t - p - i) * fft->chunk;
+        }
+        for (int k = 0; k < fft->n_chunks; k++) {
+            float *y[FFT_BLOCKS];
+            for (int t = 0; t < FFT_BLOCKS; t++) y[t] = products + (size_t)t * c->s->stride + k * fft->chunk;
+            fft->products->blocks(y, p > 0, list, n, (size_t)k * (size_t)c->n_room * (size_t)fft->chunk,
+                                  (size_t)k * (size_t)c->s->n_partitions * (size_t)fft->chunk, fft->chunk);
+        }
+    }
+}
+
 /* Adds the products of n items of one source and entry, in windows that follow each other. */
 static void add_products(const struct chunk *c, int first, const struct item *items, int n, int out,
                          const struct scratch *scratch)
@@ -235,12 +292,15 @@ static void add_products(const struct chunk *c, int first, const struct item *it
     if (p_from < 0) p_from = 0;
     if (p_end > s->n_partitions) p_end = s->n_partitions;
     if (job->n_in_frames == 0 || p_from >= p_end) return;
-    const float *h = s->bank + (((size_t)items[0].entry * (size_t)s->n_out + (size_t)out) * (size_t)s->n_partitions +
-                                (size_t)p_from) *
-                                   s->stride;
-    const float *x = spectrum_of(c, items[0].source, s->n_partitions - 1 + first + items[0].window - (int)p_from);
-    memset(scratch->products, 0, (size_t)n * s->stride * sizeof(float));
-    s->simd->cmac(scratch->products, x, h, s->stride, (int)(p_end - p_from), n, (int)(s->stride / 2));
+    struct fft_ring ring = {.x = spectrum_of(c, items[0].source, 0),
+                            .h = bank_row(s, (size_t)items[0].entry * (size_t)s->n_out + (size_t)out, (int)p_from),
+                            .slot = s->n_partitions - 1 + first + items[0].window - (int)p_from,
+                            .slots = c->n_room,
+                            .n_partitions = (int)(p_end - p_from)};
+    if (n == FFT_BLOCKS)
+        multiply_blocks(c, &ring, scratch->products);
+    else
+        multiply_windows(c, &ring, n, scratch->products);
     for (int i = 0; i < n; i++) {
         float *from = scratch->sums + (size_t)items[i].window * s->stride;
         float *to = from + (size_t)s->group * s->stride;
@@ -256,23 +316,23 @@ static void finish_window(const struct chunk *c, int64_t window, int at, int out
     const hc_render_job *job = c->work->job;
     const struct render_window *lists = &c->work->windows[window];
     int64_t left = job->n_out_frames - window * s->step;
-    int n = left < s->step ? (int)left : s->step;
+    int n = left < s->step ? (int)left : s->step, first = s->fft->size - s->step; /* of the last step frames */
     float *y = job->out[out] + window * s->step, *from = scratch->frames, *to = from + s->stride;
     float *sum = scratch->sums + (size_t)at * s->stride;
     if (lists->n_to > 0)
-        planned_fft_inverse(s->fft, sum + (size_t)s->group * s->stride, to);
+        fft_inverse(s->fft, sum + (size_t)s->group * s->stride, to);
     else
-        memset(to, 0, 2 * (size_t)s->step * sizeof(float));
+        memset(to, 0, (size_t)s->fft->size * sizeof(float));
     if (lists->n_from < 0) {
-        memcpy(y, to + s->step, (size_t)n * sizeof *y);
+        memcpy(y, to + first, (size_t)n * sizeof *y);
         return;
     }
     if (lists->n_from > 0)
-        planned_fft_inverse(s->fft, sum, from);
+        fft_inverse(s->fft, sum, from);
     else
-        memset(from, 0, 2 * (size_t)s->step * sizeof(float));
-    from += s->step;
-    to += s->step;
+        memset(from, 0, (size_t)s->fft->size * sizeof(float));
+    from += first;
+    to += first;
     for (int i = 0; i < n; i++) y[i] = from[i] + s->fade[i] * (to[i] - from[i]);
 }
 
@@ -296,7 +356,6 @@ static void render_group(void *data, int i, int thread)
             if (next->source != item->source || next->entry != item->entry || next->window != item->window + end - at)
                 break;
         }
-        if (end - at == 3) end--; /* the loops are for 1, 2 and FFT_BLOCKS windows */
         add_products(c, first, item, end - at, out, scratch);
     }
     for (int w = 0; w < n; w++) finish_window(c, c->first + first + w, w, out, scratch);
@@ -337,8 +396,10 @@ static void work_run(const struct render_state *s, const struct render_work *wor
     struct chunk c = {.s = s, .work = work, .spectra = spectra, .n_room = n_before + size, .scratch = scratch};
     for (; c.first < work->n_windows; c.first += size) {
         c.n = work->n_windows - c.first < size ? (int)(work->n_windows - c.first) : size;
-        for (int i = 0; c.first > 0 && i < work->job->n_sources; i++)
-            memmove(spectrum_of(&c, i, 0), spectrum_of(&c, i, size), (size_t)n_before * s->stride * sizeof(float));
+        for (int i = 0; c.first > 0 && i < work->job->n_sources * s->fft->n_chunks; i++) {
+            float *row = spectra + (size_t)i * (size_t)c.n_room * (size_t)s->fft->chunk;
+            memmove(row, row + size * s->fft->chunk, (size_t)(n_before * s->fft->chunk) * sizeof(float));
+        }
         c.n_old = c.first > 0 ? n_before : 0;
         share(s, thread, transform_windows, &c,
               work->job->n_sources * runs_of(n_before + c.n - c.n_old, WINDOWS_A_JOB));

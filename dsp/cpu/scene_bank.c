@@ -12,21 +12,9 @@
 
 enum { MOST_RATIO = 16 };
 
-/* The smallest product of powers of 2, 3, and 5, at least n, that fills chunks. */
-static int fft_size(int n)
-{
-    for (n = (int)round_up((size_t)n, SCENE_CHUNK);; n += SCENE_CHUNK) {
-        int rest = n;
-        while (rest % 2 == 0) rest /= 2;
-        while (rest % 3 == 0) rest /= 3;
-        while (rest % 5 == 0) rest /= 5;
-        if (rest == 1) return n;
-    }
-}
-
 double scene_transform_ns(const struct scene_cut *cut)
 {
-    return 0.4 * cut->fft * log2(cut->fft);
+    return 0.16 * cut->fft * log2(cut->fft);
 }
 
 /* Expected nanoseconds of a source with two outputs in a hop. */
@@ -39,23 +27,21 @@ static struct scene_cut cut_with(const struct scene_level *level, int window, in
 {
     struct scene_cut cut = {.hop = level->hop, .ratio = ratio, .size = ratio * level->hop, .window = window};
     cut.n_partitions = (level->n_taps + cut.size - 1) / cut.size;
+    cut.fft = 2 * FFT_MIN;
+    while (cut.fft < cut.size + window || cut.fft < 2 * window) cut.fft *= 2;
+    cut.chunk = cut.fft < FFT_CHUNK ? cut.fft : FFT_CHUNK;
+    cut.n_chunks = cut.fft / cut.chunk;
     return cut;
 }
 
 void scene_cut_make(struct scene_cut *cut, const struct scene_plan *plan, int level)
 {
     const struct scene_level *l = &plan->levels[level];
-    if (level == 0) {
-        *cut = cut_with(l, l->hop, 1);
-        cut->fft = 2 * l->hop;
-    } else {
-        for (int ratio = 1; ratio <= MOST_RATIO; ratio++) {
-            struct scene_cut other = cut_with(l, l->hop + l->fade, ratio);
-            other.fft = fft_size(other.size + other.window);
-            if (ratio == 1 || cut_ns(&other) < cut_ns(cut)) *cut = other;
-        }
+    *cut = cut_with(l, level == 0 ? l->hop : l->hop + l->fade, 1);
+    for (int ratio = 2; level > 0 && ratio <= MOST_RATIO; ratio++) {
+        struct scene_cut other = cut_with(l, cut->window, ratio);
+        if (cut_ns(&other) < cut_ns(cut)) *cut = other;
     }
-    cut->n_chunks = (cut->fft + SCENE_CHUNK - 1) / SCENE_CHUNK;
 }
 
 double scene_most_floats(void)
@@ -63,43 +49,13 @@ double scene_most_floats(void)
     return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / sizeof(float);
 }
 
-/* ---- spectra ----------------------------------------------------------------------------------------------------- */
-
-void scene_spectrum_make(const struct scene_cut *cut, const struct planned_fft *fft, const float *frames,
-                         float *scratch, float *spectrum)
-{
-    size_t n = (size_t)cut->fft;
-    planned_fft_forward(fft, frames, scratch);
-    memcpy(spectrum, scratch, n * sizeof *spectrum);
-    spectrum[1] = scratch[n];
-    memset(spectrum + n, 0, ((size_t)cut->n_chunks * SCENE_CHUNK - n) * sizeof *spectrum);
-}
-
-void scene_sums_transform(const struct scene_cut *cut, const struct planned_fft *fft, const float *sums, int n_out,
-                          int out, float *scratch, float *frames)
-{
-    for (int chunk = 0; chunk < cut->n_chunks; chunk++) {
-        const float *re = sums + ((size_t)chunk * (size_t)n_out + (size_t)out) * 2 * SCENE_CHUNK,
-                    *im = re + SCENE_CHUNK;
-        float *bins = scratch + (size_t)chunk * SCENE_CHUNK;
-        int n = cut->fft - chunk * SCENE_CHUNK < SCENE_CHUNK ? cut->fft - chunk * SCENE_CHUNK : SCENE_CHUNK;
-        for (int i = 0; i < n; i += 2) {
-            bins[i] = re[i] - im[i + 1];
-            bins[i + 1] = re[i + 1] + im[i];
-        }
-    }
-    scratch[0] = sums[(size_t)out * 2 * SCENE_CHUNK];
-    scratch[1] = 0;
-    scratch[cut->fft] = sums[(size_t)out * 2 * SCENE_CHUNK + SCENE_CHUNK + 1];
-    scratch[cut->fft + 1] = 0;
-    planned_fft_inverse(fft, scratch, frames);
-}
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 static struct scene_product product_of(const struct scene_cut *cut, int level, const struct scene_term *term,
                                        const float *fdl)
 {
     const struct bank_cpu *bank = term->bank;
-    size_t floats = (size_t)cut->n_chunks * (size_t)bank->n_out * (size_t)bank->n_partitions[level] * SCENE_CHUNK;
+    size_t floats = (size_t)cut->fft * (size_t)bank->n_out * (size_t)bank->n_partitions[level];
     return (struct scene_product){.x = fdl + (size_t)term->source * scene_fdl_source(cut),
                                   .h = bank->spectra[level] + (size_t)term->entry * floats,
                                   .weight = term->weight,
@@ -150,29 +106,21 @@ void scene_bank_cpu_free(void *impl)
     free(bank);
 }
 
-/* One partition of a response -> its chunks, `step` floats apart. */
-static void scatter(const struct scene_cut *cut, const float *spectrum, float *chunks, size_t step)
-{
-    for (int chunk = 0; chunk < cut->n_chunks; chunk++)
-        memcpy(chunks + (size_t)chunk * step, spectrum + (size_t)chunk * SCENE_CHUNK, SCENE_CHUNK * sizeof *chunks);
-}
-
-/* taps: of the level. */
+/* taps: of the level. work: [2][fft], of which the first half is scratch. */
 static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut *cut, const float *taps, int n_taps,
-                     int entry, int out, const struct planned_fft *fft, float *work)
+                     int entry, int out, const struct fft *fft, float *work)
 {
-    size_t n_partitions = (size_t)bank->n_partitions[l], n_out = (size_t)bank->n_out;
-    int first = out / SCENE_PAIR * SCENE_PAIR, n_outs = bank->n_out - first < SCENE_PAIR ? 1 : SCENE_PAIR;
-    size_t step = n_partitions * n_out * SCENE_CHUNK;
-    float *row = bank->spectra[l] + (size_t)entry * (size_t)cut->n_chunks * step +
-                 ((size_t)first * n_partitions + (size_t)(out - first)) * SCENE_CHUNK;
-    float *scratch = work + cut->n_chunks * SCENE_CHUNK, *spectrum = scratch + cut->n_chunks * SCENE_CHUNK + SIMD_PAD;
-    for (int p = 0; p < bank->n_partitions[l]; p++) {
+    int n_partitions = bank->n_partitions[l], first = out / SCENE_PAIR * SCENE_PAIR;
+    int n_outs = bank->n_out - first < SCENE_PAIR ? 1 : SCENE_PAIR;
+    size_t stride = (size_t)(n_partitions * bank->n_out * cut->chunk);
+    float *row = bank->spectra[l] + (size_t)entry * (size_t)cut->n_chunks * stride +
+                 (size_t)((first * n_partitions + out - first) * cut->chunk);
+    float *frames = work + cut->fft;
+    for (int p = 0; p < n_partitions; p++, row += n_outs * cut->chunk) {
         int from = p * cut->size, n = n_taps - from < cut->size ? n_taps - from : cut->size;
-        memset(work, 0, (size_t)cut->fft * sizeof *work);
-        for (int k = 0; k < n; k++) work[k] = taps[from + k] / (float)cut->fft;
-        scene_spectrum_make(cut, fft, work, scratch, spectrum);
-        scatter(cut, spectrum, row + (size_t)(p * n_outs) * SCENE_CHUNK, step);
+        memset(frames, 0, (size_t)cut->fft * sizeof *frames);
+        for (int k = 0; k < n; k++) frames[k] = taps[from + k] * 2 / (float)cut->fft;
+        fft_forward(fft, frames, frames + cut->fft / 2, work, row, stride);
     }
 }
 
@@ -188,7 +136,7 @@ static double level_floats(const struct scene_plan *plan, int l, const hc_bank_d
     struct scene_cut cut;
     scene_cut_make(&cut, plan, l);
     int n_partitions = (taps_in(&plan->levels[l], data) + cut.size - 1) / cut.size;
-    return (double)data->n_entries * data->n_out * n_partitions * cut.n_chunks * SCENE_CHUNK;
+    return (double)data->n_entries * data->n_out * n_partitions * cut.fft;
 }
 
 /* false: no memory. */
@@ -200,10 +148,9 @@ static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *pl
     int offset = plan->levels[l].offset, n_taps = taps_in(&plan->levels[l], data);
     if (n_taps == 0) return true;
     bank->n_partitions[l] = (n_taps + cut.size - 1) / cut.size;
-    size_t n_packed = (size_t)cut.n_chunks * SCENE_CHUNK;
     double floats = level_floats(plan, l, data);
-    struct planned_fft *fft = planned_fft_open(cut.fft);
-    float *work = memory_floats(3 * n_packed + SIMD_PAD);
+    const struct fft *fft = fft_get(cut.fft / 2);
+    float *work = memory_floats(2 * (size_t)cut.fft);
     bank->spectra[l] = memory_floats_uncleared((size_t)floats);
     bool ok = fft && work && bank->spectra[l];
     for (int entry = 0; ok && entry < data->n_entries; entry++)
@@ -212,7 +159,7 @@ static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *pl
                      entry, out, fft, work);
     *bytes += 4 * (uint64_t)floats;
     free(work);
-    planned_fft_close(fft);
+    fft_put(fft);
     return ok;
 }
 

@@ -4,17 +4,19 @@
  * needs fewer bytes for each tap (2.1 floats with ratio 1, 1.3 with 4), and the products of random entries wait for
  * memory. The price is a longer transform of each source a hop, and `ratio` FDLs, one for each hop modulo ratio.
  *
- *   spectrum    n floats for a transform of n frames: re(0), re(n / 2), re(1), im(1), re(2), ...; zeros up to n_chunks
- *   FDL         [source][chunk][phase: hop % ratio][slot][SCENE_CHUNK]; hop h is in slot -(h / ratio) % n_partitions,
- *               so partition p of a response meets slot + p
- *   bank        [entry][chunk][pair of outputs][partition][output of the pair][SCENE_CHUNK]: an entry's products read
- *               memory in order; scaled by 1 / n
+ * A transform's window has a partition's taps at its start, and the newest frames and the output at its end.
+ *
+ *   spectrum    [chunk][floats of a chunk], of dsp/fft
+ *   FDL         [source][chunk][phase: hop % ratio][slot][floats]; hop h is in slot -(h / ratio) % n_partitions, so
+ *               partition p of a response meets slot + p
+ *   bank        [entry][chunk][pair of outputs][partition][output of the pair][floats]: an entry's products read memory
+ *               in order; scaled by 2 / window
+ *   sums        [output][chunk][floats]
  */
 #ifndef HALOCONV_SCENE_BANK_H
 #define HALOCONV_SCENE_BANK_H
 
 #include "dsp/scene/scene_backend.h"
-#include "planned_fft.h"
 #include "simd.h"
 
 struct scene_cut { /* the partitions of a level                                                              */
@@ -22,7 +24,8 @@ struct scene_cut { /* the partitions of a level                                 
     int size; /* taps of a partition: ratio hops                                                        */
     int n_partitions;
     int window; /* frames of output of a product                                                          */
-    int fft, n_chunks;
+    int fft;    /* frames of a transform: 2S                                                           */
+    int chunk, n_chunks; /* floats of a chunk; chunks of a spectrum                                              */
 };
 
 struct bank_cpu {
@@ -49,14 +52,6 @@ void scene_bank_cpu_free(void *impl);
 /* Floats that the memory of this machine holds: an array that is longer is refused before it is touched. */
 double scene_most_floats(void);
 
-/* frames[cut->fft] -> spectrum[n_chunks * SCENE_CHUNK]. scratch[fft + 2 + SIMD_PAD], aligned. [rt] */
-void scene_spectrum_make(const struct scene_cut *cut, const struct planned_fft *fft, const float *frames,
-                         float *scratch, float *spectrum);
-/* Puts the sums of simd_scene of output `out`, [chunk][n_out][2][SCENE_CHUNK], together and transforms them:
- * frames[cut->fft]. [rt] */
-void scene_sums_transform(const struct scene_cut *cut, const struct planned_fft *fft, const float *sums, int n_out,
-                          int out, float *scratch, float *frames);
-
 struct scene_groups { /* finds terms of one entry of a bank; scratch                                            */
     int *first;       /* [a power of 2, scene_groups_size]: a hash table of terms, -1: free                     */
     int *next;        /* [most terms]: the next term of the same entry, -1: none                                */
@@ -77,7 +72,7 @@ int scene_products_make(const struct scene_cut *cut, int level, const struct sce
 /* Floats from chunk to chunk and from source to source of an FDL. */
 static inline size_t scene_fdl_chunk(const struct scene_cut *cut)
 {
-    return (size_t)cut->ratio * (size_t)cut->n_partitions * SCENE_CHUNK;
+    return (size_t)(cut->ratio * cut->n_partitions * cut->chunk);
 }
 static inline size_t scene_fdl_source(const struct scene_cut *cut)
 {
@@ -86,7 +81,7 @@ static inline size_t scene_fdl_source(const struct scene_cut *cut)
 /* Floats from the FDL to its phase of hop h, and the slot of hop h there. */
 static inline size_t scene_fdl_phase(const struct scene_cut *cut, int64_t h)
 {
-    return (size_t)(h % cut->ratio) * (size_t)cut->n_partitions * SCENE_CHUNK;
+    return (size_t)((int)(h % cut->ratio) * cut->n_partitions * cut->chunk);
 }
 static inline int scene_fdl_slot(const struct scene_cut *cut, int64_t h)
 {

@@ -29,16 +29,13 @@ void scene_source_transform(const struct scene_state *s, int level, int source, 
 {
     const struct scene_level_cpu *l = &s->levels[level];
     const struct scene_cut *cut = &l->cut;
-    size_t packed = (size_t)cut->n_chunks * SCENE_CHUNK, step = scene_fdl_chunk(cut);
-    float *frames = scratch, *spectrum = frames + packed + SIMD_PAD, *bins = spectrum + packed;
+    float *frames = scratch + cut->fft;
     int n = cut->fft - n_zeros;
     scene_history_read(s, source, end, n, frames);
     memset(frames + n, 0, (size_t)n_zeros * sizeof *frames);
-    scene_spectrum_make(cut, l->fft, frames, bins, spectrum);
     float *to = l->fdl + (size_t)source * scene_fdl_source(cut) + scene_fdl_phase(cut, hop) +
-                (size_t)scene_fdl_slot(cut, hop) * SCENE_CHUNK;
-    for (int chunk = 0; chunk < cut->n_chunks; chunk++)
-        memcpy(to + (size_t)chunk * step, spectrum + (size_t)chunk * SCENE_CHUNK, SCENE_CHUNK * sizeof *to);
+                (size_t)(scene_fdl_slot(cut, hop) * cut->chunk);
+    fft_forward(l->fft, frames, frames + cut->fft / 2, scratch, to, scene_fdl_chunk(cut));
 }
 
 /* ---- sizes and costs --------------------------------------------------------------------------------------------- */
@@ -125,7 +122,7 @@ static void cpu_close(void *state)
     scene_tail_close(s->tail); /* its threads first */
     scene_head_close(s);
     for (int l = 0; l < s->plan.n_levels; l++) {
-        planned_fft_close(s->levels[l].fft);
+        fft_put(s->levels[l].fft);
         free(s->levels[l].fdl);
         free(s->levels[l].products);
     }
@@ -149,8 +146,8 @@ static bool level_open(struct scene_state *s, int l)
     struct scene_level_cpu *level = &s->levels[l];
     level->plan = &s->plan.levels[l];
     scene_cut_make(&level->cut, &s->plan, l);
-    level->n_sums = (size_t)level->cut.n_chunks * (size_t)s->shape.n_out * 2 * SCENE_CHUNK;
-    level->fft = planned_fft_open(level->cut.fft);
+    level->n_sums = (size_t)s->shape.n_out * (size_t)level->cut.fft;
+    level->fft = fft_get(level->cut.fft / 2);
     level->fdl = memory_floats((size_t)s->shape.n_sources * scene_fdl_source(&level->cut));
     level->products = touched((size_t)products_bytes(&s->shape, l));
     return level->fft && level->fdl && level->products;

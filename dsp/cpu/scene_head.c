@@ -17,7 +17,7 @@ enum { SUMS = 5 };
 
 double scene_head_floats(const struct scene_cut *cut, int n_out)
 {
-    return SUMS * 2.0 * cut->n_chunks * SCENE_CHUNK * n_out + (double)scene_scratch_floats(cut);
+    return SUMS * (double)cut->fft * n_out + (double)scene_scratch_floats(cut);
 }
 
 bool scene_head_open(struct scene_state *s)
@@ -61,13 +61,12 @@ static void sum(const struct scene_state *s, float *y, float *next, const struct
                             .end = end,
                             .slot = scene_fdl_slot(cut, block),
                             .n_slots = cut->n_partitions,
-                            .x_step = scene_fdl_chunk(cut)};
-    for (sum.chunk = 0; sum.chunk < cut->n_chunks; sum.chunk++) {
-        size_t at = (size_t)sum.chunk * (size_t)s->shape.n_out * 2 * SCENE_CHUNK;
-        if (next)
-            s->simd->scene->sum_twice(y + at, next + at, &sum);
-        else
-            s->simd->scene->sum(y + at, &sum);
+                            .floats = cut->chunk,
+                            .x_step = scene_fdl_chunk(cut),
+                            .y_step = (size_t)cut->fft};
+    for (; sum.chunk < cut->n_chunks; sum.chunk++, y += cut->chunk) {
+        s->simd->scene_sum(y, next, &sum);
+        if (next) next += cut->chunk;
     }
 }
 
@@ -132,11 +131,11 @@ static void output_add(const struct scene_state *s, const struct scene_call *cal
 {
     const struct scene_level_cpu *level = &s->levels[0];
     const struct scene_head *h = &s->head;
-    float *frames = h->scratch + (size_t)level->cut.n_chunks * SCENE_CHUNK + SIMD_PAD;
-    const float *y = frames + level->cut.hop + pos;
+    const float *y = h->scratch + level->cut.fft / 2 - level->cut.hop + pos;
+    size_t spectrum = (size_t)out * (size_t)level->cut.fft;
     float *sum = call->out[out];
     int fade = level->plan->fade;
-    scene_sums_transform(&level->cut, level->fft, h->to, s->shape.n_out, out, h->scratch, frames);
+    fft_inverse(level->fft, h->to + spectrum, h->scratch);
     if (call->is_still) {
         for (int k = 0; k < call->n; k++) sum[k] += y[k];
         return;
@@ -146,7 +145,7 @@ static void output_add(const struct scene_state *s, const struct scene_call *cal
         sum[k] += g * y[k];
     }
     if (pos + 1 >= fade) return;
-    scene_sums_transform(&level->cut, level->fft, h->from, s->shape.n_out, out, h->scratch, frames);
+    fft_inverse(level->fft, h->from + spectrum, h->scratch);
     for (int k = 0; k < call->n && pos + k + 1 < fade; k++) sum[k] += (1 - (float)(pos + k + 1) / (float)fade) * y[k];
 }
 

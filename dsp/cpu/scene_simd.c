@@ -1,64 +1,69 @@
-/* scene_simd - the products of steered sources, built once for each SIMD_LEVEL. */
+/* scene_simd - the products of moving sources, built once for each SIMD_LEVEL. */
+#include "dsp/fft/fft_passes.h"
 #include "simd.h"
-#include "dsp/fft/vec.h"
 
-#include <stdbool.h>
+enum { GROUP = 2 * FFT_LANES, MAX_TILE = 4 }; /* floats of a group of bins; groups of a tile */
 
-struct stream { /* what the next product will read: it may lie anywhere, where no hardware looks ahead */
+struct streams { /* of a chunk: an FDL's slots, a pair's responses */
     const float *x, *h;
 };
 
-enum { MOST_VECS = 4 };
-
-/* n_vec vectors of a chunk, for a pair of outputs or the last one. ring: the FDL's slots of this chunk. */
-ALWAYS_INLINE void product_tile(float *now, float *next, const struct scene_sum *sum, int n_partitions,
-                                const float *ring, float gain, const float *h, const struct stream *ahead, size_t at,
-                                int n_outs, int n_vec, bool twice)
+/* `tile` groups of a chunk, for a pair of outputs or the last one. `ahead` is what the next tile will read: it may lie
+ * anywhere, where no hardware looks ahead. */
+ALWAYS_INLINE void sum_tile(float *now, float *next, const struct scene_sum *s, int n_partitions, float gain,
+                            struct streams at, struct streams ahead, int n_outs, int tile, bool twice)
 {
-    vec here[SCENE_PAIR * 2 * MOST_VECS], after[SCENE_PAIR * 2 * MOST_VECS], re_before[MOST_VECS], im_before[MOST_VECS];
-    for (int j = 0; j < n_outs * 2 * n_vec; j++) here[j] = after[j] = (vec){0};
-    for (int v = 0; v < n_vec; v++) re_before[v] = im_before[v] = (vec){0};
-    int end = sum->end < n_partitions ? sum->end : n_partitions;
-    int slot = (sum->slot + sum->first) % sum->n_slots;
-    const float *x_ahead = ahead->x, *h_ahead = ahead->h;
-    h += (size_t)(sum->first * n_outs) * SCENE_CHUNK;
-    for (int p = sum->first; p < end; p++) {
-        const float *x = ring + slot * SCENE_CHUNK + at;
-        vec re[MOST_VECS], im[MOST_VECS];
-        for (int v = 0; v < n_vec; v++) {
-            vec in = load(x + v * LANES);
-            re[v] = EVEN(in);
-            im[v] = ODD(in);
-            __builtin_prefetch(x_ahead + slot * SCENE_CHUNK + at + v * LANES);
+    struct cvec here[SCENE_PAIR * MAX_TILE], after[SCENE_PAIR * MAX_TILE], before[MAX_TILE];
+    for (int j = 0; j < n_outs * tile; j++) here[j] = after[j] = (struct cvec){{0}, {0}};
+    for (int i = 0; i < tile; i++) before[i] = (struct cvec){{0}, {0}};
+    int end = s->end < n_partitions ? s->end : n_partitions, slot = (s->slot + s->first) % s->n_slots;
+    for (int p = s->first; p < end; p++) {
+        int x_at = slot * s->floats, h_at = p * n_outs * s->floats;
+        struct cvec x[MAX_TILE];
+        for (int i = 0; i < tile; i++) {
+            x[i] = c_load(at.x + x_at + i * GROUP);
+            __builtin_prefetch(ahead.x + x_at + i * GROUP);
+            __builtin_prefetch(ahead.x + x_at + i * GROUP + FFT_LANES);
         }
-        for (int o = 0; o < n_outs; o++) {
-            for (int v = 0; v < n_vec; v++) {
-                vec tap = load(h + o * SCENE_CHUNK + at + v * LANES);
-                int j = o * 2 * n_vec + v;
-                __builtin_prefetch(h_ahead + o * SCENE_CHUNK + at + v * LANES);
-                here[j] += re[v] * tap;
-                here[j + n_vec] += im[v] * tap;
-                if (!twice) continue;
-                after[j] += re_before[v] * tap;
-                after[j + n_vec] += im_before[v] * tap;
-            }
+        for (int j = 0; j < n_outs * tile; j++) {
+            int i = j % tile, h_i = h_at + j / tile * s->floats + i * GROUP;
+            struct cvec h = c_load(at.h + h_i);
+            __builtin_prefetch(ahead.h + h_i);
+            __builtin_prefetch(ahead.h + h_i + FFT_LANES);
+            c_add_product(&here[j], x[i], h);
+            if (twice) c_add_product(&after[j], before[i], h);
         }
-        for (int v = 0; v < n_vec; v++) {
-            re_before[v] = re[v];
-            im_before[v] = im[v];
-        }
-        h += n_outs * SCENE_CHUNK;
-        h_ahead += n_outs * SCENE_CHUNK;
-        if (++slot == sum->n_slots) slot = 0;
+        for (int i = 0; i < tile; i++) before[i] = x[i];
+        if (++slot == s->n_slots) slot = 0;
     }
     vec weight = broadcast(gain);
-    for (int o = 0; o < 2 * n_outs; o++) {
-        for (int v = 0; v < n_vec; v++) {
-            size_t i = (size_t)o * SCENE_CHUNK + at + (size_t)v * LANES;
-            store(now + i, load(now + i) + weight * here[o * n_vec + v]);
-            if (twice) store(next + i, load(next + i) + weight * after[o * n_vec + v]);
-        }
+    for (int j = 0; j < n_outs * tile; j++) {
+        size_t y = (size_t)(j / tile) * s->y_step + (size_t)(j % tile * GROUP);
+        struct cvec a = c_load(now + y);
+        c_store(now + y, (struct cvec){a.re + weight * here[j].re, a.im + weight * here[j].im});
+        if (!twice) continue;
+        a = c_load(next + y);
+        c_store(next + y, (struct cvec){a.re + weight * after[j].re, a.im + weight * after[j].im});
     }
+}
+
+/* A chunk in tiles: as many sums as there are registers for them, 32 or 16. A level with vectors of fewer lanes takes
+ * the lanes of a group in turns. */
+ALWAYS_INLINE void sum_chunk(float *now, float *next, const struct scene_sum *s, int n_partitions, float gain,
+                             struct streams at, struct streams ahead, int n_outs, bool twice)
+{
+    enum { ONCE = LANES == 16 ? 4 : 2 };
+    const int tile = twice ? ONCE / 2 : ONCE, fits = s->floats % (tile * GROUP) == 0,
+              step = fits ? tile * GROUP : GROUP;
+    for (int i = 0; i < s->floats; i += step)
+        for (int l = i; l < i + FFT_LANES; l += LANES) {
+            struct streams here = {at.x + l, at.h + l}, soon = {here.x + step, here.h + step};
+            if (i + step == s->floats) soon = ahead;
+            if (fits)
+                sum_tile(now + l, next + l, s, n_partitions, gain, here, soon, n_outs, tile, twice);
+            else
+                sum_tile(now + l, next + l, s, n_partitions, gain, here, soon, n_outs, 1, twice);
+        }
 }
 
 /* How many products from `product` on have its responses. */
@@ -70,13 +75,12 @@ static int count_same(const struct scene_product *product, const struct scene_pr
 }
 
 /* mixed = the weighted sum of the FDLs of n products, in the slots that the sum meets. */
-static void mix(float *mixed, const struct scene_product *products, int n, const struct scene_sum *sum)
+static void mix(float *mixed, const struct scene_product *products, int n, const struct scene_sum *s)
 {
-    int end = sum->end < products->n_partitions ? sum->end : products->n_partitions;
-    for (int p = sum->first; p < end; p++) {
-        size_t at = (size_t)((sum->slot + p) % sum->n_slots) * SCENE_CHUNK;
-        size_t from = (size_t)sum->chunk * sum->x_step + at;
-        for (size_t i = 0; i < SCENE_CHUNK; i += LANES) {
+    int end = s->end < products->n_partitions ? s->end : products->n_partitions;
+    for (int p = s->first; p < end; p++) {
+        size_t at = (size_t)((s->slot + p) % s->n_slots * s->floats), from = (size_t)s->chunk * s->x_step + at;
+        for (int i = 0; i < s->floats; i += LANES) {
             vec total = {0};
             for (int k = 0; k < n; k++) total += broadcast(products[k].weight) * load(products[k].x + from + i);
             store(mixed + at + i, total);
@@ -84,55 +88,43 @@ static void mix(float *mixed, const struct scene_product *products, int n, const
     }
 }
 
-ALWAYS_INLINE void sum_products(float *now, float *next, const struct scene_sum *sum, bool twice)
+static struct streams streams_of(const struct scene_product *product, const struct scene_sum *s)
 {
-    /* As many sums as there are registers for them: 32 or 16. */
-    int n_vec = (LANES == 16 ? 4 : 2) / (twice ? 2 : 1);
-    const struct scene_product *product = sum->products, *end = product + sum->n, *then;
+    size_t floats = (size_t)(product->n_out * product->n_partitions * s->floats);
+    return (struct streams){product->x + (size_t)s->chunk * s->x_step, product->h + (size_t)s->chunk * floats};
+}
+
+ALWAYS_INLINE void sum_products(float *now, float *next, const struct scene_sum *s, bool twice)
+{
+    const struct scene_product *product = s->products, *end = product + s->n, *then;
     for (; product < end; product = then) {
-        int n_same = count_same(product, end), n_out = product->n_out;
-        then = product + n_same;
-        const struct scene_product *later = then < end ? then : product;
-        size_t row = (size_t)product->n_partitions * SCENE_CHUNK, row_later = (size_t)later->n_partitions * SCENE_CHUNK;
-        const float *h = product->h + (size_t)sum->chunk * row * (size_t)n_out;
-        const float *ring = product->x + (size_t)sum->chunk * sum->x_step;
+        int n_same = count_same(product, end), n_partitions = product->n_partitions;
+        struct streams at = streams_of(product, s);
         float gain = product->weight;
-        struct stream ahead = {later->x + (size_t)sum->chunk * sum->x_step,
-                               later->h + (size_t)sum->chunk * row_later * (size_t)later->n_out};
+        then = product + n_same;
         if (n_same > 1) {
-            mix(sum->mixed, product, n_same, sum);
-            ring = sum->mixed;
+            mix(s->mixed, product, n_same, s);
+            at.x = s->mixed;
             gain = 1;
         }
-        for (int out = 0; out < n_out; out += SCENE_PAIR) {
-            float *y = now + (size_t)out * 2 * SCENE_CHUNK, *z = NULL;
-            if (twice) z = next + (size_t)out * 2 * SCENE_CHUNK;
-            for (size_t at = 0; at < SCENE_CHUNK; at += (size_t)n_vec * LANES) {
-                if (out + 1 < n_out)
-                    product_tile(y, z, sum, product->n_partitions, ring, gain, h, &ahead, at, SCENE_PAIR, n_vec, twice);
-                else
-                    product_tile(y, z, sum, product->n_partitions, ring, gain, h, &ahead, at, 1, n_vec, twice);
-            }
-            h += SCENE_PAIR * row;
-            ahead.h += SCENE_PAIR * row_later;
+        for (int out = 0; out < product->n_out; out += SCENE_PAIR) {
+            struct streams ahead = {at.x, at.h + (size_t)(n_partitions * s->floats) * SCENE_PAIR};
+            float *y = now + (size_t)out * s->y_step, *z = twice ? next + (size_t)out * s->y_step : now;
+            if (out + SCENE_PAIR >= product->n_out) ahead = streams_of(then < end ? then : product, s);
+            if (out + 1 < product->n_out)
+                sum_chunk(y, z, s, n_partitions, gain, at, ahead, SCENE_PAIR, twice);
+            else
+                sum_chunk(y, z, s, n_partitions, gain, at, ahead, 1, twice);
+            at = ahead;
         }
     }
 }
 
-static void sum_once(float *now, const struct scene_sum *sum)
+void AT_LEVEL(scene_sum_)(float *now, float *next, const struct scene_sum *s);
+void AT_LEVEL(scene_sum_)(float *now, float *next, const struct scene_sum *s)
 {
-    sum_products(now, NULL, sum, false);
+    if (next)
+        sum_products(now, next, s, true);
+    else
+        sum_products(now, now, s, false);
 }
-
-static void sum_twice(float *now, float *next, const struct scene_sum *sum)
-{
-    sum_products(now, next, sum, true);
-}
-
-static void add(float *y, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES) store(y + i, load(y + i) + load(x + i));
-}
-
-extern const struct simd_scene AT_LEVEL(simd_scene_);
-const struct simd_scene AT_LEVEL(simd_scene_) = {sum_once, sum_twice, add};

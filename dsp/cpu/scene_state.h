@@ -10,13 +10,13 @@
 struct scene_level_cpu {
     const struct scene_level *plan;
     struct scene_cut cut;
-    struct planned_fft *fft;
+    const struct fft *fft;
     float *fdl; /* scene_bank.h                                                                         */
     struct scene_product *products; /* [n_sources * HC_MOST_SOUNDING]; head: [2][...], from and to                */
     size_t n_sums; /* floats of the sums of all outputs                                                    */
 };
 
-struct scene_head { /* the sums of a block, [chunk][n_out][2][SCENE_CHUNK]                                  */
+struct scene_head { /* the sums of a block, [n_out][fft]                                                    */
     float *to, *from;
     float *next; /* what `to` of this block gives to the next one, as its `from`, from partition 1 on    */
     bool has_next;
@@ -56,8 +56,8 @@ static inline void scene_history_read(const struct scene_state *s, int source, i
 /* Floats of scratch for a thread that does steps of this level. */
 static inline size_t scene_scratch_floats(const struct scene_cut *cut)
 {
-    size_t transform = 3 * (size_t)cut->n_chunks + 1, mixed = (size_t)cut->n_partitions;
-    return (transform > mixed ? transform : mixed) * SCENE_CHUNK;
+    size_t transform = 2 * (size_t)cut->fft, mixed = (size_t)(cut->n_partitions * cut->chunk);
+    return transform > mixed ? transform : mixed;
 }
 
 /* Transforms the last frames of a source before frame `end`, followed by n_zeros zeros, together `fft` frames. The

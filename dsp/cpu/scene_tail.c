@@ -22,8 +22,8 @@
 
 enum { INS, CHUNKS, OUTS, N_PHASES };
 enum {
-    MOST_PARTS = 4,
-    RESPONSES_A_PART = 128, /* with 13 partitions 0.05 ms */
+    MAX_PARTS = 8,
+    RESPONSES_A_PART = 16, /* with 7 partitions 0.01 ms */
 };
 
 /* phase << PHASE_BIT | number of jobs << COUNT_BIT | the next job. Phase N_PHASES: the hop is complete. */
@@ -48,7 +48,7 @@ struct tail_level {
     int n_products, n_heard;
 
     int n_parts;    /* of the terms: see most_parts */
-    float *sums;    /* [n_parts][chunk][n_out][2][SCENE_CHUNK] */
+    float *sums;    /* [n_parts][n_out][fft] */
     float *results; /* [n_out][window] */
 
     /* Engine thread: */
@@ -130,7 +130,6 @@ static void job_chunk(const struct scene_state *s, const struct tail_level *t, i
     const struct scene_cut *cut = &t->level->cut;
     int64_t hop = t->edge / cut->hop;
     int part = i % t->n_parts, first = part_begin(t, part);
-    size_t floats = (size_t)s->shape.n_out * 2 * SCENE_CHUNK;
     struct scene_sum sum = {.products = t->level->products + first,
                             .n = part_begin(t, part + 1) - first,
                             .chunk = i / t->n_parts,
@@ -138,32 +137,25 @@ static void job_chunk(const struct scene_state *s, const struct tail_level *t, i
                             .end = cut->n_partitions,
                             .slot = scene_fdl_slot(cut, hop),
                             .n_slots = cut->n_partitions,
-                            .x_step = scene_fdl_chunk(cut)};
-    float *y = t->sums + (size_t)part * t->level->n_sums + (size_t)sum.chunk * floats;
-    memset(y, 0, floats * sizeof *y);
-    s->simd->scene->sum(y, &sum);
+                            .floats = cut->chunk,
+                            .x_step = scene_fdl_chunk(cut),
+                            .y_step = (size_t)cut->fft};
+    float *y = t->sums + (size_t)part * t->level->n_sums + (size_t)(sum.chunk * cut->chunk);
+    for (int out = 0; out < t->n_heard; out++) memset(y + (size_t)out * sum.y_step, 0, (size_t)cut->chunk * sizeof *y);
+    s->simd->scene_sum(y, NULL, &sum);
 }
 
-/* Adds up the parts of an output. */
-static void add_parts(const struct scene_state *s, const struct tail_level *t, int out)
-{
-    for (int part = 1; part < t->n_parts; part++) {
-        for (int chunk = 0; chunk < t->level->cut.n_chunks; chunk++) {
-            size_t at = ((size_t)chunk * (size_t)s->shape.n_out + (size_t)out) * 2 * SCENE_CHUNK;
-            s->simd->scene->add(t->sums + at, t->sums + (size_t)part * t->level->n_sums + at, 2 * SCENE_CHUNK);
-        }
-    }
-}
-
-static void job_out(const struct scene_state *s, const struct tail_level *t, int out, float *scratch)
+static void job_out(const struct tail_level *t, int out, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
-    float *frames = scratch + (size_t)cut->n_chunks * SCENE_CHUNK + SIMD_PAD;
-    float *y = t->results + (size_t)out * (size_t)cut->window;
+    float *sum = t->sums + (size_t)out * (size_t)cut->fft, *y = t->results + (size_t)out * (size_t)cut->window;
     int fade = t->level->plan->fade;
-    add_parts(s, t, out);
-    scene_sums_transform(cut, t->level->fft, t->sums, s->shape.n_out, out, scratch, frames);
-    memcpy(y, frames + cut->fft - cut->window, (size_t)cut->window * sizeof *y);
+    for (int part = 1; part < t->n_parts; part++) {
+        const float *more = sum + (size_t)part * t->level->n_sums;
+        for (int i = 0; i < cut->fft; i++) sum[i] += more[i];
+    }
+    fft_inverse(t->level->fft, sum, scratch);
+    memcpy(y, scratch + cut->fft / 2 - cut->window, (size_t)cut->window * sizeof *y);
     for (int k = 0; k < fade; k++) {
         float g = k + 1 >= fade ? 1 : (float)(k + 1) / (float)fade;
         y[k] *= g;
@@ -183,7 +175,7 @@ static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *s
     else if (job.phase == CHUNKS)
         job_chunk(tail->s, t, job.i, scratch);
     else
-        job_out(tail->s, t, job.i, scratch);
+        job_out(t, job.i, scratch);
     if (atomic_fetch_add_explicit(&t->done, 1, memory_order_acq_rel) + 1 < n) return true;
     int next = job.phase + 1;
     while (next < N_PHASES && t->n_jobs[next] == 0) next++;
@@ -217,7 +209,7 @@ static size_t most_scratch(const struct scene_plan *plan)
 static int most_parts(const struct scene_shape *shape)
 {
     int64_t n = (int64_t)shape->n_sources * shape->n_out / RESPONSES_A_PART;
-    return n < 1 ? 1 : n > MOST_PARTS ? MOST_PARTS : (int)n;
+    return n < 1 ? 1 : n > MAX_PARTS ? MAX_PARTS : (int)n;
 }
 
 double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape *shape, int n_threads)
@@ -226,7 +218,7 @@ double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape
     for (int l = 1; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
-        floats += (double)shape->n_out * (2.0 * most_parts(shape) * cut.n_chunks * SCENE_CHUNK + cut.window);
+        floats += (double)shape->n_out * ((double)most_parts(shape) * cut.fft + cut.window);
     }
     return floats;
 }
@@ -346,7 +338,7 @@ static void hop_begin(struct scene_state *s, struct tail_level *t, const struct 
     t->n_jobs[CHUNKS] = n_heard > 0 ? cut->n_chunks * t->n_parts : 0;
     t->n_jobs[OUTS] = n_heard;
     t->cost[INS] = picoseconds(transform);
-    t->cost[CHUNKS] = picoseconds(scene_products_ns(floats * SCENE_CHUNK / t->n_parts));
+    t->cost[CHUNKS] = picoseconds(scene_products_ns(floats * cut->chunk / t->n_parts));
     t->cost[OUTS] = picoseconds(transform);
     t->own = 0;
     t->is_measured = false;

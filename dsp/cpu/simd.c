@@ -158,5 +158,5 @@ static void cmac(float *y, const float *x, const float *h, size_t stride, int n_
 }
 
 extern const struct simd AT_LEVEL(simd_);
-extern const struct simd_scene AT_LEVEL(simd_scene_);
-const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, cmac, &AT_LEVEL(simd_scene_)};
+void AT_LEVEL(scene_sum_)(float *now, float *next, const struct scene_sum *sum);
+const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, cmac, AT_LEVEL(scene_sum_)};

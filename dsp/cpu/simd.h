@@ -12,13 +12,12 @@
  * of spectra, in floats. */
 #define SIMD_PAD 16
 
-/* Steered sources (scene_bank.h has the layout): packed spectra in chunks of SCENE_CHUNK floats, outputs in pairs. */
-#define SCENE_CHUNK 64
-#define SCENE_PAIR 2
+/* Moving sources: scene_bank.h has the layout. */
+#define SCENE_PAIR 2 /* outputs whose responses lie beside each other */
 
 struct scene_product { /* one source's FDL times one entry's responses                                              */
-    const float *x;    /* [n_chunks], x_step apart: [n_slots][SCENE_CHUNK], a ring                                  */
-    const float *h;    /* [n_chunks][pair]: [n_partitions][outputs of the pair][SCENE_CHUNK]                        */
+    const float *x;    /* [n_chunks], x_step apart: [n_slots][floats], a ring                                       */
+    const float *h;    /* [n_chunks][pair]: [n_partitions][outputs of the pair][floats]                             */
     float weight;
     int n_partitions, n_out;
 };
@@ -27,23 +26,12 @@ struct scene_sum { /* of products, for one chunk of bins                        
     const struct scene_product *products; /* those that follow each other with the same h are mixed first: H is read
                             once                                                                                      */
     int n;
-    int chunk;
-    float *mixed;      /* [n_slots][SCENE_CHUNK], scratch                                                           */
+    int chunk, floats; /* of a chunk                                                                                */
+    float *mixed;      /* [n_slots][floats], scratch                                                                */
     int first, end;    /* partitions [first, end), as far as a response has them                                    */
     int slot, n_slots; /* partition p meets slot (slot + p) % n_slots                                               */
     size_t x_step;     /* floats                                                                                    */
-};
-
-struct simd_scene {
-    /* now[out][0][i] += sum of weight * h[i] * re of the bin of x that has float i; now[out][1][i] likewise with im.
-     * The caller makes complex bins of both sums (scene_sums_transform). So bin n / 2, which shares a place with bin 0,
-     * needs no exception here. */
-    void (*sum)(float *now, const struct scene_sum *sum);
-    /* The same, and in next[][][] what these responses add to the next block from partition 1 on: partition p meets
-     * slot (slot + p - 1) % n_slots. first is 0. */
-    void (*sum_twice)(float *now, float *next, const struct scene_sum *sum);
-    /* y[i] += x[i], i < n, a multiple of SCENE_CHUNK */
-    void (*add)(float *y, const float *x, size_t n);
+    size_t y_step;     /* floats from output to output of `now` and `next`                                          */
 };
 
 struct simd {
@@ -64,7 +52,9 @@ struct simd {
      * All strides in floats; y, x, h aligned to SIMD_PAD floats; n_bins a multiple of SIMD_PAD / 2. */
     void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
 
-    const struct simd_scene *scene;
+    /* now[out][i] += sum of weight * x * h, i < floats; and in next[][], unless it is NULL, what these responses add to
+     * the next block from partition 1 on: partition p meets slot (slot + p - 1) % n_slots. Then first is 0. */
+    void (*scene_sum)(float *now, float *next, const struct scene_sum *sum);
 };
 
 /* The fastest build that this processor runs. */

@@ -46,6 +46,14 @@ ALWAYS_INLINE struct cvec c_product(struct cvec a, struct cvec b)
 {
     return (struct cvec){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
+/* sum += a b, in this order: sums of the same products have the same bits everywhere. */
+ALWAYS_INLINE void c_add_product(struct cvec *sum, struct cvec a, struct cvec b)
+{
+    sum->re += a.re * b.re;
+    sum->im += a.re * b.im;
+    sum->re -= a.im * b.im;
+    sum->im += a.im * b.re;
+}
 
 /* Transforms of 2, 4 and 8 points in registers, in natural order. */
 ALWAYS_INLINE void dft_2(struct cvec *a)

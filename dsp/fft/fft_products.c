@@ -16,14 +16,6 @@ ALWAYS_INLINE struct cvec c_load_once(const float *p)
     return a;
 }
 
-ALWAYS_INLINE void add_product(struct cvec *sum, struct cvec a, struct cvec b)
-{
-    sum->re += a.re * b.re;
-    sum->im += a.re * b.im;
-    sum->re -= a.im * b.im;
-    sum->im += a.im * b.re;
-}
-
 /* `tile` groups of a chunk of `floats`. */
 ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, bool add, int floats, int at, int tile)
 {
@@ -38,7 +30,8 @@ ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, boo
                 left += ring->slots;
                 x += (size_t)ring->slots * (size_t)floats;
             }
-            for (int i = 0; i < tile; i++) add_product(&sum[i], c_load_once(x + i * POINT), c_load_once(h + i * POINT));
+            for (int i = 0; i < tile; i++)
+                c_add_product(&sum[i], c_load_once(x + i * POINT), c_load_once(h + i * POINT));
             x -= floats;
             h += floats;
         }
@@ -69,7 +62,7 @@ ALWAYS_INLINE void blocks_tile(float *const *y, bool add, const struct fft_block
         for (int j = 0; j < n_groups; j++) {
             struct cvec h = c_load_once(list[k].h + h_at + at + j * POINT);
             for (int t = 0; t < FFT_BLOCKS; t++)
-                add_product(&sum[j * FFT_BLOCKS + t], c_load(list[k].x[t] + x_at + at + j * POINT), h);
+                c_add_product(&sum[j * FFT_BLOCKS + t], c_load(list[k].x[t] + x_at + at + j * POINT), h);
         }
     for (int i = 0; i < n_groups * FFT_BLOCKS; i++) {
         float *out = y[i % FFT_BLOCKS] + at + i / FFT_BLOCKS * POINT;

@@ -638,8 +638,8 @@ $(BUILD)/tests/capacity_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_g
                                 sched_setscheduler hc_open hc_close hc_plan hc_get_info hc_mask_make_noise \
                                 hc_mask_swap hc_process) $(BUILD)/tests/host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
-$(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
-                                             posix_memalign planned_fft_open fft_get)
+$(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
+                                             posix_memalign fft_get)
 $(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_resampler live/clock message)
 $(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 ON_CPU_FAULTY := session_test faulty_device check reference

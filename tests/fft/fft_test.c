@@ -44,7 +44,7 @@ static void check_same(const float *got, const float *want, size_t n, int size, 
               (double)want[i]);
 }
 
-/* ---- convolution --------------------------------------------------------------------------------------------------- */
+/* ---- convolution ------------------------------------------------------------------------------------------------- */
 
 struct task {
     float *x, *taps; /* [2 S], [S] */
@@ -104,7 +104,7 @@ static void products_of_spectra_convolve(void)
     }
 }
 
-/* ---- forward and back ---------------------------------------------------------------------------------------------- */
+/* ---- forward and back -------------------------------------------------------------------------------------------- */
 
 static void forward_and_back_is_the_input(void)
 {
@@ -220,8 +220,8 @@ static void chunks_may_lie_apart(void)
     }
 }
 
-/* Column steps in any order, then the groups of rows in any order; of a group's stages the first one comes first, on the
- * way back the last one last. */
+/* Column steps in any order, then the groups of rows in any order; the first stage of a group comes first, on the way
+ * back the last stage last. */
 static void steps_equal_the_whole(void)
 {
     for (int i = 4; i < N_SIZES; i++) {
@@ -255,7 +255,7 @@ static void steps_equal_the_whole(void)
     }
 }
 
-/* ---- products of spectra ------------------------------------------------------------------------------------------- */
+/* ---- products of spectra ----------------------------------------------------------------------------------------- */
 
 struct sum {
     double y[FFT_CHUNK], size[FFT_CHUNK]; /* sums, and sums of magnitudes: the rounding is a share of these */
@@ -351,7 +351,7 @@ static void blocks_are_sums_of_products(void)
     }
 }
 
-/* ---- instruction sets ---------------------------------------------------------------------------------------------- */
+/* ---- instruction sets -------------------------------------------------------------------------------------------- */
 
 static void with(const char *name, enum cpu_level level, void (*promise)(void))
 {

@@ -419,7 +419,6 @@ REFERENCE_CFLAGS := $(filter-out -fsanitize=% -O1,$(ALL_CFLAGS)) -O3 $(if $(filt
 $(BUILD)/tests/reference.o $(ON_CPU)/tests/reference.o: private ALL_CFLAGS := $(REFERENCE_CFLAGS)
 TRAP_TESTS := realtime lv2 lv2_binaural
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/lv2_device_test) \
-                   $(if $(HAVE_FFTW),,%/fftw_host_test %/no_memory_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test %/midi_test \
                      %/portaudio_busy_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM),$(HAVE_LO)),,%/osc_test) \
@@ -634,9 +633,10 @@ $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 $(BUILD)/tests/capacity_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_gettime clock_nanosleep getrusage \
                                 sched_setscheduler hc_open hc_close hc_plan hc_get_info hc_mask_make_noise \
                                 hc_mask_swap hc_process) $(BUILD)/tests/host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
-$(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
-$(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
-                                             posix_memalign planned_fft_open fft_get)
+$(BUILD)/tests/two_copies_test: $(BUILD)/libhaloconv.so
+$(BUILD)/tests/two_copies_test: HELP_LIBS = -ldl
+$(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
+                                             posix_memalign fft_get)
 $(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_resampler live/clock message)
 $(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 ON_CPU_FAULTY := session_test faulty_device check reference

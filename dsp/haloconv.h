@@ -19,21 +19,19 @@
  *   it may run in parallel with others.
  *
  * fork()
- *   fork() waits until no other thread changes global state of the library, such as the plans of transforms in hc_open:
- *   the child can open engines of its own. Meanwhile the engines' worker threads wait; the audio thread does their
- *   jobs. The child can use and close an engine of the parent that no other thread used during fork(). On the CPU it
- *   plays on as in the parent, but the calling thread does the work of the engine's threads. With a device or "hybrid"
- *   hc_process returns HC_EDEVICE and hc_close frees nothing. A live convolver (haloconv_live.h) stays with the parent.
- *   CUDA fails in the child of a process that has used a GPU.
+ *   fork() waits until no other thread changes global state of the library, such as the tables of a transform in
+ *   hc_open: the child can open engines of its own. Meanwhile the engines' worker threads wait; the audio thread does
+ *   their jobs. The child can use and close an engine of the parent that no other thread used during fork(). On the CPU
+ *   it plays on as in the parent, but the calling thread does the work of the engine's threads. With a device or
+ *   "hybrid" hc_process returns HC_EDEVICE and hc_close frees nothing. A live convolver (haloconv_live.h) stays with
+ *   the parent. CUDA fails in the child of a process that has used a GPU.
  *
  * Errors
  *   A call that fails returns a negative enum hc_error. A call with (why, cap) also writes one line, at most cap bytes
  *   with the final 0, that says what failed and how to remedy it. In this line channels count from 1; a field, such as
  *   routes[2].in, has the caller's value. why may be NULL. A NULL pointer to an engine or to a result is HC_EINVAL. The
  *   library never prints and never exits.
- *   A system that overcommits memory may end the process instead of causing HC_ENOMEM. FFTW allocates memory only in
- *   hc_open, hc_bank_make and hc_renderer_open. A build that shares the host's libfftw3f checks there that FFTW's
- *   memory is free; if another thread takes it first, FFTW ends the process.
+ *   A system that overcommits memory may end the process instead of causing HC_ENOMEM.
  *
  * Versions
  *   hc_config and hc_info begin with their size. A program that was compiled with an older, shorter struct works with a
@@ -155,7 +153,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     int in_samples, out_samples; /* enum hc_samples of the buffers (hc_block_buffers)                           */
     const char *backend;     /* "cpu", "cuda" or "hybrid"; a static string                                      */
     const char *method;      /* "direct" or "fft"; a static string                                              */
-    char device[128];        /* "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"                               */
+    char device[128];        /* "cpu avx512" or "cuda:0 NVIDIA H200"                                            */
     int hop;                 /* frames; after each hop, the tail levels do a slice of their work                */
     int n_levels;            /* the first level is the head                                                     */
     hc_level levels[HC_MOST_LEVELS];

@@ -198,7 +198,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
  * are `step`; it does not depend on how a signal is cut into jobs. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE.
  * [setup], one thread at a time for each renderer */
 int hc_render(hc_renderer *renderer, const hc_render_job *jobs, int n_jobs, char *why, size_t cap);
-/* Describes the device, "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"; valid until hc_renderer_close. [rt] */
+/* Describes the device, "cpu avx512" or "cuda:0 NVIDIA H200"; valid until hc_renderer_close. [rt] */
 const char *hc_renderer_device(const hc_renderer *renderer);
 /* NULL is allowed. [setup] */
 void hc_renderer_close(hc_renderer *renderer);

@@ -42,16 +42,6 @@ void partitions_find(const float *taps, int n_taps, int size, int *first, int *e
     while (*first < *end && all_zero(taps + *first * size, taps_of(n_taps, size, *first))) ++*first;
 }
 
-void partition_transform_planned(const struct planned_fft *fft, const float *taps, int n_taps, int size, int i,
-                                 float *frames, float *spectrum)
-{
-    int n = taps_of(n_taps, size, i);
-    float scale = 1.0f / (float)(2 * size);
-    for (int k = 0; k < n; k++) frames[k] = taps[i * size + k] * scale;
-    memset(frames + n, 0, (size_t)(2 * size - n) * sizeof(float));
-    planned_fft_forward(fft, frames, spectrum);
-}
-
 void partition_transform(const struct fft *fft, const float *taps, int n_taps, int i, float *work, float *spectrum,
                          size_t stride)
 {

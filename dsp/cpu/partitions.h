@@ -4,7 +4,6 @@
 
 #include "dsp/engine/backend.h"
 #include "dsp/fft/fft.h"
-#include "planned_fft.h"
 
 struct routing {
     int n_cells;
@@ -21,11 +20,7 @@ bool all_zero(const float *x, int n);
 /* Partitions [*first, *end) of `size` taps each, from the first to the last that has a tap other than 0. */
 void partitions_find(const float *taps, int n_taps, int size, int *first, int *end);
 
-/* Partition i -> spectrum[size + 1], interleaved re im, scaled by 1 / (2 size). frames: [2 size], scratch. */
-void partition_transform_planned(const struct planned_fft *fft, const float *taps, int n_taps, int size, int i,
-                                 float *frames, float *spectrum);
-
-/* The same by the long transform, scaled by 1 / size; chunks of the spectrum `stride` floats apart. work: [4 size]. */
+/* Partition i -> spectrum, scaled by 1 / fft->size, in chunks `stride` floats apart. work: [4 size]. */
 void partition_transform(const struct fft *fft, const float *taps, int n_taps, int i, float *work, float *spectrum,
                          size_t stride);
 

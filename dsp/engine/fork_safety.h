@@ -12,7 +12,7 @@ enum global_lock {
     LOCK_SOFA,    /* HDF5, dsp/banks/sofa_hdf5.c            */
     LOCK_COSTS,   /* the measured costs, dsp/costs/costs.c  */
     LOCK_BANKS,   /* banks to free, dsp/scene/bank.c        */
-    LOCK_TABLES,  /* long transforms, dsp/fft/fft.c    */
+    LOCK_TABLES,  /* tables of transforms, dsp/fft/fft.c    */
     LOCK_PLANNER, /* FFTW's planner, dsp/cpu/fft.c          */
     LOCK_MEMORY,  /* vacant memory, dsp/cpu/memory.c        */
     N_GLOBAL_LOCKS

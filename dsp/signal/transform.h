@@ -1,8 +1,7 @@
 /* transform - Fourier transforms of real signals in double precision, for the analysis and the design of responses.
  *
- * The engine has its own transforms (dsp/cpu/fft.h), which are in single precision. They would hide what lies 120 dB
- * below the largest bin, and that is what the inverse and the logarithm of a spectrum need. A transform here is plain C:
- * a second FFTW would add 4 MB to every plugin, and FFTW ends the process if memory runs out while it plans.
+ * The engine's transform (dsp/fft/fft.h) is in single precision. It would hide what lies 120 dB below the largest bin,
+ * and that is what the inverse and the logarithm of a spectrum need.
  */
 #ifndef HALOCONV_TRANSFORM_H
 #define HALOCONV_TRANSFORM_H

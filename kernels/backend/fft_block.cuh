@@ -16,7 +16,7 @@
  *
  * cost     2P real points: 5 P log2(P) flop; shared memory is crossed ceil(log2(P) / 3) + 1 times
  * limits   8.53 P bytes of shared memory: 34.1 KiB at P = 4096
- * error    about 1e-7 relative (rms), as FFTW in single precision
+ * error    about 1e-7 relative (rms)
  */
 #ifndef HALOCONV_FFT_BLOCK_CUH
 #define HALOCONV_FFT_BLOCK_CUH

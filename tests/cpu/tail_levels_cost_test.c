@@ -88,9 +88,6 @@ static void play(struct stage *s, int64_t n_frames, const char *when)
 
 static void every_hop_costs_the_same(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     static const struct {
         int n_in, n_out, diagonal;
         double s;
@@ -215,9 +212,6 @@ static void play_both(int n_in, int n_out, int n_hops)
 
 static void threads_catch_up_to_the_same_frames(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     play_both(3, 5, SANITIZED ? 2000 : 8000);
     play_both(16, 1, SANITIZED ? 1000 : 4000); /* its inputs take the most */
 }

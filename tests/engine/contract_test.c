@@ -493,7 +493,7 @@ static void calls_end_as_their_header_says(const struct row *rows, int n, int (*
 {
     int n_wrong = 0;
     check(mkdtemp(folder), "%s cannot be made", folder);
-    check(engine_open(&engine, BLOCK) == HC_OK, "%s", why); /* its children find the plans that FFTW has measured */
+    check(engine_open(&engine, BLOCK) == HC_OK, "%s", why); /* its children find the costs that it has measured */
     hc_close(engine);
     engine = NULL;
     for (int i = 0; i < n; i++) {

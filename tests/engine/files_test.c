@@ -128,9 +128,6 @@ static void sounds_between_silences_match_reference(const char *backend)
 {
     enum { IN = 40, OUT = 3, TAPS = 30000, FRAMES = 400000 };
     static const int sizes[] = {0, 0, 10000, 0, 777};
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     if (SANITIZED) check_skip("too slow under a sanitizer");
     static const int loud[][2] = {{61003, 61067}, {80000, 80001}, {150000, 260000}, {284000, 284064}, {399990, 400000}};
     hc_config c = config_for("fft", TAPS, IN, OUT, 0);
@@ -264,9 +261,6 @@ static void submit_and_collect_are_process(const char *backend)
 /* Long masks have long partitions and blocks. A call that ends inside a partition, and threads, change nothing. */
 static void masks_of_minutes_match_reference(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     if (strcmp(backend, "cpu") != 0) check_skip("of the CPU only");
     static const int sizes[] = {0, 0, 12345, 0};
     const int n_taps = (1 << (SANITIZED ? 21 : 22)) + 1, frames = n_taps / 4 * 5;

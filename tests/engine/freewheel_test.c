@@ -130,9 +130,6 @@ static void bounce(struct bounce *s, const struct kind *kind, int pool_late_us)
 
 static void two_bounces_are_the_same(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     /* One tail level, and several. */
     static const struct kind kinds[] = {{"cpu", -1, 60000, 60000},
                                         {"cpu", 500, 1200, 1200},
@@ -177,9 +174,6 @@ static int delay_of(struct bounce *s, int i)
 /* The worker threads never run: a host that freewheels does their work itself; a live host gets the new mask later. */
 static void a_live_engine_waits_for_no_thread(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     static const int opened_us[] = {-1, 500};
     for (int i = 0; i < 2; i++) {
         struct bounce s;
@@ -248,9 +242,6 @@ static int delay_live(bool freewheels)
 
 static void a_session_waits_for_threads_when_it_freewheels(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     atomic_store(&late_us, NEVER);
     int live = delay_live(false);
     atomic_store(&late_us, NEVER);

@@ -20,9 +20,7 @@ static void check_plan(const struct plan *p, const struct plan_costs *costs, int
     check(p->max_taps == taps, SEEN);
     check(block ? p->block == block : p->block >= 1, SEEN);
     if (strcmp(method, "direct") == 0) check(p->direct, SEEN);
-#ifdef HC_WITH_FFTW
     if (strcmp(method, "fft") == 0) check(!p->direct, SEEN);
-#endif
     check((int64_t)p->partition * p->n_partitions >= p->head_taps, SEEN);
     check(p->head_taps >= 1 && p->head_taps <= taps, SEEN);
     check(power_of_two(p->partition) && power_of_two(p->hop), SEEN);
@@ -53,8 +51,7 @@ static void check_plan(const struct plan *p, const struct plan_costs *costs, int
 static void levels_cover_every_tap_once(const char *backend)
 {
     static const char *methods[] = {"auto", "direct", "fft"};
-    struct plan_costs tailed =
-        *backend_cpu.costs; /* the plan must hold with tail levels, also if this build has none */
+    struct plan_costs tailed = *backend_cpu.costs;
     tailed.max_tail = 65536;
     tailed.slice_ns = 20;
     struct random r = random_seeded(1);
@@ -80,9 +77,6 @@ static void levels_cover_every_tap_once(const char *backend)
 /* A long response at a small block is several times cheaper with tail levels. */
 static void long_responses_get_tail_levels(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     struct plan_costs tailed = *backend_cpu.costs;
     tailed.max_tail = 65536;
     for (int matrix = 0; matrix < 2; matrix++) {
@@ -116,9 +110,6 @@ static void same_question_same_plan(const char *backend)
 
 static void auto_takes_the_cheaper(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     static const int taps[] = {1, 16, 64, 256, 1024, 4096, 16384, 65536, 262144};
     static const int blocks[] = {1, 16, 64, 256, 1024, 4096, 0};
     for (int t = 0; t < 9; t++)
@@ -220,9 +211,6 @@ static void inputs_of_their_own_are_counted(const char *backend)
 /* The slower a GPU reads its memory the fewer engines it is taken for; measured on both sides, the cheaper one wins. */
 static void a_slow_gpu_is_taken_for_less(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     enum { GPUS = 3 };
     const struct plan_costs *cpu = backend_cpu.costs;
     struct plan_costs gpus[GPUS] = {gpu_like(false), gpu_like(true), gpu_like(true)};
@@ -294,9 +282,6 @@ static void many_steered_sources_take_a_gpu(const char *backend)
  * memory remains a share of that of the mask. Blocks of short masks, of wide matrices and of a GPU do not grow. */
 static void masks_of_minutes_get_long_partitions(const char *backend)
 {
-#ifndef HC_WITH_FFTW
-    check_skip("built without FFTW");
-#endif
     const struct plan_costs *files = backend_cpu.files->costs, gpu = gpu_like(false);
     for (int seconds = 1; seconds <= 1200; seconds += seconds < 60 ? 7 : 60)
         for (int n = 1; n <= 64; n *= 4) {

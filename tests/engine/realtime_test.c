@@ -1,8 +1,8 @@
 /* The [rt] calls keep their promise with the default configuration, on every kind of backend: no allocation, no lock,
  * no system call but a wake-up. "cuda" is faulty_device.c here: a device behind the engine's queue.
  *
- * The trap replaces functions of the C library, and so sees every call of this program, of the engine and of FFTW. It
- * checks the audio thread only; the engine thread of a device may do anything.
+ * The trap replaces functions of the C library, and so sees every call of this program and of the engine. It checks the
+ * audio thread only; the engine thread of a device may do anything.
  */
 #include "faulty_device.h"
 #include "haloconv_scenes.h"

@@ -110,13 +110,13 @@ void scene_bank_cpu_free(void *impl)
 static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut *cut, const float *taps, int n_taps,
                      int entry, int out, const struct fft *fft, float *work)
 {
-    int n_partitions = bank->n_partitions[l], first = out / SCENE_PAIR * SCENE_PAIR;
-    int n_outs = bank->n_out - first < SCENE_PAIR ? 1 : SCENE_PAIR;
-    size_t stride = (size_t)(n_partitions * bank->n_out * cut->chunk);
+    size_t n_partitions = (size_t)bank->n_partitions[l], chunk = (size_t)cut->chunk;
+    size_t stride = n_partitions * (size_t)bank->n_out * chunk;
+    int first = out / SCENE_PAIR * SCENE_PAIR, n_outs = bank->n_out - first < SCENE_PAIR ? 1 : SCENE_PAIR;
     float *row = bank->spectra[l] + (size_t)entry * (size_t)cut->n_chunks * stride +
-                 (size_t)((first * n_partitions + out - first) * cut->chunk);
+                 ((size_t)first * n_partitions + (size_t)(out - first)) * chunk;
     float *frames = work + cut->fft;
-    for (int p = 0; p < n_partitions; p++, row += n_outs * cut->chunk) {
+    for (int p = 0; p < bank->n_partitions[l]; p++, row += n_outs * cut->chunk) {
         int from = p * cut->size, n = n_taps - from < cut->size ? n_taps - from : cut->size;
         memset(frames, 0, (size_t)cut->fft * sizeof *frames);
         for (int k = 0; k < n; k++) frames[k] = taps[from + k] * 2 / (float)cut->fft;

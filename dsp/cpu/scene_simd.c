@@ -90,7 +90,7 @@ static void mix(float *mixed, const struct scene_product *products, int n, const
 
 static struct streams streams_of(const struct scene_product *product, const struct scene_sum *s)
 {
-    size_t floats = (size_t)(product->n_out * product->n_partitions * s->floats);
+    size_t floats = (size_t)product->n_out * (size_t)(product->n_partitions * s->floats);
     return (struct streams){product->x + (size_t)s->chunk * s->x_step, product->h + (size_t)s->chunk * floats};
 }
 

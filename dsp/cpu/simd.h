@@ -52,8 +52,8 @@ struct simd {
      * All strides in floats; y, x, h aligned to SIMD_PAD floats; n_bins a multiple of SIMD_PAD / 2. */
     void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
 
-    /* now[out][i] += sum of weight * x * h, i < floats; and in next[][], unless it is NULL, what these responses add to
-     * the next block from partition 1 on: partition p meets slot (slot + p - 1) % n_slots. Then first is 0. */
+    /* now[out] += sum of weight * x * h, for a chunk of bins. Unless `next` is NULL, first is 0, and next[out] gets what
+     * these responses add to the next block from partition 1 on: partition p meets slot (slot + p - 1) % n_slots. */
     void (*scene_sum)(float *now, float *next, const struct scene_sum *sum);
 };
 

@@ -60,7 +60,10 @@ ALWAYS_INLINE void blocks_tile(float *const *y, bool add, const struct fft_block
     for (int i = 0; i < n_groups * FFT_BLOCKS; i++) sum[i] = (struct cvec){{0}, {0}};
     for (int k = 0; k < n; k++)
         for (int j = 0; j < n_groups; j++) {
-            struct cvec h = c_load_once(list[k].h + h_at + at + j * POINT);
+            const float *h_j = list[k].h + h_at + at + j * POINT, *next = h_j + n_groups * POINT; /* of the next tile */
+            struct cvec h = c_load_once(h_j);
+            __builtin_prefetch(next);
+            __builtin_prefetch(next + FFT_LANES);
             for (int t = 0; t < FFT_BLOCKS; t++)
                 c_add_product(&sum[j * FFT_BLOCKS + t], c_load(list[k].x[t] + x_at + at + j * POINT), h);
         }

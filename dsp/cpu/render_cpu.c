@@ -1,14 +1,14 @@
-/* render_cpu - hc_render on the CPU: uniform partitions of `step` frames, in transforms of 2S frames (dsp/fft/fft.h), where
- * S is a power of two, `step` or more.
+/* render_cpu - hc_render on the CPU: uniform partitions of `ratio` steps, 1 or 2, as many as a transform of 2S frames has
+ * capacity for. S is the smallest power of 2 that is not below `step`.
  *
- *   window w    input frames [(w - 1) step, (w + 1) step), after zeros -> FFT -> x[w], once for each source
- *   product     sum over partitions p of x[w - p] * h[entry][out][p]; one product serves the end of the fade that
+ *   window w    zeros, then input frames [(w - ratio) step, (w + 1) step) -> FFT -> x[w], once for each source
+ *   product     sum over partitions p of x[w - ratio p] * h[entry][out][p]; one product serves the end of the fade that
  *               leads to an entry and the begin of the fade that leaves it
  *   window w    from and to: sums of weight * product -> IFFT each -> last `step` frames -> fade -> output
  *
  * Windows are computed in groups. The products of a group are sorted by entry, so that the spectra of an entry come from
- * the cache, and up to FFT_BLOCKS windows that follow each other share each load of them. The sums of a window have the
- * same order in every group, so the output does not depend on the groups, threads or jobs.
+ * the cache, and FFT_BLOCKS windows that follow each other share each load of them. The sums of a window have the same
+ * order in every group, so the output does not depend on the groups, threads or jobs.
  *
  * Memory: the spectra of a chunk of windows and of the partitions before it, for each work under way.
  */
@@ -31,7 +31,6 @@ enum {
     GROUP_FLOATS = 1 << 19, /* sums of a group, about: they should lie in a cache of the second level */
     CHUNK_FLOATS = 1 << 24, /* spectra of a chunk, about */
     WINDOWS_A_JOB = 16,     /* that a thread transforms at once */
-    MAX_PRODUCTS = 64,      /* of a call of fft_products */
 };
 
 struct item { /* a product and what to do with it */
@@ -40,18 +39,19 @@ struct item { /* a product and what to do with it */
     float from, to; /* weights; 0: not heard there */
 };
 
-struct scratch {        /* of a thread */
-    float *sums;        /* [2: from, to][group][stride] */
-    float *products;    /* [FFT_BLOCKS][stride] */
-    float *frames;      /* [2][2S] */
-    struct item *items; /* [n_items] */
-    float *spectra;     /* [n_sources][n_history + chunk][stride], if the thread computes whole works */
+struct scratch {               /* of a thread */
+    float *sums;               /* [2: from, to][group][2S] */
+    float *products;           /* [FFT_BLOCKS][2S] */
+    float *frames;             /* [2S], of which the first ones stay 0 */
+    struct item *items;        /* [n_items] */
+    struct fft_blocks *blocks; /* [n_partitions] */
+    float *spectra;            /* as those of struct chunk, if the thread computes whole works */
 };
 
 struct render_state {
-    int step, n_out, n_partitions, group;
-    size_t stride; /* floats of a spectrum: 2S */
-    float *bank;   /* [entry][out][chunk of bins][partition], scaled by 1 / S */
+    int step, ratio, n_out, n_partitions, group;
+    size_t floats; /* of a spectrum: 2S */
+    float *bank;   /* [entry][out][chunk of bins][partition][fft->chunk], scaled by 1 / S */
     const struct fft *fft;
     const struct simd *simd;
     struct thread_pool *pool;
@@ -74,40 +74,34 @@ static void render_close(void *state)
 struct bank_job {
     struct render_state *s;
     const hc_bank_data *data;
-    float *frames; /* [threads][2][stride] */
+    float *frames; /* [threads][2][2S] */
 };
-
-/* A partition of a row of the bank: its first chunk. */
-static float *bank_row(const struct render_state *s, size_t row, int partition)
-{
-    return s->bank + row * (size_t)s->n_partitions * s->stride + (size_t)partition * (size_t)s->fft->chunk;
-}
 
 static void transform_response(void *data, int row, int thread)
 {
     const struct bank_job *job = data;
     const struct render_state *s = job->s;
-    float *frames = job->frames + (size_t)thread * 2 * s->stride, *work = frames + s->stride,
-          scale = 1 / (float)s->fft->size;
+    float *frames = job->frames + 2 * (size_t)thread * s->floats, *work = frames + s->floats;
+    float *spectrum = s->bank + (size_t)row * (size_t)s->n_partitions * s->floats, scale = 1 / (float)s->fft->size;
+    size_t stride = (size_t)s->n_partitions * (size_t)s->fft->chunk;
     for (int p = 0; p < s->n_partitions; p++) {
-        int at = p * s->step, n = job->data->n_taps - at < s->step ? job->data->n_taps - at : s->step;
+        int size = s->ratio * s->step, at = p * size, n = job->data->n_taps - at < size ? job->data->n_taps - at : size;
         for (int k = 0; k < n; k++) frames[k] = job->data->taps[row][at + k] * scale;
-        memset(frames + n, 0, (s->stride - (size_t)n) * sizeof(float));
-        fft_forward(s->fft, frames, frames + s->fft->size, work, bank_row(s, (size_t)row, p),
-                    (size_t)(s->n_partitions * s->fft->chunk));
+        memset(frames + n, 0, (s->floats - (size_t)n) * sizeof(float));
+        fft_forward(s->fft, frames, frames + s->fft->size, work, spectrum + (size_t)(p * s->fft->chunk), stride);
     }
 }
 
 static int bank_transform(struct render_state *s, const hc_bank_data *data, char *why, size_t cap)
 {
     size_t n_rows = (size_t)data->n_entries * (size_t)data->n_out;
-    double floats = (double)n_rows * s->n_partitions * (double)s->stride;
+    double floats = (double)n_rows * s->n_partitions * (double)s->floats;
     if (n_rows > INT_MAX || floats > scene_most_floats())
         return fail(HC_ENOMEM, why, cap,
                     "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; lower one of them",
                     data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
-    struct bank_job job = {s, data, memory_floats((size_t)thread_pool_size(s->pool) * 2 * s->stride)};
-    s->bank = memory_floats(n_rows * (size_t)s->n_partitions * s->stride);
+    struct bank_job job = {s, data, memory_floats(2 * (size_t)thread_pool_size(s->pool) * s->floats)};
+    s->bank = memory_floats_uncleared(n_rows * (size_t)s->n_partitions * s->floats);
     bool ok = job.frames && s->bank;
     if (ok) thread_pool_run(s->pool, transform_response, &job, (int)n_rows);
     free(job.frames);
@@ -121,15 +115,15 @@ static int render_open(const struct render_setup *setup, void **state, char *why
     if (!s) return fail(HC_ENOMEM, why, cap, "no memory for a renderer");
     s->step = setup->step;
     s->n_out = data->n_out;
-    s->n_partitions = (data->n_taps - 1) / s->step + 1;
-    int size = FFT_MIN;
-    while (size < s->step) size *= 2;
-    s->stride = 2 * (size_t)size;
-    s->group = (int)(GROUP_FLOATS / (2 * s->stride));
+    s->floats = 2 * FFT_MIN;
+    while (s->floats < 2 * (size_t)s->step) s->floats *= 2;
+    s->ratio = (int)(s->floats + 1) / s->step - 1;
+    s->n_partitions = (data->n_taps - 1) / (s->ratio * s->step) + 1;
+    s->group = (int)(GROUP_FLOATS / (2 * s->floats));
     if (s->group > MOST_GROUP) s->group = MOST_GROUP;
     if (s->group < LEAST_GROUP) s->group = LEAST_GROUP;
     s->simd = simd_choose();
-    s->fft = fft_get(size);
+    s->fft = fft_get((int)(s->floats / 2));
     s->pool = thread_pool_open(setup->n_threads);
     s->fade = memory_floats((size_t)s->step);
     if (!s->fft || !s->pool || !s->fade) {
@@ -153,16 +147,28 @@ struct chunk {
     const struct render_work *work;
     int64_t first;           /* its first window, counted in the work */
     int n;                   /* windows */
-    int n_room;              /* spectra of a source: n_partitions - 1 before `first`, then the chunk */
-    float *spectra;          /* [n_sources][chunk of bins][n_room] */
+    int n_slots;             /* of a phase: n_partitions - 1 before `first`, then the chunk */
+    float *spectra;          /* [n_sources][chunk of bins][phase: window % ratio][n_slots][fft->chunk] */
     int n_old;               /* spectra of a source that are there */
     struct scratch *scratch; /* [threads] */
 };
 
-/* A spectrum of a source: its first chunk. */
+/* Windows before `first` that its partitions meet. */
+static int windows_before(const struct render_state *s)
+{
+    return s->ratio * (s->n_partitions - 1);
+}
+
+/* Floats from chunk to chunk of bins. */
+static size_t stride_of(const struct chunk *c)
+{
+    return (size_t)c->s->ratio * (size_t)c->n_slots * (size_t)c->s->fft->chunk;
+}
+
 static float *spectrum_of(const struct chunk *c, int source, int at)
 {
-    return c->spectra + (size_t)source * (size_t)c->n_room * c->s->stride + (size_t)at * (size_t)c->s->fft->chunk;
+    size_t slot = (size_t)(at % c->s->ratio) * (size_t)c->n_slots + (size_t)(at / c->s->ratio);
+    return c->spectra + (size_t)(source * c->s->fft->n_chunks) * stride_of(c) + slot * (size_t)c->s->fft->chunk;
 }
 
 /* Copies frames [from, from + n) of a source's stream; those outside the input are 0. */
@@ -188,17 +194,15 @@ static void transform_windows(void *data, int i, int thread)
 {
     const struct chunk *c = data;
     const struct render_state *s = c->s;
-    int n_new = s->n_partitions - 1 + c->n - c->n_old, n_runs = runs_of(n_new, WINDOWS_A_JOB);
+    int n_new = windows_before(s) + c->n - c->n_old, n_runs = runs_of(n_new, WINDOWS_A_JOB);
     int source = i / n_runs, at = c->n_old + i % n_runs * WINDOWS_A_JOB, end = at + WINDOWS_A_JOB;
     if (end > c->n_old + n_new) end = c->n_old + n_new;
-    int64_t window = c->work->job->from / s->step + c->first - (s->n_partitions - 1);
-    float *frames = c->scratch[thread].frames;
-    size_t n_zeros = s->stride - 2 * (size_t)s->step;
-    memset(frames, 0, n_zeros * sizeof *frames);
+    int64_t window = c->work->job->from / s->step + c->first - windows_before(s);
     for (; at < end; at++) {
-        copy_frames(c, source, (window + at - 1) * s->step, 2 * s->step, frames + n_zeros);
-        fft_forward(s->fft, frames, frames + s->fft->size, frames + s->stride, spectrum_of(c, source, at),
-                    (size_t)(c->n_room * s->fft->chunk));
+        float *frames = c->scratch[thread].frames, *work = c->scratch[thread].products;
+        int n = (s->ratio + 1) * s->step;
+        copy_frames(c, source, (window + at + 1) * s->step - n, n, frames + s->floats - n);
+        fft_forward(s->fft, frames, frames + s->fft->size, work, spectrum_of(c, source, at), stride_of(c));
     }
 }
 
@@ -236,76 +240,45 @@ static void add_scaled(float *sum, const float *x, float gain, size_t n)
     for (size_t i = 0; i < n; i++) sum[i] += gain * x[i];
 }
 
-/* products[n][stride] = partitions of n windows that follow each other; ring: of the first chunk and window. MAX_PRODUCTS
- * are summed before they join the total, as multiply_blocks does it: the bits do not depend on n. */
-static void multiply_windows(const struct chunk *c, const struct fft_ring *ring, int n, float *products)
-{
-    const struct fft *fft = c->s->fft;
-    float some[FFT_CHUNK] __attribute__((aligned(64)));
-    for (int k = 0; k < fft->n_chunks; k++)
-        for (int i = 0; i < n; i++) {
-            float *y = products + (size_t)i * c->s->stride + k * fft->chunk;
-            for (int p = 0; p < ring->n_partitions; p += MAX_PRODUCTS) {
-                struct fft_ring part = *ring;
-                part.x += (size_t)k * (size_t)c->n_room * (size_t)fft->chunk;
-                part.h += ((size_t)k * (size_t)c->s->n_partitions + (size_t)p) * (size_t)fft->chunk;
-                part.slot += i - p;
-                part.n_partitions = ring->n_partitions - p < MAX_PRODUCTS ? ring->n_partitions - p : MAX_PRODUCTS;
-                fft->products->rings(p > 0 ? some : y, &part, 1, false, fft->chunk);
-                for (int j = 0; p > 0 && j < fft->chunk; j++) y[j] += some[j];
-            }
-        }
-}
-
-/* The same of FFT_BLOCKS windows. */
-static void multiply_blocks(const struct chunk *c, const struct fft_ring *ring, float *products)
-{
-    const struct fft *fft = c->s->fft;
-    for (int p = 0; p < ring->n_partitions; p += MAX_PRODUCTS) {
-        struct fft_blocks list[MAX_PRODUCTS];
-        int n = ring->n_partitions - p < MAX_PRODUCTS ? ring->n_partitions - p : MAX_PRODUCTS;
-        for (int i = 0; i < n; i++) {
-            list[i].h = ring->h + (p + i) * fft->chunk;
-            for (int t = 0; t < FFT_BLOCKS; t++) list[i].x[t] = ring->x + (ring->slot + t - p - i) * fft->chunk;
-        }
-        for (int k = 0; k < fft->n_chunks; k++) {
-            float *y[FFT_BLOCKS];
-            for (int t = 0; t < FFT_BLOCKS; t++) y[t] = products + (size_t)t * c->s->stride + k * fft->chunk;
-            fft->products->blocks(y, p > 0, list, n, (size_t)k * (size_t)c->n_room * (size_t)fft->chunk,
-                                  (size_t)k * (size_t)c->s->n_partitions * (size_t)fft->chunk, fft->chunk);
-        }
-    }
-}
-
-/* Adds the products of n items of one source and entry, in windows that follow each other. */
+/* Adds the products of n items, 1 or FFT_BLOCKS, of one source and entry, in windows that follow each other. */
 static void add_products(const struct chunk *c, int first, const struct item *items, int n, int out,
                          const struct scratch *scratch)
 {
     const struct render_state *s = c->s;
+    const struct fft *fft = s->fft;
     const hc_render_job *job = c->work->job;
     /* Windows of the stream that have input; the others have spectra of 0. */
     int64_t window = job->from / s->step + c->first + first + items[0].window;
     int64_t in_end = job->in_from + job->n_in_frames;
     int64_t first_heard = (job->in_from >= 0 ? job->in_from : job->in_from - s->step + 1) / s->step;
-    int64_t last_heard = in_end > 0 ? (in_end - 1) / s->step + 1 : 0;
-    int64_t p_end = window + n - 1 - first_heard + 1, p_from = window - last_heard;
+    int64_t last_heard = in_end > 0 ? (in_end - 1) / s->step + s->ratio : 0;
+    int64_t p_end = (window + n - 1 - first_heard) / s->ratio + 1, p_from = (window - last_heard) / s->ratio;
     if (p_from < 0) p_from = 0;
     if (p_end > s->n_partitions) p_end = s->n_partitions;
-    if (job->n_in_frames == 0 || p_from >= p_end) return;
-    struct fft_ring ring = {.x = spectrum_of(c, items[0].source, 0),
-                            .h = bank_row(s, (size_t)items[0].entry * (size_t)s->n_out + (size_t)out, (int)p_from),
-                            .slot = s->n_partitions - 1 + first + items[0].window - (int)p_from,
-                            .slots = c->n_room,
-                            .n_partitions = (int)(p_end - p_from)};
-    if (n == FFT_BLOCKS)
-        multiply_blocks(c, &ring, scratch->products);
-    else
-        multiply_windows(c, &ring, n, scratch->products);
+    if (job->n_in_frames == 0 || window + n - 1 < first_heard || p_from >= p_end) return;
+    int n_partitions = (int)(p_end - p_from), at = windows_before(s) + first + items[0].window - (int)p_from * s->ratio;
+    size_t row = ((size_t)items[0].entry * (size_t)s->n_out + (size_t)out) * (size_t)s->n_partitions * s->floats;
+    const float *h = s->bank + row + p_from * fft->chunk;
+    for (int p = 0; n > 1 && p < n_partitions; p++) {
+        scratch->blocks[p].h = h + p * fft->chunk;
+        for (int t = 0; t < n; t++) scratch->blocks[p].x[t] = spectrum_of(c, items[0].source, at + t - p * s->ratio);
+    }
+    for (int i = 0; i < fft->n_chunks; i++) {
+        size_t x_at = (size_t)i * stride_of(c), h_at = (size_t)(i * s->n_partitions * fft->chunk);
+        float *y[FFT_BLOCKS];
+        for (int t = 0; t < FFT_BLOCKS; t++) y[t] = scratch->products + (size_t)t * s->floats + i * fft->chunk;
+        struct fft_ring ring = {spectrum_of(c, items[0].source, at % s->ratio) + x_at, h + h_at, at / s->ratio,
+                                c->n_slots, n_partitions};
+        if (n == 1)
+            fft->products->rings(y[0], &ring, 1, false, fft->chunk);
+        else
+            fft->products->blocks(y, false, scratch->blocks, n_partitions, x_at, h_at, fft->chunk);
+    }
     for (int i = 0; i < n; i++) {
-        float *from = scratch->sums + (size_t)items[i].window * s->stride;
-        float *to = from + (size_t)s->group * s->stride;
-        if (items[i].from != 0) add_scaled(from, scratch->products + (size_t)i * s->stride, items[i].from, s->stride);
-        if (items[i].to != 0) add_scaled(to, scratch->products + (size_t)i * s->stride, items[i].to, s->stride);
+        const float *product = scratch->products + (size_t)i * s->floats;
+        float *from = scratch->sums + (size_t)items[i].window * s->floats, *to = from + (size_t)s->group * s->floats;
+        if (items[i].from != 0) add_scaled(from, product, items[i].from, s->floats);
+        if (items[i].to != 0) add_scaled(to, product, items[i].to, s->floats);
     }
 }
 
@@ -316,24 +289,16 @@ static void finish_window(const struct chunk *c, int64_t window, int at, int out
     const hc_render_job *job = c->work->job;
     const struct render_window *lists = &c->work->windows[window];
     int64_t left = job->n_out_frames - window * s->step;
-    int n = left < s->step ? (int)left : s->step, first = s->fft->size - s->step; /* of the last step frames */
-    float *y = job->out[out] + window * s->step, *from = scratch->frames, *to = from + s->stride;
-    float *sum = scratch->sums + (size_t)at * s->stride;
-    if (lists->n_to > 0)
-        fft_inverse(s->fft, sum + (size_t)s->group * s->stride, to);
-    else
-        memset(to, 0, (size_t)s->fft->size * sizeof(float));
-    if (lists->n_from < 0) {
-        memcpy(y, to + first, (size_t)n * sizeof *y);
-        return;
-    }
-    if (lists->n_from > 0)
-        fft_inverse(s->fft, sum, from);
-    else
-        memset(from, 0, (size_t)s->fft->size * sizeof(float));
-    from += first;
-    to += first;
-    for (int i = 0; i < n; i++) y[i] = from[i] + s->fade[i] * (to[i] - from[i]);
+    int n = left < s->step ? (int)left : s->step;
+    float *y = job->out[out] + window * s->step, *from = scratch->products, *to = from + s->fft->size;
+    float *sum = scratch->sums + (size_t)at * s->floats;
+    memset(from, 0, s->floats * sizeof *from);
+    if (lists->n_to > 0) fft_inverse(s->fft, sum + (size_t)s->group * s->floats, to);
+    if (lists->n_from > 0) fft_inverse(s->fft, sum, from);
+    from += s->fft->size - s->step;
+    to += s->fft->size - s->step;
+    if (lists->n_from < 0) memcpy(y, to, (size_t)n * sizeof *y);
+    for (int i = 0; lists->n_from >= 0 && i < n; i++) y[i] = from[i] + s->fade[i] * (to[i] - from[i]);
 }
 
 /* Computes one output of a group of windows. */
@@ -348,15 +313,13 @@ static void render_group(void *data, int i, int thread)
         n_items += window_items(&c->work->windows[c->first + first + w], w, scratch->items + n_items);
     qsort(scratch->items, (size_t)n_items, sizeof *scratch->items, compare_items);
     for (int side = 0; side < 2; side++)
-        memset(scratch->sums + (size_t)(side * s->group) * s->stride, 0, (size_t)n * s->stride * sizeof(float));
-    for (int at = 0, end; at < n_items; at = end) {
-        const struct item *item = &scratch->items[at];
-        for (end = at + 1; end < n_items && end - at < FFT_BLOCKS; end++) {
-            const struct item *next = &scratch->items[end];
-            if (next->source != item->source || next->entry != item->entry || next->window != item->window + end - at)
-                break;
-        }
-        add_products(c, first, item, end - at, out, scratch);
+        memset(scratch->sums + (size_t)(side * s->group) * s->floats, 0, (size_t)n * s->floats * sizeof(float));
+    for (int at = 0, n_same; at < n_items; at += n_same) {
+        const struct item *item = &scratch->items[at], *last = item + FFT_BLOCKS - 1;
+        bool follow = at + FFT_BLOCKS <= n_items && last->source == item->source && last->entry == item->entry &&
+                      last->window == item->window + FFT_BLOCKS - 1;
+        n_same = follow ? FFT_BLOCKS : 1;
+        add_products(c, first, item, n_same, out, scratch);
     }
     for (int w = 0; w < n; w++) finish_window(c, c->first + first + w, w, out, scratch);
 }
@@ -375,34 +338,40 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
 /* Windows of a chunk: whole groups, which most_items counts, or all windows of the work. */
 static int chunk_size(const struct render_state *s, const struct render_work *work)
 {
-    int64_t a_window = (int64_t)work->job->n_sources * (int64_t)s->stride;
-    int64_t n = CHUNK_FLOATS / (a_window > 0 ? a_window : 1) - (s->n_partitions - 1);
+    int64_t a_window = (int64_t)work->job->n_sources * (int64_t)s->floats;
+    int64_t n = CHUNK_FLOATS / (a_window > 0 ? a_window : 1) - windows_before(s);
     int64_t least = 4 * (int64_t)s->group;
     n = n < least ? least : n - n % s->group;
     if (n > work->n_windows) n = work->n_windows;
     return (int)n;
 }
 
+static int chunk_slots(const struct render_state *s, const struct render_work *work)
+{
+    return s->n_partitions - 1 + runs_of(chunk_size(s, work), s->ratio);
+}
+
 static size_t chunk_floats(const struct render_state *s, const struct render_work *work)
 {
-    return (size_t)work->job->n_sources * (size_t)(s->n_partitions - 1 + chunk_size(s, work)) * s->stride;
+    return (size_t)work->job->n_sources * (size_t)(s->ratio * chunk_slots(s, work)) * s->floats;
 }
 
 /* thread: the one that computes the whole work; -1: all of them. */
 static void work_run(const struct render_state *s, const struct render_work *work, int thread, float *spectra,
                      struct scratch *scratch)
 {
-    int size = chunk_size(s, work), n_before = s->n_partitions - 1;
-    struct chunk c = {.s = s, .work = work, .spectra = spectra, .n_room = n_before + size, .scratch = scratch};
+    int size = chunk_size(s, work), n_slots = chunk_slots(s, work), n_rows = s->fft->n_chunks * s->ratio;
+    struct chunk c = {.s = s, .work = work, .spectra = spectra, .n_slots = n_slots, .scratch = scratch};
     for (; c.first < work->n_windows; c.first += size) {
         c.n = work->n_windows - c.first < size ? (int)(work->n_windows - c.first) : size;
-        for (int i = 0; c.first > 0 && i < work->job->n_sources * s->fft->n_chunks; i++) {
-            float *row = spectra + (size_t)i * (size_t)c.n_room * (size_t)s->fft->chunk;
-            memmove(row, row + size * s->fft->chunk, (size_t)(n_before * s->fft->chunk) * sizeof(float));
+        for (int i = 0; c.first > 0 && i < work->job->n_sources * n_rows; i++) {
+            float *row = spectra + (size_t)i * (size_t)(n_slots * s->fft->chunk);
+            memmove(row, row + size / s->ratio * s->fft->chunk,
+                    (size_t)((s->n_partitions - 1) * s->fft->chunk) * sizeof *row);
         }
-        c.n_old = c.first > 0 ? n_before : 0;
+        c.n_old = c.first > 0 ? windows_before(s) : 0;
         share(s, thread, transform_windows, &c,
-              work->job->n_sources * runs_of(n_before + c.n - c.n_old, WINDOWS_A_JOB));
+              work->job->n_sources * runs_of(windows_before(s) + c.n - c.n_old, WINDOWS_A_JOB));
         share(s, thread, render_group, &c, runs_of(c.n, s->group) * s->n_out);
     }
 }
@@ -435,12 +404,13 @@ static size_t most_items(const struct render_state *s, const struct render_work 
 
 static bool scratch_make(const struct render_state *s, struct scratch *scratch, size_t n_items, size_t n_spectra)
 {
-    scratch->sums = memory_floats_uncleared(2 * (size_t)s->group * s->stride);
-    scratch->products = memory_floats(FFT_BLOCKS * s->stride);
-    scratch->frames = memory_floats(2 * s->stride);
+    scratch->sums = memory_floats_uncleared(2 * (size_t)s->group * s->floats);
+    scratch->products = memory_floats(FFT_BLOCKS * s->floats);
+    scratch->blocks = calloc((size_t)s->n_partitions, sizeof *scratch->blocks);
+    scratch->frames = memory_floats(s->floats);
     scratch->items = calloc(n_items + 1, sizeof *scratch->items);
     scratch->spectra = n_spectra > 0 ? memory_floats_uncleared(n_spectra) : NULL;
-    return scratch->sums && scratch->products && scratch->frames && scratch->items &&
+    return scratch->sums && scratch->products && scratch->frames && scratch->items && scratch->blocks &&
            (n_spectra == 0 || scratch->spectra);
 }
 
@@ -448,6 +418,7 @@ static void scratch_free(struct scratch *scratch)
 {
     free(scratch->sums);
     free(scratch->products);
+    free(scratch->blocks);
     free(scratch->frames);
     free(scratch->items);
     free(scratch->spectra);

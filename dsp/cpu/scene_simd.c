@@ -120,8 +120,10 @@ ALWAYS_INLINE void sum_products(float *now, float *next, const struct scene_sum 
     }
 }
 
-void AT_LEVEL(scene_sum_)(float *now, float *next, const struct scene_sum *s);
-void AT_LEVEL(scene_sum_)(float *now, float *next, const struct scene_sum *s)
+#define sum_at_level AT_LEVEL(scene_sum_)
+
+void sum_at_level(float *now, float *next, const struct scene_sum *s);
+void sum_at_level(float *now, float *next, const struct scene_sum *s)
 {
     if (next)
         sum_products(now, next, s, true);

@@ -585,6 +585,13 @@ $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
+# bare_test is linked with a library that has no optional part, and with no other library.
+BARE := $(patsubst dsp/%.c,%.o,$(shell grep -rlE --include='*.c' 'HC_WITH_|HC_HDF5' dsp))
+$(BARE:%=$(BUILD)/tests/bare/%): $(BUILD)/tests/bare/%.o: dsp/%.c $(BUILD)/flags
+	$(call compile,-UHC_HDF5_SONAME $(patsubst -D%,-U%,$(filter-out %=$(HDF5_SONAME),$(FEATURES))),without optional libraries)
+$(BUILD)/tests/bare_test: $(BUILD)/tests/bare_test.o $(BARE:%=$(BUILD)/tests/bare/%) \
+                          $(filter-out $(BARE:%=$(BUILD)/dsp/%),$(DSP_OBJS)) $(TEST_HELP)
+	$(call link,-lm -pthread)
 $(patsubst %,$(BUILD)/tests/%_test,session ready live_steer): $(BUILD)/tests/trap.o
 $(patsubst %,$(BUILD)/tests/%_test,session failover ready live_steer): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
                                                       $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a

@@ -7,8 +7,8 @@
 #   make ladder   haloconv-ladder, the bench of the kernel ladder (kernels/ladder/README.md)
 #   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA,
-#   LO, LV2, MPI likewise): a miss is an error; =0: do without
+#   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
+#   LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench: only that
 #   CUDA code is compiled for the GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds
@@ -43,7 +43,6 @@ endif
 endif
 FOUND += $(1)=$$(or $$(HAVE_$(1)),no)
 endef
-$(eval $(call find,FFTW,fftw3f))
 $(eval $(call find,SNDFILE,sndfile))
 $(eval $(call find,SOXR,soxr))
 $(eval $(call find,YAML,yaml-0.1))
@@ -66,15 +65,9 @@ $(eval $(call find,ALSA,alsa))
 $(eval $(call find,LO,liblo))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
-# The library contains a copy of FFTW's archive. With FFTW_ARCHIVE= it uses the shared libfftw3f instead.
-FFTW_ARCHIVE ?= $(if $(HAVE_FFTW),$(wildcard $(shell pkg-config --variable=libdir fftw3f)/libfftw3f.a))
-FFTW_ARCHIVE := $(FFTW_ARCHIVE)
-FFTW_THREADS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,$(if $(filter /%,$(shell \
-                  $(CC) -print-file-name=libfftw3f_threads.so)),-lfftw3f_threads)))
 # libarchive's readers of other formats load twelve libraries; a static one leaves them out.
 ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell pkg-config --variable=libdir libarchive)/libarchive.a),\
                  $(shell pkg-config --libs libarchive)))
-OBJCOPY ?= objcopy
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
@@ -94,8 +87,6 @@ haloconv $(VERSION)
   compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)
   CUDA        $(CUDA_REPORT)
   libsndfile  $(or $(HAVE_SNDFILE),no (no sound files))
-  FFT         $(if $(HAVE_FFTW),fftw3f $(HAVE_FFTW)$(if $(FFTW_ARCHIVE),, (shared with the host program)),no (direct \
-              convolution only on the CPU))
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
   YAML        $(if $(HAVE_YAML),libyaml $(HAVE_YAML),no (no configurations of CamillaDSP))
   SOFA        $(or $(strip $(if $(HAVE_MYSOFA),libmysofa $(HAVE_MYSOFA)$(if $(HAVE_HDF5),$(comma))) \
@@ -121,12 +112,11 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
-PARTS := FFTW SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 MPI
-FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
-            $(if $(FFTW_THREADS),-DHC_FFTW_THREADS) \
+PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 MPI
+FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
-LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) \
-            $(if $(HAVE_YAML),yaml-0.1) $(if $(HAVE_MYSOFA),libmysofa)
+LIB_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) $(if $(HAVE_YAML),yaml-0.1) \
+            $(if $(HAVE_MYSOFA),libmysofa)
 HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
@@ -147,7 +137,7 @@ NVCC_FLAGS := -std=c++17 -O3 $(if $(LINEINFO),-lineinfo) $(if $(HAVE_CUDA),$(she
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
 CUDA_LIBS := $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
-LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread $(CUDA_LIBS)
+LIB_LIBS := $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread $(CUDA_LIBS)
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
 HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
@@ -214,15 +204,6 @@ $(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(1) -o $@
 endef
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call compile)
-# fft.o contains the FFTW that it calls and hides its symbols: see fft.c.
-ifneq ($(FFTW_ARCHIVE),)
-$(BUILD)/dsp/cpu/planned_fft.o: dsp/cpu/planned_fft.c $(FFTW_ARCHIVE) $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$< and $(FFTW_ARCHIVE))
-	$(Q)$(CC) $(ALL_CFLAGS) -MF $(@:.o=.d) -MT $@ -c $< -o $(@D)/fft_alone.o
-	$(Q)$(CC) -r -nostdlib -o $@ $(@D)/fft_alone.o $(FFTW_ARCHIVE)
-	$(Q)$(OBJCOPY) --wildcard --localize-symbol='*fftw*' $@
-endif
 define simd_rule
 $(BUILD)/dsp/$(1)_$(2).o: dsp/$(1).c $(BUILD)/flags
 	$$(call compile,$$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(2),for $(2))
@@ -318,8 +299,8 @@ PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
 ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder session costs transform \
                 tensors
-# Without a C++ compiler, Python or FFTW these tests are left out.
-ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
+# Without a C++ compiler or Python these tests are left out.
+ON_CPU_NEEDS := $(and $(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # The program on the emulated device, for tests/host/test_batch*.py.
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
@@ -604,6 +585,13 @@ $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
+# bare_test is linked with a library that has no optional part, and with no other library.
+BARE := $(patsubst dsp/%.c,%.o,$(shell grep -rlE --include='*.c' 'HC_WITH_|HC_HDF5' dsp))
+$(BARE:%=$(BUILD)/tests/bare/%): $(BUILD)/tests/bare/%.o: dsp/%.c $(BUILD)/flags
+	$(call compile,-UHC_HDF5_SONAME $(patsubst -D%,-U%,$(filter-out %=$(HDF5_SONAME),$(FEATURES))),without optional libraries)
+$(BUILD)/tests/bare_test: $(BUILD)/tests/bare_test.o $(BARE:%=$(BUILD)/tests/bare/%) \
+                          $(filter-out $(BARE:%=$(BUILD)/dsp/%),$(DSP_OBJS)) $(TEST_HELP)
+	$(call link,-lm -pthread)
 $(patsubst %,$(BUILD)/tests/%_test,session ready live_steer): $(BUILD)/tests/trap.o
 $(patsubst %,$(BUILD)/tests/%_test,session failover ready live_steer): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
                                                       $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
@@ -678,7 +666,7 @@ WHEEL_FOLDER ?= $(BUILD)/wheel
 wheel: $(WHEEL_LIBRARY)
 	$(call say,WHL,$(WHEEL_FOLDER))
 	$(Q)$(PYTHON) plugins/python/haloconv_build.py $< '$(WHEEL_FOLDER)' $(if $(filter 0,$(WHEEL_LIBS)),system,copies) \
-	  $(FFTW_ARCHIVE) $(if $(HAVE_CUDA),$(CUDA_HOME)/lib64/libcudart_static.a)
+	  $(if $(HAVE_CUDA),$(CUDA_HOME)/lib64/libcudart_static.a)
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)

@@ -21,9 +21,6 @@ static const char built_with[] = ""
 #ifdef HC_WITH_CUDA
                                  " cuda"
 #endif
-#ifdef HC_WITH_FFTW
-                                 " fftw"
-#endif
 #ifdef HC_WITH_SNDFILE
                                  " sndfile"
 #endif

@@ -24,7 +24,6 @@ PUBLIC_HEADERS = sorted((ROOT / "dsp").glob("haloconv*.h"))  # installed; dsp/be
 SAN = os.environ.get("SAN", "")
 ONLY = os.environ.get("HC_TEST_BACKEND", "")
 SEED = int(os.environ.get("HC_TEST_SEED") or "0", 0)
-os.environ.setdefault("HALOCONV_FFT", "guess")  # fft_test and no_memory_test let FFTW measure
 PEAK_SHARE = 1e-6  # the promised precision: within -120 dB of the output's peak
 
 for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # of a job in the background, or of nohup

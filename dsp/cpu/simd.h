@@ -47,11 +47,6 @@ struct simd {
      * before it adds the sums up, which keeps the rounding of long and of all-positive masks below -120 dB. */
     void (*fir)(float *y, const float *x, const float *h, int n, int n_taps);
 
-    /* Complex multiply-accumulate of partitions, interleaved re im: for t < n_t, bins [0, n_bins):
-     *   y[t*stride] += sum_{p < n_p} x[(t - p)*stride] * h[p*stride]        n_t is 1, 2 or FFT_BLOCKS
-     * All strides in floats; y, x, h aligned to SIMD_PAD floats; n_bins a multiple of SIMD_PAD / 2. */
-    void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
-
     /* now[out] += sum of weight * x * h, for a chunk of bins. Unless `next` is NULL, first is 0, and next[out] gets what
      * these responses add to the next block from partition 1 on: partition p meets slot (slot + p - 1) % n_slots. */
     void (*scene_sum)(float *now, float *next, const struct scene_sum *sum);

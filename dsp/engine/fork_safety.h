@@ -9,12 +9,11 @@
 
 /* The locks of the library's global state. A thread that holds one may lock one further down. */
 enum global_lock {
-    LOCK_SOFA,    /* HDF5, dsp/banks/sofa_hdf5.c            */
-    LOCK_COSTS,   /* the measured costs, dsp/costs/costs.c  */
-    LOCK_BANKS,   /* banks to free, dsp/scene/bank.c        */
-    LOCK_TABLES,  /* tables of transforms, dsp/fft/fft.c    */
-    LOCK_PLANNER, /* FFTW's planner, dsp/cpu/fft.c          */
-    LOCK_MEMORY,  /* vacant memory, dsp/cpu/memory.c        */
+    LOCK_SOFA,   /* HDF5, dsp/banks/sofa_hdf5.c           */
+    LOCK_COSTS,  /* the measured costs, dsp/costs/costs.c */
+    LOCK_BANKS,  /* banks to free, dsp/scene/bank.c       */
+    LOCK_TABLES, /* tables of transforms, dsp/fft/fft.c   */
+    LOCK_MEMORY, /* vacant memory, dsp/cpu/memory.c       */
     N_GLOBAL_LOCKS
 };
 void global_lock(enum global_lock lock);

@@ -38,18 +38,6 @@ ALWAYS_INLINE vec broadcast(float f)
     return f - (vec){0};
 }
 
-/* The real parts, and the imaginary parts, of interleaved bins, each twice. */
-#if LANES == 16
-#define EVEN(v) __builtin_shufflevector(v, v, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14)
-#define ODD(v) __builtin_shufflevector(v, v, 1, 1, 3, 3, 5, 5, 7, 7, 9, 9, 11, 11, 13, 13, 15, 15)
-#elif LANES == 8
-#define EVEN(v) __builtin_shufflevector(v, v, 0, 0, 2, 2, 4, 4, 6, 6)
-#define ODD(v) __builtin_shufflevector(v, v, 1, 1, 3, 3, 5, 5, 7, 7)
-#else
-#define EVEN(v) __builtin_shufflevector(v, v, 0, 0, 2, 2)
-#define ODD(v) __builtin_shufflevector(v, v, 1, 1, 3, 3)
-#endif
-
 #define PASTE(a, b) a##b
 #define PASTED(a, b) PASTE(a, b)
 #define AT_LEVEL(name) PASTED(name, SIMD_LEVEL)

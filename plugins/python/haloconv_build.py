@@ -51,8 +51,8 @@ OF_THE_SYSTEM = re.compile(r"linux-vdso|ld-linux|lib(c|m|mvec|dl|rt|pthread|util
 LICENCES = {"sndfile": "LGPL-2.1-or-later", "soxr": "LGPL-2.1-or-later", "mpg123": "LGPL-2.1-only",
             "mp3lame": "LGPL-2.0-or-later", "yaml-0": "MIT", "mysofa": "BSD-3-Clause", "FLAC": "BSD-3-Clause",
             "ogg": "BSD-3-Clause", "vorbis": "BSD-3-Clause", "vorbisenc": "BSD-3-Clause", "opus": "BSD-3-Clause",
-            "gomp": "GPL-3.0-or-later WITH GCC-exception-3.1", "fftw3f": "GPL-2.0-or-later",
-            "fftw3f_threads": "GPL-2.0-or-later", "cudart_static": "LicenseRef-NVIDIA-CUDA-Toolkit-EULA"}
+            "gomp": "GPL-3.0-or-later WITH GCC-exception-3.1",
+            "cudart_static": "LicenseRef-NVIDIA-CUDA-Toolkit-EULA"}
 
 
 def version():
@@ -124,9 +124,7 @@ def licences(libraries):
         if text.exists():
             files[f"{text.name}.txt"] = text.read_bytes()
     files["LIBRARIES.txt"] = (
-        "haloconv's own code is under the MIT licence. This wheel also holds the libraries below.\n\n" + "".join(rows) +
-        "\nA wheel with FFTW may be passed on only under the GNU GPL as a whole, which NVIDIA's licence does not permit\n"
-        "for the CUDA runtime. A wheel to pass on is therefore built with WITH_FFTW=0 or WITH_CUDA=0.\n").encode()
+        "haloconv is under the MIT licence. This wheel also holds the libraries below.\n\n" + "".join(rows)).encode()
     return files
 
 

@@ -63,7 +63,6 @@ __attribute__((constructor)) static void seed_read(void) /* before any thread, a
 {
     const char *text = getenv("HC_TEST_SEED");
     seed_now = seed_asked = text ? strtoull(text, NULL, 0) : 0;
-    setenv("HALOCONV_FFT", "guess", 0); /* fft_test, no_memory_test and make soak let FFTW measure */
 }
 
 uint64_t test_seed(void)

@@ -1,10 +1,10 @@
 /* fault_calls - makes calls to the C library fail, in programs whose linker replaces these calls (FAULTY_CALLS in the
  * Makefile). Only calls of haloconv's own code fail, with two exceptions: libsndfile reads, writes and seeks through
- * the same functions, and host/json_print.c allocates for jansson. Allocations of other libraries do not fail: FFTW and
- * libsndfile abort then.
+ * the same functions, and host/json_print.c allocates for jansson. Allocations of other libraries do not fail: codecs
+ * that libsndfile calls abort then.
  *
- * Not failed: memalign (FFTW's alone), initialisation of mutexes and conditions (never fails on Linux), fchmod (file
- * systems without modes refuse it), and output to standard error.
+ * Not failed: initialisation of mutexes and conditions (never fails on Linux), fchmod (file systems without modes refuse
+ * it), and output to standard error.
  */
 #ifndef FAULT_CALLS_H
 #define FAULT_CALLS_H

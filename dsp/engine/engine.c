@@ -94,10 +94,14 @@ bool engine_is_lost(const hc_engine *e)
     return atomic_load_explicit(&e->lost, memory_order_acquire);
 }
 
+bool engine_is_on_cpu(const hc_engine *e)
+{
+    return !e->queue && !e->async && !e->has_device_tail;
+}
+
 bool engine_is_left_behind(hc_engine *e)
 {
-    bool is_on_cpu = !e->queue && !e->async && !e->has_device_tail;
-    if (is_on_cpu || e->forks == fork_count()) return false;
+    if (engine_is_on_cpu(e) || e->forks == fork_count()) return false;
     engine_fail(e, "the device serves the parent of this process, which opened the engine; open one after fork()");
     return true;
 }

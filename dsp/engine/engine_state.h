@@ -75,6 +75,8 @@ void engine_fail(hc_engine *e, const char *why);
 bool engine_is_lost(const hc_engine *e); /* [rt], any thread */
 /* Is this a child of fork() that lacks the engine's device, or its thread? The device is then lost. [rt], one thread */
 bool engine_is_left_behind(hc_engine *e);
+/* Does no device, no other device for the tail, and no thread of one serve the engine? [rt], any thread */
+bool engine_is_on_cpu(const hc_engine *e);
 /* Counts a block of n frames. [rt], one thread */
 void engine_count(hc_engine *e, int n);
 void engine_count_non_finite(hc_engine *e, size_t n); /* [rt] */

@@ -1,4 +1,5 @@
 /* scenes - the steered sources of an engine: made with it, and the public calls of haloconv_scenes.h that use it. */
+#include "dsp/scene/bank.h"
 #include "dsp/scene/scene.h"
 
 #include "engine_state.h"
@@ -26,7 +27,9 @@ int hc_bank_make(hc_engine *e, const hc_bank_data *data, hc_bank **bank, char *w
     if (!e || !bank) return fail(HC_EINVAL, why, cap, "hc_bank_make: engine or bank is NULL; pass both");
     if (!e->scene) return fail(HC_EINVAL, why, cap, "the engine has no sources; set hc_config.n_sources");
     if (engine_is_left_behind(e)) return fail(HC_EDEVICE, why, cap, "%s", e->error);
-    return scene_bank_make(e->scene, data, bank, why, cap);
+    int error = scene_bank_make(e->scene, data, bank, why, cap);
+    if (!error) (*bank)->is_on_device = !engine_is_on_cpu(e);
+    return error;
 }
 
 int hc_steer(hc_engine *e, int source, const hc_bank *bank, const int *entry, const float *weight, int n)

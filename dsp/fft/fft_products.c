@@ -16,11 +16,18 @@ ALWAYS_INLINE struct cvec c_load_once(const float *p)
     return a;
 }
 
-/* `tile` groups of a chunk of `floats`. */
+/* Where vector i of a chunk begins: the vectors of a group follow each other, so that a tile reads whole cache lines. */
+ALWAYS_INLINE int at_vector(int i)
+{
+    enum { TURNS = FFT_LANES / LANES };
+    return i / TURNS * POINT + i % TURNS * LANES;
+}
+
+/* `tile` vectors of a chunk of `floats`, from `at` on. */
 ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, bool add, int floats, int at, int tile)
 {
     struct cvec sum[8];
-    for (int i = 0; i < tile; i++) sum[i] = add ? c_load(y + at + i * POINT) : (struct cvec){{0}, {0}};
+    for (int i = 0; i < tile; i++) sum[i] = add ? c_load(y + at + at_vector(i)) : (struct cvec){{0}, {0}};
     for (int c = 0; c < n; c++) {
         const struct fft_ring *ring = &rings[c];
         const float *x = ring->x + (size_t)ring->slot * (size_t)floats + at;
@@ -31,25 +38,23 @@ ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, boo
                 x += (size_t)ring->slots * (size_t)floats;
             }
             for (int i = 0; i < tile; i++)
-                c_add_product(&sum[i], c_load_once(x + i * POINT), c_load_once(h + i * POINT));
+                c_add_product(&sum[i], c_load_once(x + at_vector(i)), c_load_once(h + at_vector(i)));
             x -= floats;
             h += floats;
         }
     }
-    for (int i = 0; i < tile; i++) c_store(y + at + i * POINT, sum[i]);
+    for (int i = 0; i < tile; i++) c_store(y + at + at_vector(i), sum[i]);
 }
 
 static void rings(float *y, const struct fft_ring *list, int n, bool add, int floats)
 {
-    if (LANES == 16 && floats == FFT_CHUNK) {
+    int n_vectors = floats / (2 * LANES);
+    if (LANES == 16 && floats == FFT_CHUNK)
         rings_tile(y, list, n, add, FFT_CHUNK, 0, 8);
-        return;
-    }
-    for (int l = 0; l < FFT_LANES; l += LANES)
-        if (floats < 4 * POINT)
-            for (int at = 0; at < floats; at += POINT) rings_tile(y, list, n, add, floats, at + l, 1);
-        else
-            for (int at = 0; at < floats; at += 4 * POINT) rings_tile(y, list, n, add, floats, at + l, 4);
+    else if (n_vectors % 4 == 0)
+        for (int i = 0; i < n_vectors; i += 4) rings_tile(y, list, n, add, floats, at_vector(i), 4);
+    else
+        for (int i = 0; i < n_vectors; i++) rings_tile(y, list, n, add, floats, at_vector(i), 1);
 }
 
 /* n_groups groups of a chunk, for FFT_BLOCKS time blocks: each h that is loaded is used for all of them. */

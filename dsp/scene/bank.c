@@ -93,7 +93,7 @@ int bank_prepare(const struct scene_backend *backend, int device, const struct s
 /* A child of fork() has no device: what a parent's bank has there is the parent's. */
 static bool is_left_behind(const hc_bank *bank)
 {
-    return bank->backend != &scene_cpu && bank->forks != fork_count();
+    return bank->is_on_device && bank->forks != fork_count();
 }
 
 static void bank_delete(hc_bank *bank)

@@ -15,6 +15,7 @@ struct bank_meter {
 struct hc_bank {
     const struct scene_backend *backend;
     int device;
+    bool is_on_device;   /* or a part of it: a child of fork() cannot free it */
     unsigned forks;      /* fork_count() of the process that made it */
     struct scene_plan plan;
     int n_entries, n_out;

@@ -142,7 +142,7 @@ def test_a_walk_through_a_room_that_ends_early_says_why(room):
                            (["room", *sound, "--yes", "--preset", "a/b"], "is no name of a file"),
                            (["room", *sound, "--yes", "-o", "room.conf"], "give a folder"),
                            (["measure", *sound, "--filter", "room.conf", "-o", "h.wav"], "is a configuration"),
-                           (["measure", *sound, "--filter", "room.wav", "-o", "h.wav"], "has 2 channels, and 1 out")]:
+                           (["measure", *sound, "--filter", "room.wav", "-o", "h.wav"], "has 2 channels; it needs 1")]:
         with freewheel(room):
             done = room.haloconv(command[0], "-q", *command[1:])
         assert done.returncode == 1 and words in done.stderr and done.stderr.count("haloconv: ") == 1, done.stderr

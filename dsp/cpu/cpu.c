@@ -378,7 +378,8 @@ static void sum_blocks(const struct cpu *cpu, const struct cpu_mask *mask, int o
             float *y[FFT_BLOCKS];
             for (int i = 0; i < FFT_BLOCKS; i++)
                 y[i] = sums + 2 * (size_t)i * (size_t)cpu->plan->partition + chunk * fft->chunk;
-            fft->products->blocks(y, add, list, n, (size_t)chunk * cpu->ring, (size_t)chunk * h_chunk, fft->chunk);
+            fft->products->blocks(y, FFT_BLOCKS, add, list, n, (size_t)chunk * cpu->ring, (size_t)chunk * h_chunk,
+                                  fft->chunk);
         }
     }
 }

@@ -417,7 +417,7 @@ static void multiply(void *data, int i, int thread)
                 for (int chunk = from; chunk < end; chunk++) {
                     float *y[FFT_BLOCKS];
                     for (int t = 0; t < FFT_BLOCKS; t++) y[t] = sum(f, out, t0 + t) + (size_t)chunk * FFT_CHUNK;
-                    f->fft->products->blocks(y, add, products, n, (size_t)chunk * FFT_CHUNK,
+                    f->fft->products->blocks(y, FFT_BLOCKS, add, products, n, (size_t)chunk * FFT_CHUNK,
                                              (size_t)chunk * mask->n_partitions * FFT_CHUNK, FFT_CHUNK);
                 }
                 add = true;

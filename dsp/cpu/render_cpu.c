@@ -240,7 +240,7 @@ static void add_scaled(float *sum, const float *x, float gain, size_t n)
     for (size_t i = 0; i < n; i++) sum[i] += gain * x[i];
 }
 
-/* Adds the products of n items, 1 or FFT_BLOCKS, of one source and entry, in windows that follow each other. */
+/* Adds the products of n items, 1, 2 or FFT_BLOCKS, of one source and entry, in windows that follow each other. */
 static void add_products(const struct chunk *c, int first, const struct item *items, int n, int out,
                          const struct scratch *scratch)
 {
@@ -272,7 +272,7 @@ static void add_products(const struct chunk *c, int first, const struct item *it
         if (n == 1)
             fft->products->rings(y[0], &ring, 1, false, fft->chunk);
         else
-            fft->products->blocks(y, false, scratch->blocks, n_partitions, x_at, h_at, fft->chunk);
+            fft->products->blocks(y, n, false, scratch->blocks, n_partitions, x_at, h_at, fft->chunk);
     }
     for (int i = 0; i < n; i++) {
         const float *product = scratch->products + (size_t)i * s->floats;
@@ -301,6 +301,13 @@ static void finish_window(const struct chunk *c, int64_t window, int at, int out
     for (int i = 0; lists->n_from >= 0 && i < n; i++) y[i] = from[i] + s->fade[i] * (to[i] - from[i]);
 }
 
+/* Have n items one source and entry, in windows that follow each other? They are sorted. */
+static bool is_run(const struct item *first, int n)
+{
+    const struct item *last = first + n - 1;
+    return last->source == first->source && last->entry == first->entry && last->window == first->window + n - 1;
+}
+
 /* Computes one output of a group of windows. */
 static void render_group(void *data, int i, int thread)
 {
@@ -315,11 +322,9 @@ static void render_group(void *data, int i, int thread)
     for (int side = 0; side < 2; side++)
         memset(scratch->sums + (size_t)(side * s->group) * s->floats, 0, (size_t)n * s->floats * sizeof(float));
     for (int at = 0, n_same; at < n_items; at += n_same) {
-        const struct item *item = &scratch->items[at], *last = item + FFT_BLOCKS - 1;
-        bool follow = at + FFT_BLOCKS <= n_items && last->source == item->source && last->entry == item->entry &&
-                      last->window == item->window + FFT_BLOCKS - 1;
-        n_same = follow ? FFT_BLOCKS : 1;
-        add_products(c, first, item, n_same, out, scratch);
+        n_same = FFT_BLOCKS;
+        while (n_same > 1 && !(at + n_same <= n_items && is_run(&scratch->items[at], n_same))) n_same /= 2;
+        add_products(c, first, &scratch->items[at], n_same, out, scratch);
     }
     for (int w = 0; w < n; w++) finish_window(c, c->first + first + w, w, out, scratch);
 }

@@ -4,6 +4,7 @@
  */
 #include "fft_passes.h"
 
+enum { TILE = 8 };              /* sums in registers, or a few of them beside: whole cache lines count more */
 enum { POINT = 2 * FFT_LANES }; /* floats of a group of bins */
 
 /* Loads a vector into a register: a compiler would read memory anew for each of its two products. */
@@ -26,7 +27,7 @@ ALWAYS_INLINE int at_vector(int i)
 /* `tile` vectors of a chunk of `floats`, from `at` on. */
 ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, bool add, int floats, int at, int tile)
 {
-    struct cvec sum[8];
+    struct cvec sum[TILE];
     for (int i = 0; i < tile; i++) sum[i] = add ? c_load(y + at + at_vector(i)) : (struct cvec){{0}, {0}};
     for (int c = 0; c < n; c++) {
         const struct fft_ring *ring = &rings[c];
@@ -49,45 +50,55 @@ ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, boo
 static void rings(float *y, const struct fft_ring *list, int n, bool add, int floats)
 {
     int n_vectors = floats / (2 * LANES);
-    if (LANES == 16 && floats == FFT_CHUNK)
-        rings_tile(y, list, n, add, FFT_CHUNK, 0, 8);
+    if (LANES == 16 && n_vectors == TILE)
+        rings_tile(y, list, n, add, FFT_CHUNK, 0, TILE);
     else if (n_vectors % 4 == 0)
         for (int i = 0; i < n_vectors; i += 4) rings_tile(y, list, n, add, floats, at_vector(i), 4);
     else
         for (int i = 0; i < n_vectors; i++) rings_tile(y, list, n, add, floats, at_vector(i), 1);
 }
 
-/* n_groups groups of a chunk, for FFT_BLOCKS time blocks: each h that is loaded is used for all of them. */
-ALWAYS_INLINE void blocks_tile(float *const *y, bool add, const struct fft_blocks *list, int n, size_t x_at,
-                               size_t h_at, size_t at, int n_groups)
+/* `tile` vectors of a chunk, from `at` on, for n_t time blocks: each h that is loaded is used for all of them. */
+ALWAYS_INLINE void blocks_tile(float *const *y, int n_t, bool add, const struct fft_blocks *list, int n, size_t x_at,
+                               size_t h_at, int at, int tile)
 {
-    struct cvec sum[2 * FFT_BLOCKS];
-    for (int i = 0; i < n_groups * FFT_BLOCKS; i++) sum[i] = (struct cvec){{0}, {0}};
+    const int ahead = at_vector(tile) > POINT ? at_vector(tile) : POINT;
+    struct cvec sum[TILE];
+    for (int i = 0; i < tile * n_t; i++) sum[i] = (struct cvec){{0}, {0}};
     for (int k = 0; k < n; k++)
-        for (int j = 0; j < n_groups; j++) {
-            const float *h_j = list[k].h + h_at + at + j * POINT, *next = h_j + n_groups * POINT; /* of the next tile */
-            struct cvec h = c_load_once(h_j);
-            __builtin_prefetch(next);
-            __builtin_prefetch(next + FFT_LANES);
-            for (int t = 0; t < FFT_BLOCKS; t++)
-                c_add_product(&sum[j * FFT_BLOCKS + t], c_load(list[k].x[t] + x_at + at + j * POINT), h);
+        for (int j = 0; j < tile; j++) {
+            int here = at + at_vector(j);
+            const float *h_here = list[k].h + h_at + here;
+            struct cvec h = c_load_once(h_here);
+            if (here % POINT == 0) { /* the lines of the next tile: no hardware follows so many streams */
+                __builtin_prefetch(h_here + ahead);
+                __builtin_prefetch(h_here + ahead + FFT_LANES);
+            }
+            for (int t = 0; t < n_t; t++) c_add_product(&sum[j * n_t + t], c_load(list[k].x[t] + x_at + here), h);
         }
-    for (int i = 0; i < n_groups * FFT_BLOCKS; i++) {
-        float *out = y[i % FFT_BLOCKS] + at + i / FFT_BLOCKS * POINT;
+    for (int i = 0; i < tile * n_t; i++) {
+        float *out = y[i % n_t] + at + at_vector(i / n_t);
         c_store(out, add ? c_add(c_load(out), sum[i]) : sum[i]);
     }
 }
 
-static void blocks(float *const *y, bool add, const struct fft_blocks *list, int n, size_t x_at, size_t h_at,
+ALWAYS_INLINE void blocks_of(float *const *y, int n_t, bool add, const struct fft_blocks *list, int n, size_t x_at,
+                             size_t h_at, int floats)
+{
+    const int tile = TILE / n_t, n_vectors = floats / (2 * LANES);
+    if (n_vectors % tile == 0)
+        for (int i = 0; i < n_vectors; i += tile) blocks_tile(y, n_t, add, list, n, x_at, h_at, at_vector(i), tile);
+    else
+        for (int i = 0; i < n_vectors; i++) blocks_tile(y, n_t, add, list, n, x_at, h_at, at_vector(i), 1);
+}
+
+static void blocks(float *const *y, int n_t, bool add, const struct fft_blocks *list, int n, size_t x_at, size_t h_at,
                    int floats)
 {
-    int tile = LANES == 16 && floats > POINT ? 2 : 1;
-    for (int at = 0; at < floats; at += tile * POINT)
-        for (int l = 0; l < FFT_LANES; l += LANES)
-            if (tile == 2)
-                blocks_tile(y, add, list, n, x_at, h_at, (size_t)at, 2);
-            else
-                blocks_tile(y, add, list, n, x_at, h_at, (size_t)(at + l), 1);
+    if (n_t == 2)
+        blocks_of(y, 2, add, list, n, x_at, h_at, floats);
+    else
+        blocks_of(y, FFT_BLOCKS, add, list, n, x_at, h_at, floats);
 }
 
 extern const struct fft_products AT_LEVEL(fft_products_);

@@ -341,7 +341,7 @@ static void blocks_are_sums_of_products(void)
                     sum_add(&want[t], blocks[k].x[t] + X_AT, blocks[k].h + H_AT, (int)chunk);
                 }
             }
-            fft->products->blocks(to, add, blocks, n, X_AT, H_AT, (int)chunk);
+            fft->products->blocks(to, FFT_BLOCKS, add, blocks, n, X_AT, H_AT, (int)chunk);
             for (int t = 0; t < FFT_BLOCKS; t++) check_sum(to[t], &want[t], (int)chunk, "blocks");
         }
         free(x);

@@ -40,7 +40,7 @@ static void a_bare_build_plays_moving_sources(const char *unused)
     moving_bank(&m, &bank, 5, 2, TAPS / 4, 4);
     while (m.n_frames < m.cap) {
         moving_steer_all(&m, &bank, 2);
-        moving_play(&m, 640);
+        moving_play(&m, 64);
     }
     moving_check(&m);
     moving_close(&m);

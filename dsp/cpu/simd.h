@@ -8,8 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Floats that a loop may read past the end of x and of a spectrum, because it loads whole vectors; also the alignment
- * of spectra, in floats. */
+/* Floats that `fir` may read past the end of x, because it loads whole vectors. */
 #define SIMD_PAD 16
 
 /* Moving sources: scene_bank.h has the layout. */

@@ -175,8 +175,6 @@ static hc_config scene_config(const char *backend)
     c.max_taps = 1;
     c.n_sources = 1;
     c.block = 128;
-    /* The hop of the tail of hybrid is then 512. */
-    c.rate = strcmp(backend, "cpu") == 0 ? 48000 : 60000;
     c.bank_taps = TAPS;
     return c;
 }

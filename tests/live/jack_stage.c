@@ -309,7 +309,7 @@ static int send_midi(const char *server, const char *name, char **hex, int n)
 /* ---- moves -------------------------------------------------------------------------------------- */
 
 enum { CALM_BLOCKS = 5 }; /* of the same output before a packet is sent */
-#define STILL 1e-5f       /* the rounding of a constant output is below */
+static const float rounding = 1e-6f; /* of transforms: the output of a constant input is not quite constant */
 
 static struct {
     float last;          /* sample of the output; callback only */
@@ -345,7 +345,7 @@ static int on_change(jack_nframes_t n, void *data)
     (void)data;
     const float *in = jack_port_get_buffer(recorder.ports[0], n);
     jack_nframes_t i = 0;
-    while (i < n && fabsf(in[i] - moves.last) < STILL) i++;
+    while (i < n && fabsf(in[i] - moves.last) < rounding) i++;
     if (i == n)
         atomic_fetch_add(&moves.calm, 1);
     else

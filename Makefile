@@ -23,6 +23,8 @@ BUILD ?= build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
 DESTDIR ?=
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
+# The machine that is compiled for: x86_64, aarch64.
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 ALL_CUDA_ARCHS := 75 80 86 89 90
 # The kinds of GPU in this machine that nvcc can compile for: 90 for an H100.
@@ -145,7 +147,7 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 # ---- what is built ---------------------------------------------------------------------------------------------------
 # The inner loops are built once for each instruction set; dsp/cpu/cpuid.c chooses one when the program starts.
 SIMD_FILES := cpu/simd cpu/scene_simd fft/fft_steps fft/fft_products
-SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
+SIMD_LEVELS := base $(if $(filter x86_64,$(MACHINE)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
 SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
@@ -222,7 +224,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/cuda_flags
 	  grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status # the report: tests/cuda/test_kernels.py
 $(BUILD)/libhaloconv.a: $(LIB_OBJS)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(BUILD)/libhaloconv.so $(WHEEL_LIBRARY): $(LIB_OBJS) dsp/haloconv.map
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -396,7 +398,7 @@ $(BUILD)/tests/%_test.o $(ON_CPU)/tests/%_test.o: private ALL_CFLAGS := $(ALL_CF
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference moving)
 # The sums in float64 that outputs are compared with: with a sanitizer they take ten times as long, without wide vectors
 # three times.
-REFERENCE_CFLAGS := $(filter-out -fsanitize=% -O1,$(ALL_CFLAGS)) -O3 $(if $(filter x86_64,$(shell uname -m)),-march=native)
+REFERENCE_CFLAGS := $(filter-out -fsanitize=% -O1,$(ALL_CFLAGS)) -O3 $(if $(filter x86_64,$(MACHINE)),-march=native)
 $(BUILD)/tests/reference.o $(ON_CPU)/tests/reference.o: private ALL_CFLAGS := $(REFERENCE_CFLAGS)
 TRAP_TESTS := realtime lv2 lv2_binaural
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/lv2_device_test) \
@@ -545,7 +547,7 @@ $(FUZZ_SOUND_IN): host/files/sound_in.c $(BUILD)/flags
 	$(call compile,-DLEAST_PLACED=1,for small files)
 # The program's objects: a test gets those that it needs.
 $(BUILD)/tests/host.a: $(filter-out %/main.o,$(HOST_OBJS))
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(FUZZ_TARGETS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(FUZZ_HELP) $(if $(PROGRAM),$(FUZZ_SOUND_IN) $(BUILD)/tests/host.a) \
                                    $(BUILD)/libhaloconv.a
 	$(call link,$(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(if $(PROGRAM),$(HOST_LIBS)) $(LIB_LIBS) -ldl)

@@ -105,7 +105,7 @@ haloconv $(VERSION)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
 SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
-               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors plot
+               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors bench-fft plot
 ifeq ($(filter clean setup uninstall rung $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -269,7 +269,7 @@ $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.
 # Goals of SETUP_GOALS first install the packages that they need and that are missing, unless SETUP=0. A second make then
 # does the work, because the first one has already looked for packages.
 ifneq ($(SETUP),0)
-WITH_PEERS := bench-files bench-live bench-zita bench-lv2 plot
+WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-fft plot
 demo: setup-build
 lint fuzz: setup-lint
 $(WITH_PEERS): setup-bench
@@ -515,6 +515,13 @@ run-bench-shapes: all
 # On a GPU, with a Python that has torch: PYTHON=...
 run-bench-tensors: all
 	@$(RECORD) 'Convolution of tensors' $(PYTHON) tests/bench/bench_tensors.py $(TENSORS)
+
+# The transform beside FFTW, pffft and MKL, with AVX2 and with the best instructions; bench_fft.c says where peers come from.
+run-bench-fft: $(BUILD)/tests/bench_fft
+	@HALOCONV_SIMD=avx2 $< >&2
+	@$(RECORD) 'Transforms' $<
+$(BUILD)/tests/bench_fft: $(BUILD)/tests/bench_fft.o $(BUILD)/tests/check.o $(BUILD)/libhaloconv.a
+	$(call link,$(LIB_LIBS) -ldl)
 
 # zita-convolver has a C++ interface.
 run-bench-zita: $(BUILD)/libhaloconv.a

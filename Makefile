@@ -6,11 +6,13 @@
 #                 libsndfile, soxr, ... instead of holding copies
 #   make ladder   haloconv-ladder, the bench of the kernel ladder (kernels/ladder/README.md)
 #   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
+#   make cross-test   the library for 64-bit ARM and its tests of sums, on an emulated processor
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
 #   LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
-#   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench: only that
+#   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
+#   setup-cross: only that
 #   CUDA code is compiled for the GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds
 #   of GPU, as packages need it; CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
 #   WERROR=1: warnings are errors (CI)     V=1: show the commands
@@ -104,8 +106,8 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
-SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
-               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors bench-fft plot
+SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz cross-test \
+               bench-files bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors bench-fft plot
 ifeq ($(filter clean setup uninstall rung $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -170,8 +172,8 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 
-SETUPS := $(addprefix setup-,build test lint bench)
-.PHONY: race-storms fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
+SETUPS := $(addprefix setup-,build test lint bench cross)
+.PHONY: race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
         ladder rung run-rung
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
@@ -272,8 +274,9 @@ ifneq ($(SETUP),0)
 WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-fft plot
 demo: setup-build
 lint fuzz: setup-lint
+cross-test: setup-cross
 $(WITH_PEERS): setup-bench
-$(filter-out demo lint $(WITH_PEERS),$(SETUP_GOALS)): setup-test
+$(filter-out demo lint cross-test $(WITH_PEERS),$(SETUP_GOALS)): setup-test
 endif
 $(SETUP_GOALS):
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@
@@ -460,6 +463,16 @@ race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
 	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu \
 	  HALOCONV_COSTS=builtin $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
 	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run tests/host/test_plain_files.py)
+# The inner loops with the vectors of another machine: the library for it, without optional parts, and the tests that
+# compare its sums, run by qemu. A build folder of its own.
+CROSS := aarch64-linux-gnu
+CROSS_EMULATOR = qemu-$(firstword $(subst -, ,$(CROSS))) -L /usr/$(CROSS)
+CROSS_TESTS := $(patsubst %,$(BUILD)/tests/%_test,fft convolution tail_levels tensors)
+run-cross-test:
+	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc AR=$(CROSS)-ar WITH_CUDA=0 \
+	  $(PARTS:%=WITH_%=0) cross-programs
+cross-programs: $(CROSS_TESTS)
+	@$(TEST_ENV) HC_TEST_BACKEND=cpu HC_TEST_EMULATOR='$(CROSS_EMULATOR)' HC_TEST_TIMEOUT=7200 tests/run $^
 # Every allocation, thread and input/output call fails in turn; `make test` takes a sample.
 run-fault-test: all $(BUILD)/tests/haloconv_faults $(BUILD)/tests/faults_test
 	@$(TEST_ENV) HC_TEST_FAULTS=all tests/run $(BUILD)/tests/faults_test tests/host/test_faults.py

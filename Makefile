@@ -6,7 +6,7 @@
 #                 libsndfile, soxr, ... instead of holding copies
 #   make ladder   haloconv-ladder, the bench of the kernel ladder (kernels/ladder/README.md)
 #   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
-#   make cross-test   the library for 64-bit ARM and its tests of sums, on an emulated processor
+#   make cross-test   the library for 64-bit ARM and the tests that compare its sums, on an emulated processor
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
 #   LV2, MPI likewise): a miss is an error; =0: do without
@@ -467,7 +467,7 @@ race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
 # compare its sums, run by qemu. A build folder of its own.
 CROSS := aarch64-linux-gnu
 CROSS_EMULATOR = qemu-$(firstword $(subst -, ,$(CROSS))) -L /usr/$(CROSS)
-CROSS_TESTS := $(patsubst %,$(BUILD)/tests/%_test,fft convolution tail_levels tensors)
+CROSS_TESTS := $(patsubst %,$(BUILD)/tests/%_test,fft convolution tail_levels steer render tensors)
 run-cross-test:
 	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc AR=$(CROSS)-ar WITH_CUDA=0 \
 	  $(PARTS:%=WITH_%=0) cross-programs

@@ -9,9 +9,10 @@
  * errors and the smallest ratios. Standard output has the short table for BENCHMARKS.md.
  *
  * Libraries run in turns. A figure is the fastest of ROUNDS rounds, because only delays are added to it. Every library
- * plans first (FFTW: FFTW_MEASURE), may destroy the spectrum on the way back, and has its fastest layout of bins. Ours
- * gives the frames that overlap-save keeps, the second half of the input; the peers give all frames. Eight channels are
- * one call where the library has one (FFTW's and MKL's batches, fft_forward_rows); pffft has none.
+ * plans first (FFTW: FFTW_MEASURE, which on a busy machine may choose a slower plan), may destroy the spectrum on the
+ * way back, and has its own order of bins (pffft: the unordered one). Ours gives the frames that overlap-save keeps, the
+ * second half of the input; the peers give all frames. Eight channels are one call where the library has one (FFTW's and
+ * MKL's batches, fft_forward_rows); pffft has none.
  *
  * Errors. back: rms of forward and back against the input. convolved: rms of an overlap-save convolution with n / 2 taps
  * against sums in long double, up to MAX_CONVOLVED points. Both are shares of the rms of what is wanted. A library with
@@ -609,14 +610,25 @@ static const struct figures *figures_of(int n, int channels)
     return NULL;
 }
 
+/* MKL is here, and the processor is not Intel's. */
+static bool is_generic_mkl(void)
+{
+#if defined __x86_64__
+    if (__builtin_cpu_is("intel")) return false;
+#endif
+    for (int i = 0; i < n_libraries; i++)
+        if (libraries[i].calls == &mkl_calls) return true;
+    return false;
+}
+
 static void print_table(void)
 {
     static const int sizes[] = {64, 128, 256, 512, 1024, 4096, 32768, 131072};
     static const char *const levels[] = {"SSE2 or NEON", "AVX2", "AVX-512"};
     printf("Real transforms in float, ours with %s. A cell: ns of one forward and one inverse transform, alone / one "
            "of %d "
-           "channels.\n\n| points |",
-           levels[cpu_level()], MAX_CHANNELS);
+           "channels. The inverse of ours gives the half of the frames that overlap-save keeps.%s\n\n| points |",
+           levels[cpu_level()], MAX_CHANNELS, is_generic_mkl() ? " MKL takes its generic path on this processor." : "");
     for (int i = 0; i < n_libraries; i++) printf(" %s |", libraries[i].name);
     printf("\n|--:|");
     for (int i = 0; i < n_libraries; i++) printf("--:|");

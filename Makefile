@@ -6,11 +6,13 @@
 #                 libsndfile, soxr, ... instead of holding copies
 #   make ladder   haloconv-ladder, the bench of the kernel ladder (kernels/ladder/README.md)
 #   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
+#   make cross-test   the library for 64-bit ARM and the tests that compare its sums, on an emulated processor
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
 #   LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
-#   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench: only that
+#   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
+#   setup-cross: only that
 #   CUDA code is compiled for the GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds
 #   of GPU, as packages need it; CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
 #   WERROR=1: warnings are errors (CI)     V=1: show the commands
@@ -23,6 +25,8 @@ BUILD ?= build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
 DESTDIR ?=
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
+# The machine that is compiled for: x86_64, aarch64.
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 ALL_CUDA_ARCHS := 75 80 86 89 90
 # The kinds of GPU in this machine that nvcc can compile for: 90 for an H100.
@@ -102,8 +106,8 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
-SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
-               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors plot
+SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz cross-test \
+               bench-files bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors bench-fft plot
 ifeq ($(filter clean setup uninstall rung $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -145,7 +149,7 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 # ---- what is built ---------------------------------------------------------------------------------------------------
 # The inner loops are built once for each instruction set; dsp/cpu/cpuid.c chooses one when the program starts.
 SIMD_FILES := cpu/simd cpu/scene_simd fft/fft_steps fft/fft_products
-SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
+SIMD_LEVELS := base $(if $(filter x86_64,$(MACHINE)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
 SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
@@ -168,8 +172,8 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 
-SETUPS := $(addprefix setup-,build test lint bench)
-.PHONY: race-storms fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
+SETUPS := $(addprefix setup-,build test lint bench cross)
+.PHONY: race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
         ladder rung run-rung
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
@@ -222,7 +226,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/cuda_flags
 	  grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status # the report: tests/cuda/test_kernels.py
 $(BUILD)/libhaloconv.a: $(LIB_OBJS)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(BUILD)/libhaloconv.so $(WHEEL_LIBRARY): $(LIB_OBJS) dsp/haloconv.map
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -267,11 +271,12 @@ $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.
 # Goals of SETUP_GOALS first install the packages that they need and that are missing, unless SETUP=0. A second make then
 # does the work, because the first one has already looked for packages.
 ifneq ($(SETUP),0)
-WITH_PEERS := bench-files bench-live bench-zita bench-lv2 plot
+WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-fft plot
 demo: setup-build
 lint fuzz: setup-lint
+cross-test: setup-cross
 $(WITH_PEERS): setup-bench
-$(filter-out demo lint $(WITH_PEERS),$(SETUP_GOALS)): setup-test
+$(filter-out demo lint cross-test $(WITH_PEERS),$(SETUP_GOALS)): setup-test
 endif
 $(SETUP_GOALS):
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@
@@ -396,7 +401,7 @@ $(BUILD)/tests/%_test.o $(ON_CPU)/tests/%_test.o: private ALL_CFLAGS := $(ALL_CF
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference moving)
 # The sums in float64 that outputs are compared with: with a sanitizer they take ten times as long, without wide vectors
 # three times.
-REFERENCE_CFLAGS := $(filter-out -fsanitize=% -O1,$(ALL_CFLAGS)) -O3 $(if $(filter x86_64,$(shell uname -m)),-march=native)
+REFERENCE_CFLAGS := $(filter-out -fsanitize=% -O1,$(ALL_CFLAGS)) -O3 $(if $(filter x86_64,$(MACHINE)),-march=native)
 $(BUILD)/tests/reference.o $(ON_CPU)/tests/reference.o: private ALL_CFLAGS := $(REFERENCE_CFLAGS)
 TRAP_TESTS := realtime lv2 lv2_binaural
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/lv2_device_test) \
@@ -458,6 +463,16 @@ race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
 	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu \
 	  HALOCONV_COSTS=builtin $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
 	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run tests/host/test_plain_files.py)
+# The inner loops with the vectors of another machine: the library for it, without optional parts, and the tests that
+# compare its sums, run by qemu. A build folder of its own.
+CROSS := aarch64-linux-gnu
+CROSS_EMULATOR = qemu-$(firstword $(subst -, ,$(CROSS))) -L /usr/$(CROSS)
+CROSS_TESTS := $(patsubst %,$(BUILD)/tests/%_test,fft convolution tail_levels steer render tensors)
+run-cross-test:
+	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc AR=$(CROSS)-ar WITH_CUDA=0 \
+	  $(PARTS:%=WITH_%=0) cross-programs
+cross-programs: $(CROSS_TESTS)
+	@$(TEST_ENV) HC_TEST_BACKEND=cpu HC_TEST_EMULATOR='$(CROSS_EMULATOR)' HC_TEST_TIMEOUT=7200 tests/run $^
 # Every allocation, thread and input/output call fails in turn; `make test` takes a sample.
 run-fault-test: all $(BUILD)/tests/haloconv_faults $(BUILD)/tests/faults_test
 	@$(TEST_ENV) HC_TEST_FAULTS=all tests/run $(BUILD)/tests/faults_test tests/host/test_faults.py
@@ -514,6 +529,13 @@ run-bench-shapes: all
 run-bench-tensors: all
 	@$(RECORD) 'Convolution of tensors' $(PYTHON) tests/bench/bench_tensors.py $(TENSORS)
 
+# The transform beside FFTW, pffft and MKL, with AVX2 and with the best instructions; bench_fft.c says where peers come from.
+run-bench-fft: $(BUILD)/tests/bench_fft
+	@HALOCONV_SIMD=avx2 $< >&2
+	@$(RECORD) 'Transforms' $<
+$(BUILD)/tests/bench_fft: $(BUILD)/tests/bench_fft.o $(BUILD)/tests/check.o $(BUILD)/libhaloconv.a
+	$(call link,$(LIB_LIBS) -ldl)
+
 # zita-convolver has a C++ interface.
 run-bench-zita: $(BUILD)/libhaloconv.a
 	$(Q)mkdir -p $(BUILD)/tests
@@ -545,7 +567,7 @@ $(FUZZ_SOUND_IN): host/files/sound_in.c $(BUILD)/flags
 	$(call compile,-DLEAST_PLACED=1,for small files)
 # The program's objects: a test gets those that it needs.
 $(BUILD)/tests/host.a: $(filter-out %/main.o,$(HOST_OBJS))
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(FUZZ_TARGETS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(FUZZ_HELP) $(if $(PROGRAM),$(FUZZ_SOUND_IN) $(BUILD)/tests/host.a) \
                                    $(BUILD)/libhaloconv.a
 	$(call link,$(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(if $(PROGRAM),$(HOST_LIBS)) $(LIB_LIBS) -ldl)

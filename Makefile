@@ -496,7 +496,7 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
                 $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) $(if $(BUNDLE),plugins/*/*.c))
-LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DSIMD_LEVEL=base \
+LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DSIMD_LEVEL=base -DSUB=4 \
              $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo))
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:

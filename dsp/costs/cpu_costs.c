@@ -61,7 +61,7 @@ static void run_fir(struct loop_data *s)
 
 static void products(struct loop_data *s, const struct fft *fft)
 {
-    size_t at = next(s, (size_t)(PARTITIONS * fft->chunk));
+    size_t at = next(s, PARTITIONS * (size_t)fft->chunk);
     struct fft_ring product = {s->a + at, s->b + at, PARTITIONS / 2, PARTITIONS, PARTITIONS};
     fft->products->rings(s->c, &product, 1, false, fft->chunk);
 }
@@ -100,11 +100,12 @@ int cpu_costs_measure(struct plan_costs *costs)
                           .c = memory_floats(4 * SIZE)};
     if (!s.fft || !s.tail_fft || !s.a || !s.b || !s.c) goto end;
     costs->mac_ns = time_of(run_fir, &s) / (TAPS * FRAMES);
-    /* Data that are in no cache take about twice as long as data from the last cache, or more while other programs read
+    /* Data in no cache take about twice as long as data from the last cache, or more while other programs read
      * memory. Twice the time from the last cache is a steadier figure than a measurement of the memory. */
     costs->cmac_ns = 2 * time_of(run_products, &s) / (PARTITIONS * PARTITION);
-    costs->fft_ns = time_of(run_fft, &s) / (2 * PARTITION * log2(2 * PARTITION)); /* a run is two transforms */
-    costs->tail_fft_ns = time_of(run_tail_fft, &s) / (2 * SIZE * log2(2 * SIZE));
+    const double run = 2; /* transforms */
+    costs->fft_ns = 2 * time_of(run_fft, &s) / run / (2 * PARTITION * log2(2 * PARTITION));
+    costs->tail_fft_ns = 2 * time_of(run_tail_fft, &s) / run / (2 * SIZE * log2(2 * SIZE));
     costs->tail_cmac_ns = 2 * time_of(run_tail_products, &s) / (PARTITIONS * FFT_CHUNK / 2);
     error = HC_OK;
 end:

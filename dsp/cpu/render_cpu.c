@@ -117,7 +117,7 @@ static int render_open(const struct render_setup *setup, void **state, char *why
     s->n_out = data->n_out;
     s->floats = 2 * FFT_MIN;
     while (s->floats < 2 * (size_t)s->step) s->floats *= 2;
-    s->ratio = (int)(s->floats + 1) / s->step - 1;
+    s->ratio = (int)s->floats / s->step - 1; /* a window of the input has ratio + 1 steps */
     s->n_partitions = (data->n_taps - 1) / (s->ratio * s->step) + 1;
     s->group = (int)(GROUP_FLOATS / (2 * s->floats));
     if (s->group > MOST_GROUP) s->group = MOST_GROUP;
@@ -264,7 +264,7 @@ static void add_products(const struct chunk *c, int first, const struct item *it
         for (int t = 0; t < n; t++) scratch->blocks[p].x[t] = spectrum_of(c, items[0].source, at + t - p * s->ratio);
     }
     for (int i = 0; i < fft->n_chunks; i++) {
-        size_t x_at = (size_t)i * stride_of(c), h_at = (size_t)(i * s->n_partitions * fft->chunk);
+        size_t x_at = (size_t)i * stride_of(c), h_at = (size_t)i * (size_t)s->n_partitions * (size_t)fft->chunk;
         float *y[FFT_BLOCKS];
         for (int t = 0; t < FFT_BLOCKS; t++) y[t] = scratch->products + (size_t)t * s->floats + i * fft->chunk;
         struct fft_ring ring = {spectrum_of(c, items[0].source, at % s->ratio) + x_at, h + h_at, at / s->ratio,

@@ -79,7 +79,7 @@ static void mix(float *mixed, const struct scene_product *products, int n, const
 {
     int end = s->end < products->n_partitions ? s->end : products->n_partitions;
     for (int p = s->first; p < end; p++) {
-        size_t at = (size_t)((s->slot + p) % s->n_slots * s->floats), from = (size_t)s->chunk * s->x_step + at;
+        size_t at = (size_t)((s->slot + p) % s->n_slots) * (size_t)s->floats, from = (size_t)s->chunk * s->x_step + at;
         for (int i = 0; i < s->floats; i += LANES) {
             vec total = {0};
             for (int k = 0; k < n; k++) total += broadcast(products[k].weight) * load(products[k].x + from + i);

@@ -7,20 +7,21 @@
  * imaginary part of z[n] e^(i pi n / 2S). Overlap-save: with at most S taps in `before` and zeros in `now`, the S frames
  * of `now` are the linear convolution.
  *
- * Spectrum. Groups of FFT_LANES bins, [S / 16][re 16, im 16]. The bins are in the order that the passes leave, the same
- * for every instruction set. Groups lie in chunks of fft->chunk floats (at most FFT_CHUNK), `stride` floats apart, so
- * that the partitions of one chunk can lie in one stream.
+ * Spectrum. Groups of FFT_LANES bins, [S / 16][re 16, im 16]. The bins are in the order that the passes leave, which
+ * depends on the size and the instruction set: only spectra of one struct fft may be multiplied. Groups lie in chunks of
+ * fft->chunk floats (at most FFT_CHUNK), `stride` floats apart, so that the partitions of one chunk can lie in one
+ * stream.
  *
- * Scaling. Forward none; the way back is times S.
- * Alignment. `before`, `now`, `out`: any. work and spectrum: 64 bytes.
+ * Scaling. Forward none; the inverse is times S.
+ * Alignment. `before`, `now`, `out`: any. work and spectrum: 64 bytes, for speed.
  * Threads. Tables are constant; any number of threads may use one struct fft.
  * Error. Forward and back: rms 3e-7 of the rms of the signal at most (tests/fft/fft_test.c holds it).
  *
  * Sizes below FFT_LONG are one function, in registers. Longer ones are rows x columns, n = n_cols * r + c, and are cut
- * into steps of about a microsecond, so that the work can be spread evenly over hops:
+ * into steps, of about a microsecond up to S = 65536, so that the work can be spread evenly over hops:
  *
  *   columns step    16 columns, one in each lane of a vector: load, n_rows-point transform, times
- *                   e^(-2 pi i k c / S), transpose to 16 rows, one in each lane -> work
+ *                   e^(-2 pi i (k + 1/4) c / S), transpose to 16 rows, one in each lane -> work
  *   rows step       16 rows, one in each lane: n_cols-point transform -> spectrum; long rows take several stages, each
  *                   of them a step
  *
@@ -57,7 +58,7 @@ struct fft {
     float *weights;       /* [n_rows][2]: e^(-i pi r / 2 n_rows) */
     float *step_twiddles; /* long: [n_cols / 16][n_rows][re 16, im 16]: e^(-2 pi i c (k + 1/4) / S); k in the passes'
                               order. short: [n_rows][re n_cols, im n_cols] */
-    float *column_twiddles, *row_twiddles; /* of the transforms of n_rows and n_cols points; short: NULL */
+    float *column_twiddles, *row_twiddles; /* of the transforms of n_rows and n_cols points */
     const struct fft_steps *steps;         /* NULL: short */
     const struct fft_short *one, *several; /* NULL: long */
     const struct fft_products *products;

@@ -112,7 +112,8 @@ ALWAYS_INLINE void across_back(struct cvec *a, int n, const float *w)
 /* The place of vector v in a spectrum. */
 ALWAYS_INLINE size_t place_of(int v)
 {
-    return (size_t)(v * SUB / FFT_LANES * 2 * FFT_LANES + v * SUB % FFT_LANES);
+    int bin = v * SUB;
+    return (size_t)bin / FFT_LANES * 2 * FFT_LANES + (size_t)bin % FFT_LANES;
 }
 
 ALWAYS_INLINE void in(const struct fft *f, const float *const *before, const float *const *now, float *const *spectrum,
@@ -120,7 +121,7 @@ ALWAYS_INLINE void in(const struct fft *f, const float *const *before, const flo
 {
     struct cvec a[MAX_SHORT_ROWS];
     for (int r = 0; r < rows; r++) {
-        size_t at = (size_t)(r * SUB);
+        size_t at = (size_t)r * SUB;
         struct cvec z = {load_channels(before, at), -load_channels(now, at)};
         a[r] = r > 0 ? c_times(z, f->weights + 2 * r) : z;
     }
@@ -149,7 +150,7 @@ ALWAYS_INLINE void out(const struct fft *f, const float *const *spectrum, float 
     across_back(a, rows, f->column_twiddles);
     for (int r = 0; r < rows; r++) {
         const float *w = f->weights + 2 * r;
-        store_channels(now, (size_t)(r * SUB), r > 0 ? a[r].im * w[1] - a[r].re * w[0] : -a[r].re);
+        store_channels(now, (size_t)r * SUB, r > 0 ? a[r].im * w[1] - a[r].re * w[0] : -a[r].re);
     }
 }
 

@@ -1,4 +1,4 @@
-/* simd_vec - the compiler's vectors, as wide as a level's registers, for files that are built once a level. */
+/* vec - the compiler's vectors, as wide as a level's registers, for files that are built once a level. */
 #ifndef HALOCONV_SIMD_VEC_H
 #define HALOCONV_SIMD_VEC_H
 

@@ -341,8 +341,9 @@ static void blocks_are_sums_of_products(void)
                     sum_add(&want[t], blocks[k].x[t] + X_AT, blocks[k].h + H_AT, (int)chunk);
                 }
             }
-            fft->products->blocks(to, FFT_BLOCKS, add, blocks, n, X_AT, H_AT, (int)chunk);
-            for (int t = 0; t < FFT_BLOCKS; t++) check_sum(to[t], &want[t], (int)chunk, "blocks");
+            int n_t = n % 2 ? 2 : FFT_BLOCKS;
+            fft->products->blocks(to, n_t, add, blocks, n, X_AT, H_AT, (int)chunk);
+            for (int t = 0; t < n_t; t++) check_sum(to[t], &want[t], (int)chunk, "blocks");
         }
         free(x);
         free(h);

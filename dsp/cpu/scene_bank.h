@@ -54,7 +54,7 @@ double scene_most_floats(void);
 
 struct scene_groups { /* finds terms of one entry of a bank; scratch                                            */
     int *first;       /* [a power of 2, scene_groups_size]: a hash table of terms, -1: free                     */
-    int *next;        /* [most terms]: the next term of the same entry, -1: none                                */
+    int *next;        /* [max terms]:  the next term of the same entry, -1: none                                */
 };
 
 /* Places of a hash table for n terms. */

@@ -17,7 +17,7 @@ ALWAYS_INLINE struct cvec c_load_once(const float *p)
     return a;
 }
 
-/* Where vector i of a chunk begins: the vectors of a group follow each other, so that a tile reads whole cache lines. */
+/* Offset of vector i in a chunk. The vectors of a group are consecutive: a tile then reads whole cache lines. */
 ALWAYS_INLINE int at_vector(int i)
 {
     enum { TURNS = FFT_LANES / LANES };

@@ -149,13 +149,13 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 # ---- what is built ---------------------------------------------------------------------------------------------------
 # The inner loops are built once for each instruction set; dsp/cpu/cpuid.c chooses one when the program starts.
 SIMD_FILES := cpu/simd cpu/scene_simd fft/fft_steps fft/fft_products
-SIMD_LEVELS := base $(if $(filter x86_64,$(MACHINE)),v3 v4)
+ISAS := base $(if $(filter x86_64,$(MACHINE)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
 SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
-# Short transforms: level, lanes of a vector, points of a channel in them (dsp/fft/fft_short.c).
-SHORT_FFTS := base_4_4 $(if $(filter v4,$(SIMD_LEVELS)),v3_4_4 v3_8_8 v3_8_4 v4_4_4 v4_8_8 v4_16_8 v4_16_4)
-SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o)) $(SHORT_FFTS:%=$(BUILD)/dsp/fft/fft_short_%.o)
+# Short transforms: instruction set, lanes of a vector, points of a channel in them (dsp/fft/fft_short.c).
+SHORT_FFTS := base_4_4 $(if $(filter v4,$(ISAS)),v3_4_4 v3_8_8 v3_8_4 v4_4_4 v4_8_8 v4_16_8 v4_16_4)
+SIMD_OBJS := $(foreach l,$(ISAS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o)) $(SHORT_FFTS:%=$(BUILD)/dsp/fft/fft_short_%.o)
 DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/%.c) dsp/fft/fft_short.c,$(wildcard dsp/*.c dsp/*/*.c))
 DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu)))
@@ -210,12 +210,12 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call compile)
 define simd_rule
 $(BUILD)/dsp/$(1)_$(2).o: dsp/$(1).c $(BUILD)/flags
-	$$(call compile,$$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(2),for $(2))
+	$$(call compile,$$(SIMD_FLAGS_$(2)) -DISA=$(2),for $(2))
 endef
-$(foreach f,$(SIMD_FILES),$(foreach l,$(SIMD_LEVELS),$(eval $(call simd_rule,$(f),$(l)))))
-define short_fft_rule # LEVEL_LANES_SUB,LEVEL,LANES,SUB
+$(foreach f,$(SIMD_FILES),$(foreach l,$(ISAS),$(eval $(call simd_rule,$(f),$(l)))))
+define short_fft_rule # ISA_LANES_SUB,ISA,LANES,SUB
 $(BUILD)/dsp/fft/fft_short_$(1).o: dsp/fft/fft_short.c $(BUILD)/flags
-	$$(call compile,$$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(1) -DLANES=$(3) -DSUB=$(4),for $(1))
+	$$(call compile,$$(SIMD_FLAGS_$(2)) -DISA=$(1) -DLANES=$(3) -DSUB=$(4),for $(1))
 endef
 short_fft = $(call short_fft_rule,$(1),$(word 1,$(2)),$(word 2,$(2)),$(word 3,$(2)))
 $(foreach s,$(SHORT_FFTS),$(eval $(call short_fft,$(s),$(subst _, ,$(s)))))
@@ -311,7 +311,7 @@ ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_KERNELS := $(patsubst kernels/%.cu,%,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh %/team_barrier.cuh,$(wildcard kernels/*/*.cuh)))
-ON_CPU_CXXFLAGS := -std=c++17 -O2 -g1 $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \
+ON_CPU_CXXFLAGS := -std=c++17 -O2 -g1 $(if $(filter x86_64,$(MACHINE)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
                    $(addprefix -I$(ON_CPU)/kernels/,backend tensors ladder) -Itests/cuda/emulator \
                    $(addprefix -Ikernels/,backend tensors ladder) -Idsp -I. \
@@ -496,7 +496,7 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
                 $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) $(if $(BUNDLE),plugins/*/*.c))
-LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DSIMD_LEVEL=base -DSUB=4 \
+LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 \
              $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo))
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:

@@ -53,7 +53,7 @@ struct cpu {
     float *fdl;
     size_t history_size; /* floats of an input's history */
     float *history;      /* [n_in][history_size] */
-    float *sums;         /* [BATCH][2P]: spectra of outputs before they are transformed back */
+    float *sums;         /* [BATCH][2P]: spectra of outputs */
     float *work;         /* [2P] */
     float **frames;      /* [n_out][P]: what partition 0 adds to an incomplete block */
     float **fading_out;  /* [n_out][plan.block]: output of the mask that fades out */
@@ -346,46 +346,59 @@ static void sum_block(const struct cpu *cpu, const struct cpu_mask *mask, int ou
             }
             list[n++] = (struct fft_ring){.x = fdl_ring(cpu, cell->in, chunk),
                                           .h = mask_spectra(cpu, mask, chunk, r->at + p0 - r->first),
-                                          .slot = newest >= p0 ? newest - p0 : newest - p0 + cpu->n_entries,
-                                          .slots = cpu->n_entries,
+                                          .entry = newest >= p0 ? newest - p0 : newest - p0 + cpu->n_entries,
+                                          .n_entries = cpu->n_entries,
                                           .n_partitions = p1 - p0};
         }
         fft->products->rings(y, list, n, add, fft->chunk);
     }
 }
 
+struct product_list { /* of one output */
+    struct fft_blocks list[MAX_PRODUCTS];
+    int n;
+    bool add; /* to sums of an earlier list */
+};
+
+/* sums[FFT_BLOCKS][2P] = or (add) += the products of the list, which is empty then. */
+static void products_flush(const struct cpu *cpu, const struct cpu_mask *mask, struct product_list *products,
+                           float *sums)
+{
+    const struct fft *fft = cpu->fft;
+    size_t h_chunk = (size_t)mask->n_partitions * (size_t)fft->chunk;
+    for (int chunk = 0; chunk < fft->n_chunks; chunk++) {
+        float *y[FFT_BLOCKS];
+        for (int i = 0; i < FFT_BLOCKS; i++)
+            y[i] = sums + 2 * (size_t)i * (size_t)cpu->plan->partition + chunk * fft->chunk;
+        fft->products->blocks(y, FFT_BLOCKS, products->add, products->list, products->n, (size_t)chunk * cpu->ring,
+                              (size_t)chunk * h_chunk, fft->chunk);
+    }
+    products->n = 0;
+    products->add = true;
+}
+
 /* sums[FFT_BLOCKS][2P] = all partitions of an output, for FFT_BLOCKS blocks from t on. */
 static void sum_blocks(const struct cpu *cpu, const struct cpu_mask *mask, int out, int t, float *sums)
 {
-    const struct fft *fft = cpu->fft;
-    struct fft_blocks list[MAX_PRODUCTS];
-    size_t h_chunk = (size_t)mask->n_partitions * (size_t)fft->chunk;
-    int c = mask->routing.first_cell[out], end = mask->routing.first_cell[out + 1], p = -1;
-    for (bool add = false; c < end || !add; add = true) {
-        int n = 0;
-        for (; c < end; c++, p = -1) {
-            const struct cell *cell = &mask->routing.cells[c];
-            const struct cpu_response *r = &mask->responses[cell->response];
-            const float *x = fdl_ring(cpu, cell->in, 0);
-            for (p = p < 0 ? r->first : p; p < r->end && n < MAX_PRODUCTS; p++) {
-                struct fft_blocks *product = &list[n++];
-                product->h = mask_spectra(cpu, mask, 0, r->at + p - r->first);
-                for (int i = 0; i < FFT_BLOCKS; i++) product->x[i] = x + entry_of(cpu, t + i - p) * fft->chunk;
-            }
-            if (p < r->end) break;
-        }
-        for (int chunk = 0; chunk < fft->n_chunks; chunk++) {
-            float *y[FFT_BLOCKS];
-            for (int i = 0; i < FFT_BLOCKS; i++)
-                y[i] = sums + 2 * (size_t)i * (size_t)cpu->plan->partition + chunk * fft->chunk;
-            fft->products->blocks(y, FFT_BLOCKS, add, list, n, (size_t)chunk * cpu->ring, (size_t)chunk * h_chunk,
-                                  fft->chunk);
+    struct product_list products;
+    products.n = 0;
+    products.add = false;
+    for (int c = mask->routing.first_cell[out]; c < mask->routing.first_cell[out + 1]; c++) {
+        const struct cell *cell = &mask->routing.cells[c];
+        const struct cpu_response *r = &mask->responses[cell->response];
+        const float *x = fdl_ring(cpu, cell->in, 0);
+        for (int p = r->first; p < r->end; p++) {
+            if (products.n == MAX_PRODUCTS) products_flush(cpu, mask, &products, sums);
+            struct fft_blocks *product = &products.list[products.n++];
+            product->h = mask_spectra(cpu, mask, 0, r->at + p - r->first);
+            for (int i = 0; i < FFT_BLOCKS; i++) product->x[i] = x + entry_of(cpu, t + i - p) * cpu->fft->chunk;
         }
     }
+    products_flush(cpu, mask, &products, sums);
 }
 
 /* rows[n_out][at ...] = partitions [from, to) of n_t blocks from the current one on. n_t > 1: all partitions. The second
- * half of a transform back is P frames of linear convolution (overlap-save). */
+ * half of an inverse transform is P frames of linear convolution (overlap-save). */
 static void convolve_partitions(struct cpu *cpu, const struct cpu_mask *mask, int n_t, int from, int to,
                                 float *const *rows, int at)
 {

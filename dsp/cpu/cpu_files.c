@@ -28,32 +28,32 @@
 
 enum {
     JOB_CHUNKS = 8,     /* of a job of the products: to take a job then costs little in comparison */
-    MOST_PRODUCTS = 64, /* summed in registers before they join the total; keeps the rounding of long sums small */
+    MAX_PRODUCTS = 64, /* summed in registers before they join the total; keeps the rounding of long sums small */
     JOBS_A_THREAD = 4,  /* of the products, at least: a thread that is late still finds some */
     SLICE = 4096,       /* frames of a direct plan's job */
 };
 
-/* Frequency-domain delay line: the spectra of the latest blocks of each input. The current block's is in slot `at`. */
+/* Frequency-domain delay line: the spectra of the latest blocks of each input. The current block's is in entry `at`. */
 struct fdl {
-    int n_slots, at;
+    int n_entries, at;
     size_t stride;
-    float *spectra; /* [n_in][n_slots: a ring][stride] */
+    float *spectra; /* [n_in][n_entries: a ring][stride] */
 };
 
-static float *fdl_slot(const struct fdl *fdl, int in, int slot)
+static float *fdl_entry(const struct fdl *fdl, int in, int entry)
 {
-    return fdl->spectra + ((size_t)in * (size_t)fdl->n_slots + (size_t)slot) * fdl->stride;
+    return fdl->spectra + ((size_t)in * (size_t)fdl->n_entries + (size_t)entry) * fdl->stride;
 }
 
-/* The slot of the block that is `after` blocks after the current one; -n_slots < after < n_slots. */
-static int fdl_slot_of(const struct fdl *fdl, int after)
+/* The entry of the block that is `after` blocks after the current one; -n_entries < after < n_entries. */
+static int entry_after(const struct fdl *fdl, int after)
 {
-    return (fdl->at + after + fdl->n_slots) % fdl->n_slots;
+    return (fdl->at + after + fdl->n_entries) % fdl->n_entries;
 }
 
 static float *fdl_spectrum(const struct fdl *fdl, int in, int after)
 {
-    return fdl_slot(fdl, in, fdl_slot_of(fdl, after));
+    return fdl_entry(fdl, in, entry_after(fdl, after));
 }
 
 struct files {
@@ -62,19 +62,19 @@ struct files {
     struct thread_pool *threads;
     const struct fft *fft; /* NULL for direct */
     int n_in, n_out;
-    int most_blocks; /* T: whole blocks a batch, a multiple of FFT_BLOCKS */
+    int max_blocks; /* T: whole blocks a batch, a multiple of FFT_BLOCKS */
     int pos;         /* frames of the current block so far */
     struct fdl fdl;
     size_t n_earlier; /* earlier frames in front of the current block: P; for direct, max_taps - 1 rounded up */
     size_t history_size;
     float *history;     /* [n_in][history_size]: earlier frames, then the current block (direct: the call) */
-    float *sums;        /* [n_out][most_blocks][fdl.stride] */
+    float *sums;        /* [n_out][max_blocks][fdl.stride] */
     float *frames;      /* [threads][P]: the output of an incomplete block */
     float *zeros;       /* [2P]: the spectrum of silence */
     float **fading_out; /* [n_out][plan.block]: output of the mask that fades out */
     int64_t block;      /* index of the current block */
     int64_t *nonzero;   /* [n_in][2]: first and last block whose transform is not 0; all blocks between count as such */
-    bool *is_nonzero;   /* [n_in][most_blocks]: is the transform of this block of the batch not 0? */
+    bool *is_nonzero;   /* [n_in][max_blocks]: is the transform of this block of the batch not 0? */
 };
 
 struct files_response {
@@ -139,15 +139,15 @@ static bool transforms_open(struct files *f)
     /* Spectra a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
     f->fdl.stride = 2 * p + SIMD_PAD;
     int blocks = f->plan->block / f->plan->partition;
-    f->most_blocks = blocks < FFT_BLOCKS ? FFT_BLOCKS : blocks / FFT_BLOCKS * FFT_BLOCKS;
-    f->fdl.n_slots = f->plan->n_partitions - 1 + f->most_blocks;
+    f->max_blocks = blocks < FFT_BLOCKS ? FFT_BLOCKS : blocks / FFT_BLOCKS * FFT_BLOCKS;
+    f->fdl.n_entries = f->plan->n_partitions - 1 + f->max_blocks;
     f->fft = fft_get(f->plan->partition);
-    f->fdl.spectra = memory_floats_uncleared((size_t)f->n_in * f->fdl.n_slots * f->fdl.stride);
-    f->sums = memory_floats_uncleared((size_t)f->n_out * f->most_blocks * f->fdl.stride);
+    f->fdl.spectra = memory_floats_uncleared((size_t)f->n_in * f->fdl.n_entries * f->fdl.stride);
+    f->sums = memory_floats_uncleared((size_t)f->n_out * f->max_blocks * f->fdl.stride);
     f->frames = memory_floats_uncleared((size_t)thread_pool_size(f->threads) * p);
     f->zeros = memory_floats(2 * p);
     f->nonzero = calloc((size_t)f->n_in * 2, sizeof *f->nonzero);
-    f->is_nonzero = calloc((size_t)f->n_in * f->most_blocks, sizeof *f->is_nonzero);
+    f->is_nonzero = calloc((size_t)f->n_in * f->max_blocks, sizeof *f->is_nonzero);
     if (!f->fft || !f->fdl.spectra || !f->sums || !f->frames || !f->zeros || !f->nonzero || !f->is_nonzero)
         return false;
     nonzero_clear(f);
@@ -299,7 +299,7 @@ static float *files_history(const struct files *f, int in)
 
 static float *sum(const struct files *f, int out, int t)
 {
-    return f->sums + ((size_t)out * f->most_blocks + t) * f->fdl.stride;
+    return f->sums + ((size_t)out * f->max_blocks + t) * f->fdl.stride;
 }
 
 /* Block t of an input: the first is transformed from the history, the others straight from the input, where a block
@@ -314,11 +314,11 @@ static void transform_input(void *data, int i, int thread)
     const float *two = t > 0 ? batch->rows->in[in] + batch->at + (size_t)(t - 1) * p : files_history(f, in);
     float *to = fdl_spectrum(&f->fdl, in, t);
     bool is_nonzero = !all_zero(two, 2 * (int)p);
-    f->is_nonzero[(size_t)in * f->most_blocks + t] = is_nonzero;
+    f->is_nonzero[(size_t)in * f->max_blocks + t] = is_nonzero;
     if (is_nonzero) fft_forward(f->fft, two, two + p, to, to, FFT_CHUNK);
 }
 
-/* Blocks before the first nonzero one or after the last are not multiplied, and their slots of the FDL are not touched:
+/* Blocks before the first nonzero one or after the last are not multiplied, and their entries of the FDL are not touched:
  * in a short file with long responses these are nearly all. The zeros of a block are written once a nonzero one
  * follows. Blocks that no partition meets any more are forgotten. */
 static void nonzero_update(struct files *f, int n_blocks)
@@ -326,7 +326,7 @@ static void nonzero_update(struct files *f, int n_blocks)
     for (int in = 0; in < f->n_in; in++)
         for (int t = 0; t < n_blocks; t++) {
             int64_t *first = &f->nonzero[2 * in], *last = first + 1, block = f->block + t;
-            if (!f->is_nonzero[(size_t)in * f->most_blocks + t]) continue;
+            if (!f->is_nonzero[(size_t)in * f->max_blocks + t]) continue;
             if (f->block - *last >= f->plan->n_partitions) *first = *last = block;
             for (int64_t gap = *last + 1; gap < block; gap++)
                 memset(fdl_spectrum(&f->fdl, in, (int)(gap - f->block)), 0, f->fdl.stride * sizeof(float));
@@ -380,7 +380,7 @@ static int list_products(const struct files_batch *batch, int out, int t0, int *
         int end = nonzero_partitions(batch, t0, cell, &from);
         if (*p < from) *p = from;
         for (; *p < end; ++*p) {
-            if (n == MOST_PRODUCTS) return n;
+            if (n == MAX_PRODUCTS) return n;
             struct fft_blocks *product = &products[n++];
             product->h = mask->spectra + (size_t)(r->at + *p - r->first) * FFT_CHUNK;
             for (int t = 0; t < FFT_BLOCKS; t++) /* past the batch: the product is unused */
@@ -408,7 +408,7 @@ static void multiply(void *data, int i, int thread)
     int n_chunks = f->fft->n_chunks, from = i / n_groups * JOB_CHUNKS;
     int end = from + JOB_CHUNKS < n_chunks ? from + JOB_CHUNKS : n_chunks;
     int first = (int)((int64_t)f->n_out * group / n_groups), last = (int)((int64_t)f->n_out * (group + 1) / n_groups);
-    struct fft_blocks products[MOST_PRODUCTS];
+    struct fft_blocks products[MAX_PRODUCTS];
     for (int out = first; out < last; out++)
         for (int t0 = 0; t0 < batch->n_blocks; t0 += FFT_BLOCKS) {
             int c = mask->routing.first_cell[out], p = -1, n;
@@ -461,7 +461,7 @@ static void advance(struct files_batch *batch)
             memcpy(h, h + p, p * sizeof(float));
     }
     f->pos = whole ? 0 : f->pos + batch->n;
-    if (whole) f->fdl.at = (f->fdl.at + batch->n_blocks) % f->fdl.n_slots;
+    if (whole) f->fdl.at = (f->fdl.at + batch->n_blocks) % f->fdl.n_entries;
     if (whole) f->block += batch->n_blocks;
 }
 
@@ -473,7 +473,7 @@ static void process_blocks(struct files *f, const struct rows *rows, int n, stru
     for (; batch.at < n; batch.at += batch.n) {
         int left = n - batch.at;
         batch.n_blocks = f->pos == 0 && left >= p ? left / p : 1;
-        if (batch.n_blocks > f->most_blocks) batch.n_blocks = f->most_blocks;
+        if (batch.n_blocks > f->max_blocks) batch.n_blocks = f->max_blocks;
         batch.n = batch.n_blocks > 1 ? batch.n_blocks * p : left < p - f->pos ? left : p - f->pos;
         for (int in = 0; in < f->n_in; in++) {
             int n_first = batch.n < p ? batch.n : p, end = f->pos + n_first; /* of the first block */

@@ -1,26 +1,18 @@
 /* cpuid - chooses the build of simd.c that this processor runs, and sets its mode for denormals. */
 #include "simd.h"
 
-#include "dsp/fft/cpu_level.h"
+#include "dsp/fft/isa.h"
 
-extern const struct simd simd_base;
 #if defined __x86_64__
 #include <immintrin.h>
-extern const struct simd simd_v3, simd_v4;
 #endif
+
+extern const struct simd simd_base, simd_v3, simd_v4;
 
 const struct simd *simd_choose(void)
 {
-    switch (cpu_level()) {
-#if defined __x86_64__
-    case CPU_AVX512:
-        return &simd_v4;
-    case CPU_AVX2:
-        return &simd_v3;
-#endif
-    default:
-        return &simd_base;
-    }
+    static const struct simd *const builds[] = ISA_BUILDS(simd);
+    return builds[isa_best()];
 }
 
 unsigned simd_denormals_off(void)

@@ -1,5 +1,5 @@
-/* render_cpu - hc_render on the CPU: uniform partitions of `ratio` steps, 1 or 2, as many as a transform of 2S frames has
- * capacity for. S is the smallest power of 2 that is not below `step`.
+/* render_cpu - hc_render on the CPU: uniform partitions of `ratio` steps, 1 or 2, as many as fit into a
+ * transform of 2S frames. S is the smallest power of 2 that is not below `step`.
  *
  *   window w    zeros, then input frames [(w - ratio) step, (w + 1) step) -> FFT -> x[w], once for each source
  *   product     sum over partitions p of x[w - ratio p] * h[entry][out][p]; one product serves the end of the fade that
@@ -10,7 +10,7 @@
  * the cache, and FFT_BLOCKS windows that follow each other share each load of them. The sums of a window have the same
  * order in every group, so the output does not depend on the groups, threads or jobs.
  *
- * Memory: the spectra of a chunk of windows and of the partitions before it, for each work under way.
+ * Memory: the spectra of a span of windows and of the partitions before it, for each work under way.
  */
 #include "dsp/scene/render_backend.h"
 
@@ -26,17 +26,17 @@
 #include <string.h>
 
 enum {
-    MOST_GROUP = 128,
-    LEAST_GROUP = 8,        /* windows of a group */
+    MAX_GROUP = 128,
+    MIN_GROUP = 8,          /* windows of a group */
     GROUP_FLOATS = 1 << 19, /* sums of a group, about: they should lie in a cache of the second level */
-    CHUNK_FLOATS = 1 << 24, /* spectra of a chunk, about */
+    SPAN_FLOATS = 1 << 24,  /* spectra of a span, about */
     WINDOWS_A_JOB = 16,     /* that a thread transforms at once */
 };
 
 struct item { /* a product and what to do with it */
     int source, entry;
     int window;     /* of the group */
-    float from, to; /* weights; 0: not heard there */
+    float from, to; /* weights; 0: silent there */
 };
 
 struct scratch {               /* of a thread */
@@ -45,7 +45,7 @@ struct scratch {               /* of a thread */
     float *frames;             /* [2S], of which the first ones stay 0 */
     struct item *items;        /* [n_items] */
     struct fft_blocks *blocks; /* [n_partitions] */
-    float *spectra;            /* as those of struct chunk, if the thread computes whole works */
+    float *spectra;            /* as those of struct span, if the thread computes whole works */
 };
 
 struct render_state {
@@ -96,10 +96,11 @@ static int bank_transform(struct render_state *s, const hc_bank_data *data, char
 {
     size_t n_rows = (size_t)data->n_entries * (size_t)data->n_out;
     double floats = (double)n_rows * s->n_partitions * (double)s->floats;
-    if (n_rows > INT_MAX || floats > scene_most_floats())
-        return fail(HC_ENOMEM, why, cap,
-                    "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; lower one of them",
-                    data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
+    int error = scene_bank_fits(floats, data, why, cap);
+    if (error) return error;
+    if (n_rows > INT_MAX)
+        return fail(HC_EINVAL, why, cap, "a bank of %d entries times %d outputs has too many responses",
+                    data->n_entries, data->n_out);
     struct bank_job job = {s, data, memory_floats(2 * (size_t)thread_pool_size(s->pool) * s->floats)};
     s->bank = memory_floats_uncleared(n_rows * (size_t)s->n_partitions * s->floats);
     bool ok = job.frames && s->bank;
@@ -120,8 +121,8 @@ static int render_open(const struct render_setup *setup, void **state, char *why
     s->ratio = (int)s->floats / s->step - 1; /* a window of the input has ratio + 1 steps */
     s->n_partitions = (data->n_taps - 1) / (s->ratio * s->step) + 1;
     s->group = (int)(GROUP_FLOATS / (2 * s->floats));
-    if (s->group > MOST_GROUP) s->group = MOST_GROUP;
-    if (s->group < LEAST_GROUP) s->group = LEAST_GROUP;
+    if (s->group > MAX_GROUP) s->group = MAX_GROUP;
+    if (s->group < MIN_GROUP) s->group = MIN_GROUP;
     s->simd = simd_choose();
     s->fft = fft_get((int)(s->floats / 2));
     s->pool = thread_pool_open(setup->n_threads);
@@ -140,15 +141,15 @@ static int render_open(const struct render_setup *setup, void **state, char *why
     return HC_OK;
 }
 
-/* ---- a chunk of a work ------------------------------------------------------------------------------------------- */
+/* ---- a span of windows -------------------------------------------------------------------------------------------- */
 
-struct chunk {
+struct span {
     const struct render_state *s;
     const struct render_work *work;
     int64_t first;           /* its first window, counted in the work */
     int n;                   /* windows */
-    int n_slots;             /* of a phase: n_partitions - 1 before `first`, then the chunk */
-    float *spectra;          /* [n_sources][chunk of bins][phase: window % ratio][n_slots][fft->chunk] */
+    int n_entries;           /* of a phase: n_partitions - 1 before `first`, then the span */
+    float *spectra;          /* [n_sources][chunk of bins][phase: window % ratio][n_entries][fft->chunk] */
     int n_old;               /* spectra of a source that are there */
     struct scratch *scratch; /* [threads] */
 };
@@ -160,19 +161,19 @@ static int windows_before(const struct render_state *s)
 }
 
 /* Floats from chunk to chunk of bins. */
-static size_t stride_of(const struct chunk *c)
+static size_t stride_of(const struct span *c)
 {
-    return (size_t)c->s->ratio * (size_t)c->n_slots * (size_t)c->s->fft->chunk;
+    return (size_t)c->s->ratio * (size_t)c->n_entries * (size_t)c->s->fft->chunk;
 }
 
-static float *spectrum_of(const struct chunk *c, int source, int at)
+static float *spectrum_of(const struct span *c, int source, int at)
 {
-    size_t slot = (size_t)(at % c->s->ratio) * (size_t)c->n_slots + (size_t)(at / c->s->ratio);
-    return c->spectra + (size_t)(source * c->s->fft->n_chunks) * stride_of(c) + slot * (size_t)c->s->fft->chunk;
+    size_t entry = (size_t)(at % c->s->ratio) * (size_t)c->n_entries + (size_t)(at / c->s->ratio);
+    return c->spectra + (size_t)(source * c->s->fft->n_chunks) * stride_of(c) + entry * (size_t)c->s->fft->chunk;
 }
 
 /* Copies frames [from, from + n) of a source's stream; those outside the input are 0. */
-static void copy_frames(const struct chunk *c, int source, int64_t from, int n, float *frames)
+static void copy_frames(const struct span *c, int source, int64_t from, int n, float *frames)
 {
     const hc_render_job *job = c->work->job;
     int64_t begin = from > job->in_from ? from : job->in_from, end = job->in_from + job->n_in_frames;
@@ -184,7 +185,7 @@ static void copy_frames(const struct chunk *c, int source, int64_t from, int n, 
                                 &peak);
 }
 
-static int runs_of(int n, int size)
+static int div_up(int n, int size)
 {
     return (n + size - 1) / size;
 }
@@ -192,17 +193,18 @@ static int runs_of(int n, int size)
 /* Transforms WINDOWS_A_JOB windows of a source. */
 static void transform_windows(void *data, int i, int thread)
 {
-    const struct chunk *c = data;
+    const struct span *c = data;
     const struct render_state *s = c->s;
-    int n_new = windows_before(s) + c->n - c->n_old, n_runs = runs_of(n_new, WINDOWS_A_JOB);
-    int source = i / n_runs, at = c->n_old + i % n_runs * WINDOWS_A_JOB, end = at + WINDOWS_A_JOB;
+    int n_new = windows_before(s) + c->n - c->n_old, n_jobs = div_up(n_new, WINDOWS_A_JOB);
+    int source = i / n_jobs, at = c->n_old + i % n_jobs * WINDOWS_A_JOB, end = at + WINDOWS_A_JOB;
     if (end > c->n_old + n_new) end = c->n_old + n_new;
     int64_t window = c->work->job->from / s->step + c->first - windows_before(s);
     for (; at < end; at++) {
-        float *frames = c->scratch[thread].frames, *work = c->scratch[thread].products;
+        float *frames = c->scratch[thread].frames;
         int n = (s->ratio + 1) * s->step;
         copy_frames(c, source, (window + at + 1) * s->step - n, n, frames + s->floats - n);
-        fft_forward(s->fft, frames, frames + s->fft->size, work, spectrum_of(c, source, at), stride_of(c));
+        fft_forward(s->fft, frames, frames + s->fft->size, c->scratch[thread].products,
+                    spectrum_of(c, source, at), stride_of(c));
     }
 }
 
@@ -240,22 +242,29 @@ static void add_scaled(float *sum, const float *x, float gain, size_t n)
     for (size_t i = 0; i < n; i++) sum[i] += gain * x[i];
 }
 
+/* Of n windows of the stream from `window` on: the partitions [*p_from, *p_end) that meet windows with input. */
+static void partitions_with_input(const struct render_state *s, const hc_render_job *job, int64_t window, int n,
+                                  int64_t *p_from, int64_t *p_end)
+{
+    int64_t in_end = job->in_from + job->n_in_frames;
+    int64_t first = (job->in_from >= 0 ? job->in_from : job->in_from - s->step + 1) / s->step;
+    int64_t last = in_end > 0 ? (in_end - 1) / s->step + s->ratio : 0;
+    *p_from = window > last ? (window - last) / s->ratio : 0;
+    *p_end = 0;
+    if (job->n_in_frames > 0 && window + n > first) *p_end = (window + n - 1 - first) / s->ratio + 1;
+    if (*p_end > s->n_partitions) *p_end = s->n_partitions;
+}
+
 /* Adds the products of n items, 1, 2 or FFT_BLOCKS, of one source and entry, in windows that follow each other. */
-static void add_products(const struct chunk *c, int first, const struct item *items, int n, int out,
+static void add_products(const struct span *c, int first, const struct item *items, int n, int out,
                          const struct scratch *scratch)
 {
     const struct render_state *s = c->s;
     const struct fft *fft = s->fft;
-    const hc_render_job *job = c->work->job;
-    /* Windows of the stream that have input; the others have spectra of 0. */
-    int64_t window = job->from / s->step + c->first + first + items[0].window;
-    int64_t in_end = job->in_from + job->n_in_frames;
-    int64_t first_heard = (job->in_from >= 0 ? job->in_from : job->in_from - s->step + 1) / s->step;
-    int64_t last_heard = in_end > 0 ? (in_end - 1) / s->step + s->ratio : 0;
-    int64_t p_end = (window + n - 1 - first_heard) / s->ratio + 1, p_from = (window - last_heard) / s->ratio;
-    if (p_from < 0) p_from = 0;
-    if (p_end > s->n_partitions) p_end = s->n_partitions;
-    if (job->n_in_frames == 0 || window + n - 1 < first_heard || p_from >= p_end) return;
+    int64_t p_from, p_end;
+    partitions_with_input(s, c->work->job, c->work->job->from / s->step + c->first + first + items[0].window, n,
+                          &p_from, &p_end);
+    if (p_from >= p_end) return;
     int n_partitions = (int)(p_end - p_from), at = windows_before(s) + first + items[0].window - (int)p_from * s->ratio;
     size_t row = ((size_t)items[0].entry * (size_t)s->n_out + (size_t)out) * (size_t)s->n_partitions * s->floats;
     const float *h = s->bank + row + p_from * fft->chunk;
@@ -268,7 +277,7 @@ static void add_products(const struct chunk *c, int first, const struct item *it
         float *y[FFT_BLOCKS];
         for (int t = 0; t < FFT_BLOCKS; t++) y[t] = scratch->products + (size_t)t * s->floats + i * fft->chunk;
         struct fft_ring ring = {spectrum_of(c, items[0].source, at % s->ratio) + x_at, h + h_at, at / s->ratio,
-                                c->n_slots, n_partitions};
+                                c->n_entries, n_partitions};
         if (n == 1)
             fft->products->rings(y[0], &ring, 1, false, fft->chunk);
         else
@@ -282,8 +291,8 @@ static void add_products(const struct chunk *c, int first, const struct item *it
     }
 }
 
-/* Transforms the sums of a window back and fades them into the output. */
-static void finish_window(const struct chunk *c, int64_t window, int at, int out, const struct scratch *scratch)
+/* Fades the inverse transforms of the sums of a window into the output. */
+static void finish_window(const struct span *c, int64_t window, int at, int out, const struct scratch *scratch)
 {
     const struct render_state *s = c->s;
     const hc_render_job *job = c->work->job;
@@ -311,7 +320,7 @@ static bool is_run(const struct item *first, int n)
 /* Computes one output of a group of windows. */
 static void render_group(void *data, int i, int thread)
 {
-    const struct chunk *c = data;
+    const struct span *c = data;
     const struct render_state *s = c->s;
     const struct scratch *scratch = &c->scratch[thread];
     int out = i % s->n_out, first = i / s->n_out * s->group, n = c->n - first < s->group ? c->n - first : s->group;
@@ -340,44 +349,44 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
         for (int i = 0; i < n; i++) job(data, i, thread);
 }
 
-/* Windows of a chunk: whole groups, which most_items counts, or all windows of the work. */
-static int chunk_size(const struct render_state *s, const struct render_work *work)
+/* Windows of a span: whole groups, which most_items counts, or all windows of the work. */
+static int span_windows(const struct render_state *s, const struct render_work *work)
 {
     int64_t a_window = (int64_t)work->job->n_sources * (int64_t)s->floats;
-    int64_t n = CHUNK_FLOATS / (a_window > 0 ? a_window : 1) - windows_before(s);
+    int64_t n = SPAN_FLOATS / (a_window > 0 ? a_window : 1) - windows_before(s);
     int64_t least = 4 * (int64_t)s->group;
     n = n < least ? least : n - n % s->group;
     if (n > work->n_windows) n = work->n_windows;
     return (int)n;
 }
 
-static int chunk_slots(const struct render_state *s, const struct render_work *work)
+static int span_entries(const struct render_state *s, const struct render_work *work)
 {
-    return s->n_partitions - 1 + runs_of(chunk_size(s, work), s->ratio);
+    return s->n_partitions - 1 + div_up(span_windows(s, work), s->ratio);
 }
 
-static size_t chunk_floats(const struct render_state *s, const struct render_work *work)
+static size_t span_floats(const struct render_state *s, const struct render_work *work)
 {
-    return (size_t)work->job->n_sources * (size_t)(s->ratio * chunk_slots(s, work)) * s->floats;
+    return (size_t)work->job->n_sources * (size_t)(s->ratio * span_entries(s, work)) * s->floats;
 }
 
 /* thread: the one that computes the whole work; -1: all of them. */
 static void work_run(const struct render_state *s, const struct render_work *work, int thread, float *spectra,
                      struct scratch *scratch)
 {
-    int size = chunk_size(s, work), n_slots = chunk_slots(s, work), n_rows = s->fft->n_chunks * s->ratio;
-    struct chunk c = {.s = s, .work = work, .spectra = spectra, .n_slots = n_slots, .scratch = scratch};
+    int size = span_windows(s, work), n_entries = span_entries(s, work), n_rows = s->fft->n_chunks * s->ratio;
+    struct span c = {.s = s, .work = work, .spectra = spectra, .n_entries = n_entries, .scratch = scratch};
     for (; c.first < work->n_windows; c.first += size) {
         c.n = work->n_windows - c.first < size ? (int)(work->n_windows - c.first) : size;
         for (int i = 0; c.first > 0 && i < work->job->n_sources * n_rows; i++) {
-            float *row = spectra + (size_t)i * (size_t)(n_slots * s->fft->chunk);
+            float *row = spectra + (size_t)i * (size_t)(n_entries * s->fft->chunk);
             memmove(row, row + size / s->ratio * s->fft->chunk,
                     (size_t)((s->n_partitions - 1) * s->fft->chunk) * sizeof *row);
         }
         c.n_old = c.first > 0 ? windows_before(s) : 0;
         share(s, thread, transform_windows, &c,
-              work->job->n_sources * runs_of(windows_before(s) + c.n - c.n_old, WINDOWS_A_JOB));
-        share(s, thread, render_group, &c, runs_of(c.n, s->group) * s->n_out);
+              work->job->n_sources * div_up(windows_before(s) + c.n - c.n_old, WINDOWS_A_JOB));
+        share(s, thread, render_group, &c, div_up(c.n, s->group) * s->n_out);
     }
 }
 
@@ -436,7 +445,7 @@ static int render_run(void *state, const struct render_work *works, int n_works,
     bool is_whole = n_works >= 2 * n_threads; /* a thread computes whole works */
     size_t n_items = most_items(s, works, n_works), n_spectra = 1;
     for (int i = 0; i < n_works; i++)
-        if (chunk_floats(s, &works[i]) > n_spectra) n_spectra = chunk_floats(s, &works[i]);
+        if (span_floats(s, &works[i]) > n_spectra) n_spectra = span_floats(s, &works[i]);
     struct scratch *scratch = calloc((size_t)n_threads, sizeof *scratch);
     bool ok = scratch != NULL;
     for (int t = 0; ok && t < n_threads; t++)

@@ -10,7 +10,7 @@
 
 /* ---- cuts -------------------------------------------------------------------------------------------------------- */
 
-enum { MOST_RATIO = 16 };
+enum { MAX_RATIO = 16 };
 
 double scene_transform_ns(const struct scene_cut *cut)
 {
@@ -38,15 +38,23 @@ void scene_cut_make(struct scene_cut *cut, const struct scene_plan *plan, int le
 {
     const struct scene_level *l = &plan->levels[level];
     *cut = cut_with(l, level == 0 ? l->hop : l->hop + l->fade, 1);
-    for (int ratio = 2; level > 0 && ratio <= MOST_RATIO; ratio++) {
+    for (int ratio = 2; level > 0 && ratio <= MAX_RATIO; ratio++) {
         struct scene_cut other = cut_with(l, cut->window, ratio);
         if (cut_ns(&other) < cut_ns(cut)) *cut = other;
     }
 }
 
-double scene_most_floats(void)
+double scene_max_floats(void)
 {
     return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / sizeof(float);
+}
+
+int scene_bank_fits(double floats, const hc_bank_data *data, char *why, size_t cap)
+{
+    if (floats <= scene_max_floats()) return HC_OK;
+    return fail(HC_ENOMEM, why, cap,
+                "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; lower one of them",
+                data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -63,8 +71,8 @@ static struct scene_product product_of(const struct scene_cut *cut, int level, c
                                   .n_out = bank->n_out};
 }
 
-/* The place of a term's entry in the hash table: a free one, or that of the entry's first term. */
-static int *place_of(const struct scene_groups *groups, size_t size, const struct scene_term *terms,
+/* The bucket of a term's entry in the hash table: a free one, or that of the entry's first term. */
+static int *bucket_of(const struct scene_groups *groups, size_t size, const struct scene_term *terms,
                      const struct scene_term *term)
 {
     uint64_t key = ((uintptr_t)term->bank >> 4) + (uint64_t)term->entry;
@@ -83,14 +91,14 @@ int scene_products_make(const struct scene_cut *cut, int level, const struct sce
     int n = 0;
     memset(groups->first, 0xff, size * sizeof *groups->first); /* -1 */
     for (int i = mix->n; i-- > 0;) {
-        int *place = place_of(groups, size, mix->terms, &mix->terms[i]);
-        groups->next[i] = *place;
-        *place = i;
+        int *bucket = bucket_of(groups, size, mix->terms, &mix->terms[i]);
+        groups->next[i] = *bucket;
+        *bucket = i;
     }
     for (int i = 0; i < mix->n; i++) {
         const struct scene_term *term = &mix->terms[i];
         const struct bank_cpu *bank = term->bank;
-        if (!bank->spectra[level] || *place_of(groups, size, mix->terms, term) != i) continue;
+        if (!bank->spectra[level] || *bucket_of(groups, size, mix->terms, term) != i) continue;
         for (int k = i; k >= 0; k = groups->next[k]) products[n++] = product_of(cut, level, &mix->terms[k], fdl);
     }
     return n;
@@ -169,10 +177,8 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
     (void)device;
     double floats = 0;
     for (int l = 0; l < plan->n_levels; l++) floats += level_floats(plan, l, data);
-    if (floats > scene_most_floats())
-        return fail(HC_ENOMEM, why, cap,
-                    "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; lower one of them",
-                    data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
+    int error = scene_bank_fits(floats, data, why, cap);
+    if (error) return error;
     struct bank_cpu *bank = calloc(1, sizeof *bank);
     bool ok = bank != NULL;
     *bytes = 0;

@@ -7,14 +7,14 @@
  * A transform's window has a partition's taps at its start, and the newest frames and the output at its end.
  *
  *   spectrum    [chunk][floats of a chunk], of dsp/fft
- *   FDL         [source][chunk][phase: hop % ratio][slot][floats]; hop h is in slot -(h / ratio) % n_partitions, so
- *               partition p of a response meets slot + p
+ *   FDL         [source][chunk][phase: hop % ratio][entry of the FDL][floats]; hop h is in entry -(h / ratio) % n_partitions, so
+ *               partition p of a response meets entry + p
  *   bank        [entry][chunk][pair of outputs][partition][output of the pair][floats]: an entry's products read memory
  *               in order; scaled by 1 / S
  *   sums        [output][chunk][floats]
  */
-#ifndef HALOCONV_SCENE_BANK_H
-#define HALOCONV_SCENE_BANK_H
+#ifndef HALOCONV_CPU_SCENE_BANK_H
+#define HALOCONV_CPU_SCENE_BANK_H
 
 #include "dsp/scene/scene_backend.h"
 #include "simd.h"
@@ -50,7 +50,10 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
 void scene_bank_cpu_free(void *impl);
 
 /* Floats that the memory of this machine holds: an array that is longer is refused before it is touched. */
-double scene_most_floats(void);
+double scene_max_floats(void);
+
+/* HC_ENOMEM if a bank of so many floats is larger than the memory of this machine. */
+int scene_bank_fits(double floats, const hc_bank_data *data, char *why, size_t cap);
 
 struct scene_groups { /* finds terms of one entry of a bank; scratch                                            */
     int *first;       /* [a power of 2, scene_groups_size]: a hash table of terms, -1: free                     */
@@ -78,12 +81,12 @@ static inline size_t scene_fdl_source(const struct scene_cut *cut)
 {
     return (size_t)cut->n_chunks * scene_fdl_chunk(cut);
 }
-/* Floats from the FDL to its phase of hop h, and the slot of hop h there. */
+/* Floats from the FDL to its phase of hop h, and the entry of hop h there. */
 static inline size_t scene_fdl_phase(const struct scene_cut *cut, int64_t h)
 {
     return (size_t)(h % cut->ratio) * (size_t)cut->n_partitions * (size_t)cut->chunk;
 }
-static inline int scene_fdl_slot(const struct scene_cut *cut, int64_t h)
+static inline int scene_fdl_entry(const struct scene_cut *cut, int64_t h)
 {
     return (int)(cut->n_partitions - h / cut->ratio % cut->n_partitions) % cut->n_partitions;
 }

@@ -34,7 +34,7 @@ void scene_source_transform(const struct scene_state *s, int level, int source, 
     scene_history_read(s, source, end, n, frames);
     memset(frames + n, 0, (size_t)n_zeros * sizeof *frames);
     float *to = l->fdl + (size_t)source * scene_fdl_source(cut) + scene_fdl_phase(cut, hop) +
-                (size_t)(scene_fdl_slot(cut, hop) * cut->chunk);
+                (size_t)(scene_fdl_entry(cut, hop) * cut->chunk);
     fft_forward(l->fft, frames, frames + cut->fft / 2, scratch, to, scene_fdl_chunk(cut));
 }
 
@@ -158,7 +158,7 @@ static int cpu_open(const struct scene_plan *plan, const struct scene_shape *sha
 {
     (void)device;
     double bytes = cpu_memory(plan, shape);
-    if (bytes > sizeof(float) * scene_most_floats())
+    if (bytes > sizeof(float) * scene_max_floats())
         return fail(HC_ENOMEM, why, cap,
                     "%d sources with responses of %d frames need %.1f GiB of memory; lower one of them",
                     shape->n_sources, plan->bank_taps, bytes / (1 << 30));

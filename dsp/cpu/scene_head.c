@@ -59,8 +59,8 @@ static void sum(const struct scene_state *s, float *y, float *next, const struct
                             .mixed = s->head.scratch,
                             .first = first,
                             .end = end,
-                            .slot = scene_fdl_slot(cut, block),
-                            .n_slots = cut->n_partitions,
+                            .entry = scene_fdl_entry(cut, block),
+                            .n_entries = cut->n_partitions,
                             .floats = cut->chunk,
                             .x_step = scene_fdl_chunk(cut),
                             .y_step = (size_t)cut->fft};

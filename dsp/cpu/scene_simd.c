@@ -1,10 +1,10 @@
-/* scene_simd - the products of moving sources, built once for each SIMD_LEVEL. */
+/* scene_simd - the products of moving sources, built once for each instruction set. */
 #include "dsp/fft/fft_passes.h"
 #include "simd.h"
 
 enum { GROUP = 2 * FFT_LANES, MAX_TILE = 4 }; /* floats of a group of bins; groups of a tile */
 
-struct streams { /* of a chunk: an FDL's slots, a pair's responses */
+struct streams { /* of a chunk: an FDL's entries, a pair's responses */
     const float *x, *h;
 };
 
@@ -16,9 +16,9 @@ ALWAYS_INLINE void sum_tile(float *now, float *next, const struct scene_sum *s, 
     struct cvec here[SCENE_PAIR * MAX_TILE], after[SCENE_PAIR * MAX_TILE], before[MAX_TILE];
     for (int j = 0; j < n_outs * tile; j++) here[j] = after[j] = (struct cvec){{0}, {0}};
     for (int i = 0; i < tile; i++) before[i] = (struct cvec){{0}, {0}};
-    int end = s->end < n_partitions ? s->end : n_partitions, slot = (s->slot + s->first) % s->n_slots;
+    int end = s->end < n_partitions ? s->end : n_partitions, entry = (s->entry + s->first) % s->n_entries;
     for (int p = s->first; p < end; p++) {
-        int x_at = slot * s->floats, h_at = p * n_outs * s->floats;
+        int x_at = entry * s->floats, h_at = p * n_outs * s->floats;
         struct cvec x[MAX_TILE];
         for (int i = 0; i < tile; i++) {
             x[i] = c_load(at.x + x_at + i * GROUP);
@@ -34,7 +34,7 @@ ALWAYS_INLINE void sum_tile(float *now, float *next, const struct scene_sum *s, 
             if (twice) c_add_product(&after[j], before[i], h);
         }
         for (int i = 0; i < tile; i++) before[i] = x[i];
-        if (++slot == s->n_slots) slot = 0;
+        if (++entry == s->n_entries) entry = 0;
     }
     vec weight = broadcast(gain);
     for (int j = 0; j < n_outs * tile; j++) {
@@ -74,12 +74,12 @@ static int count_same(const struct scene_product *product, const struct scene_pr
     return n;
 }
 
-/* mixed = the weighted sum of the FDLs of n products, in the slots that the sum meets. */
+/* mixed = the weighted sum of the FDLs of n products, in the entries that the sum meets. */
 static void mix(float *mixed, const struct scene_product *products, int n, const struct scene_sum *s)
 {
     int end = s->end < products->n_partitions ? s->end : products->n_partitions;
     for (int p = s->first; p < end; p++) {
-        size_t at = (size_t)((s->slot + p) % s->n_slots) * (size_t)s->floats, from = (size_t)s->chunk * s->x_step + at;
+        size_t at = (size_t)((s->entry + p) % s->n_entries) * (size_t)s->floats, from = (size_t)s->chunk * s->x_step + at;
         for (int i = 0; i < s->floats; i += LANES) {
             vec total = {0};
             for (int k = 0; k < n; k++) total += broadcast(products[k].weight) * load(products[k].x + from + i);
@@ -120,10 +120,10 @@ ALWAYS_INLINE void sum_products(float *now, float *next, const struct scene_sum 
     }
 }
 
-#define sum_at_level AT_LEVEL(scene_sum_)
+#define sum_for_isa FOR_ISA(scene_sum_)
 
-void sum_at_level(float *now, float *next, const struct scene_sum *s);
-void sum_at_level(float *now, float *next, const struct scene_sum *s)
+void sum_for_isa(float *now, float *next, const struct scene_sum *s);
+void sum_for_isa(float *now, float *next, const struct scene_sum *s)
 {
     if (next)
         sum_products(now, next, s, true);

@@ -61,7 +61,7 @@ static inline size_t scene_scratch_floats(const struct scene_cut *cut)
 }
 
 /* Transforms the last frames of a source before frame `end`, followed by n_zeros zeros, together `fft` frames. The
- * spectrum goes into the slot of hop `hop` of its FDL. [rt] */
+ * spectrum goes into the entry of hop `hop` of its FDL. [rt] */
 void scene_source_transform(const struct scene_state *s, int level, int source, int64_t end, int n_zeros, int64_t hop,
                             float *scratch);
 

@@ -135,8 +135,8 @@ static void job_chunk(const struct scene_state *s, const struct tail_level *t, i
                             .chunk = i / t->n_parts,
                             .mixed = scratch,
                             .end = cut->n_partitions,
-                            .slot = scene_fdl_slot(cut, hop),
-                            .n_slots = cut->n_partitions,
+                            .entry = scene_fdl_entry(cut, hop),
+                            .n_entries = cut->n_partitions,
                             .floats = cut->chunk,
                             .x_step = scene_fdl_chunk(cut),
                             .y_step = (size_t)cut->fft};

@@ -1,4 +1,4 @@
-/* simd - the inner loops, built once for each SIMD_LEVEL (base, v3, v4) with that level's compiler flags; see the
+/* simd - the inner loops, built once for each instruction set (base, v3, v4) with its compiler flags; see the
  * Makefile. */
 #include "simd.h"
 #include "dsp/fft/vec.h"
@@ -92,6 +92,6 @@ static void fir(float *y, const float *x, const float *h, int n, int n_taps)
     }
 }
 
-extern const struct simd AT_LEVEL(simd_);
-void AT_LEVEL(scene_sum_)(float *now, float *next, const struct scene_sum *sum);
-const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, AT_LEVEL(scene_sum_)};
+extern const struct simd FOR_ISA(simd_);
+void FOR_ISA(scene_sum_)(float *now, float *next, const struct scene_sum *sum);
+const struct simd FOR_ISA(simd_) = {ISA_NAME, copy_finite, measure, fir, FOR_ISA(scene_sum_)};

@@ -15,7 +15,7 @@
 #define SCENE_PAIR 2 /* outputs whose responses lie beside each other */
 
 struct scene_product { /* one source's FDL times one entry's responses                                              */
-    const float *x;    /* [n_chunks], x_step apart: [n_slots][floats], a ring                                       */
+    const float *x;    /* [n_chunks], x_step apart: [n_entries][floats], a ring                                       */
     const float *h;    /* [n_chunks][pair]: [n_partitions][outputs of the pair][floats]                             */
     float weight;
     int n_partitions, n_out;
@@ -26,9 +26,9 @@ struct scene_sum { /* of products, for one chunk of bins                        
                             once                                                                                      */
     int n;
     int chunk, floats; /* of a chunk                                                                                */
-    float *mixed;      /* [n_slots][floats], scratch                                                                */
+    float *mixed;      /* [n_entries][floats], scratch                                                                */
     int first, end;    /* partitions [first, end), as far as a response has them                                    */
-    int slot, n_slots; /* partition p meets slot (slot + p) % n_slots                                               */
+    int entry, n_entries; /* partition p meets entry (entry + p) % n_entries                                               */
     size_t x_step;     /* floats                                                                                    */
     size_t y_step;     /* floats from output to output of `now` and `next`                                          */
 };
@@ -47,7 +47,7 @@ struct simd {
     void (*fir)(float *y, const float *x, const float *h, int n, int n_taps);
 
     /* now[out] += sum of weight * x * h, for a chunk of bins. Unless `next` is NULL, first is 0, and next[out] gets what
-     * these responses add to the next block from partition 1 on: partition p meets slot (slot + p - 1) % n_slots. */
+     * these responses add to the next block from partition 1 on: partition p meets entry (entry + p - 1) % n_entries. */
     void (*scene_sum)(float *now, float *next, const struct scene_sum *sum);
 };
 

@@ -11,20 +11,20 @@ enum {
 
 static size_t fdl_floats(const struct tail *tail, const struct tail_level *l)
 {
-    return (size_t)tail->n_in * l->fft->n_chunks * ((size_t)l->fdl_slots * FFT_CHUNK + FFT_LANES);
+    return (size_t)tail->n_in * l->fft->n_chunks * ((size_t)l->fdl_entries * FFT_CHUNK + FFT_LANES);
 }
 
 bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct plan_level *plan, int n_routes)
 {
     l->size = plan->size;
-    l->fdl_slots = plan->n_partitions;
+    l->fdl_entries = plan->n_partitions;
     l->newest = -1;
     l->fft = fft_get(l->size);
     if (!l->fft) return false;
     int n_channels = tail->n_in > tail->n_out ? tail->n_in : tail->n_out;
     l->group = n_routes <= 2 * n_channels ? 1 : tail->n_out < LARGEST_GROUP ? tail->n_out : LARGEST_GROUP;
     /* Not a power of two: rows that lie a power of two apart share few sets of the cache. */
-    size_t row = (size_t)l->fdl_slots * FFT_CHUNK + FFT_LANES;
+    size_t row = (size_t)l->fdl_entries * FFT_CHUNK + FFT_LANES;
     l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
     l->chunk_stride = l->group > 1 ? row * (size_t)tail->n_in : row;
     l->fdl = memory_place(fdl_floats(tail, l));
@@ -58,13 +58,13 @@ void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_
 void tail_rows_in(const struct tail_level *l, bool is_oldest, int in, float *work, int step)
 {
     float *to = l->oldest + (size_t)in * 2 * (size_t)l->size;
-    if (!is_oldest) to = l->fdl + (size_t)in * l->in_stride + (size_t)(l->newest % l->fdl_slots) * FFT_CHUNK;
+    if (!is_oldest) to = l->fdl + (size_t)in * l->in_stride + (size_t)(l->newest % l->fdl_entries) * FFT_CHUNK;
     l->fft->steps->rows_in(l->fft, work, to, is_oldest ? FFT_CHUNK : l->chunk_stride, step);
 }
 
 int64_t tail_oldest_block(const struct tail_level *l, int64_t block)
 {
-    return block - l->fdl_slots + 1;
+    return block - l->fdl_entries + 1;
 }
 
 int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const float *oldest, const struct tail_mask *mask,
@@ -73,7 +73,7 @@ int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const floa
     const struct tail_level *l = &tail->levels[level];
     const struct routing *routing = mask->routing;
     struct fft_ring list[PRODUCTS_A_CALL];
-    int n = 0, partitions = 0, newest = (int)(block % l->fdl_slots);
+    int n = 0, partitions = 0, newest = (int)(block % l->fdl_entries);
     bool add = false;
     for (int c = routing->first_cell[out]; c < routing->first_cell[out + 1]; c++) {
         const struct tail_response *r = &mask->levels[level].responses[routing->cells[c].response];
@@ -83,19 +83,19 @@ int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const floa
             add = true;
             n = 0;
         }
-        int in = routing->cells[c].in, slot = newest - r->first, n_partitions = r->end - r->first;
-        int apart = oldest && r->end == l->fdl_slots; /* the last partition meets `oldest`, not the FDL */
+        int in = routing->cells[c].in, entry = newest - r->first, n_partitions = r->end - r->first;
+        int apart = oldest && r->end == l->fdl_entries; /* the last partition meets `oldest`, not the FDL */
         const float *h = r->chunks + (size_t)chunk * r->stride;
         if (n_partitions > apart)
             list[n++] = (struct fft_ring){.x = l->fdl + (size_t)in * l->in_stride + (size_t)chunk * l->chunk_stride,
                                           .h = h,
-                                          .slot = slot < 0 ? slot + l->fdl_slots : slot,
-                                          .slots = l->fdl_slots,
+                                          .entry = entry < 0 ? entry + l->fdl_entries : entry,
+                                          .n_entries = l->fdl_entries,
                                           .n_partitions = n_partitions - apart};
         if (apart)
             list[n++] = (struct fft_ring){.x = oldest + (size_t)in * 2 * (size_t)l->size + (size_t)chunk * FFT_CHUNK,
                                           .h = h + (size_t)(n_partitions - 1) * FFT_CHUNK,
-                                          .slots = 1,
+                                          .n_entries = 1,
                                           .n_partitions = 1};
         partitions += n_partitions;
     }

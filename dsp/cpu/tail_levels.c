@@ -86,9 +86,9 @@ void tail_reset(struct tail *tail)
  *
  * A mask can play once it has, in every level, the block that is due and the one after it. The work on these blocks is
  * over, or began without the mask; the scheduler computes them again for this mask (it catches up). The FDL still has
- * the spectra for them, except the oldest, whose slot the next block takes: these are computed again from the input
- * history. (One slot more would keep them, but costs 64 channels of 1 s a tenth of their time: it interrupts the stream
- * of the other slots.) The later block comes first, because the earlier one may pass meanwhile.
+ * the spectra for them, except the oldest, whose entry the next block takes: these are computed again from the input
+ * history. (One entry more would keep them, but costs 64 channels of 1 s a tenth of their time: it interrupts the stream
+ * of the other entries.) The later block comes first, because the earlier one may pass meanwhile.
  */
 
 void tail_prepare(struct tail *tail, struct tail_mask *mask)

@@ -6,7 +6,7 @@
  *   tail_slices.c    the scheduler without threads: every hop does an equal slice of the work, step by step
  *   tail_pool.c      the scheduler with a real-time pool: threads do whole jobs as soon as a block is complete
  *
- * Words: a block is S input frames of a level (tail_levels.h). A partition is S taps of a response. A slot of the FDL
+ * Words: a block is S input frames of a level (tail_levels.h). A partition is S taps of a response. A entry of the FDL
  * has the spectrum of one block. A step is the smallest unit of work (dsp/fft/fft.h); a slice is the steps of one hop; a
  * job is the steps that a thread of the pool does at once. A group is the outputs that are computed together.
  */
@@ -23,9 +23,9 @@
 struct tail_level {
     const struct fft *fft;
     int size;                       /* S */
-    int fdl_slots;                  /* one a partition */
+    int fdl_entries;                  /* one a partition */
     int group;                      /* outputs whose steps take turns */
-    float *fdl;                     /* [fdl_slots][FFT_CHUNK] for each input and each chunk */
+    float *fdl;                     /* [fdl_entries][FFT_CHUNK] for each input and each chunk */
     size_t in_stride, chunk_stride; /* floats from one input, and from one chunk, to the next in fdl */
     float *oldest;  /* [n_in][2S]: the oldest spectra of a block that a mask catches up on; the FDL may lack them */
     int64_t newest; /* the last block that was begun; -1: none yet */
@@ -106,7 +106,7 @@ void tail_level_close(struct tail_level *l);
 void tail_level_clear(const struct tail *tail, struct tail_level *l);
 /* A step of an input's transform: columns of block - 1 and block -> work[2S]. */
 void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_t block, int in, float *work, int step);
-/* work[2S] -> the FDL slot of the block `newest`, or (is_oldest) `oldest`. */
+/* work[2S] -> the FDL entry of the block `newest`, or (is_oldest) `oldest`. */
 void tail_rows_in(const struct tail_level *l, bool is_oldest, int in, float *work, int step);
 /* The oldest block whose spectra go into the output of `block`. */
 int64_t tail_oldest_block(const struct tail_level *l, int64_t block);

@@ -15,9 +15,9 @@
 #include <string.h>
 
 enum {
-    MOST_SIZE = 65536, /* S: a transform and its spectrum fit into a cache of the second level */
+    MAX_SIZE = 65536, /* S: a transform and its spectrum fit into a cache of the second level */
     N_SIZES = 9,
-    LEAST_SCRATCH = 256 << 20, /* bytes of all threads, or the limit of a workspace if that is more */
+    MIN_SCRATCH = 256 << 20, /* bytes of all threads, or the limit of a workspace if that is more */
 };
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ static double method_ns(const struct tensor_call *call, int size)
 static struct tensor_method method_choose(const struct tensor_call *call)
 {
     struct tensor_method best = {0, method_ns(call, 0)};
-    for (int size = FFT_LONG; size <= MOST_SIZE; size *= 2) {
+    for (int size = FFT_LONG; size <= MAX_SIZE; size *= 2) {
         double ns = method_ns(call, size);
         if (ns < best.ns) best = (struct tensor_method){size, ns};
     }
@@ -137,7 +137,7 @@ static int threads_for(const struct tensor_call *call, const struct tensor_metho
     const double least_ns = 200e3;
     bool sums = call->op == HC_GRADIENT_H;
     size_t floats = (sums ? tensor_gradient_scratch : tensor_filter_scratch)(call, method->size);
-    double bytes = call->limit > LEAST_SCRATCH ? (double)call->limit : LEAST_SCRATCH;
+    double bytes = call->limit > MIN_SCRATCH ? (double)call->limit : MIN_SCRATCH;
     double by_scratch = bytes / ((double)floats * sizeof(float));
     double most = call->n_threads > 0 ? call->n_threads : processors_usable();
     if (most > method->ns / least_ns) most = method->ns / least_ns;

@@ -36,7 +36,7 @@ struct filtering {
     int64_t n_blocks;           /* of a row: of S frames; direct: of TENSOR_DIRECT_FRAMES */
     int64_t n_jobs, job_blocks; /* jobs of a row, and their blocks */
     int64_t sharers;            /* rows of a filter */
-    int64_t n_partitions, n_slots;
+    int64_t n_partitions, n_entries;
     float *spectra; /* [filters][chunks][n_partitions][FFT_CHUNK], scaled by 1 / S */
     size_t scratch_floats;
     float *scratch; /* [threads][scratch_floats] */
@@ -66,7 +66,7 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
 }
 
 /* Windows whose spectra a job keeps. */
-static int64_t slots_for(const struct tensor_call *call, int size)
+static int64_t entries_for(const struct tensor_call *call, int size)
 {
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
     return tensor_min(tensor_div_up(call->h.frames, size) - 1 + BATCH, tensor_div_up(n_in, size) + 2);
@@ -77,7 +77,7 @@ size_t tensor_filter_scratch(const struct tensor_call *call, int size)
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
     if (size == 0)
         return round_up((size_t)(2 * tensor_min(call->h.frames, n_in) + TENSOR_DIRECT_FRAMES + 2 * SIMD_PAD), SIMD_PAD);
-    return (size_t)(4 + 2 * BATCH + 2 * slots_for(call, size)) * (size_t)size;
+    return (size_t)(4 + 2 * BATCH + 2 * entries_for(call, size)) * (size_t)size;
 }
 
 static struct filter_job job_at(const struct filtering *f, int64_t i)
@@ -170,17 +170,17 @@ static void block_silence(const struct filtering *f, const struct filter_job *jo
     memset(job->out + at, 0, (size_t)n * sizeof(float));
 }
 
-/* sum[FFT_CHUNK] = the sum of n products, window `slot` of the ring with the first partition */
-static void sum_products(const struct filtering *f, float *sum, const float *ring, int slot, const float *h, int n)
+/* sum[FFT_CHUNK] = the sum of n products, window `entry` of the ring with the first partition */
+static void sum_products(const struct filtering *f, float *sum, const float *ring, int entry, const float *h, int n)
 {
     float some[FFT_CHUNK] __attribute__((aligned(64)));
     const struct fft_products *products = f->work->fft->products;
-    struct fft_ring product = {.x = ring, .h = h, .slot = slot, .slots = (int)f->n_slots};
+    struct fft_ring product = {.x = ring, .h = h, .entry = entry, .n_entries = (int)f->n_entries};
     product.n_partitions = n < SUM_PRODUCTS ? n : SUM_PRODUCTS;
     products->rings(sum, &product, 1, false, FFT_CHUNK);
     for (int p = SUM_PRODUCTS; p < n; p += SUM_PRODUCTS) {
         product.h = h + (size_t)p * FFT_CHUNK;
-        product.slot = slot - p + (slot < p ? (int)tensor_div_up(p - slot, f->n_slots) * product.slots : 0);
+        product.entry = entry - p + (entry < p ? (int)tensor_div_up(p - entry, f->n_entries) * product.n_entries : 0);
         product.n_partitions = n - p < SUM_PRODUCTS ? n - p : SUM_PRODUCTS;
         products->rings(some, &product, 1, false, FFT_CHUNK);
         for (int i = 0; i < FFT_CHUNK; i++) sum[i] += some[i];
@@ -192,7 +192,7 @@ static void filter_row(void *data, int64_t i, int thread)
     const struct filtering *f = data;
     const struct tensor_work *w = f->work;
     struct filter_job job = job_at(f, i);
-    int64_t size = w->fft->size, n_slots = f->n_slots, partitions = tensor_div_up(job.filter.n_taps, size);
+    int64_t size = w->fft->size, n_entries = f->n_entries, partitions = tensor_div_up(job.filter.n_taps, size);
     int64_t filter = i / f->n_jobs / f->sharers;
     size_t chunk_floats = (size_t)f->n_partitions * FFT_CHUNK;
     const float *h = f->spectra + (size_t)filter * w->fft->n_chunks * chunk_floats;
@@ -221,14 +221,14 @@ static void filter_row(void *data, int64_t i, int thread)
         }
         for (; next < b1 && next <= last; next++)
             tensor_window(w, job.in, f->in->frames, (next - 1) * size + job.offset, frames, work,
-                          ring + ((next % n_slots + n_slots) % n_slots) * FFT_CHUNK, (size_t)n_slots * FFT_CHUNK);
+                          ring + ((next % n_entries + n_entries) % n_entries) * FFT_CHUNK, (size_t)n_entries * FFT_CHUNK);
         for (int c = 0; c < w->fft->n_chunks; c++)
             for (int64_t b = b0; b < b1; b++) {
                 int64_t p0 = tensor_max(0, b - last), p1 = tensor_min(partitions - 1, b - first);
                 float *sum = sums + ((b - b0) * w->fft->n_chunks + c) * FFT_CHUNK;
                 if (p0 <= p1)
-                    sum_products(f, sum, ring + (size_t)c * (size_t)n_slots * FFT_CHUNK,
-                                 (int)(((b - p0) % n_slots + n_slots) % n_slots),
+                    sum_products(f, sum, ring + (size_t)c * (size_t)n_entries * FFT_CHUNK,
+                                 (int)(((b - p0) % n_entries + n_entries) % n_entries),
                                  h + (size_t)c * chunk_floats + (size_t)p0 * FFT_CHUNK, (int)(p1 - p0 + 1));
             }
         for (int64_t b = b0; b < b1; b++) {
@@ -269,7 +269,7 @@ static bool run_transforms(struct filtering *f, int64_t n_filters)
     size_t size = (size_t)w->fft->size;
     f->n_blocks = tensor_div_up(f->out->frames, w->fft->size);
     f->n_partitions = tensor_div_up(w->call->h.frames, w->fft->size);
-    f->n_slots = slots_for(w->call, w->fft->size);
+    f->n_entries = entries_for(w->call, w->fft->size);
     size_t filter_floats = (size_t)f->n_partitions * 2 * size;
     int64_t group = tensor_max(1, tensor_min(n_filters, GROUP_FLOATS / (int64_t)filter_floats));
     jobs_cut(f, group * f->sharers);

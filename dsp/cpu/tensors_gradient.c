@@ -21,7 +21,7 @@
 
 enum {
     PASS_BLOCKS = 16,     /* of x, whose products are summed in single precision */
-    MOST_PARTS = 64,      /* of all filters of a group: there may be as many threads */
+    MAX_PARTS = 64,      /* of all filters of a group: there may be as many threads */
     GROUP_SUMS = 1 << 25, /* doubles of the sums of a group, about */
 };
 
@@ -115,7 +115,7 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
 {
     const struct tensor_work *w = g->work;
     const struct tensor_call *call = w->call;
-    int64_t size = w->fft->size, n_slots = g->pass_blocks + g->gh_blocks - 1,
+    int64_t size = w->fft->size, n_entries = g->pass_blocks + g->gh_blocks - 1,
             gh_blocks = tensor_div_up(filter->n_taps, size);
     float *frames = scratch, *work = frames + 2 * size, *blocks = work + 2 * size;
     float *windows = blocks + g->pass_blocks * 2 * size;
@@ -130,17 +130,17 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
     int64_t last = tensor_min(tensor_div_up(call->y.frames + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
     for (int64_t v = first; v <= last; v++)
         tensor_window(w, pass->gy, call->y.frames, v * size - 1 - call->from, frames, work,
-                      windows + (v - pass->begin) * FFT_CHUNK, (size_t)n_slots * FFT_CHUNK);
+                      windows + (v - pass->begin) * FFT_CHUNK, (size_t)n_entries * FFT_CHUNK);
     for (int c = 0; c < w->fft->n_chunks; c++)
         for (int64_t q = 0; q < gh_blocks; q++) {
             float some[FFT_CHUNK] __attribute__((aligned(64)));
             int64_t p0 = tensor_max(pass->begin, first - q), p1 = tensor_min(pass->end - 1, last - q);
             if (p0 > p1) continue;
             struct fft_ring product = {
-                .x = windows + (size_t)c * (size_t)n_slots * FFT_CHUNK,
+                .x = windows + (size_t)c * (size_t)n_entries * FFT_CHUNK,
                 .h = blocks + ((size_t)c * (size_t)g->pass_blocks + (size_t)(pass->end - 1 - p1)) * FFT_CHUNK,
-                .slot = (int)(p1 + q - pass->begin),
-                .slots = (int)n_slots,
+                .entry = (int)(p1 + q - pass->begin),
+                .n_entries = (int)n_entries,
                 .n_partitions = (int)(p1 - p0 + 1)};
             w->fft->products->rings(some, &product, 1, false, FFT_CHUNK);
             double *sum = sums + ((size_t)q * (size_t)w->fft->n_chunks + (size_t)c) * FFT_CHUNK;
@@ -207,7 +207,7 @@ bool tensor_gradient_run(const struct tensor_work *work)
     }
     int64_t most = tensor_max(1, GROUP_SUMS / (int64_t)g.part_doubles); /* parts of a group */
     int64_t group = tensor_min(n_filters, most);
-    g.n_parts = tensor_min(tensor_min(most / group, tensor_div_up(MOST_PARTS, group)), g.sharers * g.row_passes);
+    g.n_parts = tensor_min(tensor_min(most / group, tensor_div_up(MAX_PARTS, group)), g.sharers * g.row_passes);
     if (g.n_parts < 1) g.n_parts = 1; /* no rows: zeros */
     g.scratch_floats = tensor_gradient_scratch(call, work->fft ? work->fft->size : 0);
     g.scratch = memory_floats_uncleared((size_t)tensor_threads(work) * g.scratch_floats);

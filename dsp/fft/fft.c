@@ -1,6 +1,6 @@
 #include "fft.h"
 
-#include "cpu_level.h"
+#include "isa.h"
 #include "dsp/cpu/memory.h"
 #include "dsp/engine/fork_safety.h"
 
@@ -13,44 +13,34 @@ enum { LONG_ROW = 128 }; /* columns: from here on 16 rows take more than a micro
 
 /* ---- instruction sets -------------------------------------------------------------------------------------------- */
 
-struct level {
+struct build {
     const struct fft_steps *steps;
     const struct fft_products *products;
-    const struct fft_short *one[2], *several[2]; /* of rows of 4 points, of rows of 8 */
+    const struct fft_short *single[2], *batch[2]; /* of S < 64, of longer ones */
 };
 
-extern const struct fft_steps fft_steps_base;
-extern const struct fft_products fft_products_base;
+extern const struct fft_steps fft_steps_base, fft_steps_v3, fft_steps_v4;
+extern const struct fft_products fft_products_base, fft_products_v3, fft_products_v4;
 extern const struct fft_short fft_short_base_4_4;
-static const struct level base = {&fft_steps_base,
-                                  &fft_products_base,
-                                  {&fft_short_base_4_4, &fft_short_base_4_4},
-                                  {&fft_short_base_4_4, &fft_short_base_4_4}};
-
-#if defined __x86_64__
-extern const struct fft_steps fft_steps_v3, fft_steps_v4;
-extern const struct fft_products fft_products_v3, fft_products_v4;
 extern const struct fft_short fft_short_v3_4_4, fft_short_v3_8_8, fft_short_v3_8_4;
 extern const struct fft_short fft_short_v4_4_4, fft_short_v4_8_8, fft_short_v4_16_4, fft_short_v4_16_8;
-static const struct level v3 = {
-    &fft_steps_v3, &fft_products_v3, {&fft_short_v3_4_4, &fft_short_v3_8_8}, {&fft_short_v3_8_4, &fft_short_v3_8_8}};
-static const struct level v4 = {
-    &fft_steps_v4, &fft_products_v4, {&fft_short_v4_4_4, &fft_short_v4_8_8}, {&fft_short_v4_16_4, &fft_short_v4_16_8}};
-#endif
 
-static const struct level *level_choose(void)
-{
-    switch (cpu_level()) {
+static const struct build builds[] = {
+    [ISA_BASELINE] = {&fft_steps_base,
+                      &fft_products_base,
+                      {&fft_short_base_4_4, &fft_short_base_4_4},
+                      {&fft_short_base_4_4, &fft_short_base_4_4}},
 #if defined __x86_64__
-    case CPU_AVX512:
-        return &v4;
-    case CPU_AVX2:
-        return &v3;
+    [ISA_AVX2] = {&fft_steps_v3,
+                  &fft_products_v3,
+                  {&fft_short_v3_4_4, &fft_short_v3_8_8},
+                  {&fft_short_v3_8_4, &fft_short_v3_8_8}},
+    [ISA_AVX512] = {&fft_steps_v4,
+                    &fft_products_v4,
+                    {&fft_short_v4_4_4, &fft_short_v4_8_8},
+                    {&fft_short_v4_16_4, &fft_short_v4_16_8}},
 #endif
-    default:
-        return &base;
-    }
-}
+};
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
@@ -69,19 +59,12 @@ static int log2_of(int n)
     return l;
 }
 
-/* The radix of the first pass of a transform of n points (fft_passes.h). */
-static int first_radix(int n)
-{
-    int rest = log2_of(n) % 3;
-    return rest == 0 ? 8 : 1 << rest;
-}
-
 /* Twiddles in the order of the passes. */
 static float *twiddles_make(int n)
 {
     float *table = memory_floats(4 * (size_t)n), *w = table;
     if (!table) return NULL;
-    for (int len = n, radix = first_radix(n); len > radix; len /= radix, radix = 8)
+    for (int len = n, radix = fft_first_radix(n); len > radix; len /= radix, radix = 8)
         for (int j = 0; j < len / radix; j++)
             for (int q = 1; q < radix; q++, w += 2) unit_root(&w[0], &w[1], (double)(q * j) / len);
     return table;
@@ -91,8 +74,7 @@ static float *twiddles_make(int n)
 static int bin_at(int i, int n)
 {
     int bin = 0, step = 1;
-    for (int len = n, radix = first_radix(n); len > 1; radix = 8) {
-        len /= radix;
+    for (int len = n, radix = fft_first_radix(n); (len /= radix) > 0; radix = 8) {
         bin += i / len * step;
         i %= len;
         step *= radix;
@@ -126,26 +108,28 @@ static void tables_free(struct fft *f)
     free(f);
 }
 
-static struct fft *tables_make(int size, const struct level *level)
+static struct fft *tables_make(int size, enum isa isa)
 {
+    const struct build *build = &builds[isa];
     struct fft *f = calloc(1, sizeof *f);
     if (!f) return NULL;
     bool is_long = size >= FFT_LONG;
     f->size = size;
-    f->products = level->products;
+    f->isa = isa;
+    f->products = build->products;
     f->chunk = 2 * size < FFT_CHUNK ? 2 * size : FFT_CHUNK;
     f->n_chunks = 2 * size / f->chunk;
     if (is_long) {
-        f->steps = level->steps;
+        f->steps = build->steps;
         f->n_rows = 1 << log2_of(size) / 2;
         if (f->n_rows > FFT_MAX_ROWS) f->n_rows = FFT_MAX_ROWS;
     } else {
-        f->one = level->one[size >= 64];
-        f->several = level->several[size >= 64];
-        f->n_rows = size / f->one->sub;
+        f->single = build->single[size >= 64];
+        f->batch = build->batch[size >= 64];
+        f->n_rows = size / f->single->sub;
     }
     f->n_cols = size / f->n_rows;
-    f->row_stages = f->n_cols < LONG_ROW ? 1 : 1 + first_radix(f->n_cols);
+    f->row_stages = f->n_cols < LONG_ROW ? 1 : 1 + fft_first_radix(f->n_cols);
     f->column_steps = is_long ? f->n_cols / FFT_LANES : 0;
     f->row_steps = is_long ? f->n_rows / FFT_LANES * f->row_stages : 1;
     f->weights = memory_floats(2 * (size_t)f->n_rows);
@@ -163,12 +147,11 @@ static struct fft *tables_make(int size, const struct level *level)
 
 const struct fft *fft_get(int size)
 {
-    const struct level *level = level_choose();
+    enum isa isa = isa_best();
     global_lock(LOCK_TABLES);
     struct fft *f = all_tables;
-    while (f && (f->size != size || f->level != level)) f = f->next;
-    if (!f && (f = tables_make(size, level))) {
-        f->level = level;
+    while (f && (f->size != size || f->isa != isa)) f = f->next;
+    if (!f && (f = tables_make(size, isa))) {
         f->next = all_tables;
         all_tables = f;
     }
@@ -196,8 +179,8 @@ void fft_put(const struct fft *fft)
 void fft_forward(const struct fft *f, const float *before, const float *now, float *work, float *spectrum,
                  size_t stride)
 {
-    if (f->one) {
-        f->one->in(f, &before, &now, &spectrum);
+    if (f->single) {
+        f->single->in(f, &before, &now, &spectrum);
         return;
     }
     for (int i = 0; i < f->column_steps; i++) f->steps->columns_in(f, work, before, now, i);
@@ -206,8 +189,8 @@ void fft_forward(const struct fft *f, const float *before, const float *now, flo
 
 void fft_inverse(const struct fft *f, float *spectrum, float *out)
 {
-    if (f->one) {
-        f->one->out(f, (const float *const *)&spectrum, &out);
+    if (f->single) {
+        f->single->out(f, (const float *const *)&spectrum, &out);
         return;
     }
     for (int i = 0; i < f->row_steps; i++) f->steps->rows_out(f, spectrum, i);
@@ -218,17 +201,17 @@ void fft_forward_rows(const struct fft *f, int n, const float *const *before, co
                       float *const *spectra, size_t stride)
 {
     int i = 0;
-    if (f->several)
-        for (; i + f->several->channels <= n; i += f->several->channels)
-            f->several->in(f, before + i, now + i, spectra + i);
+    if (f->batch)
+        for (; i + f->batch->channels <= n; i += f->batch->channels)
+            f->batch->in(f, before + i, now + i, spectra + i);
     for (; i < n; i++) fft_forward(f, before[i], now[i], work, spectra[i], stride);
 }
 
 void fft_inverse_rows(const struct fft *f, int n, float *const *spectra, float *const *out)
 {
     int i = 0;
-    if (f->several)
-        for (; i + f->several->channels <= n; i += f->several->channels)
-            f->several->out(f, (const float *const *)(spectra + i), out + i);
+    if (f->batch)
+        for (; i + f->batch->channels <= n; i += f->batch->channels)
+            f->batch->out(f, (const float *const *)(spectra + i), out + i);
     for (; i < n; i++) fft_inverse(f, spectra[i], out[i]);
 }

@@ -3,8 +3,8 @@
  * Method. A negacyclic convolution by Nussbaumer's right-angle transform (Nussbaumer, "Fast Fourier Transform and
  * Convolution Algorithms", 2nd ed., section 8.3). The input is 2S real frames: `before` and `now`, S each. The sequence
  * z[n] = (before[n] - i now[n]) e^(-i pi n / 2S), n < S, has a plain complex DFT of S points. Bins multiply as they are:
- * no bin mirrors another, none is special, and any order will do. On the way back, the frame `now` is minus the
- * imaginary part of z[n] e^(i pi n / 2S). Overlap-save: with at most S taps in `before` and zeros in `now`, the S frames
+ * no bin mirrors another, none is special, and any order will do. The inverse gives z; `now` is minus the imaginary part
+ * of z[n] e^(i pi n / 2S). Overlap-save: with at most S taps in `before` and zeros in `now`, the S frames
  * of `now` are the linear convolution.
  *
  * Spectrum. Groups of FFT_LANES bins, [S / 16][re 16, im 16]. The bins are in the order that the passes leave, which
@@ -15,7 +15,7 @@
  * Scaling. Forward none; the inverse is times S.
  * Alignment. `before`, `now`, `out`: any. work and spectrum: 64 bytes, for speed.
  * Threads. Tables are constant; any number of threads may use one struct fft.
- * Error. Forward and back: rms 3e-7 of the rms of the signal at most (tests/fft/fft_test.c holds it).
+ * Error. Forward and inverse: rms 3e-7 of the rms of the signal at most (tests/fft/fft_test.c holds it).
  *
  * Sizes below FFT_LONG are one function, in registers. Longer ones are rows x columns, n = n_cols * r + c, and are cut
  * into steps, of about a microsecond up to S = 65536, so that the work can be spread evenly over hops:
@@ -25,19 +25,22 @@
  *   rows step       16 rows, one in each lane: n_cols-point transform -> spectrum; long rows take several stages, each
  *                   of them a step
  *
- * The way back takes the same steps in reverse. Lanes exchange data only in the transposition. The transforms are in
- * place and leave digit-reversed order, with which the way back begins: nothing is reordered.
+ * The inverse takes the same steps in reverse. Lanes exchange data only in the transposition. The transforms are in
+ * place and leave digit-reversed order, with which the inverse begins: nothing is reordered.
  *
  *   work       [n_rows / 16][n_cols][re 16, im 16]
  */
 #ifndef HALOCONV_FFT_H
 #define HALOCONV_FFT_H
 
+#include "isa.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 enum {
     FFT_LANES = 16,
+    FFT_GROUP = 2 * FFT_LANES, /* floats of FFT_LANES bins */
     FFT_CHUNK = 256, /* floats: 8 groups of bins */
     FFT_MIN = 16,    /* S */
     FFT_MAX = 1 << 22,
@@ -60,9 +63,9 @@ struct fft {
                               order. short: [n_rows][re n_cols, im n_cols] */
     float *column_twiddles, *row_twiddles; /* of the transforms of n_rows and n_cols points */
     const struct fft_steps *steps;         /* NULL: short */
-    const struct fft_short *one, *several; /* NULL: long */
+    const struct fft_short *single, *batch; /* NULL: long */
     const struct fft_products *products;
-    const void *level; /* of the instruction set */
+    enum isa isa;
     int uses;
     struct fft *next;
 };
@@ -82,9 +85,9 @@ struct fft_short { /* of `channels` signals at once, whose rows have `sub` point
 enum { FFT_BLOCKS = 4 }; /* time blocks that are multiplied at once: each h that is loaded is used for all of them */
 
 struct fft_ring {   /* one input's FDL times one response's partitions, for one chunk of bins */
-    const float *x; /* [slots][chunk]: a ring; `slot` meets the first partition, slot - 1 the second */
+    const float *x; /* [n_entries][chunk]: a ring; `entry` meets the first partition, entry - 1 the second */
     const float *h; /* [n_partitions][chunk] */
-    int slot, slots, n_partitions;
+    int entry, n_entries, n_partitions;
 };
 struct fft_blocks { /* one partition times FFT_BLOCKS spectra of its input */
     const float *h;
@@ -99,6 +102,13 @@ struct fft_products { /* floats: of a chunk, fft->chunk. [rt] */
                    int floats);
 };
 
+/* The radix of the first pass of a transform of n points; each later pass has radix 8. */
+static inline int fft_first_radix(int n)
+{
+    int rest = __builtin_ctz((unsigned)n) % 3;
+    return rest == 0 ? 8 : 1 << rest;
+}
+
 /* The tables for a size, a power of 2 from FFT_MIN to FFT_MAX; shared by all that ask for it. NULL: no memory. [setup] */
 const struct fft *fft_get(int size);
 void fft_put(const struct fft *fft);
@@ -106,7 +116,7 @@ void fft_put(const struct fft *fft);
 /* All steps of a transform. work: [2S]; it may be `spectrum` if the chunks are contiguous. [rt] */
 void fft_forward(const struct fft *fft, const float *before, const float *now, float *work, float *spectrum,
                  size_t stride);
-/* All steps of the way back: S frames, times S; destroys the spectrum, whose chunks are contiguous. [rt] */
+/* All steps of the inverse: S frames, times S; destroys the spectrum, whose chunks are contiguous. [rt] */
 void fft_inverse(const struct fft *fft, float *spectrum, float *out);
 /* The same for n signals; short ones lie side by side in the lanes of a vector. [rt] */
 void fft_forward_rows(const struct fft *fft, int n, const float *const *before, const float *const *now, float *work,

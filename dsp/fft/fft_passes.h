@@ -1,6 +1,6 @@
 /* fft_passes - butterflies and passes on complex vectors, for files that are built once for each instruction set.
  *
- * A backward transform is the forward one with real and imaginary parts exchanged at loads and stores: exchange(z) = i
+ * An inverse transform is the forward one with real and imaginary parts exchanged at loads and stores: exchange(z) = i
  * conj(z), so a product with conj(w) becomes one with w. */
 #ifndef HALOCONV_FFT_PASSES_H
 #define HALOCONV_FFT_PASSES_H
@@ -96,19 +96,31 @@ ALWAYS_INLINE void dft(struct cvec *a, int radix)
         dft_2(a);
 }
 
-/* The radix of the first pass of a transform of n points; each later pass has radix 8. */
-ALWAYS_INLINE int first_radix(int n)
+/* The twiddles of a transform of n points lie pass by pass; the last pass has none. w: those of the first pass. Returns
+ * those of the second, and the end of all. */
+ALWAYS_INLINE const float *second_twiddles(const float *w, int n)
 {
-    int rest = __builtin_ctz((unsigned)n) % 3;
-    return rest == 0 ? 8 : 1 << rest;
+    int radix = fft_first_radix(n);
+    return w + 2 * (radix - 1) * (n / radix);
+}
+ALWAYS_INLINE const float *twiddles_end(const float *w, int n)
+{
+    w = second_twiddles(w, n);
+    for (int len = n / fft_first_radix(n); len > 8; len /= 8) w += 14 * (len / 8);
+    return w;
 }
 
-/* Floats of the twiddles of the passes of radix 8, but for the last pass, which has none; of a transform of len points. */
-ALWAYS_INLINE int fft_middle_floats(int len)
-{
-    int n = 0;
-    for (; len > 8; len /= 8) n += 14 * (len / 8);
-    return n;
-}
+/* CALL(radix of the first pass of n points), as a constant: butterflies then stay in registers. */
+#define WITH_FIRST_RADIX(n, CALL)                                                                                      \
+    switch (fft_first_radix(n)) {                                                                                      \
+    case 8:                                                                                                            \
+        CALL(8);                                                                                                       \
+        break;                                                                                                         \
+    case 4:                                                                                                            \
+        CALL(4);                                                                                                       \
+        break;                                                                                                         \
+    default:                                                                                                           \
+        CALL(2);                                                                                                       \
+    }
 
 #endif

@@ -1,11 +1,10 @@
-/* fft_products - products of spectra (fft.h), built once for each SIMD_LEVEL; see the Makefile.
+/* fft_products - products of spectra (fft.h), built once for each instruction set; see the Makefile.
  *
- * Sums stay in registers over all products. A level with vectors of fewer lanes takes the lanes of a group in turns.
+ * Sums stay in registers over all products. A build with vectors of fewer lanes takes the lanes of a group in turns.
  */
 #include "fft_passes.h"
 
-enum { TILE = 8 };              /* sums in registers, or a few of them beside: whole cache lines count more */
-enum { POINT = 2 * FFT_LANES }; /* floats of a group of bins */
+enum { TILE = 8 }; /* sums in registers, or a few of them beside: whole cache lines count more */
 
 /* Loads a vector into a register: a compiler would read memory anew for each of its two products. */
 ALWAYS_INLINE struct cvec c_load_once(const float *p)
@@ -21,7 +20,7 @@ ALWAYS_INLINE struct cvec c_load_once(const float *p)
 ALWAYS_INLINE int at_vector(int i)
 {
     enum { TURNS = FFT_LANES / LANES };
-    return i / TURNS * POINT + i % TURNS * LANES;
+    return i / TURNS * FFT_GROUP + i % TURNS * LANES;
 }
 
 /* `tile` vectors of a chunk of `floats`, from `at` on. */
@@ -31,17 +30,12 @@ ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, boo
     for (int i = 0; i < tile; i++) sum[i] = add ? c_load(y + at + at_vector(i)) : (struct cvec){{0}, {0}};
     for (int c = 0; c < n; c++) {
         const struct fft_ring *ring = &rings[c];
-        const float *x = ring->x + (size_t)ring->slot * (size_t)floats + at;
-        const float *h = ring->h + at;
-        for (int p = 0, left = ring->slot; p < ring->n_partitions; p++, left--) {
-            if (left < 0) { /* around the end of the FDL */
-                left += ring->slots;
-                x += (size_t)ring->slots * (size_t)floats;
-            }
+        for (int p = 0, entry = ring->entry; p < ring->n_partitions; p++, entry--) {
+            if (entry < 0) entry += ring->n_entries; /* around the end of the FDL */
+            const float *x = ring->x + (size_t)entry * (size_t)floats + at;
+            const float *h = ring->h + (size_t)p * (size_t)floats + at;
             for (int i = 0; i < tile; i++)
                 c_add_product(&sum[i], c_load_once(x + at_vector(i)), c_load_once(h + at_vector(i)));
-            x -= floats;
-            h += floats;
         }
     }
     for (int i = 0; i < tile; i++) c_store(y + at + at_vector(i), sum[i]);
@@ -62,7 +56,7 @@ static void rings(float *y, const struct fft_ring *list, int n, bool add, int fl
 ALWAYS_INLINE void blocks_tile(float *const *y, int n_t, bool add, const struct fft_blocks *list, int n, size_t x_at,
                                size_t h_at, int at, int tile)
 {
-    const int ahead = at_vector(tile) > POINT ? at_vector(tile) : POINT;
+    const int ahead = at_vector(tile) > FFT_GROUP ? at_vector(tile) : FFT_GROUP;
     struct cvec sum[TILE];
     for (int i = 0; i < tile * n_t; i++) sum[i] = (struct cvec){{0}, {0}};
     for (int k = 0; k < n; k++)
@@ -70,7 +64,7 @@ ALWAYS_INLINE void blocks_tile(float *const *y, int n_t, bool add, const struct 
             int here = at + at_vector(j);
             const float *h_here = list[k].h + h_at + here;
             struct cvec h = c_load_once(h_here);
-            if (here % POINT == 0) { /* the lines of the next tile: no hardware follows so many streams */
+            if (here % FFT_GROUP == 0) { /* the lines of the next tile: no hardware follows so many streams */
                 __builtin_prefetch(h_here + ahead);
                 __builtin_prefetch(h_here + ahead + FFT_LANES);
             }
@@ -101,5 +95,5 @@ static void blocks(float *const *y, int n_t, bool add, const struct fft_blocks *
         blocks_of(y, FFT_BLOCKS, add, list, n, x_at, h_at, floats);
 }
 
-extern const struct fft_products AT_LEVEL(fft_products_);
-const struct fft_products AT_LEVEL(fft_products_) = {rings, blocks};
+extern const struct fft_products FOR_ISA(fft_products_);
+const struct fft_products FOR_ISA(fft_products_) = {rings, blocks};

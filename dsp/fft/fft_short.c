@@ -1,30 +1,11 @@
 /* fft_short - transforms of less than FFT_LONG bins (fft.h), whole, in registers: S = rows x SUB. SUB points of a row
- * lie in the lanes of a vector; LANES / SUB channels lie side by side. Built for each SIMD_LEVEL and some LANES and SUB;
+ * lie in the lanes of a vector; LANES / SUB channels lie side by side. Built for each instruction set and some LANES and SUB;
  * see the Makefile.
  */
 #include "fft_passes.h"
+#include "transpose.h"
 
 enum { CHANNELS = LANES / SUB, MAX_SHORT_ROWS = 32 };
-
-#if LANES == 16 && SUB == 16
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#elif LANES == 16 && SUB == 8
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 20, 5, 21, 6, 22, 7, 23, 12, 28, 13, 29, 14, 30, 15, 31)
-#elif LANES == 16
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
-#elif LANES == 8 && SUB == 8
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#elif LANES == 8
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
-#else
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#endif
 
 typedef float sub __attribute__((vector_size(SUB * 4), aligned(4), may_alias));
 
@@ -68,8 +49,8 @@ ALWAYS_INLINE struct cvec load_twiddles(const float *p)
     return (struct cvec){load_channels(same, 0), load_channels(same, SUB)};
 }
 
-/* Transposes SUB vectors; their SUB lanes become vectors. */
-ALWAYS_INLINE void transpose_parts(struct cvec *a)
+/* Transposes SUB vectors; their SUB lanes become vectors. (transpose_lanes twice spills registers with AVX-512.) */
+ALWAYS_INLINE void transpose_channels(struct cvec *a)
 {
     struct cvec b[SUB];
     for (int round = 1; round < SUB; round *= 2) {
@@ -82,9 +63,9 @@ ALWAYS_INLINE void transpose_parts(struct cvec *a)
 }
 
 /* A transform across n vectors, in place, in the order of the passes; w: its twiddles. */
-ALWAYS_INLINE void across(struct cvec *a, int n, const float *w)
+ALWAYS_INLINE void dft_columns(struct cvec *a, int n, const float *w)
 {
-    int radix = first_radix(n), m = n / radix;
+    int radix = fft_first_radix(n), m = n / radix;
     for (int j = 0; j < m; j++, w += 2 * (radix - 1)) {
         struct cvec b[8];
         for (int q = 0; q < radix; q++) b[q] = a[j + q * m];
@@ -95,9 +76,9 @@ ALWAYS_INLINE void across(struct cvec *a, int n, const float *w)
     if (m == 8)
         for (int k = 0; k < n; k += 8) dft_8(a + k);
 }
-ALWAYS_INLINE void across_back(struct cvec *a, int n, const float *w)
+ALWAYS_INLINE void dft_columns_inverse(struct cvec *a, int n, const float *w)
 {
-    int radix = first_radix(n), m = n / radix;
+    int radix = fft_first_radix(n), m = n / radix;
     if (m == 8)
         for (int k = 0; k < n; k += 8) dft_8(a + k);
     for (int j = 0; j < m; j++, w += 2 * (radix - 1)) {
@@ -109,11 +90,11 @@ ALWAYS_INLINE void across_back(struct cvec *a, int n, const float *w)
     }
 }
 
-/* The place of vector v in a spectrum. */
-ALWAYS_INLINE size_t place_of(int v)
+/* Floats from the start of a spectrum to its vector v. */
+ALWAYS_INLINE size_t vector_offset(int v)
 {
     int bin = v * SUB;
-    return (size_t)bin / FFT_LANES * 2 * FFT_LANES + (size_t)bin % FFT_LANES;
+    return (size_t)bin / FFT_LANES * FFT_GROUP + (size_t)bin % FFT_LANES;
 }
 
 ALWAYS_INLINE void in(const struct fft *f, const float *const *before, const float *const *now, float *const *spectrum,
@@ -125,15 +106,15 @@ ALWAYS_INLINE void in(const struct fft *f, const float *const *before, const flo
         struct cvec z = {load_channels(before, at), -load_channels(now, at)};
         a[r] = r > 0 ? c_times(z, f->weights + 2 * r) : z;
     }
-    across(a, rows, f->column_twiddles);
+    dft_columns(a, rows, f->column_twiddles);
     for (int k = 0; k < rows; k++) a[k] = c_product(a[k], load_twiddles(f->step_twiddles + k * 2 * SUB));
     for (int g = 0; g < rows; g += SUB) {
-        transpose_parts(a + g);
-        across(a + g, SUB, f->row_twiddles);
+        transpose_channels(a + g);
+        dft_columns(a + g, SUB, f->row_twiddles);
     }
     for (int v = 0; v < rows; v++) {
-        store_channels(spectrum, place_of(v), a[v].re);
-        store_channels(spectrum, place_of(v) + FFT_LANES, a[v].im);
+        store_channels(spectrum, vector_offset(v), a[v].re);
+        store_channels(spectrum, vector_offset(v) + FFT_LANES, a[v].im);
     }
 }
 
@@ -141,13 +122,13 @@ ALWAYS_INLINE void out(const struct fft *f, const float *const *spectrum, float 
 {
     struct cvec a[MAX_SHORT_ROWS]; /* exchanged */
     for (int v = 0; v < rows; v++)
-        a[v] = (struct cvec){load_channels(spectrum, place_of(v) + FFT_LANES), load_channels(spectrum, place_of(v))};
+        a[v] = (struct cvec){load_channels(spectrum, vector_offset(v) + FFT_LANES), load_channels(spectrum, vector_offset(v))};
     for (int g = 0; g < rows; g += SUB) {
-        across_back(a + g, SUB, f->row_twiddles);
-        transpose_parts(a + g);
+        dft_columns_inverse(a + g, SUB, f->row_twiddles);
+        transpose_channels(a + g);
     }
     for (int k = 0; k < rows; k++) a[k] = c_product(a[k], load_twiddles(f->step_twiddles + k * 2 * SUB));
-    across_back(a, rows, f->column_twiddles);
+    dft_columns_inverse(a, rows, f->column_twiddles);
     for (int r = 0; r < rows; r++) {
         const float *w = f->weights + 2 * r;
         store_channels(now, (size_t)r * SUB, r > 0 ? a[r].im * w[1] - a[r].re * w[0] : -a[r].re);
@@ -175,5 +156,5 @@ static void short_out(const struct fft *f, const float *const *spectrum, float *
 #undef CALL
 }
 
-extern const struct fft_short AT_LEVEL(fft_short_);
-const struct fft_short AT_LEVEL(fft_short_) = {CHANNELS, SUB, short_in, short_out};
+extern const struct fft_short FOR_ISA(fft_short_);
+const struct fft_short FOR_ISA(fft_short_) = {CHANNELS, SUB, short_in, short_out};

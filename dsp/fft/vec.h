@@ -1,6 +1,6 @@
-/* vec - the compiler's vectors, as wide as a level's registers, for files that are built once a level. */
-#ifndef HALOCONV_SIMD_VEC_H
-#define HALOCONV_SIMD_VEC_H
+/* vec - the compiler's vectors, as wide as the registers of the instruction set that a file is built for. */
+#ifndef HALOCONV_VEC_H
+#define HALOCONV_VEC_H
 
 #ifndef LANES
 #if defined __AVX512F__
@@ -13,11 +13,11 @@
 #endif
 
 #if defined __AVX512F__
-#define LEVEL_NAME "avx512"
+#define ISA_NAME "avx512"
 #elif defined __AVX2__
-#define LEVEL_NAME "avx2"
+#define ISA_NAME "avx2"
 #else
-#define LEVEL_NAME "baseline"
+#define ISA_NAME "baseline"
 #endif
 
 typedef float vec __attribute__((vector_size(LANES * 4)));
@@ -40,6 +40,6 @@ ALWAYS_INLINE vec broadcast(float f)
 
 #define PASTE(a, b) a##b
 #define PASTED(a, b) PASTE(a, b)
-#define AT_LEVEL(name) PASTED(name, SIMD_LEVEL)
+#define FOR_ISA(name) PASTED(name, ISA)
 
 #endif

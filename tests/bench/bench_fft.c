@@ -35,7 +35,7 @@
  */
 #include "check.h"
 #include "dsp/cpu/memory.h"
-#include "dsp/fft/cpu_level.h"
+#include "dsp/fft/isa.h"
 #include "dsp/fft/fft.h"
 
 #include <dlfcn.h>
@@ -159,7 +159,7 @@ static void ours_forward(struct library *l)
     const struct fft *fft = l->is.ours.fft;
     const float *const *before = l->is.ours.before, *const *now = l->is.ours.now;
     float *const *spectra = l->is.ours.spectra;
-    if (fft->several)
+    if (fft->batch)
         fft_forward_rows(fft, bench.channels, before, now, NULL, spectra, (size_t)fft->chunk);
     else /* in place: a work area for all channels would be more memory */
         for (int ch = 0; ch < bench.channels; ch++)
@@ -175,7 +175,7 @@ static void ours_multiply(struct library *l, const float *spectrum, const float 
 {
     const struct fft *fft = l->is.ours.fft;
     for (int at = 0; at < bench.n; at += fft->chunk) {
-        struct fft_ring ring = {.x = spectrum + at, .h = response + at, .slots = 1, .n_partitions = 1};
+        struct fft_ring ring = {.x = spectrum + at, .h = response + at, .n_entries = 1, .n_partitions = 1};
         fft->products->rings(product + at, &ring, 1, false, fft->chunk);
     }
 }
@@ -628,7 +628,7 @@ static void print_table(void)
     printf("Real transforms in float, ours with %s. A cell: ns of one forward and one inverse transform, alone / one "
            "of %d "
            "channels. The inverse of ours gives the half of the frames that overlap-save keeps.%s\n\n| points |",
-           levels[cpu_level()], MAX_CHANNELS, is_generic_mkl() ? " MKL takes its generic path on this processor." : "");
+           levels[isa_best()], MAX_CHANNELS, is_generic_mkl() ? " MKL takes its generic path on this processor." : "");
     for (int i = 0; i < n_libraries; i++) printf(" %s |", libraries[i].name);
     printf("\n|--:|");
     for (int i = 0; i < n_libraries; i++) printf("--:|");

@@ -1,7 +1,7 @@
 /* The transform of dsp/fft beside sums in float64, with each instruction set that the processor has. */
 #include "check.h"
 #include "dsp/cpu/memory.h"
-#include "dsp/fft/cpu_level.h"
+#include "dsp/fft/isa.h"
 #include "dsp/fft/fft.h"
 #include "reference.h"
 
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_SIZES = 14, EVERY_OUTPUT = 1024, SOME_OUTPUTS = 64 };
+enum { N_SIZES = 19, EVERY_OUTPUT = 1024, SOME_OUTPUTS = 64 };
 
 static int size_at(int i)
 {
-    return i < N_SIZES - 1 ? 16 << i : 1 << 20;
+    return FFT_MIN << i;
 }
 
 static float *floats(size_t n)
@@ -85,7 +85,7 @@ static void products_of_spectra_convolve(void)
         fft_forward(fft, t->taps, y, work, h, (size_t)fft->chunk);
         for (int c = 0; c < fft->n_chunks; c++) {
             size_t at = (size_t)c * (size_t)fft->chunk;
-            struct fft_ring ring = {.x = x + at, .h = h + at, .slots = 1, .n_partitions = 1};
+            struct fft_ring ring = {.x = x + at, .h = h + at, .n_entries = 1, .n_partitions = 1};
             fft->products->rings(y + at, &ring, 1, false, fft->chunk);
         }
         fft_inverse(fft, y, x);
@@ -171,7 +171,7 @@ static void rows_equal_single_signals(void)
 
 static void frames_may_lie_anywhere(void)
 {
-    for (int i = 0; i < N_SIZES - 1; i++) {
+    for (int i = 0; i < N_SIZES; i++) {
         const float *x = task_at(i)->x;
         size_t size = (size_t)size_at(i);
         const struct fft *fft = get((int)size);
@@ -200,7 +200,7 @@ static void frames_may_lie_anywhere(void)
 
 static void chunks_may_lie_apart(void)
 {
-    for (int i = 0; i < N_SIZES - 1; i++) {
+    for (int i = 0; i < N_SIZES; i++) {
         const float *x = task_at(i)->x;
         size_t size = (size_t)size_at(i);
         const struct fft *fft = get((int)size);
@@ -220,8 +220,8 @@ static void chunks_may_lie_apart(void)
     }
 }
 
-/* Column steps in any order, then the groups of rows in any order; the first stage of a group comes first, on the way
- * back the last stage last. */
+/* Column steps in any order, then the groups of rows in any order; the first stage of a group comes first, and in
+ * the inverse the last stage last. */
 static void steps_equal_the_whole(void)
 {
     for (int i = 4; i < N_SIZES; i++) {
@@ -281,13 +281,13 @@ static void check_sum(const float *got, const struct sum *want, int n, const cha
 
 static void rings_are_sums_of_products(void)
 {
-    enum { N_RINGS = 5, SLOTS = 7 };
+    enum { N_RINGS = 5, ENTRIES = 7 };
     struct random r = random_seeded(3);
     for (int size = FFT_MIN; size <= FFT_CHUNK; size *= 2) {
         const struct fft *fft = get(size);
         size_t chunk = (size_t)fft->chunk;
-        float *x = noise_at(floats(N_RINGS * SLOTS * chunk), N_RINGS * SLOTS * chunk, 5);
-        float *h = noise_at(floats(N_RINGS * SLOTS * chunk), N_RINGS * SLOTS * chunk, 6), *y = floats(chunk);
+        float *x = noise_at(floats(N_RINGS * ENTRIES * chunk), N_RINGS * ENTRIES * chunk, 5);
+        float *h = noise_at(floats(N_RINGS * ENTRIES * chunk), N_RINGS * ENTRIES * chunk, 6), *y = floats(chunk);
         for (int round = 0; round < 40; round++) {
             struct fft_ring rings[N_RINGS];
             int n = round % (N_RINGS + 1);
@@ -296,12 +296,12 @@ static void rings_are_sums_of_products(void)
             noise_at(y, chunk, (uint64_t)round);
             for (size_t i = 0; i < chunk && add; i++) want.y[i] = (double)y[i], want.size[i] = fabs(want.y[i]);
             for (int k = 0; k < n; k++) {
-                int slots = random_int(&r, 1, SLOTS), slot = random_int(&r, 0, slots - 1);
-                int partitions = round == 0 ? 0 : random_int(&r, 0, slots);
-                rings[k] = (struct fft_ring){x + (size_t)(k * SLOTS) * chunk, h + (size_t)(k * SLOTS) * chunk, slot,
-                                             slots, partitions};
+                int n_entries = random_int(&r, 1, ENTRIES), entry = random_int(&r, 0, n_entries - 1);
+                int partitions = round == 0 ? 0 : random_int(&r, 0, n_entries);
+                rings[k] = (struct fft_ring){x + (size_t)(k * ENTRIES) * chunk, h + (size_t)(k * ENTRIES) * chunk, entry,
+                                             n_entries, partitions};
                 for (int p = 0; p < partitions; p++)
-                    sum_add(&want, rings[k].x + (size_t)((slot + slots - p) % slots) * chunk,
+                    sum_add(&want, rings[k].x + (size_t)((entry + n_entries - p) % n_entries) * chunk,
                             rings[k].h + (size_t)p * chunk, (int)chunk);
             }
             fft->products->rings(y, rings, n, add, (int)chunk);
@@ -354,25 +354,25 @@ static void blocks_are_sums_of_products(void)
 
 /* ---- instruction sets -------------------------------------------------------------------------------------------- */
 
-static void with(const char *name, enum cpu_level level, void (*promise)(void))
+static void with(const char *name, enum isa level, void (*promise)(void))
 {
     setenv("HALOCONV_SIMD", name, 1);
-    if (cpu_level() != level) check_skip("this processor lacks these instructions");
+    if (isa_best() != level) check_skip("this processor lacks these instructions");
     promise();
 }
 
 #define WITH_EACH(promise)                                                                                             \
     static void promise##_baseline(const char *unused)                                                                 \
     {                                                                                                                  \
-        with("baseline", CPU_BASELINE, promise);                                                                       \
+        with("baseline", ISA_BASELINE, promise);                                                                       \
     }                                                                                                                  \
     static void promise##_avx2(const char *unused)                                                                     \
     {                                                                                                                  \
-        with("avx2", CPU_AVX2, promise);                                                                               \
+        with("avx2", ISA_AVX2, promise);                                                                               \
     }                                                                                                                  \
     static void promise##_avx512(const char *unused)                                                                   \
     {                                                                                                                  \
-        with("avx512", CPU_AVX512, promise);                                                                           \
+        with("avx512", ISA_AVX512, promise);                                                                           \
     }
 #define TESTS(promise) TEST(promise##_baseline, false), TEST(promise##_avx2, false), TEST(promise##_avx512, false)
 

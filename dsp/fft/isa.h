@@ -1,0 +1,18 @@
+/* isa - the instruction set that the loops run with. The Makefile builds them once for each. */
+#ifndef HALOCONV_ISA_H
+#define HALOCONV_ISA_H
+
+enum isa { ISA_BASELINE, ISA_AVX2, ISA_AVX512 }; /* SSE2 or NEON; AVX2 with FMA; AVX-512 */
+
+/* The best that this processor has. HALOCONV_SIMD=baseline|avx2|avx512 in the environment limits it, so that every
+ * instruction set can be tested on one machine; it must not change while an engine is open. */
+enum isa isa_best(void);
+
+/* The builds of `name`, by enum isa. */
+#if defined __x86_64__
+#define ISA_BUILDS(name) {&name##_base, &name##_v3, &name##_v4}
+#else
+#define ISA_BUILDS(name) {&name##_base}
+#endif
+
+#endif

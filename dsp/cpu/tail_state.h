@@ -6,7 +6,7 @@
  *   tail_slices.c    the scheduler without threads: every hop does an equal slice of the work, step by step
  *   tail_pool.c      the scheduler with a real-time pool: threads do whole jobs as soon as a block is complete
  *
- * Words: a block is S input frames of a level (tail_levels.h). A partition is S taps of a response. A entry of the FDL
+ * Words: a block is S input frames of a level (tail_levels.h). A partition is S taps of a response. An entry of the FDL
  * has the spectrum of one block. A step is the smallest unit of work (dsp/fft/fft.h); a slice is the steps of one hop; a
  * job is the steps that a thread of the pool does at once. A group is the outputs that are computed together.
  */
@@ -23,7 +23,7 @@
 struct tail_level {
     const struct fft *fft;
     int size;                       /* S */
-    int fdl_entries;                  /* one a partition */
+    int fdl_entries;                /* one a partition */
     int group;                      /* outputs whose steps take turns */
     float *fdl;                     /* [fdl_entries][FFT_CHUNK] for each input and each chunk */
     size_t in_stride, chunk_stride; /* floats from one input, and from one chunk, to the next in fdl */

@@ -22,12 +22,12 @@ enum {
 
 static const int64_t round_ns = 1000000; /* a round runs a loop for at least this time; the fastest of ROUNDS counts */
 
-/* Each run reads and writes other parts of a and b: an engine finds its data in the shared cache, because those of its
+/* A run of products or transforms uses the next range of a and b: an engine finds its data in the shared cache, because those of its
  * other channels, and of other engines, have passed through the core's own since the last block. */
 struct loop_data {
     const struct simd *simd;
     const struct fft *fft, *tail_fft;
-    float *a, *b, *c; /* c: [4 * SIZE] */
+    float *a, *b, *c; /* c: [2 * SIZE] */
     size_t at;
 };
 
@@ -97,16 +97,16 @@ int cpu_costs_measure(struct plan_costs *costs)
                           .tail_fft = fft_get(SIZE),
                           .a = memory_floats(FLOATS),
                           .b = memory_floats(FLOATS),
-                          .c = memory_floats(4 * SIZE)};
+                          .c = memory_floats(2 * (size_t)SIZE)};
     if (!s.fft || !s.tail_fft || !s.a || !s.b || !s.c) goto end;
-    costs->mac_ns = time_of(run_fir, &s) / (TAPS * FRAMES);
-    /* Data in no cache take about twice as long as data from the last cache, or more while other programs read
+    /* memory: data in no cache take about twice as long as data from the last cache, or more while other programs read
      * memory. Twice the time from the last cache is a steadier figure than a measurement of the memory. */
-    costs->cmac_ns = 2 * time_of(run_products, &s) / (PARTITIONS * PARTITION);
-    const double run = 2; /* transforms */
-    costs->fft_ns = 2 * time_of(run_fft, &s) / run / (2 * PARTITION * log2(2 * PARTITION));
-    costs->tail_fft_ns = 2 * time_of(run_tail_fft, &s) / run / (2 * SIZE * log2(2 * SIZE));
-    costs->tail_cmac_ns = 2 * time_of(run_tail_products, &s) / (PARTITIONS * FFT_CHUNK / 2);
+    const double memory = 2, transforms = 2;
+    costs->mac_ns = time_of(run_fir, &s) / (TAPS * FRAMES);
+    costs->cmac_ns = memory * time_of(run_products, &s) / (PARTITIONS * PARTITION);
+    costs->fft_ns = memory * time_of(run_fft, &s) / transforms / (2 * PARTITION * log2(2 * PARTITION));
+    costs->tail_fft_ns = memory * time_of(run_tail_fft, &s) / transforms / (2 * SIZE * log2(2 * SIZE));
+    costs->tail_cmac_ns = memory * time_of(run_tail_products, &s) / (PARTITIONS * FFT_CHUNK / 2);
     error = HC_OK;
 end:
     fft_put(s.fft);

@@ -7,7 +7,7 @@
  *   history   [ previous block, P ][ current block, P ]           first P taps: time domain, from here
  *                                     ^ pos                       transform of all 2P when it is full -> FDL
  *   FDL       frequency-domain delay line: the spectra of the latest blocks of each input (dsp/fft/fft.h). Partition p
- *             of a response is multiplied with the block p before the current one, whose entry is `newest`:
+ *             of a response meets the block p before the current one; `newest` is the entry of the current block:
  *             [n_in][n_chunks][n_entries: a ring][chunk]
  *   mask      [n_chunks][n_partitions of all responses][chunk]: a chunk's products read memory in one stream
  *
@@ -36,8 +36,8 @@
 #include <string.h>
 
 enum {
-    BATCH = 16,        /* whole blocks that go through the partitions together */
-    MAX_PRODUCTS = 64, /* of a call of fft_products */
+    BATCH = 16,    /* whole blocks that go through the partitions together */
+    MAX_LIST = 64, /* rings or blocks of a call of fft_products */
 };
 
 struct cpu {
@@ -49,7 +49,7 @@ struct cpu {
     int pos;               /* frames of the current block so far */
     int64_t block;         /* index of the current block */
     int n_entries, newest; /* of the FDL's rings */
-    size_t ring;           /* floats from one ring to the next */
+    size_t ring_stride;    /* floats from one ring to the next */
     float *fdl;
     size_t history_size; /* floats of an input's history */
     float *history;      /* [n_in][history_size] */
@@ -76,7 +76,8 @@ struct cpu_mask {
     struct tail_mask *tail; /* NULL: the plan has no tail levels */
 };
 
-/* Measured on one core of an EPYC (Zen 5); only their ratios matter. */
+/* Nanoseconds on one core of an EPYC (Zen 5). The plan needs their ratios; tail_threads and the choice of a backend need
+ * the values. */
 static const struct plan_costs cpu_costs = {
     .min_partition = 32,
     .max_partition = 8192,
@@ -122,7 +123,8 @@ static void cpu_close(void *state)
     free(cpu);
 }
 
-/* Threads for the tail levels: as many as keep each of them half busy, as far as there are processors. With one thread,
+/* Threads for the tail levels, beside the caller: config.n_threads - 1, or as many as keep each of them half busy, at most
+ * one for each other processor. With one thread,
  * 8 x 8 of 1 s at 64 frames takes 20 us of the audio thread instead of 75, and no more of the process. An engine of so
  * little work that a host may run a hundred of them gets no thread: it would save 8 us of 1333. */
 static int tail_threads(const hc_config *config, const struct plan *plan)
@@ -130,14 +132,14 @@ static int tail_threads(const hc_config *config, const struct plan *plan)
     const double little = 0.005, busy = 0.5;
     struct plan_shape shape = {plan->max_taps, plan->block, config->n_in, config->n_out, config->n_routes};
     double load = 1e-9 * config->rate * plan_cost_ns(plan, &plan->costs, &shape);
-    int most = (config->n_threads > 0 ? config->n_threads : processors_usable()) - 1, n = (int)ceil(load / busy);
-    if (config->n_threads > 0) return most;
-    return load < little ? 0 : n < most ? n : most;
+    int max = (config->n_threads > 0 ? config->n_threads : processors_usable()) - 1, n = (int)ceil(load / busy);
+    if (config->n_threads > 0) return max;
+    return load < little ? 0 : n < max ? n : max;
 }
 
 static size_t fdl_floats(const struct cpu *cpu)
 {
-    return (size_t)cpu->n_in * (size_t)cpu->fft->n_chunks * cpu->ring;
+    return (size_t)cpu->n_in * (size_t)cpu->fft->n_chunks * cpu->ring_stride;
 }
 
 static int cpu_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
@@ -163,7 +165,7 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
         if (!cpu->fft) goto no_memory;
         cpu->n_entries = plan->n_partitions + BATCH;
         /* Not a power of two: rings that lie a power of two apart share few sets of the cache. */
-        cpu->ring = (size_t)(cpu->n_entries * cpu->fft->chunk) + FFT_LANES;
+        cpu->ring_stride = (size_t)(cpu->n_entries * cpu->fft->chunk) + FFT_LANES;
         cpu->fdl = memory_place(fdl_floats(cpu));
         cpu->sums = memory_place(BATCH * 2 * p);
         cpu->work = memory_place(2 * p);
@@ -321,7 +323,7 @@ static int entry_of(const struct cpu *cpu, int after)
 
 static float *fdl_ring(const struct cpu *cpu, int in, int chunk)
 {
-    return cpu->fdl + ((size_t)in * (size_t)cpu->fft->n_chunks + (size_t)chunk) * cpu->ring;
+    return cpu->fdl + ((size_t)in * (size_t)cpu->fft->n_chunks + (size_t)chunk) * cpu->ring_stride;
 }
 
 /* sum[2P] = partitions [from, to) of an output, for the block that is t after the current one. */
@@ -330,7 +332,7 @@ static void sum_block(const struct cpu *cpu, const struct cpu_mask *mask, int ou
     const struct fft *fft = cpu->fft;
     int newest = entry_of(cpu, t);
     for (int chunk = 0; chunk < fft->n_chunks; chunk++) {
-        struct fft_ring list[MAX_PRODUCTS];
+        struct fft_ring list[MAX_LIST];
         float *y = sum + chunk * fft->chunk;
         bool add = false;
         int n = 0;
@@ -339,7 +341,7 @@ static void sum_block(const struct cpu *cpu, const struct cpu_mask *mask, int ou
             const struct cpu_response *r = &mask->responses[cell->response];
             int p0 = r->first > from ? r->first : from, p1 = r->end < to ? r->end : to;
             if (p0 >= p1) continue;
-            if (n == MAX_PRODUCTS) {
+            if (n == MAX_LIST) {
                 fft->products->rings(y, list, n, add, fft->chunk);
                 add = true;
                 n = 0;
@@ -355,7 +357,7 @@ static void sum_block(const struct cpu *cpu, const struct cpu_mask *mask, int ou
 }
 
 struct product_list { /* of one output */
-    struct fft_blocks list[MAX_PRODUCTS];
+    struct fft_blocks list[MAX_LIST];
     int n;
     bool add; /* to sums of an earlier list */
 };
@@ -370,8 +372,8 @@ static void products_flush(const struct cpu *cpu, const struct cpu_mask *mask, s
         float *y[FFT_BLOCKS];
         for (int i = 0; i < FFT_BLOCKS; i++)
             y[i] = sums + 2 * (size_t)i * (size_t)cpu->plan->partition + chunk * fft->chunk;
-        fft->products->blocks(y, FFT_BLOCKS, products->add, products->list, products->n, (size_t)chunk * cpu->ring,
-                              (size_t)chunk * h_chunk, fft->chunk);
+        fft->products->blocks(y, FFT_BLOCKS, products->add, products->list, products->n,
+                              (size_t)chunk * cpu->ring_stride, (size_t)chunk * h_chunk, fft->chunk);
     }
     products->n = 0;
     products->add = true;
@@ -388,7 +390,7 @@ static void sum_blocks(const struct cpu *cpu, const struct cpu_mask *mask, int o
         const struct cpu_response *r = &mask->responses[cell->response];
         const float *x = fdl_ring(cpu, cell->in, 0);
         for (int p = r->first; p < r->end; p++) {
-            if (products.n == MAX_PRODUCTS) products_flush(cpu, mask, &products, sums);
+            if (products.n == MAX_LIST) products_flush(cpu, mask, &products, sums);
             struct fft_blocks *product = &products.list[products.n++];
             product->h = mask_spectra(cpu, mask, 0, r->at + p - r->first);
             for (int i = 0; i < FFT_BLOCKS; i++) product->x[i] = x + entry_of(cpu, t + i - p) * cpu->fft->chunk;
@@ -397,8 +399,8 @@ static void sum_blocks(const struct cpu *cpu, const struct cpu_mask *mask, int o
     products_flush(cpu, mask, &products, sums);
 }
 
-/* rows[n_out][at ...] = partitions [from, to) of n_t blocks from the current one on. n_t > 1: all partitions. The second
- * half of an inverse transform is P frames of linear convolution (overlap-save). */
+/* rows[n_out][at ...] = partitions [from, to) of n_t blocks from the current one on. If n_t > 1, [from, to)
+ * must be all partitions. The second half of an inverse transform is P frames of linear convolution (overlap-save). */
 static void convolve_partitions(struct cpu *cpu, const struct cpu_mask *mask, int n_t, int from, int to,
                                 float *const *rows, int at)
 {
@@ -418,7 +420,7 @@ static void convolve_partitions(struct cpu *cpu, const struct cpu_mask *mask, in
                 sum_blocks(cpu, mask, o, t, sums[n]);
         }
         if (n + n_t <= BATCH && o + 1 < cpu->n_out) continue;
-        fft_inverse_rows(cpu->fft, n, sums, frames);
+        fft_inverse_batch(cpu->fft, n, sums, frames);
         n = 0;
     }
 }
@@ -444,7 +446,7 @@ static void transform_blocks(struct cpu *cpu, const float *const *x, int at, int
             now[n] = before[n] + p;
             spectra[n++] = fdl_ring(cpu, in, 0) + entry_of(cpu, t) * cpu->fft->chunk;
             if (n < BATCH && (in + 1 < cpu->n_in || t + 1 < n_t)) continue;
-            fft_forward_rows(cpu->fft, n, before, now, cpu->work, spectra, cpu->ring);
+            fft_forward_batch(cpu->fft, n, before, now, cpu->work, spectra, cpu->ring_stride);
             n = 0;
         }
 }
@@ -530,13 +532,14 @@ static void next_block(struct cpu *cpu)
 static void add_tail(struct cpu *cpu, const struct rows *rows, struct cpu_mask *const *masks, float *const *const *outs,
                      int n_masks, int at, int n)
 {
-    for (int end = at + n; at < end; at += n) {
-        n = end - at < tail_left(cpu->tail) ? end - at : tail_left(cpu->tail);
+    for (int end = at + n, len; at < end; at += len) {
+        len = end - at < tail_left(cpu->tail) ? end - at : tail_left(cpu->tail);
         tail_begin(cpu->tail);
-        for (int in = 0; in < cpu->n_in; in++) tail_push(cpu->tail, in, rows->in[in] + at, n);
+        for (int in = 0; in < cpu->n_in; in++) tail_push(cpu->tail, in, rows->in[in] + at, len);
         for (int m = 0; m < n_masks; m++)
-            for (int o = 0; o < cpu->n_out && masks[m]; o++) tail_add(cpu->tail, masks[m]->tail, o, outs[m][o] + at, n);
-        tail_advance(cpu->tail, n);
+            for (int o = 0; o < cpu->n_out && masks[m]; o++)
+                tail_add(cpu->tail, masks[m]->tail, o, outs[m][o] + at, len);
+        tail_advance(cpu->tail, len);
     }
 }
 

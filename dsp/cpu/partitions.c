@@ -42,12 +42,17 @@ void partitions_find(const float *taps, int n_taps, int size, int *first, int *e
     while (*first < *end && all_zero(taps + *first * size, taps_of(n_taps, size, *first))) ++*first;
 }
 
+void taps_transform(const struct fft *fft, const float *taps, int n, float *work, float *spectrum, size_t stride)
+{
+    int size = fft->size;
+    float *frames = work + 2 * (size_t)size, scale = 1.0f / (float)size;
+    for (int k = 0; k < n; k++) frames[k] = taps[k] * scale;
+    memset(frames + n, 0, (size_t)(2 * size - n) * sizeof(float));
+    fft_forward(fft, frames, frames + size, work, spectrum, stride);
+}
+
 void partition_transform(const struct fft *fft, const float *taps, int n_taps, int i, float *work, float *spectrum,
                          size_t stride)
 {
-    int size = fft->size, n = taps_of(n_taps, size, i);
-    float *frames = work + 2 * (size_t)size, scale = 1.0f / (float)size;
-    for (int k = 0; k < n; k++) frames[k] = taps[i * size + k] * scale;
-    memset(frames + n, 0, (size_t)(2 * size - n) * sizeof(float));
-    fft_forward(fft, frames, frames + size, work, spectrum, stride);
+    taps_transform(fft, taps + i * fft->size, taps_of(n_taps, fft->size, i), work, spectrum, stride);
 }

@@ -20,7 +20,9 @@ bool all_zero(const float *x, int n);
 /* Partitions [*first, *end) of `size` taps each, from the first to the last that has a tap other than 0. */
 void partitions_find(const float *taps, int n_taps, int size, int *first, int *end);
 
-/* Partition i -> spectrum, scaled by 1 / fft->size, in chunks `stride` floats apart. work: [4 size]. */
+/* n <= 2 size taps -> spectrum, scaled by 1 / fft->size, in chunks `stride` floats apart. work: [4 size]. */
+void taps_transform(const struct fft *fft, const float *taps, int n, float *work, float *spectrum, size_t stride);
+/* The same for partition i. */
 void partition_transform(const struct fft *fft, const float *taps, int n_taps, int i, float *work, float *spectrum,
                          size_t stride);
 

@@ -2,21 +2,23 @@
  * transform of 2S frames. S is the smallest power of 2 that is not below `step`.
  *
  *   window w    zeros, then input frames [(w - ratio) step, (w + 1) step) -> FFT -> x[w], once for each source
- *   product     sum over partitions p of x[w - ratio p] * h[entry][out][p]; one product serves the end of the fade that
- *               leads to an entry and the begin of the fade that leaves it
+ *   product     sum over partitions p of x[w - ratio p] * h[entry][out][p]; one product serves both sums of a window
+ *               if an entry is in both of its lists
  *   window w    from and to: sums of weight * product -> IFFT each -> last `step` frames -> fade -> output
  *
  * Windows are computed in groups. The products of a group are sorted by entry, so that the spectra of an entry come from
  * the cache, and FFT_BLOCKS windows that follow each other share each load of them. The sums of a window have the same
  * order in every group, so the output does not depend on the groups, threads or jobs.
  *
- * Memory: the spectra of a span of windows and of the partitions before it, for each work under way.
+ * Memory: for each work in progress, the spectra of a span of windows and of the windows before it that its partitions
+ * meet.
  */
 #include "dsp/scene/render_backend.h"
 
 #include "dsp/engine/backend.h"
 #include "dsp/fft/fft.h"
 #include "memory.h"
+#include "partitions.h"
 #include "scene_bank.h"
 #include "simd.h"
 #include "thread_pool.h"
@@ -45,7 +47,7 @@ struct scratch {               /* of a thread */
     float *frames;             /* [2S], of which the first ones stay 0 */
     struct item *items;        /* [n_items] */
     struct fft_blocks *blocks; /* [n_partitions] */
-    float *spectra;            /* as those of struct span, if the thread computes whole works */
+    float *spectra; /* as in struct window_span; NULL in threads other than 0 if all threads share each work */
 };
 
 struct render_state {
@@ -74,21 +76,19 @@ static void render_close(void *state)
 struct bank_job {
     struct render_state *s;
     const hc_bank_data *data;
-    float *frames; /* [threads][2][2S] */
+    float *work; /* [threads][2][2S] */
 };
 
 static void transform_response(void *data, int row, int thread)
 {
     const struct bank_job *job = data;
     const struct render_state *s = job->s;
-    float *frames = job->frames + 2 * (size_t)thread * s->floats, *work = frames + s->floats;
-    float *spectrum = s->bank + (size_t)row * (size_t)s->n_partitions * s->floats, scale = 1 / (float)s->fft->size;
+    float *work = job->work + 2 * (size_t)thread * s->floats;
+    float *spectrum = s->bank + (size_t)row * (size_t)s->n_partitions * s->floats;
     size_t stride = (size_t)s->n_partitions * (size_t)s->fft->chunk;
     for (int p = 0; p < s->n_partitions; p++) {
         int size = s->ratio * s->step, at = p * size, n = job->data->n_taps - at < size ? job->data->n_taps - at : size;
-        for (int k = 0; k < n; k++) frames[k] = job->data->taps[row][at + k] * scale;
-        memset(frames + n, 0, (s->floats - (size_t)n) * sizeof(float));
-        fft_forward(s->fft, frames, frames + s->fft->size, work, spectrum + (size_t)(p * s->fft->chunk), stride);
+        taps_transform(s->fft, job->data->taps[row] + at, n, work, spectrum + (size_t)(p * s->fft->chunk), stride);
     }
 }
 
@@ -103,9 +103,9 @@ static int bank_transform(struct render_state *s, const hc_bank_data *data, char
                     data->n_entries, data->n_out);
     struct bank_job job = {s, data, memory_floats(2 * (size_t)thread_pool_size(s->pool) * s->floats)};
     s->bank = memory_floats_uncleared(n_rows * (size_t)s->n_partitions * s->floats);
-    bool ok = job.frames && s->bank;
+    bool ok = job.work && s->bank;
     if (ok) thread_pool_run(s->pool, transform_response, &job, (int)n_rows);
-    free(job.frames);
+    free(job.work);
     return ok ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
 }
 
@@ -143,7 +143,7 @@ static int render_open(const struct render_setup *setup, void **state, char *why
 
 /* ---- a span of windows -------------------------------------------------------------------------------------------- */
 
-struct span {
+struct window_span {
     const struct render_state *s;
     const struct render_work *work;
     int64_t first;           /* its first window, counted in the work */
@@ -161,19 +161,19 @@ static int windows_before(const struct render_state *s)
 }
 
 /* Floats from chunk to chunk of bins. */
-static size_t stride_of(const struct span *c)
+static size_t stride_of(const struct window_span *c)
 {
     return (size_t)c->s->ratio * (size_t)c->n_entries * (size_t)c->s->fft->chunk;
 }
 
-static float *spectrum_of(const struct span *c, int source, int at)
+static float *spectrum_of(const struct window_span *c, int source, int at)
 {
     size_t entry = (size_t)(at % c->s->ratio) * (size_t)c->n_entries + (size_t)(at / c->s->ratio);
     return c->spectra + (size_t)(source * c->s->fft->n_chunks) * stride_of(c) + entry * (size_t)c->s->fft->chunk;
 }
 
 /* Copies frames [from, from + n) of a source's stream; those outside the input are 0. */
-static void copy_frames(const struct span *c, int source, int64_t from, int n, float *frames)
+static void copy_frames(const struct window_span *c, int source, int64_t from, int n, float *frames)
 {
     const hc_render_job *job = c->work->job;
     int64_t begin = from > job->in_from ? from : job->in_from, end = job->in_from + job->n_in_frames;
@@ -193,7 +193,7 @@ static int div_up(int n, int size)
 /* Transforms WINDOWS_A_JOB windows of a source. */
 static void transform_windows(void *data, int i, int thread)
 {
-    const struct span *c = data;
+    const struct window_span *c = data;
     const struct render_state *s = c->s;
     int n_new = windows_before(s) + c->n - c->n_old, n_jobs = div_up(n_new, WINDOWS_A_JOB);
     int source = i / n_jobs, at = c->n_old + i % n_jobs * WINDOWS_A_JOB, end = at + WINDOWS_A_JOB;
@@ -203,8 +203,8 @@ static void transform_windows(void *data, int i, int thread)
         float *frames = c->scratch[thread].frames;
         int n = (s->ratio + 1) * s->step;
         copy_frames(c, source, (window + at + 1) * s->step - n, n, frames + s->floats - n);
-        fft_forward(s->fft, frames, frames + s->fft->size, c->scratch[thread].products,
-                    spectrum_of(c, source, at), stride_of(c));
+        fft_forward(s->fft, frames, frames + s->fft->size, c->scratch[thread].products, spectrum_of(c, source, at),
+                    stride_of(c));
     }
 }
 
@@ -256,7 +256,7 @@ static void partitions_with_input(const struct render_state *s, const hc_render_
 }
 
 /* Adds the products of n items, 1, 2 or FFT_BLOCKS, of one source and entry, in windows that follow each other. */
-static void add_products(const struct span *c, int first, const struct item *items, int n, int out,
+static void add_products(const struct window_span *c, int first, const struct item *items, int n, int out,
                          const struct scratch *scratch)
 {
     const struct render_state *s = c->s;
@@ -292,7 +292,7 @@ static void add_products(const struct span *c, int first, const struct item *ite
 }
 
 /* Fades the inverse transforms of the sums of a window into the output. */
-static void finish_window(const struct span *c, int64_t window, int at, int out, const struct scratch *scratch)
+static void finish_window(const struct window_span *c, int64_t window, int at, int out, const struct scratch *scratch)
 {
     const struct render_state *s = c->s;
     const hc_render_job *job = c->work->job;
@@ -320,7 +320,7 @@ static bool is_run(const struct item *first, int n)
 /* Computes one output of a group of windows. */
 static void render_group(void *data, int i, int thread)
 {
-    const struct span *c = data;
+    const struct window_span *c = data;
     const struct render_state *s = c->s;
     const struct scratch *scratch = &c->scratch[thread];
     int out = i % s->n_out, first = i / s->n_out * s->group, n = c->n - first < s->group ? c->n - first : s->group;
@@ -375,7 +375,7 @@ static void work_run(const struct render_state *s, const struct render_work *wor
                      struct scratch *scratch)
 {
     int size = span_windows(s, work), n_entries = span_entries(s, work), n_rows = s->fft->n_chunks * s->ratio;
-    struct span c = {.s = s, .work = work, .spectra = spectra, .n_entries = n_entries, .scratch = scratch};
+    struct window_span c = {.s = s, .work = work, .spectra = spectra, .n_entries = n_entries, .scratch = scratch};
     for (; c.first < work->n_windows; c.first += size) {
         c.n = work->n_windows - c.first < size ? (int)(work->n_windows - c.first) : size;
         for (int i = 0; c.first > 0 && i < work->job->n_sources * n_rows; i++) {

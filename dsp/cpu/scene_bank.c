@@ -2,6 +2,7 @@
 
 #include "dsp/engine/backend.h"
 #include "memory.h"
+#include "partitions.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,23 +15,23 @@ enum { MAX_RATIO = 16 };
 
 double scene_transform_ns(const struct scene_cut *cut)
 {
-    return 0.16 * cut->fft * log2(cut->fft);
+    return 0.16 * cut->frames * log2(cut->frames);
 }
 
 /* Expected nanoseconds of a source with two outputs in a hop. */
 static double cut_ns(const struct scene_cut *cut)
 {
-    return scene_products_ns(3.0 * cut->n_partitions * cut->fft) + scene_transform_ns(cut);
+    return scene_products_ns(3.0 * cut->n_partitions * cut->frames) + scene_transform_ns(cut);
 }
 
 static struct scene_cut cut_with(const struct scene_level *level, int window, int ratio)
 {
     struct scene_cut cut = {.hop = level->hop, .ratio = ratio, .size = ratio * level->hop, .window = window};
     cut.n_partitions = (level->n_taps + cut.size - 1) / cut.size;
-    cut.fft = 2 * FFT_MIN;
-    while (cut.fft < cut.size + window || cut.fft < 2 * window) cut.fft *= 2;
-    cut.chunk = cut.fft < FFT_CHUNK ? cut.fft : FFT_CHUNK;
-    cut.n_chunks = cut.fft / cut.chunk;
+    cut.frames = 2 * FFT_MIN;
+    while (cut.frames < cut.size + window || cut.frames < 2 * window) cut.frames *= 2;
+    cut.chunk = cut.frames < FFT_CHUNK ? cut.frames : FFT_CHUNK;
+    cut.n_chunks = cut.frames / cut.chunk;
     return cut;
 }
 
@@ -63,7 +64,7 @@ static struct scene_product product_of(const struct scene_cut *cut, int level, c
                                        const float *fdl)
 {
     const struct bank_cpu *bank = term->bank;
-    size_t floats = (size_t)cut->fft * (size_t)bank->n_out * (size_t)bank->n_partitions[level];
+    size_t floats = (size_t)cut->frames * (size_t)bank->n_out * (size_t)bank->n_partitions[level];
     return (struct scene_product){.x = fdl + (size_t)term->source * scene_fdl_source(cut),
                                   .h = bank->spectra[level] + (size_t)term->entry * floats,
                                   .weight = term->weight,
@@ -73,7 +74,7 @@ static struct scene_product product_of(const struct scene_cut *cut, int level, c
 
 /* The bucket of a term's entry in the hash table: a free one, or that of the entry's first term. */
 static int *bucket_of(const struct scene_groups *groups, size_t size, const struct scene_term *terms,
-                     const struct scene_term *term)
+                      const struct scene_term *term)
 {
     uint64_t key = ((uintptr_t)term->bank >> 4) + (uint64_t)term->entry;
     size_t i = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (size - 1);
@@ -114,7 +115,7 @@ void scene_bank_cpu_free(void *impl)
     free(bank);
 }
 
-/* taps: of the level. work: [2][fft], of which the first half is scratch. */
+/* taps: of the level. work: [2][cut->frames]. */
 static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut *cut, const float *taps, int n_taps,
                      int entry, int out, const struct fft *fft, float *work)
 {
@@ -123,12 +124,9 @@ static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut 
     int first = out / SCENE_PAIR * SCENE_PAIR, n_outs = bank->n_out - first < SCENE_PAIR ? 1 : SCENE_PAIR;
     float *row = bank->spectra[l] + (size_t)entry * (size_t)cut->n_chunks * stride +
                  ((size_t)first * n_partitions + (size_t)(out - first)) * chunk;
-    float *frames = work + cut->fft;
     for (int p = 0; p < bank->n_partitions[l]; p++, row += n_outs * cut->chunk) {
         int from = p * cut->size, n = n_taps - from < cut->size ? n_taps - from : cut->size;
-        memset(frames, 0, (size_t)cut->fft * sizeof *frames);
-        for (int k = 0; k < n; k++) frames[k] = taps[from + k] * 2 / (float)cut->fft;
-        fft_forward(fft, frames, frames + cut->fft / 2, work, row, stride);
+        taps_transform(fft, taps + from, n, work, row, stride);
     }
 }
 
@@ -144,7 +142,7 @@ static double level_floats(const struct scene_plan *plan, int l, const hc_bank_d
     struct scene_cut cut;
     scene_cut_make(&cut, plan, l);
     int n_partitions = (taps_in(&plan->levels[l], data) + cut.size - 1) / cut.size;
-    return (double)data->n_entries * data->n_out * n_partitions * cut.fft;
+    return (double)data->n_entries * data->n_out * n_partitions * cut.frames;
 }
 
 /* false: no memory. */
@@ -157,8 +155,8 @@ static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *pl
     if (n_taps == 0) return true;
     bank->n_partitions[l] = (n_taps + cut.size - 1) / cut.size;
     double floats = level_floats(plan, l, data);
-    const struct fft *fft = fft_get(cut.fft / 2);
-    float *work = memory_floats(2 * (size_t)cut.fft);
+    const struct fft *fft = fft_get(cut.frames / 2);
+    float *work = memory_floats(2 * (size_t)cut.frames);
     bank->spectra[l] = memory_floats_uncleared((size_t)floats);
     bool ok = fft && work && bank->spectra[l];
     for (int entry = 0; ok && entry < data->n_entries; entry++)

@@ -4,11 +4,11 @@
  * needs fewer bytes for each tap (2.3 floats with ratio 1, 1.1 with 8), and the products of random entries wait for
  * memory. The price is a longer transform of each source a hop, and `ratio` FDLs, one for each hop modulo ratio.
  *
- * A transform's window has a partition's taps at its start, and the newest frames and the output at its end.
+ * The first frames of a transform are a partition's taps; its last ones are the newest input and the output.
  *
  *   spectrum    [chunk][floats of a chunk], of dsp/fft
- *   FDL         [source][chunk][phase: hop % ratio][entry of the FDL][floats]; hop h is in entry -(h / ratio) % n_partitions, so
- *               partition p of a response meets entry + p
+ *   FDL         [source][chunk][phase: hop % ratio][entry of the FDL][floats]; hop h is in entry
+ *               -(h / ratio) % n_partitions, so partition p of a response meets entry + p
  *   bank        [entry][chunk][pair of outputs][partition][output of the pair][floats]: an entry's products read memory
  *               in order; scaled by 1 / S
  *   sums        [output][chunk][floats]
@@ -23,8 +23,8 @@ struct scene_cut { /* the partitions of a level                                 
     int hop, ratio;
     int size; /* taps of a partition: ratio hops                                                        */
     int n_partitions;
-    int window; /* frames of output of a product                                                          */
-    int fft;    /* frames of a transform: 2S                                                           */
+    int window;          /* frames of output of a product                                                          */
+    int frames;          /* of a transform: 2S                                                                  */
     int chunk, n_chunks; /* floats of a chunk; chunks of a spectrum                                              */
 };
 
@@ -60,7 +60,7 @@ struct scene_groups { /* finds terms of one entry of a bank; scratch            
     int *next;        /* [max terms]:  the next term of the same entry, -1: none                                */
 };
 
-/* Places of a hash table for n terms. */
+/* Buckets of a hash table for n terms. */
 static inline size_t scene_groups_size(size_t n)
 {
     size_t size = 16;

@@ -29,13 +29,13 @@ void scene_source_transform(const struct scene_state *s, int level, int source, 
 {
     const struct scene_level_cpu *l = &s->levels[level];
     const struct scene_cut *cut = &l->cut;
-    float *frames = scratch + cut->fft;
-    int n = cut->fft - n_zeros;
+    float *frames = scratch + cut->frames;
+    int n = cut->frames - n_zeros;
     scene_history_read(s, source, end, n, frames);
     memset(frames + n, 0, (size_t)n_zeros * sizeof *frames);
     float *to = l->fdl + (size_t)source * scene_fdl_source(cut) + scene_fdl_phase(cut, hop) +
                 (size_t)(scene_fdl_entry(cut, hop) * cut->chunk);
-    fft_forward(l->fft, frames, frames + cut->fft / 2, scratch, to, scene_fdl_chunk(cut));
+    fft_forward(l->fft, frames, frames + cut->frames / 2, scratch, to, scene_fdl_chunk(cut));
 }
 
 /* ---- sizes and costs --------------------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ double scene_cpu_ns(const struct scene_plan *plan, int n_sources, int n_out)
     for (int l = 0; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
-        double floats = (double)cut.n_partitions * cut.fft * (1 + n_out);
+        double floats = (double)cut.n_partitions * cut.frames * (1 + n_out);
         ns += (n_sources * scene_products_ns(floats) + (n_sources + n_out) * scene_transform_ns(&cut)) / cut.hop;
     }
     return ns;
@@ -71,7 +71,7 @@ static int history_frames(const struct scene_plan *plan)
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
         /* a thread reads the window until its hop is due, while the calls write */
-        int frames = cut.fft + plan->levels[l].delay + plan->block;
+        int frames = cut.frames + plan->levels[l].delay + plan->block;
         if (frames > n) n = frames;
     }
     return n;
@@ -146,8 +146,8 @@ static bool level_open(struct scene_state *s, int l)
     struct scene_level_cpu *level = &s->levels[l];
     level->plan = &s->plan.levels[l];
     scene_cut_make(&level->cut, &s->plan, l);
-    level->n_sums = (size_t)s->shape.n_out * (size_t)level->cut.fft;
-    level->fft = fft_get(level->cut.fft / 2);
+    level->n_sums = (size_t)s->shape.n_out * (size_t)level->cut.frames;
+    level->fft = fft_get(level->cut.frames / 2);
     level->fdl = memory_floats((size_t)s->shape.n_sources * scene_fdl_source(&level->cut));
     level->products = touched((size_t)products_bytes(&s->shape, l));
     return level->fft && level->fdl && level->products;

@@ -17,7 +17,7 @@ enum { SUMS = 5 };
 
 double scene_head_floats(const struct scene_cut *cut, int n_out)
 {
-    return SUMS * (double)cut->fft * n_out + (double)scene_scratch_floats(cut);
+    return SUMS * (double)cut->frames * n_out + (double)scene_scratch_floats(cut);
 }
 
 bool scene_head_open(struct scene_state *s)
@@ -63,7 +63,7 @@ static void sum(const struct scene_state *s, float *y, float *next, const struct
                             .n_entries = cut->n_partitions,
                             .floats = cut->chunk,
                             .x_step = scene_fdl_chunk(cut),
-                            .y_step = (size_t)cut->fft};
+                            .y_step = (size_t)cut->frames};
     for (; sum.chunk < cut->n_chunks; sum.chunk++, y += cut->chunk) {
         s->simd->scene_sum(y, next, &sum);
         if (next) next += cut->chunk;
@@ -131,8 +131,8 @@ static void output_add(const struct scene_state *s, const struct scene_call *cal
 {
     const struct scene_level_cpu *level = &s->levels[0];
     const struct scene_head *h = &s->head;
-    const float *y = h->scratch + level->cut.fft / 2 - level->cut.hop + pos;
-    size_t spectrum = (size_t)out * (size_t)level->cut.fft;
+    const float *y = h->scratch + level->cut.frames / 2 - level->cut.hop + pos;
+    size_t spectrum = (size_t)out * (size_t)level->cut.frames;
     float *sum = call->out[out];
     int fade = level->plan->fade;
     fft_inverse(level->fft, h->to + spectrum, h->scratch);

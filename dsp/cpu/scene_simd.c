@@ -47,7 +47,7 @@ ALWAYS_INLINE void sum_tile(float *now, float *next, const struct scene_sum *s, 
     }
 }
 
-/* A chunk in tiles: as many sums as there are registers for them, 32 or 16. A level with vectors of fewer lanes takes
+/* A chunk in tiles: as many sums as there are registers for them, 32 or 16. A build with vectors of fewer lanes takes
  * the lanes of a group in turns. */
 ALWAYS_INLINE void sum_chunk(float *now, float *next, const struct scene_sum *s, int n_partitions, float gain,
                              struct streams at, struct streams ahead, int n_outs, bool twice)
@@ -79,7 +79,8 @@ static void mix(float *mixed, const struct scene_product *products, int n, const
 {
     int end = s->end < products->n_partitions ? s->end : products->n_partitions;
     for (int p = s->first; p < end; p++) {
-        size_t at = (size_t)((s->entry + p) % s->n_entries) * (size_t)s->floats, from = (size_t)s->chunk * s->x_step + at;
+        size_t at = (size_t)((s->entry + p) % s->n_entries) * (size_t)s->floats,
+               from = (size_t)s->chunk * s->x_step + at;
         for (int i = 0; i < s->floats; i += LANES) {
             vec total = {0};
             for (int k = 0; k < n; k++) total += broadcast(products[k].weight) * load(products[k].x + from + i);

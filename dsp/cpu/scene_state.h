@@ -56,7 +56,7 @@ static inline void scene_history_read(const struct scene_state *s, int source, i
 /* Floats of scratch for a thread that does steps of this level. */
 static inline size_t scene_scratch_floats(const struct scene_cut *cut)
 {
-    size_t transform = 2 * (size_t)cut->fft, mixed = (size_t)(cut->n_partitions * cut->chunk);
+    size_t transform = 2 * (size_t)cut->frames, mixed = (size_t)(cut->n_partitions * cut->chunk);
     return transform > mixed ? transform : mixed;
 }
 

@@ -139,7 +139,7 @@ static void job_chunk(const struct scene_state *s, const struct tail_level *t, i
                             .n_entries = cut->n_partitions,
                             .floats = cut->chunk,
                             .x_step = scene_fdl_chunk(cut),
-                            .y_step = (size_t)cut->fft};
+                            .y_step = (size_t)cut->frames};
     float *y = t->sums + (size_t)part * t->level->n_sums + (size_t)(sum.chunk * cut->chunk);
     for (int out = 0; out < t->n_heard; out++) memset(y + (size_t)out * sum.y_step, 0, (size_t)cut->chunk * sizeof *y);
     s->simd->scene_sum(y, NULL, &sum);
@@ -148,14 +148,14 @@ static void job_chunk(const struct scene_state *s, const struct tail_level *t, i
 static void job_out(const struct tail_level *t, int out, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
-    float *sum = t->sums + (size_t)out * (size_t)cut->fft, *y = t->results + (size_t)out * (size_t)cut->window;
+    float *sum = t->sums + (size_t)out * (size_t)cut->frames, *y = t->results + (size_t)out * (size_t)cut->window;
     int fade = t->level->plan->fade;
     for (int part = 1; part < t->n_parts; part++) {
         const float *more = sum + (size_t)part * t->level->n_sums;
-        for (int i = 0; i < cut->fft; i++) sum[i] += more[i];
+        for (int i = 0; i < cut->frames; i++) sum[i] += more[i];
     }
     fft_inverse(t->level->fft, sum, scratch);
-    memcpy(y, scratch + cut->fft / 2 - cut->window, (size_t)cut->window * sizeof *y);
+    memcpy(y, scratch + cut->frames / 2 - cut->window, (size_t)cut->window * sizeof *y);
     for (int k = 0; k < fade; k++) {
         float g = k + 1 >= fade ? 1 : (float)(k + 1) / (float)fade;
         y[k] *= g;
@@ -218,7 +218,7 @@ double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape
     for (int l = 1; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
-        floats += (double)shape->n_out * ((double)most_parts(shape) * cut.fft + cut.window);
+        floats += (double)shape->n_out * ((double)most_parts(shape) * cut.frames + cut.window);
     }
     return floats;
 }

@@ -5,13 +5,19 @@
 #include <string.h>
 
 enum {
-    LARGEST_GROUP = 16,   /* outputs that share a pass over the FDL, whose chunk stays in the cache meanwhile */
-    PRODUCTS_A_CALL = 32, /* of fft_products.rings */
+    MAX_LEVEL_GROUP = 16, /* outputs that share a pass over the FDL, whose chunk stays in the cache meanwhile */
+    MAX_RINGS = 32,       /* of a call of fft_products.rings */
 };
+
+/* Not a power of two: rows that lie a power of two apart share few sets of the cache. */
+static size_t row_floats(const struct tail_level *l)
+{
+    return (size_t)l->fdl_entries * FFT_CHUNK + FFT_LANES;
+}
 
 static size_t fdl_floats(const struct tail *tail, const struct tail_level *l)
 {
-    return (size_t)tail->n_in * l->fft->n_chunks * ((size_t)l->fdl_entries * FFT_CHUNK + FFT_LANES);
+    return (size_t)tail->n_in * l->fft->n_chunks * row_floats(l);
 }
 
 bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct plan_level *plan, int n_routes)
@@ -22,9 +28,8 @@ bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct
     l->fft = fft_get(l->size);
     if (!l->fft) return false;
     int n_channels = tail->n_in > tail->n_out ? tail->n_in : tail->n_out;
-    l->group = n_routes <= 2 * n_channels ? 1 : tail->n_out < LARGEST_GROUP ? tail->n_out : LARGEST_GROUP;
-    /* Not a power of two: rows that lie a power of two apart share few sets of the cache. */
-    size_t row = (size_t)l->fdl_entries * FFT_CHUNK + FFT_LANES;
+    l->group = n_routes <= 2 * n_channels ? 1 : tail->n_out < MAX_LEVEL_GROUP ? tail->n_out : MAX_LEVEL_GROUP;
+    size_t row = row_floats(l);
     l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
     l->chunk_stride = l->group > 1 ? row * (size_t)tail->n_in : row;
     l->fdl = memory_place(fdl_floats(tail, l));
@@ -72,13 +77,13 @@ int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const floa
 {
     const struct tail_level *l = &tail->levels[level];
     const struct routing *routing = mask->routing;
-    struct fft_ring list[PRODUCTS_A_CALL];
+    struct fft_ring list[MAX_RINGS];
     int n = 0, partitions = 0, newest = (int)(block % l->fdl_entries);
     bool add = false;
     for (int c = routing->first_cell[out]; c < routing->first_cell[out + 1]; c++) {
         const struct tail_response *r = &mask->levels[level].responses[routing->cells[c].response];
         if (r->first == r->end) continue;
-        if (n + 2 > PRODUCTS_A_CALL) {
+        if (n + 2 > MAX_RINGS) {
             l->fft->products->rings(y, list, n, add, FFT_CHUNK);
             add = true;
             n = 0;
@@ -99,6 +104,6 @@ int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const floa
                                           .n_partitions = 1};
         partitions += n_partitions;
     }
-    if (n > 0) l->fft->products->rings(y, list, n, add, FFT_CHUNK);
+    l->fft->products->rings(y, list, n, add, FFT_CHUNK);
     return partitions;
 }

@@ -27,7 +27,9 @@ struct tail_level {
     int group;                      /* outputs whose steps take turns */
     float *fdl;                     /* [fdl_entries][FFT_CHUNK] for each input and each chunk */
     size_t in_stride, chunk_stride; /* floats from one input, and from one chunk, to the next in fdl */
-    float *oldest;  /* [n_in][2S]: the oldest spectra of a block that a mask catches up on; the FDL may lack them */
+    float *
+        oldest; /* [n_in][2S]: for a block that a mask catches up on, the spectra of its oldest input block; the FDL may
+                       no longer hold them */
     int64_t newest; /* the last block that was begun; -1: none yet */
     int64_t due;    /* the block whose output is due in this hop */
     int due_at;     /* this hop's first frame within that output */
@@ -64,7 +66,7 @@ struct tail {
     int history_at; /* frame % history_size */
     size_t history_stride;
     float *history;                            /* [n_in][history_size], a ring: the latest input frames */
-    struct tail_mask *prepared[MOST_PREPARED]; /* preparing, playing or fading out; NULL: a free place */
+    struct tail_mask *prepared[MOST_PREPARED]; /* preparing, playing or fading out; NULL: a free entry */
     atomic_bool waits;                         /* tail_wait_set: any thread */
     const struct tail_scheduler *scheduler;
     void *schedule; /* the scheduler's own state */
@@ -77,7 +79,7 @@ struct tail_scheduler {
     void (*close)(struct tail *tail);
     void (*reset)(struct tail *tail);   /* before the FDLs are cleared: drops all work */
     void (*prepare)(struct tail *tail); /* before a mask is added to `prepared` */
-    /* Includes a mask, which is at prepared[m] now, in the block `newest`, unless it is too late for that: false. */
+    /* Adds the mask at prepared[m] to the block `newest`. false: it is too late for that block. */
     bool (*include)(struct tail *tail, int level, struct tail_mask *mask, int m);
     void (*retire)(struct tail *tail, const struct tail_mask *mask);
     bool (*released)(const struct tail *tail, const struct tail_mask *mask); /* NULL: always */
@@ -110,8 +112,8 @@ void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_
 void tail_rows_in(const struct tail_level *l, bool is_oldest, int in, float *work, int step);
 /* The oldest block whose spectra go into the output of `block`. */
 int64_t tail_oldest_block(const struct tail_level *l, int64_t block);
-/* The sums of one chunk of an output's bins in a block -> y[FFT_CHUNK]. oldest: tail_level.oldest, in the place of the
- * oldest spectra; NULL: these are in the FDL. Returns the partitions that were multiplied. */
+/* The sums of one chunk of an output's bins in a block -> y[FFT_CHUNK]. oldest: tail_level.oldest, used instead of the
+ * oldest FDL entry; NULL: these are in the FDL. Returns the partitions that were multiplied. */
 int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const float *oldest, const struct tail_mask *mask,
                    int out, int chunk, float *y);
 

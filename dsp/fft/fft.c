@@ -1,13 +1,12 @@
 #include "fft.h"
 
-#include "isa.h"
 #include "dsp/cpu/memory.h"
 #include "dsp/engine/fork_safety.h"
+#include "isa.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { LONG_ROW = 128 }; /* columns: from here on 16 rows take more than a microsecond, and need several stages */
 
@@ -16,7 +15,7 @@ enum { LONG_ROW = 128 }; /* columns: from here on 16 rows take more than a micro
 struct build {
     const struct fft_steps *steps;
     const struct fft_products *products;
-    const struct fft_short *single[2], *batch[2]; /* of S < 64, of longer ones */
+    const struct fft_short *single[2], *batch[2]; /* [0]: S < 64; [1]: 64 <= S < FFT_LONG */
 };
 
 extern const struct fft_steps fft_steps_base, fft_steps_v3, fft_steps_v4;
@@ -70,7 +69,7 @@ static float *twiddles_make(int n)
     return table;
 }
 
-/* The bin that the passes leave at place i: each pass sorts by one digit, the last digit first. */
+/* The bin that the passes leave at position i: each pass sorts by one digit, the last digit first. */
 static int bin_at(int i, int n)
 {
     int bin = 0, step = 1;
@@ -82,8 +81,8 @@ static int bin_at(int i, int n)
     return bin;
 }
 
-/* The step twiddles of a row for all columns, in groups of `lanes`: those of the first group times that of each group's
- * first column, so that one value in 16 takes a sine and a cosine. */
+/* Fills the step twiddles of row k, in groups of `lanes` columns. Angles add up: a twiddle is that of the group's first
+ * column times that of the same lane in group 0, so only these need a sine and a cosine. */
 static void step_twiddles_fill(struct fft *f, int lanes, int k)
 {
     double turn = (bin_at(k, f->n_rows) + 0.25) / f->size; /* 1/4: the factor of e^(-i pi n / 2S) that weights lack */
@@ -197,17 +196,16 @@ void fft_inverse(const struct fft *f, float *spectrum, float *out)
     for (int i = 0; i < f->column_steps; i++) f->steps->columns_out(f, spectrum, out, i);
 }
 
-void fft_forward_rows(const struct fft *f, int n, const float *const *before, const float *const *now, float *work,
-                      float *const *spectra, size_t stride)
+void fft_forward_batch(const struct fft *f, int n, const float *const *before, const float *const *now, float *work,
+                       float *const *spectra, size_t stride)
 {
     int i = 0;
     if (f->batch)
-        for (; i + f->batch->channels <= n; i += f->batch->channels)
-            f->batch->in(f, before + i, now + i, spectra + i);
+        for (; i + f->batch->channels <= n; i += f->batch->channels) f->batch->in(f, before + i, now + i, spectra + i);
     for (; i < n; i++) fft_forward(f, before[i], now[i], work, spectra[i], stride);
 }
 
-void fft_inverse_rows(const struct fft *f, int n, float *const *spectra, float *const *out)
+void fft_inverse_batch(const struct fft *f, int n, float *const *spectra, float *const *out)
 {
     int i = 0;
     if (f->batch)

@@ -4,8 +4,8 @@
  * Convolution Algorithms", 2nd ed., section 8.3). The input is 2S real frames: `before` and `now`, S each. The sequence
  * z[n] = (before[n] - i now[n]) e^(-i pi n / 2S), n < S, has a plain complex DFT of S points. Bins multiply as they are:
  * no bin mirrors another, none is special, and any order will do. The inverse gives z; `now` is minus the imaginary part
- * of z[n] e^(i pi n / 2S). Overlap-save: with at most S taps in `before` and zeros in `now`, the S frames
- * of `now` are the linear convolution.
+ * of z[n] e^(i pi n / 2S). Overlap-save: a product of the spectra of 2S frames and of T taps followed by zeros is the
+ * linear convolution in its last 2S - T + 1 frames; the inverse gives the last S.
  *
  * Spectrum. Groups of FFT_LANES bins, [S / 16][re 16, im 16]. The bins are in the order that the passes leave, which
  * depends on the size and the instruction set: only spectra of one struct fft may be multiplied. Groups lie in chunks of
@@ -17,7 +17,7 @@
  * Threads. Tables are constant; any number of threads may use one struct fft.
  * Error. Forward and inverse: rms 3e-7 of the rms of the signal at most (tests/fft/fft_test.c holds it).
  *
- * Sizes below FFT_LONG are one function, in registers. Longer ones are rows x columns, n = n_cols * r + c, and are cut
+ * Sizes below FFT_LONG are one function without steps. Longer ones are rows x columns, n = n_cols * r + c, and are cut
  * into steps, of about a microsecond up to S = 65536, so that the work can be spread evenly over hops:
  *
  *   columns step    16 columns, one in each lane of a vector: load, n_rows-point transform, times
@@ -41,8 +41,8 @@
 enum {
     FFT_LANES = 16,
     FFT_GROUP = 2 * FFT_LANES, /* floats of FFT_LANES bins */
-    FFT_CHUNK = 256, /* floats: 8 groups of bins */
-    FFT_MIN = 16,    /* S */
+    FFT_CHUNK = 256,           /* floats: 8 groups of bins */
+    FFT_MIN = 16,              /* S */
     FFT_MAX = 1 << 22,
     FFT_LONG = 256,     /* S from which on a transform has steps; its rows and columns are 16 at least */
     FFT_MAX_ROWS = 256, /* a column step's 16 columns, 32 KiB, stay in the L1 cache */
@@ -61,8 +61,8 @@ struct fft {
     float *weights;       /* [n_rows][2]: e^(-i pi r / 2 n_rows) */
     float *step_twiddles; /* long: [n_cols / 16][n_rows][re 16, im 16]: e^(-2 pi i c (k + 1/4) / S); k in the passes'
                               order. short: [n_rows][re n_cols, im n_cols] */
-    float *column_twiddles, *row_twiddles; /* of the transforms of n_rows and n_cols points */
-    const struct fft_steps *steps;         /* NULL: short */
+    float *column_twiddles, *row_twiddles;  /* of the transforms of n_rows and n_cols points */
+    const struct fft_steps *steps;          /* NULL: short */
     const struct fft_short *single, *batch; /* NULL: long */
     const struct fft_products *products;
     enum isa isa;
@@ -111,6 +111,7 @@ static inline int fft_first_radix(int n)
 
 /* The tables for a size, a power of 2 from FFT_MIN to FFT_MAX; shared by all that ask for it. NULL: no memory. [setup] */
 const struct fft *fft_get(int size);
+/* Gives the tables back; NULL is allowed. [setup] */
 void fft_put(const struct fft *fft);
 
 /* All steps of a transform. work: [2S]; it may be `spectrum` if the chunks are contiguous. [rt] */
@@ -119,8 +120,8 @@ void fft_forward(const struct fft *fft, const float *before, const float *now, f
 /* All steps of the inverse: S frames, times S; destroys the spectrum, whose chunks are contiguous. [rt] */
 void fft_inverse(const struct fft *fft, float *spectrum, float *out);
 /* The same for n signals; short ones lie side by side in the lanes of a vector. [rt] */
-void fft_forward_rows(const struct fft *fft, int n, const float *const *before, const float *const *now, float *work,
-                      float *const *spectra, size_t stride);
-void fft_inverse_rows(const struct fft *fft, int n, float *const *spectra, float *const *out);
+void fft_forward_batch(const struct fft *fft, int n, const float *const *before, const float *const *now, float *work,
+                       float *const *spectra, size_t stride);
+void fft_inverse_batch(const struct fft *fft, int n, float *const *spectra, float *const *out);
 
 #endif

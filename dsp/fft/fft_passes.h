@@ -46,7 +46,7 @@ ALWAYS_INLINE struct cvec c_product(struct cvec a, struct cvec b)
 {
     return (struct cvec){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
-/* sum += a b, in this order: sums of the same products have the same bits everywhere. */
+/* sum += a b, in this order: without `add`, rings and blocks of one build give the same bits. */
 ALWAYS_INLINE void c_add_product(struct cvec *sum, struct cvec a, struct cvec b)
 {
     sum->re += a.re * b.re;

@@ -4,7 +4,7 @@
  */
 #include "fft_passes.h"
 
-enum { TILE = 8 }; /* sums in registers, or a few of them beside: whole cache lines count more */
+enum { TILE = 8 }; /* sums of a tile; with 16 registers a few spill, which costs less than reading half cache lines */
 
 /* Loads a vector into a register: a compiler would read memory anew for each of its two products. */
 ALWAYS_INLINE struct cvec c_load_once(const float *p)

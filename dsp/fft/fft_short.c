@@ -1,4 +1,4 @@
-/* fft_short - transforms of less than FFT_LONG bins (fft.h), whole, in registers: S = rows x SUB. SUB points of a row
+/* fft_short - transforms of less than FFT_LONG bins (fft.h), whole: S = rows x SUB. SUB points of a row
  * lie in the lanes of a vector; LANES / SUB channels lie side by side. Built for each instruction set and some LANES and SUB;
  * see the Makefile.
  */
@@ -122,7 +122,8 @@ ALWAYS_INLINE void out(const struct fft *f, const float *const *spectrum, float 
 {
     struct cvec a[MAX_SHORT_ROWS]; /* exchanged */
     for (int v = 0; v < rows; v++)
-        a[v] = (struct cvec){load_channels(spectrum, vector_offset(v) + FFT_LANES), load_channels(spectrum, vector_offset(v))};
+        a[v] = (struct cvec){load_channels(spectrum, vector_offset(v) + FFT_LANES),
+                             load_channels(spectrum, vector_offset(v))};
     for (int g = 0; g < rows; g += SUB) {
         dft_columns_inverse(a + g, SUB, f->row_twiddles);
         transpose_channels(a + g);

@@ -32,12 +32,12 @@ ALWAYS_INLINE void inverse_butterfly(float *p, int apart, int radix, const float
 }
 
 /* The passes of radix 8 but the last one, decimation in frequency: transforms of `len` points, side by side in n. */
-ALWAYS_INLINE const float *forward_middle(float *d, const float *w, int n, int len)
+ALWAYS_INLINE void forward_middle(float *d, const float *w, int n, int len)
 {
     for (; len > 8; w += 14 * (len / 8), len /= 8)
         for (float *base = d; base < d + n * FFT_GROUP; base += len * FFT_GROUP)
-            for (int j = 0; j < len / 8; j++) forward_butterfly(base + j * FFT_GROUP, len / 8 * FFT_GROUP, 8, w + 14 * j);
-    return w;
+            for (int j = 0; j < len / 8; j++)
+                forward_butterfly(base + j * FFT_GROUP, len / 8 * FFT_GROUP, 8, w + 14 * j);
 }
 /* Their inverse. w: behind the last twiddle. */
 ALWAYS_INLINE void inverse_middle(float *d, const float *w, int n, int len)
@@ -126,7 +126,8 @@ static void columns_in(const struct fft *f, float *work, const float *before, co
         }
     }
     for (int g = 0; g < n / FFT_LANES; g++)
-        transpose(work + ((size_t)g * (size_t)f->n_cols + (size_t)step * FFT_LANES) * FFT_GROUP, d + g * FFT_LANES * FFT_GROUP);
+        transpose(work + ((size_t)g * (size_t)f->n_cols + (size_t)step * FFT_LANES) * FFT_GROUP,
+                  d + g * FFT_LANES * FFT_GROUP);
 }
 
 static void columns_out(const struct fft *f, const float *work, float *out, int step)
@@ -135,13 +136,15 @@ static void columns_out(const struct fft *f, const float *work, float *out, int 
     const float *twiddles = f->step_twiddles + (size_t)step * (size_t)f->n_rows * FFT_GROUP;
     int n = f->n_rows, len = n / fft_first_radix(n);
     for (int g = 0; g < n / FFT_LANES; g++)
-        transpose(d + g * FFT_LANES * FFT_GROUP, work + ((size_t)g * (size_t)f->n_cols + (size_t)step * FFT_LANES) * FFT_GROUP);
+        transpose(d + g * FFT_LANES * FFT_GROUP,
+                  work + ((size_t)g * (size_t)f->n_cols + (size_t)step * FFT_LANES) * FFT_GROUP);
     out += step * FFT_LANES;
     for (int l = 0; l < FFT_LANES; l += LANES) {
         for (int k = 0; k < n; k += 8) {
             struct cvec a[8];
             for (int q = 0; q < 8; q++)
-                a[q] = c_product(c_exchange(c_load(d + (k + q) * FFT_GROUP + l)), c_load(twiddles + (k + q) * FFT_GROUP + l));
+                a[q] = c_product(c_exchange(c_load(d + (k + q) * FFT_GROUP + l)),
+                                 c_load(twiddles + (k + q) * FFT_GROUP + l));
             dft_8(a);
             for (int q = 0; q < 8; q++) c_store(d + (k + q) * FFT_GROUP + l, c_exchange(a[q]));
         }
@@ -164,7 +167,7 @@ ALWAYS_INLINE void rows_last_inverse(float *d, const float *w, int n, int radix)
     for (int j = 0; j < n / radix; j++)
         inverse_butterfly(d + j * FFT_GROUP, n / radix * FFT_GROUP, radix, w + 2 * (radix - 1) * j);
 }
-/* The other passes, of transforms of `len` points in n; a group of 8 points, a chunk, goes to the spectrum. */
+/* The other passes: n / len transforms of len points. 8 points of 16 lanes are one chunk of the spectrum. */
 ALWAYS_INLINE void rows_rest(float *d, const float *w, int n, int len, float *spectrum, size_t stride)
 {
     forward_middle(d, w, n, len);

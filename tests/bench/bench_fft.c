@@ -12,7 +12,7 @@
  * plans first (FFTW: FFTW_MEASURE, which on a busy machine may choose a slower plan), may destroy the spectrum on the
  * way back, and has its own order of bins (pffft: the unordered one). Ours gives the frames that overlap-save keeps, the
  * second half of the input; the peers give all frames. Eight channels are one call where the library has one (FFTW's and
- * MKL's batches, fft_forward_rows); pffft has none.
+ * MKL's batches, fft_forward_batch); pffft has none.
  *
  * Errors. back: rms of forward and back against the input. convolved: rms of an overlap-save convolution with n / 2 taps
  * against sums in long double, up to MAX_CONVOLVED points. Both are shares of the rms of what is wanted. A library with
@@ -35,8 +35,8 @@
  */
 #include "check.h"
 #include "dsp/cpu/memory.h"
-#include "dsp/fft/isa.h"
 #include "dsp/fft/fft.h"
+#include "dsp/fft/isa.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -160,7 +160,7 @@ static void ours_forward(struct library *l)
     const float *const *before = l->is.ours.before, *const *now = l->is.ours.now;
     float *const *spectra = l->is.ours.spectra;
     if (fft->batch)
-        fft_forward_rows(fft, bench.channels, before, now, NULL, spectra, (size_t)fft->chunk);
+        fft_forward_batch(fft, bench.channels, before, now, NULL, spectra, (size_t)fft->chunk);
     else /* in place: a work area for all channels would be more memory */
         for (int ch = 0; ch < bench.channels; ch++)
             fft_forward(fft, before[ch], now[ch], spectra[ch], spectra[ch], (size_t)fft->chunk);
@@ -168,7 +168,7 @@ static void ours_forward(struct library *l)
 
 static void ours_inverse(struct library *l)
 {
-    fft_inverse_rows(l->is.ours.fft, bench.channels, l->is.ours.spectra, l->is.ours.out);
+    fft_inverse_batch(l->is.ours.fft, bench.channels, l->is.ours.spectra, l->is.ours.out);
 }
 
 static void ours_multiply(struct library *l, const float *spectrum, const float *response, float *product)

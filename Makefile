@@ -13,8 +13,9 @@
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
 #   setup-cross: only that
-#   CUDA code is compiled for the GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds
-#   of GPU, as packages need it; CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
+#   CUDA code is a module, libhaloconv_cuda.so, which the library loads when a GPU is asked for. It is compiled for the
+#   GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds of GPU, as packages need it;
+#   CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
 #   WERROR=1: warnings are errors (CI)     V=1: show the commands
 
 MAKEFLAGS += --no-builtin-rules
@@ -24,6 +25,8 @@ space := $() $()
 BUILD ?= build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
 DESTDIR ?=
+# The GPU module is installed in LIBDIR/haloconv, where the library looks for it.
+LIBDIR ?= $(PREFIX)/lib
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 # The machine that is compiled for: x86_64, aarch64.
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
@@ -141,7 +144,7 @@ NVCC_FLAGS := -std=c++17 -O3 $(if $(LINEINFO),-lineinfo) $(if $(HAVE_CUDA),$(she
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
 CUDA_LIBS := $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
-LIB_LIBS := $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread $(CUDA_LIBS)
+LIB_LIBS := $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz) -ldl -lm -pthread
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
 HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
@@ -159,7 +162,15 @@ SIMD_OBJS := $(foreach l,$(ISAS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o)) $(SHORT_
 DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/%.c) dsp/fft/fft_short.c,$(wildcard dsp/*.c dsp/*/*.c))
 DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu)))
-LIB_OBJS := $(DSP_OBJS) $(CUDA_OBJS)
+CUDA_MODULE := $(if $(HAVE_CUDA),$(BUILD)/libhaloconv_cuda.so)
+# The module has its own copies of the functions of dsp/ that kernels call.
+MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/backend/module dsp/engine/error dsp/engine/parallel_copy dsp/cpu/processors)
+# Library and module belong together if this text is the same in both: it has a checksum of their common structs.
+MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/engine/parallel_copy.c \
+                  $(addprefix dsp/,$(addsuffix .h,engine/gpu_module engine/backend engine/plan engine/noise scene/scene_backend \
+                    scene/scene_plan scene/render_backend tensors/tensor_backend))
+MODULE_VERSION := $(VERSION)-$(firstword $(shell cat $(MODULE_HEADERS) | cksum))
+MODULE_FLAGS = -DMODULE_VERSION='"$(MODULE_VERSION)"' -DLIBDIR='"$(LIBDIR)"'
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
@@ -173,26 +184,31 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 
 SETUPS := $(addprefix setup-,build test lint bench cross)
-.PHONY: race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
+.PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
         ladder rung run-rung
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
 
 # A change of the flags, or of the packages that were found, rebuilds everything. A change of $(BUILD)/cuda_flags rebuilds
-# the kernels and the C files that contain HC_WITH_CUDA. (private: the flags of one object are not those of its prerequisites)
+# the kernels and the tests that contain HC_WITH_CUDA. (private: the flags of one object are not those of its prerequisites)
 $(BUILD)/flags: ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4)
 $(BUILD)/cuda_flags: ALL_FLAGS = $(if $(HAVE_CUDA),$(NVCC_FLAGS))
-$(BUILD)/flags $(BUILD)/cuda_flags: FORCE
+$(BUILD)/flags $(BUILD)/cuda_flags $(BUILD)/module_flags: FORCE
 	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
 FORCE:
-CUDA_AWARE := $(shell grep -rl --include='*.c' HC_WITH_CUDA dsp host tests | sed -E 's|^tests/.*/|tests/|; s|c$$|o|')
+CUDA_AWARE := $(shell grep -rl --include='*.c' HC_WITH_CUDA tests | sed -E 's|^tests/.*/|tests/|; s|c$$|o|')
 CUDA_AWARE := $(addprefix $(BUILD)/,$(CUDA_AWARE))
 $(CUDA_AWARE): $(BUILD)/cuda_flags
 $(CUDA_AWARE): private ALL_CFLAGS += $(if $(HAVE_CUDA),-DHC_WITH_CUDA)
+# `make install PREFIX=...` keeps the LIBDIR of the build: the module is also found from the places of library and program.
+MODULE_AWARE := $(BUILD)/dsp/engine/gpu_module.o $(BUILD)/kernels/backend/module.o
+$(BUILD)/module_flags: ALL_FLAGS = $(subst ',,$(MODULE_FLAGS))
+$(MODULE_AWARE): private ALL_CFLAGS += $(MODULE_FLAGS)
+$(MODULE_AWARE): $(if $(filter install,$(MAKECMDGOALS)),,$(BUILD)/module_flags)
 
 Q := $(if $(V),,@)
 say = @printf '  %-4s %s\n' '$(1)' '$(strip $(2))'
@@ -224,14 +240,19 @@ $(BUILD)/%.o: %.cu $(BUILD)/cuda_flags
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.ptxas); status=$$?; \
 	  grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status # the report: tests/cuda/test_kernels.py
-$(BUILD)/libhaloconv.a: $(LIB_OBJS)
+$(BUILD)/libhaloconv.a: $(DSP_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(BUILD)/libhaloconv.so $(WHEEL_LIBRARY): $(LIB_OBJS) dsp/haloconv.map
+$(BUILD)/libhaloconv.so $(WHEEL_LIBRARY): $(DSP_OBJS) dsp/haloconv.map
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.1 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) \
-	  $(LIB_OBJS) $(LIB_LIBS) -o $@
+	  $(DSP_OBJS) $(LIB_LIBS) -o $@
+# With -z nodelete a host cannot unload the CUDA runtime.
+gpu-module: $(CUDA_MODULE)
+$(BUILD)/libhaloconv_cuda.so: $(CUDA_OBJS) $(MODULE_HELP) kernels/backend/module.map
+	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)--version-script=kernels/backend/module.map \
+	  $(CUDA_LIBS) -lm -pthread)
 $(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
 # @haloconv COMMAND@ becomes the options of that command, as its --help has them; @haloconv@ the synopsis.
@@ -249,13 +270,12 @@ $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h 
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,cairo) -lm -o $@
 
 # ---- the LV2 bundle --------------------------------------------------------------------------------------------------
-# The bundle exports only lv2_descriptor. With -z nodelete a host cannot unload the CUDA runtime.
+# The bundle exports only lv2_descriptor.
 $(PLUGIN_OBJS): private ALL_CFLAGS += -fvisibility=hidden
 $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared -Wl,--exclude-libs,ALL $(if $(HAVE_CUDA),-Wl$(comma)-z$(comma)nodelete) $(ALL_LDFLAGS) $^ \
-	  $(LIB_LIBS) -o $@
+	$(Q)$(CC) -shared -Wl,--exclude-libs,ALL $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/haloconv.lv2/ports.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -311,13 +331,15 @@ ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_KERNELS := $(patsubst kernels/%.cu,%,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh %/team_barrier.cuh,$(wildcard kernels/*/*.cuh)))
-ON_CPU_CXXFLAGS := -std=c++17 -O2 -g1 $(if $(filter x86_64,$(MACHINE)),-march=native) -ffp-contract=fast \
+ON_CPU_CXXFLAGS := -std=c++17 -O2 -g1 -fPIC $(if $(filter x86_64,$(MACHINE)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
                    $(addprefix -I$(ON_CPU)/kernels/,backend tensors ladder) -Itests/cuda/emulator \
                    $(addprefix -Ikernels/,backend tensors ladder) -Idsp -I. \
                    $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 ON_CPU_DEVICE := $(patsubst %,$(ON_CPU)/%.o,device grid memory streams)
-ON_CPU_OBJS := $(ON_CPU_DEVICE) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o
+ON_CPU_OBJS := $(ON_CPU_DEVICE) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o)
+# The GPU module on the emulated device. It lies beside the tests and the program, which find it as they find the real one.
+ON_CPU_MODULE := $(ON_CPU)/libhaloconv_cuda.so
 $(ON_CPU)/kernels/%: kernels/% tests/cuda/emulator/translate.py
 	@mkdir -p $(@D)
 	$(Q)$(PYTHON) tests/cuda/emulator/translate.py $< $@
@@ -336,16 +358,18 @@ $(ON_CPU)/%.o: tests/cuda/emulator/%.cpp $(BUILD)/flags
 	$(call say,C++,$<)
 	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) $(if $(WERROR),-Werror) -c $< -o $@
 ON_CPU_FLAGS := -DHC_WITH_CUDA -DCUDA_ON_CPU -isystem tests/cuda/emulator
-$(ON_CPU)/backends.o: dsp/backends.c $(BUILD)/flags
-	$(call compile,$(ON_CPU_FLAGS),for CUDA on the CPU)
+$(ON_CPU_MODULE): $(ON_CPU_OBJS) $(MODULE_HELP)
+	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)-soname$(comma)$(@F) -pthread,$(CXX))
 $(ON_CPU)/tests/%.o: %.c $(BUILD)/flags
 	$(call compile,$(ON_CPU_FLAGS) $(TEST_INCLUDES),for CUDA on the CPU)
-$(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving) $(ON_CPU_OBJS) \
-                  $(BUILD)/libhaloconv.a
-	$(call link,$(LIB_LIBS),$(CXX))
-$(ON_CPU)/haloconv: $(HOST_OBJS) $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a $(MPI_PART)
-	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl,$(CXX))
-	$(Q)$(if $(MPI_PART),cp $(MPI_PART) $(@D))
+$(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving) \
+                  $(BUILD)/libhaloconv.a | $(ON_CPU_MODULE)
+	$(call link,$(HELP_LIBS) $(LIB_LIBS),$(CXX))
+# These tests call the kernels, and those call the device.
+$(ON_CPU)/transform_test: $(ON_CPU_OBJS)
+$(patsubst %,$(ON_CPU)/%_test,costs tensors): HELP_LIBS = $(ON_CPU_MODULE) '-Wl,-rpath,$$ORIGIN'
+$(ON_CPU)/haloconv: $(BUILD)/haloconv $(MPI_PART) | $(ON_CPU_MODULE)
+	$(Q)cp $^ $(@D)
 .SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
             $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving $(ON_CPU_NAMES:%=%_test))
 
@@ -356,7 +380,7 @@ GPU_RUNGS := rung07_texture rung14_tensor rung16_overlap_save # textures, tensor
 ladder_objs = $(patsubst %,$(1)/kernels/ladder/%.o,$(2) ladder ladder_check)
 LADDER_BENCH := $(call ladder_objs,$(BUILD),bench bench_peers)
 RUNG_CHECK := $(call ladder_objs,$(ON_CPU)) $(ON_CPU_DEVICE) $(ON_CPU)/rung.o
-$(ON_CPU)/ladder_test: $(call ladder_objs,$(ON_CPU),$(filter-out $(GPU_RUNGS),$(RUNGS)))
+$(ON_CPU)/ladder_test: $(call ladder_objs,$(ON_CPU),$(filter-out $(GPU_RUNGS),$(RUNGS))) $(ON_CPU_DEVICE)
 .SECONDARY: $(patsubst %,$(ON_CPU)/kernels/ladder/%.cu,$(RUNGS) ladder ladder_check) $(ON_CPU)/rung.o
 ladder: $(if $(HAVE_CUDA),$(BUILD)/haloconv-ladder)
 	$(if $(HAVE_CUDA),,@echo 'make ladder: it needs nvcc and, without a GPU, CUDA_ARCHS=all; `make rung` needs neither'; exit 1)
@@ -404,7 +428,7 @@ TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference moving)
 REFERENCE_CFLAGS := $(filter-out -fsanitize=% -O1,$(ALL_CFLAGS)) -O3 $(if $(filter x86_64,$(MACHINE)),-march=native)
 $(BUILD)/tests/reference.o $(ON_CPU)/tests/reference.o: private ALL_CFLAGS := $(REFERENCE_CFLAGS)
 TRAP_TESTS := realtime lv2 lv2_binaural
-TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/lv2_device_test) \
+TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/lv2_device_test %/lv2_module_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test %/midi_test \
                      %/portaudio_busy_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM),$(HAVE_LO)),,%/osc_test) \
@@ -416,9 +440,26 @@ FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manife
                                                                  plain_text sweep session_state osc nsm path_csv)) \
                   $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input) $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
-TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)' \
-           CUDA_ARCHS='$(CUDA_ARCHS)'
-TEST_TOOLS := $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
+# A GPU module that plays its input, and one of another version with the library that it belongs to.
+FAKE := $(BUILD)/tests/module
+FAKE_MODULES := $(FAKE)/libhaloconv_cuda.so $(FAKE)/other/libhaloconv_cuda.so $(FAKE)/other/libhaloconv.so
+FAKE_OBJS := $(foreach f,$(FAKE) $(FAKE)/other,$(f)/fake_gpu.o $(f)/module.o) $(FAKE)/other/gpu_module.o
+fake_compile = $(call compile,$(MODULE_FLAGS) $(if $(findstring /other/,$@),-UMODULE_VERSION -DMODULE_VERSION='"0.0.1-1"'),\
+                 for $(@D))
+$(FAKE_OBJS): $(BUILD)/flags $(BUILD)/module_flags
+$(filter %/fake_gpu.o,$(FAKE_OBJS)): tests/tools/fake_gpu.c
+	$(fake_compile)
+$(filter %/module.o,$(FAKE_OBJS)): kernels/backend/module.c
+	$(fake_compile)
+$(FAKE)/other/gpu_module.o: dsp/engine/gpu_module.c
+	$(fake_compile)
+$(filter %_cuda.so,$(FAKE_MODULES)): %/libhaloconv_cuda.so: %/fake_gpu.o %/module.o $(filter %/error.o,$(MODULE_HELP))
+	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)--version-script=kernels/backend/module.map)
+$(FAKE)/other/libhaloconv.so: $(filter-out %/gpu_module.o,$(DSP_OBJS)) $(FAKE)/other/gpu_module.o
+	$(call link,-shared -Wl$(comma)--version-script=dsp/haloconv.map $(LIB_LIBS))
+$(patsubst %,$(BUILD)/tests/%_test,gpu_module lv2_module): | $(FAKE_MODULES)
+TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)'
+TEST_TOOLS := $(FAKE_MODULES) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(WHEEL_LIBRARY) $(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
@@ -496,7 +537,7 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
                 $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) $(if $(BUNDLE),plugins/*/*.c))
-LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 \
+LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 -DMODULE_VERSION=\"$(MODULE_VERSION)\" -DLIBDIR=\"\" \
              $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo))
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
@@ -576,6 +617,8 @@ $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
 $(BUILD)/tests/ladder_test: $(if $(HAVE_CUDA),$(call ladder_objs,$(BUILD),$(RUNGS)))
+$(BUILD)/tests/transform_test: $(CUDA_OBJS)
+$(patsubst %,$(BUILD)/tests/%_test,ladder transform tensors): HELP_LIBS = $(CUDA_LIBS)
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
 # These programs load the bundle. With -rdynamic its calls reach the functions of trap.c.
 $(patsubst %,$(BUILD)/tests/%,lv2_test lv2_binaural_test lv2_instances): $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
@@ -588,8 +631,10 @@ $(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY) $(BUILD)/libhalo
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-Bsymbolic,--exclude-libs,ALL $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(LIB_LIBS) -o $@
 	$(Q)cp -r $(BUILD)/haloconv.lv2/*.wav $(BUILD)/haloconv.lv2/*.txt $(BUILD)/haloconv.lv2/head $(@D)/
+	$(if $(HAVE_CUDA),$(Q)ln -sf ../../libhaloconv_cuda.so $(@D)/)
 $(BUILD)/tests/lv2_device_test: $(BUILD)/tests/lv2_host.o $(BUILD)/tests/trap.o $(BUILD)/tests/faulty.lv2/haloconv.so
-$(BUILD)/tests/lv2_device_test: HELP_LIBS = -rdynamic -ldl
+$(BUILD)/tests/lv2_module_test: $(BUILD)/tests/lv2_host.o $(BUILD)/tests/trap.o $(BUILD)/haloconv.lv2/manifest.ttl
+$(BUILD)/tests/lv2_device_test $(BUILD)/tests/lv2_module_test: HELP_LIBS = -rdynamic -ldl
 $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_instances.o $(BUILD)/tests/trap.o $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,-rdynamic $(LIB_LIBS) -ldl)
 $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_binaural_test: ALL_LDFLAGS += -rdynamic
@@ -651,7 +696,7 @@ $(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_r
 $(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 ON_CPU_FAULTY := session_test faulty_device check reference
 $(ON_CPU)/session_test: $(ON_CPU_FAULTY:%=$(ON_CPU)/tests/%.o) $(SESSION_OBJS) \
-                        $(BUILD)/tests/trap.o $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a
+                        $(BUILD)/tests/trap.o $(BUILD)/libhaloconv.a | $(ON_CPU_MODULE)
 	$(call link,$(LIB_LIBS),$(CXX))
 $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS))
@@ -667,7 +712,7 @@ FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndu
                 madvise mkdir mkostemp mkostemps pipe2 readlink rename unlink fopen fdopen close fclose open openat \
                 fcntl pread pwrite tee fflush fgets fputs fread fwrite getc __uflow putc putchar puts printf fprintf
 FAULTS := $(FAULTY_CALLS:%=-Wl,--wrap=%)
-# fault_calls.o is the last, so that its constructor is: CUDA's registration of kernels before main ends without memory.
+# fault_calls.o is the last, so that its constructor is.
 $(BUILD)/tests/haloconv_faults: $(HOST_OBJS) $(BUILD)/libhaloconv.a $(BUILD)/tests/fault_calls.o
 	$(call link,$(FAULTS) $(HOST_LIBS) $(LIB_LIBS))
 $(BUILD)/tests/faults_test: $(BUILD)/tests/fault_calls.o
@@ -685,10 +730,10 @@ $(BUILD)/tests/take_stage: $(BUILD)/tests/take_stage.o $(BUILD)/tests/host.a $(B
 # plugins/python/haloconv_build.py puts the shared libraries that this one needs into libs/ beside it.
 $(WHEEL_LIBRARY): ALL_LDFLAGS += -Wl,-S,--disable-new-dtags '-Wl,-rpath,$$ORIGIN/libs'
 WHEEL_FOLDER ?= $(BUILD)/wheel
-wheel: $(WHEEL_LIBRARY)
+wheel: $(WHEEL_LIBRARY) $(CUDA_MODULE)
 	$(call say,WHL,$(WHEEL_FOLDER))
 	$(Q)$(PYTHON) plugins/python/haloconv_build.py $< '$(WHEEL_FOLDER)' $(if $(filter 0,$(WHEEL_LIBS)),system,copies) \
-	  $(if $(HAVE_CUDA),$(CUDA_HOME)/lib64/libcudart_static.a)
+	  $(if $(HAVE_CUDA),$(CUDA_MODULE) $(CUDA_HOME)/lib64/libcudart_static.a)
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)
@@ -709,6 +754,8 @@ install: all impulses
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
 	$(if $(MPI_PART)$(PLOT_PART),install -d $(TO)/lib/haloconv && \
 	  install -m 755 $(MPI_PART) $(PLOT_PART) $(TO)/lib/haloconv/)
+	$(if $(CUDA_MODULE),install -d $(DESTDIR)$(LIBDIR)/haloconv && \
+	  install -m 755 $(CUDA_MODULE) $(DESTDIR)$(LIBDIR)/haloconv/)
 	install -m 644 $(PUBLIC_HEADERS) $(TO)/include/
 	install -m 644 $(BUILD)/libhaloconv.a $(TO)/lib/
 	install -m 755 $(BUILD)/$(SO) $(TO)/lib/$(SO).$(VERSION)
@@ -739,6 +786,7 @@ uninstall:
 	rm -f $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
 	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
 	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
+	rm -f $(DESTDIR)$(LIBDIR)/haloconv/libhaloconv_cuda.so
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(TO)/lib/lv2/haloconv.lv2
 	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)
 

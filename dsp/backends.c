@@ -1,40 +1,54 @@
 #include "backends.h"
 
+#include "dsp/engine/gpu_module.h"
+
 #include <assert.h>
 #include <string.h>
 
-enum { MOST_BACKENDS = 16 };
+enum { MAX_BACKENDS = 16 };
 
-static const struct backend *backends[MOST_BACKENDS] = {
-    &backend_cpu,
-#ifdef HC_WITH_CUDA
-    &backend_cuda,
-#endif
-    &backend_hybrid,
-    &backend_hybrid_cpu,
-};
+static const struct backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_hybrid, &backend_hybrid_cpu};
 
 static int count(void)
 {
     int n = 0;
-    while (n < MOST_BACKENDS && backends[n]) n++;
+    while (n < MAX_BACKENDS && backends[n]) n++;
     return n;
+}
+
+/* The backend of the GPU module is behind those of the list. */
+const struct backend *backend_at(int i)
+{
+    int n = count();
+    return i < 0 || i > n ? NULL : i < n ? backends[i] : gpu_module_backend();
+}
+
+static bool has_name(const struct backend *backend, const char *name)
+{
+    return strcmp(backend->choice ? backend->choice : backend->name, name) == 0;
 }
 
 const struct backend *backend_find(const char *name)
 {
+    const struct backend *gpu = gpu_module_backend();
     for (int i = count() - 1; i >= 0; i--)
-        if (strcmp(backends[i]->choice ? backends[i]->choice : backends[i]->name, name) == 0) return backends[i];
-    return NULL;
+        if (has_name(backends[i], name)) return backends[i];
+    return gpu && has_name(gpu, name) ? gpu : NULL;
 }
 
-const struct backend *backend_at(int i)
+const struct backend *backend_gpu(char *why, size_t cap)
 {
-    return i >= 0 && i < count() ? backends[i] : NULL;
+    const struct backend *added = backend_find("cuda");
+    return added ? added : gpu_module_load(why, cap) ? gpu_module_backend() : NULL;
+}
+
+const struct backend *backend_gpu_likely(void)
+{
+    return gpu_is_likely() ? backend_gpu(NULL, 0) : backend_find("cuda");
 }
 
 void backend_add(const struct backend *backend)
 {
-    assert(count() < MOST_BACKENDS);
+    assert(count() < MAX_BACKENDS);
     backends[count()] = backend;
 }

@@ -1,12 +1,20 @@
-/* backends - the list of the backends in this build. A test adds its own. */
+/* backends - the list of the backends: those in the library, and that of the GPU module once it is loaded. A test adds
+ * its own. */
 #ifndef HALOCONV_BACKENDS_H
 #define HALOCONV_BACKENDS_H
 
 #include "dsp/engine/backend.h"
 
 /* The backend with this name in hc_config.backend, without a device number; the last one added, if several have the
- * name. NULL: this build has none. [rt] */
+ * name. NULL: there is none, or the GPU module with it is not loaded. [rt] */
 const struct backend *backend_find(const char *name);
+
+/* The backend "cuda" for a caller that asks for a GPU: loads the GPU module if need be. NULL: `why` says what is
+ * missing. [setup] */
+const struct backend *backend_gpu(char *why, size_t cap);
+
+/* The same for "auto", which loads the module only where NVIDIA's driver is installed. NULL: no GPU. [setup] */
+const struct backend *backend_gpu_likely(void);
 
 /* Backend i of the list. NULL: there is no backend i. [rt] */
 const struct backend *backend_at(int i);

@@ -35,6 +35,16 @@ int hc_measure(const char *backend, hc_costs *costs, char *why, size_t cap);
 int hc_mask_make_noise(hc_engine *engine, int diagonal, int n_taps, double rt60, uint64_t seed, hc_mask **mask,
                        char *why, size_t cap);
 
+typedef struct hc_copies {   /* seconds for all bytes, medians of n_runs                                        */
+    double both, up, down;   /* up and down at the same time; up alone; down alone                              */
+} hc_copies;
+
+/* Times a GPU's copies without kernels: the ceiling of every convolution from host to host memory. Copies bytes_up to
+ * device 0 and bytes_down back, in blocks of at most block_bytes, four of them under way. Fails with HC_EUNSUPPORTED (no
+ * GPU module) and HC_EDEVICE. [setup] */
+int hc_measure_copies(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, hc_copies *copies, char *why,
+                      size_t cap);
+
 #ifdef __cplusplus
 }
 #endif

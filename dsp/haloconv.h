@@ -195,7 +195,7 @@ void hc_config_init(hc_config *config);
 
 /* Makes an engine. It plays silence until a mask is swapped in. *config is copied; NULL: all defaults. With "auto" the
  * engine is on the CPU if the GPU fails to open. Fails with HC_EINVAL (a field is out of its range, or config->size is
- * the size of no version's struct), HC_ENOMEM, HC_EDEVICE (no such GPU), HC_EUNSUPPORTED (no CUDA in this build);
+ * the size of no version's struct), HC_ENOMEM, HC_EDEVICE (no such GPU), HC_EUNSUPPORTED (no GPU module);
  * *engine is NULL then. [setup] */
 int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
 

@@ -1,8 +1,11 @@
 /* haloconv devices - lists the processors that can convolve here, and the audio devices. */
+#include "devices.h"
+
 #include "commands.h"
 #include "dsp/haloconv.h"
 #include "host/live/audio_devices.h"
 #include "json_print.h"
+#include "message.h"
 #include "option.h"
 
 #include <jansson.h>
@@ -29,6 +32,14 @@ static void add_processors(json_t *list)
     }
 }
 
+void devices_no_gpu(char *why, size_t cap)
+{
+    const hc_config config = {.size = sizeof config, .backend = "cuda"};
+    hc_engine *engine = NULL;
+    snprintf(why, cap, "no NVIDIA GPU was found");
+    if (hc_open(&config, &engine, why, cap) == HC_OK) hc_close(engine);
+}
+
 static const char *get(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -48,11 +59,11 @@ static void print_text(const json_t *processors, const json_t *audio)
         printf("%-8s %s\n", get(device, "backend"), get(device, "name"));
         gpu = gpu || strcmp(get(device, "backend"), "cpu") != 0;
     }
-#ifdef HC_WITH_CUDA
-    if (!gpu) printf("no NVIDIA GPU was found; `auto` runs on the CPU\n");
-#else
-    if (!gpu) printf("GPUs are not listed, because this build has no CUDA; `auto` runs on the CPU\n");
-#endif
+    if (!gpu) {
+        char why[MESSAGE_CAP];
+        devices_no_gpu(why, sizeof why);
+        printf("no GPU: %s\n", why);
+    }
     json_array_foreach(audio, i, device)
     {
         bool default_in = json_is_true(json_object_get(device, "default_input"));

@@ -18,9 +18,6 @@
 
 /* Every optional part of the Makefile's report. */
 static const char built_with[] = ""
-#ifdef HC_WITH_CUDA
-                                 " cuda"
-#endif
 #ifdef HC_WITH_SNDFILE
                                  " sndfile"
 #endif

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shlex
 import signal
 import subprocess
@@ -20,6 +21,8 @@ import soundfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = (ROOT / os.environ.get("BUILD", "build")).resolve()
 HALOCONV = (ROOT / os.environ.get("HALOCONV", str(BUILD / "haloconv"))).resolve()
+ARCHS = re.findall(r"code=sm_(\d+)", (BUILD / "cuda_flags").read_text() if (BUILD / "cuda_flags").exists() else "")
+CUDA = f"CUDA_ARCHS={' '.join(ARCHS)}" if ARCHS else "WITH_CUDA=0"  # makes another make build what this build has
 PUBLIC_HEADERS = sorted((ROOT / "dsp").glob("haloconv*.h"))  # installed; dsp/bench.h is not
 SAN = os.environ.get("SAN", "")
 ONLY = os.environ.get("HC_TEST_BACKEND", "")

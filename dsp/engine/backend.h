@@ -169,7 +169,7 @@ struct backend {
 
 extern const struct backend backend_cpu;        /* live: in place */
 extern const struct backend backend_cpu_files;  /* files: large transforms on all processors */
-extern const struct backend backend_cuda;       /* only in builds with CUDA (HC_WITH_CUDA) */
+extern const struct backend backend_cuda;       /* in the GPU module only (gpu_module.h) */
 extern const struct backend backend_hybrid;     /* the head on "cpu", the tail on "cuda" */
 extern const struct backend backend_hybrid_cpu; /* the head on "cpu", the tail on a thread of the CPU */
 

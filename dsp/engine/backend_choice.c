@@ -90,12 +90,14 @@ static bool auto_chooses_gpu(const hc_config *c)
 {
     struct auto_task task = {config_shape(c), c->method, c->rate, c->n_frames, 1, sources_ns(c)};
     struct plan_costs cpu, gpu;
-    const struct backend *device = backend_find("cuda");
+    const struct backend *device;
     char text[128];
-    if (!device || (c->n_sources > 0 && !device->scene)) return false;
     if (c->block == 0) task.n_processors = c->n_threads > 0 ? c->n_threads : processors_usable();
     bool measured = costs_find(backend_cpu_for(c), 0, &cpu);
-    if (!auto_probes_gpu(&task, &cpu) || device->describe(0, text, sizeof text) != HC_OK) return false;
+    if (!auto_probes_gpu(&task, &cpu)) return false;
+    device = backend_gpu_likely();
+    if (!device || (c->n_sources > 0 && !device->scene)) return false;
+    if (device->describe(0, text, sizeof text) != HC_OK) return false;
     measured = costs_find(device, 0, &gpu) && measured;
     return auto_takes_gpu(&task, &cpu, &gpu, measured);
 }
@@ -124,28 +126,28 @@ static bool has_devices(const struct backend *backend)
 
 int backend_choose(const hc_config *c, const struct backend **backend, int *device, char *why, size_t cap)
 {
-    char kind[16];
+    char kind[16], missing[512];
     *device = 0;
     *backend = backend_cpu_for(c);
     if (strcmp(c->backend, "auto") == 0) {
         if (auto_chooses_gpu(c)) *backend = backend_for(c, backend_find("cuda"));
         return HC_OK;
     }
-    const struct backend *asked = backend_find(c->backend);
     int number = device_of(c->backend, kind, sizeof kind);
     bool has_number = number >= 0 && strchr(c->backend, ':');
+    bool is_hybrid = number >= 0 && strcmp(kind, "hybrid") == 0 && c->block > 0;
+    if (((number >= 0 && strcmp(kind, "cuda") == 0) || is_hybrid) && !backend_gpu(missing, sizeof missing))
+        return fail(HC_EUNSUPPORTED, why, cap, "backend %s: %s", c->backend, missing);
+    const struct backend *asked = backend_find(c->backend);
     if (!asked && has_number) asked = backend_find(kind);
     if (asked && has_number && !has_devices(asked)) asked = NULL;
     if (asked && asked->tail && c->block == 0)
         return fail(HC_EINVAL, why, cap, "backend %s: it is for live blocks; use cuda for files", c->backend);
-    if (asked && (!asked->tail || backend_find(asked->tail))) {
+    if (asked) {
         if (has_number) *device = number;
         *backend = backend_for(c, asked);
         return HC_OK;
     }
-    if (number >= 0 && (strcmp(kind, "cuda") == 0 || strcmp(kind, "hybrid") == 0))
-        return fail(HC_EUNSUPPORTED, why, cap, "backend %s: this build has no CUDA, which GPUs need; use the CPU",
-                    c->backend);
     return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or hybrid, or cuda:N or hybrid:N",
                 c->backend);
 }
@@ -177,6 +179,7 @@ int hc_list_devices(int i, char *text, size_t cap)
     char description[128];
     const struct backend *backend;
     if (i < 0 || !text) return HC_EINVAL;
+    backend_gpu(NULL, 0);
     for (int at = 0; (backend = backend_at(at)); at++) {
         if (backend->head || backend_find(backend->name) != backend) continue;
         for (int device = 0; backend->describe(device, description, sizeof description) == HC_OK; device++) {

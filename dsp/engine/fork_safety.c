@@ -5,7 +5,7 @@
 
 static pthread_mutex_t locks[] = {
     PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
-    PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+    PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
 };
 _Static_assert(sizeof locks / sizeof *locks == N_GLOBAL_LOCKS, "an initialiser for each lock");
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -14,6 +14,7 @@ enum global_lock {
     LOCK_BANKS,  /* banks to free, dsp/scene/bank.c       */
     LOCK_TABLES, /* tables of transforms, dsp/fft/fft.c   */
     LOCK_MEMORY, /* vacant memory, dsp/cpu/memory.c       */
+    LOCK_MODULE, /* the GPU module, gpu_module.c          */
     N_GLOBAL_LOCKS
 };
 void global_lock(enum global_lock lock);

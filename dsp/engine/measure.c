@@ -1,9 +1,10 @@
-/* measure - hc_measure: measures the costs of a backend and keeps them for later plans. */
+/* measure - measures the costs of a backend and keeps them for later plans (hc_measure), and the copies of a GPU. */
 #include "backend_choice.h"
 #include "config.h"
 #include "dsp/bench.h"
 #include "dsp/costs/call_costs.h"
 #include "dsp/costs/costs.h"
+#include "gpu_module.h"
 
 #include <stdio.h>
 
@@ -33,4 +34,12 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     *out = (hc_costs){costs.mac_ns,       costs.cmac_ns,   costs.live_cmac_ns, costs.fft_ns,  costs.tail_fft_ns,
                       costs.tail_cmac_ns, costs.launch_ns, costs.slice_ns,     costs.call_ns, n_built_in};
     return HC_OK;
+}
+
+int hc_measure_copies(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, hc_copies *copies,
+                      char *why, size_t cap)
+{
+    const struct gpu_module *module = gpu_module_load(why, cap);
+    if (!module) return HC_EUNSUPPORTED;
+    return module->copies_measure(bytes_up, bytes_down, block_bytes, n_runs, copies, why, cap);
 }

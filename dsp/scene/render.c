@@ -22,10 +22,11 @@ struct hc_renderer {
 /* Finds the backend and the device by name. "auto" is the first GPU, else the CPU. */
 static int choose(hc_renderer *r, const char *name, int *device, char *why, size_t cap)
 {
-    const struct backend *backend = backend_find("cuda");
+    const struct backend *backend;
     char text[128];
     *device = 0;
     if (strcmp(name, "auto") == 0) {
+        backend = backend_gpu_likely();
         if (!backend || !backend->render || backend->describe(0, text, sizeof text) != HC_OK)
             backend = backend_find("cpu");
     } else {

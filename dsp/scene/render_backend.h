@@ -40,6 +40,6 @@ struct render_backend {
 };
 
 extern const struct render_backend render_cpu;
-extern const struct render_backend render_cuda; /* only in builds with CUDA */
+extern const struct render_backend render_cuda; /* in the GPU module only */
 
 #endif

@@ -76,7 +76,7 @@ struct scene_backend {
 };
 
 extern const struct scene_backend scene_cpu;
-extern const struct scene_backend scene_cuda; /* only in builds with CUDA */
+extern const struct scene_backend scene_cuda; /* in the GPU module only */
 extern const struct scene_backend scene_hybrid;     /* the head on "cpu", the tail on "cuda" */
 extern const struct scene_backend scene_hybrid_cpu; /* the head on "cpu", the tail on a thread of the CPU */
 

@@ -50,7 +50,7 @@ struct tensor_backend {
 };
 
 extern const struct tensor_backend tensors_cpu;
-extern const struct tensor_backend tensors_cuda; /* only in builds with CUDA */
+extern const struct tensor_backend tensors_cuda; /* in the GPU module only */
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* haloconv batch - convolves many sound files with many masks. */
 #include "batch_summary.h"
 #include "host/commands.h"
+#include "host/devices.h"
 #include "host/option.h"
 #include "host/stopwatch.h"
 
@@ -215,9 +216,9 @@ static bool choose_backend(struct batch *batch, const struct batch_settings *s)
     if (strcmp(s->backend, "cpu") == 0 || (automatic && !gpu_pays_off(batch))) return true;
     batch->n_devices = count_gpus();
     if (automatic && batch->n_devices > 0) batch->backend = "cuda";
-    return automatic || batch->n_devices > 0 ||
-           message_write(batch->why, sizeof batch->why, "--backend %s: no NVIDIA GPU was found; use --backend cpu",
-                         s->backend);
+    if (automatic || batch->n_devices > 0) return true;
+    devices_no_gpu(batch->why, sizeof batch->why);
+    return false;
 }
 
 static bool make_folder(const char *folder, char *why, size_t cap)

@@ -1,4 +1,5 @@
 /* haloconv bench offline - times a long sound from memory to memory through a long mask, and its copies alone. */
+#include "dsp/bench.h"
 #include "dsp/haloconv_files.h"
 #include "host/commands.h"
 #include "host/json_print.h"
@@ -11,9 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef HC_WITH_CUDA
-#include "kernels/backend/bench_offline.h"
-#endif
 
 struct offline_settings {
     int seconds, channels, mask_seconds, runs;
@@ -195,17 +193,13 @@ struct offline_times {     /* seconds */
 
 static bool measure_roof(const struct offline_run *run, struct offline_times *result, char *why, size_t cap)
 {
-#ifdef HC_WITH_CUDA
     int64_t bytes = (int64_t)run->settings->seconds * RATE * run->settings->channels * (int64_t)sizeof(float);
-    struct copy_ring ring;
+    hc_copies copies;
     if (strcmp(run->info.backend, "cuda") != 0) return true;
-    if (bench_copy_ring(bytes, bytes, 8 << 20, run->settings->runs, &ring, why, cap) != 0) return false;
-    result->roof = ring.both;
-    result->up = ring.up;
-    result->down = ring.down;
-#else
-    (void)run, (void)result, (void)why, (void)cap;
-#endif
+    if (hc_measure_copies(bytes, bytes, 8 << 20, run->settings->runs, &copies, why, cap) != HC_OK) return false;
+    result->roof = copies.both;
+    result->up = copies.up;
+    result->down = copies.down;
     return true;
 }
 

@@ -3,12 +3,11 @@
  *   up     | block 0 | block 1 | block 2 |
  *   down             | block 0 | block 1 | block 2 |        a block goes down after it has come up
  */
-#include "bench_offline.h"
+#include "dsp/engine/gpu_module.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cuda_runtime.h>
-#include <stdio.h>
 #include <string.h>
 #include <vector>
 
@@ -82,8 +81,8 @@ double median_of_passes(ring &r, int64_t n_blocks, size_t up_bytes, size_t down_
 
 } // namespace
 
-int bench_copy_ring(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct copy_ring *result,
-                    char *why, size_t cap)
+int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct hc_copies *result,
+                   char *why, size_t cap)
 {
     const int64_t most = std::max(bytes_up, bytes_down),
                   n_blocks = (most + (int64_t)block_bytes - 1) / (int64_t)block_bytes;
@@ -93,6 +92,6 @@ int bench_copy_ring(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, in
     if (!e) result->both = median_of_passes(r, n_blocks, up, down, n_runs, &e);
     if (!e) result->up = median_of_passes(r, n_blocks, up, 0, n_runs, &e);
     if (!e) result->down = median_of_passes(r, n_blocks, 0, down, n_runs, &e);
-    if (e) snprintf(why, cap, "cuda: copying: %s; use a machine with an NVIDIA GPU", cudaGetErrorString(e));
-    return e ? -1 : 0;
+    if (e) return fail(HC_EDEVICE, why, cap, "cuda: copying: %s; use a machine with an NVIDIA GPU", cudaGetErrorString(e));
+    return HC_OK;
 }

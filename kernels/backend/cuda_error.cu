@@ -24,9 +24,9 @@ int cuda_refuse_no_gpu(cudaError_t e, char *why, size_t cap)
     if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
     cudaRuntimeGetVersion(&needed);
     if (driver == 0)
-        return fail(HC_EDEVICE, why, cap, "no NVIDIA GPU was found (no driver is installed); use the CPU");
+        return fail(HC_EDEVICE, why, cap, "the NVIDIA driver is missing, which GPUs need; install it, or use the CPU");
     if (e == cudaSuccess || e == cudaErrorNoDevice)
-        return fail(HC_EDEVICE, why, cap, "no NVIDIA GPU was found; use the CPU");
+        return fail(HC_EDEVICE, why, cap, "no NVIDIA GPU was found (nvidia-smi -L lists them); use the CPU");
     if (e == cudaErrorInsufficientDriver)
         return fail(HC_EDEVICE, why, cap,
                     "the NVIDIA driver is for CUDA %d.%d, but this program needs %d.%d; update it, or use the CPU",

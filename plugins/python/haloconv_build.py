@@ -2,12 +2,13 @@
 
 `pip install .` calls build_wheel (PEP 517), which runs `make wheel`. That links the library and runs this file:
 
-    haloconv_build.py LIBRARY FOLDER copies|system [ARCHIVE...]
+    haloconv_build.py LIBRARY FOLDER copies|system [GPU_MODULE ARCHIVE...]
 
 which packs the module, LIBRARY and copies of the shared libraries that LIBRARY needs into a wheel in FOLDER; with
-`system` the wheel needs those of the machine. ARCHIVE is a static library in LIBRARY: the wheel has its licence, too.
+`system` the wheel needs those of the machine. ARCHIVE is a static library in GPU_MODULE: the wheel has its licence, too.
 
     haloconv/*.py, libhaloconv.so     its DT_RPATH is $ORIGIN/libs, for itself and for the libraries that it loads
+    haloconv/libhaloconv_cuda.so      the GPU module, if the build has CUDA
     haloconv/libs/hc-sndfile.so.1     copies; their names, and all references to them, begin with "hc-" instead of
                                       "lib": the package soundfile loads another libsndfile.so.1 into the same process
     haloconv-*.dist-info/             metadata, licences of the module and of each library that is in the wheel
@@ -161,10 +162,12 @@ def write_wheel(folder, tag, files, licence_files, libraries=()):
     return name
 
 
-def pack(library, folder, archives, copies=True):
-    """Write the wheel of a library, and return its path. archives: static libraries that the library contains."""
+def pack(library, folder, gpu_module=None, archives=(), copies=True):
+    """Write the wheel of a library, and return its path. archives: static libraries that the GPU module contains."""
     shared = shared_libraries(library) if copies else {}
     binaries = {"haloconv/libhaloconv.so": library, **{f"haloconv/libs/{own_name(n)}": p for n, p in shared.items()}}
+    if gpu_module:
+        binaries["haloconv/libhaloconv_cuda.so"] = gpu_module
     binaries = {name: renamed(path.read_bytes(), shared) for name, path in binaries.items()}
     modules = {f"haloconv/{p.name}": p.read_bytes() for p in sorted((ROOT / "plugins/python/haloconv").glob("*.py"))}
     tag = platform_tag(binaries.values()) if copies else f"linux_{os.uname().machine}"
@@ -195,7 +198,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """The module of the source tree, which finds the library in build/."""
-    run_make(config_settings, "build/libhaloconv.so", "BUILD=build")
+    run_make(config_settings, "build/libhaloconv.so", "gpu-module", "BUILD=build")
     return write_wheel(wheel_directory, "py3-none-any", {"haloconv.pth": f"{ROOT}/plugins/python\n".encode()}, {})
 
 
@@ -216,9 +219,10 @@ def build_sdist(sdist_directory, config_settings=None):
     return f"{base}.tar.gz"
 
 
-def main(library, folder, libraries, *archives):
+def main(library, folder, libraries, gpu_module=None, *archives):
     copies = {"copies": True, "system": False}[libraries]
-    path = pack(pathlib.Path(library), folder, [pathlib.Path(archive) for archive in archives], copies)
+    path = pack(pathlib.Path(library), folder, gpu_module and pathlib.Path(gpu_module),
+                [pathlib.Path(archive) for archive in archives], copies)
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 

@@ -1,6 +1,7 @@
 /* The costs of convolution on this machine are measured on request, kept, and read by the next process. A process reads
  * the file of costs once, so this program starts itself anew for each question, with a cache folder of its own. */
 #include "check.h"
+#include "dsp/backends.h"
 #include "dsp/bench.h"
 #include "dsp/engine/backend.h"
 
@@ -226,10 +227,7 @@ static void costs_list(const hc_costs *c, double list[N_COSTS])
 static void built_list(const char *backend, double list[N_COSTS])
 {
     const struct plan_costs *c = backend_cpu.costs;
-#ifdef HC_WITH_CUDA
-    if (strcmp(backend, "cuda") == 0) c = backend_cuda.costs;
-#else
-#endif
+    if (strcmp(backend, "cuda") == 0) c = backend_gpu(NULL, 0)->costs;
     double all[N_COSTS] = {c->mac_ns,       c->cmac_ns,   c->live_cmac_ns, c->fft_ns, c->tail_fft_ns,
                            c->tail_cmac_ns, c->launch_ns, c->slice_ns,     c->call_ns};
     memcpy(list, all, sizeof all);

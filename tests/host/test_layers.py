@@ -40,21 +40,17 @@ def pathless(name, folder):
     return name[len(folder) + 1:] if name.startswith(folder + "/") else name
 
 
-BENCHES = [("bench_offline.c", "kernels/backend/bench_offline.h")]
-
-
 @pytest.mark.parametrize("folder", ["host", "plugins", "impulses"])
 def test_hosts_know_only_the_public_headers(folder):
     for path in sources(folder, ".c", ".h"):
         for name in includes(path):
             own = (path.parent / name).exists()
             inside = (not own and belongs_to(name, "dsp")) or belongs_to(name, "kernels") and not own
-            bench = (path.name, name) in BENCHES  # they measure kernels and copies: their one way to them
             public = name in [h.name for h in PUBLIC_HEADERS] + [f"dsp/{h.name}" for h in PUBLIC_HEADERS]
             public = public or name.startswith("dsp/signal/")  # arithmetic that the readers of masks share
             public = public or (path.name, name) == ("sound_in.c", "dsp/sndfile_log.h")  # text only; it calls nothing
             public = public or (path.name, name) == ("mask_operation_time.c", "dsp/masks/resample.h")  # of samples
-            bench = bench or (name == "dsp/bench.h" and path.parent == ROOT / "host/bench")
+            bench = name == "dsp/bench.h" and path.parent == ROOT / "host/bench"
             assert not inside or bench or public, f"{path.relative_to(ROOT)} includes {name}"
             assert "cuda" not in name.lower(), f"{path.relative_to(ROOT)} includes {name}"
 
@@ -65,10 +61,20 @@ def test_the_engine_knows_no_cuda():
             assert not re.search(r"cuda|cufft|\.cuh?$", name.lower()), f"{path.relative_to(ROOT)} includes {name}"
             assert not name.startswith(("host/", "kernels/", "plugins/")), f"{path.relative_to(ROOT)} includes {name}"
             assert (path.parent / name).exists() or not (ROOT / "host" / name).exists(), f"{path.name} includes {name}"
-        where = path.relative_to(ROOT)
-        assert path.name == "backends.c" or not re.search(r"#\s*if.*CUDA(?!CC)", path.read_text()), f"{where}: #if CUDA"
     for path in sources("dsp/engine", ".c", ".h"):
         assert not re.search(r"\b([AH][0-9]{2,3}|RTX|GeForce)\b", path.read_text()), f"{path.name} names a GPU model"
+
+
+@pytest.mark.parametrize("folder", ["dsp", "host", "plugins"])
+def test_library_program_and_plugin_are_the_same_with_and_without_cuda(folder):
+    """No source asks for CUDA, and no object needs what is in the GPU module."""
+    for path in sources(folder, ".c", ".h"):
+        assert not re.search(r"#\s*(el)?if.*CUDA(?!CC)", path.read_text()), f"{path.relative_to(ROOT)}: #if CUDA"
+    needs_nm()
+    for name, path in objects_of(BUILD).items():
+        if name.startswith(folder + "/"):
+            needed = [symbol for symbol in symbols((path,))[path][1] if re.search("cuda", symbol, re.I)]
+            assert not needed, f"{name} needs {needed}"
 
 
 def test_kernels_know_no_host():
@@ -78,7 +84,7 @@ def test_kernels_know_no_host():
             assert own or not (ROOT / "host" / name).exists(), f"{path.relative_to(ROOT)} includes {name}"
             assert "sndfile" not in name and "jack" not in name, f"{path.relative_to(ROOT)} includes {name}"
             if not own and belongs_to(name, "dsp"):
-                assert pathless(name, "dsp") in ("engine/backend.h", "engine/plan.h", "engine/noise.h",
+                assert pathless(name, "dsp") in ("engine/backend.h", "engine/plan.h", "engine/noise.h", "engine/gpu_module.h",
                                                  "haloconv.h", "scene/scene_backend.h",
                                                  "scene/scene_plan.h", "scene/render_backend.h",
                                                  "haloconv_tensors.h", "tensors/tensor_backend.h"), f"{path.relative_to(ROOT)} includes {name}"
@@ -169,7 +175,7 @@ ANY = ["any"]
 
 # {folder of the caller: {folder of the callee: what may be used there}}: the names that a header declares, or one name.
 ARROWS = {
-    "dsp": {"dsp/engine": BACKEND, "dsp/cpu": BACKEND, "kernels/backend": BACKEND},  # backends.c, the list
+    "dsp": {"dsp/engine": [*BACKEND, "dsp/engine/gpu_module.h"], "dsp/cpu": BACKEND},  # backends.c, the list
     "dsp/engine": {"dsp": ["dsp/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY, "dsp/scene": ANY},
     "dsp/scene": {"dsp": ["dsp/backends.h"], "dsp/engine": ["fail", "dsp/engine/backend_choice.h", FORK]},
     "dsp/tensors": {"dsp/engine": ["fail", "dsp/engine/backend_choice.h"]},
@@ -208,7 +214,7 @@ ARROWS = {
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,
                    "host/acoustics": ["host/acoustics/acoustics.h"]},
-    "host/bench": {"host": ANY, "kernels/backend": ["kernels/backend/bench_offline.h"]},
+    "host/bench": {"host": ANY},
 }
 
 

@@ -15,7 +15,7 @@ import sys
 import numpy as np
 import pytest
 import soundfile
-from conftest import BUILD, ROOT, SAN, generator, noise
+from conftest import BUILD, CUDA, ROOT, SAN, generator, noise
 
 sys.path.insert(0, str(ROOT / "plugins/python"))
 import haloconv_build  # noqa: E402
@@ -64,8 +64,8 @@ def wheel(tmp_path_factory):
     if subprocess.run([sys.executable, "-c", "import ensurepip"], stderr=subprocess.DEVNULL, check=False).returncode:
         pytest.skip("Python cannot make environments (Debian: python3-venv)")
     made = Environment(tmp_path_factory.mktemp("wheel"))
-    library = shlex.quote(str(BUILD / "wheel/libhaloconv.so"))
-    made.install(f'exec make -o {library} BUILD={shlex.quote(str(BUILD))} {os.environ.get("TEST_MAKE", "")} "$@"',
+    old = " ".join(f"-o {shlex.quote(str(BUILD / name))}" for name in ("wheel/libhaloconv.so", "libhaloconv_cuda.so"))
+    made.install(f'exec make {old} BUILD={shlex.quote(str(BUILD))} {shlex.quote(CUDA)} "$@"',
                  made.archive)
     return made
 
@@ -84,6 +84,7 @@ def test_an_installed_wheel_convolves(wheel):
     want = np.convolve(x.astype(np.float64), h.astype(np.float64))
     assert not got[0] and got[1] == str(wheel.site / "haloconv/__init__.py")
     assert ["cpu"] == [name for name, _ in got[2] if name == "cpu"]
+    assert (wheel.site / "haloconv/libhaloconv_cuda.so").exists() == (CUDA != "WITH_CUDA=0")
     error = np.abs(np.array(got[3]) - want).max() / np.abs(want).max()
     assert error <= 1e-6, error
 

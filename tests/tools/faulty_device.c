@@ -242,8 +242,8 @@ static struct backend faulty_device = {
 __attribute__((constructor)) static void borrow(void)
 {
     sem_init(&release, 0, 0);
-    const struct backend *cuda = backend_find("cuda");
-    if (cuda && access("/dev/nvidiactl", F_OK) == 0) real = cuda; /* asks without CUDA, which is not initialised yet */
+    const struct backend *cuda = backend_gpu_likely(); /* does not start CUDA */
+    if (cuda) real = cuda;
     faulty_device.costs = real->costs;
     faulty_device.measure = real->measure;
     faulty_device.scene = &faulty_scene;

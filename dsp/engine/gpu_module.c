@@ -1,0 +1,190 @@
+#include "gpu_module.h"
+
+#include "fork_safety.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MODULE "libhaloconv_cuda.so"
+
+static const struct gpu_module *_Atomic loaded; /* written under LOCK_MODULE */
+
+const struct backend *gpu_module_backend(void)
+{
+    const struct gpu_module *module = atomic_load_explicit(&loaded, memory_order_acquire);
+    return module ? module->backend : NULL;
+}
+
+/* The module that the user names. NULL: none, or the process has raised privileges. */
+static const char *named_module(void)
+{
+    const char *name = secure_getenv("HALOCONV_CUDA");
+    return name && name[0] ? name : NULL;
+}
+
+bool gpu_is_likely(void)
+{
+    static const char *const of_the_driver[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version",
+                                                "/dev/dxg" /* Windows Subsystem for Linux */};
+    if (named_module()) return true;
+    for (size_t i = 0; i < sizeof of_the_driver / sizeof *of_the_driver; i++)
+        if (access(of_the_driver[i], F_OK) == 0) return true;
+    return false;
+}
+
+/* ---- is the file to be trusted? ---------------------------------------------------------------------------------- */
+
+bool gpu_module_is_trusted(uid_t owner, mode_t mode, uid_t library_owner)
+{
+    return (owner == 0 || owner == library_owner) && !(mode & (S_IWGRP | S_IWOTH));
+}
+
+/* Is the file as long as its headers say? The loader does not check it: a file that was cut off would end the process by
+ * SIGBUS. */
+static bool is_whole(int fd, uint64_t size)
+{
+    ElfW(Ehdr) header;
+    ElfW(Phdr) segment;
+    if (pread(fd, &header, sizeof header, 0) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return false;
+    uint64_t table = (uint64_t)header.e_shnum * header.e_shentsize; /* of the sections: as a rule the end of the file */
+    if (header.e_shoff > size || table > size - header.e_shoff) return false;
+    for (int i = 0; i < header.e_phnum; i++) {
+        off_t at = (off_t)header.e_phoff + (off_t)i * (off_t)sizeof segment;
+        if (pread(fd, &segment, sizeof segment, at) != sizeof segment) return false;
+        if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset) return false;
+    }
+    return true;
+}
+
+/* The file that contains this code: a library, a plugin or a program. */
+struct own_file {
+    char path[PATH_MAX];
+    int folder_length; /* bytes of the path up to the last slash */
+    uid_t owner;
+};
+
+static bool own_file_find(struct own_file *own)
+{
+    Dl_info info;
+    void *map = NULL;
+    struct stat status;
+    if (!dladdr1((void *)&loaded, &info, &map, RTLD_DL_LINKMAP) || !map) return false;
+    const char *name = ((const struct link_map *)map)->l_name; /* empty for the program */
+    if (!realpath(name[0] ? name : "/proc/self/exe", own->path) || stat(own->path, &status) != 0) return false;
+    own->folder_length = (int)(strrchr(own->path, '/') + 1 - own->path);
+    own->owner = status.st_uid;
+    return true;
+}
+
+/* Checks what is at an absolute path without links. */
+static int file_check(const char *path, const struct own_file *own, char *why, size_t cap)
+{
+    struct stat file, folder;
+    char above[PATH_MAX];
+    snprintf(above, sizeof above, "%.*s", (int)(strrchr(path, '/') + 1 - path), path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &file) != 0 || stat(above, &folder) != 0) {
+        if (fd >= 0) close(fd);
+        return fail(HC_EUNSUPPORTED, why, cap, "the GPU module %s cannot be read: %s; use the CPU", path,
+                    strerror(errno));
+    }
+    bool whole = S_ISREG(file.st_mode) && is_whole(fd, (uint64_t)file.st_size);
+    close(fd);
+    if (!whole)
+        return fail(HC_EUNSUPPORTED, why, cap,
+                    "the GPU module %s is damaged; install haloconv-cuda again, or use the CPU", path);
+    /* Whoever may write the file or its folder is trusted, so it is still this file when it is loaded. */
+    if (getauxval(AT_SECURE) && !(gpu_module_is_trusted(file.st_uid, file.st_mode, own->owner) &&
+                                  gpu_module_is_trusted(folder.st_uid, folder.st_mode, own->owner)))
+        return fail(HC_EUNSUPPORTED, why, cap,
+                    "the GPU module %s or its folder could have been written by another user than root or the owner of "
+                    "%s, and this process has raised privileges; correct the owner and the mode, or use the CPU",
+                    path, own->path);
+    return HC_OK;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+static const struct gpu_module *module_open(const char *name, const struct own_file *own, char *why, size_t cap)
+{
+    char path[PATH_MAX];
+    const struct gpu_module *(*get)(void);
+    if (!realpath(name, path)) {
+        fail(HC_EUNSUPPORTED, why, cap, "the GPU module %s cannot be read: %s; use the CPU", name, strerror(errno));
+        return NULL;
+    }
+    if (file_check(path, own, why, cap) != HC_OK) return NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        fail(HC_EUNSUPPORTED, why, cap,
+             "the GPU module cannot be loaded: %s; install haloconv-cuda again, or use the CPU", dlerror());
+        return NULL;
+    }
+    *(void **)&get = dlsym(library, "haloconv_cuda_module");
+    const struct gpu_module *module = get ? get() : NULL;
+    if (module && strcmp(module->version, MODULE_VERSION) == 0) return module;
+    if (module)
+        fail(
+            HC_EUNSUPPORTED, why, cap,
+            "the GPU module %s is of haloconv %s, but this is haloconv %s; install both of one version, or use the CPU",
+            path, module->version, MODULE_VERSION);
+    else
+        fail(HC_EUNSUPPORTED, why, cap, "%s is not a GPU module of haloconv; use the CPU", path);
+    dlclose(library);
+    return NULL;
+}
+
+/* Tries the places of gpu_module.h. If several have a module, and none can be used, `why` is about the first. */
+static const struct gpu_module *module_find(char *why, size_t cap)
+{
+    static const char *const beside[] = {"", "../", "haloconv/", "../lib/haloconv/", "../../haloconv/"};
+    enum { BESIDE = sizeof beside / sizeof *beside };
+    struct own_file own;
+    char path[PATH_MAX + 64];
+    bool found = false;
+    if (!own_file_find(&own)) {
+        fail(HC_EUNSUPPORTED, why, cap, "the file that contains haloconv is not known; use the CPU");
+        return NULL;
+    }
+    if (named_module()) return module_open(named_module(), &own, why, cap);
+    for (int i = 0; i <= BESIDE; i++) {
+        if (i < BESIDE)
+            snprintf(path, sizeof path, "%.*s%s" MODULE, own.folder_length, own.path, beside[i]);
+        else
+            snprintf(path, sizeof path, LIBDIR "/haloconv/" MODULE);
+        if (access(path, F_OK) != 0) continue;
+        const struct gpu_module *module = module_open(path, &own, found ? NULL : why, cap);
+        if (module) return module;
+        found = true;
+    }
+    if (!found)
+        fail(HC_EUNSUPPORTED, why, cap,
+             "the GPU module " MODULE
+             " is missing; install haloconv-cuda (from source: make, with nvcc), or use the CPU; "
+             "looked beside %s, in lib/haloconv near it, and in " LIBDIR "/haloconv",
+             own.path);
+    return NULL;
+}
+
+const struct gpu_module *gpu_module_load(char *why, size_t cap)
+{
+    const struct gpu_module *module = atomic_load_explicit(&loaded, memory_order_acquire);
+    if (module) return module;
+    global_lock(LOCK_MODULE);
+    module = atomic_load_explicit(&loaded, memory_order_relaxed);
+    if (!module) module = module_find(why, cap);
+    atomic_store_explicit(&loaded, module, memory_order_release);
+    global_unlock(LOCK_MODULE);
+    return module;
+}

@@ -1,0 +1,60 @@
+/* gpu_module - the GPU backend is a module, libhaloconv_cuda.so, that the library loads when a GPU is asked for. Only a
+ * process that asks for a GPU maps the module and the CUDA runtime in it.
+ *
+ *   HALOCONV_CUDA, if set: this file and no other; a user who names a module never gets one that lies elsewhere
+ *   else the first of these folders that has the module and whose module has this library's version:
+ *     the folder of the file that contains this code (a library, a plugin or a program), and the folder above
+ *     haloconv/, ../lib/haloconv/ and ../../haloconv/, from that folder: `make install` puts the module there
+ *     LIBDIR/haloconv/, with the LIBDIR of the build
+ *
+ * A process with raised privileges (AT_SECURE) ignores HALOCONV_CUDA, and refuses a module that somebody else than root
+ * or the owner of this code could have written.
+ */
+#ifndef HALOCONV_GPU_MODULE_H
+#define HALOCONV_GPU_MODULE_H
+
+#include "backend.h"
+#include "dsp/bench.h"
+#include "dsp/scene/render_backend.h"
+#include "dsp/scene/scene_backend.h"
+#include "dsp/tensors/tensor_backend.h"
+
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the module hands over. A library reads `version` first, and the other fields only if it is its own version: the
+ * version of haloconv and a checksum of the headers above (MODULE_VERSION, from the Makefile). */
+struct gpu_module {
+    const char *version;
+    const struct backend *backend;
+    int (*copies_measure)(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs,
+                          struct hc_copies *copies, char *why, size_t cap); /* hc_measure_copies */
+};
+
+/* The one function that the module exports. */
+const struct gpu_module *haloconv_cuda_module(void);
+
+/* In the module: hc_measure_copies. */
+int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct hc_copies *copies,
+                   char *why, size_t cap);
+
+/* Loads the module, once in a process, without starting CUDA. NULL: a line in `why` says what to install; a later call
+ * tries again. [setup], any thread */
+const struct gpu_module *gpu_module_load(char *why, size_t cap);
+
+/* The backend of the loaded module; NULL: none is loaded. [rt] */
+const struct backend *gpu_module_backend(void);
+
+/* Is a GPU likely: is NVIDIA's driver installed, or has the user named a module? This starts no CUDA. [setup] */
+bool gpu_is_likely(void);
+
+/* May a process with raised privileges trust a file or a folder with this owner and mode? */
+bool gpu_module_is_trusted(uid_t owner, mode_t mode, uid_t library_owner);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

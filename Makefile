@@ -2,8 +2,9 @@
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
 #   make kernel-test CUDA_ARCHS=all   every kernel compiled for every GPU, on a machine without one
-#   make wheel    the Python module with the library, for pip, in $(BUILD)/wheel; WHEEL_LIBS=0: it needs the machine's
-#                 libsndfile, soxr, ... instead of holding copies
+#   make wheel    the Python module with library and program, for pip, in $(BUILD)/wheel; WHEEL_LIBS=0: it needs the machine's
+#                 libsndfile, soxr, ... instead of holding copies. With CUDA_ARCHS=all also a wheel of the GPU module
+#   make cross-wheel   the same for 64-bit ARM, in $(BUILD)/aarch64-linux-gnu/wheel, with the ARM libraries that are here
 #   make ladder   haloconv-ladder, the bench of the kernel ladder (kernels/ladder/README.md)
 #   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
 #   make cross-test   the library for 64-bit ARM and the tests that compare its sums, on an emulated processor
@@ -111,7 +112,7 @@ haloconv $(VERSION)
 endef
 SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors bench-fft plot
-ifeq ($(filter clean setup uninstall rung $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
+ifeq ($(filter clean setup uninstall rung cross-wheel $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
 
@@ -182,9 +183,10 @@ BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c)))
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
+WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
 SETUPS := $(addprefix setup-,build test lint bench cross)
-.PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
+.PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
         ladder rung run-rung
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
@@ -462,7 +464,7 @@ TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)'
 TEST_TOOLS := $(FAKE_MODULES) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
-          $(if $(SAN),,$(WHEEL_LIBRARY) $(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
+          $(if $(SAN),,$(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
 	  tests/run $(TEST_PROGRAMS) $(FUZZ_TARGETS) tests/cuda/emulator/short $(if $(SAN),,tests/models/check) \
 	    $(wildcard tests/*/test_*.py)
@@ -478,7 +480,7 @@ run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	    tests/run $(ON_CPU_TESTS) \
 	      $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch batch_columns plain_files)) \
 	    || exit 1; done # detect_stack_use_after_return makes fibers 100 times slower
-run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(WHEEL_LIBRARY)
+run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(WHEEL_LIBRARY) $(WHEEL_PROGRAM)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/*/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run \
 	  $(patsubst %,$(BUILD)/tests/%_test,convolution tail_levels refusals soak steer swap)
@@ -512,8 +514,9 @@ CROSS_TESTS := $(patsubst %,$(BUILD)/tests/%_test,fft convolution tail_levels st
 run-cross-test:
 	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc AR=$(CROSS)-ar WITH_CUDA=0 \
 	  $(PARTS:%=WITH_%=0) cross-programs
-cross-programs: $(CROSS_TESTS)
-	@$(TEST_ENV) HC_TEST_BACKEND=cpu HC_TEST_EMULATOR='$(CROSS_EMULATOR)' HC_TEST_TIMEOUT=7200 tests/run $^
+cross-programs: $(CROSS_TESTS) wheel
+	@$(TEST_ENV) HC_TEST_BACKEND=cpu HC_TEST_EMULATOR='$(CROSS_EMULATOR)' HC_TEST_TIMEOUT=7200 tests/run $(CROSS_TESTS) \
+	  tests/plugins/test_wheel.py::test_a_wheel_for_another_processor_is_for_it
 # Every allocation, thread and input/output call fails in turn; `make test` takes a sample.
 run-fault-test: all $(BUILD)/tests/haloconv_faults $(BUILD)/tests/faults_test
 	@$(TEST_ENV) HC_TEST_FAULTS=all tests/run $(BUILD)/tests/faults_test tests/host/test_faults.py
@@ -726,14 +729,47 @@ $(BUILD)/tests/take_stage: $(BUILD)/tests/take_stage.o $(BUILD)/tests/host.a $(B
 .SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
             $(filter-out %haloconv_faulty.o %haloconv_faults.o %haloconv_riff.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
 
-# ---- the Python wheel ------------------------------------------------------------------------------------------------
-# plugins/python/haloconv_build.py puts the shared libraries that this one needs into libs/ beside it.
-$(WHEEL_LIBRARY): ALL_LDFLAGS += -Wl,-S,--disable-new-dtags '-Wl,-rpath,$$ORIGIN/libs'
+# ---- the Python wheels -----------------------------------------------------------------------------------------------
+# plugins/python/haloconv_build.py puts the shared libraries that library and program need into libs/ beside them.
+OLD_HYPOT := $(BUILD)/plugins/python/old_hypot.o
+$(WHEEL_LIBRARY) $(WHEEL_PROGRAM): private ALL_LDFLAGS += -Wl,-s,--disable-new-dtags,--wrap=hypot \
+  '-Wl,-rpath,$$ORIGIN/libs'
+$(WHEEL_LIBRARY): private ALL_LDFLAGS += $(OLD_HYPOT)
+$(WHEEL_LIBRARY) $(WHEEL_PROGRAM): $(OLD_HYPOT)
+# The program of a wheel has no live sessions: libjack must be that of the machine's server, and PortAudio needs it.
+WHEEL_WITHOUT := JACK PORTAUDIO ALSA LO SAMPLERATE CAIRO MPI LV2
+WHEEL_HOST := $(patsubst %.c,$(BUILD)/wheel/%.o,$(shell grep -rlE --include='*.c' \
+                'HC_WITH_($(subst $(space),|,$(WHEEL_WITHOUT)))' host))
+$(WHEEL_HOST): $(BUILD)/wheel/%.o: %.c $(BUILD)/flags
+	$(call compile,$(WHEEL_WITHOUT:%=-UHC_WITH_%),for the wheel)
+$(WHEEL_PROGRAM): $(WHEEL_HOST) $(filter-out $(WHEEL_HOST:$(BUILD)/wheel/%=$(BUILD)/%),$(HOST_OBJS)) $(BUILD)/libhaloconv.a
+	$(call link,$(WHEEL_HOST_LIBS) $(LIB_LIBS) -ldl)
+WHEEL_HOST_LIBS = $(ARCHIVE_LIB) $(call pkg,--libs,$(if $(PROGRAM),sndfile jansson))
+WHEEL_ARCHIVES = $(if $(WHEEL_PROGRAM),$(filter %.a,$(ARCHIVE_LIB))) $(if $(WHEEL_INSIDE),$(WHEEL_CUDART))
+WHEEL_CUDART = $(if $(CUDA_MODULE),$(CUDA_HOME)/lib64/libcudart_static.a)
 WHEEL_FOLDER ?= $(BUILD)/wheel
-wheel: $(WHEEL_LIBRARY) $(CUDA_MODULE)
+# WHEEL_MODULE=inside: the GPU module, if it is built, is in the wheel of the library (pip builds one wheel of a source).
+WHEEL_INSIDE := $(and $(CUDA_MODULE),$(WHEEL_MODULE))
+WHEEL_CUDA := $(CUDA_MODULE:$(BUILD)/%=$(BUILD)/wheel/%)
+$(WHEEL_CUDA): $(CUDA_MODULE)
+	@mkdir -p $(@D)
+	$(Q)strip -o $@ $<
+wheel_make = $(Q)CC='$(CC)' $(PYTHON) plugins/python/haloconv_build.py $(1) '$(WHEEL_FOLDER)'
+WHEEL_LIBRARIES = $(if $(filter 0,$(WHEEL_LIBS)),system,copies)
+wheel: $(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(WHEEL_CUDA) $(if $(WHEEL_PROGRAM),$(BUILD)/impulses/made)
 	$(call say,WHL,$(WHEEL_FOLDER))
-	$(Q)$(PYTHON) plugins/python/haloconv_build.py $< '$(WHEEL_FOLDER)' $(if $(filter 0,$(WHEEL_LIBS)),system,copies) \
-	  $(if $(HAVE_CUDA),$(CUDA_MODULE) $(CUDA_HOME)/lib64/libcudart_static.a)
+	$(call wheel_make,haloconv) $(WHEEL_LIBRARIES) $(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(if $(WHEEL_INSIDE),$(WHEEL_CUDA)) \
+	  $(WHEEL_ARCHIVES) $(if $(WHEEL_PROGRAM),$(BUILD)/impulses)
+	$(if $(WHEEL_INSIDE)$(WHEEL_MODULE),,$(if $(WHEEL_CUDA),$(call wheel_make,haloconv-cuda) $(WHEEL_CUDA) $(WHEEL_CUDART),\
+	  @echo 'haloconv-cuda is not made: it needs nvcc and, without a GPU, CUDA_ARCHS=all'))
+# What pip asks before it builds: the licences are those of the libraries that the linker would take.
+wheel-metadata:
+	@mkdir -p $(BUILD)/wheel
+	$(Q)$(CC) -shared -Wl,--no-as-needed $(WHEEL_HOST_LIBS) $(LIB_LIBS) -o $(BUILD)/wheel/needs.so
+	$(call wheel_make,metadata) $(WHEEL_LIBRARIES) $(BUILD)/wheel/needs.so $(WHEEL_ARCHIVES)
+cross-wheel:
+	@PKG_CONFIG_LIBDIR=/usr/lib/$(CROSS)/pkgconfig $(MAKE) --no-print-directory BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc \
+	  AR=$(CROSS)-ar WITH_CUDA=0 wheel
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)
@@ -765,7 +801,7 @@ install: all impulses
 	  >$(TO)/lib/pkgconfig/haloconv.pc
 	$(if $(MAN_PAGE),install -m 644 $(MAN_PAGE) $(TO)/share/man/man1/)
 	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv && \
-	  install -m 644 plugins/python/haloconv/*.py $(DESTDIR)$(PYTHON_FOLDER)/haloconv/)
+	  install -m 644 plugins/python/haloconv/*.py plugins/python/haloconv/py.typed $(DESTDIR)$(PYTHON_FOLDER)/haloconv/)
 	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
 	install -d $(TO)/share/haloconv/impulses/head
 	install -m 644 $(BUILD)/impulses/head/*.wav $(TO)/share/haloconv/impulses/head/

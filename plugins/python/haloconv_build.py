@@ -1,16 +1,21 @@
-"""haloconv_build - builds and packs the Python wheel.
+"""haloconv_build - builds and packs the Python wheels.
 
-`pip install .` calls build_wheel (PEP 517), which runs `make wheel`. That links the library and runs this file:
+`pip install .` calls build_wheel (PEP 517), which runs `make wheel`. That links library and program, and runs this file:
 
-    haloconv_build.py LIBRARY FOLDER copies|system [GPU_MODULE ARCHIVE...]
+    haloconv_build.py haloconv FOLDER copies|system FILE...      the wheel of LIBRARY, PROGRAM, ... into FOLDER
+    haloconv_build.py haloconv-cuda FOLDER MODULE [ARCHIVE]      the wheel of the GPU module
+    haloconv_build.py metadata FOLDER copies|system FILE...      only the metadata that the first would have
 
-which packs the module, LIBRARY and copies of the shared libraries that LIBRARY needs into a wheel in FOLDER; with
-`system` the wheel needs those of the machine. ARCHIVE is a static library in GPU_MODULE: the wheel has its licence, too.
+FILE is the library, the program, the GPU module, a static library that is in them (the wheel has its licence, too), or
+the folder of the masks that ship. The wheel holds copies of the shared libraries that they need; with `system` it needs
+those of the machine.
 
-    haloconv/*.py, libhaloconv.so     its DT_RPATH is $ORIGIN/libs, for itself and for the libraries that it loads
-    haloconv/libhaloconv_cuda.so      the GPU module, if the build has CUDA
+    haloconv/*.py, py.typed           the module, and that its functions have annotations
+    haloconv/libhaloconv.so, haloconv library and program; their DT_RPATH is $ORIGIN/libs, also for what they load
+    haloconv/impulses/                the masks and the bank that ship, for the program
     haloconv/libs/hc-sndfile.so.1     copies; their names, and all references to them, begin with "hc-" instead of
                                       "lib": the package soundfile loads another libsndfile.so.1 into the same process
+    haloconv-*.data/scripts/haloconv  starts the program; pip puts it on PATH
     haloconv-*.dist-info/             metadata, licences of the module and of each library that is in the wheel
 """
 
@@ -29,9 +34,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 METADATA = """\
 Metadata-Version: 2.4
-Name: haloconv
+Name: {name}
 Version: {version}
-Summary: Convolution of sound with long FIR filters and impulse responses, live and offline, on the CPU or an NVIDIA GPU
+Summary: {summary}
 Author: The haloconv authors
 License-Expression: {licence}
 {licence_files}Keywords: audio,convolution,fir,impulse response,reverberation,cuda
@@ -39,12 +44,31 @@ Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: Python :: 3
 Classifier: Topic :: Multimedia :: Sound/Audio
 Requires-Python: >=3.8
-Requires-Dist: numpy
-Provides-Extra: torch
-Requires-Dist: torch; extra == "torch"
-Description-Content-Type: text/markdown
+{requires}Description-Content-Type: text/markdown
 
 {readme}"""
+
+SUMMARIES = {
+    "haloconv": "Convolution of sound with long FIR filters and impulse responses, live and offline, on the CPU or an "
+                "NVIDIA GPU",
+    "haloconv-cuda": "The GPU module of haloconv"}
+REQUIRES = {
+    "haloconv": """\
+Requires-Dist: numpy>=1.21
+Provides-Extra: cuda
+Requires-Dist: haloconv-cuda=={version}; extra == "cuda"
+Provides-Extra: torch
+Requires-Dist: torch; extra == "torch"
+""",
+    "haloconv-cuda": "Requires-Dist: haloconv=={version}\n"}
+
+# Starts the program in place of Python. It does not import the module: NumPy would take longer than many a command.
+SCRIPT = """\
+#!python
+import importlib.util
+import runpy
+runpy.run_path(importlib.util.find_spec("haloconv").submodule_search_locations[0] + "/_program.py", run_name="__main__")
+"""
 
 # Libraries that every Linux with this C library has: the list of PEP 600's policies.
 OF_THE_SYSTEM = re.compile(r"linux-vdso|ld-linux|lib(c|m|mvec|dl|rt|pthread|util|resolv|z|gcc_s|stdc\+\+)\.so")
@@ -52,7 +76,7 @@ OF_THE_SYSTEM = re.compile(r"linux-vdso|ld-linux|lib(c|m|mvec|dl|rt|pthread|util
 LICENCES = {"sndfile": "LGPL-2.1-or-later", "soxr": "LGPL-2.1-or-later", "mpg123": "LGPL-2.1-only",
             "mp3lame": "LGPL-2.0-or-later", "yaml-0": "MIT", "mysofa": "BSD-3-Clause", "FLAC": "BSD-3-Clause",
             "ogg": "BSD-3-Clause", "vorbis": "BSD-3-Clause", "vorbisenc": "BSD-3-Clause", "opus": "BSD-3-Clause",
-            "gomp": "GPL-3.0-or-later WITH GCC-exception-3.1",
+            "jansson": "MIT", "archive": "BSD-2-Clause", "gomp": "GPL-3.0-or-later WITH GCC-exception-3.1",
             "cudart_static": "LicenseRef-NVIDIA-CUDA-Toolkit-EULA"}
 
 
@@ -69,16 +93,37 @@ def ask(*command):
 
 
 # ---- the libraries of a wheel ---------------------------------------------------------------------------------------
-def shared_libraries(library):
-    """The shared libraries, {name: path}, that a library and its libraries need beyond those of the system."""
-    lines, found = ask("ldd", str(library)), {}
-    if not lines:
-        raise SystemExit(f"haloconv: ldd does not list the libraries that {library} needs; is it there, and built for "
+def machine_of(path):
+    """The processor that an ELF file is for, as uname has it; None: not an ELF file of a known processor."""
+    head = path.read_bytes()[:20] if path.exists() else b""
+    return {62: "x86_64", 183: "aarch64"}.get(int.from_bytes(head[18:20], "little")) if head[:4] == b"\x7fELF" else None
+
+
+def needed_by(binary):
+    """[(name, path or "not found")] of the shared libraries that a file needs, and those that they need."""
+    if machine_of(binary) in (None, os.uname().machine):
+        return re.findall(r"^\s*(\S+) => (not found|\S+)", ask("ldd", str(binary)), re.M)
+    found, left = {}, [binary]  # ldd would run it: the compiler for that processor finds its libraries
+    while left:
+        for name in re.findall(r"\(NEEDED\).*\[(.*)\]", ask("readelf", "-dW", str(left.pop()))):
+            if name not in found:
+                path = pathlib.Path(ask(os.environ.get("CC", "cc"), f"-print-file-name={name}").strip())
+                found[name] = str(path) if path.is_absolute() else "not found"
+                if path.is_absolute() and not OF_THE_SYSTEM.match(name):
+                    left.append(path)
+    return list(found.items())
+
+
+def shared_libraries(binary):
+    """The shared libraries, {name: path}, that a file and its libraries need beyond those of the system."""
+    needed, found = needed_by(binary), {}
+    if not needed:
+        raise SystemExit(f"haloconv: ldd does not list the libraries that {binary} needs; is it there, and built for "
                          "this machine? make wheel WHEEL_LIBS=0 copies none")
-    for name, path in re.findall(r"^\s*(\S+) => (not found|\S+)", lines, re.M):
+    for name, path in needed:
         if not OF_THE_SYSTEM.match(name):
             if path == "not found":
-                raise SystemExit(f"haloconv: {library} needs {name}, which this machine does not have; "
+                raise SystemExit(f"haloconv: {binary} needs {name}, which this machine does not have; "
                                  "install its package, or build without that part (make WITH_...=0)")
             found[name] = pathlib.Path(path)
     return found
@@ -96,12 +141,14 @@ def renamed(data, names):
     return data
 
 
-def platform_tag(libraries):
-    """manylinux_2_N_...: N is the newest version of glibc's interface that the libraries use."""
-    minor = max((int(n) for data in libraries for n in re.findall(rb"\0GLIBC_2\.(\d+)(?=[.\0])", data)), default=None)
+def platform_tag(binaries, machine, copies=True):
+    """manylinux_2_N_...: N is the newest version of glibc's interface that the files use."""
+    if not copies:
+        return f"linux_{machine}"
+    minor = max((int(n) for data in binaries for n in re.findall(rb"\0GLIBC_2\.(\d+)(?=[.\0])", data)), default=None)
     if minor is None:
         raise SystemExit("haloconv: a wheel with copies of libraries needs glibc; build it with WHEEL_LIBS=0")
-    return f"manylinux_2_{minor}_{os.uname().machine}"
+    return f"manylinux_2_{max(minor, 17)}_{machine}"  # pip knows no older one on every processor
 
 
 def licence_of(path):
@@ -115,7 +162,7 @@ def licences(libraries):
     for path in libraries:
         real = path.resolve()
         package = ask("dpkg-query", "-S", f"*/{real.parent.name}/{real.name}").split(": ")[0].split(":")[0]
-        source = ask("dpkg-query", "-W", "-f", "${source:Package} ${source:Version}", package) if package else ""
+        source = ask("dpkg-query", "-W", "-f", "${source:Package} ${source:Version}; ${Homepage}", package) if package else ""
         rows.append(f"{path.name}: {licence_of(path)}; {'Debian source package ' + source if source else real.name}\n")
         text = pathlib.Path("/usr/share/doc", package or "-", "copyright")
         if text.exists():
@@ -125,55 +172,99 @@ def licences(libraries):
         if text.exists():
             files[f"{text.name}.txt"] = text.read_bytes()
     files["LIBRARIES.txt"] = (
-        "haloconv is under the MIT licence. This wheel also holds the libraries below.\n\n" + "".join(rows)).encode()
+        "haloconv is under the MIT licence. This wheel also holds the libraries below. Those that end in .so... are files\n"
+        "in haloconv/libs: the file of the named package, in which only names of libraries were changed (lib... to\n"
+        "hc-...). Another build of the library can replace it. The sources are those of the Debian package, and the\n"
+        "authors' at the address.\n\n" + "".join(rows)).encode()
     return files
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------
-def metadata(libraries=(), licence_files=()):
+def metadata(libraries=(), licence_files=(), name="haloconv"):
     found = sorted({licence_of(path) for path in libraries} - {"MIT"})
-    return METADATA.format(version=version(), licence=" AND ".join(["MIT", *found]),
-                           licence_files="".join(f"License-File: {name}\n" for name in licence_files),
+    return METADATA.format(name=name, version=version(), summary=SUMMARIES[name], licence=" AND ".join(["MIT", *found]),
+                           requires=REQUIRES[name].format(version=version()),
+                           licence_files="".join(f"License-File: {file}\n" for file in licence_files),
                            readme=(ROOT / "README.md").read_text(encoding="utf-8")).encode()
 
 
-def write_wheel(folder, tag, files, licence_files, libraries=()):
-    """Write a wheel of files {name: bytes}, and return its name. The same files give the same bytes."""
-    info = f"haloconv-{version()}.dist-info"
-    licence_files = {"LICENSE": (ROOT / "LICENSE").read_bytes(), **licence_files}
-    files = {**files, f"{info}/METADATA": metadata(libraries, licence_files),
+def info_files(libraries=(), name="haloconv"):
+    """The metadata and the licences of a wheel that holds libraries, {path in .dist-info: bytes}."""
+    files = {"LICENSE": (ROOT / "LICENSE").read_bytes(), **(licences(libraries) if libraries else {})}
+    return {"METADATA": metadata(libraries, files, name), **{f"licenses/{file}": text for file, text in files.items()}}
+
+
+def write_wheel(folder, tag, files, libraries=(), name="haloconv"):
+    """Write a wheel of files {path: bytes}, and return its name. The same files give the same bytes."""
+    base = f"{name.replace('-', '_')}-{version()}"
+    info = f"{base}.dist-info"
+    files = {**files, **{f"{info}/{path}": data for path, data in info_files(libraries, name).items()},
              f"{info}/WHEEL": (f"Wheel-Version: 1.0\nGenerator: haloconv_build {version()}\nRoot-Is-Purelib: false\n"
-                               f"Tag: {tag}\n").encode(),
-             **{f"{info}/licenses/{name}": text for name, text in licence_files.items()}}
+                               f"Tag: {tag}\n").encode()}
     record = ""
-    name = f"haloconv-{version()}-{tag}.whl"
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(pathlib.Path(folder, name), "w", zipfile.ZIP_DEFLATED) as wheel:
+    with zipfile.ZipFile(pathlib.Path(folder, f"{base}-{tag}.whl"), "w", zipfile.ZIP_DEFLATED) as wheel:
         def add(path, data):
             entry = zipfile.ZipInfo(path)  # 1980: no time of the build
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o100755 if ".so" in path else 0o100644) << 16
+            is_program = data[:4] == b"\x7fELF" or path.endswith("/scripts/haloconv")
+            entry.external_attr = (0o100755 if is_program else 0o100644) << 16
             wheel.writestr(entry, data)
         for path, data in files.items():
             add(path, data)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record += f"{path},sha256={digest},{len(data)}\n"
         add(f"{info}/RECORD", f"{record}{info}/RECORD,,\n".encode())
-    return name
+    return f"{base}-{tag}.whl"
 
 
-def pack(library, folder, gpu_module=None, archives=(), copies=True):
-    """Write the wheel of a library, and return its path. archives: static libraries that the GPU module contains."""
-    shared = shared_libraries(library) if copies else {}
-    binaries = {"haloconv/libhaloconv.so": library, **{f"haloconv/libs/{own_name(n)}": p for n, p in shared.items()}}
-    if gpu_module:
-        binaries["haloconv/libhaloconv_cuda.so"] = gpu_module
+def held(files, copies):
+    """The libraries in a wheel of files [path]: {name: path} of the shared ones, and the static ones [path]."""
+    binaries = [path for path in files if path.suffix != ".a" and not path.is_dir()]
+    shared = {name: path for binary in binaries for name, path in shared_libraries(binary).items()} if copies else {}
+    return dict(sorted(shared.items())), [path for path in files if path.suffix == ".a"]
+
+
+def pack(files, folder, copies=True):
+    """Write the wheel of files [path] as this file's head lists them, and return its path."""
+    shared, archives = held(files, copies)
+    binaries = {f"haloconv/{path.name}": path for path in files if path.suffix != ".a" and not path.is_dir()}
+    machines = {machine_of(path) for path in binaries.values()}
+    binaries.update({f"haloconv/libs/{own_name(name)}": path for name, path in shared.items()})
     binaries = {name: renamed(path.read_bytes(), shared) for name, path in binaries.items()}
-    modules = {f"haloconv/{p.name}": p.read_bytes() for p in sorted((ROOT / "plugins/python/haloconv").glob("*.py"))}
-    tag = platform_tag(binaries.values()) if copies else f"linux_{os.uname().machine}"
-    held = [*shared.values(), *archives]
-    return pathlib.Path(folder, write_wheel(folder, f"py3-none-{tag}", {**modules, **binaries},
-                                            licences(held) if held else {}, held))
+    others = {f"haloconv/{path.name}": path for pattern in ("*.py", "py.typed")
+              for path in sorted((ROOT / "plugins/python/haloconv").glob(pattern))}
+    for masks in filter(pathlib.Path.is_dir, files):
+        others.update({f"haloconv/impulses/{path.relative_to(masks)}": path for path in sorted(masks.rglob("*.wav"))
+                       if path.name != "drums.wav"})  # the sound of `make demo`
+    others = {name: path.read_bytes() for name, path in others.items()}
+    if "haloconv/haloconv" in binaries:
+        others[f"haloconv-{version()}.data/scripts/haloconv"] = SCRIPT.encode()
+    tag = platform_tag(binaries.values(), machines.pop(), copies)
+    return pathlib.Path(folder, write_wheel(folder, f"py3-none-{tag}", {**others, **binaries},
+                                            [*shared.values(), *archives]))
+
+
+def pack_module(module, folder, archives):
+    """Write the wheel of the GPU module, and return its path."""
+    if shared_libraries(module):
+        raise SystemExit(f"haloconv: {module} needs {', '.join(shared_libraries(module))}; link it with the CUDA "
+                         "runtime as a static library")
+    data = module.read_bytes()
+    files = {"haloconv_cuda/__init__.py": f'"""{SUMMARIES["haloconv-cuda"]}, which the package haloconv loads."""\n'.encode(),
+             "haloconv_cuda/libhaloconv_cuda.so": data}
+    return pathlib.Path(folder, write_wheel(folder, f"py3-none-{platform_tag([data], machine_of(module))}", files,
+                                            archives, "haloconv-cuda"))
+
+
+def write_metadata(files, folder, copies):
+    """Write the .dist-info folder of the wheel that pack() would write, and return its path."""
+    shared, archives = held(files, copies)
+    info = pathlib.Path(folder, f"haloconv-{version()}.dist-info")
+    for name, data in info_files([*shared.values(), *archives]).items():
+        (info / name).parent.mkdir(parents=True, exist_ok=True)
+        (info / name).write_bytes(data)
+    return info
 
 
 # ---- PEP 517 and PEP 660 --------------------------------------------------------------------------------------------
@@ -190,16 +281,34 @@ def run_make(settings, *goals):
         raise SystemExit("haloconv: make failed; its last lines say why")
 
 
+def run_wheel(settings, goal, folder):
+    """Run make for a goal of the wheel, in a build folder that a person's `make` does not use.
+
+    With HALOCONV_WITH_CUDA=1 in the environment the GPU module is built, and is in the wheel. Without it no GPU tool is
+    called: kernels take longer than all the rest.
+    """
+    folder = pathlib.Path(folder).resolve()
+    settings = {**({} if "BUILD" in os.environ else {"BUILD": "build/pip"}), "OPT": "-O3",
+                "WITH_CUDA": "1" if os.environ.get("HALOCONV_WITH_CUDA") == "1" else "0", **(settings or {})}
+    run_make(settings, goal, f"WHEEL_FOLDER={folder}", "WHEEL_MODULE=inside")
+    return folder
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Without this hook pip would build the wheel to learn its name."""
+    run_wheel(config_settings, "wheel-metadata", metadata_directory)
+    return f"haloconv-{version()}.dist-info"
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    folder = pathlib.Path(wheel_directory).resolve()
-    run_make(config_settings, "wheel", f"WHEEL_FOLDER={folder}")
+    folder = run_wheel(config_settings, "wheel", wheel_directory)
     return max(folder.glob(f"haloconv-{version()}-*.whl"), key=lambda path: path.stat().st_mtime_ns).name
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """The module of the source tree, which finds the library in build/."""
     run_make(config_settings, "build/libhaloconv.so", "gpu-module", "BUILD=build")
-    return write_wheel(wheel_directory, "py3-none-any", {"haloconv.pth": f"{ROOT}/plugins/python\n".encode()}, {})
+    return write_wheel(wheel_directory, "py3-none-any", {"haloconv.pth": f"{ROOT}/plugins/python\n".encode()})
 
 
 def build_sdist(sdist_directory, config_settings=None):
@@ -219,11 +328,15 @@ def build_sdist(sdist_directory, config_settings=None):
     return f"{base}.tar.gz"
 
 
-def main(library, folder, libraries, gpu_module=None, *archives):
-    copies = {"copies": True, "system": False}[libraries]
-    path = pack(pathlib.Path(library), folder, gpu_module and pathlib.Path(gpu_module),
-                [pathlib.Path(archive) for archive in archives], copies)
-    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+def main(kind, folder, *arguments):
+    if kind == "haloconv-cuda":
+        module, *archives = map(pathlib.Path, arguments)
+        path = pack_module(module, folder, archives)
+    else:
+        write = {"haloconv": pack, "metadata": write_metadata}[kind]
+        path = write([pathlib.Path(name) for name in arguments[1:]], folder,
+                     {"copies": True, "system": False}[arguments[0]])
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB" if path.is_file() else path)
 
 
 if __name__ == "__main__":

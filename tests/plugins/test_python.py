@@ -1,12 +1,14 @@
 """The Python module: compared with scipy on every backend, and its structs and calls with the headers."""
 
 import ctypes
+import inspect
 import os
 import re
 import subprocess
 import sys
 import threading
 import time
+import typing
 
 import numpy as np
 import pytest
@@ -267,3 +269,34 @@ def test_structures_are_the_headers(hc, folder):
     for name in library._STEP.names:
         assert int(seen.pop(f"hc_step.{name}")) == library._STEP.fields[name][1], name
     assert not seen
+
+
+def public_functions(module):
+    """(name, function) of all functions and methods that the module names in __all__."""
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if inspect.isfunction(thing):
+            yield name, thing
+        elif inspect.isclass(thing):
+            for method, what in vars(thing).items():
+                what = getattr(what, "fget", None) or getattr(what, "func", what)
+                if inspect.isfunction(what) and (method in ("__init__", "__enter__", "__exit__") or method[0] != "_"):
+                    yield f"{name}.{method}", what
+
+
+def test_public_functions_have_annotations(hc):
+    """py.typed promises them. Names in them must resolve."""
+    modules = [hc]
+    try:
+        import haloconv.torch
+        modules.append(haloconv.torch)
+    except ImportError:  # without torch
+        pass
+    for module in modules:
+        functions = dict(public_functions(module))
+        assert "convolve" in functions
+        for name, function in functions.items():
+            hints = typing.get_type_hints(function)
+            wanted = {"return", *inspect.signature(function).parameters} - {"self"}
+            assert wanted <= set(hints), f"{module.__name__}.{name} lacks annotations: {wanted - set(hints)}"
+    assert (ROOT / "plugins/python/haloconv/py.typed").exists()

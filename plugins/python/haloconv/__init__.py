@@ -26,6 +26,7 @@ path.
 """
 
 import importlib
+from typing import Any
 
 from ._arrays import convolve_tensors
 from ._banks import Bank, position
@@ -41,7 +42,7 @@ for _public in (Bank, Error, Mask, Stream, convolve, convolve_moving, convolve_t
     _public.__module__ = __name__  # in tracebacks and help(): haloconv.Error
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "torch":  # imported when it is asked for: `import haloconv` must not import torch
         return importlib.import_module(".torch", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

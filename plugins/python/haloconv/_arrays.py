@@ -10,8 +10,10 @@ nobody has seen yet.
 import contextlib
 import ctypes
 import sys
+from typing import Any, Optional, Sequence, Union, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from ._tensors import ALIGNMENT, CONVOLVE, Plans, check_mode, make_plan, split
 
@@ -19,6 +21,9 @@ _CUDA, _CUDA_MANAGED = 2, 13  # DLDeviceType
 _CPUS = (1, 3)  # memory of the host, pinned or not
 _FLOAT32, _INT64, _COMPLEX = (2, 32, 1), (0, 64, 1), 5  # DLDataType, and the code of one
 _LEGACY_STREAM = 1
+
+# For annotations: the result is a NumPy array. For others (CuPy, JAX, torch, ...) it is of their kind.
+HostArray = Union[npt.NDArray[Any], Sequence[float], Sequence[Sequence[float]]]
 
 
 # ---- reading DLPack -------------------------------------------------------------------------------------------------
@@ -335,7 +340,18 @@ def _on_cpu(x, h, mode, lengths, n_threads):
     return out.reshape(*whole, out.shape[-1])
 
 
-def convolve_tensors(x, h, mode="full", lengths=None, n_threads=0):
+@overload
+def convolve_tensors(x: HostArray, h: HostArray, mode: str = ..., lengths: Optional[npt.ArrayLike] = ...,
+                     n_threads: int = ...) -> npt.NDArray[np.float32]:
+    ...
+
+
+@overload
+def convolve_tensors(x: Any, h: Any, mode: str = ..., lengths: Any = ..., n_threads: int = ...) -> Any:
+    ...
+
+
+def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_threads: int = 0) -> Any:
     """Convolve arrays along their last dimension: y[..., n] = sum over k of h[..., k] x[..., n - k].
 
     x        [..., frames], as [batch, channels, frames]; NumPy, torch, or any array on a CUDA GPU with `__dlpack__`

@@ -1,12 +1,14 @@
 """haloconv.torch.ApplyImpulseResponse: random impulse responses for the examples of a batch."""
 
 import os
+from typing import Optional, Sequence, Union
 
 import torch
 
 from ._banks import Bank
 from .torch import _is_compiling, _is_transformed, convolve
 
+_Path = Union[str, "os.PathLike[str]"]
 _CPU = torch.device("cpu")  # not the device of torch.set_default_device
 
 
@@ -111,8 +113,10 @@ class ApplyImpulseResponse(torch.nn.Module):
     given. Draws on a GPU stay there, and all examples are convolved: nothing waits to learn how many were drawn.
     """
 
-    def __init__(self, responses, p=0.5, per="example", align=True, normalise=None, keep_level=False, rate=None,
-                 lengths=None, seed=None):
+    def __init__(self, responses: Union[torch.Tensor, Sequence[torch.Tensor], Bank, _Path, Sequence[_Path]],
+                 p: float = 0.5, per: str = "example", align: bool = True, normalise: Optional[str] = None,
+                 keep_level: bool = False, rate: Optional[int] = None,
+                 lengths: Optional[Union[torch.Tensor, Sequence[int]]] = None, seed: Optional[int] = None) -> None:
         super().__init__()
         if not 0 <= p <= 1:
             raise ValueError(f"p {p} is no probability; give 0 to 1")
@@ -145,7 +149,7 @@ class ApplyImpulseResponse(torch.nn.Module):
             generator.set_state(self._generator)
             self._generator = generator
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         n, channels, taps = self.responses.shape
         return f"{n} responses, {channels} channels, {taps} taps, p={self.p}, per={self.per!r}"
 
@@ -164,7 +168,7 @@ class ApplyImpulseResponse(torch.nn.Module):
         wet = x if self.delay == 0 else torch.nn.functional.pad(x, (0, self.delay))
         return convolve(wet, self.responses[responses], mode="causal")[..., self.delay:].float()
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training or self.p == 0:
             return x
         if x.dim() not in (1, 2, 3):

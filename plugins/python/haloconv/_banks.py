@@ -7,13 +7,16 @@ import math
 import os
 import threading
 import weakref
+from typing import Optional, Tuple, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from ._library import (_BankData, _BankOptions, _MOST_MIX, _RenderConfig, _bytes, _check, _floats, _lib, _pointer, _set)
 
 
-def position(azimuth, elevation=0.0, distance=1.0):
+def position(azimuth: npt.ArrayLike, elevation: npt.ArrayLike = 0.0,
+             distance: npt.ArrayLike = 1.0) -> npt.NDArray[np.float64]:
     """Convert a direction to a position: float64 [3], or [..., 3] for arrays of directions."""
     azimuth, elevation = np.deg2rad(azimuth), np.deg2rad(elevation)
     across = distance * np.cos(elevation)
@@ -60,7 +63,16 @@ class Bank:
     file (its text names the cause).
     """
 
-    def __init__(self, source, rate=None, positions=None, grid=None, normalise=False):
+    entries: int
+    outputs: int
+    taps: int
+    rate: Optional[int]
+    positions: Optional[npt.NDArray[np.float32]]
+    notes: str
+
+    def __init__(self, source: Union[str, "os.PathLike[str]", npt.ArrayLike], rate: Optional[int] = None,
+                 positions: Optional[npt.ArrayLike] = None, grid: Optional[float] = None,
+                 normalise: bool = False) -> None:
         self._lock, self._made, self._renderers = threading.Lock(), weakref.WeakValueDictionary(), (None, [])
         if isinstance(source, (str, os.PathLike)):
             if positions is not None:
@@ -125,15 +137,15 @@ class Bank:
             _lib.hc_bank_data_free(ctypes.byref(self._data))
 
     @functools.cached_property
-    def gain_db(self):
+    def gain_db(self) -> float:
         """Largest gain for a sine of any frequency in dB, over all entries and outputs."""
         return _gain_db(self._responses)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<haloconv.Bank of {self.entries} entries, {self.outputs} outputs, {self.taps} taps>"
 
     @property
-    def responses(self):
+    def responses(self) -> npt.NDArray[np.float32]:
         """A copy of the responses: float32 [entries, outputs, taps]."""
         n = self.entries * self.outputs
         pointers = (ctypes.POINTER(ctypes.c_float) * n).from_address(self._data.taps)
@@ -160,11 +172,12 @@ class Bank:
         n = _lib.hc_bank_mix(ctypes.byref(self._data), place, entries, weights)
         return entries[:n], weights[:n]
 
-    def nearest(self, azimuth, elevation=0.0, distance=1.0):
+    def nearest(self, azimuth: float, elevation: float = 0.0, distance: float = 1.0) -> int:
         """Find the entry nearest to a direction: by the angle, then by distance. ValueError without positions."""
         return int(self._find(_xyz(azimuth, elevation, distance), mix=False)[0][0])
 
-    def mix(self, azimuth, elevation=0.0, distance=1.0):
+    def mix(self, azimuth: float, elevation: float = 0.0,
+            distance: float = 1.0) -> Tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
         """Find up to four entries around a direction: (entries, weights), with weights that add up to 1.
 
         The weights are barycentric in the triangle of directions around it. Entries whose responses begin more than

@@ -3,14 +3,17 @@
 import ctypes
 import os
 import pathlib
+from typing import List, Tuple
 
 import numpy as np
+
+from ._program import find_cuda_module
 
 
 class Error(RuntimeError):
     """The library refused a call. The text is the library's; `code` is a negative value of enum hc_error."""
 
-    def __init__(self, code, text):
+    def __init__(self, code: int, text: str) -> None:
         super().__init__(text or _lib.hc_strerror(code).decode())
         self.code = code
 
@@ -96,6 +99,7 @@ def _load():
     return ctypes.CDLL("libhaloconv.so.1")
 
 
+find_cuda_module()
 _lib = _load()
 _pointer, _text = ctypes.c_void_p, ctypes.c_char_p
 for _name, _result, _arguments in [
@@ -135,12 +139,12 @@ def _check(code, why):
         raise Error(code, why.value.decode(errors="replace"))
 
 
-def version():
+def version() -> str:
     """Version of the library, as "1.2.3"."""
     return _lib.hc_version().decode()
 
 
-def devices():
+def devices() -> List[Tuple[str, str]]:
     """List the devices as [(name for the argument `backend`, description), ...]. Initialises CUDA."""
     found, text = [], ctypes.create_string_buffer(512)
     while _lib.hc_list_devices(len(found), text, len(text)) == 0:

@@ -3,14 +3,17 @@
 import ctypes
 import numbers
 import warnings
+from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from ._banks import Bank
 from ._library import _MOST_MIX, _STEP, _RenderJob, _check, _lib, _pointer
 from ._streams import _planar
 
 
+_Place = Union[int, Sequence[float], npt.NDArray[Any], None]
 _WHOLE = (numbers.Integral, np.integer)
 
 
@@ -87,7 +90,11 @@ def _steps(path, bank, step, rate, mix, n_sources, n):
     return np.array(sorted(rows, key=lambda row: row[0]), _STEP)
 
 
-def convolve_moving(x, bank, path, step=256, mode="full", mix=False, rate=None, backend="auto", n_threads=0):
+def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
+                    path: Union[Sequence[Tuple[float, int, _Place]], Callable[[float, int], _Place], Sequence[int],
+                                npt.NDArray[Any]],
+                    step: int = 256, mode: str = "full", mix: bool = False, rate: Optional[int] = None,
+                    backend: str = "auto", n_threads: int = 0) -> npt.NDArray[np.float32]:
     """Convolve a sound of N frames with responses that change along a path; the same call gives the same output.
 
     x        [frames] or [frames, sources]; the outputs of all sources are added

@@ -4,11 +4,13 @@ import contextlib
 import ctypes
 import threading
 import warnings
+from typing import Any, Dict, List, Optional, Sequence, TypeVar, Union, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from ._arrays import convolve_columns, device_of
-from ._banks import _xyz
+from ._arrays import HostArray, convolve_columns, device_of
+from ._banks import Bank, _xyz
 from ._library import (Error, _Config, _Info, _Level, _MOST_MIX, _Route, _SteerLevel, _bytes, _check, _floats, _lib,
                        _pointer, _set)
 
@@ -55,12 +57,15 @@ def _planar(x):
 class Mask:
     """Impulse responses prepared for one Stream, by Stream.mask(). Freed with the stream, or when Python forgets it."""
 
-    def __init__(self, stream, pointer):
+    def __init__(self, stream: "Stream", pointer: Any) -> None:
         self._stream, self._pointer = stream, pointer
 
     def __del__(self):
         with contextlib.suppress(ValueError), self._stream._open() as engine:  # a closed stream has freed it
             _lib.hc_mask_free(engine, self._pointer)
+
+
+_Self = TypeVar("_Self", bound="Stream")
 
 
 # ---- streams --------------------------------------------------------------------------------------------------------
@@ -91,11 +96,18 @@ class Stream:
     every call.
     """
 
+    n_in: int
+    n_out: int
+    max_taps: int
+    rate: int
+    sources: int
     _engine = None  # closed, or not open yet
 
-    def __init__(self, n_in=None, n_out=None, max_taps=None, rate=None, block=64, n_routes=0, wait_us=WAIT_FOREVER,
-                 fade_frames=512, n_frames=0, backend="auto", method="auto", n_threads=0, spin=0, sources=0, bank=None,
-                 bank_taps=None, steer_fade=0):
+    def __init__(self, n_in: Optional[int] = None, n_out: Optional[int] = None, max_taps: Optional[int] = None,
+                 rate: Optional[int] = None, block: int = 64, n_routes: int = 0, wait_us: int = WAIT_FOREVER,
+                 fade_frames: int = 512, n_frames: int = 0, backend: str = "auto", method: str = "auto",
+                 n_threads: int = 0, spin: int = 0, sources: int = 0, bank: Optional[Bank] = None,
+                 bank_taps: Optional[int] = None, steer_fade: int = 0) -> None:
         if bank is not None and not sources:
             raise ValueError("a bank needs sources; give sources=1 or more")
         if n_in is None and sources:
@@ -130,11 +142,11 @@ class Stream:
                 self.close()
                 raise
 
-    def __enter__(self):
+    def __enter__(self: _Self) -> _Self:
         with self._open():
             return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextlib.contextmanager
@@ -151,7 +163,7 @@ class Stream:
                 self._users -= 1
                 self._left.notify_all()
 
-    def close(self):
+    def close(self) -> None:
         """Wait for the calls of other threads, then free the engine and its masks. Closing again does nothing."""
         if not self._engine:
             return
@@ -165,7 +177,7 @@ class Stream:
 
     __del__ = close
 
-    def mask(self, h, gain=1.0, delay=0):
+    def mask(self, h: npt.ArrayLike, gain: float = 1.0, delay: int = 0) -> Mask:
         """Prepare impulse responses and return a Mask; a thread may do this while another runs process().
 
         h      [frames], [frames, M] or [frames, inputs, outputs], as in convolve(); at most max_taps frames
@@ -187,7 +199,7 @@ class Stream:
             _check(_lib.hc_mask_make(engine, routes, len(pairs), ctypes.byref(pointer), why, len(why)), why)
         return Mask(self, pointer)
 
-    def swap(self, mask):
+    def swap(self, mask: Union[Mask, npt.ArrayLike, None]) -> None:
         """Crossfade to a mask, from the next process() on. The last of several swaps before it counts.
 
         mask  a Mask of this stream, an array as mask() takes it, or None for silence. Raises ValueError for the Mask of
@@ -201,7 +213,7 @@ class Stream:
             _lib.hc_mask_swap(engine, mask._pointer if mask else None)
         self._playing = mask  # keeps the mask alive while it plays
 
-    def add_bank(self, bank):
+    def add_bank(self, bank: Bank) -> None:
         """Copy a Bank to the engine's device, for steer(); a thread may do this while another runs process().
 
         Streams of the same device, rate, block, bank_taps and steer_fade share the copy. Raises ValueError if the bank
@@ -218,15 +230,18 @@ class Stream:
             self._banks[bank] = bank._prepare(engine, self._device)
             self._bank = bank
 
-    def drop_bank(self, bank):
+    def drop_bank(self, bank: Bank) -> None:
         """Give a bank's copy up; the memory is freed once nothing plays it. A stream that is closed drops all banks."""
         with self._open(), self._adding:
             self._banks.pop(bank, None)
             if self._bank is bank:
                 self._bank = None
 
-    def steer(self, source, entry=None, *, azimuth=None, elevation=0.0, distance=1.0, xyz=None, entries=None,
-              weights=None, gain=1.0, mix=False, bank=None):
+    def steer(self, source: int, entry: Optional[int] = None, *, azimuth: Optional[float] = None,
+              elevation: float = 0.0, distance: float = 1.0, xyz: Union[Sequence[float], npt.NDArray[Any], None] = None,
+              entries: Union[Sequence[int], npt.NDArray[Any], None] = None,
+              weights: Union[Sequence[float], npt.NDArray[Any], None] = None, gain: float = 1.0, mix: bool = False,
+              bank: Optional[Bank] = None) -> None:
         """Fade a source to other responses of a bank, from the next block on. Any thread may call this, as often as it
         likes; the call copies nothing and takes some microseconds. The last of several calls before a block counts.
 
@@ -270,7 +285,7 @@ class Stream:
         if code < 0:
             raise ValueError("a weight or the gain is not a finite number")
 
-    def process(self, x):
+    def process(self, x: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Convolve the next frames of the sound; continues where the last call ended.
 
         x  [frames] if n_in is 1, or [frames, n_in]; any number of frames. NaN and infinite samples count as 0.
@@ -297,19 +312,19 @@ class Stream:
                     raise Error(code, self.info["error"])
         return out[0] if np.ndim(x) == 1 and self.n_out == 1 else out.T
 
-    def reset(self):
+    def reset(self) -> None:
         """Clear the input history and end all fades; the mask and the places of sources stay."""
         with self._open() as engine, self._turn:
             _lib.hc_reset(engine)
 
     @property
-    def latency(self):
+    def latency(self) -> int:
         """Added latency in frames: 0."""
         with self._open() as engine:
             return _lib.hc_latency(engine)
 
     @property
-    def info(self):
+    def info(self) -> Dict[str, Any]:
         """The engine's properties and counters: a dict with the names of hc_info in haloconv.h."""
         info = _Info(size=ctypes.sizeof(_Info))
         with self._open() as engine:
@@ -322,7 +337,7 @@ class Stream:
         return {**values, **texts, "levels": levels, "steer_levels": steer_levels}
 
     @property
-    def steer_levels(self):
+    def steer_levels(self) -> List[Dict[str, int]]:
         """When the responses of moving sources change: a dict for each range of taps (`offset`, `n_taps`).
 
         At frames that are multiples of `hop` the level takes the last steer(); its fade begins `delay` frames later and
@@ -331,7 +346,20 @@ class Stream:
         return self.info["steer_levels"]
 
 
-def convolve(x, h, mode="full", backend="auto", method="auto", n_threads=0, rate=48000):
+@overload
+def convolve(x: HostArray, h: HostArray, mode: str = ..., backend: str = ..., method: str = ...,
+             n_threads: int = ..., rate: int = ...) -> npt.NDArray[np.float32]:
+    ...
+
+
+@overload
+def convolve(x: Any, h: Any, mode: str = ..., backend: str = ..., method: str = ..., n_threads: int = ...,
+             rate: int = ...) -> Any:
+    ...
+
+
+def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: str = "auto", n_threads: int = 0,
+             rate: int = 48000) -> Any:
     """Convolve a sound of N frames with impulse responses of K frames (linear convolution).
 
     x     [frames] or [frames, channels]

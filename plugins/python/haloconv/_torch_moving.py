@@ -12,6 +12,7 @@ and one filter. It yields the step itself and the step after it, where the entry
 """
 
 import numbers
+from typing import Sequence, Union
 
 import torch
 
@@ -129,7 +130,8 @@ def _fit_steps(entries, n_steps):
     return torch.cat([entries, entries[..., -1:].expand(*entries.shape[:-1], n_steps - n)], -1)
 
 
-def convolve_moving(x, bank, entries, step=256, mode="full"):
+def convolve_moving(x: torch.Tensor, bank: torch.Tensor, entries: Union[torch.Tensor, Sequence[int]], step: int = 256,
+                    mode: str = "full") -> torch.Tensor:
     """Convolve signals with responses that change from step to step, as haloconv.convolve_moving; differentiable.
 
     x        [..., frames]: a source in each row. Nothing is added up: y.sum(0) is the scene of sources [sources, ...]

@@ -27,6 +27,8 @@ Needs torch 2.4 or newer; with 1.13 to 2.3 everything but torch.compile and torc
 import torch; this module does.
 """
 
+from typing import Optional, Sequence, Union
+
 import torch
 
 from ._tensors import CONVOLVE, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of, make_plan, split
@@ -355,7 +357,8 @@ def _convolve(x, h, mode, lengths):
     return _fold(CONVOLVE, mode, x.float(), h.float(), None, lengths).to(dtype)
 
 
-def convolve(x, h, mode="full", lengths=None):
+def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
+             lengths: Optional[Union[torch.Tensor, Sequence[int]]] = None) -> torch.Tensor:
     """Convolve along the last dimension: y[..., n] = sum over k of h[..., k] x[..., n - k].
 
     x        [..., frames]: [batch, channels, frames], [channels, frames] or [frames], or more dimensions
@@ -378,7 +381,7 @@ def convolve(x, h, mode="full", lengths=None):
     return _convolve(x, h, mode, None if lengths is None else _lengths_of(lengths, h))
 
 
-def fftconvolve(x, y, mode="full"):
+def fftconvolve(x: torch.Tensor, y: torch.Tensor, mode: str = "full") -> torch.Tensor:
     """torchaudio.functional.fftconvolve: convolve x and y, of as many dimensions, along the last one.
 
     x, y  [..., N] and [..., M]; the leading dimensions broadcast

@@ -1,0 +1,5 @@
+"""`python -m haloconv` is the program."""
+
+from ._program import main
+
+main()

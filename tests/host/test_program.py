@@ -199,8 +199,10 @@ def verify_units(prefix):
 def test_install_and_uninstall(folder):
     if SAN:
         pytest.skip("a sanitizer build is not for installation")
-    # MAKEFLAGS of the make above us would let this one wait for its job server.
-    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    # MAKEFLAGS of the make above us would let this one wait for its job server; the folders of a package are not ours.
+    above = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "LIBDIR", "LV2_FOLDER", "PYTHON_FOLDER", "USER_UNITS",
+             "SYSTEM_UNITS", "INSTALL", "STRIP")
+    clean = {k: v for k, v in os.environ.items() if k not in above}
     flags = [f"BUILD={BUILD}", "QUIET=1", f"DESTDIR={folder}/stage", "PREFIX=/usr/local",
              *os.environ.get("TEST_MAKE", "").split()]
 
@@ -215,6 +217,9 @@ def test_install_and_uninstall(folder):
     for name in ["bin/haloconv", "lib/libhaloconv.a", "lib/libhaloconv.so", "lib/libhaloconv.so.1",
                  "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav"]:
         assert (prefix / name).exists(), name
+    if shutil.which("nm"):
+        done = subprocess.run(["nm", prefix / "bin/haloconv"], stderr=subprocess.PIPE, text=True, check=False)
+        assert "no symbols" in done.stderr  # the installed files are stripped
     if (BUILD / "haloconv.lv2").exists():
         for name in os.listdir(BUILD / "haloconv.lv2"):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name

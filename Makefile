@@ -179,6 +179,7 @@ HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
 $(DSP_OBJS) $(filter $(BUILD)/host/files/%,$(HOST_OBJS)): private ALL_CFLAGS += $(SPEED)
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
+COMPLETION := $(if $(PROGRAM),$(BUILD)/haloconv.bash)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 
@@ -192,7 +193,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross)
 .PHONY: race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
         ladder rung run-rung check
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
@@ -252,12 +253,12 @@ $(BUILD)/libhaloconv.so $(WHEEL_LIBRARY): $(LIB_OBJS) dsp/haloconv.map
 	  $(LIB_OBJS) $(LIB_LIBS) -o $@
 $(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
-# The program writes its options into its man page: @haloconv COMMAND@ becomes the options of
+# The program writes its options into its man page and its completion for bash: @haloconv COMMAND@ becomes the options of
 # that command, as its --help has them; @haloconv@ the synopsis. When cross-compiling, a program for this machine does it:
 # HALOCONV_FOR_BUILD, or one that is compiled here, with this machine's libsndfile and jansson; without them the build fails.
 WRITER := $(if $(CROSS_PREFIX),$(or $(HALOCONV_FOR_BUILD),$(BUILD)/native/haloconv),$(PROGRAM))
-$(BUILD)/haloconv.1: host/haloconv.1.in $(WRITER)
-	$(call say,MAN,$@)
+$(MAN_PAGE) $(COMPLETION): $(BUILD)/haloconv.%: host/haloconv.%.in $(WRITER)
+	$(call say,$(if $(filter 1,$*),MAN,BASH),$@)
 	$(Q)sed 's|@VERSION@|$(VERSION)|' $< | while IFS= read -r line; do case $$line in \
 	  @haloconv*@) words=$${line#@haloconv}; words=$${words%@}; \
 	    case $$words in *--_*) ;; *) words="$$words --_man" ;; esac; $(WRITER) $$words || exit 1 ;; \
@@ -729,6 +730,7 @@ SO_NAME := $(SO).1
 TO = $(DESTDIR)$(PREFIX)
 TO_LIB = $(DESTDIR)$(LIBDIR)
 LV2_FOLDER ?= $(LIBDIR)/lv2
+TO_COMPLETIONS = $(TO)/share/bash-completion/completions
 INSTALL ?= install
 STRIP ?= $(CROSS_PREFIX)strip
 INSTALL_BINARY = $(INSTALL) -m 755 $(if $(STRIP),-s $(if $(filter-out strip,$(STRIP)),--strip-program=$(STRIP)))
@@ -756,6 +758,7 @@ install: all impulses
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' -e 's|@VERSION@|$(VERSION)|' \
 	  -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in >$(TO_LIB)/pkgconfig/haloconv.pc
 	$(if $(MAN_PAGE),$(INSTALL) -m 644 $(MAN_PAGE) $(TO)/share/man/man1/)
+	$(if $(COMPLETION),$(INSTALL) -d $(TO_COMPLETIONS) && $(INSTALL) -m 644 $(COMPLETION) $(TO_COMPLETIONS)/haloconv)
 	$(if $(PYTHON_FOLDER),$(INSTALL) -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv && \
 	  $(INSTALL) -m 644 plugins/python/haloconv/*.py $(DESTDIR)$(PYTHON_FOLDER)/haloconv/)
 	$(INSTALL) -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
@@ -777,6 +780,7 @@ uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
 	rm -f $(TO_LIB)/libhaloconv.a $(TO_LIB)/pkgconfig/haloconv.pc
 	rm -f $(TO_LIB)/$(SO) $(TO_LIB)/$(SO_NAME) $(TO_LIB)/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
+	rm -f $(TO_COMPLETIONS)/haloconv
 	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2
 	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)

@@ -112,6 +112,31 @@ def test_help_and_man_page_agree(command):
         assert option in page, f"the man page does not know {command} {option}"
 
 
+def completed(*words):
+    """The words that bash offers for the last one, by the completion that is installed."""
+    script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _haloconv; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(["bash", "-c", script, "bash", BUILD / "haloconv.bash", "haloconv", *words], check=True,
+                          stdout=subprocess.PIPE, text=True, timeout=60)
+    return done.stdout.split()
+
+
+def test_bash_completes_every_command_and_option():
+    for command in [c for c in COMMANDS if c not in HELPS] + ["design", "import"]:
+        words = command.split()
+        for at, word in enumerate(words):
+            assert word in completed(*words[:at], ""), command
+        listed = re.findall(r"^ +(?:-\w, )?(--[a-z][a-z0-9-]+)", good(*words, "--help").stdout, re.M)
+        assert set(completed(*words, "x", "--")) == set(listed), command
+
+
+def test_bash_completes_values():
+    assert completed("convolve", "--backend", "c") == completed("convolve", "--backend", "=", "c") == ["cpu", "cuda"]
+    assert completed("convolve", "-q", "--tail", "=") == ["centre", "full", "same"]
+    assert completed("convolve", "-o", "") == [] == completed("convolve", "in.wav", "")  # bash then offers files
+    assert completed("design", "crossover", "-") != completed("design", "-")
+
+
 @pytest.mark.parametrize("command",
                          ["convolve", "jack", "live", "batch", "design", "mask", "measure", "info", "check", "devices",
                           "bench"])
@@ -215,7 +240,8 @@ def test_install_and_uninstall(folder):
     prefix = folder / "stage/usr/local"
     assert sorted(os.listdir(prefix / "include")) == [header.name for header in PUBLIC_HEADERS]
     for name in ["bin/haloconv", "lib/libhaloconv.a", "lib/libhaloconv.so", "lib/libhaloconv.so.1",
-                 "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav"]:
+                 "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav",
+                 "share/bash-completion/completions/haloconv"]:
         assert (prefix / name).exists(), name
     if shutil.which("nm"):
         done = subprocess.run(["nm", prefix / "bin/haloconv"], stderr=subprocess.PIPE, text=True, check=False)

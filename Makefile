@@ -731,6 +731,7 @@ TO = $(DESTDIR)$(PREFIX)
 TO_LIB = $(DESTDIR)$(LIBDIR)
 LV2_FOLDER ?= $(LIBDIR)/lv2
 TO_COMPLETIONS = $(TO)/share/bash-completion/completions
+METAINFO := org.freedesktop.LinuxAudio.Plugins.haloconv.metainfo.xml
 INSTALL ?= install
 STRIP ?= $(CROSS_PREFIX)strip
 INSTALL_BINARY = $(INSTALL) -m 755 $(if $(STRIP),-s $(if $(filter-out strip,$(STRIP)),--strip-program=$(STRIP)))
@@ -770,7 +771,8 @@ ifneq ($(PROGRAM),)
 	$(call unit,system,user) >$(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
 endif
 ifneq ($(BUNDLE),)
-	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2
+	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2 $(TO)/share/metainfo
+	$(INSTALL) -m 644 plugins/haloconv.lv2/$(METAINFO) $(TO)/share/metainfo/
 	$(INSTALL_BINARY) $(BUNDLE)/haloconv.so $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
 	$(INSTALL) -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
 	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head
@@ -780,7 +782,7 @@ uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
 	rm -f $(TO_LIB)/libhaloconv.a $(TO_LIB)/pkgconfig/haloconv.pc
 	rm -f $(TO_LIB)/$(SO) $(TO_LIB)/$(SO_NAME) $(TO_LIB)/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
-	rm -f $(TO_COMPLETIONS)/haloconv
+	rm -f $(TO_COMPLETIONS)/haloconv $(TO)/share/metainfo/$(METAINFO)
 	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2
 	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)

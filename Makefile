@@ -8,12 +8,13 @@
 #   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
 #   make cross-test   the library for 64-bit ARM and the tests that compare its sums, on an emulated processor
 #   make check    tests that need no sound card, GPU or package beyond those of the build; installs nothing
+#   make deb      the Debian packages, of what is committed, in $(BUILD)/deb (packaging/debian)
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
 #   LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
-#   setup-cross: only that
+#   setup-cross | setup-deb: only that
 #   CUDA code is compiled for the GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds
 #   of GPU, as packages need it; CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
 #   WERROR=1: warnings are errors (CI)     V=1: show the commands
@@ -189,9 +190,9 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 
-SETUPS := $(addprefix setup-,build test lint bench cross)
+SETUPS := $(addprefix setup-,build test lint bench cross deb)
 .PHONY: race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
-        ladder rung run-rung check
+        ladder rung run-rung check deb
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl)
@@ -304,6 +305,7 @@ WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-fft plot
 demo: setup-build
 lint fuzz: setup-lint
 cross-test: setup-cross
+deb: setup-deb
 $(WITH_PEERS): setup-bench
 $(filter-out demo lint cross-test $(WITH_PEERS),$(SETUP_GOALS)): setup-test
 endif
@@ -786,6 +788,20 @@ uninstall:
 	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2
 	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)
+
+# ---- Debian packages -------------------------------------------------------------------------------------------------
+# Of the last commit. DEB_BUILD_OPTIONS=nocheck: without `make check`. DEB_BUILD_PROFILES=pkg.haloconv.cuda: also
+# libhaloconv-cuda, with nvcc. Packages that are not uploaded close no bug of Debian's, which lintian would like.
+DEB := $(BUILD)/deb
+DEB_SOURCE := $(DEB)/haloconv-$(VERSION)
+deb:
+	@rm -rf $(DEB) && mkdir -p $(DEB)
+	$(call say,TAR,$(DEB)/haloconv_$(VERSION).orig.tar.gz)
+	$(Q)git archive --format=tar.gz --prefix=haloconv-$(VERSION)/ -o $(DEB)/haloconv_$(VERSION).orig.tar.gz HEAD
+	$(Q)tar -C $(DEB) -xf $(DEB)/haloconv_$(VERSION).orig.tar.gz
+	$(Q)cp -r $(DEB_SOURCE)/packaging/debian $(DEB_SOURCE)/debian
+	$(Q)cd $(DEB_SOURCE) && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKEOVERRIDES dpkg-buildpackage -us -uc
+	$(Q)lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs $(DEB)/*.changes
 
 clean:
 	rm -rf build

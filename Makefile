@@ -8,16 +8,20 @@
 #   make ladder   haloconv-ladder, the bench of the kernel ladder (kernels/ladder/README.md)
 #   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
 #   make cross-test   the library for 64-bit ARM and the tests that compare its sums, on an emulated processor
+#   make check    tests that need no sound card, GPU or package beyond those of the build; installs nothing
+#   make deb      the Debian packages, of what is committed, in $(BUILD)/deb (packaging/debian)
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
 #   LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
-#   setup-cross: only that
+#   setup-cross | setup-deb: only that
 #   CUDA code is a module, libhaloconv_cuda.so, which the library loads when a GPU is asked for. It is compiled for the
 #   GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds of GPU, as packages need it;
 #   CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
 #   WERROR=1: warnings are errors (CI)     V=1: show the commands
+#   Packagers: CFLAGS, CXXFLAGS, CPPFLAGS, LDFLAGS, AR, PKG_CONFIG, INSTALL; PREFIX, LIBDIR, LV2_FOLDER, DESTDIR; STRIP= keeps symbols.
+#   CC=aarch64-linux-gnu-gcc cross-compiles; CC_FOR_BUILD compiles what the build itself runs
 
 MAKEFLAGS += --no-builtin-rules
 VERSION := $(shell sed -n 's/^#define HC_VERSION "\(.*\)"/\1/p' dsp/haloconv.h)
@@ -25,12 +29,19 @@ comma := ,
 space := $() $()
 BUILD ?= build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
-DESTDIR ?=
 # The GPU module is installed in LIBDIR/haloconv, where the library looks for it.
 LIBDIR ?= $(PREFIX)/lib
+DESTDIR ?=
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
-# The machine that is compiled for: x86_64, aarch64.
-MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
+# The machine that is compiled for: x86_64, aarch64. If it is another one than this, CROSS_PREFIX is the beginning of its
+# tools' names, and programs that the build runs are compiled by CC_FOR_BUILD.
+TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
+MACHINE := $(firstword $(subst -, ,$(TARGET)))
+CC_FOR_BUILD ?= $(firstword $(foreach c,gcc cc clang,$(if $(shell command -v $(c) 2>/dev/null),$(c))))
+CROSS_PREFIX := $(if $(filter-out $(firstword $(subst -, ,$(shell $(CC_FOR_BUILD) -dumpmachine 2>/dev/null))),$(MACHINE)),$(TARGET)-)
+AR := $(if $(filter default,$(origin AR)),$(CROSS_PREFIX)ar,$(AR))
+PKG_CONFIG ?= $(CROSS_PREFIX)pkg-config
+PKG_CONFIG_FOR_BUILD ?= pkg-config
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 ALL_CUDA_ARCHS := 75 80 86 89 90
 # The kinds of GPU in this machine that nvcc can compile for: 90 for an H100.
@@ -41,7 +52,7 @@ override CUDA_ARCHS := $(if $(filter all,$(CUDA_ARCHS)),$(ALL_CUDA_ARCHS),$(CUDA
 
 # ---- what is found ---------------------------------------------------------------------------------------------------
 # find NAME,package: sets HAVE_NAME to the version, and reports it
-pkg_version = $(shell pkg-config --modversion $(1) 2>/dev/null)
+pkg_version = $(shell $(PKG_CONFIG) --modversion $(1) 2>/dev/null)
 define find
 HAVE_$(1) := $$(if $$(filter 0,$$(WITH_$(1))),,$$(call pkg_version,$(2)))
 ifeq ($$(WITH_$(1)),1)
@@ -59,9 +70,9 @@ $(eval $(call find,MYSOFA,libmysofa))
 HDF5_PKG := $(if $(call pkg_version,hdf5-serial),hdf5-serial,hdf5)
 $(eval $(call find,HDF5,$(HDF5_PKG)))
 # The library loads HDF5 when a file needs it: linked, it would bring 38 libraries into every program and plugin.
-HDF5_DIR := $(if $(HAVE_HDF5),$(patsubst -L%,%,$(firstword $(shell pkg-config --libs-only-L $(HDF5_PKG)) \
-              -L$(shell pkg-config --variable=libdir $(HDF5_PKG)))))
-HDF5_SONAME := $(if $(HAVE_HDF5),$(or $(shell objdump -p $(HDF5_DIR)/libhdf5.so 2>/dev/null | \
+HDF5_DIR := $(if $(HAVE_HDF5),$(patsubst -L%,%,$(firstword $(shell $(PKG_CONFIG) --libs-only-L $(HDF5_PKG)) \
+              -L$(shell $(PKG_CONFIG) --variable=libdir $(HDF5_PKG)))))
+HDF5_SONAME := $(if $(HAVE_HDF5),$(or $(shell $(CROSS_PREFIX)objdump -p $(HDF5_DIR)/libhdf5.so 2>/dev/null | \
                  sed -n 's/^ *SONAME *//p'),libhdf5.so))
 $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
@@ -74,8 +85,8 @@ $(eval $(call find,LO,liblo))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
 # libarchive's readers of other formats load twelve libraries; a static one leaves them out.
-ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell pkg-config --variable=libdir libarchive)/libarchive.a),\
-                 $(shell pkg-config --libs libarchive)))
+ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libarchive)/libarchive.a),\
+                 $(shell $(PKG_CONFIG) --libs libarchive)))
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
@@ -128,19 +139,23 @@ LIB_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) $(if $(HAVE_YA
 HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
-pkg = $(if $(strip $(2)),$(shell pkg-config $(1) $(2)))
+pkg = $(if $(strip $(2)),$(shell $(PKG_CONFIG) $(1) $(2)))
 CFLAGS ?=
+# Every distribution has -O2 in CFLAGS, which replaces the -O3 of OPT: files take 1.7 times as long with it, live blocks 1.2
+# times. SPEED stands behind CFLAGS where samples are computed. A level such as -O0 or -Og stays.
+SPEED := $(if $(filter -O2,$(CFLAGS)),-O3)
 # gcc defines these macros itself.
 SAN_MACROS := $(if $(and $(SAN),$(findstring clang,$(shell $(CC) --version 2>/dev/null))),\
                 $(if $(findstring address,$(SAN)),-D__SANITIZE_ADDRESS__=1) \
                 $(if $(findstring thread,$(SAN)),-D__SANITIZE_THREAD__=1))
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
               $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all $(SAN_MACROS)) \
-              $(call pkg,--cflags,$(LIB_PKGS) $(if $(HAVE_HDF5),$(HDF5_PKG)) $(HOST_PKGS)) $(CFLAGS)
+              $(call pkg,--cflags,$(LIB_PKGS) $(if $(HAVE_HDF5),$(HDF5_PKG)) $(HOST_PKGS)) $(CPPFLAGS) $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 NVCC_FLAGS := -std=c++17 -O3 $(if $(LINEINFO),-lineinfo) $(if $(HAVE_CUDA),$(shell $(NVCC) --help | grep -q -e \
                 --compress-mode && echo --compress-mode=size)) -Xptxas -v -Idsp $(addprefix -Ikernels/,backend ladder) -I. \
               -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
+              $(foreach f,$(CPPFLAGS) $(filter-out -O%,$(CXXFLAGS)),-Xcompiler $(subst $(comma),\\$(comma),$(f))) \
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
@@ -173,8 +188,10 @@ MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/engine/parallel_co
 MODULE_VERSION := $(VERSION)-$(firstword $(shell cat $(MODULE_HEADERS) | cksum))
 MODULE_FLAGS = -DMODULE_VERSION='"$(MODULE_VERSION)"' -DLIBDIR='"$(LIBDIR)"'
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
+$(DSP_OBJS) $(filter $(BUILD)/host/files/%,$(HOST_OBJS)): private ALL_CFLAGS += $(SPEED)
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
+COMPLETION := $(if $(PROGRAM),$(BUILD)/haloconv.bash)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 
@@ -185,11 +202,11 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
-SETUPS := $(addprefix setup-,build test lint bench cross)
+SETUPS := $(addprefix setup-,build test lint bench cross deb)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
-        ladder rung run-rung
+        ladder rung run-rung check deb
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
@@ -197,7 +214,7 @@ endif
 
 # A change of the flags, or of the packages that were found, rebuilds everything. A change of $(BUILD)/cuda_flags rebuilds
 # the kernels and the tests that contain HC_WITH_CUDA. (private: the flags of one object are not those of its prerequisites)
-$(BUILD)/flags: ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4)
+$(BUILD)/flags: ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4) $(LDFLAGS)
 $(BUILD)/cuda_flags: ALL_FLAGS = $(if $(HAVE_CUDA),$(NVCC_FLAGS))
 $(BUILD)/flags $(BUILD)/cuda_flags $(BUILD)/module_flags: FORCE
 	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
@@ -224,6 +241,8 @@ define link
 $(call say,LD,$@)
 $(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(1) -o $@
 endef
+# Compiles and links a program that the build runs.
+CC_THAT_RUNS = $(if $(CROSS_PREFIX),$(CC_FOR_BUILD) -std=c11 -D_GNU_SOURCE -O2 -Idsp -I. $(CFLAGS_FOR_BUILD),$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS))
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call compile)
 define simd_rule
@@ -257,11 +276,21 @@ $(BUILD)/libhaloconv_cuda.so: $(CUDA_OBJS) $(MODULE_HELP) kernels/backend/module
 	  $(CUDA_LIBS) -lm -pthread)
 $(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
-# @haloconv COMMAND@ becomes the options of that command, as its --help has them; @haloconv@ the synopsis.
-$(BUILD)/haloconv.1: host/haloconv.1.in $(PROGRAM)
-	$(call say,MAN,$@)
-	$(Q)sed -e 's|@VERSION@|$(VERSION)|' -e 's|^@haloconv\(.*--_man.*\)@$$|$(PROGRAM)\1|e' \
-	  -e 's|^@haloconv\(.*\)@$$|$(PROGRAM)\1 --_man|e' $< >$@
+# The program writes its options into its man page and its completion for bash: @haloconv COMMAND@ becomes the options of
+# that command, as its --help has them; @haloconv@ the synopsis. When cross-compiling, a program for this machine does it:
+# HALOCONV_FOR_BUILD, or one that is compiled here, with this machine's libsndfile and jansson; without them the build fails.
+WRITER := $(if $(CROSS_PREFIX),$(or $(HALOCONV_FOR_BUILD),$(BUILD)/native/haloconv),$(PROGRAM))
+$(MAN_PAGE) $(COMPLETION): $(BUILD)/haloconv.%: host/haloconv.%.in $(WRITER)
+	$(call say,$(if $(filter 1,$*),MAN,BASH),$@)
+	$(Q)sed 's|@VERSION@|$(VERSION)|' $< | while IFS= read -r line; do case $$line in \
+	  @haloconv*@) words=$${line#@haloconv}; words=$${words%@}; \
+	    case $$words in *--_*) ;; *) words="$$words --_man" ;; esac; $(WRITER) $$words || exit 1 ;; \
+	  *) printf '%s\n' "$$line" ;; esac; done >$@
+ifneq ($(CROSS_PREFIX),)
+$(BUILD)/native/haloconv: FORCE
+	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/native CC='$(CC_FOR_BUILD)' AR=ar PKG_CONFIG='$(PKG_CONFIG_FOR_BUILD)' \
+	  CPPFLAGS= CFLAGS='$(CFLAGS_FOR_BUILD)' LDFLAGS= WITH_CUDA=0 WITH_SNDFILE=1 WITH_JANSSON=1 $@
+endif
 # The calls of MPI are in a library of their own, which the program loads only under mpirun.
 $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)/flags
 	$(call say,LD,$@)
@@ -281,7 +310,7 @@ $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 $(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/haloconv.lv2/ports.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $< -o $@
+	$(Q)$(CC_THAT_RUNS) $< -o $@
 $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.lv2/haloconv.so $(BUILD)/impulses/made \
                                     plugins/haloconv.lv2/through.txt
 	$(Q)$< $(@D) haloconv.so $(VERSION)
@@ -297,6 +326,7 @@ WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-fft plot
 demo: setup-build
 lint fuzz: setup-lint
 cross-test: setup-cross
+deb: setup-deb
 $(WITH_PEERS): setup-bench
 $(filter-out demo lint cross-test $(WITH_PEERS),$(SETUP_GOALS)): setup-test
 endif
@@ -312,7 +342,7 @@ $(BUILD)/impulses/made: $(BUILD)/synthesis
 	$< $(@D) && touch $@
 $(BUILD)/synthesis: impulses/synthesis.c $(BUILD)/flags
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $< $(call pkg,--libs,sndfile) -lm -o $@
+	$(Q)$(CC_THAT_RUNS) $< $(if $(CROSS_PREFIX),$(shell $(PKG_CONFIG_FOR_BUILD) --cflags --libs sndfile),$(call pkg,--libs,sndfile)) -lm -o $@
 DEMO = $(BUILD)/haloconv convolve $(BUILD)/impulses/drums.wav $(BUILD)/impulses/hall.wav -o demo.wav
 run-demo: all impulses
 	@echo; echo '$$ $(DEMO)'
@@ -321,7 +351,7 @@ run-demo: all impulses
 	  'more masks beside them.'
 
 # ---- CUDA on the CPU: the backend and its kernels compiled by g++, for tests -----------------------------------------
-CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
+CXX := $(if $(filter default,$(origin CXX)),$(CROSS_PREFIX)g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
 ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder session costs transform \
@@ -336,7 +366,7 @@ ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g1 -fPIC $(if $(filter x86_64,$(MACHINE)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
                    $(addprefix -I$(ON_CPU)/kernels/,backend tensors ladder) -Itests/cuda/emulator \
-                   $(addprefix -Ikernels/,backend tensors ladder) -Idsp -I. \
+                   $(addprefix -Ikernels/,backend tensors ladder) -Idsp -I. $(CPPFLAGS) $(CXXFLAGS) \
                    $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 ON_CPU_DEVICE := $(patsubst %,$(ON_CPU)/%.o,device grid memory streams)
 ON_CPU_OBJS := $(ON_CPU_DEVICE) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o)
@@ -468,6 +498,10 @@ run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
 	  tests/run $(TEST_PROGRAMS) $(FUZZ_TARGETS) tests/cuda/emulator/short $(if $(SAN),,tests/models/check) \
 	    $(wildcard tests/*/test_*.py)
+# For package builders: no test of the JACK servers, the models and the emulated GPU, and none of the wheel.
+check: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS)
+	@$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run $(TEST_PROGRAMS) $(FUZZ_TARGETS) \
+	  $(foreach f,masks banks host,$(wildcard tests/$(f)/test_*.py))
 # The lock-free protocols as models, each with its mutations; spin searches all states.
 run-models:
 	@$(TEST_ENV) tests/run tests/models/check
@@ -512,7 +546,7 @@ CROSS := aarch64-linux-gnu
 CROSS_EMULATOR = qemu-$(firstword $(subst -, ,$(CROSS))) -L /usr/$(CROSS)
 CROSS_TESTS := $(patsubst %,$(BUILD)/tests/%_test,fft convolution tail_levels steer render tensors)
 run-cross-test:
-	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc AR=$(CROSS)-ar WITH_CUDA=0 \
+	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc WITH_CUDA=0 \
 	  $(PARTS:%=WITH_%=0) cross-programs
 cross-programs: $(CROSS_TESTS) wheel
 	@$(TEST_ENV) HC_TEST_BACKEND=cpu HC_TEST_EMULATOR='$(CROSS_EMULATOR)' HC_TEST_TIMEOUT=7200 tests/run $(CROSS_TESTS) \
@@ -583,7 +617,7 @@ $(BUILD)/tests/bench_fft: $(BUILD)/tests/bench_fft.o $(BUILD)/tests/check.o $(BU
 # zita-convolver has a C++ interface.
 run-bench-zita: $(BUILD)/libhaloconv.a
 	$(Q)mkdir -p $(BUILD)/tests
-	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -Idsp tests/bench/bench_zita.cpp \
+	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -Idsp $(CPPFLAGS) $(CXXFLAGS) $(ALL_LDFLAGS) tests/bench/bench_zita.cpp \
 	  $(BUILD)/libhaloconv.a -lzita-convolver $(LIB_LIBS) -o $(BUILD)/tests/bench_zita
 	@$(RECORD) 'Live, beside zita-convolver' $(BUILD)/tests/bench_zita
 # README.md's plot: a minute of blocks of a 16 x 16 matrix.
@@ -776,55 +810,80 @@ PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)
 SO := libhaloconv.so
 SO_NAME := $(SO).1
 TO = $(DESTDIR)$(PREFIX)
+TO_LIB = $(DESTDIR)$(LIBDIR)
+LV2_FOLDER ?= $(LIBDIR)/lv2
+TO_COMPLETIONS = $(TO)/share/bash-completion/completions
+METAINFO := org.freedesktop.LinuxAudio.Plugins.haloconv.metainfo.xml
+INSTALL ?= install
+STRIP ?= $(CROSS_PREFIX)strip
+INSTALL_BINARY = $(INSTALL) -m 755 $(if $(STRIP),-s $(if $(filter-out strip,$(STRIP)),--strip-program=$(STRIP)))
 # The folder below PREFIX where Python looks for modules; empty without Python: the module is not installed.
 PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % \
                    (sysconfig.get_python_version(), sysconfig.get_path("purelib").rsplit("/", 1)[1]))' 2>/dev/null)
 # Folders of systemd's units: those of its pkg-config file, moved to PREFIX. unit WHOSE,OTHERS: one of the two units.
-unit_folder = $(or $(shell pkg-config --define-variable=prefix=$(PREFIX) --define-variable=root_prefix=$(PREFIX) \
+unit_folder = $(or $(shell $(PKG_CONFIG) --define-variable=prefix=$(PREFIX) --define-variable=root_prefix=$(PREFIX) \
                 --define-variable=rootprefix=$(PREFIX) --variable=$(1) systemd 2>/dev/null),$(2))
 USER_UNITS ?= $(call unit_folder,systemduserunitdir,$(PREFIX)/lib/systemd/user)
 SYSTEM_UNITS ?= $(call unit_folder,systemdsystemunitdir,$(PREFIX)/lib/systemd/system)
 unit = sed -e '/^@$(2)@/d' -e 's|^@$(1)@||' -e 's|@PREFIX@|$(PREFIX)|' host/haloconv@.service.in
+# The program looks for its parts in ../lib/haloconv, whatever LIBDIR is.
 install: all impulses
-	install -d $(addprefix $(TO)/,bin include lib/pkgconfig share/man/man1 share/haloconv/impulses)
-	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
-	$(if $(MPI_PART)$(PLOT_PART),install -d $(TO)/lib/haloconv && \
-	  install -m 755 $(MPI_PART) $(PLOT_PART) $(TO)/lib/haloconv/)
-	$(if $(CUDA_MODULE),install -d $(DESTDIR)$(LIBDIR)/haloconv && \
-	  install -m 755 $(CUDA_MODULE) $(DESTDIR)$(LIBDIR)/haloconv/)
-	install -m 644 $(PUBLIC_HEADERS) $(TO)/include/
-	install -m 644 $(BUILD)/libhaloconv.a $(TO)/lib/
-	install -m 755 $(BUILD)/$(SO) $(TO)/lib/$(SO).$(VERSION)
-	ln -sf $(SO).$(VERSION) $(TO)/lib/$(SO_NAME)
-	ln -sf $(SO_NAME) $(TO)/lib/$(SO)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in \
-	  >$(TO)/lib/pkgconfig/haloconv.pc
-	$(if $(MAN_PAGE),install -m 644 $(MAN_PAGE) $(TO)/share/man/man1/)
-	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv && \
-	  install -m 644 plugins/python/haloconv/*.py plugins/python/haloconv/py.typed $(DESTDIR)$(PYTHON_FOLDER)/haloconv/)
-	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
-	install -d $(TO)/share/haloconv/impulses/head
-	install -m 644 $(BUILD)/impulses/head/*.wav $(TO)/share/haloconv/impulses/head/
+	$(INSTALL) -d $(addprefix $(TO)/,bin include share/man/man1 share/haloconv/impulses) $(TO_LIB)/pkgconfig
+	$(if $(PROGRAM),$(INSTALL_BINARY) $(PROGRAM) $(TO)/bin/haloconv)
+	$(if $(MPI_PART)$(PLOT_PART),$(INSTALL) -d $(TO)/lib/haloconv && \
+	  $(INSTALL_BINARY) $(MPI_PART) $(PLOT_PART) $(TO)/lib/haloconv/)
+	$(if $(CUDA_MODULE),$(INSTALL) -d $(TO_LIB)/haloconv && $(INSTALL_BINARY) $(CUDA_MODULE) $(TO_LIB)/haloconv/)
+	$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(TO)/include/
+	$(INSTALL) -m 644 $(BUILD)/libhaloconv.a $(TO_LIB)/
+	$(if $(STRIP),$(STRIP) -g $(TO_LIB)/libhaloconv.a)
+	$(INSTALL_BINARY) $(BUILD)/$(SO) $(TO_LIB)/$(SO).$(VERSION)
+	ln -sf $(SO).$(VERSION) $(TO_LIB)/$(SO_NAME)
+	ln -sf $(SO_NAME) $(TO_LIB)/$(SO)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' -e 's|@VERSION@|$(VERSION)|' \
+	  -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in >$(TO_LIB)/pkgconfig/haloconv.pc
+	$(if $(MAN_PAGE),$(INSTALL) -m 644 $(MAN_PAGE) $(TO)/share/man/man1/)
+	$(if $(COMPLETION),$(INSTALL) -d $(TO_COMPLETIONS) && $(INSTALL) -m 644 $(COMPLETION) $(TO_COMPLETIONS)/haloconv)
+	$(if $(PYTHON_FOLDER),$(INSTALL) -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv && \
+	  $(INSTALL) -m 644 plugins/python/haloconv/*.py plugins/python/haloconv/py.typed $(DESTDIR)$(PYTHON_FOLDER)/haloconv/)
+	$(INSTALL) -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
+	$(INSTALL) -d $(TO)/share/haloconv/impulses/head
+	$(INSTALL) -m 644 $(BUILD)/impulses/head/*.wav $(TO)/share/haloconv/impulses/head/
 ifneq ($(PROGRAM),)
-	install -d $(DESTDIR)$(USER_UNITS) $(DESTDIR)$(SYSTEM_UNITS)
+	$(INSTALL) -d $(DESTDIR)$(USER_UNITS) $(DESTDIR)$(SYSTEM_UNITS)
 	$(call unit,user,system) >$(DESTDIR)$(USER_UNITS)/haloconv@.service
 	$(call unit,system,user) >$(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
 endif
 ifneq ($(BUNDLE),)
-	install -d $(TO)/lib/lv2/haloconv.lv2
-	install -m 755 $(BUNDLE)/haloconv.so $(TO)/lib/lv2/haloconv.lv2/
-	install -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(TO)/lib/lv2/haloconv.lv2/
-	install -d $(TO)/lib/lv2/haloconv.lv2/head
-	install -m 644 $(BUNDLE)/head/*.wav $(TO)/lib/lv2/haloconv.lv2/head/
+	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2 $(TO)/share/metainfo
+	$(INSTALL) -m 644 plugins/haloconv.lv2/$(METAINFO) $(TO)/share/metainfo/
+	$(INSTALL_BINARY) $(BUNDLE)/haloconv.so $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
+	$(INSTALL) -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
+	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head
+	$(INSTALL) -m 644 $(BUNDLE)/head/*.wav $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head/
 endif
 uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
-	rm -f $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
-	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
+	rm -f $(TO_LIB)/libhaloconv.a $(TO_LIB)/pkgconfig/haloconv.pc
+	rm -f $(TO_LIB)/$(SO) $(TO_LIB)/$(SO_NAME) $(TO_LIB)/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
+	rm -f $(TO_COMPLETIONS)/haloconv $(TO)/share/metainfo/$(METAINFO)
 	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
-	rm -f $(DESTDIR)$(LIBDIR)/haloconv/libhaloconv_cuda.so
-	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(TO)/lib/lv2/haloconv.lv2
+	rm -f $(TO_LIB)/haloconv/libhaloconv_cuda.so
+	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2
 	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)
+
+# ---- Debian packages -------------------------------------------------------------------------------------------------
+# Of the last commit. DEB_BUILD_OPTIONS=nocheck: without `make check`. DEB_BUILD_PROFILES=pkg.haloconv.cuda: also
+# libhaloconv-cuda, with nvcc. Packages that are not uploaded close no bug of Debian's, which lintian would like.
+DEB := $(BUILD)/deb
+DEB_SOURCE := $(DEB)/haloconv-$(VERSION)
+deb:
+	@rm -rf $(DEB) && mkdir -p $(DEB)
+	$(call say,TAR,$(DEB)/haloconv_$(VERSION).orig.tar.gz)
+	$(Q)git archive --format=tar.gz --prefix=haloconv-$(VERSION)/ -o $(DEB)/haloconv_$(VERSION).orig.tar.gz HEAD
+	$(Q)tar -C $(DEB) -xf $(DEB)/haloconv_$(VERSION).orig.tar.gz
+	$(Q)cp -r $(DEB_SOURCE)/packaging/debian $(DEB_SOURCE)/debian
+	$(Q)cd $(DEB_SOURCE) && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKEOVERRIDES dpkg-buildpackage -us -uc
+	$(Q)lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs $(DEB)/*.changes
 
 clean:
 	rm -rf build

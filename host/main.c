@@ -181,6 +181,15 @@ static void print_man(void)
     printf(".br\n\\fBhaloconv\\fR {\\fB\\-\\-help\\fR|\\fB\\-\\-version\\fR}\n");
 }
 
+/* Prints every option of every command, for the completion of shells: host/haloconv.bash.in. */
+static int print_completion(void)
+{
+    int status = 0;
+    for (int i = 0; i < N_COMMANDS && status == 0; i++)
+        status = commands[i].run(2, (char *[]){(char *)commands[i].name, "--_completion", NULL});
+    return status;
+}
+
 /* Runs a command of two words, such as "bench engine". -1: no command begins with the two. */
 static int run_two_words(int argc, char **argv)
 {
@@ -230,6 +239,7 @@ int main(int argc, char **argv)
         print_man();
         return flushed(0);
     }
+    if (strcmp(argv[1], "--_completion") == 0) return flushed(print_completion());
     int status = run_two_words(argc, argv);
     if (status >= 0) return status;
     if (strcmp(argv[1], "bench") == 0) return bench(argc, argv);

@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 enum {
-    KEY_MAN = 256, /* --_man, which the Makefile uses: print the options for the man page */
-    KEY_FIRST,     /* of the rows without a letter */
+    KEY_MAN = 256,  /* --_man, which the Makefile uses: print the options for the man page */
+    KEY_COMPLETION, /* --_completion, the same for the completion of shells */
+    KEY_FIRST,      /* of the rows without a letter */
     MAX_KEYS = 320
 };
 
@@ -235,6 +236,23 @@ static void print_man(const struct command_line *line, int only)
     }
 }
 
+/* ---- completion by shells ---------------------------------------------------------------------------------- */
+
+static void print_completed(const struct command_line *line, const struct option_row *row)
+{
+    const char letter[] = {'-', row->letter, 0};
+    printf("%s\t--%s\t%s\t%s\n", line->command, row->name, letter, row->value ? row->value : "-");
+}
+
+/* A line for each option: command, option, letter and value, with "-" for what the option has not. */
+static void print_completion(const struct command_line *line)
+{
+    for (int group = 0; line->groups[group].rows; group++)
+        for (const struct option_row *row = line->groups[group].rows; row->name; row++) print_completed(line, row);
+    print_completed(line, &quiet);
+    print_completed(line, &(const struct option_row){.name = "help", .letter = 'h'});
+}
+
 /* ---- the command line ------------------------------------------------------------------------------------ */
 
 struct parse {
@@ -264,6 +282,9 @@ static error_t take(int key, char *text, struct argp_state *state)
         return ECANCELED;
     case KEY_MAN:
         print_man(parse->line, text ? atoi(text) : 0);
+        return ECANCELED;
+    case KEY_COMPLETION:
+        print_completion(parse->line);
         return ECANCELED;
     case ARGP_KEY_INIT:
         state->err_stream = NULL; /* option_parse says where the help is */
@@ -305,6 +326,7 @@ int option_parse(const struct command_line *line, int argc, char **argv, void *s
     *next++ = (struct argp_option){.name = "help", .key = 'h', .doc = "Print this text", .group = -1};
     *next++ = (struct argp_option){
         .name = "_man", .key = KEY_MAN, .arg = "GROUP", .flags = OPTION_ARG_OPTIONAL | OPTION_HIDDEN};
+    *next++ = (struct argp_option){.name = "_completion", .key = KEY_COMPLETION, .flags = OPTION_HIDDEN};
     const struct argp argp = {.options = options, .parser = take, .args_doc = line->usage, .doc = line->text};
     snprintf(parse.program, sizeof parse.program, "haloconv %s", line->command);
     argv[0] = "haloconv";

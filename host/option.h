@@ -1,5 +1,5 @@
 /* option - the command line of a command as one table: glibc's argp reads the command line and prints --help by it, and
- * the man page's list of options is written from it.
+ * the man page's list of options and the completion for bash are written from it.
  *
  *   row     one option: its names, its help text, and the field of the command's settings that gets its value
  *   group   rows under one title; commands share a group (live_options.c, bench_play.c) or a row (OPTION_JSON, ...)

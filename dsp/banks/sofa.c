@@ -454,7 +454,7 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
                 if (to_frames != 1 && fabs(delay - whole) <= 2e-7 * delay)
                     delay = whole; /* a float has no more digits */
                 (*delays)[(m * n_e + e) * n_r + r] = delay;
-                *most = fmax(*most, delay);
+                if (delay > *most) *most = delay;
             }
     free(values);
     return error;

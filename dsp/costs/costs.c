@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,12 +102,38 @@ static void processor_name(char *name, size_t cap)
     if (file) fclose(file);
 }
 
+/* FNV-1a, of 64 bits. */
+static uint64_t hash_add(uint64_t hash, const char *text)
+{
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
+    return hash;
+}
+
+/* "machine 0123456789abcdef, ": a hash of the machine's id and of its name. The name differs where machines start from
+ * one image, the id where nobody has named them. The id itself is confidential (machine-id(5)). Under LOCK_COSTS. */
+static const char *machine_name(void)
+{
+    static char name[32];
+    char id[64] = "", host[256] = "";
+    if (name[0]) return name;
+    FILE *file = fopen("/etc/machine-id", "re");
+    if (file && !fgets(id, sizeof id, file)) id[0] = '\0';
+    if (file) fclose(file);
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    uint64_t hash = hash_add(hash_add(hash_add(0xcbf29ce484222325, "haloconv "), id), host);
+    snprintf(name, sizeof name, "machine %016" PRIx64 ", ", hash);
+    return name;
+}
+
+/* Writes the machine, the processor if the backend runs on it, and what the backend says of the device. */
 static bool device_name(const struct backend *backend, int device, char *name, size_t cap)
 {
     char text[128], processor[128] = "";
     if (backend->describe(device, text, sizeof text) != HC_OK) return false;
     if (backend->in_place) processor_name(processor, sizeof processor);
-    snprintf(name, cap, "%s%s%s", processor, processor[0] ? ", " : "", text);
+    global_lock(LOCK_COSTS);
+    snprintf(name, cap, "%s%s%s%s", machine_name(), processor, processor[0] ? ", " : "", text);
+    global_unlock(LOCK_COSTS);
     name[strcspn(name, "\t\n")] = '\0';
     return true;
 }
@@ -133,10 +160,13 @@ static void line_write(FILE *file, const struct costs_line *l)
     fwrite(text, 1, (size_t)n, file);
 }
 
+/* device NULL: the first line of a device of this machine. */
 static struct costs_line *line_of(const char *backend, const char *device)
 {
+    const char *machine = machine_name();
     for (int i = 0; i < n_lines; i++)
-        if (strcmp(lines[i].backend, backend) == 0 && (!device || strcmp(lines[i].device, device) == 0))
+        if (strcmp(lines[i].backend, backend) == 0 && (device ? strcmp(lines[i].device, device) == 0
+                                                              : strncmp(lines[i].device, machine, strlen(machine)) == 0))
             return &lines[i];
     return NULL;
 }

@@ -6,8 +6,8 @@
  *
  *   backend <tab> device <tab> numbers
  *
- * The device's text names processor, instruction set and libraries, or GPU and driver: if one of them changes, no
- * line matches. A file that is damaged or of another version is ignored, as are numbers far from the built-in ones.
+ * The device's text begins with a hash of the machine, because a home may be that of many machines, and names processor,
+ * instruction set and libraries, or GPU and driver: if one of them changes, no line matches. A file that is damaged or of another version is ignored, as are numbers far from the built-in ones.
  * Numbers have a decimal point in every locale. No more lines are read than are ever written, even if the file has no
  * end. A cache folder that is another user's, or another user's link, is not used: it could lead the writer elsewhere.
  * A set-user-ID program has no cache, because its user chooses the environment.

@@ -162,7 +162,8 @@ static double median(struct offline_run *run, bool own, int queue_depth)
 static bool check(struct offline_run *run)
 {
     int block = run->info.block, n_blocks = run->n_taps / block + 3, queue_depth = run->info.queue_depth;
-    double worst = 0, peak = 0;
+    double worst = 0;
+    float peak = 0;
     hc_reset(run->engine);
     for (int started = 0, done = 0; done < n_blocks;) {
         bool more = started < n_blocks && started - done < queue_depth;
@@ -173,16 +174,16 @@ static bool check(struct offline_run *run)
     }
     for (int ch = 0; ch < run->settings->channels; ch++) {
         const float *x = run->ins[ch], *h = run->taps + (size_t)ch * (size_t)run->n_taps, *y = run->outs[ch];
-        for (int i = 0; i < block; i++) peak = fmax(peak, fabs((double)y[i]));
+        for (int i = 0; i < block; i++) peak = fmaxf(peak, fabsf(y[i]));
         for (int at = 0; at < block; at += block / 16 - 1) {
             double want = 0;
             for (int k = 0; k < run->n_taps; k++) want += (double)h[k] * (double)x[((at - k) % block + block) % block];
             worst = fmax(worst, isfinite(y[at]) ? fabs((double)y[at] - want) : INFINITY);
         }
     }
-    if (worst <= 1e-6 * peak) return true;
+    if (worst <= 1e-6 * (double)peak) return true;
     return message_write(run->why, sizeof run->why, "check failed: off by %.1f dB of the peak; no times are given",
-                         20 * log10(worst / peak));
+                         20 * log10(worst / (double)peak));
 }
 
 struct offline_times {     /* seconds */

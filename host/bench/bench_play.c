@@ -322,9 +322,9 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
     if (counted > 0) r->other_threads = fmax(0, (others_s() - others) / (stopwatch_now() - began)); /* two clocks */
     if (r->real_time) priority_restore();
     if (code >= HC_OK || counted > 0) sum_up(&p, counted > 0 ? counted : 1, r);
-    r->peak = 0;
-    for (size_t i = 0; i < (size_t)shape->n_out * (size_t)shape->block; i++)
-        r->peak = fmax(r->peak, fabs((double)p.out_frames[i]));
+    float peak = 0;
+    for (size_t i = 0; i < (size_t)shape->n_out * (size_t)shape->block; i++) peak = fmaxf(peak, fabsf(p.out_frames[i]));
+    r->peak = (double)peak;
     player_close(&p);
     r->n_late = late_blocks(engines, shape->n_engines, &r->info) - late;
     if (code < HC_OK) return message_write(why, cap, "bench: %s", r->info.error[0] ? r->info.error : "a block failed");

@@ -262,6 +262,10 @@ int mask_command(int argc, char **argv)
     for (int i = 0; i < N_OPERATIONS; i++)
         if (strcmp(name, operations[i]->line.command + strlen("mask ")) == 0)
             return run(operations[i], argc - 1, argv + 1);
+    if (strcmp(name, "--_completion") == 0) {
+        for (int i = 0; i < N_OPERATIONS; i++) run(operations[i], 2, argv);
+        return 0;
+    }
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return print_operations();
     return message_usage("mask", "%s%sneeds an operation, such as trim", name, *name ? ": is no operation; " : "");

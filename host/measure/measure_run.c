@@ -78,7 +78,7 @@ static bool filter_play(const struct takes *t, char *why, size_t cap)
     }
     for (size_t i = 0; good && i < n; i++) {
         t->play[i] = (float)sound[i];
-        peak = fmax(peak, fabs(sound[i]));
+        if (fabs(sound[i]) > peak) peak = fabs(sound[i]);
     }
     free(sound);
     free(wide);

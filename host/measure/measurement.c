@@ -148,7 +148,7 @@ static void measure_inputs(struct making *k)
             struct measured_input *input = &k->m->inputs[i];
             for (int64_t n = 0; n < r->n_frames; n++) {
                 double value = fabs((double)r->channel[i][n]);
-                input->peak = fmax(input->peak, value);
+                if (value > input->peak) input->peak = value;
                 input->n_clipped += value >= full_scale;
             }
         }

@@ -138,8 +138,8 @@ static void draw_level(struct drawing *d, const struct map *map, int level, doub
 static bool draw_map(struct drawing *d, const struct map *map)
 {
     struct point *points = malloc(sizeof *points * 6 * ROWS * COLUMNS);
-    double most = 0;
-    for (int i = 0; i < ROWS * COLUMNS; i++) most = fmax(most, (double)map->power[i]);
+    float most = 0;
+    for (int i = 0; i < ROWS * COLUMNS; i++) most = fmaxf(most, map->power[i]);
     for (int level = LEVELS - 1; points && most > 0 && level >= 0; level--) draw_level(d, map, level, most, points);
     free(points);
     return points != NULL;

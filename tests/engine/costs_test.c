@@ -295,12 +295,42 @@ static void measured_costs_are_kept(const char *backend)
     folder_drop();
 }
 
+/* "machine 0123456789abcdef, ", as the device of the first line begins. */
+static void machine_read(char machine[32])
+{
+    char text[4096];
+    check(file_has("\tmachine ", text, sizeof text), "no machine in the cache:\n%s", text);
+    snprintf(machine, 32, "%.26s", strstr(text, "machine "));
+    check(strspn(machine + 8, "0123456789abcdef") == 16 && strcmp(machine + 24, ", ") == 0, "the machine is \"%s\"",
+          machine);
+}
+
+/* Machines of one home share the file and no costs. */
+static void costs_of_another_machine_are_ignored(const char *backend)
+{
+    folder_make();
+    char machine[32], text[4096];
+    check(ask("measure", backend, NULL).code == HC_OK && ask("plan", backend, NULL).plan.measured, "nothing was kept");
+    machine_read(machine);
+    file_has("", text, sizeof text);
+    char *digit = strstr(text, machine) + 8;
+    *digit = *digit == '0' ? '1' : '0';
+    file_write(text);
+    check(!ask("plan", backend, NULL).plan.measured, "%s: the plan goes by the costs of another machine", backend);
+    check(ask("measure", backend, NULL).code == HC_OK && ask("plan", backend, NULL).plan.measured, "nothing was kept");
+    file_says(machine);
+    file_says(strchr(text, '\n') + 1); /* the other machine's line stays */
+    folder_drop();
+}
+
 /* Costs of another device, of another version, and absurd ones. */
 static void broken_costs_are_ignored(const char *backend)
 {
     folder_make();
+    char machine[32];
     struct answer made = ask("measure", backend, NULL);
     check(made.code == HC_OK, "%s: hc_measure gave %d (%s)", backend, made.code, made.why);
+    machine_read(machine);
     const char *const numbers[] = {"1 1",
                                    "nan nan nan nan nan nan nan nan nan",
                                    "1 1 1 1 1 1 1 1 1e9",
@@ -309,7 +339,8 @@ static void broken_costs_are_ignored(const char *backend)
                                    ""};
     for (int i = 0; i < 6; i++) {
         char text[256];
-        snprintf(text, sizeof text, "haloconv costs 2 %s\n%s\ta device\t%s\n", HC_VERSION, backend, numbers[i]);
+        snprintf(text, sizeof text, "haloconv costs 2 %s\n%s\t%sa device\t%s\n", HC_VERSION, backend, machine,
+                 numbers[i]);
         file_write(text);
         check(!ask("plan", backend, NULL).plan.measured, "%s: the plan goes by \"%s\"", backend, numbers[i]);
     }
@@ -317,7 +348,8 @@ static void broken_costs_are_ignored(const char *backend)
     char text[512];
     built_list(backend, built);
     for (int version = 1; version <= 2; version++) { /* the format before this one had eight numbers; this one, nine */
-        int n = snprintf(text, sizeof text, "haloconv costs %d %s\n%s\ta device\t", version, HC_VERSION, backend);
+        int n = snprintf(text, sizeof text, "haloconv costs %d %s\n%s\t%sa device\t", version, HC_VERSION, backend,
+                         machine);
         for (int k = 0; k < N_COSTS; k++)
             n += snprintf(text + n, sizeof text - (size_t)n, "%g%c", built[k], k + 1 < N_COSTS ? ' ' : '\n');
         file_write(text);
@@ -590,6 +622,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(measured_costs_are_kept, ONCE_A_DEVICE),
         TEST(broken_costs_are_ignored, ONCE_A_DEVICE),
+        TEST(costs_of_another_machine_are_ignored, ONCE_A_DEVICE),
         TEST(a_full_device_is_said, ONCE_A_DEVICE),
         TEST(both_of_two_processes_leave_their_costs, false),
         TEST(one_process_measures_at_a_time, false),

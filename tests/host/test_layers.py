@@ -4,6 +4,7 @@
 """
 
 import functools
+import os
 import pathlib
 import re
 import shutil
@@ -154,9 +155,37 @@ def test_library_exports_its_own_names_only():
         pytest.skip("no nm, or a sanitizer's names are there too")
     done = subprocess.run(["nm", "-D", "--defined-only", str(BUILD / "libhaloconv.so")], stdout=subprocess.PIPE,
                           text=True, check=True)
-    exported = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
+    exported = dict(re.split("@+", line.split()[-1]) for line in done.stdout.splitlines() if "@" in line)
     declared = set().union(*map(calls_of, PUBLIC_HEADERS))
-    assert exported == declared, exported ^ declared
+    assert exported.keys() == declared, exported.keys() ^ declared
+    number = re.search(r"soname,libhaloconv\.so\.(\d+)", (ROOT / "Makefile").read_text())[1]
+    assert {version.split(".")[0] for version in exported.values()} == {f"HALOCONV_{number}"}
+
+
+def test_programs_and_plugins_with_two_versions_of_the_library_call_their_own(folder):
+    """A program with libhaloconv.so.1 loads a plugin with libhaloconv.so.2, here the same code with other names."""
+    if SAN:
+        pytest.skip("a sanitizer's library needs the sanitizer in the program")
+    one, two = BUILD / "libhaloconv.so", folder / "libhaloconv.so.2"
+    (folder / "2.map").write_text((ROOT / "dsp/haloconv.map").read_text().replace("HALOCONV_1", "HALOCONV_2"))
+    needs = subprocess.run(["objdump", "-p", one], stdout=subprocess.PIPE, text=True, check=True).stdout
+    libraries = [f"-l:{name}" for name in re.findall(r"NEEDED +(\S+)", needs) if not name.startswith("ld-")]
+    (folder / "home.h").write_text('#define _GNU_SOURCE\n#include "haloconv.h"\n#include <dlfcn.h>\n#include <stdio.h>\n'
+                                   'static const char *(*volatile call)(void) = hc_version;\n'
+                                   'static void print(void) { Dl_info is; dladdr((void *)call, &is);\n'
+                                   '    printf("%s %d\\n", is.dli_fname, call() != NULL); }\n')
+    (folder / "plugin.c").write_text('#include "home.h"\nvoid run(void) { print(); }\n')
+    (folder / "program.c").write_text('#include "home.h"\nint main(void) {\n    print();\n'
+                                      '    ((void (*)(void))dlsym(dlopen("./plugin.so", RTLD_NOW), "run"))();\n}\n')
+    os.symlink(one, folder / "libhaloconv.so.1")
+    for arguments in [["-shared", "-Wl,-soname,libhaloconv.so.2", "-Wl,--version-script=2.map", "-Wl,--whole-archive",
+                       BUILD / "libhaloconv.a", "-Wl,--no-whole-archive", *libraries, "-o", two],
+                      ["-shared", "-fPIC", "plugin.c", two, "-o", "plugin.so"],
+                      ["-fPIC", "-pie", "program.c", "libhaloconv.so.1", "-o", "program"]]:
+        subprocess.run(["cc", "-I.", f"-I{ROOT}/dsp", *arguments], check=True, timeout=60)
+    done = subprocess.run(["./program"], env={**os.environ, "LD_LIBRARY_PATH": "."}, stdout=subprocess.PIPE, text=True,
+                          check=True, timeout=60)
+    assert re.fullmatch(r"\S*libhaloconv\.so\.1 1\n\S*libhaloconv\.so\.2 1\n", done.stdout), done.stdout
 
 
 def test_library_never_prints_and_never_exits():

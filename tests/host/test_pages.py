@@ -3,6 +3,7 @@ tests/bench/record.py writes."""
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -26,8 +27,8 @@ def test_files_that_a_page_names_exist(page):
 
 
 def test_no_file_refers_to_a_document_that_is_not_here():
-    done = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
+    done = shutil.which("git") and subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if not done or done.returncode != 0:
         pytest.skip("no git checkout")
     for name in done.stdout.splitlines():
         path = ROOT / name

@@ -112,6 +112,31 @@ def test_help_and_man_page_agree(command):
         assert option in page, f"the man page does not know {command} {option}"
 
 
+def completed(*words):
+    """The words that bash offers for the last one, by the completion that is installed."""
+    script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _haloconv; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(["bash", "-c", script, "bash", BUILD / "haloconv.bash", "haloconv", *words], check=True,
+                          stdout=subprocess.PIPE, text=True, timeout=60)
+    return done.stdout.split()
+
+
+def test_bash_completes_every_command_and_option():
+    for command in [c for c in COMMANDS if c not in HELPS] + ["design", "import"]:
+        words = command.split()
+        for at, word in enumerate(words):
+            assert word in completed(*words[:at], ""), command
+        listed = re.findall(r"^ +(?:-\w, )?(--[a-z][a-z0-9-]+)", good(*words, "--help").stdout, re.M)
+        assert set(completed(*words, "x", "--")) == set(listed), command
+
+
+def test_bash_completes_values():
+    assert completed("convolve", "--backend", "c") == completed("convolve", "--backend", "=", "c") == ["cpu", "cuda"]
+    assert completed("convolve", "-q", "--tail", "=") == ["centre", "full", "same"]
+    assert completed("convolve", "-o", "") == [] == completed("convolve", "in.wav", "")  # bash then offers files
+    assert completed("design", "crossover", "-") != completed("design", "-")
+
+
 @pytest.mark.parametrize("command",
                          ["convolve", "jack", "live", "batch", "design", "mask", "measure", "info", "check", "devices",
                           "bench"])
@@ -202,8 +227,10 @@ def verify_units(prefix):
 def test_install_and_uninstall(folder):
     if SAN:
         pytest.skip("a sanitizer build is not for installation")
-    # MAKEFLAGS of the make above us would let this one wait for its job server.
-    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    # MAKEFLAGS of the make above us would let this one wait for its job server; the folders of a package are not ours.
+    above = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "LIBDIR", "LV2_FOLDER", "PYTHON_FOLDER", "USER_UNITS",
+             "SYSTEM_UNITS", "INSTALL", "STRIP")
+    clean = {k: v for k, v in os.environ.items() if k not in above}
     flags = [f"BUILD={BUILD}", "QUIET=1", f"DESTDIR={folder}/stage", "PREFIX=/usr/local", CUDA]
 
     def make(goal):
@@ -215,10 +242,14 @@ def test_install_and_uninstall(folder):
     prefix = folder / "stage/usr/local"
     assert sorted(os.listdir(prefix / "include")) == [header.name for header in PUBLIC_HEADERS]
     for name in ["bin/haloconv", "lib/libhaloconv.a", "lib/libhaloconv.so", "lib/libhaloconv.so.1",
-                 "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav"]:
+                 "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav",
+                 "share/bash-completion/completions/haloconv"]:
         assert (prefix / name).exists(), name
     if CUDA != "WITH_CUDA=0":
         assert (prefix / "lib/haloconv/libhaloconv_cuda.so").exists()
+    if shutil.which("nm"):
+        done = subprocess.run(["nm", prefix / "bin/haloconv"], stderr=subprocess.PIPE, text=True, check=False)
+        assert "no symbols" in done.stderr  # the installed files are stripped
     if (BUILD / "haloconv.lv2").exists():
         for name in os.listdir(BUILD / "haloconv.lv2"):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name
@@ -346,7 +377,8 @@ def test_info_goes_by_the_measured_costs_of_a_gpu(folder):
     assert not built_in["measured"]
     good("bench", "costs", env=env)
     head, cpu = kept.read_text().splitlines()
-    slow = "cuda\ta laptop's GPU\t6e-4 1e-3 2.2e-2 5e-3 0 0 25000 15000 200000"
+    machine = cpu.split("\t")[1].split(", ")[0]
+    slow = f"cuda\t{machine}, a laptop's GPU\t6e-4 1e-3 2.2e-2 5e-3 0 0 25000 15000 200000"
     kept.write_text(f"{head}\n{slow}\n")
     assert not gpu()["measured"]  # only one side is
     kept.write_text(f"{head}\n{slow}\n{cpu}\n")

@@ -49,19 +49,29 @@ bool gpu_module_is_trusted(uid_t owner, mode_t mode, uid_t library_owner)
     return (owner == 0 || owner == library_owner) && !(mode & (S_IWGRP | S_IWOTH));
 }
 
+static bool read_at(int fd, void *data, size_t n, off_t at)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t got = pread(fd, (char *)data + done, n - done, at + (off_t)done);
+        if (got <= 0 && !(got < 0 && errno == EINTR)) return false;
+        if (got > 0) done += (size_t)got;
+    }
+    return true;
+}
+
 /* Is the file as long as its headers say? The loader does not check it: a file that was cut off would end the process by
  * SIGBUS. */
 static bool is_whole(int fd, uint64_t size)
 {
     ElfW(Ehdr) header;
     ElfW(Phdr) segment;
-    if (pread(fd, &header, sizeof header, 0) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return false;
     uint64_t table = (uint64_t)header.e_shnum * header.e_shentsize; /* of the sections: as a rule the end of the file */
     if (header.e_shoff > size || table > size - header.e_shoff) return false;
     for (int i = 0; i < header.e_phnum; i++) {
         off_t at = (off_t)header.e_phoff + (off_t)i * (off_t)sizeof segment;
-        if (pread(fd, &segment, sizeof segment, at) != sizeof segment) return false;
+        if (!read_at(fd, &segment, sizeof segment, at)) return false;
         if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset) return false;
     }
     return true;

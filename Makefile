@@ -274,8 +274,11 @@ gpu-module: $(CUDA_MODULE)
 $(BUILD)/libhaloconv_cuda.so: $(CUDA_OBJS) $(MODULE_HELP) kernels/backend/module.map
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)--version-script=kernels/backend/module.map \
 	  $(CUDA_LIBS) -lm -pthread)
-$(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
-	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
+$(BUILD)/libhaloconv.so.1: $(BUILD)/libhaloconv.so
+	$(Q)ln -sf $(<F) $@
+# The program uses the shared library. Filters, transforms and resampling that the library does not export are its own.
+$(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.so | $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so.1
+	$(call link,$(BUILD)/libhaloconv.so $(BUILD)/libhaloconv.a $(HOST_LIBS) $(LIB_LIBS) -ldl '-Wl$(comma)-rpath$(comma)$$ORIGIN:$$ORIGIN/../lib')
 # The program writes its options into its man page and its completion for bash: @haloconv COMMAND@ becomes the options of
 # that command, as its --help has them; @haloconv@ the synopsis. When cross-compiling, a program for this machine does it:
 # HALOCONV_FOR_BUILD, or one that is compiled here, with this machine's libsndfile and jansson; without them the build fails.
@@ -400,8 +403,8 @@ $(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,chec
 # These tests call the kernels, and those call the device.
 $(ON_CPU)/transform_test: $(ON_CPU_OBJS)
 $(patsubst %,$(ON_CPU)/%_test,costs tensors): HELP_LIBS = $(ON_CPU_MODULE) '-Wl,-rpath,$$ORIGIN'
-$(ON_CPU)/haloconv: $(BUILD)/haloconv $(MPI_PART) | $(ON_CPU_MODULE)
-	$(Q)cp $^ $(@D)
+$(ON_CPU)/haloconv: $(BUILD)/haloconv $(BUILD)/libhaloconv.so.1 $(MPI_PART) | $(ON_CPU_MODULE)
+	$(Q)cp -L $^ $(@D)
 .SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
             $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving $(ON_CPU_NAMES:%=%_test))
 

@@ -10,6 +10,7 @@ import pathlib
 import random
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,6 +33,14 @@ PEAK_SHARE = 1e-6  # the promised precision: within -120 dB of the output's peak
 for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # of a job in the background, or of nohup
     if signal.getsignal(ignored) == signal.SIG_IGN:
         signal.signal(ignored, signal.SIG_DFL)
+
+
+def copy_program(path):
+    """Copies the program to a path, and the library that it uses to the same folder."""
+    shutil.copy(HALOCONV, path)
+    library = HALOCONV.with_name("libhaloconv.so.1")
+    if library.exists():
+        shutil.copy(library, pathlib.Path(path).parent)
 
 
 # ---- reporting ------------------------------------------------------------------------------------------------------

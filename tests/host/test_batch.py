@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import scipy.signal
 import soundfile
-from conftest import BUILD, HALOCONV, SAN, assert_close, good, measured, noise, peak_mb, read, refused, write
+from conftest import BUILD, HALOCONV, SAN, assert_close, copy_program, good, measured, noise, peak_mb, read, refused, write
 
 RATE = 16000
 
@@ -189,7 +189,7 @@ def test_ranks_with_different_lists_are_reported(sounds):
 def test_without_the_mpi_part_mpirun_is_refused(sounds):
     lone = sounds / "bin"
     lone.mkdir()
-    shutil.copy(HALOCONV, lone / "haloconv")
+    copy_program(lone / "haloconv")
     done = subprocess.run([str(lone / "haloconv"), "batch", "list.csv", "-o", "out"],
                           env={**os.environ, "OMPI_COMM_WORLD_SIZE": "2"},
                           capture_output=True, text=True, check=False)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import BUILD, HALOCONV, SAN, good, noise, write
+from conftest import BUILD, SAN, copy_program, good, noise, write
 
 FAKE = BUILD / "tests/module/libhaloconv_cuda.so"
 OTHER = BUILD / "tests/module/other/libhaloconv_cuda.so"
@@ -36,14 +36,16 @@ def program(folder):
     for installed in ("/usr/local/lib/haloconv", "/usr/lib/haloconv"):
         if os.path.exists(f"{installed}/libhaloconv_cuda.so"):
             pytest.skip(f"there is a module in {installed}")
-    return put(HALOCONV, folder / "there/bin/haloconv")
+    (folder / "there/bin").mkdir(parents=True)
+    copy_program(folder / "there/bin/haloconv")
+    return folder / "there/bin/haloconv"
 
 
 def test_a_missing_module_is_said_with_its_remedy(program):
     said = devices(program)
     assert "cpu" in said and "cuda:0" not in said
     assert "libhaloconv_cuda.so is missing; install haloconv-cuda (from source: make, with nvcc), or use the CPU" in said
-    assert f"looked beside {program}" in said
+    assert f"looked beside {program.parent}" in said
     write("x.wav", noise(100))
     (program.parent / "h.txt").write_text("1\n")
     done = subprocess.run([str(program), "convolve", "x.wav", str(program.parent / "h.txt"), "-o", "y.wav", "--backend",

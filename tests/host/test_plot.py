@@ -15,7 +15,7 @@ import zlib
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import BUILD, HALOCONV, SAN, generator, good, peak_mb, read, refused, write
+from conftest import BUILD, HALOCONV, SAN, copy_program, generator, good, peak_mb, read, refused, write
 
 RATE = 48000
 PIXEL = 0.012  # units: the rounding of a point and of the mark that it is measured by
@@ -583,7 +583,7 @@ def test_only_a_png_loads_cairo(folder):
     needs_cairo()
     linked = subprocess.run(["ldd", HALOCONV], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert "libsndfile" in linked and "cairo" not in linked and "fontconfig" not in linked
-    shutil.copy(HALOCONV, "alone")
+    copy_program("alone")
     write("h.wav", FILTERS["tap"])
     for path, status in (("p.svg", 0), ("p.png", 1)):
         done = subprocess.run(["./alone", "info", "h.wav", "--plot", path], stdout=subprocess.DEVNULL, text=True,

@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import BUILD, HALOCONV, ROOT, assert_close, convolve, generator, good, haloconv, noise, read, refused, write
+from conftest import BUILD, HALOCONV, ROOT, assert_close, convolve, copy_program, generator, good, haloconv, noise, read, refused, write
 
 FILTERS = [("lowpass", [8000], True), ("highpass", [3000], False), ("bandpass", [1000, 4000], False),
            ("bandstop", [1000, 4000], True)]
@@ -368,7 +368,7 @@ def test_the_masks_that_ship_are_listed(folder):
     assert lines[0] == f"{BUILD / 'impulses'}:" and {line.split()[0] for line in lines[1:]} == files, lines
     (folder / "bin").mkdir()
     shutil.copytree(BUILD / "impulses", "share/haloconv/impulses")
-    shutil.copy(HALOCONV, "bin/haloconv")
+    copy_program("bin/haloconv")
     done = subprocess.run(["bin/haloconv", "info", "plate", "--json"], stdout=subprocess.PIPE, check=True)
     assert json.loads(done.stdout)["file"].endswith("bin/../share/haloconv/impulses/plate.wav")
     shutil.rmtree("share")

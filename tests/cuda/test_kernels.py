@@ -1,8 +1,6 @@
-"""No kernel spills registers to local memory, by the report that ptxas made when it was compiled (kernels/*/*.ptxas); and
-the module with all kernels is small."""
+"""No kernel spills registers to local memory, by the report that ptxas made when it was compiled (kernels/*/*.ptxas)."""
 
 import re
-import subprocess
 
 import pytest
 from conftest import BUILD, ROOT
@@ -40,10 +38,3 @@ def test_no_kernel_spills(source):
     assert n or "__global__" not in source.read_text(), "no kernel in the report"
     assert not found, "\n".join(f"{kernel} for {target}: frame {frame}, spill stores {stores}, loads {loads} bytes"
                                 for kernel, target, frame, stores, loads in found)
-
-
-def test_the_module_is_small():
-    """With the kernels of all CUDA_ARCHS: they have no line numbers, and are compressed. It was 107 MB."""
-    need_cuda()
-    done = subprocess.run(["size", str(BUILD / "libhaloconv_cuda.so")], stdout=subprocess.PIPE, text=True, check=True)
-    assert int(done.stdout.splitlines()[1].split()[3]) < 15e6, done.stdout

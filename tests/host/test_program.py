@@ -32,6 +32,18 @@ def test_answers_within_50_ms(folder, args):
     assert min(walls) < 0.05 or min(processor) < 0.05, [f"{t * 1000:.0f} ms" for t in walls + processor]
 
 
+@pytest.mark.skipif(bool(SAN), reason="a sanitizer is larger")
+@pytest.mark.parametrize("file,limit", [("libhaloconv.so", 1.5), ("haloconv.lv2/haloconv.so", 1.5), ("haloconv", 2),
+                                        ("libhaloconv_cuda.so", 10)])
+def test_a_stripped_file_is_small(folder, file, limit):
+    """Limits in MB, of the module for all kinds of GPU."""
+    if not (BUILD / file).exists() or not shutil.which("strip"):
+        pytest.skip(f"no {file} here, or no strip")
+    subprocess.run(["strip", "-o", "stripped", str(BUILD / file)], check=True)
+    size = os.path.getsize("stripped") / 1e6
+    assert size < limit, f"{file}: {size:.2f} MB"
+
+
 def test_a_reader_that_has_read_enough_is_no_error(folder):
     """As `haloconv jack --help | head`: no message, and the end of a program that SIGPIPE ends."""
     get, put = os.pipe()

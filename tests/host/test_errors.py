@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import HALOCONV, SAN, chance, good, haloconv, noise, read, refused, write
+from conftest import HALOCONV, SAN, chance, copy_program, good, haloconv, noise, read, refused, write
 
 
 @pytest.fixture
@@ -218,8 +218,7 @@ def test_no_permission(inputs):
     if os.getuid() != 0:
         pytest.skip("needs root, to become nobody")
     program = inputs / "haloconv"  # where nobody can reach it
-    program.write_bytes(HALOCONV.read_bytes())
-    program.chmod(0o755)
+    copy_program(program)
     for parent in [inputs, *inputs.parents][:4]:
         if parent != inputs.anchor and str(parent).startswith("/tmp/"):
             parent.chmod(0o755)

@@ -37,7 +37,7 @@ CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 # tools' names, and programs that the build runs are compiled by CC_FOR_BUILD.
 TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
 MACHINE := $(firstword $(subst -, ,$(TARGET)))
-CC_FOR_BUILD ?= $(firstword $(foreach c,gcc cc clang,$(if $(shell command -v $(c) 2>/dev/null),$(c))))
+CC_FOR_BUILD ?= $(or $(firstword $(foreach c,gcc cc clang,$(if $(shell command -v $(c) 2>/dev/null),$(c)))),$(CC))
 CROSS_PREFIX := $(if $(filter-out $(firstword $(subst -, ,$(shell $(CC_FOR_BUILD) -dumpmachine 2>/dev/null))),$(MACHINE)),$(TARGET)-)
 AR := $(if $(filter default,$(origin AR)),$(CROSS_PREFIX)ar,$(AR))
 PKG_CONFIG ?= $(CROSS_PREFIX)pkg-config
@@ -181,7 +181,8 @@ CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/b
 CUDA_MODULE := $(if $(HAVE_CUDA),$(BUILD)/libhaloconv_cuda.so)
 # The module has its own copies of the functions of dsp/ that kernels call.
 MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/backend/module dsp/engine/error dsp/engine/parallel_copy dsp/cpu/processors)
-# Library and module belong together if this text is the same in both: it has a checksum of their common structs.
+# Library and module belong together if this text is the same in both: it has a checksum of the files that define structs
+# which both use. parallel_copy.c is compiled into both and defines one.
 MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/engine/parallel_copy.c \
                   $(addprefix dsp/,$(addsuffix .h,engine/gpu_module engine/backend engine/plan engine/noise scene/scene_backend \
                     scene/scene_plan scene/render_backend tensors/tensor_backend))
@@ -752,7 +753,7 @@ FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndu
                 madvise mkdir mkostemp mkostemps pipe2 readlink rename unlink fopen fdopen close fclose open openat \
                 fcntl pread pwrite tee fflush fgets fputs fread fwrite getc __uflow putc putchar puts printf fprintf
 FAULTS := $(FAULTY_CALLS:%=-Wl,--wrap=%)
-# fault_calls.o is the last, so that its constructor is.
+# fault_calls.o is linked last: its constructor must run after all others.
 $(BUILD)/tests/haloconv_faults: $(HOST_OBJS) $(BUILD)/libhaloconv.a $(BUILD)/tests/fault_calls.o
 	$(call link,$(FAULTS) $(HOST_LIBS) $(LIB_LIBS))
 $(BUILD)/tests/faults_test: $(BUILD)/tests/fault_calls.o
@@ -797,7 +798,7 @@ wheel: $(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(WHEEL_CUDA) $(if $(WHEEL_PROGRAM),$(B
 	$(call say,WHL,$(WHEEL_FOLDER))
 	$(call wheel_make,haloconv) $(WHEEL_LIBRARIES) $(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(if $(WHEEL_INSIDE),$(WHEEL_CUDA)) \
 	  $(WHEEL_ARCHIVES) $(if $(WHEEL_PROGRAM),$(BUILD)/impulses)
-	$(if $(WHEEL_INSIDE)$(WHEEL_MODULE),,$(if $(WHEEL_CUDA),$(call wheel_make,haloconv-cuda) $(WHEEL_CUDA) $(WHEEL_CUDART),\
+	$(if $(WHEEL_MODULE),,$(if $(WHEEL_CUDA),$(call wheel_make,haloconv-cuda) $(WHEEL_CUDA) $(WHEEL_CUDART),\
 	  @echo 'haloconv-cuda is not made: it needs nvcc and, without a GPU, CUDA_ARCHS=all'))
 # What pip asks before it builds: the licences are those of the libraries that the linker would take.
 wheel-metadata:
@@ -805,8 +806,8 @@ wheel-metadata:
 	$(Q)$(CC) -shared -Wl,--no-as-needed $(WHEEL_HOST_LIBS) $(LIB_LIBS) -o $(BUILD)/wheel/needs.so
 	$(call wheel_make,metadata) $(WHEEL_LIBRARIES) $(BUILD)/wheel/needs.so $(WHEEL_ARCHIVES)
 cross-wheel:
-	@PKG_CONFIG_LIBDIR=/usr/lib/$(CROSS)/pkgconfig $(MAKE) --no-print-directory BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc \
-	  AR=$(CROSS)-ar WITH_CUDA=0 wheel
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc WITH_CUDA=0 \
+	  PKG_CONFIG='env PKG_CONFIG_LIBDIR=/usr/lib/$(CROSS)/pkgconfig pkg-config' wheel
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)

@@ -13,7 +13,7 @@ const struct backend *backend_find(const char *name);
  * missing. [setup] */
 const struct backend *backend_gpu(char *why, size_t cap);
 
-/* The same for "auto", which loads the module only where NVIDIA's driver is installed. NULL: no GPU. [setup] */
+/* The same for "auto", which loads the module only if gpu_is_likely(). NULL: no GPU module. [setup] */
 const struct backend *backend_gpu_likely(void);
 
 /* Backend i of the list. NULL: there is no backend i. [rt] */

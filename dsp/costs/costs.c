@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_LINE "haloconv costs 2 " HC_VERSION
+#define FIRST_LINE "haloconv costs 3 " HC_VERSION
 
 /* The costs that are kept, in the order of the file. */
 #define AT(cost) offsetof(struct plan_costs, cost)
@@ -165,8 +165,8 @@ static struct costs_line *line_of(const char *backend, const char *device)
 {
     const char *machine = machine_name();
     for (int i = 0; i < n_lines; i++)
-        if (strcmp(lines[i].backend, backend) == 0 && (device ? strcmp(lines[i].device, device) == 0
-                                                              : strncmp(lines[i].device, machine, strlen(machine)) == 0))
+        if (strcmp(lines[i].backend, backend) == 0 &&
+            (device ? strcmp(lines[i].device, device) == 0 : strncmp(lines[i].device, machine, strlen(machine)) == 0))
             return &lines[i];
     return NULL;
 }

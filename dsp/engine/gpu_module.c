@@ -65,8 +65,7 @@ static bool is_whole(int fd, uint64_t size)
 {
     ElfW(Ehdr) header;
     ElfW(Phdr) segment;
-    if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return false;
+    if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
     uint64_t table = (uint64_t)header.e_shnum * header.e_shentsize; /* of the sections: as a rule the end of the file */
     if (header.e_shoff > size || table > size - header.e_shoff) return false;
     for (int i = 0; i < header.e_phnum; i++) {
@@ -91,19 +90,35 @@ static bool own_file_find(struct own_file *own)
     struct stat status;
     if (!dladdr1((void *)&loaded, &info, &map, RTLD_DL_LINKMAP) || !map) return false;
     const char *name = ((const struct link_map *)map)->l_name; /* empty for the program */
-    if (!realpath(name[0] ? name : "/proc/self/exe", own->path) || stat(own->path, &status) != 0) return false;
+    char path[2 * PATH_MAX] = "/proc/self/exe";
+    if (name[0]) { /* relative to the folder that the process was in when it loaded the library */
+        const char *slash = strrchr(name, '/');
+        if (dlinfo(map, RTLD_DI_ORIGIN, path) != 0) return false;
+        size_t n = strlen(path);
+        snprintf(path + n, sizeof path - n, "/%s", slash ? slash + 1 : name);
+    }
+    if (!realpath(path, own->path) || stat(own->path, &status) != 0) return false;
     own->folder_length = (int)(strrchr(own->path, '/') + 1 - own->path);
     own->owner = status.st_uid;
     return true;
 }
 
-/* Checks what is at an absolute path without links. */
-static int file_check(const char *path, const struct own_file *own, char *why, size_t cap)
+/* May this process load a file or a folder with this owner and mode? A name in HALOCONV_CUDA is the user's own choice. */
+static bool is_trusted(const struct stat *status, const struct own_file *own, bool is_named)
+{
+    if (is_named) return true;
+    if (getauxval(AT_SECURE)) return gpu_module_is_trusted(status->st_uid, status->st_mode, own->owner);
+    bool is_ours = status->st_uid == 0 || status->st_uid == own->owner || status->st_uid == geteuid();
+    return is_ours && !(status->st_mode & S_IWOTH);
+}
+
+/* Checks what is at an absolute path without links. Folders further up are not checked. */
+static int file_check(const char *path, const struct own_file *own, bool is_named, char *why, size_t cap)
 {
     struct stat file, folder;
     char above[PATH_MAX];
     snprintf(above, sizeof above, "%.*s", (int)(strrchr(path, '/') + 1 - path), path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not block */
     if (fd < 0 || fstat(fd, &file) != 0 || stat(above, &folder) != 0) {
         if (fd >= 0) close(fd);
         return fail(HC_EUNSUPPORTED, why, cap, "the GPU module %s cannot be read: %s; use the CPU", path,
@@ -114,19 +129,19 @@ static int file_check(const char *path, const struct own_file *own, char *why, s
     if (!whole)
         return fail(HC_EUNSUPPORTED, why, cap,
                     "the GPU module %s is damaged; install haloconv-cuda again, or use the CPU", path);
-    /* Whoever may write the file or its folder is trusted, so it is still this file when it is loaded. */
-    if (getauxval(AT_SECURE) && !(gpu_module_is_trusted(file.st_uid, file.st_mode, own->owner) &&
-                                  gpu_module_is_trusted(folder.st_uid, folder.st_mode, own->owner)))
-        return fail(HC_EUNSUPPORTED, why, cap,
-                    "the GPU module %s or its folder could have been written by another user than root or the owner of "
-                    "%s, and this process has raised privileges; correct the owner and the mode, or use the CPU",
-                    path, own->path);
+    if (!is_trusted(&file, own, is_named) || !is_trusted(&folder, own, is_named))
+        return fail(
+            HC_EUNSUPPORTED, why, cap,
+            "the GPU module %s or its folder could have been written by another user than root and the owner of "
+            "%s; correct the owner and the mode, or use the CPU",
+            path, own->path);
     return HC_OK;
 }
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-static const struct gpu_module *module_open(const char *name, const struct own_file *own, char *why, size_t cap)
+static const struct gpu_module *module_open(const char *name, const struct own_file *own, bool is_named, char *why,
+                                            size_t cap)
 {
     char path[PATH_MAX];
     const struct gpu_module *(*get)(void);
@@ -134,7 +149,7 @@ static const struct gpu_module *module_open(const char *name, const struct own_f
         fail(HC_EUNSUPPORTED, why, cap, "the GPU module %s cannot be read: %s; use the CPU", name, strerror(errno));
         return NULL;
     }
-    if (file_check(path, own, why, cap) != HC_OK) return NULL;
+    if (file_check(path, own, is_named, why, cap) != HC_OK) return NULL;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         fail(HC_EUNSUPPORTED, why, cap,
@@ -158,23 +173,25 @@ static const struct gpu_module *module_open(const char *name, const struct own_f
 /* Tries the places of gpu_module.h. If several have a module, and none can be used, `why` is about the first. */
 static const struct gpu_module *module_find(char *why, size_t cap)
 {
-    static const char *const beside[] = {"", "../", "haloconv/", "../lib/haloconv/", "../../haloconv/"};
+    static const char *const beside[] = {
+        "", "../", "haloconv/", "../lib/haloconv/", "../../haloconv/", "../haloconv_cuda/"};
     enum { BESIDE = sizeof beside / sizeof *beside };
     struct own_file own;
     char path[PATH_MAX + 64];
+    const char *named = named_module();
     bool found = false;
+    if (named) return module_open(named, NULL, true, why, cap); /* this process has no raised privileges */
     if (!own_file_find(&own)) {
         fail(HC_EUNSUPPORTED, why, cap, "the file that contains haloconv is not known; use the CPU");
         return NULL;
     }
-    if (named_module()) return module_open(named_module(), &own, why, cap);
     for (int i = 0; i <= BESIDE; i++) {
         if (i < BESIDE)
             snprintf(path, sizeof path, "%.*s%s" MODULE, own.folder_length, own.path, beside[i]);
         else
             snprintf(path, sizeof path, LIBDIR "/haloconv/" MODULE);
         if (access(path, F_OK) != 0) continue;
-        const struct gpu_module *module = module_open(path, &own, found ? NULL : why, cap);
+        const struct gpu_module *module = module_open(path, &own, false, found ? NULL : why, cap);
         if (module) return module;
         found = true;
     }

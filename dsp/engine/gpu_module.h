@@ -1,14 +1,15 @@
 /* gpu_module - the GPU backend is a module, libhaloconv_cuda.so, that the library loads when a GPU is asked for. Only a
  * process that asks for a GPU maps the module and the CUDA runtime in it.
  *
- *   HALOCONV_CUDA, if set: this file and no other; a user who names a module never gets one that lies elsewhere
+ *   HALOCONV_CUDA, if set: this file and no other
  *   else the first of these folders that has the module and whose module has this library's version:
  *     the folder of the file that contains this code (a library, a plugin or a program), and the folder above
- *     haloconv/, ../lib/haloconv/ and ../../haloconv/, from that folder: `make install` puts the module there
- *     LIBDIR/haloconv/, with the LIBDIR of the build
+ *     haloconv/, ../lib/haloconv/ and ../../haloconv/ from that folder, and ../haloconv_cuda/ (two wheels)
+ *     LIBDIR/haloconv/, with the LIBDIR of the build; `make install` puts the module in this folder
  *
- * A process with raised privileges (AT_SECURE) ignores HALOCONV_CUDA, and refuses a module that somebody else than root
- * or the owner of this code could have written.
+ * A module that is found is refused if it or its folder belongs to another user than root, the owner of this code and the
+ * user, or if everybody may write it. A process with raised privileges (AT_SECURE) ignores HALOCONV_CUDA, trusts root and
+ * the owner of this code only, and refuses what a group may write.
  */
 #ifndef HALOCONV_GPU_MODULE_H
 #define HALOCONV_GPU_MODULE_H
@@ -26,7 +27,7 @@ extern "C" {
 #endif
 
 /* What the module hands over. A library reads `version` first, and the other fields only if it is its own version: the
- * version of haloconv and a checksum of the headers above (MODULE_VERSION, from the Makefile). */
+ * version of haloconv and a checksum of MODULE_HEADERS (MODULE_VERSION, from the Makefile). */
 struct gpu_module {
     const char *version;
     const struct backend *backend;

@@ -1,4 +1,4 @@
-/* The hypot of a wheel: that of glibc before 2.35, which differs in errno only. With it a wheel needs glibc 2.34, which
+/* The hypot of a wheel: that of glibc before 2.35, which also has the error handling of SVID (matherr). With it a wheel needs glibc 2.34, which
  * more systems have. The linker's --wrap=hypot sends the calls of library and program to wheel_hypot. */
 #include <math.h>
 

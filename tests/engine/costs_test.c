@@ -339,7 +339,7 @@ static void broken_costs_are_ignored(const char *backend)
                                    ""};
     for (int i = 0; i < 6; i++) {
         char text[256];
-        snprintf(text, sizeof text, "haloconv costs 2 %s\n%s\t%sa device\t%s\n", HC_VERSION, backend, machine,
+        snprintf(text, sizeof text, "haloconv costs 3 %s\n%s\t%sa device\t%s\n", HC_VERSION, backend, machine,
                  numbers[i]);
         file_write(text);
         check(!ask("plan", backend, NULL).plan.measured, "%s: the plan goes by \"%s\"", backend, numbers[i]);
@@ -347,13 +347,13 @@ static void broken_costs_are_ignored(const char *backend)
     double built[N_COSTS];
     char text[512];
     built_list(backend, built);
-    for (int version = 1; version <= 2; version++) { /* the format before this one had eight numbers; this one, nine */
+    for (int version = 2; version <= 3; version++) { /* the format before this one named devices otherwise */
         int n = snprintf(text, sizeof text, "haloconv costs %d %s\n%s\t%sa device\t", version, HC_VERSION, backend,
                          machine);
         for (int k = 0; k < N_COSTS; k++)
             n += snprintf(text + n, sizeof text - (size_t)n, "%g%c", built[k], k + 1 < N_COSTS ? ' ' : '\n');
         file_write(text);
-        bool goes_by_it = strcmp(backend, "cuda") == 0 && version == 2; /* no device is touched: the one there is */
+        bool goes_by_it = strcmp(backend, "cuda") == 0 && version == 3; /* no device is touched: the one there is */
         check(ask("plan", backend, NULL).plan.measured == goes_by_it, "%s: version %d", backend, version);
     }
     made = ask("measure", backend, NULL); /* and the device that was measured last is the one that plans go by */
@@ -365,7 +365,7 @@ static void broken_costs_are_ignored(const char *backend)
     snprintf(first, sizeof first, "%s\n%s\t", HC_VERSION, backend);
     file_says(first);
     file_says("a device");
-    file_write("haloconv costs 1\n");
+    file_write("haloconv costs 2\n");
     double without = ask("plan", backend, NULL).plan.cost_ns;
     check(after.plan.cost_ns != without, "%s: the plan goes by the older line", backend);
     folder_drop();
@@ -499,7 +499,7 @@ static void a_cache_without_end_is_not_read_to_it(const char *unused)
 {
     folder_make();
     ask("measure", "cpu", NULL);
-    file_write("haloconv costs 2 " HC_VERSION "\n");
+    file_write("haloconv costs 3 " HC_VERSION "\n");
     check(truncate(file, (off_t)1 << 42) == 0 || truncate(file, (off_t)1 << 37) == 0, "no large file");
     struct answer opened = ask("open_live", "cpu", NULL);
     check(opened.code == HC_OK && opened.plan.measured, "no engine, or no costs: %s", opened.why);

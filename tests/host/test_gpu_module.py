@@ -61,6 +61,23 @@ def test_the_module_is_found_near_the_program(program, place):
     assert "a fake of" in devices(program)
 
 
+@pytest.mark.parametrize("unsafe", [lambda path: os.chmod(path, 0o646), lambda path: os.chmod(path.parent, 0o777),
+                                    lambda path: os.chown(path, 65534, 65534)], ids=["file", "folder", "owner"])
+def test_a_module_that_anybody_could_have_written_is_refused(program, unsafe):
+    if os.getuid() != 0:
+        pytest.skip("needs root, to give a file to another user")
+    module = put(FAKE, program.parent.parent / "lib/haloconv" / FAKE.name)
+    unsafe(module)
+    said = devices(program)
+    assert "a fake of" not in said and f"{module} or its folder could have been written by another user" in said, said
+    assert "a fake of" in devices(program, HALOCONV_CUDA=str(module))  # the user's own choice
+
+
+def test_a_fifo_is_no_module(program):
+    os.mkfifo(program.parent / "fifo")
+    assert "is damaged" in devices(program, HALOCONV_CUDA=str(program.parent / "fifo"))
+
+
 @pytest.mark.parametrize("place", ["lib", "lib/haloconv", "lib/lv2/any.lv2"])
 def test_the_module_is_found_near_a_library_and_a_plugin(folder, place):
     """A library that a process has loaded by a link, as libhaloconv.so.1."""

@@ -7,7 +7,6 @@ from typing import List, Tuple
 
 import numpy as np
 
-from ._program import find_cuda_module
 
 
 class Error(RuntimeError):
@@ -99,7 +98,6 @@ def _load():
     return ctypes.CDLL("libhaloconv.so.1")
 
 
-find_cuda_module()
 _lib = _load()
 _pointer, _text = ctypes.c_void_p, ctypes.c_char_p
 for _name, _result, _arguments in [

@@ -242,7 +242,7 @@ static void add_scaled(float *sum, const float *x, float gain, size_t n)
     for (size_t i = 0; i < n; i++) sum[i] += gain * x[i];
 }
 
-/* Of n windows of the stream from `window` on: the partitions [*p_from, *p_end) that meet windows with input. */
+/* Finds the partitions [*p_from, *p_end) that meet input in n windows of the stream, from `window` on. */
 static void partitions_with_input(const struct render_state *s, const hc_render_job *job, int64_t window, int n,
                                   int64_t *p_from, int64_t *p_end)
 {
@@ -349,7 +349,7 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
         for (int i = 0; i < n; i++) job(data, i, thread);
 }
 
-/* Windows of a span: whole groups, which most_items counts, or all windows of the work. */
+/* Windows of a span: whole groups, which max_items counts, or all windows of the work. */
 static int span_windows(const struct render_state *s, const struct render_work *work)
 {
     int64_t a_window = (int64_t)work->job->n_sources * (int64_t)s->floats;
@@ -403,7 +403,7 @@ static void whole_work(void *data, int i, int thread)
 }
 
 /* The most items of a group of one of the works. */
-static size_t most_items(const struct render_state *s, const struct render_work *works, int n_works)
+static size_t max_items(const struct render_state *s, const struct render_work *works, int n_works)
 {
     size_t most = 0, n = 0;
     for (int i = 0; i < n_works; i++)
@@ -443,7 +443,7 @@ static int render_run(void *state, const struct render_work *works, int n_works,
     const struct render_state *s = state;
     int n_threads = thread_pool_size(s->pool);
     bool is_whole = n_works >= 2 * n_threads; /* a thread computes whole works */
-    size_t n_items = most_items(s, works, n_works), n_spectra = 1;
+    size_t n_items = max_items(s, works, n_works), n_spectra = 1;
     for (int i = 0; i < n_works; i++)
         if (span_floats(s, &works[i]) > n_spectra) n_spectra = span_floats(s, &works[i]);
     struct scratch *scratch = calloc((size_t)n_threads, sizeof *scratch);

@@ -47,7 +47,7 @@ struct tail_level {
     int64_t cost[N_PHASES]; /* of a job, picoseconds as estimated */
     int n_products, n_heard;
 
-    int n_parts;    /* of the terms: see most_parts */
+    int n_parts;    /* of the terms: see max_parts */
     float *sums;    /* [n_parts][n_out][fft] */
     float *results; /* [n_out][window] */
 
@@ -206,7 +206,7 @@ static size_t most_scratch(const struct scene_plan *plan)
 }
 
 /* Parts of a level's terms: with one term a source, jobs of about RESPONSES_A_PART responses. */
-static int most_parts(const struct scene_shape *shape)
+static int max_parts(const struct scene_shape *shape)
 {
     int64_t n = (int64_t)shape->n_sources * shape->n_out / RESPONSES_A_PART;
     return n < 1 ? 1 : n > MAX_PARTS ? MAX_PARTS : (int)n;
@@ -218,7 +218,7 @@ double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape
     for (int l = 1; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
-        floats += (double)shape->n_out * ((double)most_parts(shape) * cut.frames + cut.window);
+        floats += (double)shape->n_out * ((double)max_parts(shape) * cut.frames + cut.window);
     }
     return floats;
 }
@@ -248,7 +248,7 @@ struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads)
         t->l = i + 1;
         t->level = &s->levels[i + 1];
         t->edge = -1;
-        t->n_parts = most_parts(&s->shape);
+        t->n_parts = max_parts(&s->shape);
         t->sums = memory_floats((size_t)t->n_parts * t->level->n_sums);
         t->results = memory_floats((size_t)s->shape.n_out * (size_t)t->level->cut.window);
         publish(t, N_PHASES);

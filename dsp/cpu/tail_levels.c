@@ -74,7 +74,7 @@ void tail_reset(struct tail *tail)
     memset(tail->history, 0, (size_t)tail->n_in * tail->history_stride * sizeof(float));
     for (int i = 0; i < tail->n_levels; i++) {
         tail_level_clear(tail, &tail->levels[i]);
-        for (int m = 0; m < MOST_PREPARED; m++)
+        for (int m = 0; m < MAX_PREPARED; m++)
             if (tail->prepared[m]) tail->prepared[m]->levels[i].first_block = 0;
     }
     tail->pos = tail->history_at = 0;
@@ -95,7 +95,7 @@ void tail_prepare(struct tail *tail, struct tail_mask *mask)
 {
     int m = 0;
     tail->scheduler->prepare(tail);
-    while (m < MOST_PREPARED - 1 && tail->prepared[m]) m++;
+    while (m < MAX_PREPARED - 1 && tail->prepared[m]) m++;
     tail->prepared[m] = mask;
     for (int i = 0; i < tail->n_levels; i++) {
         bool included = mask->levels[i].n_outs > 0 && tail->scheduler->include(tail, i, mask, m);
@@ -105,7 +105,7 @@ void tail_prepare(struct tail *tail, struct tail_mask *mask)
 
 void tail_retire(struct tail *tail, struct tail_mask *mask)
 {
-    for (int m = 0; m < MOST_PREPARED; m++)
+    for (int m = 0; m < MAX_PREPARED; m++)
         if (tail->prepared[m] == mask) tail->prepared[m] = NULL;
     tail->scheduler->retire(tail, mask);
 }
@@ -127,7 +127,7 @@ bool tail_ready(const struct tail *tail, const struct tail_mask *mask)
 
 bool tail_is_preparing(const struct tail *tail)
 {
-    for (int m = 0; m < MOST_PREPARED; m++)
+    for (int m = 0; m < MAX_PREPARED; m++)
         if (tail->prepared[m] && !tail_ready(tail, tail->prepared[m])) return true;
     return false;
 }
@@ -135,7 +135,7 @@ bool tail_is_preparing(const struct tail *tail)
 struct tail_mask *tail_find_missing(const struct tail *tail, int level, int64_t *block)
 {
     const struct tail_level *l = &tail->levels[level];
-    for (int m = 0; m < MOST_PREPARED; m++) {
+    for (int m = 0; m < MAX_PREPARED; m++) {
         struct tail_mask *mask = tail->prepared[m];
         if (!mask || mask->levels[level].n_outs == 0) continue;
         *block = mask->levels[level].first_block - 1;

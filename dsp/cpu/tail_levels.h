@@ -49,7 +49,7 @@ struct tail_mask *tail_mask_make(const struct tail *tail, const struct plan *pla
                                  const struct routing *routing);
 void tail_mask_free(struct tail_mask *mask);
 
-/* Begins to compute a mask's tail. At most MOST_PREPARED masks are prepared and not retired. */
+/* Begins to compute a mask's tail. At most MAX_PREPARED masks are prepared and not retired. */
 void tail_prepare(struct tail *tail, struct tail_mask *mask);
 void tail_retire(struct tail *tail, struct tail_mask *mask);
 /* Has every thread ended its work on the mask? True at most S frames after tail_retire (largest S). */

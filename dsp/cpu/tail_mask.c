@@ -78,8 +78,8 @@ static bool mask_level_make(const struct tail *tail, struct tail_mask *mask, int
     ml->out = calloc((size_t)tail->n_out, sizeof *ml->out);
     if (!ml->responses || !ml->out) return false;
     for (int r = 0; r < matrix->n_responses; r++) { /* taps past the level's end belong to later levels */
-        int most = l->fdl_entries * l->size, n_taps = matrix->n_taps[r] - offset;
-        partitions_find(matrix->taps[r] + offset, n_taps < most ? n_taps : most, l->size, &ml->responses[r].first,
+        int max = l->fdl_entries * l->size, n_taps = matrix->n_taps[r] - offset;
+        partitions_find(matrix->taps[r] + offset, n_taps < max ? n_taps : max, l->size, &ml->responses[r].first,
                         &ml->responses[r].end);
     }
     if (!mask_level_alloc(tail, mask, l, ml)) return false;

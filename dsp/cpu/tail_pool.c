@@ -20,7 +20,7 @@ struct block_jobs {   /* of a level's block `newest`: inputs, then groups of out
     atomic_int ins_done, outs_done;
     /* Written by the engine thread while no thread works on the block: */
     int n_in, n_out; /* jobs of inputs, of outputs */
-    struct tail_mask *masks[MOST_PREPARED];
+    struct tail_mask *masks[MAX_PREPARED];
     bool is_held; /* ins is not published yet: see pool_block_publish; engine thread only */
 };
 
@@ -168,9 +168,9 @@ static void pool_block_begin(struct pool_schedule *pool, int level, int64_t bloc
     struct block_jobs *b = &pool->levels[level].block;
     int n_masks = 0;
     tail->levels[level].newest = block;
-    for (int m = 0; m < MOST_PREPARED; m++)
+    for (int m = 0; m < MAX_PREPARED; m++)
         if (tail_mask_plays(tail->prepared[m], level, block)) b->masks[n_masks++] = tail->prepared[m];
-    for (int m = n_masks; m < MOST_PREPARED; m++) b->masks[m] = NULL;
+    for (int m = n_masks; m < MAX_PREPARED; m++) b->masks[m] = NULL;
     atomic_store_explicit(&b->ins_done, 0, memory_order_relaxed);
     atomic_store_explicit(&b->outs_done, 0, memory_order_relaxed);
     ticket_publish(&b->outs, 0);
@@ -323,7 +323,7 @@ static bool pool_released(const struct tail *tail, const struct tail_mask *mask)
     for (int i = 0; i < tail->n_levels; i++) {
         const struct block_jobs *b = &pool->levels[i].block;
         const struct catch_up_jobs *c = &pool->levels[i].catch_up;
-        for (int m = 0; m < MOST_PREPARED; m++)
+        for (int m = 0; m < MAX_PREPARED; m++)
             if (b->masks[m] == mask && !is_complete(b)) return false;
         if (c->mask == mask && !catch_up_is_over(c)) return false;
     }

@@ -19,12 +19,12 @@ enum slice_phase { COLUMNS_IN, ROWS_IN, PRODUCTS, ROWS_OUT, COLUMNS_OUT, DONE };
 struct block_work { /* progress on a block */
     enum slice_phase phase;
     int64_t block;
-    int group;                              /* outputs whose steps take turns */
-    int channel;                            /* input; first output of the group */
-    int mask;                               /* index in `masks` */
-    int i;                                  /* step within the phase */
-    double spent, total, slice_ns;          /* expected nanoseconds: done so far, in all, for each hop */
-    struct tail_mask *masks[MOST_PREPARED]; /* as in tail->prepared */
+    int group;                             /* outputs whose steps take turns */
+    int channel;                           /* input; first output of the group */
+    int mask;                              /* index in `masks` */
+    int i;                                 /* step within the phase */
+    double spent, total, slice_ns;         /* expected nanoseconds: done so far, in all, for each hop */
+    struct tail_mask *masks[MAX_PREPARED]; /* as in tail->prepared */
 };
 
 struct slice_level {
@@ -115,8 +115,8 @@ static void next_mask(struct block_work *w)
     w->channel = 0;
     w->i = 0;
     w->mask++;
-    while (w->mask < MOST_PREPARED && !w->masks[w->mask]) w->mask++;
-    w->phase = w->mask < MOST_PREPARED ? PRODUCTS : DONE;
+    while (w->mask < MAX_PREPARED && !w->masks[w->mask]) w->mask++;
+    w->phase = w->mask < MAX_PREPARED ? PRODUCTS : DONE;
 }
 
 /* scratch: [2S]. */
@@ -198,7 +198,7 @@ static void slices_block_begin(struct slice_schedule *s, int level, int64_t bloc
     struct block_work *w = &s->levels[level].work;
     l->newest = block;
     *w = (struct block_work){.phase = COLUMNS_IN, .block = block, .group = l->group, .total = inputs_ns(tail, l)};
-    for (int m = 0; m < MOST_PREPARED; m++) {
+    for (int m = 0; m < MAX_PREPARED; m++) {
         struct tail_mask *mask = tail->prepared[m];
         if (!tail_mask_plays(mask, level, block)) continue;
         w->masks[m] = mask;
@@ -355,7 +355,7 @@ static void slices_retire(struct tail *tail, const struct tail_mask *mask)
 {
     struct slice_schedule *s = tail->schedule;
     for (int i = 0; i < tail->n_levels; i++)
-        for (int m = 0; m < MOST_PREPARED; m++)
+        for (int m = 0; m < MAX_PREPARED; m++)
             if (s->levels[i].work.masks[m] == mask) s->levels[i].work.masks[m] = NULL;
     if (s->catch_up.masks[0] == mask) s->catch_up.phase = DONE;
 }

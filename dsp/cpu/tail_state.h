@@ -65,9 +65,9 @@ struct tail {
     int history_size;
     int history_at; /* frame % history_size */
     size_t history_stride;
-    float *history;                            /* [n_in][history_size], a ring: the latest input frames */
-    struct tail_mask *prepared[MOST_PREPARED]; /* preparing, playing or fading out; NULL: a free entry */
-    atomic_bool waits;                         /* tail_wait_set: any thread */
+    float *history;                           /* [n_in][history_size], a ring: the latest input frames */
+    struct tail_mask *prepared[MAX_PREPARED]; /* preparing, playing or fading out; NULL: a free entry */
+    atomic_bool waits;                        /* tail_wait_set: any thread */
     const struct tail_scheduler *scheduler;
     void *schedule; /* the scheduler's own state */
     struct tail_level levels[PLAN_MOST_TAIL_LEVELS];

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* What the module hands over. A library reads `version` first, and the other fields only if it is its own version: the
+/* The module hands over this struct. A library reads `version` first, and the other fields only if it is its own version: the
  * version of haloconv and a checksum of MODULE_HEADERS (MODULE_VERSION, from the Makefile). */
 struct gpu_module {
     const char *version;

@@ -30,9 +30,9 @@ struct hybrid_job {
     struct slot slot, second; /* second.out: the output of a second mask */
     int64_t block;            /* of T frames, counted from the start of the stream; -1: none */
     int n_masks, n_retirements;
-    struct hybrid_mask *masks[MOST_PREPARED]; /* those prepared or playing when the job is posted */
-    uint64_t preparation[MOST_PREPARED];      /* of the masks: an address may be used again for another mask */
-    bool full[MOST_PREPARED];                 /* is the mask's full tail in the output? Set when the job is posted, if
+    struct hybrid_mask *masks[MAX_PREPARED]; /* those prepared or playing when the job is posted */
+    uint64_t preparation[MAX_PREPARED];      /* of the masks: an address may be used again for another mask */
+    bool full[MAX_PREPARED];                 /* is the mask's full tail in the output? Set when the job is posted, if
                                                  that is known, else by the device thread */
     struct retirement retirements[MOST_RETIRED]; /* to begin before the job is played */
 };
@@ -53,7 +53,7 @@ struct hybrid {
     bool has_room;   /* for the current block's input */
     bool has_waited; /* for the job that is due */
     uint64_t n_preparations;
-    struct hybrid_mask *prepared[MOST_PREPARED];
+    struct hybrid_mask *prepared[MAX_PREPARED];
     struct retirement retirements[MOST_RETIRED]; /* to post with the next job */
     int n_retirements;
 
@@ -125,7 +125,7 @@ static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
     for (int k = 0; k < job->n_retirements; k++) retirement_begin(h, &job->retirements[k]);
     for (int k = 0; k < job->n_masks; k++) job_prepare(h, job, k);
     fade.to = job->n_masks > 0 ? job->masks[0]->tail : NULL;
-    if (job->n_masks == MOST_PREPARED) {
+    if (job->n_masks == MAX_PREPARED) {
         fade.from = job->masks[1]->tail;
         fade.len = 1;
         fade.apart = &job->second;
@@ -316,7 +316,7 @@ static void hybrid_mask_retire(void *state, void *impl)
     struct hybrid_mask *mask = impl;
     if (h->head_backend->mask_retire) h->head_backend->mask_retire(h->head, mask->head);
     if (!mask->tail) return;
-    for (int i = 0; i < MOST_PREPARED; i++)
+    for (int i = 0; i < MAX_PREPARED; i++)
         if (h->prepared[i] == mask) h->prepared[i] = NULL;
     h->retirements[h->n_retirements++] = (struct retirement){mask, ++mask->n_retirements};
 }
@@ -413,7 +413,7 @@ static void job_post(struct hybrid *h)
     struct hybrid_job *job = job_next(h);
     job->block = h->block_index;
     job->n_masks = 0;
-    for (int i = 0; i < MOST_PREPARED; i++) {
+    for (int i = 0; i < MAX_PREPARED; i++) {
         if (!h->prepared[i]) continue;
         job->masks[job->n_masks] = h->prepared[i];
         job->preparation[job->n_masks] = h->prepared[i]->preparation;
@@ -481,7 +481,7 @@ static int hybrid_reset(void *state, char *why, size_t cap)
     h->n_retirements = 0;
     if (!error) error = h->tail_backend->reset(h->tail, why, cap);
     retirements_sweep(h, true);
-    for (int i = 0; i < MOST_PREPARED; i++)
+    for (int i = 0; i < MAX_PREPARED; i++)
         if (h->prepared[i]) h->prepared[i]->from_start = true;
     stream_restart(h);
     return error;

@@ -24,40 +24,38 @@ extern "C" {
 
 /* ---- a mask's data ----------------------------------------------------------------------------------------------- */
 
-struct cell {
-    int in, out, response;
-}; /* one entry of the matrix */
+struct cell { int in, out, response; }; /* one entry of the matrix */
 
-struct matrix { /* a mask with delays and gains applied, and with the routes on each pair added        */
+struct matrix {              /* a mask with delays and gains applied, and with the routes on each pair added        */
     int n_responses;
-    float **taps; /* [n_responses][n_taps[r]]                                                            */
-    int *n_taps;  /* [n_responses]; 1 to plan.max_taps                                                   */
+    float **taps;            /* [n_responses][n_taps[r]]                                                            */
+    int *n_taps;             /* [n_responses]; 1 to plan.max_taps                                                   */
     int n_cells;
-    struct cell *cells; /* sorted by out, then in; at most one a pair; cells may share a response              */
+    struct cell *cells;      /* sorted by out, then in; at most one a pair; cells may share a response              */
 };
 
 /* ---- a block's data ---------------------------------------------------------------------------------------------- */
 
-struct rows {               /* the audio of one call of play, with a pointer for each channel                      */
-    const float *const *in; /* [n_in][n], finite                                                                   */
-    float *const *out;      /* [n_out][n]; overlaps no row of `in`                                                 */
-    int64_t until_us;       /* backend hybrid: end of the wait for the device, CLOCK_MONOTONIC or AWAIT_FOREVER    */
+struct rows {                /* the audio of one call of play, with a pointer for each channel                      */
+    const float *const *in;  /* [n_in][n], finite                                                                   */
+    float *const *out;       /* [n_out][n]; overlaps no row of `in`                                                 */
+    int64_t until_us;        /* backend hybrid: end of the wait for the device, CLOCK_MONOTONIC or AWAIT_FOREVER    */
 };
 
-struct slot {         /* the audio of one call of process or begin, in the backend's memory (slot_make)      */
-    float *in;        /* [n_in][block], finite; channel ch starts at in + ch * block                         */
-    float *out;       /* [n_out][block]                                                                      */
-    struct rows rows; /* pointers to the channels of both; only if the backend has no slot_make              */
+struct slot {                /* the audio of one call of process or begin, in the backend's memory (slot_make)      */
+    float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
+    float *out;              /* [n_out][block]                                                                      */
+    struct rows rows;        /* pointers to the channels of both; only if the backend has no slot_make              */
     struct parallel_copy *copy; /* the chunks of `in` arrive, and those of `out` are awaited, one by one. NULL: `in`
                                 is complete                                                                         */
-    struct slot_seen *seen;   /* after end: counts of this block, in the backend's memory. NULL: samples are planar  */
+    struct slot_seen *seen;  /* after end: counts of this block, in the backend's memory. NULL: samples are planar  */
     int count_from, count_to; /* frames of the block in which begin counts clipped samples and the peak             */
 };
 
-struct slot_seen {       /* counts of a block of samples that are not planar                                    */
-    unsigned clipped;    /* output samples beyond full scale                                                    */
-    unsigned peak_bits;  /* the bits of the output's largest magnitude, a float; they sort as floats do         */
-    unsigned non_finite; /* NaN and Inf input samples, replaced by 0                                            */
+struct slot_seen {           /* counts of a block of samples that are not planar                                    */
+    unsigned clipped;        /* output samples beyond full scale                                                    */
+    unsigned peak_bits;      /* the bits of the output's largest magnitude, a float; they sort as floats do         */
+    unsigned non_finite;     /* NaN and Inf input samples, replaced by 0                                            */
     unsigned unused;
 };
 
@@ -78,9 +76,9 @@ void parallel_copy_done(struct parallel_copy *copy, int n_channels);
 
 /* ---- crossfades -------------------------------------------------------------------------------------------------- */
 
-struct fade {                 /* the masks of a call: `to`; while pos < len a crossfade from `from` to `to`          */
-    void *from, *to;          /* masks of this backend; NULL is silence                                              */
-    int pos, len;             /* frames of the fade before this call, and in all; len 0: no fade                     */
+struct fade {                /* the masks of a call: `to`; while pos < len a crossfade from `from` to `to`          */
+    void *from, *to;         /* masks of this backend; NULL is silence                                              */
+    int pos, len;            /* frames of the fade before this call, and in all; len 0: no fade                     */
     const struct slot *apart; /* if set: do not crossfade, and write the output of `from` to the `out` of this slot */
 };
 
@@ -89,8 +87,7 @@ struct fade {                 /* the masks of a call: `to`; while pos < len a cr
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-    static inline float
-    fade_gain(int pos, int len)
+static inline float fade_gain(int pos, int len)
 {
     if (pos >= len) return 1.0f;
     float t = (float)(pos + 1) / (float)(len + 1);
@@ -99,18 +96,17 @@ __host__ __device__
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 
-enum { MAX_PREPARED = 2 }; /* masks of a state that are prepared or play at once                           */
+enum { MAX_PREPARED = 2 };         /* masks of a state that are prepared or play at once                           */
 
 struct scene_backend;
 struct render_backend;
 struct tensor_backend;
 
 struct backend {
-    const char *name; /* "cpu", "cuda", "hybrid"                                                      */
+    const char *name;               /* "cpu", "cuda", "hybrid"                                                      */
     const struct scene_backend *scene; /* plays steered sources (dsp/scene/scene_backend.h); NULL: it cannot         */
     const struct render_backend *render; /* convolves whole signals (dsp/scene/render_backend.h); NULL: it cannot    */
-    const struct tensor_backend
-        *tensors;                   /* convolves tensors (dsp/tensors/tensor_backend.h); NULL: it cannot         */
+    const struct tensor_backend *tensors; /* convolves tensors (dsp/tensors/tensor_backend.h); NULL: it cannot         */
     bool in_place;                  /* play is [rt] and runs on the audio thread, without a queue                   */
     bool in_chunks;                 /* process uses slot->copy                                                      */
     bool raw;                       /* begin: slots have samples in config.in_samples and out_samples               */

@@ -180,12 +180,12 @@ DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu)))
 CUDA_MODULE := $(if $(HAVE_CUDA),$(BUILD)/libhaloconv_cuda.so)
 # The module has its own copies of the functions of dsp/ that kernels call.
-MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/backend/module dsp/engine/error dsp/engine/parallel_copy dsp/cpu/processors)
+MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/backend/module dsp/base/error dsp/device/parallel_copy dsp/base/processors)
 # Library and module belong together if this text is the same in both: it has a checksum of the files that define structs
 # which both use. parallel_copy.c is compiled into both and defines one.
-MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/engine/parallel_copy.c \
-                  $(addprefix dsp/,$(addsuffix .h,engine/gpu_module engine/backend engine/plan engine/noise scene/scene_backend \
-                    scene/scene_plan scene/render_backend tensors/tensor_backend))
+MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/device/parallel_copy.c \
+                  $(addprefix dsp/,$(addsuffix .h,backends/gpu_module device/backend device/plan device/noise device/scene_backend \
+                    device/scene_plan device/render_backend device/tensor_backend))
 MODULE_VERSION := $(VERSION)-$(firstword $(shell cat $(MODULE_HEADERS) | cksum))
 MODULE_FLAGS = -DMODULE_VERSION='"$(MODULE_VERSION)"' -DLIBDIR='"$(LIBDIR)"'
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
@@ -225,7 +225,7 @@ CUDA_AWARE := $(addprefix $(BUILD)/,$(CUDA_AWARE))
 $(CUDA_AWARE): $(BUILD)/cuda_flags
 $(CUDA_AWARE): private ALL_CFLAGS += $(if $(HAVE_CUDA),-DHC_WITH_CUDA)
 # `make install PREFIX=...` keeps the LIBDIR of the build: the module is also found from the places of library and program.
-MODULE_AWARE := $(BUILD)/dsp/engine/gpu_module.o $(BUILD)/kernels/backend/module.o
+MODULE_AWARE := $(BUILD)/dsp/backends/gpu_module.o $(BUILD)/kernels/backend/module.o
 $(BUILD)/module_flags: ALL_FLAGS = $(subst ',,$(MODULE_FLAGS))
 $(MODULE_AWARE): private ALL_CFLAGS += $(MODULE_FLAGS)
 $(MODULE_AWARE): $(if $(filter install,$(MAKECMDGOALS)),,$(BUILD)/module_flags)
@@ -487,7 +487,7 @@ $(filter %/fake_gpu.o,$(FAKE_OBJS)): tests/tools/fake_gpu.c
 	$(fake_compile)
 $(filter %/module.o,$(FAKE_OBJS)): kernels/backend/module.c
 	$(fake_compile)
-$(FAKE)/other/gpu_module.o: dsp/engine/gpu_module.c
+$(FAKE)/other/gpu_module.o: dsp/backends/gpu_module.c
 	$(fake_compile)
 $(filter %_cuda.so,$(FAKE_MODULES)): %/libhaloconv_cuda.so: %/fake_gpu.o %/module.o $(filter %/error.o,$(MODULE_HELP))
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)--version-script=kernels/backend/module.map)
@@ -688,7 +688,7 @@ $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/live_scene live/listener live/realtime live/watch message)
 $(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid hybrid_scene wakeup process_clean realtime): $(FAULTY)
 # freewheel_test is linked with engine threads that wake up late.
-LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/realtime_pool engine/device_queue)
+LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)
 $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a

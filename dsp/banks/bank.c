@@ -1,7 +1,7 @@
 /* bank - the arrays of a bank while it is read, and the steps that change all its responses: delay, rate. */
 #include "bank.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/masks/arena.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/masks/resample.h"

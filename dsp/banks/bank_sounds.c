@@ -1,6 +1,6 @@
 #include "bank_sounds.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/masks/arena.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/masks/resample.h"

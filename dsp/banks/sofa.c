@@ -8,7 +8,7 @@
  * ListenerView, z along ListenerUp.
  */
 #include "bank.h"
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/masks/arena.h"
 #include "dsp/masks/mask_file.h"
 #include "sofa_reader.h"

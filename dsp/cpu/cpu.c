@@ -16,17 +16,17 @@
  * partitions 1... (computed once a block: cpu_mask.past) plus partition 0: its P taps by FIR or by one transform of the
  * block so far, whichever is less work. A direct plan is the same with P >= head_taps, without FDL and `past`.
  */
-#include "dsp/costs/cpu_costs.h"
-#include "dsp/engine/backend.h"
+#include "cpu_costs.h"
+#include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"
-#include "dsp/scene/render_backend.h"
-#include "dsp/scene/scene_backend.h"
-#include "dsp/tensors/tensor_backend.h"
+#include "dsp/device/render_backend.h"
+#include "dsp/device/scene_backend.h"
+#include "dsp/device/tensor_backend.h"
 
-#include "memory.h"
-#include "outputs.h"
+#include "dsp/base/memory.h"
+#include "dsp/device/outputs.h"
 #include "partitions.h"
-#include "processors.h"
+#include "dsp/base/processors.h"
 #include "simd.h"
 #include "tail_levels.h"
 

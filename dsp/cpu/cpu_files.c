@@ -14,13 +14,13 @@
  * that is no whole number of blocks, the last block is padded with zeros for its transform, and is transformed again
  * when the missing frames come: correct, but slow in small calls. A direct plan runs in the time domain, in slices.
  */
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"
-#include "memory.h"
-#include "outputs.h"
+#include "dsp/base/memory.h"
+#include "dsp/device/outputs.h"
 #include "partitions.h"
 #include "simd.h"
-#include "thread_pool.h"
+#include "dsp/base/thread_pool.h"
 
 #include <stdint.h>
 #include <stdlib.h>

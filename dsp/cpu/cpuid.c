@@ -1,7 +1,7 @@
 /* cpuid - chooses the build of simd.c that this processor runs, and sets its mode for denormals. */
 #include "simd.h"
 
-#include "dsp/fft/isa.h"
+#include "dsp/base/isa.h"
 
 #if defined __x86_64__
 #include <immintrin.h>

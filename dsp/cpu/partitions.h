@@ -2,7 +2,7 @@
 #ifndef HALOCONV_PARTITIONS_H
 #define HALOCONV_PARTITIONS_H
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"
 
 struct routing {

@@ -13,15 +13,15 @@
  * Memory: for each work in progress, the spectra of a span of windows and of the windows before it that its partitions
  * meet.
  */
-#include "dsp/scene/render_backend.h"
+#include "dsp/device/render_backend.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"
-#include "memory.h"
+#include "dsp/base/memory.h"
 #include "partitions.h"
 #include "scene_bank.h"
 #include "simd.h"
-#include "thread_pool.h"
+#include "dsp/base/thread_pool.h"
 
 #include <limits.h>
 #include <stdlib.h>

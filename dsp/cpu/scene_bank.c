@@ -1,7 +1,7 @@
 #include "scene_bank.h"
 
-#include "dsp/engine/backend.h"
-#include "memory.h"
+#include "dsp/device/backend.h"
+#include "dsp/base/memory.h"
 #include "partitions.h"
 
 #include <math.h>

@@ -16,7 +16,7 @@
 #ifndef HALOCONV_CPU_SCENE_BANK_H
 #define HALOCONV_CPU_SCENE_BANK_H
 
-#include "dsp/scene/scene_backend.h"
+#include "dsp/device/scene_backend.h"
 #include "simd.h"
 
 struct scene_cut { /* the partitions of a level                                                              */

@@ -2,7 +2,7 @@
 #ifndef HALOCONV_SCENE_COSTS_H
 #define HALOCONV_SCENE_COSTS_H
 
-#include "dsp/scene/scene_plan.h"
+#include "dsp/device/scene_plan.h"
 
 /* Nanoseconds of one frame of all sources on one core, each with one entry that changes all the time. Within a fifth of
  * measurements with 64 to 192 sources. [setup] */

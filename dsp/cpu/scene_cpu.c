@@ -13,11 +13,11 @@
  * One core of an AMD EPYC of 2024 reads 39 GB/s: 0.24 ms. With the transforms, 0.05 ms, a block should take 0.29 ms of the
  * processors' time. It takes 0.33 (measured beside other programs).
  */
-#include "dsp/scene/scene_backend.h"
+#include "dsp/device/scene_backend.h"
 
-#include "dsp/engine/backend.h"
-#include "memory.h"
-#include "processors.h"
+#include "dsp/device/backend.h"
+#include "dsp/base/memory.h"
+#include "dsp/base/processors.h"
 #include "scene_costs.h"
 #include "scene_state.h"
 

@@ -8,7 +8,7 @@
  *
  * A block that comes in several calls computes partitions from 1 on in its first call, and partition 0 in each.
  */
-#include "memory.h"
+#include "dsp/base/memory.h"
 #include "scene_state.h"
 
 #include <stdlib.h>

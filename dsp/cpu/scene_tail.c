@@ -12,8 +12,8 @@
  * evenly among its calls. In its last call before the hop is due it does all that nobody has begun; when the hop is due
  * it waits at most for the jobs, one a thread, that others began before (tens of microseconds with 128 sources).
  */
-#include "memory.h"
-#include "realtime_pool.h"
+#include "dsp/base/memory.h"
+#include "dsp/base/realtime_pool.h"
 #include "scene_state.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* tail_fdl - the FDL of a tail level: its layout, how it fills, and its products with a mask's partitions. */
-#include "memory.h"
+#include "dsp/base/memory.h"
 #include "tail_state.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "tail_levels.h"
 
-#include "memory.h"
+#include "dsp/base/memory.h"
 #include "tail_state.h"
 
 #include <stdlib.h>

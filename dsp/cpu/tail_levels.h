@@ -31,7 +31,7 @@
 #ifndef HALOCONV_TAIL_LEVELS_H
 #define HALOCONV_TAIL_LEVELS_H
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 struct routing; /* partitions.h */
 struct tail;

@@ -1,6 +1,6 @@
 /* tail_mask - the tail levels of a mask: which partitions its responses have in each level, where they lie, and their
  * spectra. */
-#include "memory.h"
+#include "dsp/base/memory.h"
 #include "tail_state.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* tail_pool - the scheduler with a real-time pool: its threads do whole jobs as soon as a block is complete. When the
  * output is due, the engine thread does the jobs that no thread has begun. */
-#include "memory.h"
-#include "realtime_pool.h"
+#include "dsp/base/memory.h"
+#include "dsp/base/realtime_pool.h"
 #include "tail_state.h"
 
 #include <sched.h>

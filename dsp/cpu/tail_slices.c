@@ -1,5 +1,5 @@
 /* tail_slices - the scheduler without threads: every hop does an equal slice of the work, step by step (dsp/fft/fft.h). */
-#include "memory.h"
+#include "dsp/base/memory.h"
 #include "tail_state.h"
 
 #include <math.h>

@@ -6,9 +6,9 @@
  */
 #include "tensors_cpu.h"
 
-#include "dsp/engine/backend.h"
-#include "memory.h"
-#include "processors.h"
+#include "dsp/device/backend.h"
+#include "dsp/base/memory.h"
+#include "dsp/base/processors.h"
 
 #include <limits.h>
 #include <stdatomic.h>

@@ -4,11 +4,11 @@
 #ifndef HALOCONV_TENSORS_CPU_H
 #define HALOCONV_TENSORS_CPU_H
 
-#include "dsp/tensors/tensor_backend.h"
+#include "dsp/device/tensor_backend.h"
 
 #include "dsp/fft/fft.h"
 #include "simd.h"
-#include "thread_pool.h"
+#include "dsp/base/thread_pool.h"
 
 #include <stdbool.h>
 

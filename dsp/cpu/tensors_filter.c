@@ -16,7 +16,7 @@
  */
 #include "tensors_cpu.h"
 
-#include "memory.h"
+#include "dsp/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "backend.h"
+#include "dsp/device/backend.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -8,15 +8,15 @@
  */
 #include "engine.h"
 
-#include "await.h"
-#include "backend_choice.h"
+#include "dsp/base/await.h"
+#include "dsp/backends/backend_choice.h"
 #include "config.h"
-#include "dsp/backends.h"
-#include "dsp/costs/costs.h"
-#include "dsp/cpu/outputs.h"
+#include "dsp/backends/backends.h"
+#include "dsp/backends/costs.h"
+#include "dsp/device/outputs.h"
 #include "dsp/scene/scene.h"
 #include "engine_state.h"
-#include "fork_safety.h"
+#include "dsp/base/fork_safety.h"
 #include "plan_report.h"
 
 #include <limits.h>

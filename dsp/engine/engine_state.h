@@ -13,12 +13,12 @@
 #ifndef HALOCONV_ENGINE_STATE_H
 #define HALOCONV_ENGINE_STATE_H
 
-#include "backend.h"
+#include "dsp/device/backend.h"
 #include "config.h"
-#include "device_queue.h"
+#include "dsp/device/device_queue.h"
 #include "dsp/cpu/simd.h"
 #include "mask_swap.h"
-#include "parallel_copy.h"
+#include "dsp/device/parallel_copy.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* files - blocks of files: hc_submit and hc_collect, with several blocks queued on a device. */
-#include "dsp/cpu/outputs.h"
+#include "dsp/device/outputs.h"
 #include "engine_state.h"
 #include "haloconv_files.h"
 

@@ -9,7 +9,7 @@
 #ifndef HALOCONV_MASK_SWAP_H
 #define HALOCONV_MASK_SWAP_H
 
-#include "backend.h"
+#include "dsp/device/backend.h"
 
 #include <stdatomic.h>
 

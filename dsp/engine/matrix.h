@@ -5,7 +5,7 @@
 #ifndef HALOCONV_MATRIX_H
 #define HALOCONV_MATRIX_H
 
-#include "backend.h"
+#include "dsp/device/backend.h"
 
 /* Applies gains and delays, and adds routes on the same pair. Routes with the same data share a response. */
 int matrix_make(struct matrix *matrix, const hc_config *config, const hc_route *routes, int n, char *why, size_t cap);

@@ -1,10 +1,10 @@
 /* measure - measures the costs of a backend and keeps them for later plans (hc_measure), and the copies of a GPU. */
-#include "backend_choice.h"
+#include "dsp/backends/backend_choice.h"
 #include "config.h"
 #include "dsp/bench.h"
-#include "dsp/costs/call_costs.h"
-#include "dsp/costs/costs.h"
-#include "gpu_module.h"
+#include "call_costs.h"
+#include "dsp/backends/costs.h"
+#include "dsp/backends/gpu_module.h"
 
 #include <stdio.h>
 

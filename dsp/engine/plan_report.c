@@ -1,10 +1,10 @@
 #include "plan_report.h"
 
-#include "backend_choice.h"
-#include "dsp/backends.h"
-#include "dsp/costs/costs.h"
+#include "dsp/backends/backend_choice.h"
+#include "dsp/backends/backends.h"
+#include "dsp/backends/costs.h"
 #include "engine_state.h"
-#include "hybrid.h"
+#include "dsp/backends/hybrid.h"
 
 #include <string.h>
 

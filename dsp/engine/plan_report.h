@@ -2,7 +2,7 @@
 #ifndef HALOCONV_PLAN_REPORT_H
 #define HALOCONV_PLAN_REPORT_H
 
-#include "backend.h"
+#include "dsp/device/backend.h"
 
 /* Makes the plan by the costs of a backend's device, and stores these costs. device -1: the costs of the device that
  * was measured last; no device is touched. Backend hybrid gets a *tail_plan, which plan->tail_plan points to, if the

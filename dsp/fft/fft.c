@@ -1,8 +1,8 @@
 #include "fft.h"
 
-#include "dsp/cpu/memory.h"
-#include "dsp/engine/fork_safety.h"
-#include "isa.h"
+#include "dsp/base/memory.h"
+#include "dsp/base/fork_safety.h"
+#include "dsp/base/isa.h"
 
 #include <math.h>
 #include <stdbool.h>

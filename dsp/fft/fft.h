@@ -33,7 +33,7 @@
 #ifndef HALOCONV_FFT_H
 #define HALOCONV_FFT_H
 
-#include "isa.h"
+#include "dsp/base/isa.h"
 
 #include <stdbool.h>
 #include <stddef.h>

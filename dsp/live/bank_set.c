@@ -1,6 +1,6 @@
 #include "bank_set.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 #include <stdlib.h>
 

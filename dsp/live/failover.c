@@ -1,9 +1,9 @@
 #include "failover.h"
 
-#include "dsp/cpu/memory.h"
+#include "dsp/base/memory.h"
 #include "dsp/cpu/simd.h"
-#include "dsp/engine/await.h"
-#include "dsp/engine/backend.h"
+#include "dsp/base/await.h"
+#include "dsp/device/backend.h"
 #include "dsp/engine/engine.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@
 #ifndef FAILOVER_H
 #define FAILOVER_H
 
-#include "dsp/cpu/priority.h"
+#include "dsp/base/priority.h"
 #include "haloconv_live.h"
 #include "input_history.h"
 #include "loudness.h"

@@ -1,6 +1,6 @@
 #include "input_history.h"
 
-#include "dsp/cpu/memory.h"
+#include "dsp/base/memory.h"
 #include "dsp/cpu/simd.h"
 
 #include <string.h>

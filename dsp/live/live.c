@@ -3,8 +3,8 @@
 
 #include "compare.h"
 #include "dsp/cpu/simd.h"
-#include "dsp/engine/await.h"
-#include "dsp/engine/backend.h"
+#include "dsp/base/await.h"
+#include "dsp/device/backend.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "mixer.h"
 
-#include "dsp/cpu/memory.h"
-#include "dsp/engine/backend.h" /* fade_gain */
+#include "dsp/base/memory.h"
+#include "dsp/device/backend.h" /* fade_gain */
 
 #include <stddef.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* open - opens, closes and resets a live convolver. */
 #include "live.h"
 
-#include "dsp/cpu/memory.h"
+#include "dsp/base/memory.h"
 #include "dsp/cpu/simd.h"
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/engine/config.h"
 
 #include <limits.h>

@@ -17,7 +17,7 @@
 #ifndef READY_H
 #define READY_H
 
-#include "dsp/cpu/priority.h"
+#include "dsp/base/priority.h"
 #include "haloconv_live.h"
 #include "text_mailbox.h"
 

@@ -1,6 +1,6 @@
 #include "steered.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * that a worker of the host does in hc_live_work. */
 #include "live.h"
 
-#include "dsp/engine/await.h"
-#include "dsp/engine/backend.h"
+#include "dsp/base/await.h"
+#include "dsp/device/backend.h"
 #include "dsp/engine/config.h"
 
 #include <math.h>

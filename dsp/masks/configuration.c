@@ -1,6 +1,6 @@
 #include "configuration.h"
 
-#include "dsp/engine/c_locale.h"
+#include "dsp/base/c_locale.h"
 
 #include <float.h>
 #include <math.h>

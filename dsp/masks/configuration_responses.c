@@ -3,8 +3,8 @@
 #include "configuration_pairs.h"
 #include "configuration_sounds.h"
 #include "configuration_sources.h"
-#include "dsp/engine/backend.h"
-#include "dsp/engine/c_locale.h"
+#include "dsp/device/backend.h"
+#include "dsp/base/c_locale.h"
 #include "dsp/import/import.h"
 #include "dsp/signal/hilbert.h"
 

@@ -1,7 +1,7 @@
 #include "raw_samples.h"
 
-#include "dsp/engine/backend.h"
-#include "dsp/engine/c_locale.h"
+#include "dsp/device/backend.h"
+#include "dsp/base/c_locale.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "resample.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "mask_file.h"
 
 #include <math.h>

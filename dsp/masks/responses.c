@@ -3,7 +3,7 @@
 #include "arena.h"
 #include "configuration_responses.h"
 #include "diagnostics.h"
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/import/import.h"
 #include "mask_file.h"
 #include "rate_pattern.h"

@@ -1,7 +1,7 @@
 #include "bank.h"
 
-#include "dsp/engine/backend.h"
-#include "dsp/engine/fork_safety.h"
+#include "dsp/device/backend.h"
+#include "dsp/base/fork_safety.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef HALOCONV_SCENE_BANK_H
 #define HALOCONV_SCENE_BANK_H
 
-#include "scene_backend.h"
+#include "dsp/device/scene_backend.h"
 
 #include <stdatomic.h>
 

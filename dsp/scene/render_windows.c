@@ -1,6 +1,6 @@
 #include "render_windows.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #ifndef HALOCONV_RENDER_WINDOWS_H
 #define HALOCONV_RENDER_WINDOWS_H
 
-#include "render_backend.h"
+#include "dsp/device/render_backend.h"
 
 struct render_bank {
     int n_entries, n_out;

@@ -1,6 +1,6 @@
 #include "scene.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "scene_memory.h"
 #include "steering.h"
 

@@ -6,7 +6,7 @@
 #ifndef HALOCONV_SCENE_H
 #define HALOCONV_SCENE_H
 
-#include "scene_backend.h"
+#include "dsp/device/scene_backend.h"
 
 struct scene;
 struct rows;

@@ -1,8 +1,8 @@
 /* tensors - hc_tensors_run: checks a call, finds the device and gives it a struct tensor_call (tensor_backend.h).
  */
-#include "tensor_backend.h"
+#include "dsp/device/tensor_backend.h"
 
-#include "dsp/engine/backend_choice.h"
+#include "dsp/backends/backend_choice.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *   up     | block 0 | block 1 | block 2 |
  *   down             | block 0 | block 1 | block 2 |        a block goes down after it has come up
  */
-#include "dsp/engine/gpu_module.h"
+#include "dsp/backends/gpu_module.h"
 
 #include <algorithm>
 #include <chrono>

@@ -9,7 +9,7 @@
  */
 #include "crossfade.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "kernels_load.h"
 
 /* As struct crossfade. grid: channels x frames */

@@ -1,4 +1,4 @@
-/* cuda_backend - the interface between the engine and a device (dsp/engine/backend.h), for CUDA GPUs.
+/* cuda_backend - the interface between the engine and a device (dsp/device/backend.h), for CUDA GPUs.
  *
  * open and mask_make allocate all memory and load all kernels. A call uploads only its own frames: the input history,
  * the last frames of each input, stays on the device, in a ring.
@@ -7,11 +7,11 @@
  * while audio plays. cuda_state.h lists the files; cuda_partitions.cu, cuda_tail.cu and cuda_files.cu show the course
  * of a call.
  */
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
-#include "dsp/scene/render_backend.h"
-#include "dsp/tensors/tensor_backend.h"
-#include "dsp/scene/scene_backend.h"
+#include "dsp/device/render_backend.h"
+#include "dsp/device/tensor_backend.h"
+#include "dsp/device/scene_backend.h"
 #include "crossfade.h"
 #include "cuda_transfer.h"
 #include "cuda_error.h"

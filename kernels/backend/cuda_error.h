@@ -3,7 +3,7 @@
 #ifndef HALOCONV_CUDA_ERROR_H
 #define HALOCONV_CUDA_ERROR_H
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 #include <cuda_runtime.h>
 

@@ -17,7 +17,7 @@
 #ifndef HALOCONV_CUDA_STATE_H
 #define HALOCONV_CUDA_STATE_H
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "device_memory.h"
 #include "tail_levels.h"
 

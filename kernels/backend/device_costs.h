@@ -2,7 +2,7 @@
 #ifndef HALOCONV_DEVICE_COSTS_H
 #define HALOCONV_DEVICE_COSTS_H
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 /* Measures all costs but call_ns, each by launches of the kernels that it counts. Takes some tenths of a second, and
  * device memory of about five times the L2 cache, at least about 64 MB. Other work on the device is delayed, and makes

@@ -1,5 +1,5 @@
 /* module - the one function of libhaloconv_cuda.so that is not hidden. */
-#include "dsp/engine/gpu_module.h"
+#include "dsp/backends/gpu_module.h"
 
 const struct gpu_module *haloconv_cuda_module(void)
 {

@@ -3,7 +3,7 @@
 #ifndef HALOCONV_PCM_H
 #define HALOCONV_PCM_H
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 #include <cuda_runtime.h>
 

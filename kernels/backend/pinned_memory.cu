@@ -1,6 +1,6 @@
 #include "pinned_memory.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "cuda_error.h"
 
 #include <cuda_runtime.h>

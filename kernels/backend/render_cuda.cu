@@ -1,4 +1,4 @@
-/* render_cuda - hc_render on a GPU (dsp/scene/render_backend.h).
+/* render_cuda - hc_render on a GPU (dsp/device/render_backend.h).
  *
  *   CPU       pack 0 | pack 1       | pack 2         | unpack 0 | pack 3         | unpack 1 ...
  *   GPU              | up 0, compute 0, down 0 | up 1, compute 1, down 1 | ...
@@ -7,7 +7,7 @@
  * windows and their partitions hear, so runs are independent. Batches of runs go through the GPU in turn, each on a
  * stream with buffers of its own.
  */
-#include "dsp/scene/render_backend.h"
+#include "dsp/device/render_backend.h"
 
 #include "cuda_error.h"
 #include "device_memory.h"

@@ -1,4 +1,4 @@
-/* scene_cuda - steered sources on a CUDA GPU (dsp/scene/scene_backend.h).
+/* scene_cuda - steered sources on a CUDA GPU (dsp/device/scene_backend.h).
  *
  *   stream head   [new frames up] forward > [lists up] products > reduce > output -> pinned memory       each call
  *   stream tail   [list up] forward > products > reduce > window                                        at an edge

@@ -10,7 +10,7 @@
 #ifndef HALOCONV_SCENE_GPU_H
 #define HALOCONV_SCENE_GPU_H
 
-#include "dsp/scene/scene_backend.h"
+#include "dsp/device/scene_backend.h"
 #include "scene_product.h"
 
 #include <cuda_runtime.h>

@@ -8,7 +8,7 @@
  */
 #include "scene_gpu.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef HALOCONV_SCENE_TRANSFORM_H
 #define HALOCONV_SCENE_TRANSFORM_H
 
-#include "dsp/scene/scene_plan.h"
+#include "dsp/device/scene_plan.h"
 
 #include <cuda_runtime.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@
 #ifndef HALOCONV_TAIL_LEVELS_H
 #define HALOCONV_TAIL_LEVELS_H
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "tail_product.h"
 #include "head.h"
 

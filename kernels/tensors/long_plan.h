@@ -3,7 +3,7 @@
 #ifndef HALOCONV_LONG_PLAN_H
 #define HALOCONV_LONG_PLAN_H
 
-#include "dsp/tensors/tensor_backend.h"
+#include "dsp/device/tensor_backend.h"
 #include "long_kernels.h"
 
 struct long_plan {

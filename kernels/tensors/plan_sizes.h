@@ -3,7 +3,7 @@
 #ifndef HALOCONV_PLAN_SIZES_H
 #define HALOCONV_PLAN_SIZES_H
 
-#include "dsp/tensors/tensor_backend.h"
+#include "dsp/device/tensor_backend.h"
 #include "fused_kernels.h"
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

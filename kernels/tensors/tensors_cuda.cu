@@ -1,4 +1,4 @@
-/* tensors_cuda - hc_tensors_run on a GPU (dsp/tensors/tensor_backend.h): chooses the size of the transforms, cuts the
+/* tensors_cuda - hc_tensors_run on a GPU (dsp/device/tensor_backend.h): chooses the size of the transforms, cuts the
  * workspace, launches the kernels.
  *
  *   workspace, convolve and gradient x   [spectra of a chunk of filters]
@@ -7,7 +7,7 @@
  * Filters whose parts of the workspace do not fit together are processed in chunks, one after the other. Filters too
  * long for one kernel have a plan and a workspace of their own (long_plan.h, long_rows.cu).
  */
-#include "dsp/tensors/tensor_backend.h"
+#include "dsp/device/tensor_backend.h"
 
 #include "fused_kernels.h"
 #include "kernels/backend/cuda_error.h"

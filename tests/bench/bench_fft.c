@@ -34,9 +34,9 @@
  * MKL on Intel's processors.
  */
 #include "check.h"
-#include "dsp/cpu/memory.h"
+#include "dsp/base/memory.h"
 #include "dsp/fft/fft.h"
-#include "dsp/fft/isa.h"
+#include "dsp/base/isa.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -60,7 +60,7 @@ for round in $(seq "$rounds"); do
     case $command in
       demo) timed demo 'make demo' ;;
       test) timed test 'make test' ;;
-      change) timed change 'echo "/* changed */" >>dsp/engine/plan.c && make && make QUIET=1 build/tests/plan_test &&
+      change) timed change 'echo "/* changed */" >>dsp/device/plan.c && make && make QUIET=1 build/tests/plan_test &&
                             tests/run build/tests/plan_test' ;;
       ci) timed ci '.ci/run' ;;
       *) echo "bench_fresh: no command $command" >&2; exit 2 ;;

@@ -1,6 +1,6 @@
 /* Places on shared huge pages: each is zeroed, aligned and overlaps no other, in any order of taking and giving back.
  */
-#include "dsp/cpu/memory.h"
+#include "dsp/base/memory.h"
 #include "check.h"
 
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "dsp/bench.h"
 #include "dsp/cpu/simd.h"
-#include "dsp/engine/await.h"
+#include "dsp/base/await.h"
 #include "dsp/engine/engine.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Only processors that this process may use count: a container grants fewer than are online. */
 #include "check.h"
-#include "dsp/cpu/processors.h"
+#include "dsp/base/processors.h"
 
 #include <sched.h>
 

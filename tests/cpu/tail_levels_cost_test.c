@@ -5,7 +5,7 @@
 #include "dsp/cpu/partitions.h"
 #include "dsp/cpu/tail_levels.h"
 #include "dsp/engine/matrix.h"
-#include "dsp/engine/plan.h"
+#include "dsp/device/plan.h"
 
 #include <math.h>
 #include <stdlib.h>

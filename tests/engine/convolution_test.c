@@ -1,6 +1,6 @@
 /* The output is the linear convolution: every method, size, block, channel layout and sequence of calls. */
 #include "dsp/bench.h"
-#include "dsp/engine/noise.h"
+#include "dsp/device/noise.h"
 #include "player.h"
 #include "reference.h"
 
@@ -378,7 +378,7 @@ static void sixty_four_channels_match_reference(const char *backend)
     free(full);
 }
 
-/* Blocks of 1 MiB and of 8 MiB on a device: several threads copy their channels (dsp/engine/parallel_copy.h), and the
+/* Blocks of 1 MiB and of 8 MiB on a device: several threads copy their channels (dsp/device/parallel_copy.h), and the
  * transfer of the large ones overlaps the tail levels. Also with one thread; full calls and some of a few frames; a
  * fade; with and without tail levels. */
 static void many_channels_are_carried_whole(const char *backend)

@@ -1,9 +1,9 @@
 /* The costs of convolution on this machine are measured on request, kept, and read by the next process. A process reads
  * the file of costs once, so this program starts itself anew for each question, with a cache folder of its own. */
 #include "check.h"
-#include "dsp/backends.h"
+#include "dsp/backends/backends.h"
 #include "dsp/bench.h"
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* A child of fork(): it opens engines while threads of the parent did, and plays on with an engine of the parent, whose
  * threads it lacks. */
 #include "check.h"
-#include "dsp/backends.h"
-#include "dsp/engine/backend.h"
+#include "dsp/backends/backends.h"
+#include "dsp/device/backend.h"
 #include "haloconv_files.h"
 #include "haloconv_scenes.h"
 

@@ -1,8 +1,8 @@
 /* The GPU module in a process with raised privileges, and in a child of fork(). The module is a fake (fake_gpu.c);
  * tests/host/test_gpu_module.py tests where the program looks for it. */
 #include "check.h"
-#include "dsp/backends.h"
-#include "dsp/engine/gpu_module.h"
+#include "dsp/backends/backends.h"
+#include "dsp/backends/gpu_module.h"
 #include "haloconv.h"
 
 #include <limits.h>

@@ -1,8 +1,8 @@
 /* Blocks that several threads copy are complete and in time: each chunk is there when its arrival is reported,
  * whichever thread copies it and however late a copy thread is. A sample that is not finite is counted once. */
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "check.h"
-#include "dsp/engine/parallel_copy.h"
+#include "dsp/device/parallel_copy.h"
 
 #include <math.h>
 #include <pthread.h>

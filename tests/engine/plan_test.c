@@ -1,7 +1,7 @@
 /* The plan: a pure function whose cuts cover every tap, for any size. */
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/cpu/scene_costs.h"
-#include "dsp/engine/backend_choice.h"
+#include "dsp/backends/backend_choice.h"
 #include "check.h"
 
 #include <math.h>

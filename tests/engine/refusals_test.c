@@ -1,5 +1,5 @@
 /* Wrong arguments are refused with a line that names the fault and its place; NaN and Inf never reach the output. */
-#include "dsp/backends.h"
+#include "dsp/backends/backends.h"
 #include "dsp/bench.h"
 #include "haloconv_files.h"
 #include "player.h"

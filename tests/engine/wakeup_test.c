@@ -1,8 +1,8 @@
 /* The device thread sleeps while it has nothing to do, and no block is later for it. First wakeup.c alone, with a
  * simulated clock; then an engine whose device is faulty_device.c, with the real clock. */
-#include "dsp/cpu/processors.h"
-#include "dsp/engine/await.h"
-#include "dsp/engine/wakeup.h"
+#include "dsp/base/processors.h"
+#include "dsp/base/await.h"
+#include "dsp/device/wakeup.h"
 #include "faulty_device.h"
 #include "player.h"
 

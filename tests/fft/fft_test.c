@@ -1,8 +1,8 @@
 /* The transform of dsp/fft beside sums in float64, with each instruction set that the processor has. */
 #include "check.h"
-#include "dsp/cpu/memory.h"
+#include "dsp/base/memory.h"
 #include "dsp/fft/fft.h"
-#include "dsp/fft/isa.h"
+#include "dsp/base/isa.h"
 #include "reference.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * included, because it keeps its lines for the whole process. */
 #include "fuzz.h"
 
-#include "dsp/costs/costs.c"
+#include "dsp/backends/costs.c"
 
 #include <math.h>
 

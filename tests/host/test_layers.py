@@ -1,6 +1,6 @@
 """The layers of the code: which folder may include and call which, what headers promise, what the library exports.
 
-    host, plugins -> dsp/haloconv*.h <- dsp/live -> dsp/engine -> dsp/engine/backend.h <- {dsp/cpu, kernels/backend}
+    host, plugins -> dsp/haloconv*.h <- dsp/live -> dsp/engine -> dsp/device/backend.h <- {dsp/cpu, kernels/backend}
 """
 
 import functools
@@ -201,19 +201,19 @@ def test_library_never_prints_and_never_exits():
 
 # ---- what a folder calls: the symbols of the built objects -----------------------------------------------------------
 PUBLIC = [f"dsp/{header.name}" for header in PUBLIC_HEADERS]
-BACKEND = ["dsp/engine/backend.h", "dsp/engine/plan.h"]  # the backends that there are, and helpers of a backend
-FORK = "dsp/engine/fork_safety.h"  # global locks, and pools after fork()
+BACKEND = ["dsp/device/backend.h", "dsp/device/plan.h"]  # the backends that there are, and helpers of a backend
+FORK = "dsp/base/fork_safety.h"  # global locks, and pools after fork()
 ANY = ["any"]
 
 # {folder of the caller: {folder of the callee: what may be used there}}: the names that a header declares, or one name.
 ARROWS = {
-    "dsp": {"dsp/engine": [*BACKEND, "dsp/engine/gpu_module.h"], "dsp/cpu": BACKEND},  # backends.c, the list
-    "dsp/engine": {"dsp": ["dsp/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY, "dsp/scene": ANY},
-    "dsp/scene": {"dsp": ["dsp/backends.h"], "dsp/engine": ["fail", "dsp/engine/backend_choice.h", FORK]},
-    "dsp/tensors": {"dsp/engine": ["fail", "dsp/engine/backend_choice.h"]},
+    "dsp": {"dsp/engine": [*BACKEND, "dsp/backends/gpu_module.h"], "dsp/cpu": BACKEND},  # backends.c, the list
+    "dsp/engine": {"dsp": ["dsp/backends/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY, "dsp/scene": ANY},
+    "dsp/scene": {"dsp": ["dsp/backends/backends.h"], "dsp/engine": ["fail", "dsp/backends/backend_choice.h", FORK]},
+    "dsp/tensors": {"dsp/engine": ["fail", "dsp/backends/backend_choice.h"]},
     "dsp/banks": {"dsp/engine": ["fail", FORK], "dsp/masks": ANY, "dsp/signal": ANY, "dsp/scene": ["bank_check"]},
-    "dsp/fft": {"dsp/engine": [FORK], "dsp/cpu": ["dsp/cpu/memory.h"]},
-    "dsp/cpu": {"dsp/fft": ANY, "dsp/engine": [*BACKEND, FORK], "dsp/costs": ["dsp/costs/cpu_costs.h"]},
+    "dsp/fft": {"dsp/engine": [FORK], "dsp/cpu": ["dsp/base/memory.h"]},
+    "dsp/cpu": {"dsp/fft": ANY, "dsp/engine": [*BACKEND, FORK], "dsp/costs": ["dsp/cpu/cpu_costs.h"]},
     "dsp/costs": {"dsp/engine": [*PUBLIC, FORK], "dsp/cpu": ANY, "dsp/fft": ANY},
     "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "fail", "config_copy"], "dsp/cpu": ANY, "dsp/masks": PUBLIC,
                  "dsp/signal": ["dsp/signal/k_weighting.h"], "dsp/banks": PUBLIC, "dsp/scene": PUBLIC},

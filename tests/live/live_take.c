@@ -1,6 +1,6 @@
 #include "live_take.h"
 
-#include "dsp/engine/backend.h" /* fade_gain */
+#include "dsp/device/backend.h" /* fade_gain */
 #include "player.h"             /* PEAK_SHARE */
 #include "reference.h"
 

@@ -1,10 +1,10 @@
 /* device_queue - blocks for a device, and the sleep of both threads.
  *
- * models   dsp/engine/engine.c: play_on_device; dsp/engine/device_queue.c: device_queue_has_room, device_queue_post,
+ * models   dsp/engine/engine.c: play_on_device; dsp/device/device_queue.c: device_queue_has_room, device_queue_post,
  *          device_queue_skip, device_queue_is_done, device_queue_await, device_queue_failed, await_work,
- *          sem_wait_until, block_play, device_thread, device_queue_close; dsp/engine/await.h: await;
- *          dsp/engine/wakeup.c: wakeup_until
- * atomics  dsp/engine/device_queue.c: work, done, audio_sleeps, end, posted, finished, failed
+ *          sem_wait_until, block_play, device_thread, device_queue_close; dsp/base/await.h: await;
+ *          dsp/device/wakeup.c: wakeup_until
+ * atomics  dsp/device/device_queue.c: work, done, audio_sleeps, end, posted, finished, failed
  *
  * Proved: no block is lost, played twice or overwritten while the device uses it; the device hears the stream without a
  * gap, skipped blocks as silence; a result is read when it is complete; no wake-up is lost; a wait with a deadline ends

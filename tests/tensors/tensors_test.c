@@ -1,8 +1,8 @@
 /* Convolution of tensors: the promises of haloconv_tensors.h, on every backend, beside sums in float64. */
 #include "check.h"
-#include "dsp/backends.h"
+#include "dsp/backends/backends.h"
 #include "dsp/signal/transform.h"
-#include "dsp/tensors/tensor_backend.h"
+#include "dsp/device/tensor_backend.h"
 #include "haloconv_tensors.h"
 #include "reference.h"
 #ifdef HC_WITH_CUDA

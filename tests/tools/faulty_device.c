@@ -13,8 +13,8 @@
  */
 #include "faulty_device.h"
 
-#include "dsp/backends.h"
-#include "dsp/scene/scene_backend.h"
+#include "dsp/backends/backends.h"
+#include "dsp/device/scene_backend.h"
 
 #include <semaphore.h>
 #include <stdio.h>

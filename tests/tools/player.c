@@ -1,5 +1,5 @@
 #include "player.h"
-#include "dsp/engine/backend.h" /* fade_gain: the curve is the engine's promise */
+#include "dsp/device/backend.h" /* fade_gain: the curve is the engine's promise */
 #include "reference.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "memory.h"
 
-#include "dsp/engine/fork_safety.h"
+#include "fork_safety.h"
 
 #include <stdalign.h>
 #include <stdbool.h>

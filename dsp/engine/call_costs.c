@@ -1,6 +1,6 @@
 #include "call_costs.h"
 
-#include "dsp/engine/await.h"
+#include "dsp/base/await.h"
 #include "haloconv.h"
 
 #include <stdlib.h>

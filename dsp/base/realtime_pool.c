@@ -1,9 +1,9 @@
 #include "realtime_pool.h"
 
-#include "dsp/engine/await.h"
-#include "dsp/engine/fork_safety.h"
+#include "await.h"
+#include "fork_safety.h"
 #include "priority.h"
-#include "simd.h"
+#include "dsp/cpu/simd.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #include "gpu_module.h"
 
-#include "fork_safety.h"
+#include "dsp/base/fork_safety.h"
 
 #include <dlfcn.h>
 #include <errno.h>

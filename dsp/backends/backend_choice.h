@@ -2,7 +2,7 @@
 #ifndef HALOCONV_BACKEND_CHOICE_H
 #define HALOCONV_BACKEND_CHOICE_H
 
-#include "backend.h"
+#include "dsp/device/backend.h"
 
 /* The backend and the device number that hc_config.backend asks for. Fails with HC_EINVAL, HC_EUNSUPPORTED. [setup] */
 int backend_choose(const hc_config *config, const struct backend **backend, int *device, char *why, size_t cap);

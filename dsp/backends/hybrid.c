@@ -1,10 +1,10 @@
 #include "hybrid.h"
 
-#include "await.h"
-#include "device_queue.h"
-#include "dsp/backends.h"
-#include "dsp/scene/scene_backend.h"
-#include "mask_swap.h"
+#include "dsp/base/await.h"
+#include "dsp/device/device_queue.h"
+#include "backends.h"
+#include "dsp/device/scene_backend.h"
+#include "dsp/engine/mask_swap.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -27,7 +27,7 @@
 #ifndef HALOCONV_HYBRID_H
 #define HALOCONV_HYBRID_H
 
-#include "backend.h"
+#include "dsp/device/backend.h"
 
 /* T for calls of up to `block` frames: a power of two, at least 10 ms, so that the device has time for other
  * engines. */

@@ -1,7 +1,7 @@
 /* slot - makes, frees and plays the slots of backend.h, in the host's memory if the backend has none of its own. */
 #include "backend.h"
 
-#include "dsp/cpu/memory.h"
+#include "dsp/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "outputs.h"
 
-#include "memory.h"
+#include "dsp/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

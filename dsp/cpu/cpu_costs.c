@@ -1,8 +1,8 @@
 #include "cpu_costs.h"
 
-#include "dsp/cpu/memory.h"
-#include "dsp/cpu/simd.h"
-#include "dsp/engine/await.h"
+#include "dsp/base/memory.h"
+#include "simd.h"
+#include "dsp/base/await.h"
 #include "dsp/fft/fft.h"
 #include "haloconv.h"
 

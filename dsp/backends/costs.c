@@ -1,7 +1,7 @@
 #include "costs.h"
 
-#include "dsp/engine/c_locale.h"
-#include "dsp/engine/fork_safety.h"
+#include "dsp/base/c_locale.h"
+#include "dsp/base/fork_safety.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* error - writes error lines (fail, in backend.h) and names return codes. */
-#include "backend.h"
+#include "dsp/device/backend.h"
 #include "c_locale.h"
 
 #include <stdarg.h>

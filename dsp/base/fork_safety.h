@@ -10,10 +10,10 @@
 /* The locks of the library's global state. A thread that holds one may lock one further down. */
 enum global_lock {
     LOCK_SOFA,   /* HDF5, dsp/banks/sofa_hdf5.c           */
-    LOCK_COSTS,  /* the measured costs, dsp/costs/costs.c */
+    LOCK_COSTS,  /* the measured costs, dsp/backends/costs.c */
     LOCK_BANKS,  /* banks to free, dsp/scene/bank.c       */
     LOCK_TABLES, /* tables of transforms, dsp/fft/fft.c   */
-    LOCK_MEMORY, /* vacant memory, dsp/cpu/memory.c       */
+    LOCK_MEMORY, /* vacant memory, dsp/base/memory.c       */
     LOCK_MODULE, /* the GPU module, gpu_module.c          */
     N_GLOBAL_LOCKS
 };

@@ -1,6 +1,6 @@
 /* backend - the interface between the engine and a device: a struct of function pointers.
  *
- * The engine contains no CUDA. A backend contains no queue, no deadline and no mask requests. dsp/backends.h has the
+ * The engine contains no CUDA. A backend contains no queue, no deadline and no mask requests. dsp/backends/backends.h has the
  * list of all backends.
  *
  *   open -> state     mask_make -> mask     play or process, block by block, with a fade from mask to mask     close
@@ -104,13 +104,13 @@ struct tensor_backend;
 
 struct backend {
     const char *name;               /* "cpu", "cuda", "hybrid"                                                      */
-    const struct scene_backend *scene; /* plays steered sources (dsp/scene/scene_backend.h); NULL: it cannot         */
-    const struct render_backend *render; /* convolves whole signals (dsp/scene/render_backend.h); NULL: it cannot    */
-    const struct tensor_backend *tensors; /* convolves tensors (dsp/tensors/tensor_backend.h); NULL: it cannot         */
+    const struct scene_backend *scene; /* plays steered sources (dsp/device/scene_backend.h); NULL: it cannot         */
+    const struct render_backend *render; /* convolves whole signals (dsp/device/render_backend.h); NULL: it cannot    */
+    const struct tensor_backend *tensors; /* convolves tensors (dsp/device/tensor_backend.h); NULL: it cannot         */
     bool in_place;                  /* play is [rt] and runs on the audio thread, without a queue                   */
     bool in_chunks;                 /* process uses slot->copy                                                      */
     bool raw;                       /* begin: slots have samples in config.in_samples and out_samples               */
-    const struct plan_costs *costs; /* built in; costs_find (dsp/costs/costs.h) has those of this machine           */
+    const struct plan_costs *costs; /* built in; costs_find (dsp/backends/costs.h) has those of this machine           */
     const char *choice;             /* the name in hc_config.backend; NULL: `name`                                  */
     const struct backend *files;    /* the backend that plays files (block 0) in its place; NULL: this one          */
     const char *head, *tail;        /* names of the two backends that hybrid consists of; else NULL                 */
@@ -118,7 +118,7 @@ struct backend {
     /* Describes device i. HC_EINVAL: there is no device i. */
     int (*describe)(int i, char *text, size_t cap);
     /* Measures a device and replaces those *costs that can be measured. call_ns of a device is measured elsewhere
-     * (dsp/costs/call_costs.h). A backend that runs in place takes tens of milliseconds. NULL: it cannot measure. */
+     * (dsp/engine/call_costs.h). A backend that runs in place takes tens of milliseconds. NULL: it cannot measure. */
     int (*measure)(int device, struct plan_costs *costs, char *why, size_t cap);
     /* Makes a state for calls of up to plan->block frames; config->block is 0 for files. The plan outlives the
      * state. */

@@ -14,11 +14,11 @@
 #ifndef HALOCONV_GPU_MODULE_H
 #define HALOCONV_GPU_MODULE_H
 
-#include "backend.h"
+#include "dsp/device/backend.h"
 #include "dsp/bench.h"
-#include "dsp/scene/render_backend.h"
-#include "dsp/scene/scene_backend.h"
-#include "dsp/tensors/tensor_backend.h"
+#include "dsp/device/render_backend.h"
+#include "dsp/device/scene_backend.h"
+#include "dsp/device/tensor_backend.h"
 
 #include <sys/types.h>
 

@@ -1,9 +1,9 @@
 #include "device_queue.h"
 
-#include "await.h"
+#include "dsp/base/await.h"
 #include "backend.h"
-#include "dsp/cpu/priority.h"
-#include "dsp/cpu/processors.h"
+#include "dsp/base/priority.h"
+#include "dsp/base/processors.h"
 #include "dsp/cpu/simd.h"
 #include "wakeup.h"
 

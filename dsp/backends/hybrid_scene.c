@@ -18,12 +18,12 @@
  *
  * A job may be late, so that the engine has given up its banks: each bank counts its `jobs`, and is not freed before.
  */
-#include "backend.h"
+#include "dsp/device/backend.h"
 
-#include "await.h"
-#include "device_queue.h"
-#include "dsp/backends.h"
-#include "dsp/scene/scene_backend.h"
+#include "dsp/base/await.h"
+#include "dsp/device/device_queue.h"
+#include "backends.h"
+#include "dsp/device/scene_backend.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef HALOCONV_BACKENDS_H
 #define HALOCONV_BACKENDS_H
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 /* The backend with this name in hc_config.backend, without a device number; the last one added, if several have the
  * name. NULL: there is none, or the GPU module with it is not loaded. [rt] */

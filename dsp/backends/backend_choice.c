@@ -1,8 +1,8 @@
 #include "backend_choice.h"
 
-#include "dsp/backends.h"
-#include "dsp/costs/costs.h"
-#include "dsp/cpu/processors.h"
+#include "backends.h"
+#include "costs.h"
+#include "dsp/base/processors.h"
 #include "dsp/cpu/scene_costs.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
 #include "parallel_copy.h"
 
-#include "await.h"
-#include "dsp/cpu/processors.h"
+#include "dsp/base/await.h"
+#include "dsp/base/processors.h"
 
 #include <errno.h>
 #include <pthread.h>

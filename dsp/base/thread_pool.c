@@ -1,8 +1,8 @@
 #include "thread_pool.h"
 
-#include "dsp/engine/fork_safety.h"
+#include "fork_safety.h"
 #include "processors.h"
-#include "simd.h"
+#include "dsp/cpu/simd.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -19,7 +19,7 @@
 #ifndef HALOCONV_COSTS_H
 #define HALOCONV_COSTS_H
 
-#include "dsp/engine/backend.h"
+#include "dsp/device/backend.h"
 
 /* Stores the costs of a backend's device: measured ones, if there are any, else the built-in ones. device < 0: those
  * of the backend's device that was measured last; no device is touched. Returns whether they were measured. [setup] */

@@ -2,7 +2,7 @@
 #ifndef HALOCONV_OUTPUTS_H
 #define HALOCONV_OUTPUTS_H
 
-#include "dsp/engine/backend.h"
+#include "backend.h"
 
 /* Rows of memory of their own: [n_out][block]. NULL: no memory. [setup] */
 float **outputs_open(int n_out, int block);

@@ -1,6 +1,6 @@
 #include "backends.h"
 
-#include "dsp/engine/gpu_module.h"
+#include "gpu_module.h"
 
 #include <assert.h>
 #include <string.h>

@@ -135,7 +135,7 @@ typedef struct hc_level {    /* consecutive taps of the responses that are convo
     int n_slices;            /* hops over which the work on a partition is spread; 0: it is done inside the call */
 } hc_level;
 
-enum { HC_MOST_LEVELS = 25, HC_MOST_STEER_LEVELS = 4 };
+enum { HC_MAX_LEVELS = 25, HC_MAX_STEER_LEVELS = 4 };
 
 typedef struct hc_steer_level { /* consecutive taps of a bank's responses (haloconv_scenes.h)                    */
     int offset, n_taps;      /* its first tap; how many taps                                                    */
@@ -156,7 +156,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     char device[128];        /* "cpu avx512" or "cuda:0 NVIDIA H200"                                            */
     int hop;                 /* frames; after each hop, the tail levels do a slice of their work                */
     int n_levels;            /* the first level is the head                                                     */
-    hc_level levels[HC_MOST_LEVELS];
+    hc_level levels[HC_MAX_LEVELS];
     double bytes_a_frame;    /* bytes of spectra and taps read for one frame of all channels, for n_routes pairs */
     double flops_a_frame;    /* floating-point operations, likewise                                             */
     double cost_ns;          /* expected time for one frame of all channels, by the costs that the plan was chosen
@@ -180,7 +180,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     char error[256];         /* why the device was lost; empty while it works                                   */
     int n_sources;           /* as in hc_config                                                                 */
     int n_steer_levels;
-    hc_steer_level steer_levels[HC_MOST_STEER_LEVELS];
+    hc_steer_level steer_levels[HC_MAX_STEER_LEVELS];
     uint64_t bank_memory;    /* bytes of the banks that this engine has made and that are not freed             */
 } hc_info;
 

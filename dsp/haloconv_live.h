@@ -93,8 +93,8 @@ typedef struct hc_live_config {
     int left_of_stereo;      /* 1: with one input and one output, a mask of two channels plays its left one, with a
                                 warning; 0: it is refused                                                      0  */
     double history_s;        /* seconds of input, at the first rate, that a new engine can process; at most 86400.
-                                It fixes memory, as most_predelay_ms does                                      6  */
-    double most_predelay_ms; /* largest predelay, up to 2^24 frames at the first rate                          0  */
+                                It fixes memory, as max_predelay_ms does                                      6  */
+    double max_predelay_ms; /* largest predelay, up to 2^24 frames at the first rate                          0  */
     void (*say)(void *data, int level, const char *text); /* gets a line about a mask, an engine or a device, with
                                 its enum hc_live_level; runs inside [setup] calls, and must make none       NULL  */
     void *data;              /* first argument of say and answer                                            NULL  */
@@ -137,7 +137,7 @@ enum hc_live_knob {
     HC_GAIN,                 /* linear gain of both together                                             1  */
     HC_BYPASS,               /* 0: the mix; 1: the input alone                                           0  */
     HC_FADE,                 /* 1: the output; 0: silence                                                1  */
-    HC_PREDELAY,             /* frames, up to config.most_predelay_ms                                    0  */
+    HC_PREDELAY,             /* frames, up to config.max_predelay_ms                                    0  */
     HC_N_KNOBS
 };
 
@@ -196,9 +196,9 @@ int hc_live_has_work(const hc_live *live);
  * Returns HC_OK, or the error of the request that failed; config.say gets its text. [setup] */
 int hc_live_work(hc_live *live);
 
-enum { HC_LIVE_MOST_KEPT = 32 };
+enum { HC_LIVE_MAX_KEPT = 32 };
 
-/* Keeps the masks of n paths ready (0 to HC_LIVE_MOST_KEPT): hc_live_work loads them, and makes an engine for each.
+/* Keeps the masks of n paths ready (0 to HC_LIVE_MAX_KEPT): hc_live_work loads them, and makes an engine for each.
  * A thread of the live convolver lets these engines process the input, so that a request for one of these masks
  * begins its crossfade with the next hc_live_process, whatever the mask's length, and hc_live_work only takes note
  * of it. A fade under way ends first. After a mask that is not kept ready has played, hc_live_work must have taken

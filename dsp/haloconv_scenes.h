@@ -21,7 +21,7 @@
  *   the hop S and the delay D: at frame T, a multiple of S, it takes the last request made before the hc_process that
  *   plays frame T, and its taps begin to fade at frame T + D. The head (level 0) has S = block, D = 0: the change is
  *   heard with the next block. If F is more than S, F is rounded up to a multiple of S in this level, and g is linear
- *   over all these hops. At most HC_MOST_SOUNDING entries of a source sound at once: a request that needs more waits
+ *   over all these hops. At most HC_MAX_SOUNDING entries of a source sound at once: a request that needs more waits
  *   until the fade under way ends. Before the first hc_process, and before the first after hc_reset, there is no fade.
  *
  * Conventions, tags and error codes are those of haloconv.h.
@@ -37,7 +37,7 @@ extern "C" {
 
 typedef struct hc_bank hc_bank; /* responses that are ready to play on the engines of one device; it never changes    */
 
-enum { HC_MOST_MIX = 4, HC_MOST_SOUNDING = 16 };
+enum { HC_MAX_MIX = 4, HC_MAX_SOUNDING = 16 };
 
 /* ---- responses of a bank ----------------------------------------------------------------------------------------- */
 
@@ -117,7 +117,7 @@ void hc_bank_data_free(hc_bank_data *data);
  * looks at every entry. [rt], any thread */
 int hc_bank_nearest(const hc_bank_data *data, const float position[3]);
 
-/* Finds up to HC_MOST_MIX entries around a direction and their weights, whose sum is 1: barycentric on the sphere,
+/* Finds up to HC_MAX_MIX entries around a direction and their weights, whose sum is 1: barycentric on the sphere,
  * between three entries. Beyond the measured range it takes the nearest edge of that range along a great circle: below
  * a set that ends at -40 degrees, the same azimuth at -40 degrees. If no entry lies within 35 degrees of one of the
  * six directions ahead, behind, left, right, up and down, directions there count as beyond the range. Returns how many.
@@ -152,7 +152,7 @@ void hc_bank_free(hc_bank *bank);
 /* Returns the bytes of a bank in the device's memory. [rt], any thread */
 uint64_t hc_bank_memory(const hc_bank *bank);
 
-/* Asks source `source` to play n entries (0 to HC_MOST_MIX) of a bank, entry[i] with weight[i]; weight NULL: 1. n = 0:
+/* Asks source `source` to play n entries (0 to HC_MAX_MIX) of a bank, entry[i] with weight[i]; weight NULL: 1. n = 0:
  * silence; bank may then be NULL. The last request before a hop wins (see above); one for the same entries and weights
  * as the request before changes nothing. Costs no memory, no upload. Returns HC_OK, or HC_EINVAL (source, entry or n
  * out of range; a weight that is not finite; the bank is for another device or other sizes). [rt], any thread */
@@ -172,7 +172,7 @@ typedef struct hc_render_config { /* 0 or NULL: the default                     
 typedef struct hc_step {       /* from the first step edge at or after `frame`, a source fades to these entries       */
     int64_t frame;             /* of the stream                                                                       */
     int source;
-    int n;                     /* 0 to HC_MOST_MIX; 0: silence                                                        */
+    int n;                     /* 0 to HC_MAX_MIX; 0: silence                                                        */
     int entry[4];
     float weight[4];
 } hc_step;

@@ -297,7 +297,7 @@ static error_t take(int key, char *text, struct argp_state *state)
 static int take_names(const struct command_line *line, char **list, int n, void *settings)
 {
     if (!line->names) return n > 0 ? message_usage(line->command, "%s: takes no names", list[0]) : -1;
-    if (n < line->least_names || n > line->most_names)
+    if (n < line->min_names || n > line->max_names)
         return message_usage(line->command, "needs %s, and got %d name%s", line->names, n, message_s(n));
     for (int i = line->masks_from ? line->masks_from - 1 : n; i < n; i++) list[i] = (char *)mask_argument_path(list[i]);
     *(struct option_names *)((char *)settings + line->names_to) = (struct option_names){list, n};

@@ -49,7 +49,7 @@ struct command_line {
         const struct option_row *rows;
     } groups[4];                  /* rows of the group after the last: NULL           */
     const char *names;            /* its arguments: "INPUT and MASK"; NULL: none      */
-    int least_names, most_names;
+    int min_names, max_names;
     size_t names_to;              /* struct option_names in the settings              */
     int masks_from;               /* its arguments from this one on, from 1, are masks; 0: none of them */
 };

@@ -33,10 +33,10 @@ const struct backend *backend_cpu_for(const hc_config *c)
  * open, hc_open opens the CPU.
  *
  *           a GPU is looked for if                     the GPU is taken if
- *   file    the CPU needs least_file_ns or more        it needs less time than the CPU, gpu_start_ns included
- *   live    the CPU is busy for least_live_ns or       it costs less than the CPU. By built-in costs, the CPU must also
+ *   file    the CPU needs min_file_ns or more        it needs less time than the CPU, gpu_start_ns included
+ *   live    the CPU is busy for min_live_ns or       it costs less than the CPU. By built-in costs, the CPU must also
  *           more in a second of audio                  be busy for more than unmeasured_live_ns in a second of audio
- *   steered   the CPU is busy for least_steered_ns or more in a second of audio: half of two processors, which is about
+ *   steered   the CPU is busy for min_steered_ns or more in a second of audio: half of two processors, which is about
  *   sources   what 150 sources of two outputs and 0.5 s need at 48 kHz. Below that the CPU plays them without the wait
  *             for a device. The GPU's backend must have steered sources
  *
@@ -44,10 +44,10 @@ const struct backend *backend_cpu_for(const hc_config *c)
  * share the device, is not measured yet.
  */
 static const double gpu_start_ns = 0.4e9;
-static const double least_file_ns = 2e9;
-static const double least_live_ns = 0.02e9;
+static const double min_file_ns = 2e9;
+static const double min_live_ns = 0.02e9;
 static const double unmeasured_live_ns = 0.33e9;
-static const double least_steered_ns = 1e9;
+static const double min_steered_ns = 1e9;
 
 static double best_plan_ns(const struct auto_task *task, const struct plan_costs *costs)
 {
@@ -59,14 +59,14 @@ static double best_plan_ns(const struct auto_task *task, const struct plan_costs
 /* Is there too much for the CPU in an engine with sources? */
 static bool is_steered_by_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
-    return (best_plan_ns(task, cpu) + task->sources_ns) * task->rate >= least_steered_ns;
+    return (best_plan_ns(task, cpu) + task->sources_ns) * task->rate >= min_steered_ns;
 }
 
 bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
     if (task->sources_ns > 0) return is_steered_by_gpu(task, cpu);
     double ns = best_plan_ns(task, cpu) / task->n_processors;
-    return task->n_frames > 0 ? ns * (double)task->n_frames >= least_file_ns : ns * task->rate >= least_live_ns;
+    return task->n_frames > 0 ? ns * (double)task->n_frames >= min_file_ns : ns * task->rate >= min_live_ns;
 }
 
 bool auto_takes_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,

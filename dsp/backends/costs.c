@@ -23,7 +23,7 @@ static const size_t number_at[] = {AT(mac_ns),       AT(cmac_ns),   AT(live_cmac
 
 enum {
     N_NUMBERS = sizeof number_at / sizeof *number_at,
-    MOST_LINES = 64,
+    MAX_LINES = 64,
     LINE_CAP = 512,
     PATH_CAP = 4096,
     LOCK_TRIES = 100,
@@ -31,18 +31,18 @@ enum {
 };
 
 /* A cost that differs from the built-in cost by a larger factor is implausible. Processors differ less than GPUs do. */
-static const double most_factor_on_device = 1000;
+static const double max_factor_on_device = 1000;
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ /* 10 to 20 times as slow, on a busy machine 40 times */
-static const double most_factor_in_place = 1000;
+static const double max_factor_in_place = 1000;
 #else
-static const double most_factor_in_place = 30;
+static const double max_factor_in_place = 30;
 #endif
 
 /* The lines that this process has read or measured. Under LOCK_COSTS. */
 static struct costs_line {
     char backend[16], device[256];
     double numbers[N_NUMBERS];
-} lines[MOST_LINES];
+} lines[MAX_LINES];
 static int n_lines;
 static bool is_read;
 
@@ -186,7 +186,7 @@ static FILE *file_open(void)
 /* Reads the lines of the file, and puts those that only this process knows behind them. Under LOCK_COSTS. */
 static void file_read(void)
 {
-    static struct costs_line known[MOST_LINES];
+    static struct costs_line known[MAX_LINES];
     char text[LINE_CAP];
     int n_known = n_lines;
     memcpy(known, lines, sizeof known);
@@ -195,13 +195,13 @@ static void file_read(void)
     locale_t was = c_locale_enter();
     FILE *file = file_open();
     bool good = file && fgets(text, sizeof text, file) && strcmp(text, FIRST_LINE "\n") == 0;
-    for (int i = 0; good && i < MOST_LINES && fgets(text, sizeof text, file); i++) {
+    for (int i = 0; good && i < MAX_LINES && fgets(text, sizeof text, file); i++) {
         struct costs_line l;
         if (line_read(text, &l)) lines[n_lines++] = l;
     }
     if (file) fclose(file);
     c_locale_leave(was);
-    for (int i = 0; i < n_known && n_lines < MOST_LINES; i++)
+    for (int i = 0; i < n_known && n_lines < MAX_LINES; i++)
         if (!line_of(known[i].backend, known[i].device)) lines[n_lines++] = known[i];
 }
 
@@ -243,7 +243,7 @@ static int cache_lock(void)
 
 int costs_mend(const struct backend *backend, struct plan_costs *costs)
 {
-    const double most = backend->in_place ? most_factor_in_place : most_factor_on_device;
+    const double most = backend->in_place ? max_factor_in_place : max_factor_on_device;
     struct plan_costs built_in = *backend->costs;
     int n = 0;
     for (int k = 0; k < N_NUMBERS; k++) {
@@ -284,8 +284,8 @@ static void line_keep(const struct backend *backend, int device, const struct pl
     file_read();
     struct costs_line *l = line_of(backend->name, fresh.device);
     int at = l                      ? (int)(l - lines)
-             : n_lines < MOST_LINES ? n_lines++
-                                    : MOST_LINES - 1; /* the last line is overwritten */
+             : n_lines < MAX_LINES ? n_lines++
+                                    : MAX_LINES - 1; /* the last line is overwritten */
     memmove(lines + 1, lines, (size_t)at * sizeof *lines);
     lines[0] = fresh;
     file_write();

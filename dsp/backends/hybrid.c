@@ -4,13 +4,12 @@
 #include "dsp/device/device_queue.h"
 #include "backends.h"
 #include "dsp/device/scene_backend.h"
-#include "dsp/engine/mask_swap.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_JOBS = 4 }; /* one that is filled, one that is due, and two that the device may be late with */
+enum { MAX_JOBS = 4 }; /* one that is filled, one that is due, and two that the device may be late with */
 
 struct hybrid_mask {
     void *head, *tail;             /* masks of the two backends; tail NULL: the mask has no taps there */
@@ -34,7 +33,7 @@ struct hybrid_job {
     uint64_t preparation[MAX_PREPARED];      /* of the masks: an address may be used again for another mask */
     bool full[MAX_PREPARED];                 /* is the mask's full tail in the output? Set when the job is posted, if
                                                  that is known, else by the device thread */
-    struct retirement retirements[MOST_RETIRED]; /* to begin before the job is played */
+    struct retirement retirements[MAX_RETIRED]; /* to begin before the job is played */
 };
 
 struct hybrid {
@@ -43,7 +42,7 @@ struct hybrid {
     int n_in, n_out;
     int tail_block; /* T frames (hybrid.h) */
     struct device_queue *queue;
-    struct hybrid_job jobs[MOST_JOBS]; /* job i at i % MOST_JOBS */
+    struct hybrid_job jobs[MAX_JOBS]; /* job i at i % MAX_JOBS */
     atomic_bool waits;                 /* calls wait without bound */
 
     /* audio thread */
@@ -54,12 +53,12 @@ struct hybrid {
     bool has_waited; /* for the job that is due */
     uint64_t n_preparations;
     struct hybrid_mask *prepared[MAX_PREPARED];
-    struct retirement retirements[MOST_RETIRED]; /* to post with the next job */
+    struct retirement retirements[MAX_RETIRED]; /* to post with the next job */
     int n_retirements;
 
     /* device thread */
     struct slot silence;
-    struct retirement retired[MOST_RETIRED]; /* in the tail backend, not released yet */
+    struct retirement retired[MAX_RETIRED]; /* in the tail backend, not released yet */
     int n_retired;
 
     /* setup */
@@ -75,7 +74,7 @@ int hybrid_tail_block(int rate, int block)
 
 double hybrid_memory(const struct plan *tail, const struct plan_shape *shape)
 {
-    return 4.0 * MOST_JOBS * tail->block * (shape->n_in + shape->n_out);
+    return 4.0 * MAX_JOBS * tail->block * (shape->n_in + shape->n_out);
 }
 
 /* ---- the device thread ------------------------------------------------------------------------------------------- */
@@ -121,7 +120,7 @@ static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
     struct fade fade = {0};
     if (device_queue_failed(h->queue, &reason) >= 0) return HC_EDEVICE;
     if (i == DEVICE_QUEUE_SILENCE) return slot_play(h->tail_backend, h->tail, &h->silence, n, &fade, why, cap);
-    struct hybrid_job *job = &h->jobs[i % MOST_JOBS];
+    struct hybrid_job *job = &h->jobs[i % MAX_JOBS];
     for (int k = 0; k < job->n_retirements; k++) retirement_begin(h, &job->retirements[k]);
     for (int k = 0; k < job->n_masks; k++) job_prepare(h, job, k);
     fade.to = job->n_masks > 0 ? job->masks[0]->tail : NULL;
@@ -139,7 +138,7 @@ static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
 
 static void stream_restart(struct hybrid *h)
 {
-    for (int i = 0; i < MOST_JOBS; i++) h->jobs[i].block = -1;
+    for (int i = 0; i < MAX_JOBS; i++) h->jobs[i].block = -1;
     h->block_index = 0;
     h->pos = 0;
     h->fresh = true;
@@ -150,7 +149,7 @@ static void hybrid_close(void *state)
     struct hybrid *h = state;
     if (!h) return;
     device_queue_close(h->queue);
-    for (int i = 0; i < MOST_JOBS; i++) {
+    for (int i = 0; i < MAX_JOBS; i++) {
         slot_free(h->tail_backend, h->tail, &h->jobs[i].slot);
         slot_free(h->tail_backend, h->tail, &h->jobs[i].second);
     }
@@ -173,11 +172,11 @@ static int hybrid_tail_open(struct hybrid *h, const hc_config *config, const str
     c.max_taps = plan->max_taps;
     int error = h->tail_backend->open(&c, plan, device, &h->tail, why, cap);
     if (error) return error;
-    for (int i = 0; i < MOST_JOBS && !error; i++) error = hybrid_slot_make(h, &h->jobs[i].slot, why, cap);
+    for (int i = 0; i < MAX_JOBS && !error; i++) error = hybrid_slot_make(h, &h->jobs[i].slot, why, cap);
     if (!error) error = hybrid_slot_make(h, &h->silence, why, cap);
     if (error) return error;
     /* The device thread has T frames of time. It sleeps at once, because many engines share the processors. */
-    struct device_queue_setup setup = {.n_blocks = MOST_JOBS, .block = h->tail_block, .play = job_play, .data = h};
+    struct device_queue_setup setup = {.n_blocks = MAX_JOBS, .block = h->tail_block, .play = job_play, .data = h};
     h->queue = device_queue_open(&setup, why, cap);
     return h->queue ? HC_OK : HC_ENOMEM;
 }
@@ -272,7 +271,7 @@ static int hybrid_tail_mask_make(struct hybrid *h, struct hybrid_mask *mask, con
                                  size_t cap)
 {
     int error = HC_OK;
-    for (int i = 0; i < MOST_JOBS && h->n_tails > 0 && !error; i++)
+    for (int i = 0; i < MAX_JOBS && h->n_tails > 0 && !error; i++)
         if (!h->jobs[i].second.in) error = hybrid_slot_make(h, &h->jobs[i].second, why, cap);
     if (!error) error = h->tail_backend->mask_make(h->tail, tail, &mask->tail, why, cap);
     if (!error) h->n_tails++;
@@ -335,9 +334,9 @@ static bool hybrid_mask_released(void *state, const void *impl)
 static bool due_find(const struct hybrid *h, int64_t *i)
 {
     int64_t next = device_queue_next(h->queue);
-    for (int back = 1; back < MOST_JOBS && back <= next; back++) {
+    for (int back = 1; back < MAX_JOBS && back <= next; back++) {
         *i = next - back;
-        if (h->jobs[*i % MOST_JOBS].block == h->block_index - 2) return true;
+        if (h->jobs[*i % MAX_JOBS].block == h->block_index - 2) return true;
     }
     return false;
 }
@@ -361,7 +360,7 @@ static bool hybrid_mask_ready(void *state, const void *impl)
     if (!due_find(h, &due)) return false;
     /* The answer must not depend on the timing of threads. The play that follows waits for this job in any case. */
     if (atomic_load_explicit(&h->waits, memory_order_relaxed)) device_queue_await(h->queue, due, AWAIT_FOREVER);
-    return device_queue_is_done(h->queue, due) && rows_of(&h->jobs[due % MOST_JOBS], mask);
+    return device_queue_is_done(h->queue, due) && rows_of(&h->jobs[due % MAX_JOBS], mask);
 }
 
 static void tail_mix(float *y, const float *from, const float *to, int n, const struct fade *fade, int at)
@@ -394,7 +393,7 @@ static int hybrid_tail_add(struct hybrid *h, const struct rows *rows, int at, in
     if (failed >= 0 && (!found || due >= failed)) return HC_EDEVICE;
     if (!has_tail) return HC_OK;
     if (!found || !device_queue_is_done(h->queue, due)) return HC_LATE;
-    const struct hybrid_job *job = &h->jobs[due % MOST_JOBS];
+    const struct hybrid_job *job = &h->jobs[due % MAX_JOBS];
     const float *to_rows = to ? rows_of(job, to) : NULL, *from_rows = from ? rows_of(job, from) : NULL;
     for (int o = 0; o < h->n_out && (to_rows || from_rows); o++) {
         size_t row = (size_t)o * (size_t)h->tail_block + (size_t)h->pos;
@@ -405,7 +404,7 @@ static int hybrid_tail_add(struct hybrid *h, const struct rows *rows, int at, in
 
 static struct hybrid_job *job_next(struct hybrid *h)
 {
-    return &h->jobs[device_queue_next(h->queue) % MOST_JOBS];
+    return &h->jobs[device_queue_next(h->queue) % MAX_JOBS];
 }
 
 static void job_post(struct hybrid *h)

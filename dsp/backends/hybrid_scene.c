@@ -29,9 +29,9 @@
 #include <string.h>
 
 enum {
-    MOST_JOBS = 4,             /* one that is filled, one that is due, and two that the device may be late with */
-    LEAST_HOPS_A_SECOND = 100, /* of a tail that cannot change within 20 ms, as far as the block allows */
-    MOST_HOPS_A_SECOND = 200,
+    MAX_JOBS = 4,             /* one that is filled, one that is due, and two that the device may be late with */
+    MIN_HOPS_A_SECOND = 100, /* of a tail that cannot change within 20 ms, as far as the block allows */
+    MAX_HOPS_A_SECOND = 200,
 };
 
 struct hybrid_bank {
@@ -41,7 +41,7 @@ struct hybrid_bank {
 };
 
 struct list {                 /* a mix with the banks of one of the two backends */
-    struct scene_term *terms; /* [n_sources * HC_MOST_SOUNDING] */
+    struct scene_term *terms; /* [n_sources * HC_MAX_SOUNDING] */
     int n;
 };
 
@@ -62,7 +62,7 @@ struct scene_state {
     struct scene_shape shape;
     int hop; /* S frames */
     struct device_queue *queue;
-    struct scene_job jobs[MOST_JOBS]; /* job i at i % MOST_JOBS */
+    struct scene_job jobs[MAX_JOBS]; /* job i at i % MAX_JOBS */
 
     /* audio thread */
     struct list lists[2]; /* the head's mix in this block and in the last one that changed it */
@@ -85,7 +85,7 @@ struct scene_state {
 /* S is as long as the tail's change within 20 ms permits: 2S + the fade. */
 static int tail_hop(int rate, int block, int steer_fade)
 {
-    const int least = rate / MOST_HOPS_A_SECOND, usual = rate / LEAST_HOPS_A_SECOND;
+    const int least = rate / MAX_HOPS_A_SECOND, usual = rate / MIN_HOPS_A_SECOND;
     int hop = (rate / 50 - steer_fade) / 2 / block * block;
     if (hop >= least && hop > 0) return hop;
     return usual > block ? (usual + block - 1) / block * block : block;
@@ -272,7 +272,7 @@ static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
         struct scene_call call = {.is_still = true};
         return works ? tail_call(s, &s->silence, &call, why, cap) : HC_EDEVICE;
     }
-    struct scene_job *job = &s->jobs[i % MOST_JOBS];
+    struct scene_job *job = &s->jobs[i % MAX_JOBS];
     int error = works ? job_convolve(s, job, why, cap) : HC_EDEVICE;
     job_release(job);
     return error;
@@ -282,7 +282,7 @@ static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
 
 static void stream_restart(struct scene_state *s)
 {
-    for (int i = 0; i < MOST_JOBS; i++) {
+    for (int i = 0; i < MAX_JOBS; i++) {
         job_release(&s->jobs[i]);
         s->jobs[i].hop = -1;
     }
@@ -297,7 +297,7 @@ static void hybrid_close(void *state)
     if (!s) return;
     device_queue_close(s->queue);
     stream_restart(s);
-    for (int i = 0; i < MOST_JOBS; i++) {
+    for (int i = 0; i < MAX_JOBS; i++) {
         slot_free(&backend_cpu, NULL, &s->jobs[i].slot);
         free(s->jobs[i].from.terms);
         free(s->jobs[i].to.terms);
@@ -314,7 +314,7 @@ static void hybrid_close(void *state)
 
 static bool list_open(struct list *list, int n_sources)
 {
-    list->terms = calloc((size_t)n_sources * HC_MOST_SOUNDING, sizeof *list->terms);
+    list->terms = calloc((size_t)n_sources * HC_MAX_SOUNDING, sizeof *list->terms);
     return list->terms != NULL;
 }
 
@@ -330,18 +330,18 @@ static int tail_open(struct scene_state *s, int device, char *why, size_t cap)
     const struct scene_shape shape = tail_shape(&s->plan, &s->shape);
     s->hop = part.block;
     bool ok = true;
-    for (int i = 0; i < MOST_JOBS; i++)
+    for (int i = 0; i < MAX_JOBS; i++)
         ok = ok && list_open(&s->jobs[i].from, shape.n_sources) && list_open(&s->jobs[i].to, shape.n_sources);
     for (int i = 0; i < 2; i++) ok = ok && list_open(&s->tail_lists[i], shape.n_sources);
     if (!ok)
         return fail(HC_ENOMEM, why, cap, "hybrid: no memory for %d source%s", shape.n_sources, PLURAL(shape.n_sources));
     int error = s->tail_backend->open(&part, &shape, device, &s->tail, why, cap);
     if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* no deadline in that thread */
-    for (int i = 0; i < MOST_JOBS && !error; i++) error = tail_slot_make(s, &s->jobs[i].slot, why, cap);
+    for (int i = 0; i < MAX_JOBS && !error; i++) error = tail_slot_make(s, &s->jobs[i].slot, why, cap);
     if (!error) error = tail_slot_make(s, &s->silence, why, cap);
     if (error) return error;
     /* The device thread has S frames of time. It sleeps at once, because many engines share the processors. */
-    struct device_queue_setup setup = {.n_blocks = MOST_JOBS, .block = s->hop, .play = job_play, .data = s};
+    struct device_queue_setup setup = {.n_blocks = MAX_JOBS, .block = s->hop, .play = job_play, .data = s};
     s->queue = device_queue_open(&setup, why, cap);
     return s->queue ? HC_OK : HC_ENOMEM;
 }
@@ -383,7 +383,7 @@ static double hybrid_memory(const char *tail_name, const struct scene_plan *plan
     const struct scene_plan tail_part = plan_of(plan, 1);
     const struct scene_shape tail_sizes = tail_shape(plan, shape);
     bytes += tail->memory(&tail_part, &tail_sizes);
-    return bytes + 4.0 * (MOST_JOBS + 1) * tail_part.block * (shape->n_sources + shape->n_out);
+    return bytes + 4.0 * (MAX_JOBS + 1) * tail_part.block * (shape->n_sources + shape->n_out);
 }
 
 static void hybrid_wait_set(void *state, bool waits)
@@ -422,7 +422,7 @@ static int head_play(struct scene_state *s, const struct scene_call *call, char 
 
 static struct scene_job *job_next(struct scene_state *s)
 {
-    return &s->jobs[device_queue_next(s->queue) % MOST_JOBS];
+    return &s->jobs[device_queue_next(s->queue) % MAX_JOBS];
 }
 
 static bool has_tail(const struct scene_mix *mix)
@@ -475,9 +475,9 @@ static void edge(struct scene_state *s, const struct scene_call *call)
 static bool due_find(const struct scene_state *s, int64_t hop, int64_t *i)
 {
     const int64_t next = device_queue_next(s->queue);
-    for (int back = 1; back < MOST_JOBS && back <= next; back++) {
+    for (int back = 1; back < MAX_JOBS && back <= next; back++) {
         *i = next - back;
-        if (s->jobs[*i % MOST_JOBS].hop == hop - 2) return true;
+        if (s->jobs[*i % MAX_JOBS].hop == hop - 2) return true;
     }
     return false;
 }
@@ -491,7 +491,7 @@ static int tail_add(struct scene_state *s, const struct scene_call *call)
     int64_t due;
     if (hop < 2) return HC_OK;
     const bool found = due_find(s, hop, &due);
-    const struct scene_job *job = &s->jobs[found ? due % MOST_JOBS : 0];
+    const struct scene_job *job = &s->jobs[found ? due % MAX_JOBS : 0];
     if (found && job->sounds && !s->has_waited) {
         device_queue_await(s->queue, due, call->until_us);
         s->has_waited = true;

@@ -47,11 +47,11 @@ void position_from_angles(double azimuth, double elevation, double distance, dou
 int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, double bytes_beside, const char *path,
               char *why, size_t cap)
 {
-    if (n_entries < 1 || n_entries > BANK_MOST_ENTRIES)
-        return fail(HC_EINVAL, why, cap, "%s: %zu entries; a bank has 1 to %d", path, n_entries, BANK_MOST_ENTRIES);
-    if (n_out < 1 || n_out > BANK_MOST_OUTPUTS)
+    if (n_entries < 1 || n_entries > BANK_MAX_ENTRIES)
+        return fail(HC_EINVAL, why, cap, "%s: %zu entries; a bank has 1 to %d", path, n_entries, BANK_MAX_ENTRIES);
+    if (n_out < 1 || n_out > BANK_MAX_OUTPUTS)
         return fail(HC_EINVAL, why, cap, "%s: responses to %zu outputs; a bank has 1 to %d", path, n_out,
-                    BANK_MOST_OUTPUTS);
+                    BANK_MAX_OUTPUTS);
     if (n_taps < 1 || n_taps > MASK_MAX_TAPS)
         return fail(HC_EINVAL, why, cap, "%s: responses of %zu taps; a bank has 1 to %d", path, n_taps, MASK_MAX_TAPS);
     double bytes = (double)n_entries * (double)n_out * (double)n_taps * sizeof(float), limit = (double)memory_limit();

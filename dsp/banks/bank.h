@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 enum {
-    BANK_MOST_ENTRIES = 65536,
-    BANK_MOST_OUTPUTS = 1024,
+    BANK_MAX_ENTRIES = 65536,
+    BANK_MAX_OUTPUTS = 1024,
     BANK_NOTES = 2048,          /* bytes */
 };
 

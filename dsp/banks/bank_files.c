@@ -18,15 +18,15 @@
 
 enum column { COLUMN_FILE, AZIMUTH, ELEVATION, DISTANCE, X, Y, Z, N_COLUMNS };
 static const char *const column_names[N_COLUMNS] = {"file", "azimuth", "elevation", "distance", "x", "y", "z"};
-enum { MOST_CELLS = 32, MOST_LIST_BYTES = 64 << 20 };
-static const double most_distance = 1e6; /* metres */
+enum { MAX_CELLS = 32, MAX_LIST_BYTES = 64 << 20 };
+static const double max_distance = 1e6; /* metres */
 
 struct list {
     const char *path;
     int line;
     int at[N_COLUMNS]; /* the cell of a column; -1: the list lacks it */
     int n_cells;       /* of a line                                   */
-    char *cells[MOST_CELLS];
+    char *cells[MAX_CELLS];
 };
 
 /* Takes a line off the text that is neither blank nor a comment, and ends it. *number: of lines taken, comments too.
@@ -75,9 +75,9 @@ static int cells_take(struct list *list, char *line, int *n, char *why, size_t c
 {
     bool more = true;
     for (*n = 0; more; (*n)++) {
-        if (*n == MOST_CELLS)
+        if (*n == MAX_CELLS)
             return fail(HC_EINVAL, why, cap, "%s:%d: more than %d cells; a list has up to seven columns", list->path,
-                        list->line, MOST_CELLS);
+                        list->line, MAX_CELLS);
         list->cells[*n] = cell_take(&line, &more);
         if (!list->cells[*n])
             return fail(HC_EINVAL, why, cap, "%s:%d: a quotation mark has no partner; quote whole cells", list->path,
@@ -138,9 +138,9 @@ static int position_take(const struct list *list, double position[3], char *why,
 {
     double v[3];
     bool angles = list->at[AZIMUTH] >= 0;
-    int error = number_take(list, angles ? AZIMUTH : X, 0, angles ? 3600 : most_distance, &v[0], why, cap);
-    if (!error) error = number_take(list, angles ? ELEVATION : Y, 0, angles ? 90 : most_distance, &v[1], why, cap);
-    if (!error) error = number_take(list, angles ? DISTANCE : Z, 1, most_distance, &v[2], why, cap);
+    int error = number_take(list, angles ? AZIMUTH : X, 0, angles ? 3600 : max_distance, &v[0], why, cap);
+    if (!error) error = number_take(list, angles ? ELEVATION : Y, 0, angles ? 90 : max_distance, &v[1], why, cap);
+    if (!error) error = number_take(list, angles ? DISTANCE : Z, 1, max_distance, &v[2], why, cap);
     if (error) return error;
     if (angles && v[2] < 0)
         return fail(HC_EINVAL, why, cap, "%s:%d: distance is %g; give 0 or more", list->path, list->line, v[2]);
@@ -186,7 +186,7 @@ int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size
     struct bank_sounds sounds = {0};
     char *text;
     size_t bytes = 0;
-    int error = mask_file_text(path, MOST_LIST_BYTES, &text, &bytes, why, cap);
+    int error = mask_file_text(path, MAX_LIST_BYTES, &text, &bytes, why, cap);
     if (!error && memchr(text, 0, bytes))
         error = fail(HC_EINVAL, why, cap, "%s: is not text; give a list of sound files", path);
     locale_t was = c_locale_enter();
@@ -258,7 +258,7 @@ static bool position_in_name(const char *name, double position[3])
     if (!number_in_name(name, azimuth, &az)) return false;
     number_in_name(name, elevation, &el);
     number_in_name(name, distance, &r);
-    if (!(fabs(az) <= 3600 && fabs(el) <= 90 && r >= 0 && r <= most_distance)) return false;
+    if (!(fabs(az) <= 3600 && fabs(el) <= 90 && r >= 0 && r <= max_distance)) return false;
     position_from_angles(az, el, r, position);
     return true;
 }

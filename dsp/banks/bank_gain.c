@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double least_share = 0.9238; /* cos(pi / 8) */
+static const double min_share = 0.9238; /* cos(pi / 8) */
 
 /* The largest magnitude of the bins of each response, as peaks[n]. false: no memory. */
 static bool find_peaks(const struct bank *bank, size_t n, double *peaks)
@@ -38,7 +38,7 @@ static bool measure_largest(const struct bank *bank, size_t n, double *peaks, do
         size_t largest = 0;
         for (size_t i = 1; i < n; i++)
             if (peaks[i] > peaks[largest]) largest = i;
-        if (!(peaks[largest] > 0) || peaks[largest] < *gain * least_share) return true;
+        if (!(peaks[largest] > 0) || peaks[largest] < *gain * min_share) return true;
         struct sine_gain result;
         struct sine_gain_part part = {bank->taps + largest * (size_t)bank->n_taps, bank->n_taps, 1};
         if (!sine_gain_find(&part, 1, &result)) return false;

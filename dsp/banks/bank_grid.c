@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SHELLS = 64, LEAST_POINTS = 2 }; /* one direction has no gaps */
+enum { MAX_SHELLS = 64, MIN_POINTS = 2 }; /* one direction has no gaps */
 static const double same_distance = 1.01;
 
 struct new_entry {
@@ -50,12 +50,12 @@ struct shell {
 
 static int entry_add(struct grid *grid, const struct new_entry *entry, char *why, size_t cap)
 {
-    size_t most = BANK_MOST_ENTRIES - (size_t)grid->bank->n_entries;
+    size_t most = BANK_MAX_ENTRIES - (size_t)grid->bank->n_entries;
     if (grid->n >= most)
         return fail(HC_EINVAL, why, cap,
                     "%s: a grid of %g degrees makes more than %d entries, the most that a bank has; choose a coarser "
                     "one",
-                    grid->path, grid->degrees, BANK_MOST_ENTRIES);
+                    grid->path, grid->degrees, BANK_MAX_ENTRIES);
     if (grid->n == grid->capacity) {
         size_t more = grid->capacity ? 2 * grid->capacity : 1024;
         struct new_entry *entries = realloc(grid->entries, more * sizeof *entries);
@@ -145,12 +145,12 @@ static int shells_add(struct grid *grid, struct by_distance *sorted, float (*pos
         }
         shell.n = to - from;
         shell.distance /= shell.n;
-        if (!(shell.distance > 0) || shell.n < LEAST_POINTS) continue;
-        if (++*n_shells > MOST_SHELLS)
+        if (!(shell.distance > 0) || shell.n < MIN_POINTS) continue;
+        if (++*n_shells > MAX_SHELLS)
             return fail(HC_EINVAL, why, cap,
                         "%s: its entries are at more than %d distances; a grid needs entries on a few spheres, so "
                         "load it without",
-                        grid->path, MOST_SHELLS);
+                        grid->path, MAX_SHELLS);
         error = shell_add(grid, &shell, why, cap);
     }
     return error;

@@ -18,9 +18,9 @@ static int no_memory(const char *path, char *why, size_t cap)
 int bank_sounds_add(struct bank_sounds *sounds, const char *folder, int folder_length, const char *name,
                     const double position[3], const char *path, char *why, size_t cap)
 {
-    if (sounds->n == BANK_MOST_ENTRIES)
+    if (sounds->n == BANK_MAX_ENTRIES)
         return fail(HC_EINVAL, why, cap, "%s: more than %d sound files; a bank has at most so many entries", path,
-                    BANK_MOST_ENTRIES);
+                    BANK_MAX_ENTRIES);
     if (sounds->n == sounds->capacity) {
         size_t more = sounds->capacity ? 2 * sounds->capacity : 64;
         char **paths = realloc(sounds->paths, more * sizeof *paths);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    MOST_CELLS_A_SIDE = 128,   /* 98304 cells: more than there are entries                                          */
-    MOST_CANDIDATES = 1 << 24, /* 64 MB. Points all around the listener need 15 for each point, points of one region
+    MAX_CELLS_A_SIDE = 128,   /* 98304 cells: more than there are entries                                          */
+    MAX_CANDIDATES = 1 << 24, /* 64 MB. Points all around the listener need 15 for each point, points of one region
                                   many more: seen from the far side, all of them are about as near                  */
 };
 static const double same_direction = 2e-5; /* chord: 0.001 degrees; floats of positions differ by 1e-7     */
@@ -55,19 +55,19 @@ static double chord2(const double a[3], const double b[3])
 
 int positions_nearest(const float (*position)[3], int n, const float wanted[3])
 {
-    double to[3], best[3] = {0}, least = INFINITY, least_off = INFINITY;
+    double to[3], best[3] = {0}, least = INFINITY, min_off = INFINITY;
     double distance = direction_of(wanted, to);
     int nearest = 0;
     for (int i = 0; i < n; i++) {
         double direction[3], off = fabs(direction_of(position[i], direction) - distance);
         double chord = chord2(direction, to);
         bool same = chord2(direction, best) <= same_direction * same_direction;
-        if (same ? !(off < least_off) : !(chord < least)) continue;
+        if (same ? !(off < min_off) : !(chord < least)) continue;
         if (!same) {
             memcpy(best, direction, sizeof best);
             least = chord;
         }
-        least_off = off;
+        min_off = off;
         nearest = i;
     }
     return nearest;
@@ -229,7 +229,7 @@ struct coarse {
 };
 
 /* Makes lists for n_side cells a side, from those of a coarser division (or from all points), in d->cell_first and
- * d->candidate. Ends early if they have more than MOST_CANDIDATES. */
+ * d->candidate. Ends early if they have more than MAX_CANDIDATES. */
 static bool cells_make(struct directions *d, int n_side, const struct coarse *coarse)
 {
     int n_cells = 6 * n_side * n_side;
@@ -250,7 +250,7 @@ static bool cells_make(struct directions *d, int n_side, const struct coarse *co
         }
         d->cell_first[cell] = (int)d->n_candidates;
         if (!cell_fill(d, from, n, middle, cell_radius(n_side, cell, middle))) return false;
-        if (d->n_candidates > MOST_CANDIDATES) return true;
+        if (d->n_candidates > MAX_CANDIDATES) return true;
     }
     d->cell_first[n_cells] = (int)d->n_candidates;
     return true;
@@ -262,10 +262,10 @@ static bool table_make(struct directions *d)
 {
     struct coarse coarse = {0};
     int finest = 1;
-    while (finest < MOST_CELLS_A_SIDE && 6 * finest * finest < d->n_points) finest *= 2;
+    while (finest < MAX_CELLS_A_SIDE && 6 * finest * finest < d->n_points) finest *= 2;
     for (int n_side = 1;; n_side *= 2) {
         bool good = cells_make(d, n_side, &coarse);
-        if (good && d->n_candidates > MOST_CANDIDATES) { /* never of the first division: 6 lists */
+        if (good && d->n_candidates > MAX_CANDIDATES) { /* never of the first division: 6 lists */
             free(d->cell_first);
             free(d->candidate);
             d->n_side = coarse.n_side;

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DELAY = 1 << 20, MOST_RATE = 100000000 };
+enum { MAX_DELAY = 1 << 20, MAX_RATE = 100000000 };
 
 struct sofa {
     struct sofa_reader reader;
@@ -322,9 +322,9 @@ static int shape_read(struct sofa *sofa, char *why, size_t cap)
     sofa->n_receivers = ir.dim[1];
     sofa->n_taps = ir.dim[sofa->has_emitters && !sofa->taps_before_emitters ? 3 : 2];
     sofa->n_emitters = sofa->has_emitters ? ir.dim[sofa->taps_before_emitters ? 3 : 2] : 1;
-    if (sofa->n_measurements > BANK_MOST_ENTRIES || sofa->n_emitters > BANK_MOST_ENTRIES)
+    if (sofa->n_measurements > BANK_MAX_ENTRIES || sofa->n_emitters > BANK_MAX_ENTRIES)
         return fail(HC_EINVAL, why, cap, "%s: %zu measurements with %zu emitters; a bank has at most %d entries",
-                    sofa->path, sofa->n_measurements, sofa->n_emitters, BANK_MOST_ENTRIES);
+                    sofa->path, sofa->n_measurements, sofa->n_emitters, BANK_MAX_ENTRIES);
     return HC_OK;
 }
 
@@ -352,7 +352,7 @@ static int rate_read(const struct sofa *sofa, int *rate, char *why, size_t cap)
                 fail(HC_EINVAL, why, cap, "%s: measurements have different rates, %g and %g Hz; resample them first",
                      sofa->path, first, scale * (double)values[i]);
     free(values);
-    if (!error && !(first >= 1 && first <= MOST_RATE))
+    if (!error && !(first >= 1 && first <= MAX_RATE))
         error = fail(HC_EINVAL, why, cap, "%s: a rate of %g Hz; repair Data.SamplingRate", sofa->path, first);
     if (!error) *rate = (int)lrint(first);
     return error;
@@ -442,9 +442,9 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
     *delays = malloc(n_m * n_e * n_r * sizeof **delays);
     if (!*delays) error = fail(HC_ENOMEM, why, cap, "%s: no memory for its delays; free some memory", sofa->path);
     for (size_t i = 0; i < v.n && !error; i++)
-        if (!(values[i] >= 0 && to_frames * (double)values[i] <= MOST_DELAY))
+        if (!(values[i] >= 0 && to_frames * (double)values[i] <= MAX_DELAY))
             error = fail(HC_EINVAL, why, cap, "%s: value %zu of Data.Delay is %g frames; 0 to %d are possible",
-                         sofa->path, i + 1, to_frames * (double)values[i], MOST_DELAY);
+                         sofa->path, i + 1, to_frames * (double)values[i], MAX_DELAY);
     for (size_t m = 0; m < n_m && !error; m++)
         for (size_t e = 0; e < n_e; e++)
             for (size_t r = 0; r < n_r; r++) {

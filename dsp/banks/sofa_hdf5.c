@@ -179,12 +179,12 @@ static hid_t numbers_open(hid_t file, const char *name, bool *is_elsewhere)
 
 static bool shape_read(hid_t data, struct sofa_variable *variable)
 {
-    hsize_t dim[SOFA_MOST_DIMS] = {0};
+    hsize_t dim[SOFA_MAX_DIMS] = {0};
     hid_t space = h5.H5Dget_space(data);
     if (space < 0) return false;
     int n_dims = h5.H5Sget_simple_extent_ndims(space);
     hssize_t n = h5.H5Sget_simple_extent_npoints(space);
-    bool good = n_dims >= 0 && n_dims <= SOFA_MOST_DIMS && n >= 0 &&
+    bool good = n_dims >= 0 && n_dims <= SOFA_MAX_DIMS && n >= 0 &&
                 (n_dims == 0 || h5.H5Sget_simple_extent_dims(space, dim, NULL) == n_dims);
     h5.H5Sclose(space);
     if (!good) return false;
@@ -199,17 +199,17 @@ static bool shape_read(hid_t data, struct sofa_variable *variable)
  * the chunks are unpacked here.
  */
 
-enum { DEFLATE = 1, SHUFFLE = 2, CHECKSUM = 3, MOST_FILTERS = 4 }; /* numbers of HDF5's filters */
-static const double most_chunk_bytes = 1 << 30;
-static const double most_inflation = 1100; /* deflate packs 1032 bytes into one */
+enum { DEFLATE = 1, SHUFFLE = 2, CHECKSUM = 3, MAX_FILTERS = 4 }; /* numbers of HDF5's filters */
+static const double max_chunk_bytes = 1 << 30;
+static const double max_inflation = 1100; /* deflate packs 1032 bytes into one */
 
 struct chunked {
     hid_t data, type;
     double file_bytes;
     size_t type_bytes, n_values, bytes; /* of a chunk                         */
     int n_dims, n_filters;
-    hsize_t dim[SOFA_MOST_DIMS]; /* of the chunk                       */
-    H5Z_filter_t filters[MOST_FILTERS];
+    hsize_t dim[SOFA_MAX_DIMS]; /* of the chunk                       */
+    H5Z_filter_t filters[MAX_FILTERS];
     unsigned char *packed, *unpacked; /* [room]                             */
     size_t room;                      /* bytes: a chunk and its growth      */
 };
@@ -273,9 +273,9 @@ static bool unpack(struct chunked *c, size_t n, unsigned skipped)
 /* Copies the part of a chunk at offset[] that is inside of the variable. */
 static void chunk_copy(const struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
 {
-    size_t dim[SOFA_MOST_DIMS], chunk[SOFA_MOST_DIMS], at[SOFA_MOST_DIMS];
-    int unused = SOFA_MOST_DIMS - c->n_dims; /* dimensions of 1 in front */
-    for (int d = 0; d < SOFA_MOST_DIMS; d++) {
+    size_t dim[SOFA_MAX_DIMS], chunk[SOFA_MAX_DIMS], at[SOFA_MAX_DIMS];
+    int unused = SOFA_MAX_DIMS - c->n_dims; /* dimensions of 1 in front */
+    for (int d = 0; d < SOFA_MAX_DIMS; d++) {
         dim[d] = d < unused ? 1 : v->dim[d - unused];
         chunk[d] = d < unused ? 1 : (size_t)c->dim[d - unused];
         at[d] = d < unused ? 0 : (size_t)offset[d - unused];
@@ -309,10 +309,10 @@ static bool chunked_look(struct chunked *c, hid_t list, const struct sofa_variab
     c->n_dims = v->n_dims;
     c->n_filters = h5.H5Pget_nfilters(list);
     c->type_bytes = h5.H5Tget_size(c->type);
-    if (c->n_filters < 0 || c->n_filters > MOST_FILTERS || h5.H5Pget_chunk(list, c->n_dims, c->dim) != c->n_dims)
+    if (c->n_filters < 0 || c->n_filters > MAX_FILTERS || h5.H5Pget_chunk(list, c->n_dims, c->dim) != c->n_dims)
         return false;
     for (int d = 0; d < c->n_dims; d++) n *= (double)c->dim[d];
-    if (!(n >= 1 && n * 8 <= most_chunk_bytes && n * (double)c->type_bytes <= most_inflation * c->file_bytes))
+    if (!(n >= 1 && n * 8 <= max_chunk_bytes && n * (double)c->type_bytes <= max_inflation * c->file_bytes))
         return false;
     for (int i = 0; i < c->n_filters; i++) {
         unsigned flags = 0, configuration = 0;
@@ -330,7 +330,7 @@ static bool chunks_read(hid_t data, hid_t type, hid_t list, double file_bytes, c
                         float *values)
 {
     struct chunked c = {.data = data, .type = type, .file_bytes = file_bytes};
-    hsize_t offset[SOFA_MOST_DIMS] = {0};
+    hsize_t offset[SOFA_MAX_DIMS] = {0};
     if (!chunked_look(&c, list, v)) return false;
     c.packed = malloc(c.room);
     c.unpacked = malloc(c.room);
@@ -371,7 +371,7 @@ static bool samples_read(hid_t data, double file_bytes, const struct sofa_variab
 static bool is_there(hid_t data, double file_bytes, const struct sofa_variable *v)
 {
     double stored = (double)h5.H5Dget_storage_size(data);
-    return stored <= file_bytes && (double)v->n <= most_inflation * stored;
+    return stored <= file_bytes && (double)v->n <= max_inflation * stored;
 }
 
 /* ---- the reader -------------------------------------------------------------------------------------------------- */

@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SOFA_TEXT = 128, SOFA_MOST_DIMS = 4 };
+enum { SOFA_TEXT = 128, SOFA_MAX_DIMS = 4 };
 
 struct sofa_variable {
     bool is_elsewhere;          /* its values are in another file, which is not opened: nothing below is set */
     int n_dims;                 /* 0: only n is known                                         */
-    size_t dim[SOFA_MOST_DIMS];
+    size_t dim[SOFA_MAX_DIMS];
     size_t n;                   /* values                                                     */
     char type[SOFA_TEXT];       /* the attribute Type: "spherical", "cartesian", ...; "" none */
     char units[SOFA_TEXT];

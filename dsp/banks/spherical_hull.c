@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const double helper_gap = 0.8191520442889918; /* cos 35 degrees */
-enum { MOST_STEPS = 4096 };                          /* of a walk: more than across the largest set */
+enum { MAX_STEPS = 4096 };                          /* of a walk: more than across the largest set */
 static const double flat = -2e-9;        /* by so much a direction may be outside of the facet that holds it */
-static const double least_weight = 5e-5; /* smaller ones are left out: -86 dB of another direction */
+static const double min_weight = 5e-5; /* smaller ones are left out: -86 dB of another direction */
 
 static double dot(const double a[3], const double b[3])
 {
@@ -275,7 +275,7 @@ int spherical_hull_find(const struct spherical_hull *hull, const double directio
             if (weights[i] < weights[least]) least = i;
         }
         /* Points were moved while facets were chosen: a flat facet may not hold the direction exactly. */
-        if (weights[least] >= flat || step >= MOST_STEPS) return at;
+        if (weights[least] >= flat || step >= MAX_STEPS) return at;
         at = facet->next[least];
     }
 }
@@ -289,7 +289,7 @@ int spherical_hull_corners(const struct spherical_hull *hull, int facet, double 
         sum += weights[i];
     }
     for (int i = 0; i < 3; i++) {
-        if (!(weights[i] > sum * least_weight)) continue;
+        if (!(weights[i] > sum * min_weight)) continue;
         corners[n] = hull->facets[facet].point[i];
         left += weights[n] = weights[i];
         n++;

@@ -1,4 +1,5 @@
 #include "isa.h"
+#include "samples.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,4 +19,12 @@ enum isa isa_best(void)
         return ISA_AVX2;
 #endif
     return ISA_BASELINE;
+}
+
+extern const struct samples samples_base, samples_v3, samples_v4;
+
+const struct samples *samples_choose(void)
+{
+    static const struct samples *const builds[] = ISA_BUILDS(samples);
+    return builds[isa_best()];
 }

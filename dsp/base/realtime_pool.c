@@ -1,9 +1,9 @@
 #include "realtime_pool.h"
 
+#include "denormals.h"
 #include "await.h"
 #include "fork_safety.h"
 #include "priority.h"
-#include "dsp/cpu/simd.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { MOST_SPIN_NS = 50000000, SLEEP_NS = 100000 };
+enum { MAX_SPIN_NS = 50000000, SLEEP_NS = 100000 };
 
 struct realtime_pool {
     bool (*job)(void *data, int thread);
@@ -41,7 +41,7 @@ static void *realtime_pool_thread(void *arg)
 {
     struct realtime_pool *pool = arg;
     int thread = atomic_fetch_add(&pool->n_started, 1) + 1, followed = 0;
-    simd_denormals_off();
+    denormals_off();
     for (;;) {
         while (sem_wait(&pool->wake) != 0 && errno == EINTR) continue;
         if (atomic_load(&pool->end)) return NULL;
@@ -100,7 +100,7 @@ void realtime_pool_await(int64_t *since_ns)
 {
     int64_t now = now_ns();
     if (*since_ns == 0) *since_ns = now;
-    if (now - *since_ns < MOST_SPIN_NS)
+    if (now - *since_ns < MAX_SPIN_NS)
         cpu_relax();
     else
         nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);

@@ -1,15 +1,15 @@
 #include "thread_pool.h"
 
+#include "denormals.h"
 #include "fork_safety.h"
 #include "processors.h"
-#include "dsp/cpu/simd.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { MOST_POOL_THREADS = 256 };
+enum { MAX_POOL_THREADS = 256 };
 
 struct thread_pool {
     pthread_mutex_t turn; /* of the callers */
@@ -39,7 +39,7 @@ static void *thread_pool_thread(void *arg)
 {
     struct thread_pool *pool = arg;
     unsigned seen = 0;
-    simd_denormals_off();
+    denormals_off();
     pthread_mutex_lock(&pool->lock);
     int thread = ++pool->n_started;
     for (;;) {
@@ -60,7 +60,7 @@ static void *thread_pool_thread(void *arg)
 struct thread_pool *thread_pool_open(int n_threads)
 {
     int most = n_threads > 0 ? n_threads : processors_usable();
-    if (most > MOST_POOL_THREADS) most = MOST_POOL_THREADS;
+    if (most > MAX_POOL_THREADS) most = MAX_POOL_THREADS;
     struct thread_pool *pool = calloc(1, sizeof *pool + (size_t)most * sizeof *pool->threads);
     if (!pool) return NULL;
     pthread_mutex_init(&pool->turn, NULL);

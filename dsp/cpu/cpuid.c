@@ -1,11 +1,7 @@
-/* cpuid - chooses the build of simd.c that this processor runs, and sets its mode for denormals. */
+/* cpuid - chooses the build of simd.c that this processor runs. */
 #include "simd.h"
 
 #include "dsp/base/isa.h"
-
-#if defined __x86_64__
-#include <immintrin.h>
-#endif
 
 extern const struct simd simd_base, simd_v3, simd_v4;
 
@@ -13,31 +9,4 @@ const struct simd *simd_choose(void)
 {
     static const struct simd *const builds[] = ISA_BUILDS(simd);
     return builds[isa_best()];
-}
-
-unsigned simd_denormals_off(void)
-{
-#if defined __x86_64__
-    unsigned state = _mm_getcsr();
-    _mm_setcsr(state | 0x8040u); /* flush to zero, denormals are zero */
-    return state;
-#elif defined __aarch64__
-    unsigned long state;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(state));
-    __asm__ volatile("msr fpcr, %0" ::"r"(state | 1ul << 24));
-    return (unsigned)state;
-#else
-    return 0;
-#endif
-}
-
-void simd_denormals_restore(unsigned state)
-{
-#if defined __x86_64__
-    _mm_setcsr(state);
-#elif defined __aarch64__
-    __asm__ volatile("msr fpcr, %0" ::"r"((unsigned long)state));
-#else
-    (void)state;
-#endif
 }

@@ -15,12 +15,14 @@
  */
 #include "dsp/device/render_backend.h"
 
+#include "dsp/base/denormals.h"
 #include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"
 #include "dsp/base/memory.h"
 #include "partitions.h"
 #include "scene_bank.h"
 #include "simd.h"
+#include "dsp/base/samples.h"
 #include "dsp/base/thread_pool.h"
 
 #include <limits.h>
@@ -56,6 +58,7 @@ struct render_state {
     float *bank;   /* [entry][out][chunk of bins][partition][fft->chunk], scaled by 1 / S */
     const struct fft *fft;
     const struct simd *simd;
+    const struct samples *samples;
     struct thread_pool *pool;
     float *fade; /* [step] */
 };
@@ -124,6 +127,7 @@ static int render_open(const struct render_setup *setup, void **state, char *why
     if (s->group > MAX_GROUP) s->group = MAX_GROUP;
     if (s->group < MIN_GROUP) s->group = MIN_GROUP;
     s->simd = simd_choose();
+    s->samples = samples_choose();
     s->fft = fft_get((int)(s->floats / 2));
     s->pool = thread_pool_open(setup->n_threads);
     s->fade = memory_floats((size_t)s->step);
@@ -181,8 +185,8 @@ static void copy_frames(const struct window_span *c, int source, int64_t from, i
     if (end > from + n) end = from + n;
     memset(frames, 0, (size_t)n * sizeof *frames);
     if (begin < end)
-        c->s->simd->copy_finite(frames + (begin - from), job->in[source] + (begin - job->in_from), (int)(end - begin),
-                                &peak);
+        c->s->samples->copy_finite(frames + (begin - from), job->in[source] + (begin - job->in_from),
+                                   (int)(end - begin), &peak);
 }
 
 static int div_up(int n, int size)
@@ -450,12 +454,12 @@ static int render_run(void *state, const struct render_work *works, int n_works,
     bool ok = scratch != NULL;
     for (int t = 0; ok && t < n_threads; t++)
         ok = scratch_make(s, &scratch[t], n_items, t == 0 || is_whole ? n_spectra : 0);
-    unsigned denormals = simd_denormals_off();
+    unsigned denormals = denormals_off();
     if (ok && is_whole)
         thread_pool_run(s->pool, whole_work, &(struct round){s, works, scratch}, n_works);
     else
         for (int i = 0; ok && i < n_works; i++) work_run(s, &works[i], -1, scratch[0].spectra, scratch);
-    simd_denormals_restore(denormals);
+    denormals_restore(denormals);
     for (int t = 0; scratch && t < n_threads; t++) scratch_free(&scratch[t]);
     free(scratch);
     return ok ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory to render %d jobs", n_works);

@@ -30,8 +30,8 @@ struct scene_cut { /* the partitions of a level                                 
 
 struct bank_cpu {
     int n_out, n_levels;
-    float *spectra[HC_MOST_STEER_LEVELS];   /* NULL: the bank has no taps there                                   */
-    int n_partitions[HC_MOST_STEER_LEVELS]; /* that this bank's responses fill                                    */
+    float *spectra[HC_MAX_STEER_LEVELS];   /* NULL: the bank has no taps there                                   */
+    int n_partitions[HC_MAX_STEER_LEVELS]; /* that this bank's responses fill                                    */
 };
 
 /* Expected nanoseconds on one core of an Intel Ice Lake at 2.8 GHz: of products that read so many floats from memory,

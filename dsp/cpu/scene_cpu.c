@@ -87,21 +87,21 @@ static int due_frames(const struct scene_plan *plan)
     return n;
 }
 
-static size_t most_terms(const struct scene_shape *shape)
+static size_t max_terms(const struct scene_shape *shape)
 {
-    return (size_t)shape->n_sources * HC_MOST_SOUNDING;
+    return (size_t)shape->n_sources * HC_MAX_SOUNDING;
 }
 
 static double products_bytes(const struct scene_shape *shape, int level)
 {
-    return (double)(sizeof(struct scene_product) * most_terms(shape)) * (level == 0 ? 2 : 1);
+    return (double)(sizeof(struct scene_product) * max_terms(shape)) * (level == 0 ? 2 : 1);
 }
 
 static double cpu_memory(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     double floats = (double)shape->n_sources * history_frames(plan) + (double)shape->n_out * due_frames(plan);
     double bytes = sizeof(struct scene_state);
-    bytes += (double)((most_terms(shape) + scene_groups_size(most_terms(shape))) * sizeof(int));
+    bytes += (double)((max_terms(shape) + scene_groups_size(max_terms(shape))) * sizeof(int));
     for (int l = 0; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
@@ -175,8 +175,8 @@ static int cpu_open(const struct scene_plan *plan, const struct scene_shape *sha
     if (ok) {
         s->history = memory_floats((size_t)shape->n_sources * (size_t)s->history_length);
         s->due = memory_floats((size_t)shape->n_out * (size_t)s->due_length);
-        s->groups.first = touched(scene_groups_size(most_terms(shape)) * sizeof *s->groups.first);
-        s->groups.next = touched(most_terms(shape) * sizeof *s->groups.next);
+        s->groups.first = touched(scene_groups_size(max_terms(shape)) * sizeof *s->groups.first);
+        s->groups.next = touched(max_terms(shape) * sizeof *s->groups.next);
         ok = s->history && s->due && s->groups.first && s->groups.next && scene_head_open(s);
     }
     if (ok && plan->n_levels > 1) {

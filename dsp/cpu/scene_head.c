@@ -45,7 +45,7 @@ void scene_head_close(struct scene_state *s)
 
 static struct scene_product *from_products(const struct scene_level_cpu *level, const struct scene_shape *shape)
 {
-    return level->products + (size_t)shape->n_sources * HC_MOST_SOUNDING;
+    return level->products + (size_t)shape->n_sources * HC_MAX_SOUNDING;
 }
 
 /* Adds partitions [first, end) of n products to y, and to `next` what is due a block later unless that is NULL. */

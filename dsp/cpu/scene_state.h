@@ -12,7 +12,7 @@ struct scene_level_cpu {
     struct scene_cut cut;
     const struct fft *fft;
     float *fdl; /* scene_bank.h                                                                         */
-    struct scene_product *products; /* [n_sources * HC_MOST_SOUNDING]; head: [2][...], from and to                */
+    struct scene_product *products; /* [n_sources * HC_MAX_SOUNDING]; head: [2][...], from and to                */
     size_t n_sums; /* floats of the sums of all outputs                                                    */
 };
 
@@ -32,7 +32,7 @@ struct scene_state {
     struct scene_plan plan;
     struct scene_shape shape;
     const struct simd *simd;
-    struct scene_level_cpu levels[HC_MOST_STEER_LEVELS];
+    struct scene_level_cpu levels[HC_MAX_STEER_LEVELS];
     float *history; /* [n_sources][history_length]: the last input frames, a ring; frame f at f % length    */
     int history_length;
     float *due; /* [n_out][due_length]: output of the tail levels, a ring likewise                      */

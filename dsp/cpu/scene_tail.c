@@ -61,7 +61,7 @@ struct scene_tail {
     struct scene_state *s;
     struct realtime_pool *pool; /* NULL: no threads */
     int n_levels;
-    struct tail_level levels[HC_MOST_STEER_LEVELS];
+    struct tail_level levels[HC_MAX_STEER_LEVELS];
     float *scratch; /* [1 + n_threads][n_scratch]: the engine thread's, then the pool's */
     size_t n_scratch;
     int64_t work;
@@ -194,7 +194,7 @@ static bool job_any(void *data, int thread)
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-static size_t most_scratch(const struct scene_plan *plan)
+static size_t max_scratch(const struct scene_plan *plan)
 {
     size_t n = 0;
     for (int l = 1; l < plan->n_levels; l++) {
@@ -214,7 +214,7 @@ static int max_parts(const struct scene_shape *shape)
 
 double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape *shape, int n_threads)
 {
-    double floats = (1.0 + n_threads) * (double)most_scratch(plan);
+    double floats = (1.0 + n_threads) * (double)max_scratch(plan);
     for (int l = 1; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
@@ -239,7 +239,7 @@ struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads)
     struct scene_tail *tail = calloc(1, sizeof *tail);
     if (!tail) return NULL;
     tail->s = s;
-    tail->n_scratch = most_scratch(&s->plan);
+    tail->n_scratch = max_scratch(&s->plan);
     tail->scratch = memory_floats((size_t)(1 + n_threads) * tail->n_scratch);
     bool ok = tail->scratch != NULL;
     tail->n_levels = s->plan.n_levels - 1;

@@ -1,45 +1,7 @@
 /* simd - the inner loops, built once for each instruction set (base, v3, v4) with its compiler flags; see the
  * Makefile. */
 #include "simd.h"
-#include "dsp/fft/vec.h"
-
-#include <stdint.h>
-#include <string.h>
-
-static uint32_t max_u32(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t copy_finite(float *dst, const float *src, int n, uint32_t *peak_bits)
-{
-    uint32_t replaced = 0, peak = *peak_bits;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &src[i], 4);
-        uint32_t bad = (bits & 0x7f800000u) == 0x7f800000u;
-        bits &= bad - 1u;
-        memcpy(&dst[i], &bits, 4);
-        replaced += bad;
-        peak = max_u32(peak, bits & 0x7fffffffu);
-    }
-    *peak_bits = peak;
-    return replaced;
-}
-
-static size_t measure(const float *x, int n, uint32_t *peak_bits)
-{
-    uint32_t clipped = 0, peak = *peak_bits;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], 4);
-        bits &= 0x7fffffffu;
-        clipped += bits > 0x3f800000u; /* 1 */
-        peak = max_u32(peak, bits);
-    }
-    *peak_bits = peak;
-    return clipped;
-}
+#include "dsp/base/vec.h"
 
 enum { SUM_TAPS = 64 }; /* taps summed before they join the total */
 
@@ -94,4 +56,4 @@ static void fir(float *y, const float *x, const float *h, int n, int n_taps)
 
 extern const struct simd FOR_ISA(simd_);
 void FOR_ISA(scene_sum_)(float *now, float *next, const struct scene_sum *sum);
-const struct simd FOR_ISA(simd_) = {ISA_NAME, copy_finite, measure, fir, FOR_ISA(scene_sum_)};
+const struct simd FOR_ISA(simd_) = {ISA_NAME, fir, FOR_ISA(scene_sum_)};

@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* Floats that `fir` may read past the end of x, because it loads whole vectors. */
 #define SIMD_PAD 16
@@ -36,12 +35,6 @@ struct scene_sum { /* of products, for one chunk of bins                        
 struct simd {
     const char *name; /* "avx512", "avx2", "baseline" */
 
-    /* dst = src with NaN and Inf replaced by 0; returns how many there were. Raises *peak_bits to the bits of the
-     * largest magnitude: the bits of non-negative floats sort as unsigned integers do. */
-    size_t (*copy_finite)(float *dst, const float *src, int n, uint32_t *peak_bits);
-    /* Returns how many of x are beyond full scale, and raises *peak_bits likewise. */
-    size_t (*measure)(const float *x, int n, uint32_t *peak_bits);
-
     /* y[i] += sum_k h[k] x[i-k], i < n, k < n_taps. Reads x[-(n_taps-1)] to x[n-1 + SIMD_PAD]. Sums 64 taps at a time
      * before it adds the sums up, which keeps the rounding of long and of all-positive masks below -120 dB. */
     void (*fir)(float *y, const float *x, const float *h, int n, int n_taps);
@@ -53,9 +46,5 @@ struct simd {
 
 /* The fastest build that this processor runs. */
 const struct simd *simd_choose(void);
-
-/* Flushes denormals to zero on this thread. Returns the state for simd_denormals_restore. [rt] */
-unsigned simd_denormals_off(void);
-void simd_denormals_restore(unsigned state);
 
 #endif

@@ -43,7 +43,7 @@ struct pool_schedule {
     struct pool_level {
         struct block_jobs block;
         struct catch_up_jobs catch_up;
-    } levels[PLAN_MOST_TAIL_LEVELS];
+    } levels[PLAN_MAX_TAIL_LEVELS];
 };
 
 /* ---- tickets ----------------------------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ static const double columns_ns = 0.45, rows_ns = 0.4, product_ns = 0.32; /* for 
 
 /* For a mask that catches up, a hop may do, in addition to its slice, as much work as the mask takes while it plays,
  * and at least this much: 2 % of a processor at 48 kHz. */
-static const double least_catch_up_ns = 400; /* for a frame of the hop */
+static const double min_catch_up_ns = 400; /* for a frame of the hop */
 
 enum slice_phase { COLUMNS_IN, ROWS_IN, PRODUCTS, ROWS_OUT, COLUMNS_OUT, DONE };
 
@@ -42,7 +42,7 @@ struct slice_schedule {
     float *catch_up_scratch; /* [2S] of the largest level */
     double catch_up_owed_ns; /* as owed_ns */
     double catch_up_ns;      /* the most that the previous hop could do to catch up */
-    struct slice_level levels[PLAN_MOST_TAIL_LEVELS];
+    struct slice_level levels[PLAN_MAX_TAIL_LEVELS];
 };
 
 /* ---- what work costs --------------------------------------------------------------------------------------------- */
@@ -96,7 +96,7 @@ int tail_swap_frames(const struct plan *plan, const struct plan_shape *shape)
         hop_ns += plan->hop * frame_ns;
     }
     /* Two hops more: the request waits for the end of its hop, and the last step takes less than a hop. */
-    double hops = ceil(all_ns / fmax(hop_ns, least_catch_up_ns * plan->hop)) + 2;
+    double hops = ceil(all_ns / fmax(hop_ns, min_catch_up_ns * plan->hop)) + 2;
     return plan->n_tail_levels > 0 ? (int)hops * plan->hop : 0;
 }
 
@@ -283,7 +283,7 @@ static void catch_up_do(struct slice_schedule *s)
     if (!s->is_preparing) return;
     if (waits) inputs_complete(s);
     if (w->phase != DONE && w->block < tail->levels[s->catch_up_level].due) w->phase = DONE;
-    if (catch_up_begin(s)) s->catch_up_ns = fmax(mask_ns(tail, w->masks[0]), least_catch_up_ns * tail->hop);
+    if (catch_up_begin(s)) s->catch_up_ns = fmax(mask_ns(tail, w->masks[0]), min_catch_up_ns * tail->hop);
     s->catch_up_owed_ns += waits ? INFINITY : s->catch_up_ns;
     while (catch_up_begin(s)) {
         double half = step_ns(&tail->levels[s->catch_up_level], s->catch_up_level, w) / 2;

@@ -54,7 +54,7 @@ struct tail_mask_level {
 struct tail_mask {
     int n_levels, n_responses;
     const struct routing *routing;
-    struct tail_mask_level levels[PLAN_MOST_TAIL_LEVELS];
+    struct tail_mask_level levels[PLAN_MAX_TAIL_LEVELS];
 };
 
 struct tail {
@@ -70,7 +70,7 @@ struct tail {
     atomic_bool waits;                        /* tail_wait_set: any thread */
     const struct tail_scheduler *scheduler;
     void *schedule; /* the scheduler's own state */
-    struct tail_level levels[PLAN_MOST_TAIL_LEVELS];
+    struct tail_level levels[PLAN_MAX_TAIL_LEVELS];
 };
 
 /* Decides when the work on a block is done, and by which thread. Engine thread, except open and close. */

@@ -6,6 +6,7 @@
  */
 #include "tensors_cpu.h"
 
+#include "dsp/base/denormals.h"
 #include "dsp/device/backend.h"
 #include "dsp/base/memory.h"
 #include "dsp/base/processors.h"
@@ -134,13 +135,13 @@ static int cpu_workspace(const struct tensor_call *call, size_t *bytes, char *wh
 /* Threads for so much work that their start, about 20 us, costs little. Their scratch memory has a bound. */
 static int threads_for(const struct tensor_call *call, const struct tensor_method *method)
 {
-    const double least_ns = 200e3;
+    const double min_ns = 200e3;
     bool sums = call->op == HC_GRADIENT_H;
     size_t floats = (sums ? tensor_gradient_scratch : tensor_filter_scratch)(call, method->size);
     double bytes = call->limit > MIN_SCRATCH ? (double)call->limit : MIN_SCRATCH;
     double by_scratch = bytes / ((double)floats * sizeof(float));
     double most = call->n_threads > 0 ? call->n_threads : processors_usable();
-    if (most > method->ns / least_ns) most = method->ns / least_ns;
+    if (most > method->ns / min_ns) most = method->ns / min_ns;
     if (most > by_scratch) most = by_scratch;
     return (int)most;
 }
@@ -152,10 +153,10 @@ static int cpu_run(const struct tensor_call *call, const struct tensor_data *dat
     struct tensor_work work = {.call = call, .data = data, .simd = simd_choose()};
     if (n_threads > 1) work.pool = thread_pool_open(n_threads); /* NULL: the caller does all work */
     if (method.size > 0) work.fft = tables_of(method.size);
-    unsigned denormals = simd_denormals_off();
+    unsigned denormals = denormals_off();
     bool ok = method.size == 0 || work.fft;
     if (ok) ok = call->op == HC_GRADIENT_H ? tensor_gradient_run(&work) : tensor_filter_run(&work);
-    simd_denormals_restore(denormals);
+    denormals_restore(denormals);
     thread_pool_close(work.pool);
     return ok ? HC_OK : fail(HC_ENOMEM, why, cap, "cpu: no memory to convolve with; lower n_threads or n_taps");
 }

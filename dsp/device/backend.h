@@ -96,7 +96,10 @@ static inline float fade_gain(int pos, int len)
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 
-enum { MAX_PREPARED = 2 };         /* masks of a state that are prepared or play at once                           */
+enum {
+    MAX_PREPARED = 2, /* masks of a state that are prepared or play at once      */
+    MAX_RETIRED = 4,  /* masks of a state that have faded out and are not released */
+};
 
 struct scene_backend;
 struct render_backend;

@@ -1,10 +1,10 @@
 #include "device_queue.h"
 
+#include "dsp/base/denormals.h"
 #include "dsp/base/await.h"
 #include "backend.h"
 #include "dsp/base/priority.h"
 #include "dsp/base/processors.h"
-#include "dsp/cpu/simd.h"
 #include "wakeup.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-enum { MOST_SPIN_US = 25000 };
+enum { MAX_SPIN_US = 25000 };
 
 struct posted_block {
     int n;
@@ -41,7 +41,7 @@ int64_t device_queue_spin_us(int rate, int block)
 {
     int64_t us = 2000000LL * block / rate;
     if (processors_usable() < 4) return 0;
-    return us < MOST_SPIN_US ? us : MOST_SPIN_US;
+    return us < MAX_SPIN_US ? us : MAX_SPIN_US;
 }
 
 /* ---- the device thread ------------------------------------------------------------------------------------------- */
@@ -96,7 +96,7 @@ static void *device_thread(void *arg)
 {
     struct device_queue *q = arg;
     int followed = 0;
-    simd_denormals_off();
+    denormals_off();
     prctl(PR_SET_TIMERSLACK, 1UL); /* ns; by default a timed sleep may take 50 us longer */
     for (;;) {
         await_work(q);

@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    LEAST_BYTES = 512 << 10,  /* of a block, in and out: a smaller one is copied before other threads are awake */
+    MIN_BYTES = 512 << 10,  /* of a block, in and out: a smaller one is copied before other threads are awake */
     THREAD_BYTES = 512 << 10, /* for each copy thread */
-    MOST_COPY_THREADS = 7,    /* more did not raise the memory rate (16 processors of a Xeon, 32 MiB a block) */
+    MAX_COPY_THREADS = 7,    /* more did not raise the memory rate (16 processors of a Xeon, 32 MiB a block) */
 };
 
 struct copy_thread {
@@ -22,7 +22,7 @@ struct copy_thread {
 };
 
 struct parallel_copy {
-    const struct simd *simd;
+    const struct samples *samples;
     int n_in, n_out, block;
     int64_t spin_us;
     /* the current block; the audio thread writes it while all chunks of the previous block are done */
@@ -72,7 +72,7 @@ static void copy_chunks(struct parallel_copy *c)
         size_t bad = 0;
         uint32_t peak = 0;
         for (int ch = chunk_start(c->n_in, chunk); ch < chunk_start(c->n_in, chunk + 1); ch++)
-            bad += c->simd->copy_finite(c->slot->in + (size_t)ch * (size_t)c->block, c->in[ch], c->n, &peak);
+            bad += c->samples->copy_finite(c->slot->in + (size_t)ch * (size_t)c->block, c->in[ch], c->n, &peak);
         if (bad) atomic_fetch_add_explicit(&c->non_finite, bad, memory_order_relaxed);
         atomic_store_explicit(&c->loaded[chunk], 1, memory_order_release);
     }
@@ -100,18 +100,18 @@ static void *copy_thread(void *data)
 int parallel_copy_threads(int n_in, int n_out, int block, int n_threads)
 {
     int64_t bytes = ((int64_t)n_in + n_out) * block * (int64_t)sizeof(float);
-    if (bytes < LEAST_BYTES) return 0;
+    if (bytes < MIN_BYTES) return 0;
     int most = n_threads > 0 ? n_threads - 1 : processors_usable() / 2 - 1;
-    if (most > MOST_COPY_THREADS) most = MOST_COPY_THREADS;
+    if (most > MAX_COPY_THREADS) most = MAX_COPY_THREADS;
     return bytes / THREAD_BYTES < most ? (int)(bytes / THREAD_BYTES) : most < 0 ? 0 : most;
 }
 
 struct parallel_copy *parallel_copy_open(int n_threads, int n_in, int n_out, int block, int64_t spin_us,
-                                         const struct simd *simd)
+                                         const struct samples *samples)
 {
     struct parallel_copy *c = calloc(1, sizeof *c + (size_t)n_threads * sizeof *c->threads);
     if (!c) return NULL;
-    c->simd = simd;
+    c->samples = samples;
     c->n_in = n_in;
     c->n_out = n_out;
     c->block = block;

@@ -14,7 +14,7 @@
 #define HALOCONV_PARALLEL_COPY_H
 
 #include "backend.h"
-#include "dsp/cpu/simd.h"
+#include "dsp/base/samples.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ int parallel_copy_threads(int n_in, int n_out, int block, int n_threads);
 /* spin_us: how long a copy thread spins for the next block before it sleeps. If the system gives fewer threads, the
  * copy has fewer. NULL: no memory. [setup] */
 struct parallel_copy *parallel_copy_open(int n_threads, int n_in, int n_out, int block, int64_t spin_us,
-                                         const struct simd *simd);
+                                         const struct samples *samples);
 void parallel_copy_close(struct parallel_copy *copy); /* NULL is allowed. [setup] */
 
 /* Starts a block of n frames: `in` goes to the slot, and the slot's output to `out`. [rt], audio thread */

@@ -6,7 +6,7 @@
 enum {
     FILE_FLOATS = 1 << 21,   /* of all channels in a block of a file: 8 MiB, and a host holds a few blocks */
     DIRECT_FILE_UNIT = 4096, /* frames; a block of a file that is convolved in the time domain is a multiple */
-    MOST_LOG2 = 30,          /* partition sizes are below 2^MOST_LOG2 */
+    MAX_LOG2 = 30,          /* partition sizes are below 2^MAX_LOG2 */
 };
 
 static int round_up_power_of_two(int n)
@@ -67,20 +67,20 @@ double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, con
 
 /* The cheapest tail levels from the offset of a level of each size to the end of the response, by log2 of the size. */
 struct chain {
-    double ns[MOST_LOG2]; /* of this level and all after it; infinite: no such level */
-    int next[MOST_LOG2];  /* log2 of the next level's size; 0: this level is the last */
+    double ns[MAX_LOG2]; /* of this level and all after it; infinite: no such level */
+    int next[MAX_LOG2];  /* log2 of the next level's size; 0: this level is the last */
 };
 
 static void chain_find(struct chain *chain, const struct plan_costs *costs, const struct plan_shape *shape, int hop)
 {
-    for (int l = MOST_LOG2 - 1; l > 0; l--) {
+    for (int l = MAX_LOG2 - 1; l > 0; l--) {
         int size = 1 << l;
         int offset = 2 * size - hop;
         chain->ns[l] = INFINITY;
         chain->next[l] = 0;
         if (size < hop || size < costs->min_tail || size > costs->max_tail || offset >= shape->max_taps) continue;
         chain->ns[l] = tail_level_ns(costs, shape, hop, size, ceil_div(shape->max_taps - offset, size));
-        for (int m = l + 1; m < MOST_LOG2 && 1 << m <= costs->max_tail; m++) {
+        for (int m = l + 1; m < MAX_LOG2 && 1 << m <= costs->max_tail; m++) {
             double ns = tail_level_ns(costs, shape, hop, size, 2 * ((1 << m) / size - 1)) + chain->ns[m];
             if (ns < chain->ns[l]) chain->ns[l] = ns, chain->next[l] = m;
         }
@@ -108,7 +108,7 @@ static void try_head(struct plan *best, double *best_ns, const struct plan_costs
     struct chain chain;
     bool may_tail = costs->max_tail > 0 && shape->block > 0;
     if (may_tail) chain_find(&chain, costs, shape, hop);
-    for (int first = 0; first < (may_tail ? MOST_LOG2 : 1); first++) {
+    for (int first = 0; first < (may_tail ? MAX_LOG2 : 1); first++) {
         if (first > 0 && (isinf(chain.ns[first]) || 1 << first < (direct ? hop : 2 * hop))) continue;
         struct plan plan = {.max_taps = shape->max_taps, .direct = direct, .hop = hop};
         chain_take(&plan, &chain, first);

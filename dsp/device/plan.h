@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PLAN_MOST_TAIL_LEVELS = 24 };
+enum { PLAN_MAX_TAIL_LEVELS = 24 };
 
 struct plan_costs {         /* the abilities of a backend, and its costs in nanoseconds                         */
     int min_partition;      /* of the head; powers of two                                                       */
@@ -66,7 +66,7 @@ struct plan {
     int hop;                /* frames; a power of two, at most the block (or the backend's least partition);
                                P unless direct                                                                  */
     int n_tail_levels;
-    struct plan_level tail_levels[PLAN_MOST_TAIL_LEVELS]; /* by offset                                          */
+    struct plan_level tail_levels[PLAN_MAX_TAIL_LEVELS]; /* by offset                                          */
     struct plan_costs costs; /* by which it was chosen                                                          */
     const struct plan *tail_plan; /* backend hybrid: the plan for the taps from max_taps on, which another device
                                convolves in calls of tail_plan->block frames; max_taps is twice that block. NULL for

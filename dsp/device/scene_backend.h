@@ -47,7 +47,7 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     bool is_still;
     /* [level], from 1: the mix that the level takes now, if this is the first call of a block that begins at a multiple
      * of the level's hop; else NULL. It stays valid until the level's next edge has been played                      */
-    const struct scene_mix *tail[HC_MOST_STEER_LEVELS];
+    const struct scene_mix *tail[HC_MAX_STEER_LEVELS];
 };
 
 struct scene_backend {

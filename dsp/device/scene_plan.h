@@ -26,7 +26,7 @@ struct scene_level {
 struct scene_plan {
     int rate, block, steer_fade, bank_taps;
     int n_levels;
-    struct scene_level levels[HC_MOST_STEER_LEVELS];
+    struct scene_level levels[HC_MAX_STEER_LEVELS];
 };
 
 void scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps);

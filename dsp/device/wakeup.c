@@ -3,10 +3,10 @@
 #include <stdbool.h>
 
 enum {
-    LEAST_SLEEP_US = 250, /* a shorter sleep costs more than it saves: two system calls */
+    MIN_SLEEP_US = 250, /* a shorter sleep costs more than it saves: two system calls */
     FIRST_MARGIN_US = 400,
-    LEAST_MARGIN_US = 75,
-    MOST_MARGIN_US = 1000,
+    MIN_MARGIN_US = 75,
+    MAX_MARGIN_US = 1000,
     SETTLED_POSTS = 4,   /* posts after which the estimate no longer depends on a first post that was late */
     SPARED_SLEEPS = 512, /* in a row; then the margin shrinks by 1/16, and may be too short once in 3000 sleeps */
 };
@@ -53,7 +53,7 @@ int64_t wakeup_until(struct wakeup *wakeup, int64_t now_us)
     int64_t interval = median_interval(wakeup);
     int64_t margin = wakeup->margin_us < interval / 2 ? wakeup->margin_us : interval / 2;
     wakeup->until_us = due_us(wakeup, interval) - margin;
-    return wakeup->until_us - now_us < LEAST_SLEEP_US ? 0 : wakeup->until_us;
+    return wakeup->until_us - now_us < MIN_SLEEP_US ? 0 : wakeup->until_us;
 }
 
 void wakeup_woken(struct wakeup *wakeup, int64_t now_us)
@@ -67,13 +67,13 @@ static void margin_adapt(struct wakeup *wakeup, int64_t posted_us)
 {
     int64_t spare = posted_us - wakeup->woken_us, early = wakeup->until_us - posted_us, margin = wakeup->margin_us;
     if (spare < 0 && early > 0) spare -= early;
-    if (margin - spare > MOST_MARGIN_US || wakeup->woken_us - wakeup->until_us > MOST_MARGIN_US) return;
+    if (margin - spare > MAX_MARGIN_US || wakeup->woken_us - wakeup->until_us > MAX_MARGIN_US) return;
     bool has_spare = spare >= margin / 4;
     wakeup->n_spared = has_spare ? wakeup->n_spared + 1 : 0;
     if (spare >= 0 && wakeup->n_spared < SPARED_SLEEPS) return;
     margin += spare < 0 ? margin / 2 : -margin / 16;
     wakeup->n_spared = 0;
-    wakeup->margin_us = margin < LEAST_MARGIN_US ? LEAST_MARGIN_US : margin > MOST_MARGIN_US ? MOST_MARGIN_US : margin;
+    wakeup->margin_us = margin < MIN_MARGIN_US ? MIN_MARGIN_US : margin > MAX_MARGIN_US ? MAX_MARGIN_US : margin;
 }
 
 void wakeup_posted(struct wakeup *wakeup, int64_t posted_us)

@@ -6,12 +6,12 @@
 #include <string.h>
 
 enum {
-    MOST_CHANNELS = 65536,
-    MOST_BLOCK = 1 << 20,
-    MOST_TAPS = 1 << 28,
-    MOST_BANK_TAPS = 1 << 24,
-    MOST_STEER_FADE = 65536,
-    MOST_STRUCT_BYTES = 1 << 14, /* more than hc_info of any version: a larger size is a field that was never set */
+    MAX_CHANNELS = 65536,
+    MAX_BLOCK = 1 << 20,
+    MAX_TAPS = 1 << 28,
+    MAX_BANK_TAPS = 1 << 24,
+    MAX_STEER_FADE = 65536,
+    MAX_STRUCT_BYTES = 1 << 14, /* more than hc_info of any version: a larger size is a field that was never set */
 };
 
 /* The padding at the end of a struct is undefined, so a later field must not take its place. */
@@ -24,7 +24,7 @@ const char *hc_version(void)
 
 static bool is_struct_size(size_t size)
 {
-    return size > sizeof(size_t) && size <= MOST_STRUCT_BYTES && size % sizeof(size_t) == 0;
+    return size > sizeof(size_t) && size <= MAX_STRUCT_BYTES && size % sizeof(size_t) == 0;
 }
 
 /* Fields of a newer program that this library does not know must be 0, because it would ignore them. */
@@ -69,14 +69,14 @@ void hc_config_init(hc_config *config)
 static int check_shape(const hc_config *c, char *why, size_t cap)
 {
     if (c->rate < 1) return fail(HC_EINVAL, why, cap, "rate %d Hz; it must be positive", c->rate);
-    if (c->block != HC_BLOCK_FILES && (c->block < 1 || c->block > MOST_BLOCK))
-        return fail(HC_EINVAL, why, cap, "block %d is out of range (1 to %d, or HC_BLOCK_FILES)", c->block, MOST_BLOCK);
-    if (c->n_in < 1 || c->n_in > MOST_CHANNELS)
-        return fail(HC_EINVAL, why, cap, "%d input channels; 1 to %d are possible", c->n_in, MOST_CHANNELS);
-    if (c->n_out < 1 || c->n_out > MOST_CHANNELS)
-        return fail(HC_EINVAL, why, cap, "%d output channels; 1 to %d are possible", c->n_out, MOST_CHANNELS);
-    if (c->max_taps < 1 || c->max_taps > MOST_TAPS)
-        return fail(HC_EINVAL, why, cap, "max_taps %d is out of range (1 to %d)", c->max_taps, MOST_TAPS);
+    if (c->block != HC_BLOCK_FILES && (c->block < 1 || c->block > MAX_BLOCK))
+        return fail(HC_EINVAL, why, cap, "block %d is out of range (1 to %d, or HC_BLOCK_FILES)", c->block, MAX_BLOCK);
+    if (c->n_in < 1 || c->n_in > MAX_CHANNELS)
+        return fail(HC_EINVAL, why, cap, "%d input channels; 1 to %d are possible", c->n_in, MAX_CHANNELS);
+    if (c->n_out < 1 || c->n_out > MAX_CHANNELS)
+        return fail(HC_EINVAL, why, cap, "%d output channels; 1 to %d are possible", c->n_out, MAX_CHANNELS);
+    if (c->max_taps < 1 || c->max_taps > MAX_TAPS)
+        return fail(HC_EINVAL, why, cap, "max_taps %d is out of range (1 to %d)", c->max_taps, MAX_TAPS);
     if (c->n_routes < 0) return fail(HC_EINVAL, why, cap, "n_routes %d is negative", c->n_routes);
     return HC_OK;
 }
@@ -94,10 +94,10 @@ static int check_sources(const hc_config *c, char *why, size_t cap)
         return fail(HC_EINVAL, why, cap, "n_sources %d is out of range (0 to n_in, %d)", c->n_sources, c->n_in);
     if (c->n_sources > 0 && c->block == HC_BLOCK_FILES)
         return fail(HC_EINVAL, why, cap, "n_sources is not for files; use hc_render");
-    if (c->bank_taps < 1 || c->bank_taps > MOST_BANK_TAPS)
-        return fail(HC_EINVAL, why, cap, "bank_taps %d is out of range (1 to %d)", c->bank_taps, MOST_BANK_TAPS);
-    if (c->steer_fade < 0 || c->steer_fade > MOST_STEER_FADE)
-        return fail(HC_EINVAL, why, cap, "steer_fade %d is out of range (0 to %d)", c->steer_fade, MOST_STEER_FADE);
+    if (c->bank_taps < 1 || c->bank_taps > MAX_BANK_TAPS)
+        return fail(HC_EINVAL, why, cap, "bank_taps %d is out of range (1 to %d)", c->bank_taps, MAX_BANK_TAPS);
+    if (c->steer_fade < 0 || c->steer_fade > MAX_STEER_FADE)
+        return fail(HC_EINVAL, why, cap, "steer_fade %d is out of range (0 to %d)", c->steer_fade, MAX_STEER_FADE);
     if (c->reserved2) return fail(HC_EINVAL, why, cap, "reserved2 %d; it must be 0", c->reserved2);
     return HC_OK;
 }
@@ -113,9 +113,9 @@ static int check_work(const hc_config *c, char *why, size_t cap)
     int error = check_samples("in_samples", c->in_samples, why, cap);
     if (!error) error = check_samples("out_samples", c->out_samples, why, cap);
     if (error) return error;
-    if (c->queue_depth < 0 || c->queue_depth > CONFIG_MOST_QUEUE_DEPTH)
+    if (c->queue_depth < 0 || c->queue_depth > CONFIG_MAX_QUEUE_DEPTH)
         return fail(HC_EINVAL, why, cap, "queue_depth %d is out of range (0 to %d)", c->queue_depth,
-                    CONFIG_MOST_QUEUE_DEPTH);
+                    CONFIG_MAX_QUEUE_DEPTH);
     if (c->n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d is negative", c->n_threads);
     if (c->reserved) return fail(HC_EINVAL, why, cap, "reserved %d; it must be 0", c->reserved);
     return HC_OK;
@@ -134,10 +134,10 @@ int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_
     if (resolved->n_routes == 0) resolved->n_routes = n_channels;
     if (resolved->block == HC_BLOCK_FILES) resolved->block = 0;
     if (resolved->steer_fade == 0)
-        resolved->steer_fade = resolved->block < MOST_STEER_FADE ? resolved->block : MOST_STEER_FADE;
+        resolved->steer_fade = resolved->block < MAX_STEER_FADE ? resolved->block : MAX_STEER_FADE;
     if (resolved->fade_frames == HC_NO_FADE) resolved->fade_frames = 0;
-    if (resolved->fade_frames > CONFIG_MOST_FADE) resolved->fade_frames = CONFIG_MOST_FADE;
-    if (resolved->n_threads > CONFIG_MOST_THREADS) resolved->n_threads = CONFIG_MOST_THREADS;
+    if (resolved->fade_frames > CONFIG_MAX_FADE) resolved->fade_frames = CONFIG_MAX_FADE;
+    if (resolved->n_threads > CONFIG_MAX_THREADS) resolved->n_threads = CONFIG_MAX_THREADS;
     resolved->method = strcmp(resolved->method, "direct") == 0 ? "direct"
                        : strcmp(resolved->method, "fft") == 0  ? "fft"
                                                                : "auto";

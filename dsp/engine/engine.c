@@ -8,6 +8,7 @@
  */
 #include "engine.h"
 
+#include "dsp/base/denormals.h"
 #include "dsp/base/await.h"
 #include "dsp/backends/backend_choice.h"
 #include "config.h"
@@ -72,7 +73,7 @@ void engine_load(hc_engine *e, struct slot *slot, const float *const *in, int n)
     size_t bad = 0;
     uint32_t peak = 0;
     for (int ch = 0; ch < e->config.n_in; ch++)
-        bad += e->simd->copy_finite(slot->in + (size_t)ch * (size_t)e->plan.block, in[ch], n, &peak);
+        bad += e->samples->copy_finite(slot->in + (size_t)ch * (size_t)e->plan.block, in[ch], n, &peak);
     engine_count_non_finite(e, bad);
 }
 
@@ -207,7 +208,7 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
     if (error) return error;
     int n_copy = parallel_copy_threads(c->n_in, c->n_out, e->plan.block, c->n_threads);
     if (c->wait_us < 0 && e->backend->in_chunks && n_copy > 0) {
-        e->copy = parallel_copy_open(n_copy, c->n_in, c->n_out, e->plan.block, spin_us, e->simd);
+        e->copy = parallel_copy_open(n_copy, c->n_in, c->n_out, e->plan.block, spin_us, e->samples);
         if (!e->copy) return fail(HC_ENOMEM, why, cap, "no memory for the queue to the device");
     }
     struct device_queue_setup setup = {.n_blocks = N_SLOTS,
@@ -274,7 +275,7 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     e->count_to = INT64_MAX;
     e->config.wait_us = wait_resolve(&config, config.wait_us);
     atomic_init(&e->wait_us, e->config.wait_us);
-    e->simd = simd_choose();
+    e->samples = samples_choose();
     e->forks = fork_count();
     pthread_mutex_init(&e->masks_lock, NULL);
     error = open_on(e, device, why, cap);
@@ -337,14 +338,14 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
         hc_submit(e, in, n);
         return hc_collect(e, out) < 0 ? HC_EDEVICE : HC_OK;
     }
-    unsigned fp_state = simd_denormals_off();
+    unsigned fp_state = denormals_off();
     if (!e->queue) { /* play_on_device loads its slot itself */
         engine_load(e, &e->slots[0], in, n);
         in = e->slots[0].rows.in;
     }
     bool has_deadline = e->queue || e->has_device_tail;
     int result = engine_process_clean(e, in, out, n, has_deadline ? now_ns() : 0);
-    simd_denormals_restore(fp_state);
+    denormals_restore(fp_state);
     return result;
 }
 

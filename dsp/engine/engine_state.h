@@ -16,7 +16,7 @@
 #include "dsp/device/backend.h"
 #include "config.h"
 #include "dsp/device/device_queue.h"
-#include "dsp/cpu/simd.h"
+#include "dsp/base/samples.h"
 #include "mask_swap.h"
 #include "dsp/device/parallel_copy.h"
 
@@ -27,19 +27,19 @@ struct hc_engine {
     struct plan plan, tail_plan; /* plan.tail_plan points to tail_plan, or is NULL */
     struct plan_costs costs;     /* the plan was chosen by them */
     const struct backend *backend;
-    const struct simd *simd;
+    const struct samples *samples;
     void *state;                 /* the backend's */
     struct mask_swap swap;
     struct scene *scene;         /* the steered sources; NULL: none */
     bool has_device_tail;        /* hybrid: of the masks or of the sources */
-    struct slot slots[CONFIG_MOST_QUEUE_DEPTH]; /* live and in place: slots[0].in is the input made finite */
+    struct slot slots[CONFIG_MAX_QUEUE_DEPTH]; /* live and in place: slots[0].in is the input made finite */
     int n_slots;
 
     /* files.c */
     int queue_depth;                    /* most blocks between hc_submit and hc_collect; 0: a live engine */
     bool async;                         /* hc_submit calls the backend's begin, hc_collect its end; else hc_submit
                                            convolves */
-    int sizes[CONFIG_MOST_QUEUE_DEPTH]; /* [slot]: frames of a submitted block */
+    int sizes[CONFIG_MAX_QUEUE_DEPTH]; /* [slot]: frames of a submitted block */
     int64_t frames_submitted;           /* since open or reset, as are n_submitted and n_collected */
     int64_t count_from, count_to;       /* hc_count_set */
     uint64_t n_submitted, n_collected;

@@ -1,5 +1,6 @@
 /* files - blocks of files: hc_submit and hc_collect, with several blocks queued on a device. */
 #include "dsp/device/outputs.h"
+#include "dsp/base/denormals.h"
 #include "engine_state.h"
 #include "haloconv_files.h"
 
@@ -30,7 +31,7 @@ int hc_submit(hc_engine *e, const float *const *in, int n)
     if (!e || n < 1 || n > e->plan.block || e->n_submitted - e->n_collected >= (uint64_t)e->queue_depth)
         return HC_EINVAL;
     if (in && e->config.in_samples != HC_PLANAR) return HC_EINVAL;
-    unsigned fp_state = simd_denormals_off();
+    unsigned fp_state = denormals_off();
     int i = (int)(e->n_submitted++ % (uint64_t)e->n_slots);
     e->sizes[i] = n;
     e->slots[i].count_from = index_in_block(e->count_from, e->frames_submitted, n);
@@ -40,7 +41,7 @@ int hc_submit(hc_engine *e, const float *const *in, int n)
         if (in) engine_load(e, &e->slots[i], in, n);
         engine_play(e, &e->slots[i], NULL, n);
     }
-    simd_denormals_restore(fp_state);
+    denormals_restore(fp_state);
     return engine_is_lost(e) ? HC_EDEVICE : HC_OK;
 }
 

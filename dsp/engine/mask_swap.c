@@ -72,7 +72,7 @@ static void end_fade(struct mask_swap *s)
 static void begin_fade(struct mask_swap *s)
 {
     hc_mask *mask = s->preparing;
-    if (!s->is_preparing || s->n_retired == MOST_RETIRED) return;
+    if (!s->is_preparing || s->n_retired == MAX_RETIRED) return;
     if (mask && !s->fresh && s->backend->mask_ready && !s->backend->mask_ready(s->state, mask->impl)) return;
     s->preparing = NULL;
     s->is_preparing = false;

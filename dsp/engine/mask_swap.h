@@ -21,8 +21,6 @@ struct hc_mask {
     struct hc_mask *next; /* engine->masks; under engine->masks_lock */
 };
 
-enum { MOST_RETIRED = 4 };
-
 struct mask_swap {
     const struct backend *backend;
     void *state; /* the backend's */
@@ -33,7 +31,7 @@ struct mask_swap {
     hc_mask *from, *to;
     hc_mask *preparing; /* if is_preparing; NULL: silence */
     bool is_preparing;
-    hc_mask *retired[MOST_RETIRED];
+    hc_mask *retired[MAX_RETIRED];
     int n_retired;
     int fade_pos, fade_len; /* fade_len 0: no fade */
     bool fresh;             /* nothing was played since open or reset: the first mask needs no fade */

@@ -29,7 +29,7 @@ bool plan_make(const struct backend *backend, int device, const hc_config *c, st
 /* Appends the levels of a plan whose first tap is tap `from` of the responses. */
 static void levels_report(const struct plan *plan, int from, hc_info *info)
 {
-    if (info->n_levels + 1 + plan->n_tail_levels > HC_MOST_LEVELS) return; /* no plan has so many levels */
+    if (info->n_levels + 1 + plan->n_tail_levels > HC_MAX_LEVELS) return; /* no plan has so many levels */
     info->levels[info->n_levels++] =
         (hc_level){from, plan->head_taps, plan->direct ? 0 : plan->partition, plan->n_partitions, 0};
     for (int i = 0; i < plan->n_tail_levels; i++) {

@@ -6,7 +6,7 @@
 #define HALOCONV_FFT_PASSES_H
 
 #include "fft.h"
-#include "vec.h"
+#include "dsp/base/vec.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
 #ifndef HALOCONV_FFT_TRANSPOSE_H
 #define HALOCONV_FFT_TRANSPOSE_H
 
-#include "vec.h"
+#include "dsp/base/vec.h"
 
 /* Interleave the first halves, and the second halves, of each SUB lanes of a and b. */
 #if LANES == 16 && SUB == 16

@@ -131,7 +131,7 @@ static unsigned defaults_take(struct brutefir *b, struct import *import, unsigne
 /* Reads ~/.brutefir_defaults, which BruteFIR reads before the text, if there is one. */
 static unsigned defaults_read(struct brutefir *b, unsigned seen)
 {
-    enum { MOST_BYTES = 1 << 20 };
+    enum { MAX_BYTES = 1 << 20 };
     struct arena *arena = b->import->c->arena;
     const char *home = getenv("HOME");
     char path[4096], why[DIAGNOSTIC_CAP / 2], *text;
@@ -142,7 +142,7 @@ static unsigned defaults_read(struct brutefir *b, unsigned seen)
     struct configuration *c = arena_alloc(arena, 1, sizeof *c);
     if (!c) return 0;
     *c = (struct configuration){.arena = arena, .diagnostics = {.path = path, .arena = arena}};
-    if (mask_file_text(path, MOST_BYTES, &text, &bytes, why, sizeof why) != HC_OK)
+    if (mask_file_text(path, MAX_BYTES, &text, &bytes, why, sizeof why) != HC_OK)
         IMPORT_WARN(b->import, 0, NULL, "%s", why);
     else
         found = defaults_take(b, &(struct import){.c = c, .text = text, .bytes = bytes}, seen);

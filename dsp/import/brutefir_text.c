@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8, MOST_VALUES = 4096 };
+enum { MAX_DEPTH = 8, MAX_VALUES = 4096 };
 
 #define BLANKS " \t\r\v\f\n"
 static const char name_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
@@ -16,7 +16,7 @@ struct parser {
     int line;
     int depth; /* of { }                                    */
     int n_values;
-    struct value values[MOST_VALUES]; /* [n_values]: of the statements that are open */
+    struct value values[MAX_VALUES]; /* [n_values]: of the statements that are open */
 };
 
 /* Goes to the next letter that is neither blank nor comment, and returns it; 0: the end. */
@@ -102,8 +102,8 @@ static int take_values(struct parser *p, const char *name)
             return -1;
         }
         if (!take_value(p, name, &value)) return -1;
-        if (p->n_values == MOST_VALUES) {
-            IMPORT_REFUSE(p->import, p->line, name, "more than %d values; split them", MOST_VALUES);
+        if (p->n_values == MAX_VALUES) {
+            IMPORT_REFUSE(p->import, p->line, name, "more than %d values; split them", MAX_VALUES);
             return -1;
         }
         p->values[p->n_values++] = value;
@@ -202,10 +202,10 @@ static struct statement *take_block(struct parser *p, const char *name)
     struct statement *first = NULL;
     p->at++;
     p->depth++;
-    if (p->depth <= MOST_DEPTH) {
+    if (p->depth <= MAX_DEPTH) {
         first = take_statements(p);
     } else {
-        IMPORT_REFUSE(p->import, line, name, "more than %d braces are open; close some", MOST_DEPTH);
+        IMPORT_REFUSE(p->import, line, name, "more than %d braces are open; close some", MAX_DEPTH);
         while (skip_blanks(p) && *p->at != '}') skip_statement(p);
     }
     p->depth--;

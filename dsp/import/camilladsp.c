@@ -22,8 +22,8 @@ static bool is_camilladsp(const char *text, size_t bytes)
 #include <stdlib.h>
 
 enum {
-    MOST_NAMES = 4096,   /* filters or mixers: a name is looked up in the list of all */
-    MOST_APPLIED = 65536 /* filters of all channels: aliases repeat them at no cost   */
+    MAX_NAMES = 4096,   /* filters or mixers: a name is looked up in the list of all */
+    MAX_APPLIED = 65536 /* filters of all channels: aliases repeat them at no cost   */
 };
 
 struct pipeline {
@@ -115,7 +115,7 @@ static void read_devices(struct camilladsp *d, const yaml_node_t *root)
 static int find_name(struct yaml *y, const yaml_node_t *map, const char *name, const yaml_node_t *at, const char *what)
 {
     int n = yaml_count(map);
-    for (int i = 0; i < n && i < MOST_NAMES; i++)
+    for (int i = 0; i < n && i < MAX_NAMES; i++)
         if (strcmp(yaml_text_of(yaml_key(y, map, i)), name) == 0) return i;
     YAML_REFUSE(y, at, "there is no %s \"%.60s\"; define it, or name another", what, name);
     return -1;
@@ -180,8 +180,8 @@ static void do_filters(struct pipeline *p, const yaml_node_t *step)
     for (int i = 0; i < yaml_count(names); i++) {
         const struct camilladsp_filter *filter = filter_named(p->d, yaml_item(y, names, i));
         p->n_applied += n + 1;
-        if (p->n_applied > MOST_APPLIED) {
-            YAML_REFUSE(y, step, "more than %d filters in all channels; use fewer", MOST_APPLIED);
+        if (p->n_applied > MAX_APPLIED) {
+            YAML_REFUSE(y, step, "more than %d filters in all channels; use fewer", MAX_APPLIED);
             return;
         }
         for (int k = 0; filter && k < n; k++) apply(p, channels[k], filter);
@@ -197,7 +197,7 @@ static void mix(struct pipeline *p, const yaml_node_t *mapping, const struct sig
     const yaml_node_t *sources = yaml_list(y, mapping, "sources", true);
     bool is_mute = yaml_bool(y, mapping, "mute", false);
     p->n_applied += 1 + yaml_count(sources);
-    for (int i = 0; i < yaml_count(sources) && p->n_applied <= MOST_APPLIED; i++) {
+    for (int i = 0; i < yaml_count(sources) && p->n_applied <= MAX_APPLIED; i++) {
         const yaml_node_t *source = yaml_item(y, sources, i);
         yaml_keys(y, source, "channel gain inverted mute scale");
         int from = yaml_whole(y, source, "channel", -1, 0, p->n - 1);
@@ -225,10 +225,10 @@ static void do_mixer(struct pipeline *p, const yaml_node_t *step)
     if (!mixed) return;
     if (n_in != p->n)
         YAML_REFUSE(y, channels, "it has %d inputs, and %d channels reach it; give it as many", n_in, p->n);
-    for (int k = 0; k < yaml_count(mapping) && p->n_applied <= MOST_APPLIED; k++)
+    for (int k = 0; k < yaml_count(mapping) && p->n_applied <= MAX_APPLIED; k++)
         mix(p, yaml_item(y, mapping, k), mixed, n_out);
-    if (p->n_applied > MOST_APPLIED)
-        YAML_REFUSE(y, mapping, "more than %d filters and sources in all; use fewer", MOST_APPLIED);
+    if (p->n_applied > MAX_APPLIED)
+        YAML_REFUSE(y, mapping, "more than %d filters and sources in all; use fewer", MAX_APPLIED);
     p->signals = mixed;
     p->n = n_out;
     label_ports(p->d, mixer, c->out_port, n_out);
@@ -261,8 +261,8 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
     const yaml_node_t *steps = yaml_list(y, root, "pipeline", false);
     d->filters = yaml_map(y, root, "filters", false);
     p.mixers = yaml_map(y, root, "mixers", false);
-    if (yaml_count(d->filters) > MOST_NAMES || yaml_count(p.mixers) > MOST_NAMES) {
-        YAML_REFUSE(y, root, "more than %d filters or mixers; remove those that it does not use", MOST_NAMES);
+    if (yaml_count(d->filters) > MAX_NAMES || yaml_count(p.mixers) > MAX_NAMES) {
+        YAML_REFUSE(y, root, "more than %d filters or mixers; remove those that it does not use", MAX_NAMES);
         return;
     }
     yaml_keys(y, d->filters, NULL);
@@ -272,7 +272,7 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
     if (!d->read || !p.signals) return;
     for (int i = 0; i < p.n; i++)
         p.signals[i] = signal_gain(&import->network, signal_input(&import->network, i), d->volume_limit);
-    for (int i = 0; i < yaml_count(steps) && p.n_applied <= MOST_APPLIED; i++) do_step(&p, yaml_item(y, steps, i));
+    for (int i = 0; i < yaml_count(steps) && p.n_applied <= MAX_APPLIED; i++) do_step(&p, yaml_item(y, steps, i));
     import->c->n_out = p.n;
     for (int i = 0; i < p.n; i++) network_output(&import->network, i, p.signals[i]);
 

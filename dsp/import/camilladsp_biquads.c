@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    MOST_ORDER = 64,    /* of a Butterworth or Linkwitz-Riley filter */
-    MOST_SECTIONS = 128 /* of an equaliser                           */
+    MAX_ORDER = 64,    /* of a Butterworth or Linkwitz-Riley filter */
+    MAX_SECTIONS = 128 /* of an equaliser                           */
 };
 
 static void set_sections(struct reading *r, const struct section *sections, int n)
@@ -130,9 +130,9 @@ static int butterworth(struct section *sections, int order, double hz, bool is_l
 /* A Linkwitz-Riley filter is a Butterworth filter of half its order, twice. */
 static void read_crossover(struct reading *r, bool is_linkwitz_riley, bool is_low)
 {
-    struct section sections[2 * MOST_ORDER];
+    struct section sections[2 * MAX_ORDER];
     double hz = frequency(r, "freq");
-    int order = yaml_whole(&r->d->yaml, r->map, "order", -1, 1, MOST_ORDER);
+    int order = yaml_whole(&r->d->yaml, r->map, "order", -1, 1, MAX_ORDER);
     if (is_linkwitz_riley && order % 2) {
         REFUSE(r, "order %d; a Linkwitz-Riley filter has an even order", order);
         return;
@@ -176,14 +176,14 @@ static void read_five_points(struct reading *r)
 /* Peaks in the middles of equal bands between two frequencies, on a logarithmic axis; each is as wide as its band. */
 static void read_graphic(struct reading *r)
 {
-    struct section sections[MOST_SECTIONS];
+    struct section sections[MAX_SECTIONS];
     int n_bands, n = 0;
     double from = reading_has(r, "freq_min") ? frequency(r, "freq_min") : 20;
     double to = reading_has(r, "freq_max") ? frequency(r, "freq_max") : 20000;
     double *gains = reading_numbers(r, "gains", &n_bands);
-    if (!gains || n_bands > MOST_SECTIONS || from >= to || to >= r->d->rate / 2.0) {
+    if (!gains || n_bands > MAX_SECTIONS || from >= to || to >= r->d->rate / 2.0) {
         REFUSE(r, "gains or frequencies; give 1 to %d gains, and freq_min below freq_max below half the sample rate",
-               MOST_SECTIONS);
+               MAX_SECTIONS);
         free(gains);
         return;
     }

@@ -11,7 +11,7 @@
 
 #define SOUND_M_PER_S 343.0
 enum {
-    MOST_STEPS = 1 << 26, /* of all filters: the longest text has as many numbers if no alias repeats them */
+    MAX_STEPS = 1 << 26, /* of all filters: the longest text has as many numbers if no alias repeats them */
     NUMBER_STEPS = 8      /* of a number in a list; a tap of a recursion has one for each coefficient a     */
 };
 
@@ -35,7 +35,7 @@ void reading_set_filter(struct reading *r, const struct filter *filter)
 static bool has_budget(struct reading *r, int64_t n_steps)
 {
     r->d->n_steps += n_steps;
-    if (r->d->n_steps <= MOST_STEPS) return true;
+    if (r->d->n_steps <= MAX_STEPS) return true;
     REFUSE(r, "the lists and recursions of all filters are too long; use files for them, or fewer filters");
     return false;
 }

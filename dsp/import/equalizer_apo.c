@@ -18,8 +18,8 @@
 #include <strings.h>
 
 enum {
-    MOST_CHANNELS = 64,
-    MOST_DEPTH = 16,          /* of texts that include each other                              */
+    MAX_CHANNELS = 64,
+    MAX_DEPTH = 16,          /* of texts that include each other                              */
     INCLUDE_BYTES = 1 << 20,  /* of one text                                                   */
     INCLUDES_BYTES = 16 << 20 /* of all: a text may include another again, and that a third... */
 };
@@ -33,7 +33,7 @@ struct channel {
 struct reader {
     struct import *import;
     struct network *net;
-    struct channel channels[MOST_CHANNELS]; /* the first n_layout are inputs and outputs, the others are virtual */
+    struct channel channels[MAX_CHANNELS]; /* the first n_layout are inputs and outputs, the others are virtual */
     int n_channels, n_layout;
     bool is_survey;      /* the first pass finds out which channels there are     */
     unsigned used;       /* survey: enum position, as bits                        */
@@ -110,7 +110,7 @@ static void choose_layout(struct reader *r)
         break;
     }
     if (r->n_layout == 0) /* none: channels by number only, beside the named ones of 7.1 */
-        r->n_layout = r->highest > 8 && r->highest <= MOST_CHANNELS ? r->highest : 8;
+        r->n_layout = r->highest > 8 && r->highest <= MAX_CHANNELS ? r->highest : 8;
     for (int k = 0; k < r->n_layout; k++) {
         struct channel *c = &r->channels[k];
         if (!*c->name && k < 8) snprintf(c->name, sizeof c->name, "%s", position_names[most[k]]);
@@ -130,7 +130,7 @@ static struct channel *channel_find(struct reader *r, const char *name, bool may
     if (strcasecmp(name, "SUB") == 0) name = "LFE";
     for (int i = 0; i < r->n_channels; i++)
         if (strcasecmp(r->channels[i].name, name) == 0) return &r->channels[i];
-    if (!may_add || r->n_channels == MOST_CHANNELS || strlen(name) >= sizeof r->channels[0].name) return NULL;
+    if (!may_add || r->n_channels == MAX_CHANNELS || strlen(name) >= sizeof r->channels[0].name) return NULL;
     struct channel *new = &r->channels[r->n_channels++];
     *new = (struct channel){0};
     snprintf(new->name, sizeof new->name, "%s", name);
@@ -190,8 +190,8 @@ static bool take_summand(struct reader *r, char *text, const struct signal **sum
 /* All assignments of a line take the signals from before the line. */
 static void take_copy(struct reader *r, char *parameters)
 {
-    const struct signal *made[MOST_CHANNELS];
-    struct channel *to[MOST_CHANNELS];
+    const struct signal *made[MAX_CHANNELS];
+    struct channel *to[MAX_CHANNELS];
     int n = 0;
     char *save = NULL;
     r->names_channels = true;
@@ -210,13 +210,13 @@ static void take_copy(struct reader *r, char *parameters)
                 return;
             }
         if (r->is_survey) continue;
-        if (n == MOST_CHANNELS) {
-            EQ_REFUSE(r, "more than %d assignments; write the others in a line of their own", MOST_CHANNELS);
+        if (n == MAX_CHANNELS) {
+            EQ_REFUSE(r, "more than %d assignments; write the others in a line of their own", MAX_CHANNELS);
             return;
         }
         to[n] = channel_find(r, word, true);
         if (!to[n]) {
-            EQ_REFUSE(r, "there is no channel %s, and no room for one more; %d are possible", word, MOST_CHANNELS);
+            EQ_REFUSE(r, "there is no channel %s, and no room for one more; %d are possible", word, MAX_CHANNELS);
             return;
         }
         made[n++] = sum;
@@ -341,7 +341,7 @@ static void take_include(struct reader *r, char *parameters)
 {
     const struct reader was = *r;
     if (r->is_too_much) return;
-    r->is_too_much = r->depth == MOST_DEPTH || r->n_included > INCLUDES_BYTES;
+    r->is_too_much = r->depth == MAX_DEPTH || r->n_included > INCLUDES_BYTES;
     if (r->is_too_much) {
         EQ_REFUSE(r, "the texts include each other, or have more than %d bytes in all; take the line away",
                   INCLUDES_BYTES);

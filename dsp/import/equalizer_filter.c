@@ -18,7 +18,7 @@
 #define GRAPHIC_REST_DB (-100.0) /* of a graphic equaliser: the kinks of its curve decay slowly */
 enum {
     GRAPHIC_HZ = 4, /* bins of the spectrum for each Hz */
-    MOST_ORDER = 64 /* of an IIR filter                 */
+    MAX_ORDER = 64 /* of an IIR filter                 */
 };
 
 /* ---- sections ----------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ static bool section_read(struct section *s, const struct type *type, const char 
 
 struct iir {
     int order;
-    double b[MOST_ORDER + 1], a[MOST_ORDER + 1];
+    double b[MAX_ORDER + 1], a[MAX_ORDER + 1];
 };
 
 static int make_iir(const void *data, int rate, double **taps, double *rest_db)
@@ -179,8 +179,8 @@ static bool iir_read(struct network *net, const char *parameters, int line, cons
     double order = 0;
     if (!f) return true;
     if (!at || number_behind(parameters, "Order", "", &order, why, cap) != NUMBER_BARE || order < 1 ||
-        order > MOST_ORDER) {
-        fail(0, why, cap, "needs Order M, 1 to %d, and Coefficients", MOST_ORDER);
+        order > MAX_ORDER) {
+        fail(0, why, cap, "needs Order M, 1 to %d, and Coefficients", MAX_ORDER);
         return false;
     }
     f->order = (int)order;

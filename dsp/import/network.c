@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    MOST_TERMS = 1 << 22,  /* of all signals; a sum of n inputs, made one by one, counts n^2 / 2             */
-    MOST_FRAMES = 1 << 27, /* of all taps that are computed: 16 filters behind 22 s of 8 channels; 10 s or so */
+    MAX_TERMS = 1 << 22,  /* of all signals; a sum of n inputs, made one by one, counts n^2 / 2             */
+    MAX_FRAMES = 1 << 27, /* of all taps that are computed: 16 filters behind 22 s of 8 channels; 10 s or so */
     FEW_CHAINS = 64        /* they are made without counting: each filter is computed once, not twice          */
 };
 
@@ -145,10 +145,10 @@ static int by_term(const void *a, const void *b)
 static struct signal *signal_new(struct network *net, int n)
 {
     if (net->is_too_large || n == 0) return NULL;
-    if (n > MOST_TERMS - net->n_terms) {
+    if (n > MAX_TERMS - net->n_terms) {
         net->is_too_large = true;
         diagnostic(&net->c->diagnostics, HC_EINVAL, 0, NULL,
-                   "its mixers make more than %d paths from inputs to outputs; merge mixers in series", MOST_TERMS);
+                   "its mixers make more than %d paths from inputs to outputs; merge mixers in series", MAX_TERMS);
         return NULL;
     }
     net->n_terms += n;
@@ -235,10 +235,10 @@ static bool has_budget(struct network *net, const struct filter *f, int64_t fram
 {
     if (net->is_too_large) return false;
     net->n_frames += frames;
-    if (net->n_frames <= MOST_FRAMES) return true;
+    if (net->n_frames <= MAX_FRAMES) return true;
     net->is_too_large = true;
     diagnostic(&net->c->diagnostics, HC_EINVAL, f->line, f->command,
-               "its filters in series need more than %d taps in all; use shorter ones", MOST_FRAMES);
+               "its filters in series need more than %d taps in all; use shorter ones", MAX_FRAMES);
     return false;
 }
 
@@ -404,7 +404,7 @@ static bool chains_count(const struct maker *m, struct chain *last, int64_t *fra
     for (struct chain *c = chains_begin(last, true); c; c = c->next) {
         *frames += (int64_t)filter_length(m, c->last) * (c->before && c->last->make ? 2 : 1);
         c->is_counted = true;
-        if (*frames > MOST_FRAMES) return has_budget(m->net, c->last, *frames);
+        if (*frames > MAX_FRAMES) return has_budget(m->net, c->last, *frames);
     }
     return true;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NODES = 2048, MOST_COPIES = 64, DEFAULT_RATE = 48000 }; /* PipeWire makes as many copies */
+enum { MAX_NODES = 2048, MAX_COPIES = 64, DEFAULT_RATE = 48000 }; /* PipeWire makes as many copies */
 #define MODULE "libpipewire-module-filter-chain"
 
 struct graph {
@@ -204,9 +204,9 @@ static int count_copies(struct graph *g, const struct relaxed *args)
     if (n_in == 0) n_in = in_each;
     int copies = n_in / in_each;
     if (n_out == 0) n_out = out_each * (copies ? copies : 1);
-    if (copies > MOST_COPIES)
+    if (copies > MAX_COPIES)
         IMPORT_REFUSE(g->import, args->line, "filter.graph", "%d copies of the graph; %d are possible", copies,
-                      MOST_COPIES);
+                      MAX_COPIES);
     if (copies != n_out / out_each)
         IMPORT_REFUSE(g->import, args->line, "filter.graph",
                       "%d channels for %d inputs need %d copies of the graph, and %d for %d outputs need %d; give "
@@ -214,7 +214,7 @@ static int count_copies(struct graph *g, const struct relaxed *args)
                       n_in, in_each, copies, n_out, out_each, n_out / out_each);
     c->n_in = n_in < MASK_MAX_CHANNELS ? n_in : MASK_MAX_CHANNELS;
     c->n_out = n_out < MASK_MAX_CHANNELS ? n_out : MASK_MAX_CHANNELS;
-    return copies < 1 ? 1 : copies < MOST_COPIES ? copies : MOST_COPIES;
+    return copies < 1 ? 1 : copies < MAX_COPIES ? copies : MAX_COPIES;
 }
 
 /* ---- the signals -------------------------------------------------------------------------------- */
@@ -256,8 +256,8 @@ static void read_graph(struct import *import, const struct relaxed *args)
     struct graph g = {.import = import};
     const struct relaxed *graph = relaxed_get(args, "filter.graph"), *nodes = relaxed_get(graph, "nodes");
     int n = relaxed_count(nodes);
-    if (n < 1 || n > MOST_NODES) {
-        IMPORT_REFUSE(import, args->line, "filter.graph", "has %d nodes; 1 to %d are possible", n, MOST_NODES);
+    if (n < 1 || n > MAX_NODES) {
+        IMPORT_REFUSE(import, args->line, "filter.graph", "has %d nodes; 1 to %d are possible", n, MAX_NODES);
         return;
     }
     g.nodes = arena_alloc(import->c->arena, (size_t)n, sizeof *g.nodes);

@@ -35,8 +35,8 @@ void node_warn_controls(struct import *import, const struct node *node);
 
 #define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)
 
-/* A delay of at most most_s, in seconds: PipeWire rounds down to whole frames of its graph. */
-double node_whole_frames(const struct import *import, double seconds, double most_s);
+/* A delay of at most max_s, in seconds: PipeWire rounds down to whole frames of its graph. */
+double node_whole_frames(const struct import *import, double seconds, double max_s);
 
 /* The signal through the impulse response of a configuration. channel: of its file, if it names none. */
 const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,

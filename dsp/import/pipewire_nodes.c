@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SECTIONS = 64 };
-#define MOST_DELAY_S 100.0
+enum { MAX_SECTIONS = 64 };
+#define MAX_DELAY_S 100.0
 #define DEFAULT_Q M_SQRT1_2 /* of low and high passes and shelves, in place of a q of 0 */
 
 /* ---- controls ----------------------------------------------------------------------------------- */
@@ -83,10 +83,10 @@ static int comb_make(const void *data, int rate, double **taps, double *rest_db)
     return n;
 }
 
-double node_whole_frames(const struct import *import, double seconds, double most_s)
+double node_whole_frames(const struct import *import, double seconds, double max_s)
 {
     int rate = import->c->rate;
-    double longest = ceil(floor(most_s * rate) / 64) * 64 - 1;
+    double longest = ceil(floor(max_s * rate) / 64) * 64 - 1;
     return fmax(fmin(floor((double)((float)seconds * (float)rate)), longest), 0) / rate;
 }
 
@@ -94,9 +94,9 @@ static void play_delay(struct import *import, struct node *node)
 {
     struct network *net = &import->network;
     const struct relaxed *config = relaxed_get(node->json, "config");
-    double most_s = relaxed_number(import, node->statement, config, "max-delay", 1);
+    double max_s = relaxed_number(import, node->statement, config, "max-delay", 1);
     struct comb comb = {.feedback = control(import, node, 1, 0), .feedforward = control(import, node, 2, 0)};
-    comb.delay_s = node_whole_frames(import, control(import, node, 0, 0), most_s > 0 ? fmin(most_s, MOST_DELAY_S) : 1);
+    comb.delay_s = node_whole_frames(import, control(import, node, 0, 0), max_s > 0 ? fmin(max_s, MAX_DELAY_S) : 1);
     bool is_comb = comb.feedback != 0 || comb.feedforward != 0;
     if (is_comb && (comb.delay_s == 0 || fabs(comb.feedback) >= 1))
         NODE_REFUSE(import, node, "Feedback needs a delay, and a value between -1 and 1; its output would never end");
@@ -200,7 +200,7 @@ static void play_parametric(struct import *import, struct node *node)
             IMPORT_REFUSE(import, key->line, node->statement,
                           "reads a text of Equalizer APO; give its lines as filters = [ ... ], or convolve with it");
     for (int i = 0; i < NODE_PORTS; i++) {
-        struct section sections[MOST_SECTIONS];
+        struct section sections[MAX_SECTIONS];
         char key[24];
         int n = 0;
         snprintf(key, sizeof key, "filters%d", i + 1);
@@ -210,10 +210,10 @@ static void play_parametric(struct import *import, struct node *node)
             double hz = relaxed_number(import, node->statement, item, "freq", 0);
             double q = relaxed_number(import, node->statement, item, "q", 1);
             double gain_db = relaxed_number(import, node->statement, item, "gain", 0);
-            if (n == MOST_SECTIONS || !section_of(import, type, hz, q, gain_db, &sections[n])) {
+            if (n == MAX_SECTIONS || !section_of(import, type, hz, q, gain_db, &sections[n])) {
                 IMPORT_REFUSE(import, item->line, node->statement,
                               "the type \"%.40s\"; the labels of biquads are possible, in at most %d filters", type,
-                              MOST_SECTIONS);
+                              MAX_SECTIONS);
                 return;
             }
             n += sections[n].form != SECTION_GIVEN || sections[n].given;

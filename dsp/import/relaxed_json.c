@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NESTING = 32, MOST_VALUES = 1 << 20 };
+enum { MAX_NESTING = 32, MAX_VALUES = 1 << 20 };
 #define BLANKS " \t\r\n,:="
 #define ENDS BLANKS "\"#{}[]" /* of a text without quotes */
 
@@ -89,8 +89,8 @@ static char *read_text(struct parser *p, bool *is_quoted)
 
 static struct relaxed *value_new(struct parser *p, enum relaxed_kind kind)
 {
-    if (++p->n_values > MOST_VALUES) {
-        REFUSE(p, "more than %d values; is it a configuration?", MOST_VALUES);
+    if (++p->n_values > MAX_VALUES) {
+        REFUSE(p, "more than %d values; is it a configuration?", MAX_VALUES);
         return NULL;
     }
     struct relaxed *value = arena_alloc(p->import->c->arena, 1, sizeof *value);
@@ -132,8 +132,8 @@ static struct relaxed *read_value(struct parser *p, int nesting)
         value->text = p->is_bad ? "" : read_text(p, &value->is_quoted);
         return p->is_bad ? NULL : value;
     }
-    if (nesting == MOST_NESTING) {
-        REFUSE(p, "brackets are nested more than %d times; is it a configuration?", MOST_NESTING);
+    if (nesting == MAX_NESTING) {
+        REFUSE(p, "brackets are nested more than %d times; is it a configuration?", MAX_NESTING);
         return NULL;
     }
     p->at++;

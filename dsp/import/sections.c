@@ -19,7 +19,7 @@ static struct biquad nearest(const struct section *s, int rate)
 
 static struct biquad section_biquad(const struct section *s, int rate)
 {
-    double most_hz = 0.499 * rate, hz = fmin(s->hz, most_hz), other_hz = fmin(s->other_hz, most_hz);
+    double max_hz = 0.499 * rate, hz = fmin(s->hz, max_hz), other_hz = fmin(s->other_hz, max_hz);
     switch (s->form) {
     case SECTION_GENERAL_NOTCH:
         return biquad_general_notch(rate, other_hz, hz, s->q, s->is_unity_at_dc);

@@ -8,9 +8,9 @@
 
 /* libyaml looks at all open brackets for every token, and at all anchors for every anchor and alias. */
 enum {
-    MOST_BYTES = 1 << 24, /* of a text: a node of the document is 50 times as large as its text */
-    MOST_NESTING = 64,    /* of brackets                                                        */
-    MOST_ANCHORS = 1024   /* characters &, wherever they are                                    */
+    MAX_BYTES = 1 << 24, /* of a text: a node of the document is 50 times as large as its text */
+    MAX_NESTING = 64,    /* of brackets                                                        */
+    MAX_ANCHORS = 1024   /* characters &, wherever they are                                    */
 };
 
 /* Are the brackets and anchors of a text few? The text of scalars counts too. */
@@ -24,7 +24,7 @@ static bool is_parsed_fast(const char *text)
             nesting++;
         else if (nesting > 0)
             nesting--;
-        if (nesting > MOST_NESTING || n_anchors > MOST_ANCHORS) return false;
+        if (nesting > MAX_NESTING || n_anchors > MAX_ANCHORS) return false;
     }
     return true;
 }
@@ -33,14 +33,14 @@ bool yaml_open(struct yaml *y, struct import *import)
 {
     yaml_parser_t parser;
     *y = (struct yaml){.import = import};
-    if (import->bytes > MOST_BYTES) {
+    if (import->bytes > MAX_BYTES) {
         IMPORT_REFUSE(import, 0, NULL, "has %zu bytes of text, %d are possible; is it a configuration?", import->bytes,
-                      MOST_BYTES);
+                      MAX_BYTES);
         return false;
     }
     if (!is_parsed_fast(import->text)) {
         IMPORT_REFUSE(import, 0, NULL, "has more than %d nested brackets or %d anchors; is it a configuration?",
-                      MOST_NESTING, MOST_ANCHORS);
+                      MAX_NESTING, MAX_ANCHORS);
         return false;
     }
     if (!yaml_parser_initialize(&parser)) {

@@ -31,7 +31,7 @@ int bank_set_load(const hc_live_config *config, const char *path, int rate, cons
 struct bank_set *bank_set_use(struct bank_set *set);
 void bank_set_release(struct bank_set *set);
 
-/* Finds the entries of a source's bank for a place, and their weights. Returns how many: 0 to HC_MOST_MIX. [rt] */
+/* Finds the entries of a source's bank for a place, and their weights. Returns how many: 0 to HC_MAX_MIX. [rt] */
 int bank_set_find(const struct bank_set *set, int source, const struct steer_target *place, bool mixes, int *entries,
                   float *weights);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double MOST_CUT_DB = 40;
+static const double MAX_CUT_DB = 40;
 
 /* The number of mask 0 (A) or 1 (B) of a comparison; 0: it is not ready. */
 static int compared_number(uint64_t comparing, int which)
@@ -56,7 +56,7 @@ static float gain_of(const hc_live *l, uint64_t comparing, int which)
 {
     float own = loudness_of(l, comparing, which), other = loudness_of(l, comparing, 1 - which);
     if (!isfinite(own) || !isfinite(other) || own <= other) return 1;
-    return (float)pow(10, -fmin(MOST_CUT_DB, (double)(own - other)) / 20);
+    return (float)pow(10, -fmin(MAX_CUT_DB, (double)(own - other)) / 20);
 }
 
 float compare_gain(const hc_live *l, const struct failover *f)

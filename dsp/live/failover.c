@@ -1,7 +1,7 @@
 #include "failover.h"
 
+#include "dsp/base/denormals.h"
 #include "dsp/base/memory.h"
-#include "dsp/cpu/simd.h"
 #include "dsp/base/await.h"
 #include "dsp/device/backend.h"
 #include "dsp/engine/engine.h"
@@ -136,7 +136,7 @@ static void *standby_thread(void *arg)
 {
     struct failover *f = arg;
     int followed = 0;
-    simd_denormals_off();
+    denormals_off();
     while (!atomic_load(&f->end)) {
         priority_follow(&f->priority, &followed);
         standby_follow(f);
@@ -244,7 +244,7 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
     double share = INFINITY;
     config.backend = "cpu";
     if (runner_open(&r, &config, NULL, 0) != HC_OK) return share;
-    unsigned fp_state = simd_denormals_off();
+    unsigned fp_state = denormals_off();
     if (n == 0 || hc_mask_make(r.engine, routes, n, &mask, NULL, 0) == HC_OK) {
         float *x = (float *)r.silence;
         runner_play(&r, mask);
@@ -261,7 +261,7 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
         }
         share = spent / (blocks * block_ns);
     }
-    simd_denormals_restore(fp_state);
+    denormals_restore(fp_state);
     runner_close(&r);
     return share;
 }
@@ -363,7 +363,7 @@ static int follow_history(struct failover *f)
 
 int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
 {
-    unsigned fp_state = simd_denormals_off();
+    unsigned fp_state = denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
     move_main(f, 0, 0); /* before the first block: they do not fade */
     move_standby(f);
@@ -376,7 +376,7 @@ int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
     }
     if (!f->has_thread) atomic_store(&f->cpu_share, INFINITY);
     if (result == HC_OK) result = follow_history(f);
-    simd_denormals_restore(fp_state);
+    denormals_restore(fp_state);
     if (result == HC_OK) return HC_OK;
     if (result == HC_LATE) atomic_store(&f->is_hung, true);
     hc_get_info(f->main.engine, &f->info);

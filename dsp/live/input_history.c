@@ -1,17 +1,17 @@
 #include "input_history.h"
 
 #include "dsp/base/memory.h"
-#include "dsp/cpu/simd.h"
+#include "dsp/base/samples.h"
 
 #include <string.h>
 
 enum { LINE = 16 }; /* floats of a cache line */
 
-bool input_history_open(struct input_history *h, int n_channels, int64_t n_frames, int most_block)
+bool input_history_open(struct input_history *h, int n_channels, int64_t n_frames, int max_block)
 {
-    int64_t lines = (n_frames + most_block) / LINE + 2;
+    int64_t lines = (n_frames + max_block) / LINE + 2;
     *h = (struct input_history){
-        .simd = simd_choose(), .n_channels = n_channels, .most_block = most_block, .size = n_frames};
+        .samples = samples_choose(), .n_channels = n_channels, .max_block = max_block, .size = n_frames};
     h->stride = (size_t)(lines | 1) * LINE; /* an odd number of lines: rows do not share sets of the cache */
     h->frames = memory_place((size_t)n_channels * h->stride);
     return h->frames != NULL;
@@ -37,7 +37,7 @@ size_t input_history_write(struct input_history *h, const float *const *in, int 
     size_t bad = 0;
     for (int ch = 0; ch < h->n_channels; ch++) {
         float *row = h->frames + (size_t)ch * h->stride;
-        bad += h->simd->copy_finite(row + pos, in[ch] + at, n, peak_bits);
+        bad += h->samples->copy_finite(row + pos, in[ch] + at, n, peak_bits);
         if (past > 0) memcpy(row, row + h->size, (size_t)past * sizeof(float));
         for (int i = 0; i < n; i += LINE) __builtin_prefetch(row + next + i, 1); /* for the next block */
         rows[ch] = row + pos;
@@ -66,6 +66,6 @@ bool input_history_kept(struct input_history *h, int64_t from)
 int64_t input_history_oldest(const struct input_history *h)
 {
     /* Two blocks may be missing from `end`: one that is being written, and one that is published during this call. */
-    int64_t oldest = input_history_end(h) - h->size + 2 * h->most_block;
+    int64_t oldest = input_history_end(h) - h->size + 2 * h->max_block;
     return oldest > 0 ? oldest : 0;
 }

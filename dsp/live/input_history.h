@@ -1,7 +1,7 @@
 /* input_history - the last seconds of a live input, without NaN and infinity. Engines read their blocks here; an engine
  * that is made while the audio runs first processes the older frames.
  *
- *   row   [ size frames: a ring, frame i at i % size .............. ][ most_block frames ]
+ *   row   [ size frames: a ring, frame i at i % size .............. ][ max_block frames ]
  *
  * A block is contiguous: a block that passes the ring's end continues in the frames behind the ring. These frames are
  * also copied to the ring's beginning, for later readers. One thread writes; any number of threads read.
@@ -14,11 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct simd;
+struct samples;
 
 struct input_history {
-    const struct simd *simd;
-    int n_channels, most_block;
+    const struct samples *samples;
+    int n_channels, max_block;
     int64_t size;               /* frames                                                              */
     size_t stride;              /* floats from row to row                                              */
     float *frames;              /* [n_channels][stride]                                                */
@@ -26,8 +26,8 @@ struct input_history {
     atomic_uint reads;          /* orders every read before the write that overwrites its frames       */
 };
 
-/* Holds the last n_frames of n_channels, written in blocks of up to most_block. false: no memory. [setup] */
-bool input_history_open(struct input_history *history, int n_channels, int64_t n_frames, int most_block);
+/* Holds the last n_frames of n_channels, written in blocks of up to max_block. false: no memory. [setup] */
+bool input_history_open(struct input_history *history, int n_channels, int64_t n_frames, int max_block);
 void input_history_close(struct input_history *history);
 
 /* Copies n frames in[ch] + at of every channel behind the end and points rows[n_channels] at the copies. The frames are

@@ -1,8 +1,9 @@
 /* live - hc_live_process, and the [rt] calls of haloconv_live.h that any thread may make. */
 #include "live.h"
 
+#include "dsp/base/denormals.h"
 #include "compare.h"
-#include "dsp/cpu/simd.h"
+#include "dsp/base/samples.h"
 #include "dsp/base/await.h"
 #include "dsp/device/backend.h"
 
@@ -129,9 +130,9 @@ static void engine_crossfade(hc_live *l, int n, int64_t now)
     if (l->fade_pos >= l->fade_len) engine_fade_end(l);
 }
 
-static int most_frames(const hc_live *l)
+static int max_frames(const hc_live *l)
 {
-    int most = MOST_BLOCK;
+    int most = MAX_BLOCK;
     if (l->playing && l->playing->config.block < most) most = l->playing->config.block;
     if (l->former && l->former->config.block < most) most = l->former->config.block;
     return most;
@@ -149,7 +150,7 @@ static void raise_peak(atomic_uint *peak, uint32_t bits)
 static void measure_output(hc_live *l, int n, int rate)
 {
     uint32_t peak = 0;
-    for (int o = 0; o < l->config.n_out; o++) l->stats.clipped += l->simd->measure(l->wet[o], n, &peak);
+    for (int o = 0; o < l->config.n_out; o++) l->stats.clipped += l->samples->measure(l->wet[o], n, &peak);
     raise_peak(&l->peak_out, peak);
     if (!l->config.limit_feedback) return;
     feedback_limiter_run(&l->limiter, l->wet, l->config.n_out, n, rate, peak >= FULL_SCALE_BITS);
@@ -210,12 +211,12 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
     if (!l || !in || !out || n < 0) return HC_EINVAL;
     if (n == 0) return HC_OK;
     int64_t start = now_ns();
-    unsigned fp_state = simd_denormals_off();
+    unsigned fp_state = denormals_off();
     int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
     enum failover_result worst = FAILOVER_PLAYED;
     take_next(l, n);
     for (int at = 0, chunk; at < n; at += chunk) {
-        int most = most_frames(l);
+        int most = max_frames(l);
         chunk = n - at < most ? n - at : most;
         set_waits(l, chunk);
         enum failover_result result = process_chunk(l, in, out, at, chunk, rate, at ? now_ns() : start);
@@ -224,7 +225,7 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
     }
     ready_wake(l);
     watch_device(l, start);
-    simd_denormals_restore(fp_state);
+    denormals_restore(fp_state);
     hc_live_stats *s = &l->stats;
     s->took_ns = (uint64_t)(now_ns() - start);
     histogram_add(&l->times, s->took_ns);
@@ -302,7 +303,7 @@ int hc_live_request(hc_live *l, const hc_live_change *given)
     hc_live_change change = {0};
     if (!l || !given || given->size < sizeof given->size) return HC_EINVAL;
     memcpy(&change, given, given->size < sizeof change ? given->size : sizeof change);
-    if (change.rate < 0 || change.rate > MOST_RATE || change.block < 0 ||
+    if (change.rate < 0 || change.rate > MAX_RATE || change.block < 0 ||
         (change.mask && strlen(change.mask) >= TEXT_CAP) || (change.backend && strlen(change.backend) >= BACKEND_CAP))
         return HC_EINVAL;
     if (change.mask && !ready_request(l, change.mask, change.number))

@@ -26,11 +26,11 @@
 #include <stdint.h>
 
 enum {
-    MOST_BLOCK = 8192,       /* frames of an engine's block; a longer call is cut into chunks */
-    MOST_RATE = 1 << 24,     /* Hz: two minutes have less than 2^31 frames */
-    MOST_PREDELAY = 1 << 24, /* frames: a float holds each number up to here */
-    MOST_HISTORY_S = 86400,
-    MOST_GLIDE_MS = 1000,
+    MAX_BLOCK = 8192,       /* frames of an engine's block; a longer call is cut into chunks */
+    MAX_RATE = 1 << 24,     /* Hz: two minutes have less than 2^31 frames */
+    MAX_PREDELAY = 1 << 24, /* frames: a float holds each number up to here */
+    MAX_HISTORY_S = 86400,
+    MAX_GLIDE_MS = 1000,
     N_SNAPSHOTS = 4          /* copies of the counters: a reader has the time of three blocks to read one */
 };
 
@@ -42,7 +42,7 @@ _Static_assert(sizeof(hc_live_stats) % sizeof(uint64_t) == 0, "hc_live_stats is 
 
 struct hc_live {
     hc_live_config config;
-    const struct simd *simd;
+    const struct samples *samples;
     struct input_history history;
     struct mixer mixer;
 
@@ -56,7 +56,7 @@ struct hc_live {
     const float **rows;        /* [n_in]: the chunk in the history                                     */
     float **wet;               /* [n_out]: the chunk in the caller's buffers                           */
     float **faded;             /* [n_out]: rows of frames, the output of former                        */
-    float *frames;             /* [n_out] rows of MOST_BLOCK, an odd number of cache lines apart       */
+    float *frames;             /* [n_out] rows of MAX_BLOCK, an odd number of cache lines apart       */
     struct feedback_limiter limiter;
     hc_live_stats stats;       /* except the workers' counters                                         */
     int told_us, told_n;       /* the last wait_us and chunk that set_waits told the engines of        */

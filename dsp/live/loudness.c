@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LEAST_LUFS = -70, CLASS_LU = 0.1, RELATIVE_LU = -10;
+static const double MIN_LUFS = -70, CLASS_LU = 0.1, RELATIVE_LU = -10;
 
 bool loudness_open(struct loudness *m, int n_channels, int rate)
 {
@@ -57,7 +57,7 @@ static void block_add(struct loudness *m)
     double energy = 0;
     for (int i = 0; i < LOUDNESS_STEPS; i++) energy += m->sums[i];
     energy /= (double)LOUDNESS_STEPS * m->step;
-    double above = (lufs_of(energy) - LEAST_LUFS) / CLASS_LU;
+    double above = (lufs_of(energy) - MIN_LUFS) / CLASS_LU;
     if (!(above >= 0)) return; /* an overflow, too, is left out */
     int class = above < LOUDNESS_CLASSES ? (int)above : LOUDNESS_CLASSES - 1;
     m->energies[class] += energy;
@@ -99,6 +99,6 @@ static double mean_from(const struct loudness *m, int first)
 
 double loudness_get(const struct loudness *m)
 {
-    double all = mean_from(m, 0), gate = (all + RELATIVE_LU - LEAST_LUFS) / CLASS_LU;
+    double all = mean_from(m, 0), gate = (all + RELATIVE_LU - MIN_LUFS) / CLASS_LU;
     return isfinite(all) ? mean_from(m, gate > 0 ? (int)gate : 0) : all;
 }

@@ -6,16 +6,16 @@
 #include <stddef.h>
 #include <string.h>
 
-bool mixer_open(struct mixer *mixer, int n_in, int n_out, int most_predelay, bool fade_in)
+bool mixer_open(struct mixer *mixer, int n_in, int n_out, int max_predelay, bool fade_in)
 {
     const float start[HC_N_KNOBS] = {[HC_WET] = 1, [HC_GAIN] = 1, [HC_FADE] = 1};
     *mixer = (struct mixer){.n_in = n_in, .n_out = n_out, .is_fresh = true};
     for (int k = 0; k < HC_N_KNOBS; k++) atomic_init(&mixer->knobs[k], start[k]);
     for (int k = 0; k < MIXER_RAMPS; k++) mixer->ramps[k].now = mixer->ramps[k].target = start[k];
     if (fade_in) mixer->ramps[HC_FADE] = (struct ramp){0};
-    if (most_predelay <= 0) return true;
+    if (max_predelay <= 0) return true;
     struct predelay *p = &mixer->predelay;
-    for (p->size = MIXER_CHUNK; p->size < most_predelay + MIXER_CHUNK;) p->size *= 2;
+    for (p->size = MIXER_CHUNK; p->size < max_predelay + MIXER_CHUNK;) p->size *= 2;
     p->frames = memory_place((size_t)n_out * (size_t)p->size);
     return p->frames != NULL;
 }

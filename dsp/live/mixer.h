@@ -50,8 +50,8 @@ struct mixer {
     float wet[MIXER_CHUNK], dry[MIXER_CHUNK]; /* gains of a chunk while a ramp moves                      */
 };
 
-/* most_predelay: frames. false: no memory. [setup] */
-bool mixer_open(struct mixer *mixer, int n_in, int n_out, int most_predelay, bool fade_in);
+/* max_predelay: frames. false: no memory. [setup] */
+bool mixer_open(struct mixer *mixer, int n_in, int n_out, int max_predelay, bool fade_in);
 void mixer_close(struct mixer *mixer);
 
 void mixer_set(struct mixer *mixer, enum hc_live_knob knob, float value); /* any thread */

@@ -2,7 +2,7 @@
 #include "live.h"
 
 #include "dsp/base/memory.h"
-#include "dsp/cpu/simd.h"
+#include "dsp/base/samples.h"
 #include "dsp/device/backend.h"
 #include "dsp/engine/config.h"
 
@@ -39,7 +39,7 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     hc_info info = {.size = sizeof info};
     hc_config_init(&config);
     config.rate = c->rate;
-    config.block = c->block < MOST_BLOCK ? c->block : MOST_BLOCK;
+    config.block = c->block < MAX_BLOCK ? c->block : MAX_BLOCK;
     config.n_in = c->n_in;
     config.n_out = c->n_out;
     config.n_sources = c->n_sources;
@@ -48,8 +48,8 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     config.method = c->method;
     config.backend = "cpu";
     if (c->reserved) return fail(HC_EINVAL, why, cap, "reserved %d; it must be 0", c->reserved);
-    if (!isfinite(c->glide_ms) || c->glide_ms > MOST_GLIDE_MS)
-        return fail(HC_EINVAL, why, cap, "glide_ms %g; at most %d are possible", c->glide_ms, MOST_GLIDE_MS);
+    if (!isfinite(c->glide_ms) || c->glide_ms > MAX_GLIDE_MS)
+        return fail(HC_EINVAL, why, cap, "glide_ms %g; at most %d are possible", c->glide_ms, MAX_GLIDE_MS);
     if (!(c->grid_deg == 0 || c->grid_deg == HC_GRID_NONE || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
         return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45, 0 for the default, or HC_GRID_NONE", c->grid_deg);
     if (isnan(c->fade_ms)) return fail(HC_EINVAL, why, cap, "fade_ms is NaN; give milliseconds, or -1 for no fade");
@@ -58,22 +58,22 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     if (strlen(c->backend) >= BACKEND_CAP)
         return fail(HC_EINVAL, why, cap, "backend has %d bytes or more; see hc_config", (int)BACKEND_CAP);
     if (c->block < 1) return fail(HC_EINVAL, why, cap, "block %d; it must be positive", c->block);
-    if (c->rate > MOST_RATE)
-        return fail(HC_EINVAL, why, cap, "rate %d Hz; at most %d are possible", c->rate, MOST_RATE);
-    if (!(c->history_s > 0 && c->history_s <= MOST_HISTORY_S))
+    if (c->rate > MAX_RATE)
+        return fail(HC_EINVAL, why, cap, "rate %d Hz; at most %d are possible", c->rate, MAX_RATE);
+    if (!(c->history_s > 0 && c->history_s <= MAX_HISTORY_S))
         return fail(HC_EINVAL, why, cap, "history_s %g; it must be positive, and at most %d", c->history_s,
-                    MOST_HISTORY_S);
-    double predelay = c->most_predelay_ms * c->rate / 1000;
-    if (!(predelay >= 0 && predelay <= MOST_PREDELAY))
-        return fail(HC_EINVAL, why, cap, "most_predelay_ms %g; 0 to %g are possible", c->most_predelay_ms,
-                    1e3 * MOST_PREDELAY / c->rate);
+                    MAX_HISTORY_S);
+    double predelay = c->max_predelay_ms * c->rate / 1000;
+    if (!(predelay >= 0 && predelay <= MAX_PREDELAY))
+        return fail(HC_EINVAL, why, cap, "most_predelay_ms %g; 0 to %g are possible", c->max_predelay_ms,
+                    1e3 * MAX_PREDELAY / c->rate);
     return hc_plan(&config, &info, why, cap);
 }
 
 static bool allocate(hc_live *l)
 {
     const hc_live_config *c = &l->config;
-    size_t n_in = (size_t)c->n_in, n_out = (size_t)c->n_out, stride = MOST_BLOCK + 16;
+    size_t n_in = (size_t)c->n_in, n_out = (size_t)c->n_out, stride = MAX_BLOCK + 16;
     l->frames = memory_place(n_out * stride);
     l->rows = calloc(n_in, sizeof *l->rows);
     l->wet = calloc(n_out, sizeof *l->wet);
@@ -84,8 +84,8 @@ static bool allocate(hc_live *l)
     l->places.mailboxes = calloc((size_t)c->n_sources + 1, sizeof *l->places.mailboxes);
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
     double history_s = c->history_s + HISTORY_SLACK_S;
-    return input_history_open(&l->history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MOST_BLOCK, MOST_BLOCK) &&
-           mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->most_predelay_ms * c->rate / 1000), c->fade_in) &&
+    return input_history_open(&l->history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MAX_BLOCK, MAX_BLOCK) &&
+           mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->max_predelay_ms * c->rate / 1000), c->fade_in) &&
            l->frames && l->rows && l->wet && l->faded && l->reaches && l->n_entries && l->places.mailboxes;
 }
 
@@ -107,7 +107,7 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
     pthread_mutex_init(&l->setup, NULL);
     pthread_mutex_init(&l->info_lock, NULL);
     ready_open(l);
-    l->simd = simd_choose();
+    l->samples = samples_choose();
     l->is_fresh = true;
     l->told_us = INT_MIN;
     l->refused = UINT_MAX;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { MOST_READS = 8 };
+enum { MAX_READS = 8 };
 
 void place_put(struct place_mailbox *m, const struct steer_target *place)
 {
@@ -22,7 +22,7 @@ void place_put(struct place_mailbox *m, const struct steer_target *place)
 bool place_read(struct place_mailbox *m, unsigned *stamp, struct steer_target *place)
 {
     unsigned words[PLACE_WORDS], newest = atomic_load_explicit(&m->newest, memory_order_acquire);
-    for (int i = 0; i < MOST_READS && newest != *stamp; i++) {
+    for (int i = 0; i < MAX_READS && newest != *stamp; i++) {
         if (newest == 0) {
             *stamp = 0;
             return true;

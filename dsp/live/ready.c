@@ -1,7 +1,7 @@
 #include "ready.h"
 
+#include "dsp/base/denormals.h"
 #include "compare.h"
-#include "dsp/cpu/simd.h"
 #include "dsp/base/await.h"
 #include "dsp/device/backend.h"
 #include "live.h"
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 enum { CLOSE_BLOCKS = 2 /* a call of the audio thread catches up on so many */ };
-_Static_assert((int)MOST_READY < (int)NUMBER_MASK, "the number of a ready mask fits into hc_live.ready.wanted");
+_Static_assert((int)MAX_READY < (int)NUMBER_MASK, "the number of a ready mask fits into hc_live.ready.wanted");
 
 int ready_number(const hc_live *l, const struct ready_mask *mask)
 {
@@ -39,7 +39,7 @@ void ready_paths_unlock(struct ready *r)
 
 struct ready_mask *ready_find(hc_live *l, const char *path)
 {
-    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY && path[0]; m++)
+    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY && path[0]; m++)
         if (strcmp(m->path, path) == 0) return m;
     return NULL;
 }
@@ -142,7 +142,7 @@ int ready_count(const hc_live *l)
     uint64_t format = atomic_load_explicit(&l->format, memory_order_relaxed);
     int64_t close = input_history_end(&l->history) - (int64_t)CLOSE_BLOCKS * format_block(format);
     int wanted = (int)(atomic_load_explicit(&l->ready.wanted, memory_order_relaxed) & NUMBER_MASK);
-    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
+    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY; m++) {
         int64_t at = atomic_load_explicit(&m->at, memory_order_relaxed);
         n += at > 0 && (ready_number(l, m) == wanted || at > close);
     }
@@ -182,10 +182,10 @@ static void *ready_thread(void *arg)
 {
     hc_live *l = arg;
     int followed = 0;
-    simd_denormals_off();
+    denormals_off();
     while (!atomic_load(&l->ready.end)) {
         priority_follow(&l->ready.priority, &followed);
-        for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++)
+        for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY; m++)
             while (!atomic_load(&l->ready.end) && follow_block(l, m)) continue;
         while (sem_wait(&l->ready.wake) != 0 && errno == EINTR) continue;
     }
@@ -247,7 +247,7 @@ bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mas
 struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, const struct engine_format *format,
                              const struct file_id *file, bool plays, hc_responses *responses)
 {
-    struct ready_mask *m = l->ready.masks, *end = m + MOST_READY;
+    struct ready_mask *m = l->ready.masks, *end = m + MAX_READY;
     while (m < end && m->engine) m++;
     if (m == end || !thread_start(l)) return NULL;
     m->engine = f;
@@ -295,14 +295,14 @@ bool ready_drop(hc_live *l, struct ready_mask *m)
 
 void ready_sweep(hc_live *l)
 {
-    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++)
+    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY; m++)
         if (m->engine && m->is_dropped) close_if_waiting(l, m);
 }
 
 void ready_reset(hc_live *l, int64_t begin)
 {
     pthread_mutex_lock(&l->ready.lock);
-    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
+    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY; m++) {
         struct failover *f = atomic_load(&m->waiting);
         if (!f) continue;
         failover_reset(f);
@@ -331,7 +331,7 @@ static uint64_t responses_bytes(const hc_responses *responses)
 uint64_t ready_bytes(const hc_live *l)
 {
     uint64_t bytes = 0;
-    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++)
+    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY; m++)
         if (m->engine && !m->is_dropped) bytes += failover_memory(m->engine) + responses_bytes(&m->responses);
     return bytes;
 }
@@ -352,7 +352,7 @@ void ready_close(hc_live *l)
         sem_post(&r->wake);
         pthread_join(r->thread, NULL);
     }
-    for (struct ready_mask *m = r->masks; m < r->masks + MOST_READY; m++) {
+    for (struct ready_mask *m = r->masks; m < r->masks + MAX_READY; m++) {
         live_close_engine(l, atomic_exchange(&m->waiting, NULL));
         hc_responses_free(&m->responses);
     }
@@ -374,7 +374,7 @@ struct file_id file_identify(const char *path, int rate)
 
 int hc_live_keep(hc_live *l, const char *const *paths, int n)
 {
-    if (!l || n < 0 || n > HC_LIVE_MOST_KEPT || (n > 0 && (!paths || l->config.n_sources > 0))) return HC_EINVAL;
+    if (!l || n < 0 || n > HC_LIVE_MAX_KEPT || (n > 0 && (!paths || l->config.n_sources > 0))) return HC_EINVAL;
     for (int i = 0; i < n; i++)
         if (!paths[i] || !paths[i][0] || strlen(paths[i]) >= TEXT_CAP) return HC_EINVAL;
     struct ready_list *list = calloc(1, sizeof *list + (size_t)n * TEXT_CAP);

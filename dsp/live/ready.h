@@ -29,7 +29,7 @@
 
 struct failover;
 
-enum { MOST_READY = 64, WANTED_BITS = 8, NUMBER_MASK = (1 << WANTED_BITS) - 1 }; /* numbers begin with 1 */
+enum { MAX_READY = 64, WANTED_BITS = 8, NUMBER_MASK = (1 << WANTED_BITS) - 1 }; /* numbers begin with 1 */
 
 struct engine_format {
     int rate, block;
@@ -54,12 +54,12 @@ struct ready_mask {
 
 struct ready_list {                      /* paths of hc_live_keep, in one allocation                           */
     int n;
-    bool failed[MOST_READY];             /* the mask is not made ready: that has failed, or would fail         */
+    bool failed[MAX_READY];             /* the mask is not made ready: that has failed, or would fail         */
     char paths[][TEXT_CAP];
 };
 
 struct ready {
-    struct ready_mask masks[MOST_READY];
+    struct ready_mask masks[MAX_READY];
     atomic_flag paths_lock;              /* held for a search; [rt] threads only try it                        */
     atomic_uint_fast64_t wanted;         /* count of requests << WANTED_BITS | number of the mask; 0: none     */
     uint64_t number;                     /* of the request that `wanted` has; under paths_lock                 */

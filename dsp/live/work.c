@@ -15,12 +15,12 @@
 
 enum {
     SAY_CAP = 1024 + TEXT_CAP, /* bytes of a message, which may contain a path */
-    MOST_DIAGNOSTICS = 10      /* diagnostics of a configuration that config.say gets */
+    MAX_DIAGNOSTICS = 10      /* diagnostics of a configuration that config.say gets */
 };
 enum { SUPERSEDED = 1 }; /* a ready mask was asked for meanwhile: nothing was changed */
 /* Ready masks may take this share of the machine's memory, and, while they wait, of a processor. */
 static const double READY_MEMORY_SHARE = 0.25, READY_TIME_SHARE = 0.6;
-static const double PROBE_LEAST_S = 1, PROBE_MOST_S = 300; /* pause between two probes of a device that hung */
+static const double PROBE_MIN_S = 1, PROBE_MAX_S = 300; /* pause between two probes of a device that hung */
 
 static void live_say(const hc_live *l, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void live_say(const hc_live *l, int level, const char *format, ...)
@@ -44,12 +44,12 @@ static void say_diagnostics(const hc_live *l, const char *path, const hc_respons
         live_say(l, HC_LIVE_NOTE, "%s: resampled from %d to %d Hz", path, mask->file_rate, mask->rate);
     if (!is_bank && mask->rate && mask->rate != rate)
         live_say(l, HC_LIVE_NOTE, "%s: its %d Hz are played at %d Hz", path, mask->rate, rate);
-    for (int i = 0, n = 0; i < mask->n_diagnostics && n < MOST_DIAGNOSTICS; i++) {
+    for (int i = 0, n = 0; i < mask->n_diagnostics && n < MAX_DIAGNOSTICS; i++) {
         if (mask->diagnostics[i].code == HC_NOTE) continue;
         live_say(l, HC_LIVE_WARNING, "%s", mask->diagnostics[i].text);
         n++;
     }
-    if (mask->n_warnings > MOST_DIAGNOSTICS)
+    if (mask->n_warnings > MAX_DIAGNOSTICS)
         live_say(l, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
 }
 
@@ -208,7 +208,7 @@ static int make_engine(hc_live *l, const struct engine_format *format, const cha
     hc_config config;
     hc_config_init(&config);
     config.rate = format->rate;
-    config.block = format->block < MOST_BLOCK ? format->block : MOST_BLOCK;
+    config.block = format->block < MAX_BLOCK ? format->block : MAX_BLOCK;
     config.n_in = l->config.n_in;
     config.n_out = l->config.n_out;
     config.max_taps = mask->n_frames > 0 ? mask->n_frames : 1;
@@ -219,7 +219,7 @@ static int make_engine(hc_live *l, const struct engine_format *format, const cha
     config.n_routes = mask->n_routes > config.n_out ? mask->n_routes : config.n_out;
     /* engine_crossfade, too, counts frames of the fade. */
     config.fade_frames =
-        l->config.fade_ms > 0 ? (int)fmin(CONFIG_MOST_FADE, l->config.fade_ms * 1e-3 * format->rate) : 0;
+        l->config.fade_ms > 0 ? (int)fmin(CONFIG_MAX_FADE, l->config.fade_ms * 1e-3 * format->rate) : 0;
     if (config.fade_frames == 0) config.fade_frames = HC_NO_FADE;
     config.method = l->config.method;
     config.spin = l->config.spin;
@@ -393,7 +393,7 @@ static bool tell_failure(hc_live *l)
         hc_info info = {.size = sizeof info};
         l->is_loss_told = true;
         /* The pause doubles each time that the device fails again. */
-        l->probe_pause_s = l->probe_pause_s < PROBE_LEAST_S ? PROBE_LEAST_S : fmin(2 * l->probe_pause_s, PROBE_MOST_S);
+        l->probe_pause_s = l->probe_pause_s < PROBE_MIN_S ? PROBE_MIN_S : fmin(2 * l->probe_pause_s, PROBE_MAX_S);
         schedule_probe(l, f);
         hc_get_info(f->main.engine, &info);
         bool plays = state == HC_LIVE_STANDBY || cpu_may_play(l, f);
@@ -509,7 +509,7 @@ static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct eng
 static void drop_outdated(hc_live *l, const struct engine_format *format, bool looks)
 {
     struct ready_list *list = l->ready.list;
-    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
+    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY; m++) {
         if (!m->engine || m->is_dropped || !is_outdated(l, m, format, looks)) continue;
         if (ready_drop(l, m)) memset(list->failed, 0, sizeof list->failed);
     }
@@ -519,7 +519,7 @@ static void drop_outdated(hc_live *l, const struct engine_format *format, bool l
 static bool is_too_much(const hc_live *l)
 {
     double time = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++)
+    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY; m++)
         if (m->engine && !m->is_dropped && m != l->current) time += 1e-9 * m->engine->info.cost_ns * m->format.rate;
     return time > READY_TIME_SHARE || (memory > 0 && (double)ready_bytes(l) > READY_MEMORY_SHARE * memory);
 }

@@ -6,7 +6,7 @@
 
 /* Frames that one configuration may add up, about half a minute of work. Lines are cheap: without this limit a few
  * megabytes of them would take days. */
-static const int64_t MOST_ADDED = (int64_t)1 << 36;
+static const int64_t MAX_ADDED = (int64_t)1 << 36;
 
 struct term {
     const float *taps;
@@ -63,9 +63,9 @@ void pairs_add(struct pairs *p, const struct impulse *i, int in, int out, const 
                      in + 1, out + 1, pair->line);
         return;
     }
-    if (pair->last && (p->n_added += n_taps) > MOST_ADDED) {
+    if (pair->last && (p->n_added += n_taps) > MAX_ADDED) {
         IMPULSE_REFUSE(p->c, i, "input %d, output %d: more than %lld frames to add up; add them in a sound file",
-                       in + 1, out + 1, (long long)MOST_ADDED);
+                       in + 1, out + 1, (long long)MAX_ADDED);
         return;
     }
     struct term *terms = array_grow(p->c->arena, p->terms, (size_t)p->n_terms, &p->terms_cap, sizeof *terms);

@@ -15,7 +15,7 @@
 
 enum {
     HILBERT_MAX = 65536,
-    MOST_TEXT_BYTES = 1 << 28 /* of a configuration: 256 for each of 1024 x 1024 pairs */
+    MAX_TEXT_BYTES = 1 << 28 /* of a configuration: 256 for each of 1024 x 1024 pairs */
 };
 
 struct loader {
@@ -194,7 +194,7 @@ static char *configuration_text(struct configuration *c, size_t *bytes)
     const char *path = c->diagnostics.path;
     char why[DIAGNOSTIC_CAP / 2], *text;
     size_t prefix = strlen(path) + 2; /* "path: ", which the diagnostic has too */
-    int error = mask_file_text(path, MOST_TEXT_BYTES, &text, bytes, why, sizeof why);
+    int error = mask_file_text(path, MAX_TEXT_BYTES, &text, bytes, why, sizeof why);
     if (error) diagnostic(&c->diagnostics, error, 0, NULL, "%s", strlen(why) > prefix ? why + prefix : why);
     return text;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_DIGITS = 9, EXAMPLE_RATE = 48000 };
+enum { MAX_DIGITS = 9, EXAMPLE_RATE = 48000 };
 static const char mark[] = "%r";
 
 /* Writes the pattern with the rate in the place of each mark. false: the path is too long. */
@@ -37,7 +37,7 @@ static bool exists(const char *path)
 static int rate_in_name(const char *name, size_t prefix)
 {
     size_t n = strspn(name + prefix, "0123456789");
-    return n > 0 && n <= MOST_DIGITS && name[prefix] != '0' ? atoi(name + prefix) : 0;
+    return n > 0 && n <= MAX_DIGITS && name[prefix] != '0' ? atoi(name + prefix) : 0;
 }
 
 static bool is_nearer(int rate, int to, int than)

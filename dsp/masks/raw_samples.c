@@ -14,7 +14,7 @@
 
 enum {
     CHUNK = 4096,     /* samples of one read                                       */
-    MOST_PEAK = 10000 /* of a response that its file name alone declares to be floats */
+    MAX_PEAK = 10000 /* of a response that its file name alone declares to be floats */
 };
 
 struct raw_format {
@@ -167,7 +167,7 @@ int raw_samples_read_named(struct mask_file *file, const char *path, const struc
     int error = raw_samples_read(file, path, &raw, limits, why, cap);
     float peak = 0;
     for (int i = 0; !error && i < file->n_frames; i++) peak = fmaxf(peak, fabsf(file->channel[0][i]));
-    if (error || peak <= MOST_PEAK) return error;
+    if (error || peak <= MAX_PEAK) return error;
     mask_file_free(file);
     return fail(HC_EINVAL, why, cap, "%s: its largest sample is %g, so it holds no %s samples; convert it to WAV", path,
                 (double)peak, format->name);

@@ -12,7 +12,7 @@
 #endif
 
 enum {
-    MOST_RATIO = 256,   /* largest ratio of two rates; a larger one is a mistake, and soxr takes minutes     */
+    MAX_RATIO = 256,   /* largest ratio of two rates; a larger one is a mistake, and soxr takes minutes     */
     BATCH = 64,         /* channels of one call of soxr, which share its filter; more would take more memory */
     SHORT_FRAMES = 512, /* up to this length resample_by_sums is faster than soxr                            */
 };
@@ -27,7 +27,7 @@ int resample_length(int from, int to, int n, const char *path, int *length, char
                 path, from, to);
 #endif
     double ratio = (double)to / from, frames = ceil((double)n * to / from);
-    if (!(ratio <= MOST_RATIO && ratio >= 1.0 / MOST_RATIO))
+    if (!(ratio <= MAX_RATIO && ratio >= 1.0 / MAX_RATIO))
         return fail(HC_EINVAL, why, cap,
                     "%s: %d Hz are too far from %d Hz to be resampled; check the rate in its header", path, from, to);
     if (!(frames <= (double)MASK_MAX_SAMPLES))

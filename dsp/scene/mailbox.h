@@ -13,8 +13,8 @@
 struct steer_request {
     hc_bank *bank; /* counted in its uses; NULL if n is 0 */
     int n;
-    int entry[HC_MOST_MIX];
-    float weight[HC_MOST_MIX];
+    int entry[HC_MAX_MIX];
+    float weight[HC_MAX_MIX];
 };
 
 struct mailbox_record {

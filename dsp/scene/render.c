@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_STEP = 256, LEAST_STEP = 16, MOST_STEP = 65536 };
+enum { DEFAULT_STEP = 256, MIN_STEP = 16, MAX_STEP = 65536 };
 
 struct hc_renderer {
     const struct render_backend *backend;
@@ -51,8 +51,8 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
                     config->size);
     if (config) c = *config;
     if (!c.step) c.step = DEFAULT_STEP;
-    if (c.step < LEAST_STEP || c.step > MOST_STEP)
-        return fail(HC_EINVAL, why, cap, "step %d is out of range (%d to %d)", c.step, LEAST_STEP, MOST_STEP);
+    if (c.step < MIN_STEP || c.step > MAX_STEP)
+        return fail(HC_EINVAL, why, cap, "step %d is out of range (%d to %d)", c.step, MIN_STEP, MAX_STEP);
     if (c.n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d; it must be 0 or more", c.n_threads);
     int error = bank_check(data, why, cap);
     if (error) return error;

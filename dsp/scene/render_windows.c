@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define MOST_FRAME (INT64_C(1) << 61) /* sums of two of them, and of windows, do not overflow */
+#define MAX_FRAME (INT64_C(1) << 61) /* sums of two of them, and of windows, do not overflow */
 
 struct source_terms { /* of one source after its last step */
     int n;
-    struct render_term terms[HC_MOST_MIX]; /* sorted by entry; an entry occurs once, its weight is not 0 */
+    struct render_term terms[HC_MAX_MIX]; /* sorted by entry; an entry occurs once, its weight is not 0 */
 };
 
 static int step_check(const hc_render_job *job, int i, const struct render_bank *bank, char *why, size_t cap)
@@ -22,8 +22,8 @@ static int step_check(const hc_render_job *job, int i, const struct render_bank 
     if (step->source < 0 || step->source >= job->n_sources)
         return fail(HC_EINVAL, why, cap, "step %d: source %d is out of range (0 to %d)", i, step->source,
                     job->n_sources - 1);
-    if (step->n < 0 || step->n > HC_MOST_MIX)
-        return fail(HC_EINVAL, why, cap, "step %d: n %d is out of range (0 to %d)", i, step->n, HC_MOST_MIX);
+    if (step->n < 0 || step->n > HC_MAX_MIX)
+        return fail(HC_EINVAL, why, cap, "step %d: n %d is out of range (0 to %d)", i, step->n, HC_MAX_MIX);
     for (int k = 0; k < step->n; k++) {
         if (step->entry[k] < 0 || step->entry[k] >= bank->n_entries)
             return fail(HC_EINVAL, why, cap, "step %d: entry %d is out of range (0 to %d)", i, step->entry[k],
@@ -37,8 +37,8 @@ static int job_check(const hc_render_job *job, int step, const struct render_ban
 {
     if (job->n_sources < 0 || job->n_steps < 0 || job->n_in_frames < 0 || job->n_out_frames < 0)
         return fail(HC_EINVAL, why, cap, "a count is negative");
-    if (job->from > MOST_FRAME || job->n_out_frames > MOST_FRAME || job->n_in_frames > MOST_FRAME ||
-        job->in_from > MOST_FRAME || job->in_from < -MOST_FRAME)
+    if (job->from > MAX_FRAME || job->n_out_frames > MAX_FRAME || job->n_in_frames > MAX_FRAME ||
+        job->in_from > MAX_FRAME || job->in_from < -MAX_FRAME)
         return fail(HC_EINVAL, why, cap, "from, in_from or a count of frames is larger than 2^61");
     if ((job->n_sources > 0 && job->n_in_frames > 0 && !job->in) || (job->n_steps > 0 && !job->steps) ||
         (job->n_out_frames > 0 && !job->out))

@@ -18,7 +18,7 @@ struct scene {
 
     /* engine thread */
     struct wanted *wanted; /* [n_sources] */
-    struct steering levels[HC_MOST_STEER_LEVELS];
+    struct steering levels[HC_MAX_STEER_LEVELS];
     int64_t frame;    /* since open or reset */
     bool has_taken;   /* the requests for the block that begins with the next frame */
     bool is_still;    /* the head in this block */
@@ -88,7 +88,7 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, char *why,
 
 int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *entry, const float *weight, int n)
 {
-    if (source < 0 || source >= s->setup.shape.n_sources || n < 0 || n > HC_MOST_MIX) return HC_EINVAL;
+    if (source < 0 || source >= s->setup.shape.n_sources || n < 0 || n > HC_MAX_MIX) return HC_EINVAL;
     if (n > 0 && (!bank || !entry)) return HC_EINVAL;
     if (n > 0 && (bank->backend != s->setup.backend || bank->device != s->setup.device ||
                   !scene_plan_is_same(&bank->plan, &s->setup.plan) || bank->n_out > s->setup.shape.n_out))
@@ -173,7 +173,7 @@ static int play_piece(struct scene *s, const struct rows *rows, struct slot *slo
 {
     const struct scene_shape *shape = &s->setup.shape;
     struct scene_call call = {.frame = s->frame, .n = n, .in = s->in, .out = s->out, .slot = slot, .slot_offset = from};
-    struct scene_mix tail[HC_MOST_STEER_LEVELS];
+    struct scene_mix tail[HC_MAX_STEER_LEVELS];
     if (rows) call.until_us = rows->until_us;
     for (int i = 0; rows && i < shape->n_sources; i++) s->in[i] = rows->in[i] + from;
     for (int i = 0; rows && i < shape->n_out; i++) s->out[i] = rows->out[i] + from;

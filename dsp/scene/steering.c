@@ -16,12 +16,12 @@ enum { PREFETCH = 8 }; /* sources */
 struct source_mix {                       /* aligned: a source that plays up to two entries needs one cache line */
     _Alignas(CACHE_LINE) unsigned number; /* of the request that the targets are from */
     int n, hops_left;
-    struct sounding sounding[HC_MOST_SOUNDING];
+    struct sounding sounding[HC_MAX_SOUNDING];
 };
 
 static bool list_open(struct term_list *list, int n_sources)
 {
-    size_t n = (size_t)n_sources * HC_MOST_SOUNDING;
+    size_t n = (size_t)n_sources * HC_MAX_SOUNDING;
     list->terms = scene_memory(n, sizeof *list->terms);
     list->banks = scene_memory(n, sizeof *list->banks);
     return list->terms && list->banks;
@@ -69,7 +69,7 @@ void steering_close(struct steering *s)
 
 double steering_memory(int n_sources)
 {
-    const double a_list = (double)(HC_MOST_SOUNDING * (sizeof(struct scene_term) + sizeof(hc_bank *)));
+    const double a_list = (double)(HC_MAX_SOUNDING * (sizeof(struct scene_term) + sizeof(hc_bank *)));
     return n_sources * ((double)sizeof(struct source_mix) + 2 * a_list);
 }
 
@@ -96,10 +96,10 @@ static int count_new(struct source_mix *mix, const struct steer_request *request
  * another one than before. */
 static bool aim(struct source_mix *mix, const struct steer_request *request, bool *changed)
 {
-    float before[HC_MOST_SOUNDING] = {0};
+    float before[HC_MAX_SOUNDING] = {0};
     const int n_before = mix->n;
     *changed = false;
-    if (mix->n + count_new(mix, request) > HC_MOST_SOUNDING) return false;
+    if (mix->n + count_new(mix, request) > HC_MAX_SOUNDING) return false;
     for (int i = 0; i < mix->n; i++) {
         before[i] = mix->sounding[i].target;
         mix->sounding[i].target = 0;
@@ -134,7 +134,7 @@ static void move(struct source_mix *mix)
 /* Plays a request at once. Returns true if other entries or weights sound than before. */
 static bool jump(struct source_mix *mix, const struct steer_request *request)
 {
-    struct sounding next[HC_MOST_MIX];
+    struct sounding next[HC_MAX_MIX];
     int n_next = 0, n = 0;
     bool same = true;
     for (int i = 0; i < request->n; i++) {

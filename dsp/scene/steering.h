@@ -14,7 +14,7 @@ struct wanted {       /* the last request that the engine thread has taken; a ca
 };
 
 struct term_list {
-    struct scene_term *terms; /* [n_sources * HC_MOST_SOUNDING], sorted by source                                */
+    struct scene_term *terms; /* [n_sources * HC_MAX_SOUNDING], sorted by source                                */
     hc_bank **banks;          /* [likewise]; each is counted in its uses                                         */
     int n, n_heard;           /* n_heard: most outputs of a bank                                                 */
 };

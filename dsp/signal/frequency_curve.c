@@ -8,8 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define MOST_HZ 1e9
-#define MOST_DB 1000 /* a gain beyond it is no gain, and its power might not be finite */
+#define MAX_HZ 1e9
+#define MAX_DB 1000 /* a gain beyond it is no gain, and its power might not be finite */
 
 static const char blanks[] = " \t\r", separators[] = " \t\r,;";
 
@@ -34,8 +34,8 @@ static bool add(struct reading *r, const double *column, int n)
     double hz = column[0], db = column[1];
     bool has_phase = n > 2 && isfinite(column[2]);
     struct frequency_curve *curve = r->curve;
-    if (!(hz >= 0 && hz <= MOST_HZ)) return refuse(r, "the frequency is not between 0 and 1e9 Hz; correct it");
-    if (!(fabs(db) <= MOST_DB)) return refuse(r, "the gain is not between -1000 and 1000 dB; correct it");
+    if (!(hz >= 0 && hz <= MAX_HZ)) return refuse(r, "the frequency is not between 0 and 1e9 Hz; correct it");
+    if (!(fabs(db) <= MAX_DB)) return refuse(r, "the gain is not between -1000 and 1000 dB; correct it");
     if (hz == 0) return true;
     if (curve->n == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 64;

@@ -9,7 +9,7 @@ enum {
     REACH = 10, /* bins on each side of a point that is interpolated */
     POINTS = 8, /* in an interval of two bins, and in each part of it */
     STEPS = POINTS * POINTS,
-    LEAST_SIZE = 64
+    MIN_SIZE = 64
 };
 
 struct kernel { /* for points at 0, 1, ... of their distance behind a first one */
@@ -144,7 +144,7 @@ bool sine_gain_find(const struct sine_gain_part *parts, int n_parts, struct sine
         int n = cut_zeros(parts[p]).n_taps;
         if (n > longest) longest = n;
     }
-    z.size = transform_size(2 * (size_t)longest > LEAST_SIZE ? 2 * (size_t)longest : LEAST_SIZE);
+    z.size = transform_size(2 * (size_t)longest > MIN_SIZE ? 2 * (size_t)longest : MIN_SIZE);
     z.stride = z.size / 2 + 1 + 2 * (size_t)REACH;
     z.bins = malloc((size_t)(n_parts > 0 ? n_parts : 1) * z.stride * sizeof *z.bins);
     z.sum = calloc(z.size / 2 + 1, sizeof *z.sum);

@@ -7,10 +7,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MOST_FRAMES = 1 << 30, LEAST_LIMIT = 64 << 20 /* bytes */ };
+enum { MAX_FRAMES = 1 << 30, MIN_LIMIT = 64 << 20 /* bytes */ };
 
 /* Rows whose strides are 0 share their memory, which then limits nothing; backends multiply rows by blocks of a row. */
-static const int64_t most_rows = (int64_t)1 << 36;
+static const int64_t max_rows = (int64_t)1 << 36;
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -42,16 +42,16 @@ static int sizes_check(const hc_tensors *t, char *why, size_t cap)
     if (t->size < sizeof *t)
         return fail(HC_EINVAL, why, cap, "hc_tensors.size is %zu; set it to sizeof(hc_tensors), %zu", t->size,
                     sizeof *t);
-    if (t->n_frames < 1 || t->n_frames > MOST_FRAMES)
-        return fail(HC_EINVAL, why, cap, "n_frames %" PRId64 " is out of range (1 to %d)", t->n_frames, MOST_FRAMES);
-    if (t->n_taps < 1 || t->n_taps > MOST_FRAMES)
-        return fail(HC_EINVAL, why, cap, "n_taps %" PRId64 " is out of range (1 to %d)", t->n_taps, MOST_FRAMES);
+    if (t->n_frames < 1 || t->n_frames > MAX_FRAMES)
+        return fail(HC_EINVAL, why, cap, "n_frames %" PRId64 " is out of range (1 to %d)", t->n_frames, MAX_FRAMES);
+    if (t->n_taps < 1 || t->n_taps > MAX_FRAMES)
+        return fail(HC_EINVAL, why, cap, "n_taps %" PRId64 " is out of range (1 to %d)", t->n_taps, MAX_FRAMES);
     if (!mode_frames(t, &from, &frames))
         return fail(HC_EINVAL, why, cap, "mode %d; it is HC_FULL, HC_SAME, HC_VALID or HC_CAUSAL", t->mode);
     if (t->n_batch < 0 || t->n_channels < 0)
         return fail(HC_EINVAL, why, cap, "n_batch %" PRId64 ", n_channels %" PRId64 "; each is 0 or more", t->n_batch,
                     t->n_channels);
-    if (__builtin_mul_overflow(t->n_batch, t->n_channels, &rows) || rows > most_rows)
+    if (__builtin_mul_overflow(t->n_batch, t->n_channels, &rows) || rows > max_rows)
         return fail(HC_EINVAL, why, cap, "n_batch %" PRId64 " times n_channels %" PRId64 " exceeds 2^36; lower them",
                     t->n_batch, t->n_channels);
     if (t->h_batch != 0 && t->h_batch != 1 && t->h_batch != t->n_batch)
@@ -181,7 +181,7 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     if (!*error) *error = strides_check(&call->y, "y", op == HC_CONVOLVE, why, cap);
     if (*error) return NULL;
     double quarter = (rows_bytes(&call->x) + rows_bytes(&call->h) + rows_bytes(&call->y)) / 4;
-    call->limit = quarter > LEAST_LIMIT ? (size_t)quarter : LEAST_LIMIT;
+    call->limit = quarter > MIN_LIMIT ? (size_t)quarter : MIN_LIMIT;
     return device_find(t, &call->device, error, why, cap);
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LONGEST_S = 120, LEAST_BT = 4 };
+enum { LONGEST_S = 120, MIN_BT = 4 };
 
 const char *const acoustic_names[ACOUSTIC_FIGURES] = {"edt_s",      "t20_s",    "t30_s",         "c50_db",
                                                       "c80_db",     "d50",      "centre_time_s", "drr_db",
@@ -49,7 +49,7 @@ static bool has_range(struct acoustic_band *band, int figure, const struct decay
 
 static void find_time(struct acoustic_band *band, int figure, const struct decay *d)
 {
-    const double shortest_s = band->hz ? LEAST_BT / octave_bandwidth(band->hz) : 0.04;
+    const double shortest_s = band->hz ? MIN_BT / octave_bandwidth(band->hz) : 0.04;
     const double from_db = times[figure].from_db, to_db = times[figure].to_db;
     struct decay_fit *fit = &band->fit[figure];
     *fit = decay_fit(d, from_db, to_db);

@@ -160,7 +160,7 @@ static const struct command_line batch_line = {
         "    --pairs random:1 --level rms -o wet",
     .groups = {{NULL, batch_options}, {"Moving sources:", moving_options}},
     .names = "one MANIFEST",
-    .most_names = 1,
+    .max_names = 1,
     .names_to = offsetof(struct batch_settings, names)};
 
 static int parse(int argc, char **argv, struct batch_settings *s)

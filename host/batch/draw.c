@@ -80,9 +80,9 @@ static bool find_ranges(const char *pattern, glob_t *found, int depth, char *why
 
 bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
 {
-    enum { MOST_RANGES = 2 };
+    enum { MAX_RANGES = 2 };
     *found = (glob_t){0};
-    bool good = find_ranges(pattern, found, MOST_RANGES, why, cap);
+    bool good = find_ranges(pattern, found, MAX_RANGES, why, cap);
     if (!good || !found->gl_pathv || found->gl_pathc == 0) { /* glob has found one, else it would have failed */
         globfree(found);
         return false;

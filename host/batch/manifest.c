@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_COLUMNS = 256 };
+enum { MAX_COLUMNS = 256 };
 
 struct manifest_reader {
     struct row_reader rows;
@@ -100,7 +100,7 @@ static int csv_header(struct manifest_reader *r, char *record, int *columns)
     const char *remedy = strpbrk(record, ";\t") && !strchr(record, ',')
                              ? "put commas between the columns"
                              : "it needs input and mask; --help lists the others";
-    for (char *at = record, *name; at && n < MOST_COLUMNS; n++) {
+    for (char *at = record, *name; at && n < MAX_COLUMNS; n++) {
         if (!csv_field(&r->in, &at, &name)) return 0;
         int c = columns[n] = column_of(name);
         if (c < 0) {
@@ -117,7 +117,7 @@ static int csv_header(struct manifest_reader *r, char *record, int *columns)
 
 static bool read_csv(struct manifest_reader *r)
 {
-    int columns[MOST_COLUMNS], n_columns = 0;
+    int columns[MAX_COLUMNS], n_columns = 0;
     char *record = malloc(CSV_BYTES);
     if (!record) return manifest_no_memory(r->in.why, r->in.cap);
     bool good = true;

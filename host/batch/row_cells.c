@@ -64,7 +64,7 @@ static bool seed_take(const char *text, uint64_t *seed)
 static const char *cell_take(struct row_reader *reader, struct manifest_row *row, enum column column, const char *text)
 {
     static const char *const truths[] = {"no", "yes", "0", "1", "false", "true", "False", "True", NULL};
-    const double longest_s = 1e9, shortest_s = 1e-9, most_db = 300;
+    const double longest_s = 1e9, shortest_s = 1e-9, max_db = 300;
     struct text_arena **texts = &reader->manifest->texts;
     double db = -INFINITY;
     int word;
@@ -87,7 +87,7 @@ static const char *cell_take(struct row_reader *reader, struct manifest_row *row
         if (!output_stays_below(row->output)) return "a name below the folder of -o";
         return output_is_journal(row->output) ? "another name: the journal has this one" : NULL;
     case GAIN:
-        if (strcmp(text, "off") != 0 && !number_take(text, -most_db, most_db, &db))
+        if (strcmp(text, "off") != 0 && !number_take(text, -max_db, max_db, &db))
             return "decibels from -300 to 300, or off";
         row->gain = reader->defaults->gain * pow(10, db / 20);
         break;
@@ -106,7 +106,7 @@ static const char *cell_take(struct row_reader *reader, struct manifest_row *row
     case LENGTH:
         return number_take(text, shortest_s, longest_s, &row->length_s) ? NULL : "seconds above 0";
     case SNR:
-        return number_take(text, -most_db, most_db, &row->snr_db) ? NULL : "decibels from -300 to 300";
+        return number_take(text, -max_db, max_db, &row->snr_db) ? NULL : "decibels from -300 to 300";
     case ALIGN:
         if ((word = word_of(text, truths)) < 0) return "yes or no";
         row->align = word % 2;

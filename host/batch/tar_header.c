@@ -13,7 +13,7 @@ struct ustar {
 };
 _Static_assert(sizeof(struct ustar) == TAR_BLOCK, "a header is a block");
 
-static const int64_t MOST_OCTAL = 077777777777; /* of 11 digits: 8 GiB - 1 */
+static const int64_t MAX_OCTAL = 077777777777; /* of 11 digits: 8 GiB - 1 */
 
 static void put_octal(char *field, size_t size, uint64_t value)
 {
@@ -90,11 +90,11 @@ static int pax_write(int fd, const char *name, int64_t bytes, bool with_name, bo
 int tar_header_write(int fd, const char *name, bool is_folder, unsigned mode, time_t changed, int64_t bytes)
 {
     struct ustar header = {.type = is_folder ? '5' : '0'};
-    bool fits = put_name(&header, name), is_large = bytes > MOST_OCTAL;
+    bool fits = put_name(&header, name), is_large = bytes > MAX_OCTAL;
     int error = fits && !is_large ? 0 : pax_write(fd, name, bytes, !fits, is_large);
     if (error) return error;
     return write_block(fd, &header, mode & 07777, is_large ? 0 : (uint64_t)bytes,
-                       changed > 0 && changed <= MOST_OCTAL ? (uint64_t)changed : 0);
+                       changed > 0 && changed <= MAX_OCTAL ? (uint64_t)changed : 0);
 }
 
 int tar_padding_write(int fd, int64_t bytes)

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum { COPIED_AT_ONCE = 1 << 18 };                      /* bytes */
-static const int64_t MOST_IN_MEMORY = (int64_t)1 << 30; /* bytes of sounds that wait; further ones wait on the disk */
+static const int64_t MAX_IN_MEMORY = (int64_t)1 << 30; /* bytes of sounds that wait; further ones wait on the disk */
 static atomic_int_fast64_t waiting_bytes;               /* of all outputs */
 
 struct waiting_sound {
@@ -138,7 +138,7 @@ static enum tar_progress write_finished(struct tar_output *output, char *why, si
 
 int tar_sound_open(char *why, size_t cap)
 {
-    int fd = atomic_load(&waiting_bytes) < MOST_IN_MEMORY ? memfd_create("haloconv", MFD_CLOEXEC) : -1;
+    int fd = atomic_load(&waiting_bytes) < MAX_IN_MEMORY ? memfd_create("haloconv", MFD_CLOEXEC) : -1;
     return fd >= 0 ? fd : spool_open(why, cap);
 }
 

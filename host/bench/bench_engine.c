@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ENGINES = 512 };
+enum { MAX_ENGINES = 512 };
 
 struct engine_settings {
     struct bench_settings common;
@@ -28,7 +28,7 @@ static const struct option_row engine_options[] = {
     {"engines", 0, "N",
      "Number of engines, alike but for their responses, which are called one after the other in each period. Times are "
      "then of a round of all of them, as in a host that runs them in one thread [1]",
-     option_int, OPTION_TO(struct engine_settings, common.shape.n_engines), .min = 1, .max = MOST_ENGINES},
+     option_int, OPTION_TO(struct engine_settings, common.shape.n_engines), .min = 1, .max = MAX_ENGINES},
     {"wait", 0, "US", "Longest wait for a device in a block; -1: until it is done [-1]", option_int,
      OPTION_TO(struct engine_settings, common.shape.wait_us), .min = -1, .max = 1000000},
     {"spin", 0, NULL, "The engine thread of a GPU polls for the next block without sleeping", option_flag,
@@ -86,7 +86,7 @@ int bench_engine_command(int argc, char **argv)
     bench_settings_complete(&s.common);
     struct bench_result result;
     char why[MESSAGE_CAP];
-    hc_engine *engines[MOST_ENGINES];
+    hc_engine *engines[MAX_ENGINES];
     if (!bench_open(shape, engines, &result, why, sizeof why)) return message_error("%s", why);
     struct renewal renewal = {0};
     bool good = s.renew_s <= 0 || renewal_begin(&renewal, engines[0], shape, s.renew_s, why, sizeof why);

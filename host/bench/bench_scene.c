@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREAD_SOURCES = 1024, SOURCES_A_THREAD = 8192, ATTEMPTS = 3, MOST_SOURCES = 65536 };
+enum { THREAD_SOURCES = 1024, SOURCES_A_THREAD = 8192, ATTEMPTS = 3, MAX_SOURCES = 65536 };
 
 struct scene_settings {
     struct bench_settings common;
@@ -32,19 +32,19 @@ struct scene_trial {
 
 static const struct option_row scene_options[] = {
     {"sources", 0, "N", "Steered sources [128]", option_int, OPTION_TO(struct scene_settings, common.shape.n_in),
-     .min = 1, .max = MOST_SOURCES},
+     .min = 1, .max = MAX_SOURCES},
     {"outputs", 0, "N", "Outputs of each entry: 2 for ears [2]", option_int,
      OPTION_TO(struct scene_settings, common.shape.n_out), .min = 1, .max = 65536},
     {"entries", 0, "N", "Entries of the bank [1000]", option_int, OPTION_TO(struct scene_settings, n_entries), .min = 1,
      .max = 1 << 20},
     {"mix", 0, "N", "Entries in each request [1]", option_int, OPTION_TO(struct scene_settings, n_mix), .min = 1,
-     .max = HC_MOST_MIX},
+     .max = HC_MAX_MIX},
     {"steer", 0, "N", "Every source gets a request for random entries each N blocks [1]", option_int,
      OPTION_TO(struct scene_settings, every), .min = 1, .max = 1 << 20},
     {"steer-threads", 0, "N",
      "Threads that make the requests; 0: the audio thread, and the time of a block includes them [0; with more than "
      "1024 sources one for each 8192]",
-     option_int, OPTION_TO(struct scene_settings, n_threads), .min = 0, .max = STEER_MOST_THREADS},
+     option_int, OPTION_TO(struct scene_settings, n_threads), .min = 0, .max = STEER_MAX_THREADS},
     {"spin", 0, NULL, "The engine thread of a GPU polls for the next block without sleeping", option_flag,
      OPTION_TO(struct scene_settings, common.shape.spin)},
     {"find", 0, NULL, "Find the largest number of sources: no block missed, and p99 below half of the period",
@@ -78,7 +78,7 @@ static int threads_of(const struct scene_settings *s, int n_sources)
     if (s->n_threads >= 0) return s->n_threads;
     if (n_sources <= THREAD_SOURCES) return 0;
     int n = (n_sources + SOURCES_A_THREAD - 1) / SOURCES_A_THREAD;
-    return n < STEER_MOST_THREADS ? n : STEER_MOST_THREADS;
+    return n < STEER_MAX_THREADS ? n : STEER_MAX_THREADS;
 }
 
 static bool is_held(const struct bench_result *r)
@@ -142,8 +142,8 @@ static int search(const struct scene_settings *s, struct scene_trial *best, char
 {
     const double trial_s = s->common.time_s < 2 ? s->common.time_s : 2;
     int held = 0, not_held = 0;
-    for (int n = s->common.shape.n_in; not_held == 0 && held < MOST_SOURCES; n *= 2) {
-        int now = n < MOST_SOURCES ? n : MOST_SOURCES;
+    for (int n = s->common.shape.n_in; not_held == 0 && held < MAX_SOURCES; n *= 2) {
+        int now = n < MAX_SOURCES ? n : MAX_SOURCES;
         if (search_try(s, now, trial_s, best, why, cap))
             held = now;
         else

@@ -43,8 +43,8 @@ void steer_data_free(hc_bank_data *data)
 
 static void steer_some(struct steer_bench *b, int first, int end, uint64_t *random)
 {
-    float weights[HC_MOST_MIX];
-    int entries[HC_MOST_MIX];
+    float weights[HC_MAX_MIX];
+    int entries[HC_MAX_MIX];
     for (int m = 0; m < b->n_mix; m++) weights[m] = 1.0f / (float)b->n_mix;
     for (int source = first; source < end; source++) {
         uint64_t r = splitmix64(*random += SPLITMIX64_STEP);

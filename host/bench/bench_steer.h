@@ -9,7 +9,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-enum { STEER_MOST_THREADS = 16 };
+enum { STEER_MAX_THREADS = 16 };
 
 struct steer_thread {
     struct steer_bench *bench;
@@ -28,7 +28,7 @@ struct steer_bench {
     int64_t n_blocks;
     atomic_bool end;
     atomic_int error;      /* HC_OK, or that of a request */
-    struct steer_thread threads[STEER_MOST_THREADS];
+    struct steer_thread threads[STEER_MAX_THREADS];
 };
 
 /* Fills *data with a bank of decaying noise; free it with steer_data_free. Some responses are the same memory: a device

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_TAPS = 64, MOST_TAPS = 1 << 20, MOST_FILES = 256 };
+enum { MIN_TAPS = 64, MAX_TAPS = 1 << 20, MAX_FILES = 256 };
 
 /* By the words of --smooth. */
 static const double smoothings[] = {
@@ -79,7 +79,7 @@ static const struct option_row filter_options[] = {
     {"preringing", 0, "MS", "How long mixed phase may ring before a sound; this is its delay, too [40]", option_number,
      OPTION_TO(struct correct_settings, correction.preringing_ms), .min = 1, .max = 500},
     {"taps", 0, "N", "Length of the filter [32768 at 44100 and 48000 Hz]", option_int,
-     OPTION_TO(struct correct_settings, correction.taps), .min = LEAST_TAPS, .max = MOST_TAPS},
+     OPTION_TO(struct correct_settings, correction.taps), .min = MIN_TAPS, .max = MAX_TAPS},
     CORRECTION_LEVELS_OPTION(option_choice, OPTION_TO(struct correct_settings, correction.levels), "each"),
     CORRECTION_DELAYS_OPTION(option_choice, OPTION_TO(struct correct_settings, correction.delays)),
     {"normalise", 0, NULL, "Scale the filter such that its largest gain is 0 dB", option_flag,
@@ -101,8 +101,8 @@ static const struct command_line correct_line = {
         "    -o filter.wav",
     .groups = {{NULL, file_options}, {"Correction:", correction_options}, {"Filter:", filter_options}},
     .names = "measurements",
-    .least_names = 1,
-    .most_names = MOST_FILES,
+    .min_names = 1,
+    .max_names = MAX_FILES,
     .names_to = offsetof(struct correct_settings, names),
     .masks_from = 1};
 
@@ -115,7 +115,7 @@ static int parse(int argc, char **argv, struct correct_settings *s)
         return message_usage("design correct", "--channels or --positions: give one of them");
     if (status < 0) status = mask_write_check("design correct", s->output, s->format, s->json);
     if (status >= 0) return status;
-    char *inputs[MOST_FILES + 2] = {(char *)s->target, (char *)s->calibration};
+    char *inputs[MAX_FILES + 2] = {(char *)s->target, (char *)s->calibration};
     memcpy(inputs + 2, s->names.list, (size_t)s->names.n * sizeof *inputs);
     status = mask_write_check_read(s->output, inputs, s->names.n + 2);
     return status >= 0 ? status : plot_check("design correct", &s->plot, s->output, inputs, s->names.n + 2);

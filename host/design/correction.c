@@ -14,7 +14,7 @@
 
 #define SHORTEST_MS 10 /* after the direct sound: less shows nothing below 100 Hz */
 #define LONGEST_S 30 /* no room sounds longer; a longer one may be the recording of a sweep, and takes a GB of memory */
-#define LEAST_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
+#define MIN_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
 
 /* Levels in 1/6 octave means, at points from 20 Hz to 20 kHz (band_point_hz). */
 enum { LEVEL_POINTS = 10 * BAND_PER_OCTAVE };
@@ -187,7 +187,7 @@ static void filter(struct correction_work *w, const double *gain, double *h)
         fade_in = fade_out;
         break;
     case CORRECTION_MINIMUM:
-        magnitude_minimum_phase(t, LEAST_GAIN, w->bins);
+        magnitude_minimum_phase(t, MIN_GAIN, w->bins);
         break;
     case CORRECTION_MIXED:
         excess_phase_reverse(t, w->sum, delay, s->rate, w->scratch);

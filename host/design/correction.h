@@ -61,7 +61,7 @@ struct correction_settings {
 };
 
 struct correction_deviation { /* of 1/6 octave means from the target, in the band and from 20 to 20000 Hz            */
-    double most_db, rms_db;
+    double max_db, rms_db;
 };
 
 struct correction_channel {

@@ -28,7 +28,7 @@ static int compare(const void *a, const void *b)
 
 static double median_db(const double *db, int n, double least)
 {
-    double kept[BAND_MOST_POINTS] = {0};
+    double kept[BAND_MAX_POINTS] = {0};
     int n_kept = 0;
     for (int i = 0; i < n; i++)
         if (db[i] >= least) kept[n_kept++] = db[i];
@@ -48,7 +48,7 @@ static int walk(const double *db, int n, int from, int step, double least)
 static int points_between(double low_hz, double high_hz)
 {
     int n = (int)(BAND_PER_OCTAVE * log2(high_hz / low_hz)) + 1;
-    return n < BAND_MOST_POINTS ? n : BAND_MOST_POINTS;
+    return n < BAND_MAX_POINTS ? n : BAND_MAX_POINTS;
 }
 
 double band_point_hz(double low_hz, int i)
@@ -58,7 +58,7 @@ double band_point_hz(double low_hz, int i)
 
 struct correction_band band_find(const struct response_curve *c)
 {
-    double db[BAND_MOST_POINTS], most = -INFINITY, end = c->bin_hz * (double)(c->n_bins - 1);
+    double db[BAND_MAX_POINTS], most = -INFINITY, end = c->bin_hz * (double)(c->n_bins - 1);
     int n = points_between(GRID_LOW_HZ, end), start = 0;
     for (int i = 0; i < n; i++) db[i] = response_curve_db(c, band_point_hz(GRID_LOW_HZ, i));
     for (int i = 0; i < n; i++) most = fmax(most, db[i]);
@@ -164,7 +164,7 @@ void correction_curve_open(struct correction_curve *c)
 struct correction_deviation correction_curve_deviation(const struct correction_curve *c, const double *power,
                                                        double *means)
 {
-    double low, db[BAND_MOST_POINTS], mean = 0, square = 0, most = 0;
+    double low, db[BAND_MAX_POINTS], mean = 0, square = 0, most = 0;
     int n = band_points(&c->band, &low);
     struct response_curve smoothed = {means, c->response.n_bins, c->response.bin_hz};
     smooth_octaves(power, means, smoothed.n_bins, 1.0 / 6);

@@ -36,7 +36,7 @@ struct correction_band band_find(const struct response_curve *curve);
 
 /* The frequencies at which the band is judged: point i of the returned number is at
  * *low_hz * 2^(i / BAND_PER_OCTAVE). */
-enum { BAND_PER_OCTAVE = 48, BAND_MOST_POINTS = 24 * BAND_PER_OCTAVE };
+enum { BAND_PER_OCTAVE = 48, BAND_MAX_POINTS = 24 * BAND_PER_OCTAVE };
 int band_points(const struct correction_band *band, double *low_hz);
 double band_point_hz(double low_hz, int i);
 

@@ -16,7 +16,7 @@ static void print_channel(const struct correction_channel *c, int ch, const char
                  falls[c->low_is_found][c->high_is_found], message_db(c->boost_db, 1, "dB").text,
                  message_db(c->cut_db, 1, "dB").text);
     message_note("%s: channel %d: from the target: %.1f dB at most, %.2f dB RMS; before it was %.1f and %.2f dB", path,
-                 ch + 1, c->after.most_db, c->after.rms_db, c->before.most_db, c->before.rms_db);
+                 ch + 1, c->after.max_db, c->after.rms_db, c->before.max_db, c->before.rms_db);
 }
 
 /* Levels and arrivals, relative to the first channel. */
@@ -58,7 +58,7 @@ void correction_print(const struct correction *c, const struct correction_settin
 
 static json_t *deviation_json(const struct correction_deviation *d)
 {
-    return json_pack("{s:o, s:o}", "max_db", json_number(d->most_db), "rms_db", json_number(d->rms_db));
+    return json_pack("{s:o, s:o}", "max_db", json_number(d->max_db), "rms_db", json_number(d->rms_db));
 }
 
 static json_t *channel_json(const struct correction_channel *c)

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TAPS = 1 << 22, MOST_SECTIONS = 4 * CROSSOVER_MOST_CUTOFFS };
+enum { MAX_TAPS = 1 << 22, MAX_SECTIONS = 4 * CROSSOVER_MAX_CUTOFFS };
 
 /* ---- Linkwitz-Riley ----------------------------------------------------------------------------- */
 
 enum part { LOWPASS, HIGHPASS, ALLPASS };
 
 struct sections {
-    struct biquad list[MOST_SECTIONS];
+    struct biquad list[MAX_SECTIONS];
     int n;
 };
 
@@ -44,13 +44,13 @@ static double band_sections(const struct crossover *c, int way, struct sections 
 static bool make_linkwitz_riley(struct crossover *c)
 {
     struct sections s;
-    double *taps[CROSSOVER_MOST_CUTOFFS + 1] = {NULL}, rest_db;
-    int n[CROSSOVER_MOST_CUTOFFS + 1] = {0};
+    double *taps[CROSSOVER_MAX_CUTOFFS + 1] = {NULL}, rest_db;
+    int n[CROSSOVER_MAX_CUTOFFS + 1] = {0};
     bool good = true;
     c->n_frames = 1;
     for (int way = 0; good && way < c->n_ways; way++) {
         double sign = band_sections(c, way, &s);
-        n[way] = biquad_taps(s.list, s.n, c->error_db, MOST_TAPS, &taps[way], &rest_db);
+        n[way] = biquad_taps(s.list, s.n, c->error_db, MAX_TAPS, &taps[way], &rest_db);
         good = n[way] > 0;
         for (int i = 0; i < n[way]; i++) taps[way][i] *= sign;
         if (n[way] > c->n_frames) c->n_frames = n[way];
@@ -76,7 +76,7 @@ static struct response squared_butterworth(const struct crossover *c, int cutoff
     struct response low = {NULL, 0};
     double *taps, rest_db;
     add_butterworth(&s, c, LOWPASS, cutoff, 1);
-    int n = biquad_taps(s.list, s.n, c->error_db, MOST_TAPS / 2, &taps, &rest_db);
+    int n = biquad_taps(s.list, s.n, c->error_db, MAX_TAPS / 2, &taps, &rest_db);
     double *reversed = n > 0 ? malloc((size_t)n * sizeof *reversed) : NULL;
     if (reversed) low = (struct response){malloc((size_t)(2 * n - 1) * sizeof *low.h), n - 1};
     for (int i = 0; low.h && i < n; i++) reversed[i] = taps[n - 1 - i];
@@ -151,7 +151,7 @@ static bool join_bands(struct crossover *c, const struct response *bands)
 
 static bool make_linear(struct crossover *c)
 {
-    struct response bands[CROSSOVER_MOST_CUTOFFS + 1] = {{malloc(sizeof(double)), 0}};
+    struct response bands[CROSSOVER_MAX_CUTOFFS + 1] = {{malloc(sizeof(double)), 0}};
     bool good = bands[0].h != NULL;
     if (good) bands[0].h[0] = 1;
     for (int k = 0; good && k < c->n_cutoffs; k++) {
@@ -160,7 +160,7 @@ static bool make_linear(struct crossover *c)
         free(low.h);
     }
     good = good && join_bands(c, bands);
-    for (int way = 0; way <= CROSSOVER_MOST_CUTOFFS; way++) free(bands[way].h);
+    for (int way = 0; way <= CROSSOVER_MAX_CUTOFFS; way++) free(bands[way].h);
     return good;
 }
 

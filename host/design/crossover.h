@@ -14,14 +14,14 @@
 #include <complex.h>
 #include <stdbool.h>
 
-enum { CROSSOVER_MOST_CUTOFFS = 15 };
+enum { CROSSOVER_MAX_CUTOFFS = 15 };
 enum crossover_type { CROSSOVER_LINKWITZ_RILEY, CROSSOVER_LINEAR, CROSSOVER_STEEP };
 
 struct crossover {
     enum crossover_type type;
     int rate, order;               /* order: 2, 4 or 8, times 6 dB an octave; not of steep                  */
     int n_cutoffs;
-    double cutoff_hz[CROSSOVER_MOST_CUTOFFS]; /* rising                                                      */
+    double cutoff_hz[CROSSOVER_MAX_CUTOFFS]; /* rising                                                      */
     double error_db;               /* energy of what is cut off a filter, relative to the whole; not of steep */
     double attenuation_db;         /* of steep                                                              */
     double transition_hz;          /* of steep; 0: half of each cutoff                                      */

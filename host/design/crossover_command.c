@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FRAMES = 1 << 24, MOST_INPUTS = 512, MOST_OUTPUTS = 1024 }; /* of a configuration */
+enum { MAX_FRAMES = 1 << 24, MAX_INPUTS = 512, MAX_OUTPUTS = 1024 }; /* of a configuration */
 
 struct crossover_settings {
     const char *output;
@@ -32,11 +32,11 @@ struct crossover_settings {
 static bool take_cutoffs(const struct option_use *use, void *to)
 {
     struct crossover *c = to;
-    int n = c->n_cutoffs = number_list_read(use->text, c->cutoff_hz, CROSSOVER_MOST_CUTOFFS), i = 0;
+    int n = c->n_cutoffs = number_list_read(use->text, c->cutoff_hz, CROSSOVER_MAX_CUTOFFS), i = 0;
     while (i < n && c->cutoff_hz[i] > (i ? c->cutoff_hz[i - 1] : 0)) i++;
     if (n && i == n) return true;
     return option_refuse(use, "needs rising frequencies in Hz with commas between, such as 300,3000; at most %d",
-                         CROSSOVER_MOST_CUTOFFS);
+                         CROSSOVER_MAX_CUTOFFS);
 }
 
 static const struct option_row crossover_options[] = {
@@ -59,7 +59,7 @@ static const struct option_row crossover_options[] = {
     {"transition", 0, "HZ", "Width from pass band to stop band of steep [half of each cutoff]", option_number,
      OPTION_TO(struct crossover_settings, crossover.transition_hz), .min = 0.1, .max = 1e8},
     {"channels", 0, "N", "Channels that the configuration cuts into bands [2]", option_int,
-     OPTION_TO(struct crossover_settings, channels), .min = 1, .max = MOST_INPUTS},
+     OPTION_TO(struct crossover_settings, channels), .min = 1, .max = MAX_INPUTS},
     {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct crossover_settings, crossover.rate), .min = 1,
      .max = 100000000},
     OPTION_FORMAT(OPTION_TO(struct crossover_settings, format), "OUTPUT's extension and float"),
@@ -100,7 +100,7 @@ static int check_steep(const struct crossover *c)
         if (width > 2 * fmin(below, above))
             return message_usage("design crossover", "--transition %g: must be at most %g beside the cutoff %g", width,
                                  2 * fmin(below, above), c->cutoff_hz[i]);
-        if (crossover_steep_taps(c, i) > MOST_FRAMES / 2)
+        if (crossover_steep_taps(c, i) > MAX_FRAMES / 2)
             return message_usage("design crossover", "--transition %g: needs too many taps; widen it", width);
     }
     return -1;
@@ -114,9 +114,9 @@ static int check(const struct crossover_settings *s)
     if (!(most < 0.5 * c->rate))
         return message_usage("design crossover", "--cutoff %g: must be below half the rate, %g Hz", most,
                              0.5 * c->rate);
-    if (s->channels * (c->n_cutoffs + 1) > MOST_OUTPUTS)
+    if (s->channels * (c->n_cutoffs + 1) > MAX_OUTPUTS)
         return message_usage("design crossover", "--channels %d: a configuration has at most %d outputs", s->channels,
-                             MOST_OUTPUTS);
+                             MAX_OUTPUTS);
     if (s->output && strcmp(s->output, "-") == 0)
         return message_usage("design crossover", "-o -: the configuration needs the name of a file; give one");
     for (const char *at = s->output; at && *at; at++)
@@ -227,9 +227,9 @@ int design_crossover_command(int argc, char **argv)
     struct crossover *c = &settings.crossover;
     bool good =
         crossover_make(c) || message_write(why, sizeof why, "%s: no memory; raise the lowest cutoff", settings.output);
-    if (good && c->n_frames > MOST_FRAMES)
+    if (good && c->n_frames > MAX_FRAMES)
         good = message_write(why, sizeof why, "%s: would have %d taps, and a configuration takes %d; raise --error",
-                             settings.output, c->n_frames, MOST_FRAMES);
+                             settings.output, c->n_frames, MAX_FRAMES);
     struct mask_out out = {settings.output, settings.format, c->rate, c->n_ways, c->n_frames, c->h};
     good = good && mask_write(&out, why, sizeof why) &&
            text_out(settings.configuration, print_configuration, &settings, why, sizeof why);

@@ -77,8 +77,8 @@ static const struct command_line design_line = {
         "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav",
     .groups = {{NULL, design_options}, {"Filters:", filter_options}, {"Rooms:", room_options}},
     .names = "one KIND",
-    .least_names = 1,
-    .most_names = 1,
+    .min_names = 1,
+    .max_names = 1,
     .names_to = offsetof(struct design_settings, names)};
 
 static int parse_kind(const char *text, enum design_kind *kind)

@@ -11,22 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CURVE_BYTES = 1 << 24, TEXT_RATE = 48000, LEAST_RATE = 1000, MOST_RATE = 1000000 };
+enum { MAX_CURVE_BYTES = 1 << 24, TEXT_RATE = 48000, MIN_RATE = 1000, MAX_RATE = 1000000 };
 
 /* The text of an open file with a final 0, from malloc. NULL: why has the reason. */
 static char *read_text(FILE *file, const char *path, char *why, size_t cap)
 {
     errno = 0;
-    char *text = malloc(MOST_CURVE_BYTES + 1);
-    size_t n = text ? fread(text, 1, MOST_CURVE_BYTES, file) : 0;
-    bool good = text && !ferror(file) && n < MOST_CURVE_BYTES && !memchr(text, 0, n);
+    char *text = malloc(MAX_CURVE_BYTES + 1);
+    size_t n = text ? fread(text, 1, MAX_CURVE_BYTES, file) : 0;
+    bool good = text && !ferror(file) && n < MAX_CURVE_BYTES && !memchr(text, 0, n);
     if (good)
         text[n] = 0;
     else if (!text)
         message_write(why, cap, "%s: no memory to read it; free some memory", path);
     else if (ferror(file))
         message_write(why, cap, "%s: %s; check the path", path, strerror(errno ? errno : EIO));
-    else if (n == MOST_CURVE_BYTES)
+    else if (n == MAX_CURVE_BYTES)
         message_write(why, cap, "%s: is longer than 16 MiB; a curve needs a few hundred points", path);
     else
         message_write(why, cap,
@@ -66,9 +66,9 @@ bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why
     if (good && mask->n_channels == 0) {
         message_write(why, cap, "%s: is a configuration; give one of its sound files", path);
         good = false;
-    } else if (good && mask->rate && (mask->rate < LEAST_RATE || mask->rate > MOST_RATE)) {
+    } else if (good && mask->rate && (mask->rate < MIN_RATE || mask->rate > MAX_RATE)) {
         message_write(why, cap, "%s: has a rate of %d Hz; resample it by --rate, to %d Hz or more", path, mask->rate,
-                      LEAST_RATE);
+                      MIN_RATE);
         good = false;
     } else if (good) {
         mask_diagnostics_print(mask, path);

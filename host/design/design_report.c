@@ -21,8 +21,8 @@ int design_predelay(const struct design_settings *s)
 static bool measure(const struct design_settings *s, const struct design *design, struct filter_figures *figures)
 {
     bool is_hilbert = s->kind == KIND_HILBERT, first_passes = s->kind == KIND_LOWPASS || s->kind == KIND_BANDSTOP;
-    const double ends[FILTER_MOST_EDGES] = {0, 0.5 * s->rate}, *edges = is_hilbert ? ends : s->cutoff_hz;
-    int n_edges = is_hilbert ? FILTER_MOST_EDGES : s->n_cutoffs;
+    const double ends[FILTER_MAX_EDGES] = {0, 0.5 * s->rate}, *edges = is_hilbert ? ends : s->cutoff_hz;
+    int n_edges = is_hilbert ? FILTER_MAX_EDGES : s->n_cutoffs;
     hc_responses file = {0};
     bool is_file = strcmp(s->output, "-") != 0 && hc_responses_load(s->output, 0, 0, 0, &file, NULL, 0) == HC_OK;
     float *made = is_file ? NULL : malloc((size_t)design->n_frames * sizeof *made);

@@ -9,14 +9,14 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-enum { FILTER_MOST_EDGES = 2 };
+enum { FILTER_MAX_EDGES = 2 };
 
 struct filter_figures {
     int n_bands;             /* 0: not measured                                          */
     struct filter_band {
         bool passes;
         double from_hz, to_hz;
-    } band[FILTER_MOST_EDGES + 1];
+    } band[FILTER_MAX_EDGES + 1];
     double ripple_db;        /* largest distance from a gain of 1 in the pass bands; NaN: there is none */
     double attenuation_db;   /* least attenuation in the stop bands; NaN: there is none  */
 };

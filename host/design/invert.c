@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { NOT_GIVEN = -1, MOST_TAPS = 1 << 22 };
+enum { NOT_GIVEN = -1, MAX_TAPS = 1 << 22 };
 
 struct invert_settings {
     struct option_names names; /* MASK */
@@ -28,9 +28,9 @@ static const struct option_row invert_options[] = {
     {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
      OPTION_TO(struct invert_settings, rate), .min = 1000, .max = 1000000},
     {"taps", 0, "N", "Length of the inverse [twice that of MASK or more, a power of two]", option_int,
-     OPTION_TO(struct invert_settings, inversion.taps), .min = 16, .max = MOST_TAPS},
+     OPTION_TO(struct invert_settings, inversion.taps), .min = 16, .max = MAX_TAPS},
     {"delay", 0, "N", "Delay of MASK and inverse together, in frames; a mixed phase needs one [half the taps]",
-     option_int, OPTION_TO(struct invert_settings, inversion.delay), .max = MOST_TAPS},
+     option_int, OPTION_TO(struct invert_settings, inversion.delay), .max = MAX_TAPS},
     {"band", 0, "LOW,HIGH", "Invert these frequencies; the gain falls to -40 dB within half an octave [all]",
      option_band, OPTION_TO(struct invert_settings, band_hz)},
     {"boost", 0, "DB", "Largest gain, relative to that for the mean level of the response in the band [20]",
@@ -50,8 +50,8 @@ static const struct command_line invert_line = {
             "  haloconv design invert speaker.wav --band 40,18000 --boost 12 -o inverse.wav",
     .groups = {{NULL, invert_options}},
     .names = "one MASK",
-    .least_names = 1,
-    .most_names = 1,
+    .min_names = 1,
+    .max_names = 1,
     .names_to = offsetof(struct invert_settings, names),
     .masks_from = 1};
 
@@ -66,7 +66,7 @@ static int choose(struct invert_settings *s, const hc_responses *mask, int rate)
     i->high_hz = s->band_hz[1] > 0 ? s->band_hz[1] : 0.5 * rate;
     if (!i->taps) {
         size_t taps = transform_size((size_t)mask->n_frames * 2);
-        i->taps = taps < 4096 ? 4096 : taps > MOST_TAPS ? MOST_TAPS : (int)taps;
+        i->taps = taps < 4096 ? 4096 : taps > MAX_TAPS ? MAX_TAPS : (int)taps;
     }
     if (i->delay == NOT_GIVEN) i->delay = i->taps / 2;
     if (i->delay >= i->taps)

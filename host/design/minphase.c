@@ -44,8 +44,8 @@ static const struct command_line minphase_line = {
         "  haloconv design minphase linear.wav -o minimum.wav",
     .groups = {{NULL, minphase_options}},
     .names = "one MASK",
-    .least_names = 1,
-    .most_names = 1,
+    .min_names = 1,
+    .max_names = 1,
     .names_to = offsetof(struct minphase_settings, names),
     .masks_from = 1};
 

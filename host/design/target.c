@@ -48,8 +48,8 @@ static const struct command_line target_line = {
         "  haloconv design target house.txt --phase linear -o house.wav",
     .groups = {{NULL, target_options}},
     .names = "one CURVE",
-    .least_names = 1,
-    .most_names = 1,
+    .min_names = 1,
+    .max_names = 1,
     .names_to = offsetof(struct target_settings, names)};
 
 struct target_filter {

@@ -122,8 +122,8 @@ static const struct command_line convolve_line = {
     .more = sound_format_help,
     .groups = {{NULL, convolve_options}, {"Moving sources:", moving_options}},
     .names = "INPUT and MASK",
-    .least_names = 2,
-    .most_names = 2,
+    .min_names = 2,
+    .max_names = 2,
     .names_to = offsetof(struct convolve_settings, names),
     .masks_from = 2};
 

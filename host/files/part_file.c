@@ -17,13 +17,13 @@
 #include <unistd.h>
 
 enum {
-    MOST_FILES = 512,
-    MOST_FOR_ONE = 8, /* files under way for one output, of all programs */
+    MAX_FILES = 512,
+    MAX_FOR_ONE = 8, /* files under way for one output, of all programs */
 };
 
 /* The signal handler removes the files of these names. */
-static char names[MOST_FILES][PATH_MAX];
-static atomic_bool taken[MOST_FILES];
+static char names[MAX_FILES][PATH_MAX];
+static atomic_bool taken[MAX_FILES];
 static mode_t user_mask; /* umask; it is read once, because reading sets it for all threads */
 
 /* Other threads run while the handler runs: one of them may be about to create a file that the handler has not seen. */
@@ -35,7 +35,7 @@ static void stop(int signal_number)
     atomic_store(&stopping, true);
     for (int i = 0; i < 1000 && atomic_load(&n_naming) > 0; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    for (int i = 0; i < MOST_FILES; i++)
+    for (int i = 0; i < MAX_FILES; i++)
         if (names[i][0]) unlink(names[i]);
     _exit(128 + signal_number);
 }
@@ -63,7 +63,7 @@ static void naming_end(const sigset_t *before)
 
 static char *name_take(void)
 {
-    for (int i = 0; i < MOST_FILES; i++)
+    for (int i = 0; i < MAX_FILES; i++)
         if (!atomic_exchange(&taken[i], true)) return names[i];
     return NULL;
 }
@@ -140,7 +140,7 @@ static bool name_write(char *name, const char *target, int n)
 static void sweep(const char *target)
 {
     char name[PATH_MAX];
-    for (int n = 1; n <= MOST_FOR_ONE && name_write(name, target, n); n++) {
+    for (int n = 1; n <= MAX_FOR_ONE && name_write(name, target, n); n++) {
         struct stat held, named;
         int fd = open(name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &held) == 0 && S_ISREG(held.st_mode) &&
@@ -189,7 +189,7 @@ static bool take_free_name(struct part_file *part)
                         ? linkat(AT_FDCWD, descriptor_path(part->fd, path), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0
                         : (part->fd = open_locked(name)) >= 0;
         if (good) strcpy(part->name, name);
-        if (good || errno != EEXIST || n == MOST_FOR_ONE) return good;
+        if (good || errno != EEXIST || n == MAX_FOR_ONE) return good;
     }
     return false;
 }
@@ -201,7 +201,7 @@ static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, 
     part->name = name_take();
     if (!part->name)
         return message_write(why, cap, "%s: cannot be written: %d outputs are under way; use fewer workers",
-                             part->target, MOST_FILES);
+                             part->target, MAX_FILES);
     sweep(part->target);
     part->fd = open_nameless(part->target);
     if (part->fd >= 0) {

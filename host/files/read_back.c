@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MOST_PADDING = 4096 }; /* frames that codecs of packets may add */
+enum { MAX_PADDING = 4096 }; /* frames that codecs of packets may add */
 
 /* Standard output may be write-only; the other files that are read back are not. */
 static bool is_write_only(int fd)
@@ -57,7 +57,7 @@ static sf_count_t count_frames(SNDFILE *file, int n_channels)
 
 static bool is_enough(sf_count_t found, sf_count_t written)
 {
-    return found >= written && found - written <= MOST_PADDING;
+    return found >= written && found - written <= MAX_PADDING;
 }
 
 bool read_back_is_whole(int fd, const SF_INFO *written, sf_count_t *found)

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef LEAST_PLACED
-#define LEAST_PLACED (1 << 20) /* bytes of samples; a smaller file has one reader. The fuzz target sets less */
+#ifndef MIN_PLACED
+#define MIN_PLACED (1 << 20) /* bytes of samples; a smaller file has one reader. The fuzz target sets less */
 #endif
 
 /* ---- format checks ------------------------------------------------------------------------------ */
@@ -170,11 +170,11 @@ static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size
  * some frames at that offset with libsndfile's; if anything differs, the file is read through libsndfile. */
 static void find_places(struct sound_in *in, const SF_INFO *raw)
 {
-    enum { TRIED = 16, MOST_FRAME_BYTES = 4096 };
-    char theirs[TRIED * MOST_FRAME_BYTES], ours[TRIED * MOST_FRAME_BYTES];
+    enum { TRIED = 16, MAX_FRAME_BYTES = 4096 };
+    char theirs[TRIED * MAX_FRAME_BYTES], ours[TRIED * MAX_FRAME_BYTES];
     int64_t frame_bytes = sound_format_frame_bytes(in->format, in->n_channels);
     struct stat status;
-    if (!in->plain || in->n_frames * frame_bytes < LEAST_PLACED || frame_bytes > MOST_FRAME_BYTES) return;
+    if (!in->plain || in->n_frames * frame_bytes < MIN_PLACED || frame_bytes > MAX_FRAME_BYTES) return;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
     int fd = open(in->path, O_RDONLY | O_CLOEXEC), own = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
     SNDFILE *file = own < 0 ? NULL : sf_open_fd(fd, SFM_READ, &info, 0);

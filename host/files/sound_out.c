@@ -26,7 +26,7 @@
 #endif
 enum {
     HEADER_BYTES = 1 << 16,    /* header and other chunks, as a rule */
-    LEAST_MAPPED = 8 << 20,    /* bytes; a smaller file is not mapped */
+    MIN_MAPPED = 8 << 20,    /* bytes; a smaller file is not mapped */
     UNMAP_INTERVAL = 64 << 20, /* bytes that the threads write between two calls that drop the pages */
 };
 enum { LOSSY_FRAMES = 4096 }; /* libsndfile's Vorbis writer puts a block on the stack */
@@ -241,7 +241,7 @@ bool sound_out_map(struct sound_out *out)
 {
     int64_t bytes = out->payload + (int64_t)data_bytes(out, out->n_frames);
     bool can = out->plain && out->reserved && out->pwritable && out->payload >= 0 && out->n_frames > 0;
-    if (!can || bytes < LEAST_MAPPED) return false;
+    if (!can || bytes < MIN_MAPPED) return false;
     if (ftruncate(out->fd, bytes) != 0) return false; /* libsndfile gets the length from io_length */
     void *pages = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
     if (pages == MAP_FAILED) return false;

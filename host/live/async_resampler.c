@@ -18,9 +18,9 @@ enum {
     LONG_BLOCKS = 32768                /* frames of the ring beyond a second, for long blocks */
 };
 static const double LEARN_S = 2; /* silence while the clocks settle */
-static const double LEAST_MARGIN_S = 0.002, MOST_MARGIN_S = 0.25;
+static const double MIN_MARGIN_S = 0.002, MAX_MARGIN_S = 0.25;
 static const double LOOP_HZ = 0.02;   /* bandwidth of the control loop: far below audible wow */
-static const double MOST_OFF = 0.001; /* largest deviation of the ratio from 1: no card is off by 1000 ppm */
+static const double MAX_OFF = 0.001; /* largest deviation of the ratio from 1: no card is off by 1000 ppm */
 static const double GLIDE_S = 10;     /* time constant with which the computed position follows the counted one */
 
 /* "Frame k was written at time_s, and a frame lasts frame_s": the input thread's estimate. */
@@ -67,7 +67,7 @@ struct async_resampler *async_resampler_open(int n_channels, int rate, char *why
     struct async_resampler *r = calloc(1, sizeof *r);
     if (r) {
         *r = (struct async_resampler){
-            .n_channels = n_channels, .rate = rate, .cap = rate + LONG_BLOCKS, .margin_s = LEAST_MARGIN_S};
+            .n_channels = n_channels, .rate = rate, .cap = rate + LONG_BLOCKS, .margin_s = MIN_MARGIN_S};
         r->ring = calloc((size_t)r->cap * (size_t)n_channels, sizeof *r->ring);
         r->chunk = calloc((size_t)READ_CHUNK * (size_t)n_channels, sizeof *r->chunk);
         r->resampler = src_new(QUALITY, n_channels, &error);
@@ -114,7 +114,7 @@ void async_resampler_write(struct async_resampler *r, const float *in, int n, do
     memcpy(r->ring, in + first * r->n_channels, (size_t)(fits - first) * frame);
     atomic_store_explicit(&r->written, written + fits, memory_order_release);
     if (n > atomic_load(&r->in_block)) atomic_store(&r->in_block, n);
-    atomic_store(&r->in_off, r->in.most_off_s);
+    atomic_store(&r->in_off, r->in.max_off_s);
     publish_line(r, written + fits, r->in.now_s);
 }
 
@@ -149,8 +149,8 @@ static void skip_old(struct async_resampler *r)
  * few frames yet. */
 static bool begin(struct async_resampler *r, const struct line *line, int n)
 {
-    double off_s = r->out.most_off_s + atomic_load(&r->in_off), ratio = r->out.frame_s / line->frame_s;
-    r->margin_s = fmin(fmax(r->margin_s, 2 * off_s), MOST_MARGIN_S);
+    double off_s = r->out.max_off_s + atomic_load(&r->in_off), ratio = r->out.frame_s / line->frame_s;
+    r->margin_s = fmin(fmax(r->margin_s, 2 * off_s), MAX_MARGIN_S);
     r->behind = atomic_load(&r->in_block) + r->margin_s * r->rate + LOOKAHEAD;
     double line_now = (double)line->k + (r->out.now_s - line->time_s) / line->frame_s;
     int64_t taken = atomic_load(&r->taken), start = (int64_t)(line_now - r->behind - n * ratio);
@@ -174,8 +174,8 @@ static bool control_ratio(struct async_resampler *r, const struct line *line, in
     double off_s = (line_now - r->position - n * (1 + r->steady) - r->behind) / r->rate;
     double w = 2 * M_PI * LOOP_HZ, step_s = (double)n / r->rate;
     r->steady += w * w * off_s * step_s;
-    r->steady = fmin(fmax(r->steady, -MOST_OFF), MOST_OFF);
-    *ratio = 1 + fmin(fmax(r->steady + 2 * w * off_s, -2 * MOST_OFF), 2 * MOST_OFF);
+    r->steady = fmin(fmax(r->steady, -MAX_OFF), MAX_OFF);
+    *ratio = 1 + fmin(fmax(r->steady + 2 * w * off_s, -2 * MAX_OFF), 2 * MAX_OFF);
     return fabs(off_s) < 0.5 * r->margin_s + 0.05;
 }
 

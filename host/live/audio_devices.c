@@ -141,7 +141,7 @@ bool audio_device_choose(struct audio_device *device, const json_t *list, const 
     snprintf(device->name, sizeof device->name, "%s", get(found, "name"));
     snprintf(device->api, sizeof device->api, "%s", get(found, "api"));
     device->index = get_int(found, "index");
-    device->most_channels = get_int(found, is_input ? "inputs" : "outputs");
+    device->max_channels = get_int(found, is_input ? "inputs" : "outputs");
     device->rate = get_int(found, "rate");
     return true;
 }

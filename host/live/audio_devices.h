@@ -16,7 +16,7 @@ json_t *audio_devices_list(void);
 
 struct audio_device {
     char name[256], api[64]; /* identify the device when it comes back; its number may change */
-    int index, most_channels, rate;
+    int index, max_channels, rate;
 };
 
 /* Chooses the device with this number, name, "API: name" or part of it; wanted NULL: the default one. may_guess: the

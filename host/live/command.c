@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double MOST_DB = 60, MOST_STEPPED_DB = 40;
+static const double MAX_DB = 60, MAX_STEPPED_DB = 40;
 /* From below INAUDIBLE_DB a step up goes to FIRST_STEP_DB. */
 static const double INAUDIBLE_DB = -80, FIRST_STEP_DB = -20;
 
@@ -131,8 +131,8 @@ static bool switch_compared(struct command_target *t, char *text, size_t cap)
 
 static bool set_gain(struct command_target *t, const struct command_gain *gain, double db, char *text, size_t cap)
 {
-    if (!(db <= MOST_DB)) /* NaN is not */
-        return message_write(text, cap, "%s takes dB, at most %.0f, or off", gain->name, MOST_DB);
+    if (!(db <= MAX_DB)) /* NaN is not */
+        return message_write(text, cap, "%s takes dB, at most %.0f, or off", gain->name, MAX_DB);
     hc_live_set(session_live(t->session), gain->knob, (float)pow(10, db / 20));
     message_write(text, cap, "%s %s", gain->name, db < INAUDIBLE_DB ? "off" : message_db(db, 0, "dB").text);
     return true;
@@ -142,7 +142,7 @@ static bool turn(struct command_target *t, const struct command_gain *gain, doub
 {
     double db = 20 * log10((double)hc_live_get(session_live(t->session), gain->knob));
     bool is_off = db < INAUDIBLE_DB;
-    db = is_off ? (step_db > 0 ? FIRST_STEP_DB : -INFINITY) : fmin(db + step_db, MOST_STEPPED_DB);
+    db = is_off ? (step_db > 0 ? FIRST_STEP_DB : -INFINITY) : fmin(db + step_db, MAX_STEPPED_DB);
     return set_gain(t, gain, db, text, cap);
 }
 

@@ -30,7 +30,7 @@ const struct command_line jack_line = {
             "out.",
     .groups = {{NULL, jack_options}, {LIVE_OPTIONS_TITLE, live_options}},
     .names = "MASK",
-    .most_names = INT_MAX,
+    .max_names = INT_MAX,
     .names_to = offsetof(struct live_settings, masks),
     .masks_from = 1};
 

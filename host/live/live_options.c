@@ -48,21 +48,21 @@ static bool take_place(const struct option_use *use, void *to)
     char *end;
     long source = strtol(use->text, &end, 10);
     int n = 0;
-    bool good = end > use->text && *end == ':' && source >= 1 && source <= LIVE_SCENE_MOST_SOURCES;
+    bool good = end > use->text && *end == ':' && source >= 1 && source <= LIVE_SCENE_MAX_SOURCES;
     for (const char *text = end + 1; good && n < 3; n++, text = end + 1) {
         place.aed[n] = strtod(text, &end);
         good = end > text && (*end == ',' || !*end) && isfinite(place.aed[n]);
         if (!*end) break;
     }
     if (!good || *end || n < 1 || fabs(place.aed[1]) > 90 ||
-        !(place.aed[2] >= 0 && place.aed[2] <= LIVE_SCENE_MOST_METRES))
+        !(place.aed[2] >= 0 && place.aed[2] <= LIVE_SCENE_MAX_METRES))
         return option_refuse(
             use, "needs a source's number, :, azimuth, elevation (-90 to 90) and distance (up to %d), as in 3:30,0,2",
-            LIVE_SCENE_MOST_METRES);
+            LIVE_SCENE_MAX_METRES);
     place.aed[0] = remainder(place.aed[0], 360);
     place.source = (int)source - 1;
-    if (scene->n_places == LIVE_SCENE_MOST_SOURCES)
-        return option_refuse(use, "there are %d places already", LIVE_SCENE_MOST_SOURCES);
+    if (scene->n_places == LIVE_SCENE_MAX_SOURCES)
+        return option_refuse(use, "there are %d places already", LIVE_SCENE_MAX_SOURCES);
     scene->places[scene->n_places++] = place;
     return true;
 }
@@ -81,7 +81,7 @@ static bool take_distance_gain(const struct option_use *use, void *to)
     }
     if (!good || *end || !live_scene_is_distance_gain(reference, least))
         return option_refuse(use, "needs one or two distances in metres, 0.001 to %d, as in 1,0.25",
-                             LIVE_SCENE_MOST_METRES);
+                             LIVE_SCENE_MAX_METRES);
     scene->reference = reference;
     scene->least = least;
     return true;
@@ -92,7 +92,7 @@ const struct option_row live_options[] = {
      option_int, LIVE_OPTION_TO(session.n_inputs), .min = 1, .max = 1024},
     {"sources", 0, "N",
      "With a bank: the number of sources, each with an input of its own. OSC moves them, and the listener [1]",
-     option_int, LIVE_OPTION_TO(session.live.n_sources), .min = 1, .max = LIVE_SCENE_MOST_SOURCES},
+     option_int, LIVE_OPTION_TO(session.live.n_sources), .min = 1, .max = LIVE_SCENE_MAX_SOURCES},
     {"place", 0, "N:AZ,EL[,DIST]",
      "First place of source N: azimuth in degrees, counter-clockwise from ahead, elevation, and distance in metres. "
      "Give it once for each source [in front, from the left to the right, 1 m away]",

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const double HERE = 1e-6;         /* m: a source there has no direction */
-static const double LEAST_METRES = 1e-3; /* of the gain by distance, which would be infinite at 0 */
+static const double MIN_METRES = 1e-3; /* of the gain by distance, which would be infinite at 0 */
 
 struct source {
     double aed[3], xyz[3]; /* the same place */
@@ -142,20 +142,20 @@ int live_scene_n_sources(const struct live_scene *s)
 static bool is_near(const double xyz[3])
 {
     for (int i = 0; i < 3; i++)
-        if (!(fabs(xyz[i]) <= LIVE_SCENE_MOST_METRES)) return false; /* NaN too */
+        if (!(fabs(xyz[i]) <= LIVE_SCENE_MAX_METRES)) return false; /* NaN too */
     return true;
 }
 
 static bool refuse_place(char *why, size_t cap)
 {
-    return message_write(why, cap, "a place takes metres, -%d to %d", LIVE_SCENE_MOST_METRES, LIVE_SCENE_MOST_METRES);
+    return message_write(why, cap, "a place takes metres, -%d to %d", LIVE_SCENE_MAX_METRES, LIVE_SCENE_MAX_METRES);
 }
 
 /* The least distance is a quarter of the other one if it is not given. */
 bool live_scene_is_distance_gain(double reference, double least)
 {
-    return reference >= LEAST_METRES && reference <= LIVE_SCENE_MOST_METRES && least >= LEAST_METRES / 4 &&
-           least <= LIVE_SCENE_MOST_METRES;
+    return reference >= MIN_METRES && reference <= LIVE_SCENE_MAX_METRES && least >= MIN_METRES / 4 &&
+           least <= LIVE_SCENE_MAX_METRES;
 }
 
 /* Copies n values; one that is NaN stays as it was. */
@@ -171,8 +171,8 @@ static bool move(struct source *source, const double values[3], char *why, size_
     if (!isfinite(aed[0])) return message_write(why, cap, "an azimuth takes degrees, counter-clockwise from ahead");
     if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation takes degrees, -90 to 90");
     /* A distance that stays may be longer: that of a corner of xyz, or of a configuration. */
-    if (!isnan(values[2]) && !(aed[2] >= 0 && aed[2] <= LIVE_SCENE_MOST_METRES))
-        return message_write(why, cap, "a distance takes metres, 0 to %d", LIVE_SCENE_MOST_METRES);
+    if (!isnan(values[2]) && !(aed[2] >= 0 && aed[2] <= LIVE_SCENE_MAX_METRES))
+        return message_write(why, cap, "a distance takes metres, 0 to %d", LIVE_SCENE_MAX_METRES);
     aed[0] = remainder(aed[0], 360);
     put(source, aed);
     source->entry = -1;
@@ -229,12 +229,12 @@ static bool change_source(struct live_scene *s, int i, const struct scene_change
         good = move_by_quaternion(source, change->values, why, cap);
     } else if (change->act == SCENE_LINEAR_GAIN) {
         good = value >= 0 || message_write(why, cap, "a linear gain is at least 0");
-        if (good) source->gain_db = fmin(20 * log10(value), LIVE_SCENE_MOST_DB);
+        if (good) source->gain_db = fmin(20 * log10(value), LIVE_SCENE_MAX_DB);
     } else if (change->act == SCENE_MUTE) {
         source->is_muted = value != 0;
     } else if (change->act == SCENE_GAIN) {
-        good = value <= LIVE_SCENE_MOST_DB ||
-               message_write(why, cap, "a source's gain takes dB, at most %d, or off", LIVE_SCENE_MOST_DB);
+        good = value <= LIVE_SCENE_MAX_DB ||
+               message_write(why, cap, "a source's gain takes dB, at most %d, or off", LIVE_SCENE_MAX_DB);
         if (good) source->gain_db = value;
     } else {
         good = check_entry(s, i, value, why, cap);
@@ -286,8 +286,8 @@ static bool change_listener(struct live_scene *s, const struct scene_change *cha
         break;
     case SCENE_DISTANCE_GAIN:
         if (values[0] != 0 && !live_scene_is_distance_gain(values[0], values[1]))
-            return message_write(why, cap, "the gain by distance takes metres, %g to %d, or off", LEAST_METRES,
-                                 LIVE_SCENE_MOST_METRES);
+            return message_write(why, cap, "the gain by distance takes metres, %g to %d, or off", MIN_METRES,
+                                 LIVE_SCENE_MAX_METRES);
         s->reference = values[0];
         s->least = values[0] != 0 ? values[1] : 0;
         break;

@@ -19,7 +19,7 @@
 
 struct live_scene;
 
-enum { LIVE_SCENE_MOST_SOURCES = 1024, LIVE_SCENE_MOST_METRES = 10000, LIVE_SCENE_MOST_DB = 60 };
+enum { LIVE_SCENE_MAX_SOURCES = 1024, LIVE_SCENE_MAX_METRES = 10000, LIVE_SCENE_MAX_DB = 60 };
 
 struct live_scene_place {
     int source;             /* from 0                                                                           */
@@ -30,7 +30,7 @@ struct live_scene_place {
 };
 
 struct live_scene_settings {
-    struct live_scene_place places[LIVE_SCENE_MOST_SOURCES]; /* [n_places], of sources with places of their own */
+    struct live_scene_place places[LIVE_SCENE_MAX_SOURCES]; /* [n_places], of sources with places of their own */
     int n_places;
     double reference, least;         /* metres: gain = reference / distance, from `least` on; reference 0: none  */
     double listener_at[3];

@@ -1,6 +1,6 @@
 #include "midi.h"
 
-enum { MOST_AT_ONCE = 1000 }; /* messages in one call: the control thread has other things to do */
+enum { MAX_AT_ONCE = 1000 }; /* messages in one call: the control thread has other things to do */
 
 static void refuse(const char *why)
 {
@@ -37,7 +37,7 @@ static void say_lost(struct midi *midi)
 void midi_tend(struct midi *midi, struct command_target *target)
 {
     struct midi_message message;
-    for (int i = 0; i < MOST_AT_ONCE && midi->source.next(midi->source.data, &message); i++)
+    for (int i = 0; i < MAX_AT_ONCE && midi->source.next(midi->source.data, &message); i++)
         take(midi, &message, target);
     say_lost(midi);
     message_limit_tend(&midi->limit, false);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 128, ON_VALUE = 64, MOST_MASKS = 1 << 20, MOST_WORDS = 6 /* one more than a line may have */ };
+enum { VALUES = 128, ON_VALUE = 64, MAX_MASKS = 1 << 20, MAX_WORDS = 6 /* one more than a line may have */ };
 enum { PROGRAM_CHANGE = 0xc0, CONTROL_CHANGE = 0xb0, NOTE_ON = 0x90 };
-static const double LEAST_DB = -120, MOST_DB = 60;
+static const double MIN_DB = -120, MAX_DB = 60;
 
 /* The controllers are those that MIDI leaves undefined (20 to 31) or names "general purpose buttons" (80 to 83): a
  * keyboard's volume and pedals do nothing. A range of 63 dB is 126 steps of half a decibel, and value 115 is 0 dB. */
@@ -39,7 +39,7 @@ enum { N_ACTIONS = sizeof actions / sizeof *actions };
 /* ---- a line ------------------------------------------------------------------------------------ */
 
 struct words {
-    char *list[MOST_WORDS];
+    char *list[MAX_WORDS];
     int n, at; /* at: the next one to take */
 };
 
@@ -95,12 +95,12 @@ static bool take_numbers(struct words *words, struct midi_assignment *to, bool i
     if (is_note && command->act == COMMAND_GAIN)
         return message_write(why, cap, "a note has no value for a gain; give a controller, as in: " GAIN_EXAMPLE);
     if (command->act == COMMAND_GAIN &&
-        !(take_number(words, LEAST_DB, MOST_DB, &to->low_db) && take_number(words, LEAST_DB, MOST_DB, &to->high_db) &&
+        !(take_number(words, MIN_DB, MAX_DB, &to->low_db) && take_number(words, MIN_DB, MAX_DB, &to->high_db) &&
           to->low_db < to->high_db))
         return message_write(why, cap,
                              "has no range; give two gains from %.0f to %.0f dB, the lower first, as in: " GAIN_EXAMPLE,
-                             LEAST_DB, MOST_DB);
-    if (command->act == COMMAND_MASK_NUMBER && !is_program && !take_index(words, 1, MOST_MASKS, &command->number))
+                             MIN_DB, MAX_DB);
+    if (command->act == COMMAND_MASK_NUMBER && !is_program && !take_index(words, 1, MAX_MASKS, &command->number))
         return message_write(why, cap, "has no number of a mask; give its place in the list, as in: note 60 mask 1");
     /* A key that is released must not switch bypass off. */
     if (is_note && command->act == COMMAND_BYPASS) command->act = COMMAND_BYPASS_TOGGLE;
@@ -114,7 +114,7 @@ static bool take_line(struct midi_map *map, char *line, size_t number, char *why
     struct words words = {.n = 0};
     char *rest = line, *word;
     line[strcspn(line, "#")] = 0;
-    while (words.n < MOST_WORDS && (word = strtok_r(rest, " \t\r\n", &rest))) words.list[words.n++] = word;
+    while (words.n < MAX_WORDS && (word = strtok_r(rest, " \t\r\n", &rest))) words.list[words.n++] = word;
     if (words.n == 0) return true;
     struct midi_assignment *place = take_message(&words, map), taken = {.line = number};
     if (!place)

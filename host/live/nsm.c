@@ -42,15 +42,15 @@ bool nsm_is_wanted(void)
 
 /* Is this file absent, or a regular one of at most so many bytes? The folder may come from a stranger, with links to
  * the user's files. The folder itself may be a link: its path comes from the manager. */
-static bool check_file(const char *path, off_t most_bytes, char *why, size_t cap)
+static bool check_file(const char *path, off_t max_bytes, char *why, size_t cap)
 {
     struct stat status;
     if (lstat(path, &status) != 0) return true;
     if (!S_ISREG(status.st_mode))
         return message_write(why, cap, "%s: is not a regular file; put one there, or remove it", path);
-    return status.st_size <= most_bytes ||
+    return status.st_size <= max_bytes ||
            message_write(why, cap, "%s: has more than %lld bytes; replace it, or remove it", path,
-                         (long long)most_bytes);
+                         (long long)max_bytes);
 }
 
 /* A mask that passes every channel unchanged; a file that is there stays. */

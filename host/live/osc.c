@@ -8,12 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 65536, MOST_HANDLED = 64, MOST_SENT = 128 };
+enum { MAX_BYTES = 65536, MAX_HANDLED = 64, MAX_SENT = 128 };
 
 /* A packet on its way to another thread. */
 struct passed {
     struct osc_peer from;
-    char bytes[MOST_BYTES];
+    char bytes[MAX_BYTES];
 };
 
 /* Packets of one thread. */
@@ -275,9 +275,9 @@ static void handle_message(struct receiver *r, char *packet, size_t bytes)
         read.number = number_of(type, args[0]);
     }
     if (read.n_args > 1) read.second = number_of((lo_type)types[1], args[1]);
-    for (int i = 0; i < read.n_args && i < OSC_MOST_NUMBERS && is_number((lo_type)types[i]); i++)
+    for (int i = 0; i < read.n_args && i < OSC_MAX_NUMBERS && is_number((lo_type)types[i]); i++)
         read.numbers[read.n_numbers++] = number_of((lo_type)types[i], args[i]);
-    for (int i = 0; i < read.n_args && read.n_texts < OSC_MOST_TEXTS; i++)
+    for (int i = 0; i < read.n_args && read.n_texts < OSC_MAX_TEXTS; i++)
         if (lo_is_string_type((lo_type)types[i])) read.texts[read.n_texts++] = (const char *)args[i];
     if (!r->first)
         r->handler(r->data, &read);
@@ -339,7 +339,7 @@ void osc_receive(struct osc *osc, osc_handler *handler, void *data)
     r->handler = handler;
     r->data = data;
     osc->n_sent = 0;
-    for (r->n_handled = 0; r->n_handled < MOST_HANDLED; r->n_handled++) { /* a flood must not block the thread */
+    for (r->n_handled = 0; r->n_handled < MAX_HANDLED; r->n_handled++) { /* a flood must not block the thread */
         if ((bytes = read_packet(r, MSG_DONTWAIT)) < 0) break;
         if (bytes > 0) handle_packet(r, r->packet.bytes, (size_t)bytes, 0);
     }
@@ -413,7 +413,7 @@ void osc_send(struct osc *osc, const char *path, const char *types, ...)
 void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...)
 {
     va_list args;
-    if (osc->n_sent++ >= MOST_SENT) return;
+    if (osc->n_sent++ >= MAX_SENT) return;
     va_start(args, types);
     send_message(osc, to, path, types, &args);
     va_end(args);

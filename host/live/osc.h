@@ -14,16 +14,16 @@ struct osc_peer {
     socklen_t size;
 };
 
-enum { OSC_MOST_TEXTS = 4, OSC_MOST_NUMBERS = 8 };
+enum { OSC_MAX_TEXTS = 4, OSC_MAX_NUMBERS = 8 };
 struct osc_message {
     const char *path;
     const char *text;   /* the first argument; NULL: it is not a string */
     bool has_number;    /* the first argument is a number */
     double number;      /* its value, 1 and 0 for T and F; 0: it is none */
     double second;      /* likewise, of the second argument */
-    const char *texts[OSC_MOST_TEXTS]; /* the strings among all arguments, in their order */
+    const char *texts[OSC_MAX_TEXTS]; /* the strings among all arguments, in their order */
     int n_texts;
-    double numbers[OSC_MOST_NUMBERS]; /* the values of the first arguments, up to one that is no number */
+    double numbers[OSC_MAX_NUMBERS]; /* the values of the first arguments, up to one that is no number */
     int n_numbers;
     int n_args;
     const struct osc_peer *from; /* the sender; lives as long as the message */

@@ -38,7 +38,7 @@ const struct command_line portaudio_line = {
             "p go through them. The latency that the devices have is printed.\v" LIVE_OPTIONS_KEYS,
     .groups = {{NULL, portaudio_options}, {LIVE_OPTIONS_TITLE, live_options}},
     .names = "MASK",
-    .most_names = INT_MAX,
+    .max_names = INT_MAX,
     .names_to = offsetof(struct live_settings, masks),
     .masks_from = 1};
 
@@ -65,7 +65,7 @@ enum {
     GUESSED_BLOCK = 256,    /* frames, until callbacks show the device's block */
     SAME_CALLS = 50,        /* callbacks of one length in a row that show it */
     RESAMPLED_CHUNK = 8192, /* frames that the resampler delivers at once */
-    MOST_CHANNELS = 1024
+    MAX_CHANNELS = 1024
 };
 static const double SILENT_S = 2; /* time without a callback after which a device is gone */
 
@@ -141,7 +141,7 @@ static int on_input(const void *input, void *output, unsigned long n, const PaSt
 
 static void play_resampled(struct portaudio_host *h, float *const *output, int n)
 {
-    float *in[MOST_CHANNELS], *out[MOST_CHANNELS];
+    float *in[MAX_CHANNELS], *out[MAX_CHANNELS];
     double now = stopwatch_now();
     for (int ch = 0; ch < h->n_in; ch++) in[ch] = h->resampled + (size_t)ch * RESAMPLED_CHUNK;
     for (int at = 0, chunk; at < n; at += chunk) {
@@ -420,7 +420,7 @@ static void say_more(void *data)
 static bool open_session(struct portaudio_host *h, char *why, size_t cap)
 {
     struct session_settings settings = h->settings->session;
-    settings.most_inputs = h->pair.input.most_channels;
+    settings.max_inputs = h->pair.input.max_channels;
     h->rate = h->settings->rate ? h->settings->rate : h->pair.output.rate;
     int block = h->settings->block ? h->settings->block : GUESSED_BLOCK;
     hc_responses mask;
@@ -430,13 +430,13 @@ static bool open_session(struct portaudio_host *h, char *why, size_t cap)
     h->session = session_open(&settings, h->settings->mask, &mask, h->rate, block, why, cap);
     if (!h->session) return false;
     continue_statistics(h);
-    if (h->n_in > h->pair.input.most_channels)
+    if (h->n_in > h->pair.input.max_channels)
         return message_write(why, cap,
                              "live: the mask needs %d inputs, but %s has %d; give --inputs, or another --input",
-                             h->n_in, h->pair.input.name, h->pair.input.most_channels);
-    if (h->n_out > h->pair.output.most_channels)
+                             h->n_in, h->pair.input.name, h->pair.input.max_channels);
+    if (h->n_out > h->pair.output.max_channels)
         return message_write(why, cap, "live: the mask makes %d outputs, but %s has %d; give another --output",
-                             h->n_out, h->pair.output.name, h->pair.output.most_channels);
+                             h->n_out, h->pair.output.name, h->pair.output.max_channels);
     return true;
 }
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 65536 }; /* of a file */
-enum { MOST_ERRORS = 20 };   /* that are printed */
+enum { MAX_BYTES = 65536 }; /* of a file */
+enum { MAX_ERRORS = 20 };   /* that are printed */
 
 static const char SYSTEM_FOLDER[] = "/etc/haloconv", BLANKS[] = " \t\r";
 
@@ -66,15 +66,15 @@ static bool read_text(struct preset *p, char *why, size_t cap)
     const char *reason;
     FILE *file = text_in_open(p->path, &reason);
     if (!file) return message_write(why, cap, "%s: %s; check the path and its permissions", p->path, reason);
-    p->text = malloc(MOST_BYTES + 2);
-    size_t n = p->text ? fread(p->text, 1, MOST_BYTES + 1, file) : 0;
+    p->text = malloc(MAX_BYTES + 2);
+    size_t n = p->text ? fread(p->text, 1, MAX_BYTES + 1, file) : 0;
     bool failed = ferror(file) != 0;
     fclose(file);
     if (!p->text) return message_write(why, cap, "%s: no memory for the preset; free some memory", p->path);
     if (failed) return message_write(why, cap, "%s: cannot be read; give a file that is a preset", p->path);
-    if (n > MOST_BYTES || memchr(p->text, 0, n))
+    if (n > MAX_BYTES || memchr(p->text, 0, n))
         return message_write(why, cap, "%s: is no text of at most %d bytes; give a file that is a preset", p->path,
-                             MOST_BYTES);
+                             MAX_BYTES);
     p->text[n] = 0;
     return true;
 }
@@ -241,7 +241,7 @@ static bool take(struct preset *p, struct preset_line *l, const struct command_l
 bool preset_apply(struct preset *p, const struct command_line *line, void *settings)
 {
     int errors = 0;
-    for (int i = 0; i < p->n_lines && errors < MOST_ERRORS; i++) errors += !take(p, &p->lines[i], line, settings);
-    if (errors == MOST_ERRORS) message_error("%s: may have more errors; mend these first", p->path);
+    for (int i = 0; i < p->n_lines && errors < MAX_ERRORS; i++) errors += !take(p, &p->lines[i], line, settings);
+    if (errors == MAX_ERRORS) message_error("%s: may have more errors; mend these first", p->path);
     return errors == 0;
 }

@@ -28,8 +28,8 @@ static const struct command_line run_line = {
             "haloconv@PRESET.service of systemd call this command.",
     .groups = {{NULL, no_options}},
     .names = "PRESET",
-    .least_names = 1,
-    .most_names = 1,
+    .min_names = 1,
+    .max_names = 1,
     .names_to = offsetof(struct run_settings, preset)};
 
 int run_command(int argc, char **argv)

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SUBSCRIBERS = 8, MOST_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
+enum { MAX_SUBSCRIBERS = 8, MAX_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
 enum { MAX_ERRORS = 50, MAX_BUDGETS = 16 }; /* in a second: errors for each host, and hosts that get some */
-enum { MOST_STATS = 65480 };                /* bytes: a packet of UDP has 65507, with the path and a type */
+enum { MAX_STATS = 65480 };                /* bytes: a packet of UDP has 65507, with the path and a type */
 static const double STATE_S = 0.05;
 static const char REPLACED[] = "another mask was asked for before this one was loaded";
 
@@ -55,8 +55,8 @@ struct remote {
     double load_percent, in_db, out_db, late; /* remote_set_levels */
     struct state sent;                        /* the last state that subscribers got */
     double now, next_state;
-    struct subscriber subscribers[MOST_SUBSCRIBERS];
-    struct asker askers[MOST_ASKERS]; /* in the order of their numbers */
+    struct subscriber subscribers[MAX_SUBSCRIBERS];
+    struct asker askers[MAX_ASKERS]; /* in the order of their numbers */
     int n_subscribers, n_askers;
     struct error_budget budgets[MAX_BUDGETS];
     struct message_limit refusals;
@@ -163,8 +163,8 @@ static bool subscribe(struct remote *r, const struct osc_message *message, char 
     }
     if (osc_is_own(r->osc, &peer))
         return message_write(why, cap, "port %d is this session's own; give the port of a receiver", osc_port(r->osc));
-    if (!subscriber && r->n_subscribers == MOST_SUBSCRIBERS)
-        return message_write(why, cap, "there are %d subscribers already; end one, or wait a minute", MOST_SUBSCRIBERS);
+    if (!subscriber && r->n_subscribers == MAX_SUBSCRIBERS)
+        return message_write(why, cap, "there are %d subscribers already; end one, or wait a minute", MAX_SUBSCRIBERS);
     if (!subscriber) subscriber = &r->subscribers[r->n_subscribers++];
     *subscriber = (struct subscriber){.peer = peer, .end = r->now + SUBSCRIBED_S};
     osc_send_to(r->osc, &peer, "/subscribe", "i", SUBSCRIBED_S);
@@ -245,7 +245,7 @@ static void remove_first_asker(struct remote *r)
 static void add_asker(struct remote *r, const struct osc_message *message)
 {
     const char *mask = r->target->watch.path;
-    if (r->n_askers == MOST_ASKERS) {
+    if (r->n_askers == MAX_ASKERS) {
         answer(r, &r->askers[0], false, REPLACED);
         remove_first_asker(r);
     }
@@ -298,7 +298,7 @@ static bool answer_stats(struct remote *r, const struct osc_message *message, ch
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
     if (!text) return message_write(why, cap, "no memory for the statistics; free some memory");
-    if (strlen(text) > MOST_STATS) {
+    if (strlen(text) > MAX_STATS) {
         free(text);
         return message_write(why, cap, "the statistics of so many sources do not fit into a packet; give --stats");
     }

@@ -104,11 +104,11 @@ enum {
     N_PARTS,
     HIGHEST_RANK = 7
 };
-enum { LEAST_NAME = 8, PART_CAP = 256 };
+enum { MIN_NAME = 8, PART_CAP = 256 };
 
 static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t most, char *text, size_t cap)
 {
-    size_t name = strlen(parts[NAME]), least = most / 3 > LEAST_NAME ? most / 3 : LEAST_NAME;
+    size_t name = strlen(parts[NAME]), least = most / 3 > MIN_NAME ? most / 3 : MIN_NAME;
     size_t n = name < least ? name : least; /* of all parts, with the name cut */
     for (int i = NAME + 1; i < N_PARTS; i++) n += strlen(parts[i]);
     for (int highest = HIGHEST_RANK; highest > 0; highest--)

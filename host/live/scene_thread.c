@@ -11,7 +11,7 @@
 #include <time.h>
 
 /* This thread may have real-time priority: a flood of messages gets a third of a processor. */
-static const double MOST_BUSY_S = 0.003, WINDOW_S = 0.01;
+static const double MAX_BUSY_S = 0.003, WINDOW_S = 0.01;
 
 struct scene_thread {
     struct osc *osc;
@@ -31,7 +31,7 @@ static double processor_s(void)
 /* A window ends when its processor time is used up; the rest of it is slept. */
 static void limit_share(struct scene_thread *t)
 {
-    if (processor_s() - t->busy_s < MOST_BUSY_S) return;
+    if (processor_s() - t->busy_s < MAX_BUSY_S) return;
     double rest = t->since_s + WINDOW_S - stopwatch_now();
     if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
     t->since_s = stopwatch_now();

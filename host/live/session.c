@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ANSWERS = 16 };
+enum { MAX_ANSWERS = 16 };
 static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback */
 static const time_t LOADER_END_S = 2;     /* the longest wait for a mask that is being loaded */
 
@@ -34,14 +34,14 @@ struct session {
     struct message_limit lines; /* OSC messages and a watched file can cause any number */
 
     int preload; /* as in the settings */
-    const char *kept[HC_LIVE_MOST_KEPT];
+    const char *kept[HC_LIVE_MAX_KEPT];
     int n_kept;
     struct watch *watches; /* [n_kept], of `kept`; NULL: no memory, or nothing is kept */
 
     uint64_t n_requests; /* of masks; the last one has this number */
     pthread_mutex_t lock;
-    struct session_answer answers[MOST_ANSWERS]; /* those that session_take_answer has not taken; under lock */
-    uint64_t n_answers, n_taken;                 /* the next one goes to n_answers % MOST_ANSWERS; under lock */
+    struct session_answer answers[MAX_ANSWERS]; /* those that session_take_answer has not taken; under lock */
+    uint64_t n_answers, n_taken;                 /* the next one goes to n_answers % MAX_ANSWERS; under lock */
 
     uint64_t said_limited, said_non_finite; /* counts at the last messages of session_tend */
     double next_limited_s;
@@ -65,7 +65,7 @@ static void keep_answer(void *data, uint64_t number, int error, const char *why)
 {
     struct session *s = data;
     pthread_mutex_lock(&s->lock);
-    struct session_answer *answer = &s->answers[s->n_answers++ % MOST_ANSWERS];
+    struct session_answer *answer = &s->answers[s->n_answers++ % MAX_ANSWERS];
     *answer = (struct session_answer){.number = number, .is_good = error == HC_OK};
     snprintf(answer->why, sizeof answer->why, "%s", why);
     pthread_mutex_unlock(&s->lock);
@@ -74,9 +74,9 @@ static void keep_answer(void *data, uint64_t number, int error, const char *why)
 bool session_take_answer(struct session *s, struct session_answer *answer)
 {
     pthread_mutex_lock(&s->lock);
-    if (s->n_answers > s->n_taken + MOST_ANSWERS) s->n_taken = s->n_answers - MOST_ANSWERS;
+    if (s->n_answers > s->n_taken + MAX_ANSWERS) s->n_taken = s->n_answers - MAX_ANSWERS;
     bool is_there = s->n_taken < s->n_answers;
-    if (is_there) *answer = s->answers[s->n_taken++ % MOST_ANSWERS];
+    if (is_there) *answer = s->answers[s->n_taken++ % MAX_ANSWERS];
     pthread_mutex_unlock(&s->lock);
     return is_there;
 }
@@ -133,10 +133,10 @@ static int nearest(int i, int current, int n)
 
 void session_keep(struct session *s, char *const *paths, int n, int current)
 {
-    int most = s->preload >= 0 && s->preload < HC_LIVE_MOST_KEPT ? s->preload + 1 : HC_LIVE_MOST_KEPT;
+    int most = s->preload >= 0 && s->preload < HC_LIVE_MAX_KEPT ? s->preload + 1 : HC_LIVE_MAX_KEPT;
     if (n < 2 || s->preload == 0) return;
     if (most > n) most = n;
-    const char *before[HC_LIVE_MOST_KEPT];
+    const char *before[HC_LIVE_MAX_KEPT];
     bool is_same = s->n_kept == most;
     memcpy(before, s->kept, sizeof before);
     for (int i = 0; i < most; i++) {
@@ -180,7 +180,7 @@ static int choose_inputs(const struct session_settings *settings, const hc_respo
     int n = mask->n_channels;
     if (settings->n_inputs > 0) return settings->n_inputs;
     if (n == 1 || n == 4) n = 2;
-    return settings->most_inputs > 0 && n > settings->most_inputs ? settings->most_inputs : n;
+    return settings->max_inputs > 0 && n > settings->max_inputs ? settings->max_inputs : n;
 }
 
 /* Finds the outputs and the length of a bank, for which the engine is opened; load_first_bank reads the file again. */

@@ -97,7 +97,7 @@ static bool read_place(const json_t *json, struct live_scene_place *place)
     place->gain_db = json_is_null(gain) ? -INFINITY : (double)(float)json_number_value(gain);
     place->entry = (int)json_integer_value(entry);
     place->is_muted = json_is_true(json_array_get(json, 5)); /* absent in sessions of earlier versions */
-    return good && place->gain_db <= LIVE_SCENE_MOST_DB && json_integer_value(entry) >= -1 &&
+    return good && place->gain_db <= LIVE_SCENE_MAX_DB && json_integer_value(entry) >= -1 &&
            json_integer_value(entry) < 1 << 30;
 }
 
@@ -107,10 +107,10 @@ static void read_scene(const json_t *json, struct live_scene_settings *scene)
     const json_t *sources = json_object_get(json, "sources");
     double front[4], gain[2], at[3];
     size_t n = json_array_size(sources);
-    bool good = n > 0 && n <= LIVE_SCENE_MOST_SOURCES &&
-                read_numbers(json_object_get(json, "distance_gain"), 2, LIVE_SCENE_MOST_METRES, gain) && gain[0] >= 0 &&
+    bool good = n > 0 && n <= LIVE_SCENE_MAX_SOURCES &&
+                read_numbers(json_object_get(json, "distance_gain"), 2, LIVE_SCENE_MAX_METRES, gain) && gain[0] >= 0 &&
                 gain[1] >= 0 && (gain[0] == 0 || gain[1] > 0) &&
-                read_numbers(json_object_get(json, "listener"), 3, LIVE_SCENE_MOST_METRES, at) &&
+                read_numbers(json_object_get(json, "listener"), 3, LIVE_SCENE_MAX_METRES, at) &&
                 read_numbers(json_object_get(json, "front"), 4, 1, front);
     struct live_scene_place place;
     for (size_t i = 0; i < n && good; i++) good = read_place(json_array_get(sources, i), &place);

@@ -35,8 +35,8 @@ static const struct command_line check_line = {
             "  haloconv check hall.conf",
     .groups = {{NULL, check_options}},
     .names = "one CONF",
-    .least_names = 1,
-    .most_names = 1,
+    .min_names = 1,
+    .max_names = 1,
     .names_to = offsetof(struct check_settings, names),
     .masks_from = 1};
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CHANNELS = 1024, PARTITION = 1024 }; /* of a file; jconvolver's, if the mask asks for none */
+enum { MAX_CHANNELS = 1024, PARTITION = 1024 }; /* of a file; jconvolver's, if the mask asks for none */
 
 struct response {      /* taps that one route or more play */
     const float *taps; /* [n_taps]; 1 tap needs no file    */
@@ -174,7 +174,7 @@ static bool write_files(struct writer *w, char *why, size_t cap)
     bool good = n == 0 || w->out->mask->rate ||
                 message_write(why, cap, "%s: its files have no rate, or several; give one with --rate", w->out->source);
     for (int i = 0; good && i < n; i += same) {
-        for (same = 1; i + same < n && same < MOST_CHANNELS && left[i + same]->n_taps == left[i]->n_taps; same++) {}
+        for (same = 1; i + same < n && same < MAX_CHANNELS && left[i + same]->n_taps == left[i]->n_taps; same++) {}
         good = write_file(w, left + i, same, &number, why, cap);
     }
     free(left);

@@ -41,8 +41,8 @@ static const struct command_line import_line = {
         "  haloconv import brutefir.conf -o room.conf",
     .groups = {{NULL, import_options}},
     .names = "one FILE",
-    .least_names = 1,
-    .most_names = 1,
+    .min_names = 1,
+    .max_names = 1,
     .names_to = offsetof(struct import_settings, names),
     .masks_from = 1};
 

@@ -92,8 +92,8 @@ static const struct command_line info_line = {
         "  haloconv info before.wav after.wav --plot both.svg --panels magnitude,phase --smooth 1/6",
     .groups = {{NULL, info_options}},
     .names = "MASK",
-    .least_names = 1,
-    .most_names = INT_MAX,
+    .min_names = 1,
+    .max_names = INT_MAX,
     .names_to = offsetof(struct info_settings, names),
     .masks_from = 1};
 

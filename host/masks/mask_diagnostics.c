@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-enum { MOST_LINES = 10 }; /* of a command other than `check` */
+enum { MAX_LINES = 10 }; /* of a command other than `check` */
 
 /* Prints errors and warnings, and notes beside them. Returns the number of errors and warnings that were not
  * printed. */
@@ -24,7 +24,7 @@ static int print_first(const hc_responses *mask, int most, bool with_notes)
 
 void mask_diagnostics_print(const hc_responses *mask, const char *path)
 {
-    int left = print_first(mask, MOST_LINES, false);
+    int left = print_first(mask, MAX_LINES, false);
     if (left > 0) message_note("%s: and %d more; see `haloconv check %s`", path, left, path);
 }
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_FRAMES = 1 << 28, MOST_SAMPLES = 1 << 30, USUAL_RATE = 48000 };
+enum { MAX_FRAMES = 1 << 28, MAX_SAMPLES = 1 << 30, USUAL_RATE = 48000 };
 
 static const struct mask_operation *const operations[] = {&mask_convolve, &mask_add,   &mask_blend, &mask_channels,
                                                           &mask_trim,     &mask_fade,  &mask_align, &mask_reverse,
@@ -37,9 +37,9 @@ bool mask_job_no_memory(struct mask_job *job)
 bool mask_job_make(struct mask_job *job, int n_channels, double n_frames)
 {
     struct mask_out *out = &job->out;
-    if (!(n_frames <= MOST_FRAMES && n_frames * n_channels <= MOST_SAMPLES))
+    if (!(n_frames <= MAX_FRAMES && n_frames * n_channels <= MAX_SAMPLES))
         return MASK_REFUSE(job, "%s: would have %.0f frames of %d channel%s, and a mask has at most %d; trim it first",
-                           job->settings->output, n_frames, n_channels, message_s(n_channels), MOST_FRAMES);
+                           job->settings->output, n_frames, n_channels, message_s(n_channels), MAX_FRAMES);
     out->n_channels = n_channels;
     out->n_frames = (int)n_frames;
     out->h = job->h = calloc((size_t)n_channels * (size_t)out->n_frames, sizeof *out->h);

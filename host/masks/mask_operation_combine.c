@@ -59,7 +59,7 @@ const struct mask_operation mask_convolve = {
                       "Convolves masks, channel by channel: the result sounds as all of them in series. A mask of one "
                       "channel applies to all channels.",
                       "  haloconv mask convolve hall.wav speaker.wav -o both.wav", NULL, "two MASKs or more", 2,
-                      MOST_MASKS),
+                      MAX_MASKS),
     .summary = "several masks in series",
     .apply = convolve};
 
@@ -69,7 +69,7 @@ static bool take_gains(const struct option_use *use, void *to)
 {
     struct mask_settings *s = to;
     const char *at = use->text;
-    for (s->n_gains = 0; s->n_gains < MOST_MASKS; at++) {
+    for (s->n_gains = 0; s->n_gains < MAX_MASKS; at++) {
         char *end;
         double db = strtod(at, &end);
         bool is_off = strncmp(at, "off", 3) == 0;
@@ -91,7 +91,7 @@ static int check_add(const struct mask_settings *s)
 
 static bool add(struct mask_job *job)
 {
-    double gains[MOST_MASKS];
+    double gains[MAX_MASKS];
     for (int i = 0; i < job->n_masks; i++) gains[i] = job->settings->n_gains ? job->settings->gains[i] : 1;
     return add_all(job, gains);
 }
@@ -104,7 +104,7 @@ const struct mask_operation mask_add = {
                       "Adds masks, channel by channel: the result sounds as all of them in parallel. A mask of one "
                       "channel is added to all channels.",
                       "  haloconv mask add early.wav late.wav --gains 0,-6 -o drier.wav", add_options,
-                      "two MASKs or more", 2, MOST_MASKS),
+                      "two MASKs or more", 2, MAX_MASKS),
     .summary = "several masks in parallel, with gains",
     .check = check_add,
     .apply = add};
@@ -166,12 +166,12 @@ const struct mask_operation mask_blend = {
 static bool take_channels(const struct option_use *use, void *to)
 {
     struct mask_settings *s = to;
-    double list[MOST_PICKED];
-    int n = s->n_channels = number_list_read(use->text, list, MOST_PICKED), i = 0;
+    double list[MAX_PICKED];
+    int n = s->n_channels = number_list_read(use->text, list, MAX_PICKED), i = 0;
     for (; i < n && list[i] >= 1 && list[i] <= INT_MAX && list[i] == floor(list[i]); i++) s->channels[i] = (int)list[i];
     if (n && i == n) return true;
     return option_refuse(use, "needs numbers of channels from 1, with commas between, such as 1,1,2; at most %d",
-                         MOST_PICKED);
+                         MAX_PICKED);
 }
 
 /* The mask and the channel of it, from 0, that are `channel` of all masks, from 1. */
@@ -189,9 +189,9 @@ static bool pick_channels(struct mask_job *job)
     int all = 0, mask, of_mask;
     for (int i = 0; i < job->n_masks; i++) all += job->masks[i].n_channels;
     int n = s->n_channels ? s->n_channels : all;
-    if (!s->mono && n > MOST_PICKED)
+    if (!s->mono && n > MAX_PICKED)
         return MASK_REFUSE(job, "%s: would have %d channels, and a mask has at most %d; give --channels", s->output, n,
-                           MOST_PICKED);
+                           MAX_PICKED);
     if (!mask_job_make(job, s->mono ? 1 : n, mask_job_longest(job))) return false;
     for (int i = 0; i < n; i++) {
         int channel = s->n_channels ? s->channels[i] : i + 1;
@@ -215,6 +215,6 @@ const struct mask_operation mask_channels = {
                       "Picks, reorders, duplicates, joins or mixes channels. Shorter masks are padded with silence.",
                       "  haloconv mask channels stereo.wav --channels 1,1,2,2 -o four.wav\n"
                       "  haloconv mask channels left.wav right.wav -o stereo.wav",
-                      channels_options, "one MASK or more", 1, MOST_MASKS),
+                      channels_options, "one MASK or more", 1, MAX_MASKS),
     .summary = "pick, reorder, join or mix channels",
     .apply = pick_channels};

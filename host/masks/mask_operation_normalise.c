@@ -62,7 +62,7 @@ static bool find_levels(struct mask_job *job, double *levels)
 static bool normalise(struct mask_job *job)
 {
     const hc_responses *mask = &job->masks[0];
-    double levels[MOST_PICKED] = {0};
+    double levels[MAX_PICKED] = {0};
     if (!find_levels(job, levels) || !mask_job_copy(job, mask->n_frames, 0)) return false;
     for (int ch = 0; ch < mask->n_channels; ch++) {
         double gain = levels[ch] > 0 ? job->settings->level / levels[ch] : 1; /* a silent channel stays so */

@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-enum { MOST_CHANNELS = 4096 };
+enum { MAX_CHANNELS = 4096 };
 
 /* The first number of channels at which the plan of the GPU costs less than that of the CPU, within an eighth. */
 static int crossover(struct plan_report *report, const hc_config *config, bool matrix)
 {
-    for (int n = 1; n <= MOST_CHANNELS; n += n < 16 ? 1 : n / 8) {
+    for (int n = 1; n <= MAX_CHANNELS; n += n < 16 ? 1 : n / 8) {
         hc_info cpu = {.size = sizeof cpu}, gpu = {.size = sizeof gpu};
         hc_config c = *config;
         c.n_in = c.n_out = n;

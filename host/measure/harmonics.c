@@ -37,7 +37,7 @@ static void measure_order(const struct sweep_analysis *a, int order, const doubl
         linear_sum += linear;
         order_sum += distorted;
         noise_sum += sweep_band_power(a, noise, order * hz);
-        if (third % 3 != 0 || harmonic->n_octaves == MOST_OCTAVES) continue;
+        if (third % 3 != 0 || harmonic->n_octaves == MAX_OCTAVES) continue;
         harmonic->octave[harmonic->n_octaves].hz = hz;
         harmonic->octave[harmonic->n_octaves++].share = sqrt(distorted / linear);
     }

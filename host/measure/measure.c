@@ -58,7 +58,7 @@ static const struct option_row measure_options[] = {
 
 static const struct option_row sweep_options[] = {
     {"outputs", 0, "N", "Outputs, measured one after the other [1]", option_int, TO(sweep.n_outputs), .min = 1,
-     .max = SWEEP_MOST_OUTPUTS},
+     .max = SWEEP_MAX_OUTPUTS},
     {"rate", 0, "HZ", "Sample rate of the sound card [its own], or of --write-sweep [48000]", option_int, TO(take.rate),
      .min = 1000, .max = 1000000},
     {"from", 0, "HZ", "Lowest frequency of the responses; the sweep begins an octave below [20]", option_number,
@@ -165,7 +165,7 @@ static bool check_recording(const struct measure_settings *s, const struct measu
 static bool analyse(struct measure_settings *s, const hc_responses *file, struct measurement_settings *settings,
                     struct measurement *m, char *why, size_t cap)
 {
-    struct sweep_recording recordings[SWEEP_MOST_OUTPUTS];
+    struct sweep_recording recordings[SWEEP_MAX_OUTPUTS];
     if (!file->channel || !file->rate)
         return message_write(why, cap, "%s: is no recording with a sample rate; give a sound file", s->from_recording);
     if (!sweep_file_read(s->sweep_file, &s->sweep, why, cap)) return false;

@@ -56,16 +56,16 @@ static void warn_input(const struct measured_input *input, int number)
 
 static void warn_pair(const struct measured_pair *pair, int output, int input)
 {
-    const double least_range_db = 40, rise_db = 6;
+    const double min_range_db = 40, rise_db = 6;
     const double max_distortion = 0.03;
     double range = -db(measurement_noise(pair)), before = -db(pair->noise_before / pair->peak);
     double distortion = total_distortion(pair, false);
     if (!pair->is_heard)
         message_note("warning: output %d is not heard by input %d; its response is noise", output, input);
-    else if (range < least_range_db && before > range + rise_db)
+    else if (range < min_range_db && before > range + rise_db)
         message_note("warning: output %d, input %d: the response has not decayed at its end; use a longer --silence",
                      output, input);
-    else if (range < least_range_db)
+    else if (range < min_range_db)
         message_note(
             "warning: output %d, input %d: only %.0f dB above the noise; raise --level, or use a longer --length or "
             "more --averages",

@@ -22,7 +22,7 @@ struct takes {
     float *play;      /* [n_play] */
     float *memory;    /* [n_outputs][n_inputs][n_record] */
     float **channels; /* [n_outputs][n_inputs] */
-    struct sweep_recording recordings[SWEEP_MOST_OUTPUTS];
+    struct sweep_recording recordings[SWEEP_MAX_OUTPUTS];
     int output;     /* the one that plays */
     double later_s; /* what comes after these takes */
 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const double full_scale = 0.9999; /* the largest number of 16 bits is 0.99997 */
-static const double most_drift = 1e-3;   /* of two clocks; a larger one is another sweep */
+static const double max_drift = 1e-3;   /* of two clocks; a larger one is another sweep */
 static const double max_error = 0.12;    /* between a sweep and the mean: 1 dB */
 
 struct making {
@@ -176,7 +176,7 @@ static bool find_clock(struct making *k, char *why, size_t cap)
         if (!sweep_find_clock(&k->a, k->recordings, k->settings->n_inputs, &drift)) return no_memory(why, cap);
         k->m->drift = drift;
         if (isnan(drift)) return true;
-        if (fabs(drift) > most_drift)
+        if (fabs(drift) > max_drift)
             return message_write(why, cap,
                                  "the recording does not fit the sweep: it repeats after %.4f s, not %.4f s; name the "
                                  "file that was played with --sweep, and record without a gap",
@@ -199,7 +199,7 @@ static double loopback_response(struct making *k, int output, int64_t *direct, b
 /* Inverts the loopback of the output that it hears best. Its delay stays, so that every response keeps its place. */
 static bool find_loopback(struct making *k, char *why, size_t cap)
 {
-    const double least_share = 1e-10; /* of the largest power */
+    const double min_share = 1e-10; /* of the largest power */
     const struct transform *t = &k->a.transform;
     int best = 0;
     double best_peak = 0, largest = 0;
@@ -224,7 +224,7 @@ static bool find_loopback(struct making *k, char *why, size_t cap)
         double hz = (double)b * k->a.rate * k->a.stretch / (double)t->size;
         double complex delay = cexp(-2 * M_PI * I * fmod((double)b * (double)k->reference / (double)t->size, 1));
         k->inverse[b] =
-            delay * sweep_limits(k->a.sweep, hz) * conj(k->bins[b]) / (bin_power(k->bins[b]) + least_share * largest);
+            delay * sweep_limits(k->a.sweep, hz) * conj(k->bins[b]) / (bin_power(k->bins[b]) + min_share * largest);
     }
     return true;
 }

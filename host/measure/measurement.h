@@ -5,7 +5,7 @@
 #include "host/design/calibration.h"
 #include "sweep_analysis.h"
 
-enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MOST_OCTAVES = 21 };
+enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MAX_OCTAVES = 21 };
 
 struct harmonic {                  /* distortion of one order; amplitudes over that of the linear response          */
     double share, noise;           /* over the band, each third of an octave with equal weight; noise: its part, or
@@ -13,7 +13,7 @@ struct harmonic {                  /* distortion of one order; amplitudes over t
     int n_octaves;
     struct {
         double hz, share;          /* of the fundamental; a third of an octave wide                                 */
-    } octave[MOST_OCTAVES];
+    } octave[MAX_OCTAVES];
 };
 
 struct measured_pair {             /* an output and an input                                                        */

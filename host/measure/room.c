@@ -32,7 +32,7 @@ struct room {
     const char *calibration, *levels, *delays;
     struct room_questions questions;
     char to[TEXT_CAP], from[TEXT_CAP], curve[TEXT_CAP], name[TEXT_CAP]; /* answers */
-    char port[SWEEP_MOST_OUTPUTS][TEXT_CAP];                            /* what the outputs play to */
+    char port[SWEEP_MAX_OUTPUTS][TEXT_CAP];                            /* what the outputs play to */
     char path[PATH_MAX];                                                /* the folder's, absolute */
 };
 
@@ -49,7 +49,7 @@ static const struct option_row room_options[] = {
      option_flag, TO(yes)},
     {"jack", 0, NULL, "Play through JACK", option_flag, TO(is_jack)},
     {"portaudio", 0, NULL, "Play through a sound card, by PortAudio", option_flag, TO(is_portaudio)},
-    {"outputs", 0, "N", "Loudspeakers [2]", option_int, TO(n_outputs), .min = 1, .max = SWEEP_MOST_OUTPUTS},
+    {"outputs", 0, "N", "Loudspeakers [2]", option_int, TO(n_outputs), .min = 1, .max = SWEEP_MAX_OUTPUTS},
     {"play-to", 0, "NAME", "Where the loudspeakers are, as in haloconv measure [the sound card]", option_text,
      TO(play_to)},
     {"record-from", 0, "NAME", "Where the microphone is, likewise [the sound card's first input]", option_text,
@@ -167,7 +167,7 @@ static bool choose(struct room *r)
     snprintf(r->from, sizeof r->from, "%s", r->record_from ? r->record_from : "");
     snprintf(r->curve, sizeof r->curve, "%s", r->target ? r->target : "");
     return choose_api(r) &&
-           (r->n_outputs || room_ask_number(q, "How many loudspeakers?", 2, SWEEP_MOST_OUTPUTS, &r->n_outputs)) &&
+           (r->n_outputs || room_ask_number(q, "How many loudspeakers?", 2, SWEEP_MAX_OUTPUTS, &r->n_outputs)) &&
            (r->play_to || room_ask(q, "Where are they? (ENTER: the sound card)", "", r->to, sizeof r->to)) &&
            (r->record_from ||
             room_ask(q, "Where is the microphone? (ENTER: the first input)", "", r->from, sizeof r->from)) &&
@@ -244,7 +244,7 @@ static int make_filter(const struct room *r)
 static bool write_configuration(const struct room *r, char *why, size_t cap)
 {
     char path[PATH_MAX + 32];
-    const char *ports[SWEEP_MOST_OUTPUTS];
+    const char *ports[SWEEP_MAX_OUTPUTS];
     for (int o = 0; o < r->n_outputs; o++) ports[o] = r->port[o];
     snprintf(path, sizeof path, "%s/room.conf", r->path);
     return !r->is_jack || room_configuration_write(path, "filter.wav", r->n_outputs, ports, why, cap);
@@ -254,7 +254,7 @@ static bool write_configuration(const struct room *r, char *why, size_t cap)
 
 static bool write_flat(const struct room *r, char *why, size_t cap)
 {
-    double one[SWEEP_MOST_OUTPUTS];
+    double one[SWEEP_MAX_OUTPUTS];
     char path[PATH_MAX + 32];
     for (int o = 0; o < r->n_outputs; o++) one[o] = 1;
     snprintf(path, sizeof path, "%s/flat.wav", r->path);

@@ -38,7 +38,7 @@ static double mean_db(const struct curve *c, double low_hz, double high_hz)
 }
 
 /* The largest deviation from level_db in an octave. */
-static double most_db(const struct curve *c, double centre_hz, double highest_hz, double level_db)
+static double max_db(const struct curve *c, double centre_hz, double highest_hz, double level_db)
 {
     double most = NAN;
     for (int i = -PER_OCTAVE / 2; i <= PER_OCTAVE / 2; i++) {
@@ -75,7 +75,7 @@ static void find_deviation(const struct comparison *all, const float *h, int n, 
     smooth_octaves(all->raw, smoothed, all->n_bins, 1.0 / 6);
     struct curve c = {smoothed, bin_hz(all), all->target};
     double highest_hz = fmin(19000, 0.42 * all->rate), level_db = mean_db(&c, 100, fmin(10000, highest_hz));
-    for (int i = 0; i < OCTAVES; i++) db[i] = most_db(&c, octave_hz[i], highest_hz, level_db);
+    for (int i = 0; i < OCTAVES; i++) db[i] = max_db(&c, octave_hz[i], highest_hz, level_db);
     for (size_t k = 0; k < all->n_bins; k++) smoothed[k] *= pow(10, -level_db / 10);
 }
 

@@ -11,7 +11,7 @@ void room_step_add(struct room_step *s, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
-    if (s->n < ROOM_MOST_WORDS && vasprintf(&s->word[s->n], format, values) >= 0)
+    if (s->n < ROOM_MAX_WORDS && vasprintf(&s->word[s->n], format, values) >= 0)
         s->n++;
     else
         s->is_short = true;

@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-enum { ROOM_MOST_WORDS = 64 };
+enum { ROOM_MAX_WORDS = 64 };
 
 struct room_step {           /* starts as {0}                         */
-    char *word[ROOM_MOST_WORDS + 1];
+    char *word[ROOM_MAX_WORDS + 1];
     int n;
     bool is_short;           /* no memory, or no place, for a word    */
 };

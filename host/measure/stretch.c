@@ -17,12 +17,12 @@ static void fill_window(double *table)
 
 void stretch(const double *x, size_t n_x, double first, double ratio, double *y, size_t n)
 {
-    const double least_part = 1e-6; /* an error of -110 dB */
+    const double min_part = 1e-6; /* an error of -110 dB */
     double table[STEPS + 2];
     fill_window(table);
     for (size_t i = 0; i < n; i++) {
-        double at = first + (double)i * ratio, whole = floor(at + least_part), part = at - whole, sum = 0;
-        if (fabs(part) < least_part) { /* as most are if the clocks are one */
+        double at = first + (double)i * ratio, whole = floor(at + min_part), part = at - whole, sum = 0;
+        if (fabs(part) < min_part) { /* as most are if the clocks are one */
             y[i] = whole >= 0 && whole < (double)n_x ? x[(size_t)whole] : 0;
             continue;
         }

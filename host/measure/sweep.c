@@ -18,8 +18,8 @@ static double end_hz(const struct sweep *s)
 
 bool sweep_complete(struct sweep *s, int rate, char *why, size_t cap)
 {
-    const double least_periods = 4;                  /* of the lowest frequency: the first one fades in */
-    const double most_s = fmin(3600, 0x1p30 / rate); /* frames of a take are ints */
+    const double min_periods = 4;                  /* of the lowest frequency: the first one fades in */
+    const double max_s = fmin(3600, 0x1p30 / rate); /* frames of a take are ints */
     if (!(s->to_hz > 0)) s->to_hz = fmin(20000, floor(0.45 * rate));
     if (!(s->from_hz * 4 <= s->to_hz))
         return message_write(why, cap, "--from %g --to %g: less than two octaves; widen the band", s->from_hz,
@@ -27,14 +27,14 @@ bool sweep_complete(struct sweep *s, int rate, char *why, size_t cap)
     if (!(end_hz(s) < 0.5 * rate))
         return message_write(why, cap, "--to %g: a rate of %d Hz holds a sweep up to %.0f Hz; use --to %.0f", s->to_hz,
                              rate, 0.5 * rate / 1.1, floor(0.5 * (rate - 1) / 1.1));
-    if (!(s->length_s * start_hz(s) >= least_periods))
+    if (!(s->length_s * start_hz(s) >= min_periods))
         return message_write(why, cap, "--length %g: too short for --from %g; use %g", s->length_s, s->from_hz,
-                             ceil(10 * least_periods / start_hz(s)) / 10);
-    if (!(s->n_outputs * sweep_take_s(s) <= most_s))
+                             ceil(10 * min_periods / start_hz(s)) / 10);
+    if (!(s->n_outputs * sweep_take_s(s) <= max_s))
         return message_write(why, cap,
                              "the sweeps of %d output%s last %.0f s, and at most %.0f s are possible; use a shorter "
                              "--length or fewer --averages",
-                             s->n_outputs, message_s(s->n_outputs), s->n_outputs * sweep_take_s(s), floor(most_s));
+                             s->n_outputs, message_s(s->n_outputs), s->n_outputs * sweep_take_s(s), floor(max_s));
     return true;
 }
 
@@ -97,7 +97,7 @@ bool sweep_parse(const char *text, struct sweep *s)
         sscanf(text, "haloconv sweep: outputs %d averages %d from %lg to %lg length %lg silence %lg level %lg",
                &s->n_outputs, &s->averages, &s->from_hz, &s->to_hz, &s->length_s, &s->silence_s, &s->level) != 7)
         return false;
-    return s->n_outputs >= 1 && s->n_outputs <= SWEEP_MOST_OUTPUTS && s->averages >= 1 && s->averages <= 100 &&
+    return s->n_outputs >= 1 && s->n_outputs <= SWEEP_MAX_OUTPUTS && s->averages >= 1 && s->averages <= 100 &&
            s->from_hz >= 0.1 && s->to_hz >= 1 && s->to_hz <= 1e6 && s->length_s > 0 && s->length_s <= 300 &&
            s->silence_s > 0 && s->silence_s <= 60 && s->level > 0 && s->level <= 1;
 }

@@ -23,7 +23,7 @@ struct sweep {
     double level;                /* amplitude; 1 is full scale                     */
 };
 
-enum { SWEEP_MOST_OUTPUTS = 64 };
+enum { SWEEP_MAX_OUTPUTS = 64 };
 
 /* Sets to_hz for a rate if it is 0, and checks that the sweep can be played or recorded at that rate. false: why has
  * the reason. */

@@ -13,10 +13,10 @@ double complex sweep_limits(const struct sweep *s, double hz)
 
 bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *s, int rate, int64_t n_frames)
 {
-    const double most_reach_s = 0.2, spread_s = 0.1; /* spread: of the arrivals at all inputs */
+    const double max_reach_s = 0.2, spread_s = 0.1; /* spread: of the arrivals at all inputs */
     double octave = sweep_growth_s(s) * log(2);
     *a = (struct sweep_analysis){.sweep = s, .rate = rate};
-    a->reach = (int)(rate * fmin(most_reach_s, 0.5 * octave));
+    a->reach = (int)(rate * fmin(max_reach_s, 0.5 * octave));
     a->guard = a->reach + (int)(rate * spread_s);
     a->n_section = a->guard + (int)ceil(rate * sweep_section_s(s));
     /* The noise of the division fills the sweep's length before frame 0. */
@@ -40,7 +40,7 @@ void sweep_analysis_close(struct sweep_analysis *a)
 
 void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch)
 {
-    const double least_share = 1e-16; /* of the largest power; far below that of the sweep's band */
+    const double min_share = 1e-16; /* of the largest power; far below that of the sweep's band */
     size_t half = a->transform.size / 2;
     double *sweep = (double *)a->inverse, largest = 0;
     a->stretch = stretch;
@@ -51,7 +51,7 @@ void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch)
     for (size_t k = 0; k <= half; k++) largest = fmax(largest, bin_power(a->inverse[k]));
     for (size_t k = 0; k <= half; k++) {
         double hz = (double)k * a->rate * stretch / (double)a->transform.size;
-        double power = bin_power(a->inverse[k]) + least_share * largest;
+        double power = bin_power(a->inverse[k]) + min_share * largest;
         a->inverse[k] = sweep_limits(a->sweep, hz) * conj(a->inverse[k]) / power;
     }
 }
@@ -99,12 +99,12 @@ void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recor
 double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *r, int input,
                          double complex *bins, double *power)
 {
-    const double least_s = 0.1, window_power = 3.0 / 8; /* of a Hann window */
+    const double min_s = 0.1, window_power = 3.0 / 8; /* of a Hann window */
     size_t half = a->transform.size / 2;
     const float *x = r->channel[input];
     int64_t silence, n = find_silence(a, r, &silence);
     memset(bins, 0, (half + 1) * sizeof *bins);
-    if ((double)n < least_s * a->rate) {
+    if ((double)n < min_s * a->rate) {
         for (size_t k = 0; k <= half; k++) power[k] = NAN;
         return NAN;
     }

@@ -37,10 +37,10 @@ static void on_end(void *data)
 
 static bool has_channels(const struct audio_device *device, const char *side, int n, char *why, size_t cap)
 {
-    return n <= device->most_channels ||
+    return n <= device->max_channels ||
            message_write(why, cap,
                          "portaudio: %s has %d %ss, and %d are asked for; ask for fewer, or take another device",
-                         device->name, device->most_channels, side, n);
+                         device->name, device->max_channels, side, n);
 }
 
 static bool start(struct take *t, struct portaudio_card *card, char *why, size_t cap)

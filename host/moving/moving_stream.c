@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_SAMPLES = 1 << 20, MOST_BLOCK = 1 << 18 /* frames: a file of 10 s at 16 kHz is one block */ };
+enum { BLOCK_SAMPLES = 1 << 20, MAX_BLOCK = 1 << 18 /* frames: a file of 10 s at 16 kHz is one block */ };
 
 /* The buffers of a block hold about BLOCK_SAMPLES each: banks may have 1024 outputs. */
 static int block_choose(int n_sources, int n_out, int step, int64_t n_frames)
 {
     int64_t block = BLOCK_SAMPLES / (n_sources > n_out ? n_sources : n_out);
-    if (block > MOST_BLOCK) block = MOST_BLOCK;
+    if (block > MAX_BLOCK) block = MAX_BLOCK;
     if (block > n_frames) block = n_frames;
     return block < step ? step : (int)(block / step * step);
 }

@@ -12,14 +12,14 @@ static const char *const column_names[N_COLUMNS] = {"time", "frame", "source", "
                                                     "x",    "y",     "z",      "entry",   "gain"};
 static const double column_least[N_COLUMNS] = {0, 0, 1, -36e6, -90, 0, -1e6, -1e6, -1e6, 0, -300};
 static const double column_most[N_COLUMNS] = {1e9, 1e15, 65536, 36e6, 90, 1e6, 1e6, 1e6, 1e6, 2147483647, 300};
-enum { MOST_FIELDS = 256 };
+enum { MAX_FIELDS = 256 };
 
 struct reader {
     struct line_reader in;
     struct path *path;
     size_t room;
     int rate, n_sources, n_entries;
-    int columns[MOST_FIELDS], n_fields; /* the column of each field */
+    int columns[MAX_FIELDS], n_fields; /* the column of each field */
     bool has[N_COLUMNS];
     double *last; /* [n_sources]: frame of the last row; below 0: none */
 };
@@ -57,8 +57,8 @@ static bool header_read(struct reader *r, char *record)
                                field);
         else if (r->has[column])
             good = line_refuse(&r->in, "two columns are called %s; leave one out", field);
-        else if (r->n_fields == MOST_FIELDS)
-            good = line_refuse(&r->in, "has more than %d columns; leave some out", MOST_FIELDS);
+        else if (r->n_fields == MAX_FIELDS)
+            good = line_refuse(&r->in, "has more than %d columns; leave some out", MAX_FIELDS);
         else
             r->has[r->columns[r->n_fields++] = column] = true;
     }

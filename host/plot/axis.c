@@ -29,7 +29,7 @@ static int linear_marks(const struct axis *a, double *marks)
     int n = 0;
     if (a->step <= 0) return 0;
     for (double k = ceil(a->from / a->step - tolerance);
-         k * a->step <= a->to + tolerance * a->step && n < AXIS_MOST_MARKS; k++)
+         k * a->step <= a->to + tolerance * a->step && n < AXIS_MAX_MARKS; k++)
         marks[n++] = k * a->step;
     return n;
 }
@@ -40,7 +40,7 @@ static int log_marks(const struct axis *a, double *marks)
     for (int exponent = (int)floor(log10(a->from)); pow(10, exponent) <= a->to; exponent++)
         for (int times = 1; times < 10; times++) {
             double mark = times * pow(10, exponent);
-            if (mark >= a->from * 0.999 && mark <= a->to * 1.001 && n < AXIS_MOST_MARKS) marks[n++] = mark;
+            if (mark >= a->from * 0.999 && mark <= a->to * 1.001 && n < AXIS_MAX_MARKS) marks[n++] = mark;
         }
     return n;
 }

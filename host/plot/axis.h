@@ -13,7 +13,7 @@ struct axis {
     bool in_ms;           /* the labels are; the values are seconds */
 };
 
-enum { AXIS_MOST_MARKS = 64 };
+enum { AXIS_MAX_MARKS = 64 };
 
 double axis_place(const struct axis *axis, double value);
 
@@ -23,7 +23,7 @@ void axis_choose_step(struct axis *axis, int most);
 /* Widens the range to whole steps. */
 void axis_widen(struct axis *axis);
 
-/* The values to mark -> marks[AXIS_MOST_MARKS]; returns their number. */
+/* The values to mark -> marks[AXIS_MAX_MARKS]; returns their number. */
 int axis_marks(const struct axis *axis, double *marks);
 
 /* "100", "-0.5", "2k" on a logarithmic axis. A mark that gets no text, such as 30 Hz on a long axis, has "". */

@@ -27,7 +27,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
     return true;
 }
 
-enum { MOST_LINES = 8 };
+enum { MAX_LINES = 8 };
 
 struct chosen_line {
     const struct decay_lines *lines; /* of its curve */
@@ -40,7 +40,7 @@ static int choose_lines(const struct decay_lines *const *lines, int n, struct ch
 {
     static const char *const names[ACOUSTIC_TIMES] = {"EDT", "T20", "T30"};
     int n_chosen = 0;
-    for (int i = 0; i < (n == 1 ? ACOUSTIC_TIMES : n) && n_chosen < MOST_LINES; i++) {
+    for (int i = 0; i < (n == 1 ? ACOUSTIC_TIMES : n) && n_chosen < MAX_LINES; i++) {
         const struct decay_lines *of = lines[n == 1 ? 0 : i];
         int figure = n == 1 ? i : isnan(of->seconds[ACOUSTIC_T30]) ? ACOUSTIC_T20 : ACOUSTIC_T30;
         if (isnan(of->seconds[figure])) continue;
@@ -76,7 +76,7 @@ static void draw_labels(struct drawing *d, const struct panel *p, const struct c
 
 void decay_draw_lines(struct drawing *d, const struct panel *p, const struct decay_lines *const *lines, int n)
 {
-    struct chosen_line chosen[MOST_LINES];
+    struct chosen_line chosen[MAX_LINES];
     int n_chosen = choose_lines(lines, n, chosen);
     if (n_chosen == 0) return;
     panel_clip(d, p);

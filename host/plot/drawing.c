@@ -41,9 +41,9 @@ static void add(struct drawing *d, struct shape shape, const struct point *point
     d->shapes[d->n_shapes++] = shape;
 }
 
-static char *cleaned(struct drawing *d, const char *text, double most_cells)
+static char *cleaned(struct drawing *d, const char *text, double max_cells)
 {
-    char *clean = text && !d->failed ? plain_text_make(text, most_cells) : NULL;
+    char *clean = text && !d->failed ? plain_text_make(text, max_cells) : NULL;
     if (text && !clean) d->failed = true;
     return clean;
 }

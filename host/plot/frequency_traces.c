@@ -57,11 +57,11 @@ static void spectrum_close(struct spectrum *s)
 /* has_delay: the caller needs more than powers. */
 static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, double octaves, bool has_delay)
 {
-    enum { LEAST_SIZE = 1 << 17 }; /* the bins of a short filter must be dense at 20 Hz */
+    enum { MIN_SIZE = 1 << 17 }; /* the bins of a short filter must be dense at 20 Hz */
     struct transform t;
     size_t n = (size_t)curve->n_frames;
     *s = (struct spectrum){.octaves = octaves, .peak = largest_frame(curve)};
-    if (!transform_open(&t, transform_size(n > LEAST_SIZE ? n : LEAST_SIZE))) return false;
+    if (!transform_open(&t, transform_size(n > MIN_SIZE ? n : MIN_SIZE))) return false;
     s->size = t.size;
     s->n_bins = t.size / 2 + 1;
     s->bin_hz = (double)curve->rate / (double)t.size;

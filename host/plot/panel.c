@@ -60,10 +60,10 @@ static bool find_range(const struct panel *p, const struct trace *traces, int n,
 
 static void set_levels(struct axis *y, double low, double high)
 {
-    const double least_db = 10, most_db = 100;
+    const double min_db = 10, max_db = 100;
     y->to = high + 1;
-    y->from = fmax(low - 1, y->to - most_db);
-    double missing_db = fmax(least_db - (y->to - y->from), 0);
+    y->from = fmax(low - 1, y->to - max_db);
+    double missing_db = fmax(min_db - (y->to - y->from), 0);
     y->from -= missing_db / 2;
     y->to += missing_db / 2;
 }
@@ -130,7 +130,7 @@ bool panel_set_values(struct panel *p, const struct trace *traces, int n, const 
 
 void panel_draw_grid(struct drawing *d, const struct panel *p)
 {
-    double marks[AXIS_MOST_MARKS];
+    double marks[AXIS_MAX_MARKS];
     char text[32];
     int n = axis_marks(&p->x, marks);
     for (int i = 0; i < n; i++) {
@@ -148,7 +148,7 @@ void panel_draw_grid(struct drawing *d, const struct panel *p)
 
 void panel_draw_y_labels(struct drawing *d, const struct axis *y)
 {
-    double marks[AXIS_MOST_MARKS];
+    double marks[AXIS_MAX_MARKS];
     char text[32];
     int n = axis_marks(y, marks);
     for (int i = 0; i < n; i++) {
@@ -160,7 +160,7 @@ void panel_draw_y_labels(struct drawing *d, const struct axis *y)
 
 static void draw_labels(struct drawing *d, const struct panel *p)
 {
-    double marks[AXIS_MOST_MARKS], middle = (PANEL_LEFT + PANEL_RIGHT) / 2.0;
+    double marks[AXIS_MAX_MARKS], middle = (PANEL_LEFT + PANEL_RIGHT) / 2.0;
     char text[32];
     int n = axis_marks(&p->x, marks);
     for (int i = 0; i < n; i++) {

@@ -69,7 +69,7 @@ static void cut_middle(char *text, int most)
     memcpy(text + before, gap, sizeof gap - 1);
 }
 
-char *plain_text_make(const char *text, double most_cells)
+char *plain_text_make(const char *text, double max_cells)
 {
     enum { LONGEST = 4096 }; /* cells: more than the name of any file */
     char *copy = calloc(strlen(text) + 1, sizeof UTF8_REPLACEMENT - 1), *to = copy;
@@ -80,7 +80,7 @@ char *plain_text_make(const char *text, double most_cells)
         to = shown ? mempcpy(to, at, n) : mempcpy(to, UTF8_REPLACEMENT, sizeof UTF8_REPLACEMENT - 1);
         at += n ? n : 1;
     }
-    int most = most_cells < LONGEST ? (int)most_cells : LONGEST;
+    int most = max_cells < LONGEST ? (int)max_cells : LONGEST;
     if (plain_text_cells(copy) > most) cut_middle(copy, most);
     return copy;
 }

@@ -169,7 +169,7 @@ static bool same_group(const struct plot_curve *a, const struct plot_curve *b)
 static void draw_panel(struct page *page, struct panel *p, int curve)
 {
     struct drawing *d = &page->drawing;
-    const struct decay_lines *lines[PLOT_MOST_CURVES];
+    const struct decay_lines *lines[PLOT_MAX_CURVES];
     int n_lines = 0;
     char name[sizeof p->title + 32];
     const char *group = page->curves[curve].group;
@@ -184,7 +184,7 @@ static void draw_panel(struct page *page, struct panel *p, int curve)
         const struct plot_curve *c = &page->curves[i];
         if (!same_group(c, &page->curves[curve])) continue;
         panel_draw_trace(d, p, panel_ink(c->ink), c->name, &page->traces[p->kind][i]);
-        if (n_lines < PLOT_MOST_CURVES) lines[n_lines++] = &page->lines[i];
+        if (n_lines < PLOT_MAX_CURVES) lines[n_lines++] = &page->lines[i];
     }
     panel_clip_end(d);
     if (p->kind == PLOT_DECAY) decay_draw_lines(d, p, lines, n_lines);
@@ -207,7 +207,7 @@ static bool draw_spectrogram(struct page *page, struct panel *p, const struct pl
 {
     struct drawing *d = &page->drawing;
     set_frequencies(page, INFINITY, &p->y);
-    double longest = (double)SPECTROGRAM_MOST_FRAMES / curve->rate;
+    double longest = (double)SPECTROGRAM_MAX_FRAMES / curve->rate;
     p->x.to = fmin(p->x.to, longest);
     axis_choose_step(&p->x, 8);
     panel_clip(d, p);

@@ -20,7 +20,7 @@ enum plot_panel {           /* in the order in which they are drawn */
 };
 extern const char *const plot_panel_names[PLOT_PANELS]; /* "impulse", "impulse-db", ... */
 
-enum { PLOT_MOST_CURVES = 16 }; /* in a panel: as many differ by colour and line style */
+enum { PLOT_MAX_CURVES = 16 }; /* in a panel: as many differ by colour and line style */
 
 struct plot_curve {
     const char *name;       /* for the legend: any bytes                                             */
@@ -31,7 +31,7 @@ struct plot_curve {
                                For the panel PLOT_MAGNITUDE alone                                    */
     size_t n_bins;          /* 2 or more                                                             */
     const char *group;      /* "output 1": each group has panels of its own. NULL: one panel for all */
-    int ink;                /* its colour and line style: 0 to PLOT_MOST_CURVES - 1. Curves of two groups that have one
+    int ink;                /* its colour and line style: 0 to PLOT_MAX_CURVES - 1. Curves of two groups that have one
                                ink have one name, too                                                */
 };
 

@@ -44,7 +44,7 @@ static struct plot_curve *add_curve(struct gathering *g, const hc_responses *mas
 {
     const char *path = short_name(g, g->paths[g->path]);
     bool by_channel = g->choice->by_channel;
-    if (g->n == (by_channel ? MAX_BY_CHANNEL : PLOT_MOST_CURVES) || (by_channel && g->path >= PLOT_MOST_CURVES)) {
+    if (g->n == (by_channel ? MAX_BY_CHANNEL : PLOT_MAX_CURVES) || (by_channel && g->path >= PLOT_MAX_CURVES)) {
         g->n_left_out++;
         return NULL;
     }

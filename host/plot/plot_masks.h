@@ -12,7 +12,7 @@ int plot_check(const char *command, const struct plot_choice *choice, const char
 int plot_written(int status, const char *path, int rate, const struct plot_choice *choice);
 
 /* Draws the masks of n paths: each channel of a sound file or text, each pair of a configuration. The first
- * PLOT_MOST_CURVES (by channel: 64) are drawn, and a message says how many are left out. rate: to resample to, and of a
+ * PLOT_MAX_CURVES (by channel: 64) are drawn, and a message says how many are left out. rate: to resample to, and of a
  * text; 0: the file's. false: why has the reason. */
 bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *choice, char *why, size_t cap);
 

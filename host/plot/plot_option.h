@@ -9,7 +9,7 @@ struct plot_pairs {         /* responses of a configuration, chosen by their cha
     int n;                  /* 0: all of them, as far as there is place */
     struct plot_pair {
         int in, out;
-    } pair[PLOT_MOST_CURVES];
+    } pair[PLOT_MAX_CURVES];
 };
 
 struct plot_choice {

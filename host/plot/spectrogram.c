@@ -148,7 +148,7 @@ static bool draw_map(struct drawing *d, const struct map *map)
 static bool compute(struct map *map, const struct plot_curve *curve)
 {
     const double wrap_s = 0.6; /* the lowest band spreads a sample over less, one half to earlier times, which wraps */
-    size_t n = (size_t)(curve->n_frames < SPECTROGRAM_MOST_FRAMES ? curve->n_frames : SPECTROGRAM_MOST_FRAMES);
+    size_t n = (size_t)(curve->n_frames < SPECTROGRAM_MAX_FRAMES ? curve->n_frames : SPECTROGRAM_MAX_FRAMES);
     if (!transform_open(&map->whole, transform_size(n + (size_t)(wrap_s * curve->rate)))) return false;
     map->seconds = (double)map->whole.size / curve->rate;
     map->end_s = (double)n / curve->rate + wrap_s / 2;

@@ -10,6 +10,6 @@ bool spectrogram_draw(struct drawing *drawing, const struct panel *panel, const 
 /* The scale of its colours, on the right above the panel. */
 void spectrogram_draw_scale(struct drawing *drawing, const struct panel *panel);
 
-enum { SPECTROGRAM_MOST_FRAMES = 1 << 20 }; /* a longer response is cut */
+enum { SPECTROGRAM_MAX_FRAMES = 1 << 20 }; /* a longer response is cut */
 
 #endif

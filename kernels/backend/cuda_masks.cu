@@ -202,8 +202,8 @@ static void cells_make(const struct state *s, struct mask *m, const struct matri
             part[c].n_parts = layout->parts[r];
             part[c].in = matrix->cells[c].in;
         }
-        if (taps > m->most_taps) m->most_taps = taps;
-        if (cells > m->most_cells) m->most_cells = cells;
+        if (taps > m->max_taps) m->max_taps = taps;
+        if (cells > m->max_cells) m->max_cells = cells;
     }
 }
 
@@ -220,7 +220,7 @@ static int mask_fill(struct state *s, struct mask *m, const struct matrix *matri
         layout->parts_at[r] = (int)parts;
         head_taps += taps_padded(layout->head[r]);
         parts += layout->parts[r];
-        if (layout->parts[r] > m->most_parts) m->most_parts = layout->parts[r];
+        if (layout->parts[r] > m->max_parts) m->max_parts = layout->parts[r];
         if (head_taps > INT32_MAX || parts > INT32_MAX)
             return fail(HC_ENOMEM, why, cap, "cuda: the mask has over 2^31 taps; use fewer or shorter responses");
     }

@@ -60,7 +60,7 @@ static int parts_play(struct state *s, const struct mask *m, int64_t b, int n_bl
     mac.n_out = inverse.n_out = s->n_out;
     mac.n_blocks = inverse.n_blocks = n_blocks;
     mac.first_part = first_part;
-    mac.most_parts = m->most_parts;
+    mac.max_parts = m->max_parts;
     mac.sums = s->sums;
     mac.sums_room = s->sums_room;
     mac.n_sm = s->n_sm;
@@ -75,7 +75,7 @@ static int parts_play(struct state *s, const struct mask *m, int64_t b, int n_bl
 /* Makes m->due for block b, unless it is there. The blocks before b are in the ring. */
 static int due_make(struct state *s, struct mask *m, int64_t b, char *why, size_t cap)
 {
-    if (m->most_parts < 2 || (m->due_block == b && m->due_resets == s->resets)) return HC_OK;
+    if (m->max_parts < 2 || (m->due_block == b && m->due_resets == s->resets)) return HC_OK;
     PASS(spectra_make(s, b, why, cap));
     PASS(parts_play(s, m, b, 1, 1, m->due, (size_t)s->plan->partition, why, cap));
     m->due_block = b;
@@ -100,8 +100,8 @@ static int fir_play(struct state *s, const struct mask *m, int64_t from, int n, 
     job.add_pitch = (size_t)s->plan->partition;
     job.n = n;
     job.n_out = s->n_out;
-    job.most_taps = m->most_taps;
-    job.most_cells = m->most_cells;
+    job.max_taps = m->max_taps;
+    job.max_cells = m->max_cells;
     job.scratch = s->fir_scratch;
     job.n_sm = s->n_sm;
     TRY(fir_launch(&job, s->audio), "the FIR");
@@ -131,7 +131,7 @@ int cuda_partitions_play(struct state *s, struct mask *m, int n, bool whole, flo
         } else {
             len = P - at < n - frame ? P - at : n - frame;
             PASS(due_make(s, m, b, why, cap));
-            PASS(fir_play(s, m, s->total + frame, len, m->most_parts < 2 ? NULL : m->due + at, wet + frame, why, cap));
+            PASS(fir_play(s, m, s->total + frame, len, m->max_parts < 2 ? NULL : m->due + at, wet + frame, why, cap));
         }
     }
     return HC_OK;

@@ -83,8 +83,8 @@ struct mask {
     float *due;              /* [n_out][P]: the sum of partitions 1 ... for block due_block                    */
     int64_t due_block;
     int due_resets;          /* state.resets when `due` was made                                               */
-    int most_taps, most_cells; /* of one output                                                                */
-    int most_parts;          /* of one response                                                                */
+    int max_taps, max_cells; /* of one output                                                                */
+    int max_parts;          /* of one response                                                                */
 };
 
 /* The place of the call that begins now. */

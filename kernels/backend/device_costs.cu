@@ -30,7 +30,7 @@
 
 enum {
     ROUNDS = 5,               /* the result is their median                                                      */
-    MOST_RUNS = 500,          /* of a round: fewer launches than a stream can queue                              */
+    MAX_RUNS = 500,          /* of a round: fewer launches than a stream can queue                              */
     HEAD_INS = 256,
     MAC_P = 1024, MAC_PARTS = 32, MAC_BLOCKS = 64, MAC_SLOTS = MAC_BLOCKS + MAC_PARTS + 1,
     FFT_A_SM = 4,             /* transforms a multiprocessor                                                     */
@@ -38,7 +38,7 @@ enum {
     STEP_LEVELS = 8, STEP_LOG2 = 6, STEP_INS = 2, STEP_PARTS = 2 /* levels of 64 to 8192 frames                  */
 };
 static const size_t LIVE_GROUP_BYTES = (size_t)TAIL_OUTS * LIVE_INS * LIVE_PARTS * LIVE_SIZE * sizeof(float2);
-static const size_t LIVE_LEAST_BYTES = 32 << 20; /* so that a launch takes long enough if L2 is small */
+static const size_t LIVE_MIN_BYTES = 32 << 20; /* so that a launch takes long enough if L2 is small */
 static const double round_s = 4e-3;
 static const double warm_up_s = 0.1; /* until an idle device has raised its clock */
 
@@ -69,7 +69,7 @@ static size_t live_x_bytes() { return (size_t)LIVE_INS * (LIVE_PARTS + 1) * LIVE
 /* l2: the size of the device's L2 cache. */
 static void sizes_choose(struct cost_bench *s, size_t l2)
 {
-    const size_t live = most(4 * l2, LIVE_LEAST_BYTES);
+    const size_t live = most(4 * l2, LIVE_MIN_BYTES);
     s->live_groups = (int)((live + LIVE_GROUP_BYTES - 1) / LIVE_GROUP_BYTES);
     s->head_groups = s->n_sm;
     s->mac_outs = (int)most(1, (size_t)s->n_sm / 16);
@@ -112,7 +112,7 @@ static void tail_terms_fill(struct tail_terms *terms, int n_groups, int n_ins, i
 {
     for (int i = 0; i < n_groups * n_ins; i++) {
         terms[i].in = i % n_ins;
-        terms[i].most_parts = n_parts;
+        terms[i].max_parts = n_parts;
         for (int o = 0; o < TAIL_OUTS; o++) {
             terms[i].h[o] = (const float2 *)h + ((size_t)i * TAIL_OUTS + o) * n_parts * part;
             terms[i].n_parts[o] = n_parts;
@@ -183,7 +183,7 @@ static cudaError_t run_head(struct cost_bench *s)
     job.terms = s->head_terms;
     job.first_term = s->first + s->head_first;
     job.n_chunks = 1;
-    job.most_terms = HEAD_INS;
+    job.max_terms = HEAD_INS;
     job.y = s->out;
     job.y_pitch = HEAD_CHUNK;
     job.n = HEAD_CHUNK;
@@ -209,7 +209,7 @@ static cudaError_t run_mac(struct cost_bench *s)
     job.first_cell = s->first + s->mac_first;
     job.n_out = s->mac_outs;
     job.n_blocks = MAC_BLOCKS;
-    job.most_parts = MAC_PARTS;
+    job.max_parts = MAC_PARTS;
     job.sums = (float2 *)s->out;
     job.sums_room = (size_t)s->mac_outs * MAC_BLOCKS;
     job.n_sm = s->n_sm;
@@ -232,8 +232,8 @@ static cudaError_t run_live(struct cost_bench *s)
     level->n_groups = s->live_groups;
     level->n_out = s->live_groups * TAIL_OUTS;
     level->n_units = LIVE_SIZE / TAIL_BINS * s->live_groups;
-    level->most_terms = LIVE_INS;
-    level->most_parts = LIVE_PARTS;
+    level->max_terms = LIVE_INS;
+    level->max_parts = LIVE_PARTS;
     return tail_product_launch(&job, s->n_sm, s->stream);
 }
 static double live_units(const struct cost_bench *s)
@@ -298,8 +298,8 @@ static cudaError_t run_step(struct cost_bench *s)
         product->n_windows = STEP_PARTS;
         product->n_groups = product->n_units = 1;
         product->n_out = STEP_INS;
-        product->most_terms = STEP_INS;
-        product->most_parts = STEP_PARTS;
+        product->max_terms = STEP_INS;
+        product->max_parts = STEP_PARTS;
         if (!n) continue;
         struct tail_forward *forward = &forwards.level[forwards.n++];
         forward->tw = tw;
@@ -358,7 +358,7 @@ static int time_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *)
     PASS(round_of(s, run, 2, rounds, why, cap));
     const double n = 2 * round_s / (now() - start);
     for (int r = 0; r < ROUNDS; r++)
-        PASS(round_of(s, run, n < 1 ? 1 : n > MOST_RUNS ? MOST_RUNS : (int)n, &rounds[r], why, cap));
+        PASS(round_of(s, run, n < 1 ? 1 : n > MAX_RUNS ? MAX_RUNS : (int)n, &rounds[r], why, cap));
     qsort(rounds, ROUNDS, sizeof *rounds, ascending);
     *ns = rounds[ROUNDS / 2] / units;
     return HC_OK;

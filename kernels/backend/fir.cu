@@ -8,7 +8,7 @@
  * frames, 4096 taps). */
 static bool few_is_faster(const struct fir_job *job)
 {
-    const long tiles = (job->n + 63L) / 64 * job->n_out, most = 1 + job->most_taps / 24;
+    const long tiles = (job->n + 63L) / 64 * job->n_out, most = 1 + job->max_taps / 24;
     return tiles <= (most < 8 ? most : 8) * job->n_sm;
 }
 

@@ -48,11 +48,11 @@ cudaError_t fir_few_load(void) { return kernels_load(fir_few_stream); }
 cudaError_t fir_few_launch(const struct fir_job *job, cudaStream_t stream)
 {
     const unsigned tiles = (unsigned)((job->n + (int)(job->pos % 4) + TILE - 1) / TILE);
-    const int wanted = splits_of((long)tiles * job->n_out, job->most_taps, job->n_sm);
-    int share = ((job->most_taps + wanted - 1) / wanted + GRAIN - 1) / GRAIN * GRAIN;
+    const int wanted = splits_of((long)tiles * job->n_out, job->max_taps, job->n_sm);
+    int share = ((job->max_taps + wanted - 1) / wanted + GRAIN - 1) / GRAIN * GRAIN;
     if (share > SHARE_MOST) share = SHARE_MOST;
     if (share < GRAIN) share = GRAIN;
-    const int shares = job->most_taps / share + job->most_cells; /* of an output, at most */
+    const int shares = job->max_taps / share + job->max_cells; /* of an output, at most */
     const int splits = shares < wanted ? shares : wanted;
     const dim3 grid(job->n_out, tiles, splits > 1 ? splits : 1); /* up to 65536 outputs */
     fir_few_stream<<<grid, THREADS, shared_bytes(share), stream>>>(*job, share);

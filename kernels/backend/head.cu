@@ -214,7 +214,7 @@ cudaError_t head_launch(const struct head_job *job, cudaStream_t stream)
 {
     if (job->cells) return head_sparse_launch(job, stream);
     const int tiles = (job->n + TILE - 1) / TILE, groups = job->n_groups;
-    const long stages = ((long)job->most_terms * job->n_chunks + PIECES - 1) / PIECES, blocks = (long)tiles * groups;
+    const long stages = ((long)job->max_terms * job->n_chunks + PIECES - 1) / PIECES, blocks = (long)tiles * groups;
     long splits = 2L * job->n_sm / blocks; /* two blocks a multiprocessor */
     if (splits > stages) splits = stages;
     if (splits < 1) splits = 1;

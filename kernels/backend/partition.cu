@@ -31,7 +31,7 @@ enum {
     MAC_THREADS = 128,
     ONE_THREADS = 512, /* of mac_one                                                                         */
     LEAF = 32,         /* products in one plain sum, so that the error does not grow with the number of parts */
-    MOST_SPLITS = 16   /* the inverse reads the splits one after another                                     */
+    MAX_SPLITS = 16   /* the inverse reads the splits one after another                                     */
 };
 
 void part_twiddles(float2 *tw, int P)
@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_ma
     const bool bin0 = bin == 0;
     float2 total[MAC_BLOCKS] = {};
     int from, to;
-    my_parts(job.first_part, job.most_parts, split, n_splits, &from, &to);
+    my_parts(job.first_part, job.max_parts, split, n_splits, &from, &to);
 
     for (int c = job.first_cell[out]; c < job.first_cell[out + 1]; c++) {
         const struct part_cell cell = job.cells[c];
@@ -169,7 +169,7 @@ static __global__ void __launch_bounds__(ONE_THREADS) mac_one(struct part_mac jo
     const bool bin0 = bin == 0;
     float2 total = make_float2(0.0f, 0.0f);
     int from, to;
-    my_parts(job.first_part, job.most_parts, split * helpers + helper, gridDim.z * helpers, &from, &to);
+    my_parts(job.first_part, job.max_parts, split * helpers + helper, gridDim.z * helpers, &from, &to);
 
     for (int c = job.first_cell[out]; c < job.first_cell[out + 1]; c++) {
         const struct part_cell cell = job.cells[c];
@@ -214,13 +214,13 @@ cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cu
     const bool one = job->n_blocks == 1;
     const int threads = one ? ONE_THREADS : P < MAC_THREADS ? P : MAC_THREADS;
     const int bins = P < threads ? P : threads, groups = one ? 1 : (job->n_blocks + MAC_BLOCKS - 1) / MAC_BLOCKS;
-    const int parts = job->most_parts - job->first_part;
+    const int parts = job->max_parts - job->first_part;
     const int least = one ? 4 * (threads / bins) : 16; /* parts of a split */
     const long blocks = (long)(P / bins) * job->n_out * groups;
     /* As many splits as give two thread blocks a multiprocessor, if there are enough parts and room. */
     long splits = 2L * job->n_sm / blocks, room = (long)(job->sums_room / ((size_t)job->n_out * job->n_blocks));
     if (splits > parts / least) splits = parts / least;
-    if (splits > MOST_SPLITS) splits = MOST_SPLITS;
+    if (splits > MAX_SPLITS) splits = MAX_SPLITS;
     if (splits > room) splits = room;
     if (splits < 1) splits = 1;
     *n_splits = (int)splits;

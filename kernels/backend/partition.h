@@ -30,7 +30,7 @@ struct part_mac {             /* sums[.][out][b] = sum over out's cells and part
     const struct part_cell *cells;
     const int *first_cell;    /* [n_out + 1]: the cells of out are first_cell[out] to first_cell[out + 1] - 1        */
     int n_out, n_blocks;
-    int first_part, most_parts; /* parts first_part ... of each cell; most_parts: of the cell that has most          */
+    int first_part, max_parts; /* parts first_part ... of each cell; max_parts: of the cell that has most          */
     float2 *sums;             /* [n_splits][n_out][n_blocks][P]                                                      */
     size_t sums_room;         /* the size of sums in spectra; at least n_out * n_blocks                              */
     int n_sm;

@@ -43,7 +43,7 @@ struct bank_maker {         /* what only the making of a bank needs             
     cudaStream_t stream;
     cudaEvent_t sent[2];    /* the copy from a half is done                                                           */
     float *pinned[2], *taps[2]; /* [rows][pitch]                                                                      */
-    float2 *tw[HC_MOST_STEER_LEVELS];
+    float2 *tw[HC_MAX_STEER_LEVELS];
     void *host, *device;
 };
 

@@ -63,7 +63,7 @@ struct scene_gpu {
     float *ring;            /* [n_sources][ring_length], frame f at f & (ring_length - 1)                             */
     unsigned ring_length;
     float *receive;         /* [n_sources][n] of a call                                                               */
-    struct cuda_level levels[HC_MOST_STEER_LEVELS];
+    struct cuda_level levels[HC_MAX_STEER_LEVELS];
     void *pinned;           /* the lists, and:                                                                        */
     float *out;             /* [n_out][block]                                                                         */
     struct list_maker maker;
@@ -76,7 +76,7 @@ struct scene_gpu {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static int terms_most(const struct scene_shape *shape) { return shape->n_sources * HC_MOST_SOUNDING; }
+static int terms_most(const struct scene_shape *shape) { return shape->n_sources * HC_MAX_SOUNDING; }
 static size_t spectrum_bytes(const struct cuda_level *level) { return sizeof(float2) << level->log2_P; }
 
 static int level_set(struct scene_gpu *s, int l, char *why, size_t cap)

@@ -21,9 +21,9 @@ struct scene_bank {
     void *memory;           /* device; h points into it                                                               */
     size_t bytes;
     int n_entries, n_out, n_levels;
-    float2 *h[HC_MOST_STEER_LEVELS];   /* [n_entries][n_parts][n_out][P]                                              */
-    int n_parts[HC_MOST_STEER_LEVELS]; /* of this bank, which may be shorter than the plan's longest                  */
-    int log2_P[HC_MOST_STEER_LEVELS];
+    float2 *h[HC_MAX_STEER_LEVELS];   /* [n_entries][n_parts][n_out][P]                                              */
+    int n_parts[HC_MAX_STEER_LEVELS]; /* of this bank, which may be shorter than the plan's longest                  */
+    int log2_P[HC_MAX_STEER_LEVELS];
 };
 
 /* log2 of P of a level; HC_EUNSUPPORTED: the blocks are too large. */
@@ -40,11 +40,11 @@ struct list_maker {         /* engine thread                                    
     struct list_place *table; /* [1 << log2_table]: an entry's newest piece, found by its bank and number             */
     int log2_table;
     uint64_t epoch;
-    int *piece_of;          /* [most_terms]                                                                           */
-    int most_terms;
+    int *piece_of;          /* [max_terms]                                                                           */
+    int max_terms;
 };
 
-int list_maker_open(struct list_maker *maker, int most_terms, char *why, size_t cap);
+int list_maker_open(struct list_maker *maker, int max_terms, char *why, size_t cap);
 void list_maker_close(struct list_maker *maker);
 /* Bytes of a list of n terms, at most. */
 size_t list_bytes_most(int n_terms);

@@ -23,17 +23,17 @@ size_t list_bytes_most(int n_terms)
     return (size_t)n_terms * (sizeof(struct scene_piece) + sizeof(struct scene_source));
 }
 
-int list_maker_open(struct list_maker *maker, int most_terms, char *why, size_t cap)
+int list_maker_open(struct list_maker *maker, int max_terms, char *why, size_t cap)
 {
     *maker = {};
-    maker->most_terms = most_terms;
+    maker->max_terms = max_terms;
     maker->log2_table = 4;
-    while (1 << maker->log2_table < 2 * most_terms) maker->log2_table++;
+    while (1 << maker->log2_table < 2 * max_terms) maker->log2_table++;
     maker->table = (struct list_place *)calloc((size_t)1 << maker->log2_table, sizeof *maker->table);
-    maker->piece_of = (int *)calloc((size_t)most_terms, sizeof *maker->piece_of);
+    maker->piece_of = (int *)calloc((size_t)max_terms, sizeof *maker->piece_of);
     if (!maker->table || !maker->piece_of) {
         list_maker_close(maker);
-        return fail(HC_ENOMEM, why, cap, "cuda: no memory for the steering of %d terms; take fewer sources", most_terms);
+        return fail(HC_ENOMEM, why, cap, "cuda: no memory for the steering of %d terms; take fewer sources", max_terms);
     }
     return HC_OK;
 }

@@ -48,7 +48,7 @@ struct scene_output {               /* out[o][i] = the head, faded, and the tail
     int at, n;
     float *out;                     /* [n_out][block], the host's pinned memory                                       */
     int n_tails;
-    struct scene_tail tails[HC_MOST_STEER_LEVELS];
+    struct scene_tail tails[HC_MAX_STEER_LEVELS];
 };
 
 cudaError_t scene_forward_launch(const struct scene_forward *job, cudaStream_t stream);

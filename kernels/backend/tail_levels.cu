@@ -319,9 +319,9 @@ static cudaError_t batch_fill(struct gpu_tail_mask *mask, const struct gpu_tail 
     for (int i = 0; i < tail->n_levels; i++) {
         struct tail_responses job = {};
         for (int r = 0; r < n; r++)
-            if (draft->n_parts[i * stride + first + r] > job.most_parts)
-                job.most_parts = draft->n_parts[i * stride + first + r];
-        if (!job.most_parts) continue;
+            if (draft->n_parts[i * stride + first + r] > job.max_parts)
+                job.max_parts = draft->n_parts[i * stride + first + r];
+        if (!job.max_parts) continue;
         job.taps = tail->taps;
         job.pitch = tail->pitch;
         job.n_rows = n;
@@ -358,14 +358,14 @@ static cudaError_t level_tables(struct gpu_tail_mask *mask, const struct gpu_tai
                 if (r < 0) continue;
                 to->h[o] = level->spectra + part_at[r] * size;
                 to->n_parts[o] = n_parts[r];
-                if (n_parts[r] > to->most_parts) to->most_parts = n_parts[r];
+                if (n_parts[r] > to->max_parts) to->max_parts = n_parts[r];
                 cell_parts += n_parts[r];
             }
-            input_parts += to->most_parts;
-            n += to->most_parts > 0;
-            if (to->most_parts > level->most_parts) level->most_parts = to->most_parts;
+            input_parts += to->max_parts;
+            n += to->max_parts > 0;
+            if (to->max_parts > level->max_parts) level->max_parts = to->max_parts;
         }
-        if (n - first_term[g] > level->most_terms) level->most_terms = n - first_term[g];
+        if (n - first_term[g] > level->max_terms) level->max_terms = n - first_term[g];
     }
     first_term[draft->n_groups] = n;
     const double all_parts = (double)tail->n_in * tail->level[i_level].n_parts; /* several groups may read the same */
@@ -385,7 +385,7 @@ static cudaError_t head_terms_send(struct gpu_tail_mask *mask, const struct gpu_
 {
     for (int g = 0; g < draft->n_groups; g++) {
         const int n = draft->first_term[g + 1] - draft->first_term[g];
-        if (n > mask->most_terms) mask->most_terms = n;
+        if (n > mask->max_terms) mask->max_terms = n;
         for (int i = draft->first_term[g]; i < draft->first_term[g + 1]; i++) {
             terms[i].in = draft->terms[i].in;
             for (int o = 0; o < TAIL_OUTS; o++) {
@@ -532,7 +532,7 @@ static void work_add(struct step_work *work, const struct gpu_tail *tail, const 
 {
     const struct gpu_tail_level *level = &tail->level[i];
     const struct gpu_tail_mask_level *of = &mask->level[i];
-    if (!of->most_terms) return; /* all responses end before this level */
+    if (!of->max_terms) return; /* all responses end before this level */
     const int unit = products_done(level, mask, i, k0), units = products_done(level, mask, i, k1) - unit;
     const int out = inverses_done(tail, mask, i, k0), outs = inverses_done(tail, mask, i, k1) - out;
     if (units > 0) {
@@ -549,8 +549,8 @@ static void work_add(struct step_work *work, const struct gpu_tail *tail, const 
         to->n_out = tail->n_out;
         to->first_unit = unit;
         to->n_units = units;
-        to->most_terms = of->most_terms;
-        to->most_parts = of->most_parts;
+        to->max_terms = of->max_terms;
+        to->max_parts = of->max_parts;
     }
     if (outs > 0) {
         struct tail_inverse *to = &work->inverses.level[work->inverses.n++];
@@ -682,7 +682,7 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, con
     job.cells = mask->head_cells;
     job.first_term = job.first_cell = mask->head_first; /* the job uses one of the two */
     job.n_chunks = mask->n_chunks;
-    job.most_terms = mask->most_terms;
+    job.max_terms = mask->max_terms;
     job.y = y;
     job.y_pitch = y_pitch;
     job.n = n;
@@ -691,7 +691,7 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, con
     job.n_groups = n_groups;
     for (int i = 0; i < tail->n_levels; i++) {
         const struct gpu_tail_level *level = &tail->level[i];
-        if (!mask->level[i].most_terms || window_due(tail, level) < 1) continue;
+        if (!mask->level[i].max_terms || window_due(tail, level) < 1) continue;
         struct head_due *due = &job.due[job.n_due++];
         due->frames = mask->level[i].due;
         due->ring_mask = 2 * level->size - 1;

@@ -52,7 +52,7 @@ struct gpu_tail {            /* the tail levels of a state                      
 struct gpu_tail_mask_level {
     int64_t from_window;     /* the first window that was computed whole                                            */
     double product_share;    /* the products' share of the work behind the forward transforms                       */
-    int most_terms, most_parts;
+    int max_terms, max_parts;
     struct tail_terms *terms;
     int *first_term;         /* [n_groups + 1]                                                                      */
     float2 *spectra;         /* responses one after another, [n_parts][S] each                                      */
@@ -61,7 +61,7 @@ struct gpu_tail_mask_level {
 };
 
 struct gpu_tail_mask {
-    int n_groups, n_chunks, most_terms;
+    int n_groups, n_chunks, max_terms;
     size_t spectra_bytes;
     struct head_terms *head_terms;   /* NULL for a sparse mask (head_is_sparse)                                     */
     struct head_cell *head_cells;    /* NULL for every other mask                                                   */

@@ -59,7 +59,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) products(const __grid_co
              i += in_ways) {
             const struct tail_terms *terms = level.terms + i;
             const float2 *x = level.x + (((size_t)terms->in * level.n_slots) << level.log2_size) + bin;
-            const int n = min(terms->most_parts, level.n_windows);
+            const int n = min(terms->max_parts, level.n_windows);
             const float2 *h[TAIL_OUTS];
             int n_parts[TAIL_OUTS];
 #pragma unroll
@@ -130,8 +130,8 @@ cudaError_t tail_product_launch(struct tail_products *job, int n_sm, cudaStream_
     while (1 << log2_most < WARPS && units << log2_most < 32L * n_sm) log2_most++;
     for (int l = 0; l < job->n; l++) {
         struct tail_product *level = &job->level[l];
-        const int in = log2_floor(level->most_terms > 1 ? level->most_terms : 1);
-        const int parts = log2_floor(level->most_parts > 1 ? level->most_parts : 1);
+        const int in = log2_floor(level->max_terms > 1 ? level->max_terms : 1);
+        const int parts = log2_floor(level->max_parts > 1 ? level->max_parts : 1);
         level->log2_in_ways = in < log2_most ? in : log2_most;
         level->log2_part_ways = parts < log2_most - level->log2_in_ways ? parts : log2_most - level->log2_in_ways;
         const int per_block = WARPS >> (level->log2_in_ways + level->log2_part_ways);

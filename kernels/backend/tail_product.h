@@ -12,7 +12,7 @@ enum {
 struct tail_terms {                   /* the responses from one input to a group of outputs                           */
     const float2 *h[TAIL_OUTS];       /* [n_parts][S]                                                                 */
     int n_parts[TAIL_OUTS];           /* 0 = no response                                                              */
-    int most_parts, in;
+    int max_parts, in;
 };
 
 /* A unit is TAIL_BINS bins of one group; unit u: bins u / n_groups, group u % n_groups.
@@ -26,7 +26,7 @@ struct tail_product {
     int n_windows;                   /* in the FDL; there was silence before them                                    */
     int n_groups, n_out;
     int first_unit, n_units;
-    int most_terms, most_parts;      /* of a group; of a term                                                        */
+    int max_terms, max_parts;      /* of a group; of a term                                                        */
     int log2_in_ways, log2_part_ways; /* set by the launch                                                           */
 };
 

@@ -17,11 +17,11 @@
 #include "tail_transform_many.h"
 #include "fft_block.cuh"
 
-enum { MOST_THREADS = TAIL_SIZE_MOST / 8, MOST_DEVICES = 64 };
+enum { MAX_THREADS = TAIL_SIZE_MOST / 8, MAX_DEVICES = 64 };
 
 /* Written once, by tail_transform_load. */
-static bool no_skew[MOST_DEVICES]; /* the device has no room for the skew at TAIL_SIZE_MOST */
-static int n_sm[MOST_DEVICES];     /* multiprocessors; 0 = not loaded */
+static bool no_skew[MAX_DEVICES]; /* the device has no room for the skew at TAIL_SIZE_MOST */
+static int n_sm[MAX_DEVICES];     /* multiprocessors; 0 = not loaded */
 
 /* The level of this block: the last one that starts at or before it. */
 __device__ static inline int my_level(const int *first_block, int n)
@@ -50,7 +50,7 @@ __device__ static inline struct my_transform my_transform_of(float2 *shared, int
 }
 
 template <bool SKEWED>
-static __global__ void __launch_bounds__(MOST_THREADS) forward(const __grid_constant__ struct tail_forwards job)
+static __global__ void __launch_bounds__(MAX_THREADS) forward(const __grid_constant__ struct tail_forwards job)
 {
     extern __shared__ float2 shared[];
     const int l = my_level(job.first_block, job.n);
@@ -70,7 +70,7 @@ static __global__ void __launch_bounds__(MOST_THREADS) forward(const __grid_cons
 }
 
 template <bool SKEWED>
-static __global__ void __launch_bounds__(MOST_THREADS) inverse(const __grid_constant__ struct tail_inverses job)
+static __global__ void __launch_bounds__(MAX_THREADS) inverse(const __grid_constant__ struct tail_inverses job)
 {
     extern __shared__ float2 shared[];
     const int l = my_level(job.first_block, job.n);
@@ -94,12 +94,12 @@ static __global__ void __launch_bounds__(MOST_THREADS) inverse(const __grid_cons
 
 /* grid: the transforms (row, part), several a thread block */
 template <bool SKEWED>
-static __global__ void __launch_bounds__(MOST_THREADS) responses(const __grid_constant__ struct tail_responses job)
+static __global__ void __launch_bounds__(MAX_THREADS) responses(const __grid_constant__ struct tail_responses job)
 {
     extern __shared__ float2 shared[];
     const int log2_size = job.log2_size, size = 1 << log2_size;
     const struct my_transform mine = my_transform_of<SKEWED>(shared, log2_size, 0);
-    const int row = mine.which / job.most_parts, part = mine.which % job.most_parts;
+    const int row = mine.which / job.max_parts, part = mine.which % job.max_parts;
     const bool active = row < job.n_rows && part < job.n_parts[row];
     const size_t first = (size_t)job.offset + ((size_t)part << log2_size);
     const float *taps = job.taps + (active ? row : 0) * job.pitch + first;
@@ -133,13 +133,13 @@ static size_t shared_for(bool skewed, int log2_size, int threads)
 static bool is_skewed(void)
 {
     int device = 0;
-    return cudaGetDevice(&device) != cudaSuccess || device >= MOST_DEVICES || !no_skew[device];
+    return cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES || !no_skew[device];
 }
 
 static int multiprocessors(void)
 {
     int device = 0;
-    return cudaGetDevice(&device) != cudaSuccess || device >= MOST_DEVICES ? 0 : n_sm[device];
+    return cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES ? 0 : n_sm[device];
 }
 
 /* Does a level fill the device by itself? Then it is launched alone, by the kernel of its size. */
@@ -202,7 +202,7 @@ cudaError_t tail_inverse_launch(struct tail_inverses *job, cudaStream_t stream)
 cudaError_t tail_responses_launch(const struct tail_responses *job, cudaStream_t stream)
 {
     const bool skewed = is_skewed();
-    const int threads = threads_for(job->log2_size), n = job->n_rows * job->most_parts;
+    const int threads = threads_for(job->log2_size), n = job->n_rows * job->max_parts;
     if (n)
         LAUNCH(responses, blocks_for(n, job->log2_size, threads), threads, shared_for(skewed, job->log2_size, threads),
                stream, *job);
@@ -222,14 +222,14 @@ template <bool SKEWED> static cudaError_t load(size_t shared)
 
 cudaError_t tail_transform_load(int device)
 {
-    const size_t skewed = shared_for(true, 13, MOST_THREADS), plain = shared_for(false, 13, MOST_THREADS);
+    const size_t skewed = shared_for(true, 13, MAX_THREADS), plain = shared_for(false, 13, MAX_THREADS);
     int most = 0, n = 0;
     cudaError_t e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
     if (e == cudaSuccess) e = tail_transform_many_load();
     if (e != cudaSuccess) return e;
-    if (device < MOST_DEVICES) n_sm[device] = n;
+    if (device < MAX_DEVICES) n_sm[device] = n;
     if ((size_t)most >= skewed) return load<true>(skewed);
-    if (device < MOST_DEVICES) no_skew[device] = true;
+    if (device < MAX_DEVICES) no_skew[device] = true;
     return load<false>(plain);
 }

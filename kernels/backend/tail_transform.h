@@ -51,7 +51,7 @@ struct tail_responses {       /* spectra[part_at[row] + p] = transform of S taps
     size_t pitch;
     int n_rows;
     const int *n_parts, *part_at; /* [n_rows]; device memory                                                         */
-    int most_parts, offset, log2_size;
+    int max_parts, offset, log2_size;
     float2 *spectra;
     const float2 *tw;
 };

@@ -22,7 +22,7 @@
 #include "fft_block.cuh"
 #include "kernels_load.h"
 
-enum { LEAST_LOG2 = 7, MOST_LOG2 = 12, THREADS_A_SM = 2048 };
+enum { MIN_LOG2 = 7, MAX_LOG2 = 12, THREADS_A_SM = 2048 };
 
 /* The place of point i in shared memory. swizzled(a | b) = swizzled(a) ^ swizzled(b) if a and b have no common bit. */
 __host__ __device__ static constexpr int swizzled(int i)
@@ -187,7 +187,7 @@ static __global__ void __launch_bounds__(many<LOG2>::THREADS, many<LOG2>::BLOCKS
 bool tail_are_many(int n, int log2_size, int n_sm)
 {
     const long threads = (long)n << (log2_size - 3);
-    return log2_size >= LEAST_LOG2 && log2_size <= MOST_LOG2 && threads >= (long)THREADS_A_SM * n_sm;
+    return log2_size >= MIN_LOG2 && log2_size <= MAX_LOG2 && threads >= (long)THREADS_A_SM * n_sm;
 }
 
 template <int LOG2> static unsigned blocks_for(int n)
@@ -206,7 +206,7 @@ template <int LOG2> static unsigned blocks_for(int n)
     case 12: LAUNCH(12); break;    \
     default: return cudaErrorInvalidValue; \
     }
-static_assert(LEAST_LOG2 == 7 && MOST_LOG2 == 12, "the sizes above");
+static_assert(MIN_LOG2 == 7 && MAX_LOG2 == 12, "the sizes above");
 
 cudaError_t tail_forward_many_launch(const struct tail_forward *level, const float *x, unsigned ring_mask,
                                      cudaStream_t stream)

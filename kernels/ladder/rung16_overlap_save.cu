@@ -54,7 +54,7 @@ enum {
     ROW_SKEW = 2, /* padding: rows start 4 banks apart, so that 8 threads read 16 bytes each at once                  */
     ALIGN = 32,   /* frames: segments begin on a sector of 128 bytes if their channel does                            */
     OUTER_THREADS = 256,
-    MOST_HIGH = 65536, /* of a grid                                                                                   */
+    MAX_HIGH = 65536, /* of a grid                                                                                   */
     SCRATCH_MIB = 512  /* at most; 64 costs a tenth of the speed, in tails of short kernels                           */
 };
 
@@ -444,11 +444,11 @@ static int round_up(int n, int to) { return (n + to - 1) / to * to; }
 /* The number of blocks that run at once; 0: the device cannot run the shape. */
 static int slots_of(const struct overlap_shape *s)
 {
-    int device, n_sm, most_shared, n = 0;
+    int device, n_sm, max_shared, n = 0;
     cudaError_t e = cudaGetDevice(&device);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, device);
-    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (e == cudaSuccess && s->bytes > most_shared) return 0;
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&max_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e == cudaSuccess && s->bytes > max_shared) return 0;
     if (e == cudaSuccess) e = cudaFuncSetAttribute(s->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, s->bytes);
     if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, s->kernel, s->threads, s->bytes);
     if (e == cudaSuccess) return n * n_sm;
@@ -500,7 +500,7 @@ static void choose(const struct task *task, struct overlap_prepared *p)
 
 static bool accepts(const struct task *task)
 {
-    return task->n_taps > 0 && task->n_frames > 0 && task->n_out < MOST_HIGH && slots_of(&shapes[0]) > 0;
+    return task->n_taps > 0 && task->n_frames > 0 && task->n_out < MAX_HIGH && slots_of(&shapes[0]) > 0;
 }
 
 static factor factor_of(double a)
@@ -685,7 +685,7 @@ static cudaError_t launch(const struct task *task, void *prepared, cudaStream_t 
     job.n_segments = (int)p->n_segments;
     job.in_step = task->sharing != BANK;
     job.mask_step = task->sharing != SHARED;
-    job.out_first = task->sharing == BANK && p->n_segments < MOST_HIGH;
+    job.out_first = task->sharing == BANK && p->n_segments < MAX_HIGH;
     job.drop = p->drop;
     job.n_out = task->n_out, job.masks_a_block = p->masks_a_block;
     if (job.out_first && s->variant == ALONE) job.ahead = 0; /* the next block on the grid reads the same segment */

@@ -27,13 +27,13 @@ template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
     using team = team_size<LOG_N, is_wide(LOG_N)>;
     static constexpr int THREADS = is_wide(LOG_N) ? team::RESIDENT : team::THREADS,
                          TEAMS = THREADS / team::T, BLOCKS = team::RESIDENT / THREADS,
-                         LEAST_TEAMS = team::T < 32 ? 32 / team::T : 1; /* whole warps */
+                         MIN_TEAMS = team::T < 32 ? 32 / team::T : 1; /* whole warps */
     static constexpr size_t TEAM_BYTES = team::POINT_BYTES + team::PLACES * sizeof(fused_unit);
     /* The most teams of a block that fit. */
-    static int most_teams(const struct fused_device *device)
+    static int max_teams(const struct fused_device *device)
     {
         const int64_t fitting = ((int64_t)device->shared_bytes - (int64_t)team::FACTOR_BYTES) / (int64_t)TEAM_BYTES;
-        return fitting < LEAST_TEAMS ? 0 : fitting > TEAMS ? TEAMS : (int)fitting / LEAST_TEAMS * LEAST_TEAMS;
+        return fitting < MIN_TEAMS ? 0 : fitting > TEAMS ? TEAMS : (int)fitting / MIN_TEAMS * MIN_TEAMS;
     }
     static size_t bytes(int teams) { return team::FACTOR_BYTES + (size_t)teams * TEAM_BYTES; }
     /* Blocks of so many teams that run at once. */
@@ -147,7 +147,7 @@ cudaError_t fused_load(int number, struct fused_device *device)
     if (!status)
         status = with_every_size<convolve_size>([&](auto s) {
             using S = decltype(s);
-            return shared_allow(device, S::bytes(S::most_teams(device)), convolve_kernel<S::LOG_N, false>,
+            return shared_allow(device, S::bytes(S::max_teams(device)), convolve_kernel<S::LOG_N, false>,
                                 convolve_kernel<S::LOG_N, true>);
         });
     return status ? status : fused_gradient_h_load(device);
@@ -156,7 +156,7 @@ cudaError_t fused_load(int number, struct fused_device *device)
 int fused_teams(const struct fused_device *device, int log2_n)
 {
     return with_size<convolve_size>(log2_n, [&](auto s) {
-        const int teams = decltype(s)::most_teams(device);
+        const int teams = decltype(s)::max_teams(device);
         return teams ? teams * decltype(s)::blocks(device, teams) : 0;
     });
 }
@@ -179,8 +179,8 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
         const unsigned of_group = (unsigned)(rows_of_group(p->groups) * p->n_windows);
         const unsigned units = (unsigned)p->groups.n * of_group;
         /* Few units are spread over all multiprocessors. */
-        const int most = S::most_teams(device), spread = (int)ceil_div(ceil_div(units, device->n_sm), S::LEAST_TEAMS);
-        const int teams = spread * S::LEAST_TEAMS < most ? spread * S::LEAST_TEAMS : most;
+        const int most = S::max_teams(device), spread = (int)ceil_div(ceil_div(units, device->n_sm), S::MIN_TEAMS);
+        const int teams = spread * S::MIN_TEAMS < most ? spread * S::MIN_TEAMS : most;
         const unsigned blocks = ceil_div(units, teams), at_once = (unsigned)S::blocks(device, teams);
         const dim3 grid(blocks < at_once ? blocks : at_once);
         return launch_early(device->is_early, real ? convolve_kernel<S::LOG_N, true> : convolve_kernel<S::LOG_N, false>,

@@ -11,7 +11,7 @@
 #include <math.h>
 
 enum { CACHED_BYTES = 32 << 20 };                   /* of windows, or of those of x */
-enum { MOST_HALVES = INT_MAX / 4 };                 /* windows in halves of a launch, which counts in int */
+enum { MAX_HALVES = INT_MAX / 4 };                 /* windows in halves of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* of a multiprocessor: 4.5 TB/s of an H200 */
 static const double launch_cycles = 3000;
 static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* times the cycles of two rows of a window */
@@ -22,7 +22,7 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
     struct long_size size = {0, 0};
     for (int row = LONG_ROW_LEAST; row <= LONG_ROW_MOST; row++) {
         const int r = log2_n - row;
-        if (r < 1 || r > LONG_MOST_SPLITS || !long_rows_at_once(device, row)) continue;
+        if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row)) continue;
         /* Two blocks a multiprocessor hide each other's loads: 2^14 only if that saves a pass. */
         if (row == 14 && size.log2_row && size.log2_r <= LONG_PASS_SPLITS) continue;
         size.log2_row = row;
@@ -36,19 +36,19 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
     const int64_t bytes = (int64_t)sizeof(float2) << log2_n, slots = (int64_t)(c->limit / (size_t)bytes);
-    const int64_t filters = least(c->h.batch * c->h.channels, LONG_MOST_UNITS); /* of a launch */
+    const int64_t filters = least(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* of a launch */
     const int64_t units_of_group = rows_of_filter(c) * plan->n_windows;
     const int64_t wave = long_rows_at_once(device, plan->size.log2_row); /* rows */
     const int64_t waves = most(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
-    const int64_t busy = least(LONG_MOST_UNITS, most(1, (waves * wave) >> plan->size.log2_r)); /* windows */
+    const int64_t busy = least(LONG_MAX_UNITS, most(1, (waves * wave) >> plan->size.log2_r)); /* windows */
     int64_t units, groups;
     if (plan->is_halves && c->op == HC_GRADIENT_H) {
-        units = MOST_HALVES;
+        units = MAX_HALVES;
         groups = least(filters, most(1, units / units_of_group));
         plan->bytes = long_gradient_halves_stash(device, (int)groups);
         if (plan->bytes > c->limit || units_of_group > units) return false;
     } else if (plan->is_halves) {
-        units = MOST_HALVES;
+        units = MAX_HALVES;
         groups = least(least(filters, slots), most(1, units / units_of_group));
         plan->bytes = (size_t)(groups * bytes);
     } else if (c->op == HC_GRADIENT_H) {
@@ -105,7 +105,7 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
 {
     const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
     best->cycles = 0;
-    for (int log2_n = LONG_ROW_LEAST + 1; log2_n <= LONG_ROW_MOST + LONG_MOST_SPLITS; log2_n++) {
+    for (int log2_n = LONG_ROW_LEAST + 1; log2_n <= LONG_ROW_MOST + LONG_MAX_SPLITS; log2_n++) {
         const int64_t points = (int64_t)2 << log2_n;
         struct long_plan plan = {};
         plan.size = size_of(device, log2_n);

@@ -19,7 +19,7 @@
 #include <mutex>
 #include <string.h>
 
-enum { MOST_DEVICES = 64, MOST_GROUPS = 65535, MOST_WINDOWS = INT_MAX }; /* groups and windows: of a launch */
+enum { MAX_DEVICES = 64, MAX_GROUPS = 65535, MAX_WINDOWS = INT_MAX }; /* groups and windows: of a launch */
 enum { ALIGNMENT = 256 };                                               /* of a workspace and its parts, bytes */
 
 /* Tests of long_rows lower this, for short filters. */
@@ -30,7 +30,7 @@ enum { ALIGNMENT = 256 };                                               /* of a 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 static std::mutex devices_lock;
-static struct known_device { bool is_loaded; struct fused_device properties; } devices[MOST_DEVICES];
+static struct known_device { bool is_loaded; struct fused_device properties; } devices[MAX_DEVICES];
 
 /* Makes `device` the current one until the end of the scope. */
 struct device_scope {
@@ -50,8 +50,8 @@ struct device_scope {
 /* The current device is `device`. */
 static int device_of(int device, const struct fused_device **properties, char *why, size_t cap)
 {
-    if (device < 0 || device >= MOST_DEVICES)
-        return fail(HC_EDEVICE, why, cap, "cuda:%d: only devices below %d can be used", device, MOST_DEVICES);
+    if (device < 0 || device >= MAX_DEVICES)
+        return fail(HC_EDEVICE, why, cap, "cuda:%d: only devices below %d can be used", device, MAX_DEVICES);
     std::lock_guard<std::mutex> guard(devices_lock);
     struct known_device *known = &devices[device];
     if (!known->is_loaded) {
@@ -104,7 +104,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         if (!teams || (!is_single && c->h.frames > points)) continue;
         const int64_t hop = is_single ? points : points - c->h.frames + 1;
         const int64_t windows = is_single ? 1 : ceil_div(frames, hop);
-        if ((double)windows * (double)rows > MOST_WINDOWS) continue;
+        if ((double)windows * (double)rows > MAX_WINDOWS) continue;
         const double time = cycles(device, log2_n, teams, (double)windows * (double)(rows * filters));
         if (plan->log2_n && time >= best) continue;
         best = time;
@@ -122,8 +122,8 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         return fail(HC_EUNSUPPORTED, why, cap, "cuda: filters of %lld taps do not fit this device's shared memory; use "
                                                "the CPU", (long long)c->h.frames);
     const size_t spectrum = sizeof(float2) << plan->log2_n;
-    int64_t groups = least(filters, MOST_GROUPS);
-    groups = least(groups, MOST_WINDOWS / (rows * plan->n_windows));
+    int64_t groups = least(filters, MAX_GROUPS);
+    groups = least(groups, MAX_WINDOWS / (rows * plan->n_windows));
     if (c->op == HC_GRADIENT_H) {
         const int teams = fused_gradient_h_teams(device, plan->log2_n);
         const int64_t tasks = rows * plan->n_windows;

@@ -38,7 +38,7 @@
 
 enum {
     DEFAULT_BLOCK = 128, /* frames, for a host that does not say */
-    MOST_USUAL_BLOCK = 4096,
+    MAX_USUAL_BLOCK = 4096,
     MAX_STEP = 128, /* frames from one direction of a source to the next, in longer blocks too */
     PATH_BYTES = 4096,
     STATUS_BYTES = 1024,
@@ -62,8 +62,8 @@ struct plugin {
     LV2_Atom_Forge forge;
 
     /* audio */
-    const float *in[MOST_CHANNELS];
-    float *out[MOST_CHANNELS];
+    const float *in[MAX_CHANNELS];
+    float *out[MAX_CHANNELS];
     float *control[N_CONTROLS];
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
@@ -265,8 +265,8 @@ static void turn_knobs(struct plugin *p)
 /* Convolves frames from...to - 1. Returns the time it took in ns. */
 static uint64_t play(struct plugin *p, uint32_t from, uint32_t to)
 {
-    const float *in[MOST_CHANNELS];
-    float *out[MOST_CHANNELS];
+    const float *in[MAX_CHANNELS];
+    float *out[MAX_CHANNELS];
     hc_live_stats stats = {.size = sizeof stats};
     for (int ch = 0; ch < p->variant->n_in; ch++) in[ch] = p->in[ch] + from;
     for (int ch = 0; ch < p->variant->n_out; ch++) out[ch] = p->out[ch] + from;
@@ -376,7 +376,7 @@ static int usual_block(const struct uris *uris, const LV2_Options_Option *option
     }
     int block = nominal > 0 ? nominal : DEFAULT_BLOCK;
     if (most > 0 && block > most) block = most;
-    return block < 16 ? 16 : block > MOST_USUAL_BLOCK ? MOST_USUAL_BLOCK : block;
+    return block < 16 ? 16 : block > MAX_USUAL_BLOCK ? MAX_USUAL_BLOCK : block;
 }
 
 static void cleanup(LV2_Handle handle)
@@ -401,7 +401,7 @@ static bool open_live(struct plugin *p, int block, char *why, size_t cap)
     config.standby_share = -1; /* fifty instances with standby engines would load the CPU as much as without a GPU */
     config.cpu_if_no_device = 1;
     config.left_of_stereo = 1;
-    if (variant_has(p->variant, PREDELAY)) config.most_predelay_ms = MOST_PREDELAY_MS;
+    if (variant_has(p->variant, PREDELAY)) config.max_predelay_ms = MAX_PREDELAY_MS;
     config.n_sources = p->variant->n_sources;
     config.grid_deg = GRID_DEG;
     config.mix_entries = 1; /* a moving tone has lines below -55 dB beside it; nearest entries give -13 dB */

@@ -13,7 +13,7 @@
 #define BANK_URI PLUGIN_URI "bank"     /* the same of a plugin with sources: the bank's path */
 #define STATUS_URI PLUGIN_URI "status" /* the parameter with the result of the last load: "ok", or what is wrong */
 
-enum { MOST_CHANNELS = 64, MOST_PREDELAY_MS = 500, MESSAGE_BYTES = 8192 };
+enum { MAX_CHANNELS = 64, MAX_PREDELAY_MS = 500, MESSAGE_BYTES = 8192 };
 
 /* symbol, name, inputs, outputs, moving sources, mask of a new instance (a file of the bundle; with sources a bank,
  * which is a folder of the bundle) */
@@ -71,7 +71,7 @@ static const struct port {
     [DRY] = {"dry", "Dry", "db", -90, -90, 12, ""},
     [WET] = {"wet", "Wet", "db", -90, 0, 12, ""},
     [GAIN] = {"gain", "Output gain", "db", -90, 0, 24, ""},
-    [PREDELAY] = {"predelay", "Predelay", "ms", 0, 0, MOST_PREDELAY_MS, ""},
+    [PREDELAY] = {"predelay", "Predelay", "ms", 0, 0, MAX_PREDELAY_MS, ""},
     [ENABLED] = {"enabled", "Enabled", NULL, 0, 1, 1, "lv2:portProperty lv2:toggled ; lv2:designation lv2:enabled"},
     [BACKEND] = {"backend", "Backend", NULL, 0, 0, 2,
                  "lv2:portProperty lv2:integer , lv2:enumeration , pprops:expensive , pprops:notAutomatic ;\n"

@@ -264,8 +264,8 @@ static void beyond_the_measured_range_a_mix_is_at_its_edge(const char *backend)
 static void a_bank_of_the_caller_needs_no_table(const char *backend)
 {
     place *set = set_random(100), wanted = {0.1f, 0.5f, -0.3f};
-    int entries[HC_MOST_MIX];
-    float weights[HC_MOST_MIX];
+    int entries[HC_MAX_MIX];
+    float weights[HC_MAX_MIX];
     hc_bank_data bank = {.size = sizeof bank, .n_entries = 100, .position = (const float(*)[3])set};
     int nearest = hc_bank_nearest(&bank, wanted);
     for (int i = 0; i < 100; i++) check(angle(set[i], wanted) >= angle(set[nearest], wanted), "%d is nearer", i);

@@ -219,8 +219,8 @@ static double comb_of(const struct bank *bank, bool aligns, double *mean_entries
     enum { DIRECTIONS = 30 };
     for (int i = 0; i < DIRECTIONS; i++) {
         double p[3], sum[BANDS], mean[BANDS], error = 0;
-        int entries[HC_MOST_MIX], out = i % 2;
-        float weights[HC_MOST_MIX];
+        int entries[HC_MAX_MIX], out = i % 2;
+        float weights[HC_MAX_MIX];
         position_from_angles(random_int(&random, 0, 359), random_int(&random, -40, 85), 1.5, p);
         const float wanted[3] = {(float)p[0], (float)p[1], (float)p[2]};
         int n = aligns ? hc_bank_mix(&data, wanted, entries, weights) : directions_mix(table, wanted, entries, weights);

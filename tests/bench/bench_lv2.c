@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RATE = 48000, MOST_PORTS = 256, QUEUE = 256, MESSAGE = 8192 };
+enum { RATE = 48000, MAX_PORTS = 256, QUEUE = 256, MESSAGE = 8192 };
 
 static const struct contestant {
     const char *name, *uri, *property;
@@ -114,7 +114,7 @@ struct plugin {
     struct queue requests, answers;
     pthread_t thread;
     volatile bool end;
-    float value[MOST_PORTS];
+    float value[MAX_PORTS];
     float *audio[4];
     _Alignas(8) char in[MESSAGE];
     char *atoms_out;
@@ -162,7 +162,7 @@ static void connect_ports(LilvWorld *world, struct plugin *p)
     LilvNode *audio = lilv_new_uri(world, LV2_CORE__AudioPort), *control = lilv_new_uri(world, LV2_CORE__ControlPort),
              *input = lilv_new_uri(world, LV2_CORE__InputPort), *atom = lilv_new_uri(world, LV2_ATOM__AtomPort);
     uint32_t n = lilv_plugin_get_num_ports(p->lilv);
-    if (n > MOST_PORTS) exit(1);
+    if (n > MAX_PORTS) exit(1);
     lilv_plugin_get_port_ranges_float(p->lilv, NULL, NULL, p->value);
     int in = 0, out = 2;
     for (uint32_t i = 0; i < n; i++) {

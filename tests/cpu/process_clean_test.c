@@ -1,8 +1,9 @@
 /* engine_process_clean is hc_process without the steps that its caller has done already: the output is the same, bit
  * for bit, and the wait counts from the time that the caller has read. "cuda" is faulty_device.c here. */
 #include "check.h"
+#include "dsp/base/denormals.h"
 #include "dsp/bench.h"
-#include "dsp/cpu/simd.h"
+#include "dsp/base/samples.h"
 #include "dsp/base/await.h"
 #include "dsp/engine/engine.h"
 
@@ -46,16 +47,16 @@ static void a_clean_block_is_the_same_block(const char *backend)
         float *out = must_alloc(CHANNELS * FRAMES, sizeof *out), *same = must_alloc(CHANNELS * FRAMES, sizeof *same);
         hc_engine *plain = open_engine(backends[b], BLOCK, -1), *live = open_engine(backends[b], BLOCK, -1);
         for (int i = 0; i < 50; i++) in[random_int(&r, 0, CHANNELS * FRAMES - 1)] = i % 2 ? INFINITY : NAN;
-        simd_choose()->copy_finite(clean, in, CHANNELS * FRAMES, &(uint32_t){0});
+        samples_choose()->copy_finite(clean, in, CHANNELS * FRAMES, &(uint32_t){0});
         for (int at = 0, n; at < FRAMES; at += n) {
             float *x[CHANNELS], *c[CHANNELS], *y[CHANNELS], *z[CHANNELS];
             n = random_int(&r, 0, 3) ? BLOCK : random_int(&r, 1, BLOCK);
             if (n > FRAMES - at) n = FRAMES - at;
             point(x, in, at), point(c, clean, at), point(y, out, at), point(z, same, at);
             check(hc_process(plain, (const float *const *)x, y, n) == HC_OK, "hc_process at %d", at);
-            unsigned before = simd_denormals_off();
+            unsigned before = denormals_off();
             int code = engine_process_clean(live, (const float *const *)c, z, n, now_ns());
-            simd_denormals_restore(before);
+            denormals_restore(before);
             check(code == HC_OK, "engine_process_clean at %d: %d", at, code);
         }
         for (int i = 0; i < CHANNELS * FRAMES; i++)

@@ -184,9 +184,9 @@ static int requests(hc_live_change change)
 /* Keeps n masks, `odd` first, and goes through them. */
 static int keeps(const char *odd, int n)
 {
-    char names[HC_LIVE_MOST_KEPT + 1][160];
-    const char *list[HC_LIVE_MOST_KEPT + 1] = {odd};
-    for (int i = 1; i <= HC_LIVE_MOST_KEPT; i++) {
+    char names[HC_LIVE_MAX_KEPT + 1][160];
+    const char *list[HC_LIVE_MAX_KEPT + 1] = {odd};
+    for (int i = 1; i <= HC_LIVE_MAX_KEPT; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d.txt", i % 4);
         snprintf(names[i], sizeof names[i], "%s", file_of(name, "1\n"));
@@ -361,8 +361,8 @@ static int makes(hc_route route, int n)
     X(HC_OK, lives((hc_live_config){.size = L, .standby_share = INFINITY}))                                            \
     X(HC_OK, lives((hc_live_config){.size = L, .standby_share = -1}))                                                  \
     X(HC_OK, lives((hc_live_config){.size = L, .standby_share = 1, .backend = "hybrid:cpu"}))                          \
-    X(HC_OK, lives((hc_live_config){.size = L, .most_predelay_ms = 349000}))                                           \
-    X(HC_EINVAL, lives((hc_live_config){.size = L, .most_predelay_ms = NAN}))                                          \
+    X(HC_OK, lives((hc_live_config){.size = L, .max_predelay_ms = 349000}))                                           \
+    X(HC_EINVAL, lives((hc_live_config){.size = L, .max_predelay_ms = NAN}))                                          \
     X(HC_OK, lives((hc_live_config){.size = L, .wait_us = INT_MAX}))                                                   \
     X(HC_EINVAL, lives((hc_live_config){.size = L, .wait_us = INT_MIN}))                                               \
     X(HC_EINVAL, lives((hc_live_config){.size = L, .n_threads = -1}))                                                  \
@@ -401,8 +401,8 @@ static int makes(hc_route route, int n)
     X(HC_OK, keeps(file_of("two.txt", "2\n"), 0))                                                                      \
     X(HC_OK, keeps(file_of("two.txt", "2\n"), 1))                                                                      \
     X(HC_OK, keeps("/there/is/none.wav", 5))                                                                           \
-    X(HC_OK, keeps("/there/is/none.wav", HC_LIVE_MOST_KEPT))                                                           \
-    X(HC_EINVAL, keeps("x", HC_LIVE_MOST_KEPT + 1))                                                                    \
+    X(HC_OK, keeps("/there/is/none.wav", HC_LIVE_MAX_KEPT))                                                           \
+    X(HC_EINVAL, keeps("x", HC_LIVE_MAX_KEPT + 1))                                                                    \
     X(HC_EINVAL, keeps("x", INT_MIN))                                                                                  \
     X(HC_EINVAL, keeps("", 2))                                                                                         \
     X(HC_EINVAL, keeps(NULL, 2))                                                                                       \

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { TAPS = 20000, FRAMES = 16 * 4096, MOST_BLOCK = 4096 };
+enum { TAPS = 20000, FRAMES = 16 * 4096, MAX_BLOCK = 4096 };
 
 /* Stay open until the program ends: the engine's thread hangs with the device. */
 static hc_engine *hung[16];
@@ -37,7 +37,7 @@ static hc_engine *open_hanging(const char *backend, int block)
 /* A busy machine delays some calls, so the limit is for the shortest of the late ones. */
 static void returns_in_time(const char *backend, int block)
 {
-    static float frames[MOST_BLOCK];
+    static float frames[MAX_BLOCK];
     const float *in[] = {frames};
     float *out[] = {frames};
     hc_engine *e = open_hanging(backend, block);
@@ -65,7 +65,7 @@ static void default_wait_is_bounded_on_a_device_that_hangs(const char *backend)
     static const char *const backends[] = {"cuda", "hybrid"};
     for (int b = 0; b < 2; b++) {
         returns_in_time(backends[b], 64);
-        returns_in_time(backends[b], MOST_BLOCK);
+        returns_in_time(backends[b], MAX_BLOCK);
     }
 }
 
@@ -73,18 +73,18 @@ static void default_wait_is_bounded_on_a_device_that_hangs(const char *backend)
  * of two waits once a block of the tail, and not for a block that was lost.) */
 static void waits_as_told(const char *backend, int wait_us, double wait_s)
 {
-    static float frames[MOST_BLOCK];
+    static float frames[MAX_BLOCK];
     const float *in[] = {frames};
     float *out[] = {frames};
     double shortest = 1e9, longest = 0;
-    hc_engine *e = open_hanging(backend, MOST_BLOCK);
+    hc_engine *e = open_hanging(backend, MAX_BLOCK);
     check(hc_wait_set(e, -3) == HC_EINVAL, "a wait of -3 was taken");
     check(hc_wait_set(e, -1) == HC_OK, "hc_wait_set(-1)");
-    for (int i = 0; i < 2; i++) check(hc_process(e, in, out, MOST_BLOCK) == HC_OK, "block %d", i);
+    for (int i = 0; i < 2; i++) check(hc_process(e, in, out, MAX_BLOCK) == HC_OK, "block %d", i);
     check(hc_wait_set(e, wait_us) == HC_OK, "hc_wait_set(%d)", wait_us);
     for (int i = 0; i < 8; i++) {
         double start = now_s();
-        int code = hc_process(e, in, out, MOST_BLOCK);
+        int code = hc_process(e, in, out, MAX_BLOCK);
         double took = now_s() - start;
         if (code != HC_LATE) continue;
         if (took < shortest) shortest = took;
@@ -100,7 +100,7 @@ static void a_wait_without_bound_can_be_taken_back(const char *backend)
     for (int b = 0; b < 2; b++) {
         waits_as_told(backends[b], -2, 0);
         waits_as_told(backends[b], 2000, 0.002);
-        waits_as_told(backends[b], 0, 0.5 * MOST_BLOCK / 48000.0);
+        waits_as_told(backends[b], 0, 0.5 * MAX_BLOCK / 48000.0);
     }
 }
 

@@ -44,7 +44,7 @@ static void stage_play(struct stage *s, int end_hop, int wait_us, int want)
     while (s->m.n_frames < end_hop * s->hop) {
         const float *in[] = {s->m.in[0] + s->m.n_frames, s->m.in[1] + s->m.n_frames};
         float *out[] = {s->m.out[0] + s->m.n_frames, s->m.out[1] + s->m.n_frames};
-        moving_steer_all(&s->m, &s->bank, HC_MOST_MIX);
+        moving_steer_all(&s->m, &s->bank, HC_MAX_MIX);
         int code = hc_process(s->m.engine, in, out, BLOCK);
         check(code == want, "hc_process at frame %d (hop %d): %d, want %d", s->m.n_frames, s->m.n_frames / s->hop, code,
               want);
@@ -187,7 +187,7 @@ static void an_engine_closes_while_jobs_wait(const char *backend)
         for (int k = 0; k < 30 * i; k++) {
             const float *in[] = {s.m.in[0], s.m.in[1]};
             float *out[] = {s.m.out[0], s.m.out[1]};
-            moving_steer_all(&s.m, &s.bank, HC_MOST_MIX);
+            moving_steer_all(&s.m, &s.bank, HC_MAX_MIX);
             int code = hc_process(s.m.engine, in, out, BLOCK);
             check(code == HC_OK || code == HC_LATE, "hc_process: %d", code);
         }

@@ -49,7 +49,7 @@ static void copies(int n_threads, int spin_us, int n_blocks, uint64_t seed)
 {
     struct transfer c = {.seed = seed,
                          .n_blocks = n_blocks,
-                         .copy = parallel_copy_open(n_threads, IN, OUT, BLOCK, spin_us, simd_choose())};
+                         .copy = parallel_copy_open(n_threads, IN, OUT, BLOCK, spin_us, samples_choose())};
     struct random r = random_seeded(seed);
     float *in = must_alloc(IN * BLOCK, sizeof *in), *out = must_alloc(OUT * BLOCK, sizeof *out);
     const float *ins[IN];

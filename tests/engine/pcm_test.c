@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BLOCKS = 5 };
+enum { MAX_BLOCKS = 5 };
 
 static const int kinds[] = {HC_S16,
                             HC_S24,

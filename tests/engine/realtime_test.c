@@ -77,7 +77,7 @@ static int rt_play_calls(struct rt_play *s, int calls)
     int bad = 0, block = s->p.info.block;
     for (int i = 0; i < calls; i++) {
         if (i % 7 == 0) bad += hc_mask_swap(s->p.engine, i % 14 ? s->a.mask : i % 35 ? s->b.mask : NULL) != HC_OK;
-        int entry[HC_MOST_MIX], n_entries = random_int(&r, 0, HC_MOST_MIX);
+        int entry[HC_MAX_MIX], n_entries = random_int(&r, 0, HC_MAX_MIX);
         for (int k = 0; k < n_entries; k++) entry[k] = random_int(&r, 0, ENTRIES - 1);
         bad += hc_steer(s->p.engine, i % 2, s->bank, entry, NULL, n_entries) != HC_OK;
         bad += hc_steer(s->p.engine, 2, s->bank, entry, NULL, n_entries) != HC_EINVAL;

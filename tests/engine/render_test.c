@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OUT = 4 };
+enum { MAX_OUT = 4 };
 static const double peak_share = 1e-6;
 
 struct scene_of_test {
@@ -18,7 +18,7 @@ struct scene_of_test {
     const float **taps;
     float **in;
     hc_step *steps;
-    float *out[MOST_OUT];
+    float *out[MAX_OUT];
 };
 
 static struct scene_of_test scene_make(uint64_t seed, int n_entries, int n_out, int n_taps, int step, int n_sources,
@@ -44,7 +44,7 @@ static struct scene_of_test scene_make(uint64_t seed, int n_entries, int n_out, 
     for (int i = 0; i < n_steps; i++) {
         hc_step *t = &s.steps[i];
         frame += random_int(&r, 0, 3) == 0 ? 0 : random_int(&r, 0, 2 * (int)(n_frames / (n_steps + 1)));
-        *t = (hc_step){.frame = frame, .source = random_int(&r, 0, n_sources - 1), .n = random_int(&r, 0, HC_MOST_MIX)};
+        *t = (hc_step){.frame = frame, .source = random_int(&r, 0, n_sources - 1), .n = random_int(&r, 0, HC_MAX_MIX)};
         if (i < n_sources) *t = (hc_step){.frame = -step, .source = i, .n = 1}, frame = -step;
         for (int k = 0; k < t->n; k++) {
             t->entry[k] = random_int(&r, 0, n_entries - 1);
@@ -174,10 +174,10 @@ static void cuts_and_threads_change_no_bit(const char *backend)
     hc_renderer_close(renderer);
     struct random r = random_seeded(48);
     for (int round = 0; round < 3; round++) {
-        enum { MOST_JOBS = 400 };
-        hc_render_job *jobs = must_alloc(MOST_JOBS, sizeof *jobs);
-        const float **in = must_alloc(MOST_JOBS * 3, sizeof *in);
-        float **out = must_alloc(MOST_JOBS * 2, sizeof *out);
+        enum { MAX_JOBS = 400 };
+        hc_render_job *jobs = must_alloc(MAX_JOBS, sizeof *jobs);
+        const float **in = must_alloc(MAX_JOBS * 3, sizeof *in);
+        float **out = must_alloc(MAX_JOBS * 2, sizeof *out);
         float *got[2] = {must_alloc((size_t)s.n_frames, sizeof(float)), must_alloc((size_t)s.n_frames, sizeof(float))};
         int n = 0;
         for (int64_t from = 0; from < s.n_frames; n++) {

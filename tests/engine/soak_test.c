@@ -96,7 +96,7 @@ static void one_stream_of_sources(const char *backend, uint64_t seed)
             if (random_int(&r, 0, 20) == 0)
                 moving_steer(&m, s, NULL, NULL, NULL, 0);
             else
-                moving_steer_any(&m, s, &banks[random_int(&r, 0, BANKS - 1)], HC_MOST_MIX);
+                moving_steer_any(&m, s, &banks[random_int(&r, 0, BANKS - 1)], HC_MAX_MIX);
         }
         if (random_int(&r, 0, 300) == 0 && resets++ < 2) moving_reset(&m);
         moving_play(&m, random_int(&r, 0, 2) ? mostly : random_int(&r, 0, block));

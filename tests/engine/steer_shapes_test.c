@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BANKS = 2, CHECKED = 60, MOST_CALLS = 4096 };
+enum { BANKS = 2, CHECKED = 60, MAX_CALLS = 4096 };
 static const double bound = 1e-6; /* of the peak: -120 dB */
 
 struct shape {
@@ -33,7 +33,7 @@ struct play {
     float *taps[BANKS];       /* [entry][out][tap]                                                              */
     float *in, *out;          /* [source][n_frames], [out][n_frames]                                            */
     struct request *requests; /* [n_calls][n_sources]                                                           */
-    int64_t starts[MOST_CALLS];
+    int64_t starts[MAX_CALLS];
     int n_calls;
 };
 
@@ -79,7 +79,7 @@ static void play_open(struct play *p, const struct shape *s, const char *backend
         if (s->n_entries[b]) bank_make(p, b, r);
     p->in = noise(r, s->n_sources * s->n_frames);
     p->out = must_alloc((size_t)s->n_out * (size_t)s->n_frames, sizeof *p->out);
-    p->requests = must_alloc((size_t)MOST_CALLS * (size_t)s->n_sources, sizeof *p->requests);
+    p->requests = must_alloc((size_t)MAX_CALLS * (size_t)s->n_sources, sizeof *p->requests);
 }
 
 static void play_close(struct play *p)
@@ -113,7 +113,7 @@ static void play_all(struct play *p, struct random *r)
     for (int64_t at = 0; at < s->n_frames; p->n_calls++) {
         int n = s->most_call ? random_int(r, 1, s->most_call) : s->block;
         if (n > s->n_frames - at) n = (int)(s->n_frames - at);
-        check(p->n_calls < MOST_CALLS, "%d calls", p->n_calls);
+        check(p->n_calls < MAX_CALLS, "%d calls", p->n_calls);
         p->starts[p->n_calls] = at;
         for (int i = 0; i < s->n_sources; i++) {
             struct request *request = &p->requests[(size_t)p->n_calls * (size_t)s->n_sources + (size_t)i];

@@ -19,7 +19,7 @@ static void play_steered(struct moving *m, const struct moving_bank *bank, int n
 {
     while (m->n_frames < m->cap) {
         for (int i = 0; i < m->config.n_sources; i++)
-            if (random_int(&m->random, 1, rarely) == 1) moving_steer_any(m, i, bank, HC_MOST_MIX);
+            if (random_int(&m->random, 1, rarely) == 1) moving_steer_any(m, i, bank, HC_MAX_MIX);
         moving_play(m, n ? n : random_int(&m->random, 1, m->config.block));
     }
 }
@@ -105,9 +105,9 @@ static void more_entries_than_may_sound_wait(const char *backend)
     moving_open(&m, &c, backend, 2 * FRAMES, 60);
     moving_bank(&m, &bank, 60, 1, TAPS, 61);
     for (int i = 0; m.n_frames < m.cap; i++) {
-        int entry[HC_MOST_MIX];
-        for (int k = 0; k < HC_MOST_MIX; k++) entry[k] = (4 * i + k) % bank.n_entries;
-        if (i % 30 < 10) moving_steer(&m, 0, &bank, entry, NULL, HC_MOST_MIX);
+        int entry[HC_MAX_MIX];
+        for (int k = 0; k < HC_MAX_MIX; k++) entry[k] = (4 * i + k) % bank.n_entries;
+        if (i % 30 < 10) moving_steer(&m, 0, &bank, entry, NULL, HC_MAX_MIX);
         if (i % 30 == 9) moving_steer(&m, 1, &bank, (int[]){7, 7, 8, 7}, (float[]){0.5f, 0.25f, 1, 1}, 4);
         moving_play(&m, BLOCK);
     }
@@ -199,7 +199,7 @@ static void the_last_request_wins(const char *backend)
     moving_open(&m, &c, backend, FRAMES, 90);
     moving_bank(&m, &bank, 8, 2, TAPS, 91);
     while (m.n_frames < m.cap) {
-        for (int i = random_int(&m.random, 0, 9); i > 0; i--) moving_steer_all(&m, &bank, HC_MOST_MIX);
+        for (int i = random_int(&m.random, 0, 9); i > 0; i--) moving_steer_all(&m, &bank, HC_MAX_MIX);
         moving_play(&m, random_int(&m.random, 1, BLOCK));
     }
     moving_check(&m);
@@ -288,10 +288,10 @@ static void reset_forgets_the_input_and_keeps_the_requests(const char *backend)
     moving_open(&m, &c, backend, 60 * BLOCK, 120);
     moving_bank(&m, &bank, 30, 2, TAPS, 121);
     for (int i = 0; i < 4; i++) {
-        moving_steer_all(&m, &bank, HC_MOST_MIX);
+        moving_steer_all(&m, &bank, HC_MAX_MIX);
         while (m.n_frames < at[i]) {
-            if (m.n_frames > at[i] - 5 * BLOCK) moving_steer_any(&m, 0, &bank, HC_MOST_MIX);
-            if (random_int(&m.random, 0, 4) == 0) moving_steer_any(&m, 1, &bank, HC_MOST_MIX);
+            if (m.n_frames > at[i] - 5 * BLOCK) moving_steer_any(&m, 0, &bank, HC_MAX_MIX);
+            if (random_int(&m.random, 0, 4) == 0) moving_steer_any(&m, 1, &bank, HC_MAX_MIX);
             moving_play(&m, at[i] - m.n_frames < BLOCK ? at[i] - m.n_frames : BLOCK);
         }
         if (i % 2) moving_steer_any(&m, 2, &bank, 4); /* pending during the reset */

@@ -114,17 +114,17 @@ static void a_short_period_is_spun_through(const char *backend)
 /* A period comes in parts, one right after another, in numbers that change: if some come at once, it does not sleep. */
 static void parts_of_a_period_are_expected(const char *backend)
 {
-    static const int most_parts[] = {2, 3, 5};
-    for (size_t i = 0; i < sizeof most_parts / sizeof *most_parts; i++) {
+    static const int max_parts[] = {2, 3, 5};
+    for (size_t i = 0; i < sizeof max_parts / sizeof *max_parts; i++) {
         struct stream s;
         stream_open(&s);
         for (int p = 0; p < 20000; p++) {
             int64_t at = 1000 + p * 2667LL;
-            for (int n = random_int(&s.random, 1, most_parts[i]); n > 0; n--, at = s.done_us + 20)
+            for (int n = random_int(&s.random, 1, max_parts[i]); n > 0; n--, at = s.done_us + 20)
                 stream_block(&s, at, 50);
         }
         check(s.n_missed * 500 <= s.n_blocks,
-              "1 to %d parts: %d of %d came before the device thread was awake, want one in 500", most_parts[i],
+              "1 to %d parts: %d of %d came before the device thread was awake, want one in 500", max_parts[i],
               s.n_missed, s.n_blocks);
     }
 }

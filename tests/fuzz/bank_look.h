@@ -11,13 +11,13 @@
 
 static inline void entry_look(const hc_bank_data *bank, int e)
 {
-    int entries[HC_MOST_MIX];
-    float weights[HC_MOST_MIX], sum = 0;
+    int entries[HC_MAX_MIX];
+    float weights[HC_MAX_MIX], sum = 0;
     for (int c = 0; c < 3; c++) must(isfinite(bank->position[e][c]));
     int nearest = hc_bank_nearest(bank, bank->position[e]);
     must(nearest >= 0 && nearest < bank->n_entries);
     int n = hc_bank_mix(bank, bank->position[e], entries, weights);
-    must(n >= 1 && n <= HC_MOST_MIX);
+    must(n >= 1 && n <= HC_MAX_MIX);
     for (int i = 0; i < n; i++) {
         must(entries[i] >= 0 && entries[i] < bank->n_entries && weights[i] > 0);
         sum += weights[i];

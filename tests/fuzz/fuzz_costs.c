@@ -34,7 +34,7 @@ static void read_afresh(void)
 {
     n_lines = 0;
     file_read();
-    must(n_lines >= 0 && n_lines <= MOST_LINES);
+    must(n_lines >= 0 && n_lines <= MAX_LINES);
 }
 
 /* Are the costs possible: positive where the built-in costs are, else 0? */
@@ -54,7 +54,7 @@ static bool is_close(double a, double b) /* as close as the digits of the file; 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct costs_line first[MOST_LINES];
+    static struct costs_line first[MAX_LINES];
     struct plan_costs costs;
     cache_put(data, size);
     read_afresh();

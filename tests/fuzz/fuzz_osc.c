@@ -13,7 +13,7 @@ static struct command_target target;
 static struct osc *osc;
 static struct remote *remote;
 static struct osc_message first; /* that of the packet, with copies of its texts */
-static char path[1 << 16], texts[OSC_MOST_TEXTS][1 << 16];
+static char path[1 << 16], texts[OSC_MAX_TEXTS][1 << 16];
 static int n_messages, n_runs, from;
 
 /* Masks are not loaded: the packets name any file. */
@@ -56,7 +56,7 @@ void target_begin(void)
 static void take(void *data, const struct osc_message *message)
 {
     (void)data;
-    must(message->n_texts >= 0 && message->n_texts <= OSC_MOST_TEXTS && !(message->text && message->has_number));
+    must(message->n_texts >= 0 && message->n_texts <= OSC_MAX_TEXTS && !(message->text && message->has_number));
     must(!message->text || (message->n_texts > 0 && message->text == message->texts[0]));
     if (n_messages++ == 0) {
         first = *message;
@@ -78,7 +78,7 @@ static void take_again(void *data, const struct osc_message *message)
 static void send_again(void)
 {
     static char packet[1 << 19];
-    const char *list[OSC_MOST_TEXTS + 1] = {NULL};
+    const char *list[OSC_MAX_TEXTS + 1] = {NULL};
     for (int i = 0; i < first.n_texts; i++) list[i] = texts[i];
     size_t n = packet_make(packet, sizeof packet, path, list);
     if (n > 65000) return;

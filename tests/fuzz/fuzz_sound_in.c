@@ -14,8 +14,8 @@
 
 enum {
     BLOCK = 57,             /* frames of a read */
-    MOST_SAMPLES = 1 << 18, /* a few bytes of a compressed file may decode to many */
-    LEAST_PEEKED = 12,      /* a shorter pipe is waited for */
+    MAX_SAMPLES = 1 << 18, /* a few bytes of a compressed file may decode to many */
+    MIN_PEEKED = 12,      /* a shorter pipe is waited for */
 };
 
 struct samples { /* as a way of reading gave them */
@@ -30,7 +30,7 @@ static struct samples read_all(struct sound_in *in, reader *read, int64_t frame_
 {
     struct samples s = {.frame_bytes = frame_bytes};
     char why[400] = "";
-    int64_t got = BLOCK, most = MOST_SAMPLES / in->n_channels + BLOCK;
+    int64_t got = BLOCK, most = MAX_SAMPLES / in->n_channels + BLOCK;
     s.bytes = malloc((size_t)(most * frame_bytes));
     must(s.bytes);
     while (got == BLOCK && s.n_frames + BLOCK <= most) {
@@ -149,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_backwards("t.wav", &plain);
     }
     if (decoded.bytes) read_part("t.wav", &decoded);
-    if (decoded.bytes && size >= LEAST_PEEKED) {
+    if (decoded.bytes && size >= MIN_PEEKED) {
         struct samples piped = read_pipe(data, size);
         same(&decoded, &piped);
         free(piped.bytes);

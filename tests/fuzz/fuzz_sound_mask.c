@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { RATE = 48000, LEAST_RATE = 8000, MOST_RATE = 384000 }; /* lower rates would make long responses */
+enum { RATE = 48000, MIN_RATE = 8000, MAX_RATE = 384000 }; /* lower rates would make long responses */
 
 static int load(int n_in, unsigned flags, hc_responses *r)
 {
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     file_put("t.wav", data, size);
     if (load(1, HC_KEEP_RATE, &r) != HC_OK) return 0;
     must(r.rate == r.file_rate && r.n_routes == r.n_channels);
-    bool usual = r.rate >= LEAST_RATE && r.rate <= MOST_RATE;
+    bool usual = r.rate >= MIN_RATE && r.rate <= MAX_RATE;
     if (usual && load(0, 0, &resampled) == HC_OK) {
         must(resampled.rate == RATE && resampled.file_rate == r.rate && resampled.n_channels == r.n_channels);
         must(fabs(resampled.n_frames - (double)r.n_frames * RATE / r.rate) <= 2 || r.rate == RATE);

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool good = sweep_parse(text, &sweep);
     free(text);
     if (!good) return 0;
-    must(sweep.n_outputs >= 1 && sweep.n_outputs <= SWEEP_MOST_OUTPUTS && sweep.level > 0 && sweep.level <= 1);
+    must(sweep.n_outputs >= 1 && sweep.n_outputs <= SWEEP_MAX_OUTPUTS && sweep.level > 0 && sweep.level <= 1);
     sweep_describe(&sweep, described, sizeof described);
     must(sweep_parse(described, &again));
     sweep_describe(&again, twice, sizeof twice);

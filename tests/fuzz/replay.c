@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 1 << 20 };
+enum { MAX_BYTES = 1 << 20 };
 
 static const char *target;
 static char current[PATH_MAX];
@@ -45,7 +45,7 @@ static void catch_failures(void)
 
 static int replay(const char *path)
 {
-    static uint8_t bytes[MOST_BYTES];
+    static uint8_t bytes[MAX_BYTES];
     snprintf(current, sizeof current, "%s", path);
     FILE *file = fopen(path, "rbe");
     must(file);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FRAMES = 2100, MOST_CHANNELS = 5, ROOM = MOST_FRAMES * MOST_CHANNELS * 4 + 64, CANARY = 0x5a };
+enum { MAX_FRAMES = 2100, MAX_CHANNELS = 5, ROOM = MAX_FRAMES * MAX_CHANNELS * 4 + 64, CANARY = 0x5a };
 
 static const struct {
     enum sample_kind kind;
@@ -19,7 +19,7 @@ static const struct {
              {SAMPLE_FLOAT, 0, "float"}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static const int counts[] = {1, 2, 7, 8, 9, 10, 11, 15, 16, 17, 18, 33, 100, 2047, 2048, 2049, 2058, MOST_FRAMES};
+static const int counts[] = {1, 2, 7, 8, 9, 10, 11, 15, 16, 17, 18, 33, 100, 2047, 2048, 2049, 2058, MAX_FRAMES};
 enum { COUNTS = sizeof counts / sizeof *counts };
 
 /* One sample of a file, as an integer at the top of 32 bits. */
@@ -47,9 +47,9 @@ static void numbers_become_floats(const char *backend)
 {
     struct random r = random_seeded(1);
     unsigned char *raw = must_alloc(ROOM, 1);
-    float *planar = must_alloc(MOST_CHANNELS * (MOST_FRAMES + 1), sizeof *planar);
+    float *planar = must_alloc(MAX_CHANNELS * (MAX_FRAMES + 1), sizeof *planar);
     for (int k = 0; k < KINDS; k++)
-        for (int n_channels = 1; n_channels <= MOST_CHANNELS; n_channels++)
+        for (int n_channels = 1; n_channels <= MAX_CHANNELS; n_channels++)
             for (int c = 0; c < COUNTS; c++) {
                 const size_t n = (size_t)counts[c], stride = n + 1, bytes = sample_bytes(kinds[k].kind);
                 for (size_t i = 0; i < n * (size_t)n_channels * bytes; i++)
@@ -106,9 +106,9 @@ static void floats_become_numbers(const char *backend)
 {
     struct random r = random_seeded(2);
     unsigned char *raw = must_alloc(ROOM, 1);
-    float *planar = must_alloc(MOST_CHANNELS * (MOST_FRAMES + 1), sizeof *planar);
+    float *planar = must_alloc(MAX_CHANNELS * (MAX_FRAMES + 1), sizeof *planar);
     for (int k = 0; k < KINDS; k++)
-        for (int n_channels = 1; n_channels <= MOST_CHANNELS; n_channels++)
+        for (int n_channels = 1; n_channels <= MAX_CHANNELS; n_channels++)
             for (int c = 0; c < COUNTS; c++) {
                 const size_t n = (size_t)counts[c], stride = n + 1, bytes = sample_bytes(kinds[k].kind);
                 struct sample_peak seen = {0};

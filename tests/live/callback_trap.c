@@ -30,11 +30,11 @@ _Noreturn void check_skip(const char *why)
     abort();
 }
 
-enum { MOST_CLIENTS = 4 };
+enum { MAX_CLIENTS = 4 };
 static struct watched {
     JackProcessCallback callback;
     void *data;
-} watched[MOST_CLIENTS]; /* the clients of the program */
+} watched[MAX_CLIENTS]; /* the clients of the program */
 static int n_watched;
 static const char *planted, *allowed;
 static _Thread_local volatile char selector; /* 0: system calls are let by, 1: they are not */
@@ -97,7 +97,7 @@ int jack_set_process_callback(jack_client_t *client, JackProcessCallback process
 {
     int (*real)(jack_client_t *, JackProcessCallback, void *);
     *(void **)&real = dlsym(RTLD_NEXT, "jack_set_process_callback");
-    if (n_watched == MOST_CLIENTS) abort();
+    if (n_watched == MAX_CLIENTS) abort();
     struct watched *one = &watched[n_watched++];
     *one = (struct watched){process, data};
     planted = getenv("HC_TRAP_PLANT");

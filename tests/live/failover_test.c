@@ -15,7 +15,7 @@ enum {
     BLOCK = 64,
     HISTORY = 16000, /* frames */
     WARM_UP = 16,    /* blocks that failover_start plays to the device */
-    MOST_BEHIND = 4, /* blocks that a standby engine may miss and still play in the same block */
+    MAX_BEHIND = 4, /* blocks that a standby engine may miss and still play in the same block */
     FRAMES = BLOCK * 2000,
     PATIENCE_S = 60,
     NO_FREEWHEEL_US = 9000000 /* a device may take long on a busy machine, but it plays against the clock */
@@ -161,16 +161,16 @@ static void the_standby_processes_the_input_by_itself(const char *backend)
 }
 
 /* If the system has stopped the standby thread, the audio thread processes the missing blocks first. More than
- * MOST_BEHIND would take longer than a block may. */
+ * MAX_BEHIND would take longer than a block may. */
 static void missing_blocks_are_processed_first(const char *backend)
 {
-    for (int behind = 1; behind <= MOST_BEHIND + 1; behind++) {
+    for (int behind = 1; behind <= MAX_BEHIND + 1; behind++) {
         struct play p;
         play_open(&p, 100);
         play_to(&p, p.lost - behind * BLOCK);
         end_thread(&p);
         play_to(&p, p.lost);
-        enum failover_result result = play_block(&p), want = behind <= MOST_BEHIND ? FAILOVER_PLAYED : FAILOVER_LATE;
+        enum failover_result result = play_block(&p), want = behind <= MAX_BEHIND ? FAILOVER_PLAYED : FAILOVER_LATE;
         check(result == want, "%d blocks behind: result %d, want %d", behind, (int)result, (int)want);
         if (result == FAILOVER_PLAYED) play_to(&p, p.lost + 50 * BLOCK);
         play_check(&p, 0, 0, result == FAILOVER_PLAYED ? p.pos : p.lost);
@@ -194,7 +194,7 @@ static void freewheeling_all_missing_blocks_are_processed_first(const char *back
  * caught up. */
 static void from_too_far_behind_the_standby_plays_a_few_blocks_later(const char *backend)
 {
-    static const int behind[] = {0, 1, MOST_BEHIND + 1};
+    static const int behind[] = {0, 1, MAX_BEHIND + 1};
     for (int i = 0; i < 3; i++) {
         struct play p;
         play_open(&p, 100);

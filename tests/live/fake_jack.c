@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PORTS = 16, MOST_CONNECTIONS = 16, NAME_CAP = 140 };
+enum { MAX_PORTS = 16, MAX_CONNECTIONS = 16, NAME_CAP = 140 };
 
 struct _jack_port {
     char name[128];
@@ -24,7 +24,7 @@ struct _jack_port {
 
 struct _jack_client {
     char name[64];
-    struct _jack_port ports[MOST_PORTS];
+    struct _jack_port ports[MAX_PORTS];
     int n_ports;
     bool is_active, has_thread;
     JackThreadInitCallback on_thread;
@@ -51,7 +51,7 @@ static const char *const card_ports[] = {"system:capture_1", "system:capture_2",
 enum { N_CARD_PORTS = 4 };
 static int n_card_ports; /* of card_ports, the first */
 static bool is_dead;
-static char connections[MOST_CONNECTIONS][2][NAME_CAP]; /* from, to */
+static char connections[MAX_CONNECTIONS][2][NAME_CAP]; /* from, to */
 static int n_connections;
 static int n_checks; /* how often the client has listed the connections of its first port */
 static bool is_dying;
@@ -112,7 +112,7 @@ static int connections_find(const char *from, const char *to)
 void fake_jack_connect(const char *from, const char *to)
 {
     pthread_mutex_lock(&lock);
-    if (n_connections < MOST_CONNECTIONS) {
+    if (n_connections < MAX_CONNECTIONS) {
         snprintf(connections[n_connections][0], NAME_CAP, "%s", from);
         snprintf(connections[n_connections++][1], NAME_CAP, "%s", to);
     }
@@ -247,7 +247,7 @@ jack_nframes_t jack_get_buffer_size(jack_client_t *c)
 jack_port_t *jack_port_register(jack_client_t *c, const char *name, const char *type, unsigned long flags,
                                 unsigned long size)
 {
-    if (c->n_ports == MOST_PORTS) return NULL;
+    if (c->n_ports == MAX_PORTS) return NULL;
     struct _jack_port *port = &c->ports[c->n_ports++];
     strcpy(port->name, "test:");
     strncat(port->name, name, sizeof port->name - 6);
@@ -312,7 +312,7 @@ const char **jack_get_ports(jack_client_t *c, const char *name, const char *type
 
 const char **jack_port_get_all_connections(const jack_client_t *c, const jack_port_t *port)
 {
-    const char **list = calloc(MOST_CONNECTIONS + 1, sizeof *list);
+    const char **list = calloc(MAX_CONNECTIONS + 1, sizeof *list);
     bool is_first = port == c->ports, dies = false;
     int n = 0;
     pthread_mutex_lock(&lock);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RATE = 48000, ENTRIES = 180, TAPS = 64, MOST_BLOCK = 512, N = 32768, SETTLE = 16384, TONE_HZ = 1000 };
+enum { RATE = 48000, ENTRIES = 180, TAPS = 64, MAX_BLOCK = 512, N = 32768, SETTLE = 16384, TONE_HZ = 1000 };
 static const double PI = 3.14159265358979, DEGREE = 3.14159265358979 / 180;
 
 /* ---- the bank ---------------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries,
 
 /* ---- a session --------------------------------------------------------------------------------- */
 
-static float out[2][SETTLE + N + MOST_BLOCK];
+static float out[2][SETTLE + N + MAX_BLOCK];
 
 static hc_live *live_open(int block, double glide_ms)
 {
@@ -157,7 +157,7 @@ static double turn_db(const struct tracker *t)
     double next = 0;
     check(scene || !why[0], "%s", why);
     for (int pos = 0, k = 0; pos < SETTLE + N; pos += t->block) {
-        float in[MOST_BLOCK];
+        float in[MAX_BLOCK];
         for (int i = 0; i < t->block; i++) in[i] = (float)sin(2 * PI * TONE_HZ * (pos + i) / RATE);
         for (; next <= pos; k++) {
             struct scene_change turn = {.act = t->is_of_head ? SCENE_ANGLES : SCENE_AED,

@@ -38,7 +38,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 64, MOST_RESIZES = 16 };
+enum { MOST = 64, MAX_RESIZES = 16 };
 enum { GRAPH_CYCLES = 10, POLL_MS = 2 }; /* cycles in which a graph with new connections gets its order */
 
 struct side {
@@ -424,13 +424,13 @@ int main(int argc, char **argv)
     player.n_channels = atoi(argv[3]);
     recorder.n_channels = atoi(argv[6]);
     recorder.n_frames = atol(argv[8]);
-    long resize_at[MOST_RESIZES] = {0}, resize_to[MOST_RESIZES] = {0}, silence = 0;
+    long resize_at[MAX_RESIZES] = {0}, resize_to[MAX_RESIZES] = {0}, silence = 0;
     int n_resizes = 0;
     bool freewheel = false;
     for (int i = 9; i < argc; i++) {
         if (strcmp(argv[i], "freewheel") == 0) freewheel = true;
         if (strcmp(argv[i], "silence") == 0 && i + 1 < argc) silence = atol(argv[i + 1]);
-        if (strcmp(argv[i], "resize") == 0 && i + 2 < argc && n_resizes < MOST_RESIZES) {
+        if (strcmp(argv[i], "resize") == 0 && i + 2 < argc && n_resizes < MAX_RESIZES) {
             resize_at[n_resizes] = atol(argv[i + 1]);
             resize_to[n_resizes++] = atol(argv[i + 2]);
         }

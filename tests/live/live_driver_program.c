@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MOST_ARGS = 20, PACKET_BYTES = 65536 };
+enum { MAX_ARGS = 20, PACKET_BYTES = 65536 };
 static const double ANSWER_S = 60;
 
 static struct program {
@@ -34,7 +34,7 @@ static struct program {
     atomic_bool ended;
     int status;
     int argc;
-    char *argv[MOST_ARGS + 1], text[MOST_ARGS][200];
+    char *argv[MAX_ARGS + 1], text[MAX_ARGS][200];
     int socket;
     struct sockaddr_in address;
 } program;
@@ -140,7 +140,7 @@ static void add(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void add(const char *format, ...)
 {
     va_list args;
-    check(program.argc < MOST_ARGS, "more arguments than there is room for");
+    check(program.argc < MAX_ARGS, "more arguments than there is room for");
     va_start(args, format);
     vsnprintf(program.text[program.argc], sizeof program.text[0], format, args);
     va_end(args);

@@ -17,7 +17,7 @@
 
 static const int OTHER_RATE = 44100;
 static const double RAMP_MS = 20;
-enum { SETTLE = 3000, MOST_STEPS = 16, WAIT_US = 20000 };
+enum { SETTLE = 3000, MAX_STEPS = 16, WAIT_US = 20000 };
 static const double GIVE_UP_S = 120;
 
 /* ---- masks ------------------------------------------------------------------------------------- */

@@ -24,9 +24,9 @@ enum {
     N_IN = 3, /* inputs: two sources, and one without a response */
     N_SOURCES = 2,
     N_OUT = 2,
-    MOST_EVENTS = 1000,
-    MOST_ENGINES = 16,
-    MOST_SETTLING = 100, /* blocks that a change may take until it is heard alone */
+    MAX_EVENTS = 1000,
+    MAX_ENGINES = 16,
+    MAX_SETTLING = 100, /* blocks that a change may take until it is heard alone */
     FADE = 96,           /* of a new engine, at RATE */
     WARM_UP = 16,        /* blocks that failover_start plays to the device */
     NO_ENTRY = -1
@@ -119,8 +119,8 @@ int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries,
 /* ---- a session, and what it should sound like -------------------------------------------------- */
 
 struct target { /* what a source of an engine plays from a frame on */
-    int engine, at, source, bank, n, entry[HC_MOST_MIX];
-    float weight[HC_MOST_MIX];
+    int engine, at, source, bank, n, entry[HC_MAX_MIX];
+    float weight[HC_MAX_MIX];
 };
 
 struct played {       /* an engine */
@@ -142,9 +142,9 @@ struct stage {
     } banks[4];
     int n_banks;
     struct steer_target places[N_SOURCES];
-    struct target targets[MOST_EVENTS];
+    struct target targets[MAX_EVENTS];
     int n_targets;
-    struct played engines[MOST_ENGINES];
+    struct played engines[MAX_ENGINES];
     int n_engines;
     float *in[N_IN], *out[N_OUT];
 };
@@ -173,7 +173,7 @@ static void aim_in(struct stage *s, int engine, int source, int at)
     int bank_index = s->engines[engine].bank[source];
     const hc_bank_data *bank = &s->banks[bank_index].data;
     const struct steer_target *p = &s->places[source];
-    check(s->n_targets < MOST_EVENTS, "too many events");
+    check(s->n_targets < MAX_EVENTS, "too many events");
     *t = (struct target){.engine = engine, .at = at, .source = source, .bank = bank_index, .n = 1, .weight = {1}};
     if (p->entry >= 0)
         t->entry[0] = p->entry;
@@ -213,7 +213,7 @@ static void move_to_entry(struct stage *s, int source, int entry, float gain)
 static void engine_begins(struct stage *s, const char *bank, int block, int rate)
 {
     struct played *e = &s->engines[s->n_engines], *before = s->n_engines ? e - 1 : NULL;
-    check(s->n_engines < MOST_ENGINES, "too many engines");
+    check(s->n_engines < MAX_ENGINES, "too many engines");
     *e = (struct played){.at = s->pos, .block = block};
     for (int i = 0; i < N_SOURCES; i++) e->bank[i] = bank_of(s, bank);
     if (before) e->fade = (int)((1e3 * FADE / RATE + 1e-9) * 1e-3 * rate);
@@ -813,7 +813,7 @@ static void begin_fade(struct stage *s)
     request(s, &(hc_live_change){.size = sizeof(hc_live_change), .block = block});
     for (int i = 0; !s->live->is_fading; i++) {
         const float *in[N_IN] = {s->in[0], s->in[1], s->in[2]};
-        check(i < MOST_SETTLING, "after %d blocks the new engine does not play yet", i);
+        check(i < MAX_SETTLING, "after %d blocks the new engine does not play yet", i);
         hc_live_process(s->live, in, s->out, BLOCK);
         work(s);
     }
@@ -825,7 +825,7 @@ static void settle(struct stage *s)
 {
     hc_live_stats stats = {.size = sizeof stats, .changing = 1};
     for (int i = 0; stats.changing || hc_live_has_work(s->live); i++) {
-        check(i < MOST_SETTLING, "after %d blocks the last change is still under way", i);
+        check(i < MAX_SETTLING, "after %d blocks the last change is still under way", i);
         play(s, 1);
         work(s);
         hc_live_get_stats(s->live, &stats);

@@ -145,9 +145,9 @@ static void values_out_of_range_are_refused(const char *backend)
                                   {.history_s = NAN},
                                   {.history_s = -9},
                                   {.history_s = 1e300},
-                                  {.most_predelay_ms = INFINITY},
-                                  {.most_predelay_ms = -1},
-                                  {.most_predelay_ms = 4e5},
+                                  {.max_predelay_ms = INFINITY},
+                                  {.max_predelay_ms = -1},
+                                  {.max_predelay_ms = 4e5},
                                   {.fade_ms = NAN},
                                   {.standby_share = NAN},
                                   {.grid_deg = NAN},
@@ -337,7 +337,7 @@ static void knobs_before_the_first_block_jump(const char *backend)
     float x[BLOCK], y[2 * BLOCK];
     hc_live_config c;
     hc_live_config_init(&c);
-    c.most_predelay_ms = 10;
+    c.max_predelay_ms = 10;
     hc_live *live = open_live(&c);
     for (int i = 0; i < BLOCK; i++) x[i] = 1;
     load(live, mask_file("one.txt", "1\n"));

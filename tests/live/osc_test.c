@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 65000, ROUNDS = SANITIZED ? 4000 : 20000 };
+enum { MAX_BYTES = 65000, ROUNDS = SANITIZED ? 4000 : 20000 };
 
 static char why[200];
 static int sender;
@@ -115,7 +115,7 @@ static void packets_that_break_the_rules_are_dropped(const char *backend)
 
 static void bundles_are_read_to_a_limited_depth(const char *backend)
 {
-    static char packet[MOST_BYTES];
+    static char packet[MAX_BYTES];
     open_osc();
     for (int depth = 0; depth < 2000; depth += depth < 12 ? 1 : 663) {
         size_t n = 0, bytes = 20 * (size_t)depth + 8;
@@ -133,7 +133,7 @@ static void bundles_are_read_to_a_limited_depth(const char *backend)
 static size_t put_many(char *packet, const char message[8])
 {
     size_t n = put_bundle(packet, 0);
-    while (n + 12 <= MOST_BYTES) {
+    while (n + 12 <= MAX_BYTES) {
         n = put_size(packet, n, 8);
         memcpy(packet + n, message, 8);
         n += 8;
@@ -150,7 +150,7 @@ static void answer(void *data, const struct osc_message *message)
 /* Receives what has arrived; returns how many packets begin with this path. */
 static int count_packets(const char *path)
 {
-    static char packet[MOST_BYTES];
+    static char packet[MAX_BYTES];
     int n = 0;
     for (ssize_t bytes; (bytes = recv(sender, packet, sizeof packet, MSG_DONTWAIT)) >= 0;)
         n += bytes > (ssize_t)strlen(path) && strcmp(packet, path) == 0;
@@ -160,7 +160,7 @@ static int count_packets(const char *path)
 /* One packet has 5416 messages that ask for an answer. */
 static void a_packet_has_few_answers(const char *backend)
 {
-    static char packet[MOST_BYTES];
+    static char packet[MAX_BYTES];
     open_osc();
     send_packet(packet, put_many(packet, "/ok\0,\0\0\0"));
     osc_receive(osc, answer, NULL);
@@ -209,7 +209,7 @@ static bool take_first(void *data, const struct osc_message *message)
 /* Those that it leaves come with their sender, also from inside a bundle; osc_join gives all back. */
 static void messages_that_the_first_thread_leaves_go_on(const char *backend)
 {
-    static char packet[MOST_BYTES];
+    static char packet[MAX_BYTES];
     open_osc();
     check(osc_split(osc, why, sizeof why), "%s", why);
     size_t n = put_bundle(packet, 0);
@@ -235,20 +235,20 @@ static void messages_that_the_first_thread_leaves_go_on(const char *backend)
 /* The other thread takes nothing: the first one is not kept waiting, and the largest packet gets through later. */
 static void messages_that_nobody_receives_keep_nobody_waiting(const char *backend)
 {
-    static char packet[MOST_BYTES] = "/no\0,s\0\0";
+    static char packet[MAX_BYTES] = "/no\0,s\0\0";
     open_osc();
     check(osc_split(osc, why, sizeof why), "%s", why);
-    memset(packet + 8, 'x', MOST_BYTES - 9);
+    memset(packet + 8, 'x', MAX_BYTES - 9);
     double start = now_s();
     for (int i = 0; i < 50; i++) {
-        send_packet(packet, MOST_BYTES);
+        send_packet(packet, MAX_BYTES);
         check(osc_take_first(osc, take_first, NULL) == 1, "packet %d", i);
     }
     check(now_s() - start < 10, "it waits");
     osc_receive(osc, take, NULL);
     check(seen.messages >= 1 && seen.messages < 50, "%d messages went on", seen.messages);
     osc_receive(osc, take, NULL);
-    send_packet(packet, MOST_BYTES);
+    send_packet(packet, MAX_BYTES);
     osc_take_first(osc, take_first, NULL);
     int before = seen.messages;
     osc_receive(osc, take, NULL);
@@ -433,7 +433,7 @@ static void every_address_of_this_machine_is_its_own(const char *backend)
 /* 5416 wrong messages in a packet, five packets in a second. */
 static void a_host_gets_few_errors(const char *backend)
 {
-    static char packet[MOST_BYTES];
+    static char packet[MAX_BYTES];
     struct remote *remote = open_remote(NULL, NULL);
     size_t n = put_many(packet, "/no\0,\0\0\0");
     for (int second = 0; second < 2; second++) {
@@ -481,7 +481,7 @@ static void subscribers_get_errors(const char *backend)
 static void one_call_reads_few_messages(const char *backend)
 {
     enum { PACKETS = 20, EACH = 60 };
-    static char packet[MOST_BYTES];
+    static char packet[MAX_BYTES];
     open_osc();
     size_t n = put_bundle(packet, 0);
     for (int i = 0; i < EACH; i++) {

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_MASKS = 4, CHANNELS = 2, BLOCK = 64, FADE = 96, CAP = 300000, MOST_CHANGES = 300, PATIENCE_S = 60 };
+enum { N_MASKS = 4, CHANNELS = 2, BLOCK = 64, FADE = 96, CAP = 300000, MAX_CHANGES = 300, PATIENCE_S = 60 };
 static const int lengths[N_MASKS] = {1500, 700, 9000, 2100};
 static const char *const backends[] = {"cpu", "hybrid:cpu", "cuda"};
 enum { N_BACKENDS = sizeof backends / sizeof *backends };
@@ -28,7 +28,7 @@ static float *taps[N_MASKS][CHANNELS], *input[CHANNELS];
 struct stage {
     const char *backend;
     hc_live *live;
-    int pos, n_changes, at[MOST_CHANGES], to[MOST_CHANGES]; /* the first frame of each fade, and its mask */
+    int pos, n_changes, at[MAX_CHANGES], to[MAX_CHANGES]; /* the first frame of each fade, and its mask */
     float *out[CHANNELS];
 };
 
@@ -91,7 +91,7 @@ static void await_ready(struct stage *s, int n)
     const struct ready *r = &s->live->ready;
     double give_up = now_s() + PATIENCE_S;
     int playing = (int)(atomic_load(&r->wanted) & ((1 << WANTED_BITS) - 1)) - 1;
-    for (int i = 0; i < MOST_READY; i++) {
+    for (int i = 0; i < MAX_READY; i++) {
         const struct ready_mask *m = &r->masks[i];
         while (i != playing && atomic_load(&m->at) > 0 && atomic_load(&m->at) <= s->pos) {
             check(now_s() < give_up, "%s: the ready thread has processed %lld of %d frames", s->backend,
@@ -105,7 +105,7 @@ static void await_ready(struct stage *s, int n)
 /* The fade to the mask begins with the next block. */
 static void begins(struct stage *s, int mask)
 {
-    check(s->n_changes < MOST_CHANGES, "more than %d changes", MOST_CHANGES);
+    check(s->n_changes < MAX_CHANGES, "more than %d changes", MAX_CHANGES);
     s->at[s->n_changes] = s->pos;
     s->to[s->n_changes++] = mask;
 }

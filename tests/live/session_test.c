@@ -303,12 +303,12 @@ static void a_lost_device_is_replaced_in_its_block(const char *backend)
 
 /* The device stalls from block 184 on (16 blocks of its 200 were its warm-up). From there `late` blocks, at least
  * seven, are silence or dry. Their number depends on how soon the standby thread gets a processor. */
-enum { STALL_BLOCK = 184, LEAST_LATE = 7, MOST_LATE = 190 };
+enum { STALL_BLOCK = 184, MIN_LATE = 7, MAX_LATE = 190 };
 
 static void check_lateness(const struct stage *stage, long late, bool dry)
 {
     long first = 64L * STALL_BLOCK;
-    check(late >= LEAST_LATE && late <= MOST_LATE, "%ld late blocks", late);
+    check(late >= MIN_LATE && late <= MAX_LATE, "%ld late blocks", late);
     for (long i = first; i < first + 64 * late; i++)
         check(stage->out[0][i] == (dry ? stage->in[0][i] : 0), "late frame %ld is %g", i, (double)stage->out[0][i]);
     stage_check(stage, stage->taps, 5000, FADE_IN, first);

@@ -50,7 +50,7 @@ static void a_fit_lies_on_the_curve(const char *backend)
 
 /* IEC 61260-1:2014, table 1, class 1: the least and the most attenuation at G^exponent of the midband frequency. */
 static const struct limit {
-    double exponent, least_db, most_db;
+    double exponent, min_db, max_db;
 } limits[] = {{0, -0.4, 0.4},      {1.0 / 8, -0.4, 0.5},    {1.0 / 4, -0.4, 0.7}, {3.0 / 8, -0.4, 1.4},
               {0.4999, -0.4, 5.3}, {0.5001, 1.6, INFINITY}, {1, 16.6, INFINITY},  {2, 40.5, INFINITY},
               {3, 60, INFINITY},   {4, 70, INFINITY}};
@@ -77,7 +77,7 @@ static void octaves_are_class_1(const char *backend)
             double hz = 1000 * pow(10, 0.3 * (band - 4 + (i % 2 ? l->exponent : -l->exponent)));
             if (hz > RATE / 2.0) continue;
             double db = attenuation_db(&bank, y, hz);
-            check(db > l->least_db && db < l->most_db, "%d Hz at %g Hz: %g dB", octave_hz[band], hz, db);
+            check(db > l->min_db && db < l->max_db, "%d Hz at %g Hz: %g dB", octave_hz[band], hz, db);
         }
     }
     octave_close(&bank);

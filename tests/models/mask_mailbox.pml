@@ -19,7 +19,7 @@
 #define MASKS        2
 #define SILENCE      MASKS /* NULL */
 #define NO_REQUEST   (MASKS + 1)
-#define MOST_RETIRED 1
+#define MAX_RETIRED 1
 #define FADE         2
 
 byte requested = NO_REQUEST, uses[MASKS];
@@ -152,7 +152,7 @@ inline begin_fade()
 #ifdef RETIRED_OVERFLOW
     :: !is_preparing
 #else
-    :: !is_preparing || n_retired == MOST_RETIRED
+    :: !is_preparing || n_retired == MAX_RETIRED
 #endif
     :: is_preparing && preparing != SILENCE && !fresh && work[preparing] != ready
     :: else ->
@@ -169,7 +169,7 @@ inline begin_fade()
 
 active proctype engine_thread()
 {
-    byte mask, preparing = SILENCE, retired[MOST_RETIRED], n_retired, i, fade_pos, fade_len;
+    byte mask, preparing = SILENCE, retired[MAX_RETIRED], n_retired, i, fade_pos, fade_len;
     bool is_preparing, fresh = true;
     do
     :: retired_sweep(); /* mask_swap_begin */

@@ -12,22 +12,22 @@
  * that acquires such a word also sees the later stamp in its second load.
  *
  * Sizes: two records instead of four, so that they are reused at once and a writer may find none free; two writers with
- * two places each; two words. A stamp is the number of its version here, and record_of its record. MOST_READS is 2.
+ * two places each; two words. A stamp is the number of its version here, and record_of its record. MAX_READS is 2.
  */
 #include "atomics.h"
 #define RECORDS    2
 #define WRITERS    2
 #define PUTS       2
 #define READS      2
-#define MOST_READS 2
-#define MOST_STAMPS 6
+#define MAX_READS 2
+#define MAX_STAMPS 6
 
 byte newest;                       /* stamp; 0: none */
 bool is_taken[RECORDS];
 byte word_a[RECORDS], word_b[RECORDS];
 byte filling[RECORDS];             /* threads that fill it in */
-byte record_of[MOST_STAMPS], value_of[MOST_STAMPS]; /* of each stamp */
-byte order_of[MOST_STAMPS];        /* likewise: when it came to `newest` */
+byte record_of[MAX_STAMPS], value_of[MAX_STAMPS]; /* of each stamp */
+byte order_of[MAX_STAMPS];        /* likewise: when it came to `newest` */
 byte stamps, values, published;    /* so far */
 byte n_writers = WRITERS;
 
@@ -94,7 +94,7 @@ inline place_read()
 {
     d_step { is_read = false; reads = 0; seen = newest };
     do
-    :: reads == MOST_READS || seen == known -> break
+    :: reads == MAX_READS || seen == known -> break
     :: else ->
         a = word_a[record_of[seen]];
         b = word_b[record_of[seen]];

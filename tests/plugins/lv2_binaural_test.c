@@ -71,7 +71,7 @@ static const char *shipped(void)
 
 /* ---- instances ------------------------------------------------------------------------------------------------ */
 
-enum { MOST_CALLS = 30000 };
+enum { MAX_CALLS = 30000 };
 
 struct aed {
     float azimuth, elevation, distance;
@@ -84,7 +84,7 @@ struct instance {
     float *in, *out[2]; /* [cap] */
     struct aed controls;
     struct glide glide;
-    struct steer_target places[MOST_CALLS]; /* at the end of call c */
+    struct steer_target places[MAX_CALLS]; /* at the end of call c */
 };
 
 static struct instance *instance_open_for(int nominal, enum host_worker worker, const char *backend)
@@ -92,7 +92,7 @@ static struct instance *instance_open_for(int nominal, enum host_worker worker, 
     struct instance *t = must_alloc(1, sizeof *t);
     struct random r = random_seeded(5);
     t->worker = worker;
-    t->cap = CALL * MOST_CALLS;
+    t->cap = CALL * MAX_CALLS;
     t->in = noise(&r, t->cap);
     for (int ch = 0; ch < 2; ch++) t->out[ch] = must_alloc((size_t)t->cap, sizeof(float));
     t->host = host_open("binaural", RATE, 8192, nominal, worker);
@@ -179,8 +179,8 @@ static void instance_settle(struct instance *t)
 /* ---- the expected output -------------------------------------------------------------------------------------- */
 
 struct mix {
-    int n, entry[HC_MOST_MIX];
-    float weight[HC_MOST_MIX];
+    int n, entry[HC_MAX_MIX];
+    float weight[HC_MAX_MIX];
 };
 
 static struct mix mix_of(const hc_bank_data *bank, struct steer_target place)

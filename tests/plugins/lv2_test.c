@@ -105,7 +105,7 @@ struct instance {
     struct host *host;
     const struct variant *variant;
     int rate, n, cap;
-    float *in[MOST_CHANNELS], *out[MOST_CHANNELS]; /* [cap] */
+    float *in[MAX_CHANNELS], *out[MAX_CHANNELS]; /* [cap] */
     bool in_place;
     enum host_worker worker;
 };
@@ -135,7 +135,7 @@ static void instance_close(struct instance *t)
 
 static void instance_run(struct instance *t, int n)
 {
-    float *in[MOST_CHANNELS], *out[MOST_CHANNELS];
+    float *in[MAX_CHANNELS], *out[MAX_CHANNELS];
     check(t->n + n <= t->cap, "test asks for more than its own %d frames", t->cap);
     for (int ch = 0; ch < t->variant->n_out; ch++) out[ch] = t->out[ch] + t->n;
     for (int ch = 0; ch < t->variant->n_in; ch++) {
@@ -192,7 +192,7 @@ static void check_mix(const struct instance *t, const char *path, struct mix mix
     int n_out = t->variant->n_out, n_in = t->variant->n_in, n_check = n_out > 4 ? 4 : n_out;
     struct responses *r = responses(path, n_in, n_out, t->rate);
     struct random random = random_seeded(77);
-    const float *in[MOST_CHANNELS];
+    const float *in[MAX_CHANNELS];
     for (int ch = 0; ch < n_in; ch++) in[ch] = t->in[ch] + origin;
     double peak = 0, want[4 * N];
     int outs[4 * N], frames[4 * N];

@@ -254,7 +254,7 @@ def test_structures_are_the_headers(hc, folder):
     lines = [f'printf("{name} %zu\\n", sizeof({name}));' for name, _ in checks]
     lines += [f'printf("{name}.{field[0]} %zu\\n", offsetof({name}, {field[0]}));' for name, kind in checks
               for field in kind._fields_]
-    lines += ['printf("hc_step %zu\\n", sizeof(hc_step));', 'printf("HC_MOST_MIX %d\\n", HC_MOST_MIX);']
+    lines += ['printf("hc_step %zu\\n", sizeof(hc_step));', 'printf("HC_MAX_MIX %d\\n", HC_MAX_MIX);']
     lines += [f'printf("hc_step.{name} %zu\\n", offsetof(hc_step, {name}));' for name in library._STEP.names]
     (folder / "sizes.c").write_text('#include "haloconv_scenes.h"\n#include <stdio.h>\nint main(void) {'
                                     + "\n".join(lines) + "}\n")
@@ -265,7 +265,7 @@ def test_structures_are_the_headers(hc, folder):
         assert int(seen.pop(name)) == ctypes.sizeof(kind), name
         for field in kind._fields_:
             assert int(seen.pop(f"{name}.{field[0]}")) == getattr(kind, field[0]).offset, f"{name}.{field[0]}"
-    assert int(seen.pop("hc_step")) == library._STEP.itemsize and int(seen.pop("HC_MOST_MIX")) == library._MOST_MIX
+    assert int(seen.pop("hc_step")) == library._STEP.itemsize and int(seen.pop("HC_MAX_MIX")) == library._MOST_MIX
     for name in library._STEP.names:
         assert int(seen.pop(f"hc_step.{name}")) == library._STEP.fields[name][1], name
     assert not seen

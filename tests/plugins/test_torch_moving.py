@@ -135,7 +135,7 @@ def test_moving_chunks_change_nothing(ht, backend, dev, monkeypatch):
     monkeypatch.setattr(_torch_moving, "_gather", count)
     first = None
     for most, at_once in ((1 << 24, 15), (2 * 2 * 187, 2), (1, 1)):
-        monkeypatch.setattr(_torch_moving, "MOST_FLOATS", most)
+        monkeypatch.setattr(_torch_moving, "MAX_FLOATS", most)
         gathered.clear()
         y = ht.convolve_moving(x, bank, entries, 32)
         got = [y, *torch.autograd.grad(y.square().sum(), (x, bank))]

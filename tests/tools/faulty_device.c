@@ -168,7 +168,7 @@ static int reset(void *state, char *why, size_t cap)
 
 /* ---- steered sources: the real backend plays them. That of the CPU reads and writes the rows of the slot ---- */
 
-enum { MOST_CHANNELS = 256 };
+enum { MAX_CHANNELS = 256 };
 
 struct faulty_scene {
     void *state; /* of real->scene */
@@ -180,7 +180,7 @@ static int scene_open(const struct scene_plan *plan, const struct scene_shape *s
                       char *why, size_t cap)
 {
     struct faulty_scene *f = calloc(1, sizeof *f);
-    if (!f || shape->n_sources > MOST_CHANNELS || shape->n_out > MOST_CHANNELS) abort();
+    if (!f || shape->n_sources > MAX_CHANNELS || shape->n_out > MAX_CHANNELS) abort();
     f->shape = *shape;
     fault_read(&f->fault, "HC_FAULT_SCENE");
     int error = real->scene->open(plan, shape, device, &f->state, why, cap);
@@ -204,8 +204,8 @@ static int scene_play(void *state, const struct scene_call *given, char *why, si
 {
     struct faulty_scene *f = state;
     struct scene_call call = *given;
-    const float *in[MOST_CHANNELS];
-    float *out[MOST_CHANNELS];
+    const float *in[MAX_CHANNELS];
+    float *out[MAX_CHANNELS];
     size_t stride = (size_t)f->shape.slot_stride;
     for (int i = 0; i < f->shape.n_sources; i++) in[i] = call.slot->in + (size_t)i * stride + call.slot_offset;
     for (int i = 0; i < f->shape.n_out; i++) out[i] = call.slot->out + (size_t)i * stride + call.slot_offset;

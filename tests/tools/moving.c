@@ -126,8 +126,8 @@ void moving_steer_one(struct moving *m, int source, const struct moving_bank *ba
 
 void moving_steer_any(struct moving *m, int source, const struct moving_bank *bank, int most)
 {
-    int entry[HC_MOST_MIX], n = random_int(&m->random, 1, most);
-    float weight[HC_MOST_MIX];
+    int entry[HC_MAX_MIX], n = random_int(&m->random, 1, most);
+    float weight[HC_MAX_MIX];
     for (int i = 0; i < n; i++) {
         entry[i] = random_int(&m->random, 0, bank->n_entries - 1);
         weight[i] = random_sample(&m->random);
@@ -221,7 +221,7 @@ static bool aim(struct voices *voices, const struct moving_request *request, boo
         if (at_once) voices->list[i].sounds = false, voices->list[i].weight = 0;
         n_sounding += voices->list[i].sounds;
     }
-    double sums[HC_MOST_MIX] = {0};
+    double sums[HC_MAX_MIX] = {0};
     for (int i = 0; i < request->n; i++) {
         bool first = true;
         for (int k = 0; k < i; k++) first = first && request->entry[k] != request->entry[i];
@@ -229,7 +229,7 @@ static bool aim(struct voices *voices, const struct moving_request *request, boo
             if (request->entry[k] == request->entry[i]) sums[i] += (double)request->weight[k];
         if (first) n_sounding += !voice_of(voices, request->bank, request->entry[i], n_frames)->sounds;
     }
-    if (n_sounding > HC_MOST_SOUNDING) return false;
+    if (n_sounding > HC_MAX_SOUNDING) return false;
     for (int i = 0; i < voices->n; i++) {
         struct voice *voice = &voices->list[i];
         double target = 0;

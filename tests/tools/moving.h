@@ -19,8 +19,8 @@ struct moving_bank {
 
 struct moving_request { /* made when `at` frames had been played */
     int64_t at;
-    int source, n, entry[HC_MOST_MIX];
-    float weight[HC_MOST_MIX];
+    int source, n, entry[HC_MAX_MIX];
+    float weight[HC_MAX_MIX];
     const struct moving_bank *bank;
 };
 

@@ -12,13 +12,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { ASK, GIVE, LEAVE, MOST_VALUES = 16, SLEEP_NS = 500000 };
+enum { ASK, GIVE, LEAVE, MAX_VALUES = 16, SLEEP_NS = 500000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of MPI, and of the variables below */
 static int rank, n_ranks;
 static int64_t counter;           /* rank 0 */
 static int n_left;                /* rank 0: ranks that have ended */
-static int64_t sums[MOST_VALUES]; /* rank 0: of their values */
+static int64_t sums[MAX_VALUES]; /* rank 0: of their values */
 static pthread_t server;
 
 static void wait_a_little(void)
@@ -33,13 +33,13 @@ static int serve_one(void)
     MPI_Status status;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, &status);
     if (!there) return 0;
-    int64_t values[MOST_VALUES] = {0};
-    MPI_Recv(values, MOST_VALUES, MPI_INT64_T, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD, &status);
+    int64_t values[MAX_VALUES] = {0};
+    MPI_Recv(values, MAX_VALUES, MPI_INT64_T, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD, &status);
     if (status.MPI_TAG == ASK) {
         int64_t next = counter++;
         MPI_Send(&next, 1, MPI_INT64_T, status.MPI_SOURCE, GIVE, MPI_COMM_WORLD);
     } else {
-        for (int i = 0; i < MOST_VALUES; i++) sums[i] += values[i];
+        for (int i = 0; i < MAX_VALUES; i++) sums[i] += values[i];
         n_left++;
     }
     return 1;
@@ -103,9 +103,9 @@ static int64_t next_number(void)
 static void leave(int64_t *values, int n)
 {
     if (rank > 0) {
-        int64_t all[MOST_VALUES] = {0};
+        int64_t all[MAX_VALUES] = {0};
         memcpy(all, values, (size_t)n * sizeof *values);
-        MPI_Send(all, MOST_VALUES, MPI_INT64_T, 0, LEAVE, MPI_COMM_WORLD);
+        MPI_Send(all, MAX_VALUES, MPI_INT64_T, 0, LEAVE, MPI_COMM_WORLD);
     } else if (n_ranks > 1) {
         pthread_join(server, NULL);
         for (int i = 0; i < n; i++) values[i] += sums[i];

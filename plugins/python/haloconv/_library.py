@@ -82,7 +82,7 @@ class _RenderJob(ctypes.Structure):
                 ("out", ctypes.c_void_p), ("from", ctypes.c_int64), ("n_out_frames", ctypes.c_int64)]
 
 
-_MOST_MIX = 4  # HC_MOST_MIX
+_MOST_MIX = 4  # HC_MAX_MIX
 _STEP = np.dtype([("frame", np.int64), ("source", np.intc), ("n", np.intc), ("entry", np.intc, _MOST_MIX),
                   ("weight", np.float32, _MOST_MIX)], align=True)  # hc_step
 

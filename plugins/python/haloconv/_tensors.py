@@ -14,7 +14,7 @@ MODES = {"full": FULL, "same": SAME, "valid": VALID, "causal": CAUSAL}
 CONVOLVE, GRADIENT_X, GRADIENT_H = range(3)  # enum hc_tensors_op
 ALIGNMENT = 256  # bytes; of a workspace
 _SOME = 8  # an address that says that there are lengths; nothing reads them before run() has put theirs there
-MOST_PLANS = 4096  # shapes; a program whose every call has a new shape must not fill the memory
+MAX_PLANS = 4096  # shapes; a program whose every call has a new shape must not fill the memory
 
 
 class Tensors(ctypes.Structure):
@@ -159,7 +159,7 @@ class Plans:
 
     def keep(self, key, plan):
         with self._lock:
-            if len(self.by_key) >= MOST_PLANS:
+            if len(self.by_key) >= MAX_PLANS:
                 self.by_key.clear()
             self.by_key[key] = plan
         return plan

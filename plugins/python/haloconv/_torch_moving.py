@@ -21,7 +21,7 @@ from .torch import (CONVOLVE, GRADIENT_H, _call, _check, _gradients, _is_autocas
                     _is_transformed)
 
 _CPU = torch.device("cpu")  # not the device of torch.set_default_device
-MOST_FLOATS = 1 << 24  # of the filters and frames of the steps that are computed at once; 64 MiB
+MAX_FLOATS = 1 << 24  # of the filters and frames of the steps that are computed at once; 64 MiB
 
 
 # ---- operations with filters of a bank ------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def _one_output(x, bank, entries, lengths, step, n_frames):
     n_taps = bank.shape[-1]
     played = 2 * step if n_steps > 1 else n_frames
     heard = n_taps - 1 + played
-    at_once = max(1, MOST_FLOATS // (max(n_rows, 1) * (n_taps + heard)))
+    at_once = max(1, MAX_FLOATS // (max(n_rows, 1) * (n_taps + heard)))
     pieces = []
     for first in range(0, n_steps, at_once):
         n = min(at_once, n_steps - first)

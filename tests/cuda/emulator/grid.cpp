@@ -27,7 +27,7 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 enum {
-    MOST_THREADS = 1024,
+    MAX_THREADS = 1024,
     WARP = 32,
 #if defined(__SANITIZE_ADDRESS__)
     STACK_BYTES = 1 << 18,
@@ -68,8 +68,8 @@ static struct {
     const cuda_thread *thread;
     const char *name;
     bool running;
-    struct fiber fibers[MOST_THREADS];
-    struct warp warps[MOST_THREADS / WARP];
+    struct fiber fibers[MAX_THREADS];
+    struct warp warps[MAX_THREADS / WARP];
     unsigned n, alive, waiting;
     unsigned long barriers;
     const char *barrier_file;
@@ -80,7 +80,7 @@ static struct {
     bool any;
     int dead_stack;            /* of the fiber that was done last; -1: none */
     char *stacks, *shared_end, *shared;
-    int free_stacks[MOST_THREADS], n_free;
+    int free_stacks[MAX_THREADS], n_free;
 #if defined(__x86_64__)
     void *host_sp;
 #else
@@ -111,12 +111,12 @@ static void memory_make()
 {
     if (block.stacks) return;
     block.shared_end = guarded(SHARED_BYTES) + SHARED_BYTES;
-    block.stacks = (char *)mmap(NULL, (size_t)MOST_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+    block.stacks = (char *)mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (block.stacks == MAP_FAILED) device_fault("no memory for the threads of a block");
-    for (int i = 0; i < MOST_THREADS; i++) {
+    for (int i = 0; i < MAX_THREADS; i++) {
         mprotect(block.stacks + (size_t)i * STACK_BYTES, page_bytes(), PROT_NONE);
-        block.free_stacks[block.n_free++] = MOST_THREADS - 1 - i;
+        block.free_stacks[block.n_free++] = MAX_THREADS - 1 - i;
     }
 }
 

@@ -1,0 +1,32 @@
+#include "denormals.h"
+
+#if defined __x86_64__
+#include <immintrin.h>
+#endif
+
+unsigned denormals_off(void)
+{
+#if defined __x86_64__
+    unsigned state = _mm_getcsr();
+    _mm_setcsr(state | 0x8040u); /* flush to zero, denormals are zero */
+    return state;
+#elif defined __aarch64__
+    unsigned long state;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(state));
+    __asm__ volatile("msr fpcr, %0" ::"r"(state | 1ul << 24));
+    return (unsigned)state;
+#else
+    return 0;
+#endif
+}
+
+void denormals_restore(unsigned state)
+{
+#if defined __x86_64__
+    _mm_setcsr(state);
+#elif defined __aarch64__
+    __asm__ volatile("msr fpcr, %0" ::"r"((unsigned long)state));
+#else
+    (void)state;
+#endif
+}

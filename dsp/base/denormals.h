@@ -1,0 +1,9 @@
+/* denormals - how a thread computes with numbers below the smallest normal one, which are slow. */
+#ifndef HALOCONV_DENORMALS_H
+#define HALOCONV_DENORMALS_H
+
+/* Flushes denormals to zero on this thread. Returns the state for denormals_restore. [rt] */
+unsigned denormals_off(void);
+void denormals_restore(unsigned state);
+
+#endif

@@ -124,7 +124,7 @@ static bool has_devices(const struct backend *backend)
     return !backend->in_place;
 }
 
-int backend_choose(const hc_config *c, const struct backend **backend, int *device, char *why, size_t cap)
+int backend_choose(const hc_config *c, const struct backend **backend, int *device, struct reason *why)
 {
     char kind[16], missing[512];
     *device = 0;
@@ -136,20 +136,19 @@ int backend_choose(const hc_config *c, const struct backend **backend, int *devi
     int number = device_of(c->backend, kind, sizeof kind);
     bool has_number = number >= 0 && strchr(c->backend, ':');
     bool is_hybrid = number >= 0 && strcmp(kind, "hybrid") == 0 && c->block > 0;
-    if (((number >= 0 && strcmp(kind, "cuda") == 0) || is_hybrid) && !backend_gpu(missing, sizeof missing))
-        return fail(HC_EUNSUPPORTED, why, cap, "backend %s: %s", c->backend, missing);
+    if (((number >= 0 && strcmp(kind, "cuda") == 0) || is_hybrid) && !backend_gpu(REASON(missing, sizeof missing)))
+        return fail(HC_EUNSUPPORTED, why, "backend %s: %s", c->backend, missing);
     const struct backend *asked = backend_find(c->backend);
     if (!asked && has_number) asked = backend_find(kind);
     if (asked && has_number && !has_devices(asked)) asked = NULL;
     if (asked && asked->tail && c->block == 0)
-        return fail(HC_EINVAL, why, cap, "backend %s: it is for live blocks; use cuda for files", c->backend);
+        return fail(HC_EINVAL, why, "backend %s: it is for live blocks; use cuda for files", c->backend);
     if (asked) {
         if (has_number) *device = number;
         *backend = backend_for(c, asked);
         return HC_OK;
     }
-    return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or hybrid, or cuda:N or hybrid:N",
-                c->backend);
+    return fail(HC_EINVAL, why, "backend \"%s\"; it is auto, cpu, cuda or hybrid, or cuda:N or hybrid:N", c->backend);
 }
 
 const struct backend *backend_head(const struct backend *backend)
@@ -179,7 +178,7 @@ int hc_list_devices(int i, char *text, size_t cap)
     char description[128];
     const struct backend *backend;
     if (i < 0 || !text) return HC_EINVAL;
-    backend_gpu(NULL, 0);
+    backend_gpu(NULL);
     for (int at = 0; (backend = backend_at(at)); at++) {
         if (backend->head || backend_find(backend->name) != backend) continue;
         for (int device = 0; backend->describe(device, description, sizeof description) == HC_OK; device++) {

@@ -5,7 +5,7 @@
 #include "dsp/device/backend.h"
 
 /* The backend and the device number that hc_config.backend asks for. Fails with HC_EINVAL, HC_EUNSUPPORTED. [setup] */
-int backend_choose(const hc_config *config, const struct backend **backend, int *device, char *why, size_t cap);
+int backend_choose(const hc_config *config, const struct backend **backend, int *device, struct reason *why);
 
 /* The CPU backend for this config: one for live blocks, another one for files. */
 const struct backend *backend_cpu_for(const hc_config *config);

@@ -36,15 +36,15 @@ const struct backend *backend_find(const char *name)
     return gpu && has_name(gpu, name) ? gpu : NULL;
 }
 
-const struct backend *backend_gpu(char *why, size_t cap)
+const struct backend *backend_gpu(struct reason *why)
 {
     const struct backend *added = backend_find("cuda");
-    return added ? added : gpu_module_load(why, cap) ? gpu_module_backend() : NULL;
+    return added ? added : gpu_module_load(why) ? gpu_module_backend() : NULL;
 }
 
 const struct backend *backend_gpu_likely(void)
 {
-    return gpu_is_likely() ? backend_gpu(NULL, 0) : backend_find("cuda");
+    return gpu_is_likely() ? backend_gpu(NULL) : backend_find("cuda");
 }
 
 void backend_add(const struct backend *backend)

@@ -11,7 +11,7 @@ const struct backend *backend_find(const char *name);
 
 /* The backend "cuda" for a caller that asks for a GPU: loads the GPU module if need be. NULL: `why` says what is
  * missing. [setup] */
-const struct backend *backend_gpu(char *why, size_t cap);
+const struct backend *backend_gpu(struct reason *why);
 
 /* The same for "auto", which loads the module only if gpu_is_likely(). NULL: no GPU module. [setup] */
 const struct backend *backend_gpu_likely(void);

@@ -308,6 +308,6 @@ void costs_measure_once(const struct backend *backend)
     global_lock(LOCK_COSTS);
     is_read = false; /* another process may have measured while this one waited */
     global_unlock(LOCK_COSTS);
-    if (!costs_find(backend, 0, &costs) && backend->measure(0, &costs, NULL, 0) == HC_OK) line_keep(backend, 0, &costs);
+    if (!costs_find(backend, 0, &costs) && backend->measure(0, &costs, NULL) == HC_OK) line_keep(backend, 0, &costs);
     if (fd >= 0) close(fd);
 }

@@ -113,7 +113,7 @@ static bool is_trusted(const struct stat *status, const struct own_file *own, bo
 }
 
 /* Checks what is at an absolute path without links. Folders further up are not checked. */
-static int file_check(const char *path, const struct own_file *own, bool is_named, char *why, size_t cap)
+static int file_check(const char *path, const struct own_file *own, bool is_named, struct reason *why)
 {
     struct stat file, folder;
     char above[PATH_MAX];
@@ -121,17 +121,16 @@ static int file_check(const char *path, const struct own_file *own, bool is_name
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not block */
     if (fd < 0 || fstat(fd, &file) != 0 || stat(above, &folder) != 0) {
         if (fd >= 0) close(fd);
-        return fail(HC_EUNSUPPORTED, why, cap, "the GPU module %s cannot be read: %s; use the CPU", path,
-                    strerror(errno));
+        return fail(HC_EUNSUPPORTED, why, "the GPU module %s cannot be read: %s; use the CPU", path, strerror(errno));
     }
     bool whole = S_ISREG(file.st_mode) && is_whole(fd, (uint64_t)file.st_size);
     close(fd);
     if (!whole)
-        return fail(HC_EUNSUPPORTED, why, cap,
-                    "the GPU module %s is damaged; install haloconv-cuda again, or use the CPU", path);
+        return fail(HC_EUNSUPPORTED, why, "the GPU module %s is damaged; install haloconv-cuda again, or use the CPU",
+                    path);
     if (!is_trusted(&file, own, is_named) || !is_trusted(&folder, own, is_named))
         return fail(
-            HC_EUNSUPPORTED, why, cap,
+            HC_EUNSUPPORTED, why,
             "the GPU module %s or its folder could have been written by another user than root and the owner of "
             "%s; correct the owner and the mode, or use the CPU",
             path, own->path);
@@ -140,20 +139,20 @@ static int file_check(const char *path, const struct own_file *own, bool is_name
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-static const struct gpu_module *module_open(const char *name, const struct own_file *own, bool is_named, char *why,
-                                            size_t cap)
+static const struct gpu_module *module_open(const char *name, const struct own_file *own, bool is_named,
+                                            struct reason *why)
 {
     char path[PATH_MAX];
     const struct gpu_module *(*get)(void);
     if (!realpath(name, path)) {
-        fail(HC_EUNSUPPORTED, why, cap, "the GPU module %s cannot be read: %s; use the CPU", name, strerror(errno));
+        fail(HC_EUNSUPPORTED, why, "the GPU module %s cannot be read: %s; use the CPU", name, strerror(errno));
         return NULL;
     }
-    if (file_check(path, own, is_named, why, cap) != HC_OK) return NULL;
+    if (file_check(path, own, is_named, why) != HC_OK) return NULL;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        fail(HC_EUNSUPPORTED, why, cap,
-             "the GPU module cannot be loaded: %s; install haloconv-cuda again, or use the CPU", dlerror());
+        fail(HC_EUNSUPPORTED, why, "the GPU module cannot be loaded: %s; install haloconv-cuda again, or use the CPU",
+             dlerror());
         return NULL;
     }
     *(void **)&get = dlsym(library, "haloconv_cuda_module");
@@ -161,17 +160,17 @@ static const struct gpu_module *module_open(const char *name, const struct own_f
     if (module && strcmp(module->version, MODULE_VERSION) == 0) return module;
     if (module)
         fail(
-            HC_EUNSUPPORTED, why, cap,
+            HC_EUNSUPPORTED, why,
             "the GPU module %s is of haloconv %s, but this is haloconv %s; install both of one version, or use the CPU",
             path, module->version, MODULE_VERSION);
     else
-        fail(HC_EUNSUPPORTED, why, cap, "%s is not a GPU module of haloconv; use the CPU", path);
+        fail(HC_EUNSUPPORTED, why, "%s is not a GPU module of haloconv; use the CPU", path);
     dlclose(library);
     return NULL;
 }
 
 /* Tries the places of gpu_module.h. If several have a module, and none can be used, `why` is about the first. */
-static const struct gpu_module *module_find(char *why, size_t cap)
+static const struct gpu_module *module_find(struct reason *why)
 {
     static const char *const beside[] = {
         "", "../", "haloconv/", "../lib/haloconv/", "../../haloconv/", "../haloconv_cuda/"};
@@ -180,9 +179,9 @@ static const struct gpu_module *module_find(char *why, size_t cap)
     char path[PATH_MAX + 64];
     const char *named = named_module();
     bool found = false;
-    if (named) return module_open(named, NULL, true, why, cap); /* this process has no raised privileges */
+    if (named) return module_open(named, NULL, true, why); /* this process has no raised privileges */
     if (!own_file_find(&own)) {
-        fail(HC_EUNSUPPORTED, why, cap, "the file that contains haloconv is not known; use the CPU");
+        fail(HC_EUNSUPPORTED, why, "the file that contains haloconv is not known; use the CPU");
         return NULL;
     }
     for (int i = 0; i <= BESIDE; i++) {
@@ -191,12 +190,12 @@ static const struct gpu_module *module_find(char *why, size_t cap)
         else
             snprintf(path, sizeof path, LIBDIR "/haloconv/" MODULE);
         if (access(path, F_OK) != 0) continue;
-        const struct gpu_module *module = module_open(path, &own, false, found ? NULL : why, cap);
+        const struct gpu_module *module = module_open(path, &own, false, found ? NULL : why);
         if (module) return module;
         found = true;
     }
     if (!found)
-        fail(HC_EUNSUPPORTED, why, cap,
+        fail(HC_EUNSUPPORTED, why,
              "the GPU module " MODULE
              " is missing; install haloconv-cuda (from source: make, with nvcc), or use the CPU; "
              "looked beside %s, in lib/haloconv near it, and in " LIBDIR "/haloconv",
@@ -204,13 +203,13 @@ static const struct gpu_module *module_find(char *why, size_t cap)
     return NULL;
 }
 
-const struct gpu_module *gpu_module_load(char *why, size_t cap)
+const struct gpu_module *gpu_module_load(struct reason *why)
 {
     const struct gpu_module *module = atomic_load_explicit(&loaded, memory_order_acquire);
     if (module) return module;
     global_lock(LOCK_MODULE);
     module = atomic_load_explicit(&loaded, memory_order_relaxed);
-    if (!module) module = module_find(why, cap);
+    if (!module) module = module_find(why);
     atomic_store_explicit(&loaded, module, memory_order_release);
     global_unlock(LOCK_MODULE);
     return module;

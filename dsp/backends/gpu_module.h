@@ -32,7 +32,7 @@ struct gpu_module {
     const char *version;
     const struct backend *backend;
     int (*copies_measure)(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs,
-                          struct hc_copies *copies, char *why, size_t cap); /* hc_measure_copies */
+                          struct hc_copies *copies, struct reason *why); /* hc_measure_copies */
 };
 
 /* The one function that the module exports. */
@@ -40,11 +40,11 @@ const struct gpu_module *haloconv_cuda_module(void);
 
 /* In the module: hc_measure_copies. */
 int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct hc_copies *copies,
-                   char *why, size_t cap);
+                   struct reason *why);
 
 /* Loads the module, once in a process, without starting CUDA. NULL: a line in `why` says what to install; a later call
  * tries again. [setup], any thread */
-const struct gpu_module *gpu_module_load(char *why, size_t cap);
+const struct gpu_module *gpu_module_load(struct reason *why);
 
 /* The backend of the loaded module; NULL: none is loaded. [rt] */
 const struct backend *gpu_module_backend(void);

@@ -113,13 +113,13 @@ static void job_prepare(struct hybrid *h, struct hybrid_job *job, int i)
     job->full[i] = mask->is_ready;
 }
 
-static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
+static int job_play(void *data, int64_t i, int n, struct reason *why)
 {
     struct hybrid *h = data;
     const char *reason;
     struct fade fade = {0};
     if (device_queue_failed(h->queue, &reason) >= 0) return HC_EDEVICE;
-    if (i == DEVICE_QUEUE_SILENCE) return slot_play(h->tail_backend, h->tail, &h->silence, n, &fade, why, cap);
+    if (i == DEVICE_QUEUE_SILENCE) return slot_play(h->tail_backend, h->tail, &h->silence, n, &fade, why);
     struct hybrid_job *job = &h->jobs[i % MAX_JOBS];
     for (int k = 0; k < job->n_retirements; k++) retirement_begin(h, &job->retirements[k]);
     for (int k = 0; k < job->n_masks; k++) job_prepare(h, job, k);
@@ -129,7 +129,7 @@ static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
         fade.len = 1;
         fade.apart = &job->second;
     }
-    int error = slot_play(h->tail_backend, h->tail, &job->slot, n, &fade, why, cap);
+    int error = slot_play(h->tail_backend, h->tail, &job->slot, n, &fade, why);
     if (!error) retirements_sweep(h, false);
     return error;
 }
@@ -159,33 +159,33 @@ static void hybrid_close(void *state)
     free(h);
 }
 
-static int hybrid_slot_make(struct hybrid *h, struct slot *slot, char *why, size_t cap)
+static int hybrid_slot_make(struct hybrid *h, struct slot *slot, struct reason *why)
 {
-    return slot_make(h->tail_backend, h->tail, h->n_in, h->n_out, h->tail_block, slot, why, cap);
+    return slot_make(h->tail_backend, h->tail, h->n_in, h->n_out, h->tail_block, slot, why);
 }
 
-static int hybrid_tail_open(struct hybrid *h, const hc_config *config, const struct plan *plan, int device, char *why,
-                            size_t cap)
+static int hybrid_tail_open(struct hybrid *h, const hc_config *config, const struct plan *plan, int device,
+                            struct reason *why)
 {
     hc_config c = *config;
     c.block = h->tail_block = plan->block;
     c.max_taps = plan->max_taps;
-    int error = h->tail_backend->open(&c, plan, device, &h->tail, why, cap);
+    int error = h->tail_backend->open(&c, plan, device, &h->tail, why);
     if (error) return error;
-    for (int i = 0; i < MAX_JOBS && !error; i++) error = hybrid_slot_make(h, &h->jobs[i].slot, why, cap);
-    if (!error) error = hybrid_slot_make(h, &h->silence, why, cap);
+    for (int i = 0; i < MAX_JOBS && !error; i++) error = hybrid_slot_make(h, &h->jobs[i].slot, why);
+    if (!error) error = hybrid_slot_make(h, &h->silence, why);
     if (error) return error;
     /* The device thread has T frames of time. It sleeps at once, because many engines share the processors. */
     struct device_queue_setup setup = {.n_blocks = MAX_JOBS, .block = h->tail_block, .play = job_play, .data = h};
-    h->queue = device_queue_open(&setup, why, cap);
+    h->queue = device_queue_open(&setup, why);
     return h->queue ? HC_OK : HC_ENOMEM;
 }
 
 static int hybrid_open(const struct backend *self, const hc_config *config, const struct plan *plan, int device,
-                       void **state, char *why, size_t cap)
+                       void **state, struct reason *why)
 {
     struct hybrid *h = calloc(1, sizeof *h);
-    if (!h) return fail(HC_ENOMEM, why, cap, "hybrid: no memory");
+    if (!h) return fail(HC_ENOMEM, why, "hybrid: no memory");
     hc_config c = *config;
     c.max_taps = plan->max_taps;
     h->head_backend = backend_find(self->head);
@@ -193,8 +193,8 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
     h->n_in = config->n_in;
     h->n_out = config->n_out;
     atomic_init(&h->waits, config->wait_us < 0);
-    int error = h->head_backend->open(&c, plan, 0, &h->head, why, cap);
-    if (!error && plan->tail_plan) error = hybrid_tail_open(h, config, plan->tail_plan, device, why, cap);
+    int error = h->head_backend->open(&c, plan, 0, &h->head, why);
+    if (!error && plan->tail_plan) error = hybrid_tail_open(h, config, plan->tail_plan, device, why);
     if (error) {
         hybrid_close(h);
         return error;
@@ -267,29 +267,29 @@ static bool split_make(struct split *split, const struct matrix *matrix, int fro
     return true;
 }
 
-static int hybrid_tail_mask_make(struct hybrid *h, struct hybrid_mask *mask, const struct matrix *tail, char *why,
-                                 size_t cap)
+static int hybrid_tail_mask_make(struct hybrid *h, struct hybrid_mask *mask, const struct matrix *tail,
+                                 struct reason *why)
 {
     int error = HC_OK;
     for (int i = 0; i < MAX_JOBS && h->n_tails > 0 && !error; i++)
-        if (!h->jobs[i].second.in) error = hybrid_slot_make(h, &h->jobs[i].second, why, cap);
-    if (!error) error = h->tail_backend->mask_make(h->tail, tail, &mask->tail, why, cap);
+        if (!h->jobs[i].second.in) error = hybrid_slot_make(h, &h->jobs[i].second, why);
+    if (!error) error = h->tail_backend->mask_make(h->tail, tail, &mask->tail, why);
     if (!error) h->n_tails++;
     return error;
 }
 
-static int hybrid_mask_make(void *state, const struct matrix *matrix, void **impl, char *why, size_t cap)
+static int hybrid_mask_make(void *state, const struct matrix *matrix, void **impl, struct reason *why)
 {
     struct hybrid *h = state;
     struct split split = {0};
     struct hybrid_mask *mask = calloc(1, sizeof *mask);
     int error = HC_ENOMEM;
     if (!mask || !split_make(&split, matrix, h->tail ? 2 * h->tail_block : INT_MAX))
-        fail(HC_ENOMEM, why, cap, "hybrid: no memory for a mask of %d response%s", matrix->n_responses,
+        fail(HC_ENOMEM, why, "hybrid: no memory for a mask of %d response%s", matrix->n_responses,
              PLURAL(matrix->n_responses));
     else
-        error = h->head_backend->mask_make(h->head, &split.head, &mask->head, why, cap);
-    if (!error && split.tail.n_cells > 0) error = hybrid_tail_mask_make(h, mask, &split.tail, why, cap);
+        error = h->head_backend->mask_make(h->head, &split.head, &mask->head, why);
+    if (!error && split.tail.n_cells > 0) error = hybrid_tail_mask_make(h, mask, &split.tail, why);
     split_free(&split);
     if (error && mask) hybrid_mask_free(h, mask);
     if (!error) *impl = mask;
@@ -448,21 +448,21 @@ static int hybrid_tail_play(struct hybrid *h, const struct rows *rows, int at, i
     return result;
 }
 
-static int hybrid_play(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap)
+static int hybrid_play(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why)
 {
     struct hybrid *h = state;
     const struct hybrid_mask *to = fade->to, *from = fade->from;
     struct fade head = *fade;
     head.to = to ? to->head : NULL;
     head.from = from ? from->head : NULL;
-    int worst = h->head_backend->play(h->head, rows, n, &head, why, cap);
+    int worst = h->head_backend->play(h->head, rows, n, &head, why);
     for (int at = 0, len; h->tail && at < n && worst >= 0; at += len) {
         len = n - at < h->tail_block - h->pos ? n - at : h->tail_block - h->pos;
         int result = hybrid_tail_play(h, rows, at, len, fade);
         if (result == HC_EDEVICE) {
             const char *reason;
             device_queue_failed(h->queue, &reason);
-            return fail(HC_EDEVICE, why, cap, "%s", reason);
+            return fail(HC_EDEVICE, why, "%s", reason);
         }
         if (result == HC_LATE) worst = HC_LATE;
     }
@@ -470,15 +470,15 @@ static int hybrid_play(void *state, const struct rows *rows, int n, const struct
     return worst;
 }
 
-static int hybrid_reset(void *state, char *why, size_t cap)
+static int hybrid_reset(void *state, struct reason *why)
 {
     struct hybrid *h = state;
-    int error = h->head_backend->reset(h->head, why, cap);
+    int error = h->head_backend->reset(h->head, why);
     if (!h->tail) return error;
     device_queue_drain(h->queue);
     for (int i = 0; i < h->n_retirements; i++) retirement_begin(h, &h->retirements[i]);
     h->n_retirements = 0;
-    if (!error) error = h->tail_backend->reset(h->tail, why, cap);
+    if (!error) error = h->tail_backend->reset(h->tail, why);
     retirements_sweep(h, true);
     for (int i = 0; i < MAX_PREPARED; i++)
         if (h->prepared[i]) h->prepared[i]->from_start = true;
@@ -488,16 +488,14 @@ static int hybrid_reset(void *state, char *why, size_t cap)
 
 /* ---- with a GPU, and with a thread of the CPU in its place ------------------------------------------------------- */
 
-static int open_with_gpu(const hc_config *config, const struct plan *plan, int device, void **state, char *why,
-                         size_t cap)
+static int open_with_gpu(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {
-    return hybrid_open(&backend_hybrid, config, plan, device, state, why, cap);
+    return hybrid_open(&backend_hybrid, config, plan, device, state, why);
 }
 
-static int open_with_cpu(const hc_config *config, const struct plan *plan, int device, void **state, char *why,
-                         size_t cap)
+static int open_with_cpu(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {
-    return hybrid_open(&backend_hybrid_cpu, config, plan, device, state, why, cap);
+    return hybrid_open(&backend_hybrid_cpu, config, plan, device, state, why);
 }
 
 #define HYBRID                                                                                                         \

@@ -163,33 +163,32 @@ static hc_bank_data data_of(const hc_bank_data *data, const float *const *taps, 
 }
 
 static int tail_bank_make(struct hybrid_bank *bank, const struct scene_plan *plan, int device, const hc_bank_data *data,
-                          uint64_t *bytes, char *why, size_t cap)
+                          uint64_t *bytes, struct reason *why)
 {
     const size_t n = (size_t)data->n_entries * (size_t)data->n_out;
     const int offset = plan->levels[1].offset;
     const struct scene_plan part = plan_of(plan, 1);
     const float **taps = malloc(n * sizeof *taps);
-    if (!taps) return fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
+    if (!taps) return fail(HC_ENOMEM, why, "no memory for a bank of %d entries", data->n_entries);
     for (size_t i = 0; i < n; i++) taps[i] = data->taps[i] + offset;
     const hc_bank_data tail = data_of(data, taps, data->n_taps - offset);
-    int error = bank->tail_backend->bank_make(&part, device, &tail, &bank->tail, bytes, why, cap);
+    int error = bank->tail_backend->bank_make(&part, device, &tail, &bank->tail, bytes, why);
     free((void *)taps);
     return error;
 }
 
 static int hybrid_bank_make(const char *tail_name, const struct scene_plan *plan, int device, const hc_bank_data *data,
-                            void **impl, uint64_t *bytes, char *why, size_t cap)
+                            void **impl, uint64_t *bytes, struct reason *why)
 {
     struct hybrid_bank *bank = calloc(1, sizeof *bank);
-    if (!bank) return fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
+    if (!bank) return fail(HC_ENOMEM, why, "no memory for a bank of %d entries", data->n_entries);
     bank->tail_backend = backend_of(tail_name);
     const struct scene_plan part = plan_of(plan, 0);
     const int n_head = data->n_taps < part.bank_taps ? data->n_taps : part.bank_taps;
     const hc_bank_data head = data_of(data, data->taps, n_head);
     uint64_t head_bytes = 0, tail_bytes = 0;
-    int error = scene_cpu.bank_make(&part, 0, &head, &bank->head, &head_bytes, why, cap);
-    if (!error && data->n_taps > part.bank_taps)
-        error = tail_bank_make(bank, plan, device, data, &tail_bytes, why, cap);
+    int error = scene_cpu.bank_make(&part, 0, &head, &bank->head, &head_bytes, why);
+    if (!error && data->n_taps > part.bank_taps) error = tail_bank_make(bank, plan, device, data, &tail_bytes, why);
     if (error) {
         hybrid_bank_free(bank);
         return error;
@@ -227,7 +226,7 @@ static struct scene_mix mix_of(const struct list *list)
     return (struct scene_mix){.n = list->n, .terms = list->terms};
 }
 
-static int tail_call(struct scene_state *s, struct slot *slot, struct scene_call *call, char *why, size_t cap)
+static int tail_call(struct scene_state *s, struct slot *slot, struct scene_call *call, struct reason *why)
 {
     call->frame = s->tail_frame;
     call->n = s->hop;
@@ -236,11 +235,11 @@ static int tail_call(struct scene_state *s, struct slot *slot, struct scene_call
     call->slot = slot;
     call->until_us = AWAIT_FOREVER;
     s->tail_frame += s->hop;
-    int error = s->tail_backend->begin ? s->tail_backend->begin(s->tail, call, why, cap) : HC_OK;
-    return error ? error : s->tail_backend->play(s->tail, call, why, cap);
+    int error = s->tail_backend->begin ? s->tail_backend->begin(s->tail, call, why) : HC_OK;
+    return error ? error : s->tail_backend->play(s->tail, call, why);
 }
 
-static int job_convolve(struct scene_state *s, struct scene_job *job, char *why, size_t cap)
+static int job_convolve(struct scene_state *s, struct scene_job *job, struct reason *why)
 {
     struct scene_call call = {.is_still = job->is_still, .n_heard = job->n_heard};
     if (!job->is_still) {
@@ -251,7 +250,7 @@ static int job_convolve(struct scene_state *s, struct scene_job *job, char *why,
     call.to = mix_of(&s->tail_lists[s->tail_now]);
     call.from = job->is_still ? call.to : mix_of(&s->tail_lists[1 - s->tail_now]);
     memset(job->slot.out, 0, (size_t)s->shape.n_out * (size_t)s->hop * sizeof(float));
-    return tail_call(s, &job->slot, &call, why, cap);
+    return tail_call(s, &job->slot, &call, why);
 }
 
 /* Gives up the banks of a job. */
@@ -262,7 +261,7 @@ static void job_release(struct scene_job *job)
     job->from.n = job->to.n = 0;
 }
 
-static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
+static int job_play(void *data, int64_t i, int n, struct reason *why)
 {
     struct scene_state *s = data;
     const char *reason;
@@ -270,10 +269,10 @@ static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
     (void)n; /* S frames */
     if (i == DEVICE_QUEUE_SILENCE) {
         struct scene_call call = {.is_still = true};
-        return works ? tail_call(s, &s->silence, &call, why, cap) : HC_EDEVICE;
+        return works ? tail_call(s, &s->silence, &call, why) : HC_EDEVICE;
     }
     struct scene_job *job = &s->jobs[i % MAX_JOBS];
-    int error = works ? job_convolve(s, job, why, cap) : HC_EDEVICE;
+    int error = works ? job_convolve(s, job, why) : HC_EDEVICE;
     job_release(job);
     return error;
 }
@@ -319,12 +318,12 @@ static bool list_open(struct list *list, int n_sources)
 }
 
 /* A device reads slots in the host's memory too. */
-static int tail_slot_make(struct scene_state *s, struct slot *slot, char *why, size_t cap)
+static int tail_slot_make(struct scene_state *s, struct slot *slot, struct reason *why)
 {
-    return slot_make(&backend_cpu, NULL, s->shape.n_sources, s->shape.n_out, s->hop, slot, why, cap);
+    return slot_make(&backend_cpu, NULL, s->shape.n_sources, s->shape.n_out, s->hop, slot, why);
 }
 
-static int tail_open(struct scene_state *s, int device, char *why, size_t cap)
+static int tail_open(struct scene_state *s, int device, struct reason *why)
 {
     const struct scene_plan part = plan_of(&s->plan, 1);
     const struct scene_shape shape = tail_shape(&s->plan, &s->shape);
@@ -333,24 +332,23 @@ static int tail_open(struct scene_state *s, int device, char *why, size_t cap)
     for (int i = 0; i < MAX_JOBS; i++)
         ok = ok && list_open(&s->jobs[i].from, shape.n_sources) && list_open(&s->jobs[i].to, shape.n_sources);
     for (int i = 0; i < 2; i++) ok = ok && list_open(&s->tail_lists[i], shape.n_sources);
-    if (!ok)
-        return fail(HC_ENOMEM, why, cap, "hybrid: no memory for %d source%s", shape.n_sources, PLURAL(shape.n_sources));
-    int error = s->tail_backend->open(&part, &shape, device, &s->tail, why, cap);
+    if (!ok) return fail(HC_ENOMEM, why, "hybrid: no memory for %d source%s", shape.n_sources, PLURAL(shape.n_sources));
+    int error = s->tail_backend->open(&part, &shape, device, &s->tail, why);
     if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* no deadline in that thread */
-    for (int i = 0; i < MAX_JOBS && !error; i++) error = tail_slot_make(s, &s->jobs[i].slot, why, cap);
-    if (!error) error = tail_slot_make(s, &s->silence, why, cap);
+    for (int i = 0; i < MAX_JOBS && !error; i++) error = tail_slot_make(s, &s->jobs[i].slot, why);
+    if (!error) error = tail_slot_make(s, &s->silence, why);
     if (error) return error;
     /* The device thread has S frames of time. It sleeps at once, because many engines share the processors. */
     struct device_queue_setup setup = {.n_blocks = MAX_JOBS, .block = s->hop, .play = job_play, .data = s};
-    s->queue = device_queue_open(&setup, why, cap);
+    s->queue = device_queue_open(&setup, why);
     return s->queue ? HC_OK : HC_ENOMEM;
 }
 
 static int hybrid_open(const char *tail_name, const struct scene_plan *plan, const struct scene_shape *shape,
-                       int device, void **state, char *why, size_t cap)
+                       int device, void **state, struct reason *why)
 {
     struct scene_state *s = calloc(1, sizeof *s);
-    if (!s) return fail(HC_ENOMEM, why, cap, "hybrid: no memory");
+    if (!s) return fail(HC_ENOMEM, why, "hybrid: no memory");
     s->head_backend = &scene_cpu;
     s->tail_backend = backend_of(tail_name);
     s->plan = *plan;
@@ -358,13 +356,13 @@ static int hybrid_open(const char *tail_name, const struct scene_plan *plan, con
     const struct scene_plan part = plan_of(plan, 0);
     int error = HC_OK;
     if (!s->tail_backend)
-        error = fail(HC_EUNSUPPORTED, why, cap, "hybrid: \"%s\" has no steered sources; use \"cpu\"", tail_name);
+        error = fail(HC_EUNSUPPORTED, why, "hybrid: \"%s\" has no steered sources; use \"cpu\"", tail_name);
     for (int i = 0; i < 2 && !error; i++)
         if (!list_open(&s->lists[i], shape->n_sources))
-            error = fail(HC_ENOMEM, why, cap, "hybrid: no memory for %d source%s", shape->n_sources,
-                         PLURAL(shape->n_sources));
-    if (!error) error = s->head_backend->open(&part, shape, 0, &s->head, why, cap);
-    if (!error && plan->n_levels > 1) error = tail_open(s, device, why, cap);
+            error =
+                fail(HC_ENOMEM, why, "hybrid: no memory for %d source%s", shape->n_sources, PLURAL(shape->n_sources));
+    if (!error) error = s->head_backend->open(&part, shape, 0, &s->head, why);
+    if (!error && plan->n_levels > 1) error = tail_open(s, device, why);
     if (error) {
         hybrid_close(s);
         return error;
@@ -404,7 +402,7 @@ static void head_list_make(struct list *list, const struct scene_mix *mix)
     }
 }
 
-static int head_play(struct scene_state *s, const struct scene_call *call, char *why, size_t cap)
+static int head_play(struct scene_state *s, const struct scene_call *call, struct reason *why)
 {
     struct scene_call head = *call;
     /* `from` is the `to` of the block before: a mix that changes is made once */
@@ -415,7 +413,7 @@ static int head_play(struct scene_state *s, const struct scene_call *call, char 
     head.to = mix_of(&s->lists[s->now]);
     head.from = call->is_still ? head.to : mix_of(&s->lists[1 - s->now]);
     memset(head.tail, 0, sizeof head.tail);
-    return s->head_backend->play(s->head, &head, why, cap);
+    return s->head_backend->play(s->head, &head, why);
 }
 
 /* ---- play: the tail ---------------------------------------------------------------------------------------------- */
@@ -518,27 +516,27 @@ static int tail_play(struct scene_state *s, const struct scene_call *call)
     return tail_add(s, call);
 }
 
-static int hybrid_play(void *state, const struct scene_call *call, char *why, size_t cap)
+static int hybrid_play(void *state, const struct scene_call *call, struct reason *why)
 {
     struct scene_state *s = state;
-    int result = head_play(s, call, why, cap);
+    int result = head_play(s, call, why);
     if (result < 0 || !s->tail) return result;
     int tail_result = tail_play(s, call);
     if (tail_result < 0) {
         const char *reason;
         device_queue_failed(s->queue, &reason);
-        return fail(HC_EDEVICE, why, cap, "%s", reason);
+        return fail(HC_EDEVICE, why, "%s", reason);
     }
     return tail_result ? tail_result : result;
 }
 
-static int hybrid_reset(void *state, char *why, size_t cap)
+static int hybrid_reset(void *state, struct reason *why)
 {
     struct scene_state *s = state;
-    int error = s->head_backend->reset(s->head, why, cap);
+    int error = s->head_backend->reset(s->head, why);
     if (!s->tail) return error;
     device_queue_drain(s->queue);
-    if (!error) error = s->tail_backend->reset(s->tail, why, cap);
+    if (!error) error = s->tail_backend->reset(s->tail, why);
     stream_restart(s);
     return error;
 }
@@ -547,14 +545,14 @@ static int hybrid_reset(void *state, char *why, size_t cap)
 
 #define VARIANT(name, tail)                                                                                            \
     static int open_##name(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,   \
-                           char *why, size_t cap)                                                                      \
+                           struct reason *why)                                                                         \
     {                                                                                                                  \
-        return hybrid_open(tail, plan, shape, device, state, why, cap);                                                \
+        return hybrid_open(tail, plan, shape, device, state, why);                                                     \
     }                                                                                                                  \
     static int bank_make_##name(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank,      \
-                                uint64_t *bytes, char *why, size_t cap)                                                \
+                                uint64_t *bytes, struct reason *why)                                                   \
     {                                                                                                                  \
-        return hybrid_bank_make(tail, plan, device, data, bank, bytes, why, cap);                                      \
+        return hybrid_bank_make(tail, plan, device, data, bank, bytes, why);                                           \
     }                                                                                                                  \
     static double memory_##name(const struct scene_plan *plan, const struct scene_shape *shape)                        \
     {                                                                                                                  \

@@ -45,24 +45,23 @@ void position_from_angles(double azimuth, double elevation, double distance, dou
 }
 
 int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, double bytes_beside, const char *path,
-              char *why, size_t cap)
+              struct reason *why)
 {
     if (n_entries < 1 || n_entries > BANK_MAX_ENTRIES)
-        return fail(HC_EINVAL, why, cap, "%s: %zu entries; a bank has 1 to %d", path, n_entries, BANK_MAX_ENTRIES);
+        return fail(HC_EINVAL, why, "%s: %zu entries; a bank has 1 to %d", path, n_entries, BANK_MAX_ENTRIES);
     if (n_out < 1 || n_out > BANK_MAX_OUTPUTS)
-        return fail(HC_EINVAL, why, cap, "%s: responses to %zu outputs; a bank has 1 to %d", path, n_out,
-                    BANK_MAX_OUTPUTS);
+        return fail(HC_EINVAL, why, "%s: responses to %zu outputs; a bank has 1 to %d", path, n_out, BANK_MAX_OUTPUTS);
     if (n_taps < 1 || n_taps > MASK_MAX_TAPS)
-        return fail(HC_EINVAL, why, cap, "%s: responses of %zu taps; a bank has 1 to %d", path, n_taps, MASK_MAX_TAPS);
+        return fail(HC_EINVAL, why, "%s: responses of %zu taps; a bank has 1 to %d", path, n_taps, MASK_MAX_TAPS);
     double bytes = (double)n_entries * (double)n_out * (double)n_taps * sizeof(float), limit = (double)memory_limit();
     if (bytes + bytes_beside > limit)
-        return fail(HC_ENOMEM, why, cap,
+        return fail(HC_ENOMEM, why,
                     "%s: %zu entries x %zu outputs x %zu taps need %.1f GB; three quarters of this machine's memory "
                     "are %.1f GB; use fewer or shorter responses",
                     path, n_entries, n_out, n_taps, (bytes + bytes_beside) / 1e9, limit / 1e9);
     float *taps = calloc(n_entries * n_out * n_taps, sizeof *taps);
     if (!taps)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for %.1f GB of responses; free some memory", path, bytes / 1e9);
+        return fail(HC_ENOMEM, why, "%s: no memory for %.1f GB of responses; free some memory", path, bytes / 1e9);
     bank->taps = taps;
     bank->n_entries = (int)n_entries;
     bank->n_out = (int)n_out;
@@ -71,12 +70,12 @@ int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, 
 }
 
 /* Makes a bank of zeros with the same entries and n_taps taps. take() then moves its taps into the old bank. */
-static int make_longer(const struct bank *bank, size_t n_taps, struct bank *longer, const char *path, char *why,
-                       size_t cap)
+static int make_longer(const struct bank *bank, size_t n_taps, struct bank *longer, const char *path,
+                       struct reason *why)
 {
     double old = (double)bank->n_entries * bank->n_out * bank->n_taps * sizeof(float);
     *longer = (struct bank){0};
-    return bank_make(longer, (size_t)bank->n_entries, (size_t)bank->n_out, n_taps, old, path, why, cap);
+    return bank_make(longer, (size_t)bank->n_entries, (size_t)bank->n_out, n_taps, old, path, why);
 }
 
 static void take(struct bank *bank, struct bank *from)
@@ -86,7 +85,7 @@ static void take(struct bank *bank, struct bank *from)
     bank->n_taps = from->n_taps;
 }
 
-int bank_delay(struct bank *bank, const double *delays, const char *path, char *why, size_t cap)
+int bank_delay(struct bank *bank, const double *delays, const char *path, struct reason *why)
 {
     size_t n = (size_t)bank->n_entries * (size_t)bank->n_out;
     double most = 0;
@@ -97,7 +96,7 @@ int bank_delay(struct bank *bank, const double *delays, const char *path, char *
     }
     struct bank later;
     size_t longer = (size_t)ceil(most) + (whole ? 0 : FRACTIONAL_DELAY_HALF);
-    int error = make_longer(bank, (size_t)bank->n_taps + longer, &later, path, why, cap);
+    int error = make_longer(bank, (size_t)bank->n_taps + longer, &later, path, why);
     if (error) return error;
     for (size_t i = 0; i < n; i++)
         fractional_delay_add(bank->taps + i * (size_t)bank->n_taps, (size_t)bank->n_taps, delays[i], 1,
@@ -106,15 +105,14 @@ int bank_delay(struct bank *bank, const double *delays, const char *path, char *
     return HC_OK;
 }
 
-int bank_onsets(struct bank *bank, const char *path, char *why, size_t cap)
+int bank_onsets(struct bank *bank, const char *path, struct reason *why)
 {
     size_t n = (size_t)bank->n_entries * (size_t)bank->n_out;
     bank->onsets = malloc(n * sizeof *bank->onsets);
     int error = bank->onsets ? HC_OK : HC_ENOMEM;
     for (size_t i = 0; i < n && !error; i++)
         error = onset_find(bank->taps + i * (size_t)bank->n_taps, bank->n_taps, bank->rate, &bank->onsets[i]);
-    return error ? fail(error, why, cap, "%s: no memory for the onsets of %zu responses; free some memory", path, n)
-                 : HC_OK;
+    return error ? fail(error, why, "%s: no memory for the onsets of %zu responses; free some memory", path, n) : HC_OK;
 }
 
 double bank_onset_spread(const struct bank *bank, const int *entries, int n)
@@ -132,13 +130,13 @@ double bank_onset_spread(const struct bank *bank, const int *entries, int n)
     return most / (bank->rate ? bank->rate : 48000);
 }
 
-int bank_check_finite(const struct bank *bank, const char *path, char *why, size_t cap)
+int bank_check_finite(const struct bank *bank, const char *path, struct reason *why)
 {
     for (int i = 0; i < bank->n_entries * bank->n_out; i++) {
         const float *taps = bank->taps + (size_t)i * (size_t)bank->n_taps;
         for (int k = 0; k < bank->n_taps; k++)
             if (!isfinite(taps[k]))
-                return fail(HC_EINVAL, why, cap,
+                return fail(HC_EINVAL, why,
                             "%s: entry %d, output %d: tap %d is too large for a float after its delay; scale the "
                             "responses down",
                             path, i / bank->n_out, i % bank->n_out, k + 1);
@@ -146,13 +144,13 @@ int bank_check_finite(const struct bank *bank, const char *path, char *why, size
     return HC_OK;
 }
 
-int bank_resample(struct bank *bank, int rate, const char *path, char *why, size_t cap)
+int bank_resample(struct bank *bank, int rate, const char *path, struct reason *why)
 {
     enum { AT_ONCE = 64 }; /* channels of one call, which share the design of the filter and have soxr's copies */
     int length = 0, n = bank->n_entries * bank->n_out;
     struct bank resampled;
-    int error = resample_length(bank->rate, rate, bank->n_taps, path, &length, why, cap);
-    if (!error) error = make_longer(bank, (size_t)length, &resampled, path, why, cap);
+    int error = resample_length(bank->rate, rate, bank->n_taps, path, &length, why);
+    if (!error) error = make_longer(bank, (size_t)length, &resampled, path, why);
     if (error) return error;
     for (int i = 0; i < n && !error; i += AT_ONCE) {
         const float *in[AT_ONCE];
@@ -162,7 +160,7 @@ int bank_resample(struct bank *bank, int rate, const char *path, char *why, size
             in[c] = bank->taps + (size_t)(i + c) * (size_t)bank->n_taps;
             out[c] = resampled.taps + (size_t)(i + c) * (size_t)length;
         }
-        error = resample(bank->rate, rate, count, in, bank->n_taps, out, length, path, why, cap);
+        error = resample(bank->rate, rate, count, in, bank->n_taps, out, length, path, why);
     }
     if (error) {
         bank_free(&resampled);

@@ -2,6 +2,7 @@
 #ifndef HALOCONV_BANK_H
 #define HALOCONV_BANK_H
 
+#include "dsp/base/error.h"
 #include "dsp/haloconv_scenes.h"
 
 #include <stdbool.h>
@@ -29,7 +30,7 @@ void bank_free(struct bank *bank);
 /* Allocates the taps, filled with zeros. HC_ENOMEM: also if `bytes_beside` more bytes would pass the limit of memory;
  * HC_EINVAL: too many entries, outputs or taps. path: for the message. */
 int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, double bytes_beside, const char *path,
-              char *why, size_t cap);
+              struct reason *why);
 
 /* Adds a line to the notes. */
 void bank_note(struct bank *bank, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -44,29 +45,29 @@ void position_from_angles(double azimuth, double elevation, double distance, dou
 
 /* ---- readers: fill in a struct bank of zeros, with rate as in the file ---- */
 
-int sofa_bank_read(struct bank *bank, const char *path, char *why, size_t cap);
+int sofa_bank_read(struct bank *bank, const char *path, struct reason *why);
 /* Is one of the columns that the first line names "file"? Any other .csv is a mask: a text of coefficients. */
 bool csv_is_bank(const char *path);
-int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap);
-int folder_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap);
-int sound_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap);
+int csv_bank_read(struct bank *bank, const char *path, int rate, struct reason *why);
+int folder_bank_read(struct bank *bank, const char *path, int rate, struct reason *why);
+int sound_bank_read(struct bank *bank, const char *path, int rate, struct reason *why);
 
 /* ---- steps ---- */
 
 /* Delays each response by delays[n_entries * n_out] frames, 0 or more; their fractions by a windowed sinc. */
-int bank_delay(struct bank *bank, const double *delays, const char *path, char *why, size_t cap);
+int bank_delay(struct bank *bank, const double *delays, const char *path, struct reason *why);
 
 /* HC_EINVAL if delays or interpolation have made a tap that no float holds. */
-int bank_check_finite(const struct bank *bank, const char *path, char *why, size_t cap);
+int bank_check_finite(const struct bank *bank, const char *path, struct reason *why);
 
 /* Resamples all responses. */
-int bank_resample(struct bank *bank, int rate, const char *path, char *why, size_t cap);
+int bank_resample(struct bank *bank, int rate, const char *path, struct reason *why);
 
 /* The largest gain for a sine, linear, exact to 0.001 dB. HC_ENOMEM. */
-int bank_gain(const struct bank *bank, double *gain, const char *path, char *why, size_t cap);
+int bank_gain(const struct bank *bank, double *gain, const char *path, struct reason *why);
 
 /* Finds the frame at which each response begins. */
-int bank_onsets(struct bank *bank, const char *path, char *why, size_t cap);
+int bank_onsets(struct bank *bank, const char *path, struct reason *why);
 
 /* By how many seconds the responses of n entries to one output begin apart, at most; entries NULL: all of the bank. */
 double bank_onset_spread(const struct bank *bank, const int *entries, int n);
@@ -76,6 +77,6 @@ double bank_onset_spread(const struct bank *bank, const int *entries, int n);
 static const double BANK_MIX_SPREAD_S = 20e-6;
 
 /* Adds the entries of a grid of directions, `degrees` apart, and their onsets. */
-int bank_grid(struct bank *bank, double degrees, const char *path, char *why, size_t cap);
+int bank_grid(struct bank *bank, double degrees, const char *path, struct reason *why);
 
 #endif

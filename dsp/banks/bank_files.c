@@ -71,36 +71,36 @@ static char *cell_take(char **line, bool *more)
     return cell;
 }
 
-static int cells_take(struct list *list, char *line, int *n, char *why, size_t cap)
+static int cells_take(struct list *list, char *line, int *n, struct reason *why)
 {
     bool more = true;
     for (*n = 0; more; (*n)++) {
         if (*n == MAX_CELLS)
-            return fail(HC_EINVAL, why, cap, "%s:%d: more than %d cells; a list has up to seven columns", list->path,
+            return fail(HC_EINVAL, why, "%s:%d: more than %d cells; a list has up to seven columns", list->path,
                         list->line, MAX_CELLS);
         list->cells[*n] = cell_take(&line, &more);
         if (!list->cells[*n])
-            return fail(HC_EINVAL, why, cap, "%s:%d: a quotation mark has no partner; quote whole cells", list->path,
+            return fail(HC_EINVAL, why, "%s:%d: a quotation mark has no partner; quote whole cells", list->path,
                         list->line);
     }
     return HC_OK;
 }
 
-static int columns_read(struct list *list, char *line, char *why, size_t cap)
+static int columns_read(struct list *list, char *line, struct reason *why)
 {
-    int error = cells_take(list, line, &list->n_cells, why, cap);
+    int error = cells_take(list, line, &list->n_cells, why);
     for (int c = 0; c < N_COLUMNS; c++) list->at[c] = -1;
     for (int i = 0; i < list->n_cells && !error; i++) {
         int column = 0;
         while (column < N_COLUMNS && strcasecmp(list->cells[i], column_names[column]) != 0) column++;
         if (column == N_COLUMNS)
             error =
-                fail(HC_EINVAL, why, cap,
+                fail(HC_EINVAL, why,
                      "%s:%d: column %d has an unknown name; azimuth, elevation, distance, x, y, z and file are known",
                      list->path, list->line, i + 1);
         else if (list->at[column] >= 0)
-            error = fail(HC_EINVAL, why, cap, "%s:%d: two columns are named %s; name each one once", list->path,
-                         list->line, column_names[column]);
+            error = fail(HC_EINVAL, why, "%s:%d: two columns are named %s; name each one once", list->path, list->line,
+                         column_names[column]);
         else
             list->at[column] = i;
     }
@@ -110,15 +110,15 @@ static int columns_read(struct list *list, char *line, char *why, size_t cap)
     bool has_angles = list->at[AZIMUTH] >= 0;
     if (list->at[COLUMN_FILE] < 0 || has_any != has_xyz || has_angles == has_xyz ||
         (has_xyz && (list->at[ELEVATION] >= 0 || list->at[DISTANCE] >= 0)))
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, why,
                     "%s:%d: its columns are not a position and a file; name them azimuth, elevation, distance, file or "
                     "x, y, z, file",
                     list->path, list->line);
     return HC_OK;
 }
 
-static int number_take(const struct list *list, enum column column, double usual, double most, double *value, char *why,
-                       size_t cap)
+static int number_take(const struct list *list, enum column column, double usual, double most, double *value,
+                       struct reason *why)
 {
     char *end;
     *value = usual;
@@ -126,24 +126,24 @@ static int number_take(const struct list *list, enum column column, double usual
     const char *cell = list->cells[list->at[column]];
     *value = strtod(cell, &end);
     if (end == cell || *end)
-        return fail(HC_EINVAL, why, cap, "%s:%d: %s is not a number; write one such as 1.5", list->path, list->line,
+        return fail(HC_EINVAL, why, "%s:%d: %s is not a number; write one such as 1.5", list->path, list->line,
                     column_names[column]);
     if (!(fabs(*value) <= most))
-        return fail(HC_EINVAL, why, cap, "%s:%d: %s is %g; -%g to %g are possible", list->path, list->line,
+        return fail(HC_EINVAL, why, "%s:%d: %s is %g; -%g to %g are possible", list->path, list->line,
                     column_names[column], *value, most, most);
     return HC_OK;
 }
 
-static int position_take(const struct list *list, double position[3], char *why, size_t cap)
+static int position_take(const struct list *list, double position[3], struct reason *why)
 {
     double v[3];
     bool angles = list->at[AZIMUTH] >= 0;
-    int error = number_take(list, angles ? AZIMUTH : X, 0, angles ? 3600 : max_distance, &v[0], why, cap);
-    if (!error) error = number_take(list, angles ? ELEVATION : Y, 0, angles ? 90 : max_distance, &v[1], why, cap);
-    if (!error) error = number_take(list, angles ? DISTANCE : Z, 1, max_distance, &v[2], why, cap);
+    int error = number_take(list, angles ? AZIMUTH : X, 0, angles ? 3600 : max_distance, &v[0], why);
+    if (!error) error = number_take(list, angles ? ELEVATION : Y, 0, angles ? 90 : max_distance, &v[1], why);
+    if (!error) error = number_take(list, angles ? DISTANCE : Z, 1, max_distance, &v[2], why);
     if (error) return error;
     if (angles && v[2] < 0)
-        return fail(HC_EINVAL, why, cap, "%s:%d: distance is %g; give 0 or more", list->path, list->line, v[2]);
+        return fail(HC_EINVAL, why, "%s:%d: distance is %g; give 0 or more", list->path, list->line, v[2]);
     if (angles)
         position_from_angles(v[0], v[1], v[2], position);
     else
@@ -151,50 +151,50 @@ static int position_take(const struct list *list, double position[3], char *why,
     return HC_OK;
 }
 
-static int row_take(struct list *list, char *line, struct bank_sounds *sounds, char *why, size_t cap)
+static int row_take(struct list *list, char *line, struct bank_sounds *sounds, struct reason *why)
 {
     int n;
     double position[3];
-    int error = cells_take(list, line, &n, why, cap);
+    int error = cells_take(list, line, &n, why);
     if (!error && n != list->n_cells)
-        error = fail(HC_EINVAL, why, cap, "%s:%d: %d cell%s, but the first line has %d; every line needs as many",
+        error = fail(HC_EINVAL, why, "%s:%d: %d cell%s, but the first line has %d; every line needs as many",
                      list->path, list->line, n, n == 1 ? "" : "s", list->n_cells);
-    if (!error) error = position_take(list, position, why, cap);
+    if (!error) error = position_take(list, position, why);
     if (error) return error;
     const char *slash = strrchr(list->path, '/'), *name = list->cells[list->at[COLUMN_FILE]];
-    if (!*name) return fail(HC_EINVAL, why, cap, "%s:%d: the file is missing; name one", list->path, list->line);
+    if (!*name) return fail(HC_EINVAL, why, "%s:%d: the file is missing; name one", list->path, list->line);
     if (strlen(name) >= PATH_MAX)
-        return fail(HC_EINVAL, why, cap, "%s:%d: the name of the file is longer than %d bytes; give it a shorter one",
+        return fail(HC_EINVAL, why, "%s:%d: the name of the file is longer than %d bytes; give it a shorter one",
                     list->path, list->line, PATH_MAX - 1);
     int folder_length = !slash ? 0 : slash == list->path ? 1 : (int)(slash - list->path);
-    return bank_sounds_add(sounds, list->path, folder_length, name, position, list->path, why, cap);
+    return bank_sounds_add(sounds, list->path, folder_length, name, position, list->path, why);
 }
 
-static int list_read(struct list *list, char *text, struct bank_sounds *sounds, char *why, size_t cap)
+static int list_read(struct list *list, char *text, struct bank_sounds *sounds, struct reason *why)
 {
     char *line = line_take(&text, &list->line);
-    int error = line ? columns_read(list, line, why, cap) : HC_OK;
-    while (!error && (line = line_take(&text, &list->line))) error = row_take(list, line, sounds, why, cap);
+    int error = line ? columns_read(list, line, why) : HC_OK;
+    while (!error && (line = line_take(&text, &list->line))) error = row_take(list, line, sounds, why);
     if (!error && sounds->n == 0)
-        error = fail(HC_EINVAL, why, cap, "%s: lists no sound files; write a line for each entry", list->path);
+        error = fail(HC_EINVAL, why, "%s: lists no sound files; write a line for each entry", list->path);
     return error;
 }
 
-int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap)
+int csv_bank_read(struct bank *bank, const char *path, int rate, struct reason *why)
 {
     struct list list = {.path = path};
     struct bank_sounds sounds = {0};
     char *text;
     size_t bytes = 0;
-    int error = mask_file_text(path, MAX_LIST_BYTES, &text, &bytes, why, cap);
+    int error = mask_file_text(path, MAX_LIST_BYTES, &text, &bytes, why);
     if (!error && memchr(text, 0, bytes))
-        error = fail(HC_EINVAL, why, cap, "%s: is not text; give a list of sound files", path);
+        error = fail(HC_EINVAL, why, "%s: is not text; give a list of sound files", path);
     locale_t was = c_locale_enter();
-    if (!error) error = list_read(&list, text, &sounds, why, cap);
+    if (!error) error = list_read(&list, text, &sounds, why);
     c_locale_leave(was);
     free(text);
     bank_note(bank, "list of sound files");
-    if (!error) error = bank_sounds_read(&sounds, true, bank, path, rate, why, cap);
+    if (!error) error = bank_sounds_read(&sounds, true, bank, path, rate, why);
     bank_sounds_free(&sounds);
     return error;
 }
@@ -202,7 +202,7 @@ int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size
 /* Reads the first bytes of a file, at most n - 1, as text[n]. */
 static bool start_read(const char *path, char *text, size_t n)
 {
-    if (mask_file_check(path, NULL, 0) != HC_OK) return false;
+    if (mask_file_check(path, NULL) != HC_OK) return false;
     FILE *file = fopen(path, "re");
     if (!file) return false;
     text[fread(text, 1, n - 1, file)] = 0;
@@ -216,7 +216,7 @@ bool csv_is_bank(const char *path)
     struct list list = {.path = path};
     char start[START], *text = start, *line;
     if (!start_read(path, start, sizeof start) || !(line = line_take(&text, &list.line))) return false;
-    if (cells_take(&list, line, &list.n_cells, NULL, 0) != HC_OK) return false;
+    if (cells_take(&list, line, &list.n_cells, NULL) != HC_OK) return false;
     for (int i = 0; i < list.n_cells; i++)
         if (strcasecmp(list.cells[i], column_names[COLUMN_FILE]) == 0) return true;
     return false;
@@ -283,7 +283,7 @@ static int in_order(const struct dirent **a, const struct dirent **b) /* "2.wav"
 }
 
 static int names_add(struct dirent **names, int n, struct bank_sounds *sounds, bool *has_positions, const char *path,
-                     char *why, size_t cap)
+                     struct reason *why)
 {
     int error = HC_OK, length = (int)strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
@@ -292,46 +292,45 @@ static int names_add(struct dirent **names, int n, struct bank_sounds *sounds, b
         bool has = position_in_name(names[i]->d_name, position);
         if (i == 0) *has_positions = has;
         if (has != *has_positions)
-            error = fail(HC_EINVAL, why, cap,
+            error = fail(HC_EINVAL, why,
                          "%s: the name of %.100s has %s position such as azi_30_ele_-15, that of %.100s has %s; name "
                          "all files one way",
                          path, names[i]->d_name, has ? "a" : "no", names[0]->d_name, has ? "none" : "one");
         else
-            error = bank_sounds_add(sounds, path, length, names[i]->d_name, position, path, why, cap);
+            error = bank_sounds_add(sounds, path, length, names[i]->d_name, position, path, why);
     }
     return error;
 }
 
-int folder_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap)
+int folder_bank_read(struct bank *bank, const char *path, int rate, struct reason *why)
 {
     struct dirent **names = NULL;
     struct bank_sounds sounds = {0};
     bool has_positions = false;
     int n = scandir(path, &names, filter_sounds, in_order);
     if (n < 0)
-        return fail(errno == ENOMEM ? HC_ENOMEM : HC_EFILE, why, cap, "%s: %s; check the path and its permissions",
-                    path, strerror(errno));
+        return fail(errno == ENOMEM ? HC_ENOMEM : HC_EFILE, why, "%s: %s; check the path and its permissions", path,
+                    strerror(errno));
     locale_t was = c_locale_enter();
-    int error =
-        n > 0 ? names_add(names, n, &sounds, &has_positions, path, why, cap)
-              : fail(HC_EINVAL, why, cap, "%s: has no sound files; give a folder with .wav, .flac, .aif, ...", path);
+    int error = n > 0 ? names_add(names, n, &sounds, &has_positions, path, why)
+                      : fail(HC_EINVAL, why, "%s: has no sound files; give a folder with .wav, .flac, .aif, ...", path);
     c_locale_leave(was);
     for (int i = 0; i < n; i++) free(names[i]);
     free(names);
     bank_note(bank, "folder of sound files%s", has_positions ? "" : " without positions");
-    if (!error) error = bank_sounds_read(&sounds, has_positions, bank, path, rate, why, cap);
+    if (!error) error = bank_sounds_read(&sounds, has_positions, bank, path, rate, why);
     bank_sounds_free(&sounds);
     return error;
 }
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
 
-int sound_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap)
+int sound_bank_read(struct bank *bank, const char *path, int rate, struct reason *why)
 {
     struct bank_sounds sounds = {0};
-    int error = bank_sounds_add(&sounds, "", 0, path, NULL, path, why, cap);
+    int error = bank_sounds_add(&sounds, "", 0, path, NULL, path, why);
     bank_note(bank, "sound file");
-    if (!error) error = bank_sounds_read(&sounds, false, bank, path, rate, why, cap);
+    if (!error) error = bank_sounds_read(&sounds, false, bank, path, rate, why);
     bank_sounds_free(&sounds);
     return error;
 }

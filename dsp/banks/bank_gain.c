@@ -47,11 +47,11 @@ static bool measure_largest(const struct bank *bank, size_t n, double *peaks, do
     }
 }
 
-int bank_gain(const struct bank *bank, double *gain, const char *path, char *why, size_t cap)
+int bank_gain(const struct bank *bank, double *gain, const char *path, struct reason *why)
 {
     size_t n = (size_t)bank->n_entries * (size_t)bank->n_out;
     double *peaks = malloc(n * sizeof *peaks);
     bool good = peaks && find_peaks(bank, n, peaks) && measure_largest(bank, n, peaks, gain);
     free(peaks);
-    return good ? HC_OK : fail(HC_ENOMEM, why, cap, "%s: no memory to measure its gain; free some memory", path);
+    return good ? HC_OK : fail(HC_ENOMEM, why, "%s: no memory to measure its gain; free some memory", path);
 }

@@ -33,9 +33,9 @@ struct grid {
     size_t n, capacity;
 };
 
-static int no_memory(const struct grid *grid, char *why, size_t cap)
+static int no_memory(const struct grid *grid, struct reason *why)
 {
-    return fail(HC_ENOMEM, why, cap, "%s: no memory for a grid; free some memory", grid->path);
+    return fail(HC_ENOMEM, why, "%s: no memory for a grid; free some memory", grid->path);
 }
 
 /* ---- directions -------------------------------------------------------------------------------------------------- */
@@ -48,18 +48,18 @@ struct shell {
     struct directions *directions;
 };
 
-static int entry_add(struct grid *grid, const struct new_entry *entry, char *why, size_t cap)
+static int entry_add(struct grid *grid, const struct new_entry *entry, struct reason *why)
 {
     size_t most = BANK_MAX_ENTRIES - (size_t)grid->bank->n_entries;
     if (grid->n >= most)
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, why,
                     "%s: a grid of %g degrees makes more than %d entries, the most that a bank has; choose a coarser "
                     "one",
                     grid->path, grid->degrees, BANK_MAX_ENTRIES);
     if (grid->n == grid->capacity) {
         size_t more = grid->capacity ? 2 * grid->capacity : 1024;
         struct new_entry *entries = realloc(grid->entries, more * sizeof *entries);
-        if (!entries) return no_memory(grid, why, cap);
+        if (!entries) return no_memory(grid, why);
         grid->entries = entries;
         grid->capacity = more;
     }
@@ -82,8 +82,8 @@ static double angle_between(const float a[3], const float b[3])
 }
 
 /* Adds an entry in this direction, unless the shell does not reach there or has an entry close by. */
-static int direction_add(struct grid *grid, const struct shell *shell, double azimuth, double elevation, char *why,
-                         size_t cap)
+static int direction_add(struct grid *grid, const struct shell *shell, double azimuth, double elevation,
+                         struct reason *why)
 {
     struct new_entry entry = {0};
     double v[3];
@@ -95,19 +95,19 @@ static int direction_add(struct grid *grid, const struct shell *shell, double az
     entry.n = directions_mix(shell->directions, entry.position, entry.entries, entry.weights);
     if (entry.n < 2) return HC_OK;
     for (int i = 0; i < entry.n; i++) entry.entries[i] = shell->entries[entry.entries[i]];
-    return entry_add(grid, &entry, why, cap);
+    return entry_add(grid, &entry, why);
 }
 
-static int shell_add(struct grid *grid, struct shell *shell, char *why, size_t cap)
+static int shell_add(struct grid *grid, struct shell *shell, struct reason *why)
 {
     int error = HC_OK, n_steps = (int)ceil(180 / grid->degrees);
     shell->directions = directions_make((const float(*)[3])shell->positions, shell->n);
-    if (!shell->directions) return no_memory(grid, why, cap);
+    if (!shell->directions) return no_memory(grid, why);
     for (int ring = 0; ring <= n_steps && !error; ring++) {
         double elevation = -90 + 180.0 * ring / n_steps;
         int n = (int)ceil(360 * cos(elevation * (M_PI / 180)) / grid->degrees - 1e-9);
         if (n < 1) n = 1;
-        for (int i = 0; i < n && !error; i++) error = direction_add(grid, shell, 360.0 * i / n, elevation, why, cap);
+        for (int i = 0; i < n && !error; i++) error = direction_add(grid, shell, 360.0 * i / n, elevation, why);
     }
     directions_free(shell->directions);
     return error;
@@ -127,7 +127,7 @@ static int compare_distance(const void *a, const void *b)
 
 /* Sorts the entries into shells, and adds the grid of each. sorted[n], positions[n], entries[n]: room. */
 static int shells_add(struct grid *grid, struct by_distance *sorted, float (*positions)[3], int *entries, int *n_shells,
-                      char *why, size_t cap)
+                      struct reason *why)
 {
     int n = grid->bank->n_entries, error = HC_OK;
     for (int i = 0; i < n; i++) {
@@ -147,23 +147,23 @@ static int shells_add(struct grid *grid, struct by_distance *sorted, float (*pos
         shell.distance /= shell.n;
         if (!(shell.distance > 0) || shell.n < MIN_POINTS) continue;
         if (++*n_shells > MAX_SHELLS)
-            return fail(HC_EINVAL, why, cap,
+            return fail(HC_EINVAL, why,
                         "%s: its entries are at more than %d distances; a grid needs entries on a few spheres, so "
                         "load it without",
                         grid->path, MAX_SHELLS);
-        error = shell_add(grid, &shell, why, cap);
+        error = shell_add(grid, &shell, why);
     }
     return error;
 }
 
-static int directions_find(struct grid *grid, int *n_shells, char *why, size_t cap)
+static int directions_find(struct grid *grid, int *n_shells, struct reason *why)
 {
     size_t n = (size_t)grid->bank->n_entries;
     struct by_distance *sorted = malloc(n * sizeof *sorted);
     float(*positions)[3] = malloc(n * sizeof *positions);
     int *entries = malloc(n * sizeof *entries);
-    int error = sorted && positions && entries ? shells_add(grid, sorted, positions, entries, n_shells, why, cap)
-                                               : no_memory(grid, why, cap);
+    int error = sorted && positions && entries ? shells_add(grid, sorted, positions, entries, n_shells, why)
+                                               : no_memory(grid, why);
     free(sorted);
     free(positions);
     free(entries);
@@ -217,16 +217,16 @@ static void responses_make(const struct grid *grid, struct bank *to)
         }
 }
 
-static int grid_make(struct grid *grid, struct bank *bank, char *why, size_t cap)
+static int grid_make(struct grid *grid, struct bank *bank, struct reason *why)
 {
     struct bank filled = {0};
     int n_shells = 0;
-    int error = directions_find(grid, &n_shells, why, cap);
+    int error = directions_find(grid, &n_shells, why);
     if (error) return error;
     size_t n = (size_t)bank->n_entries + grid->n;
     size_t n_taps = (size_t)bank->n_taps + (size_t)ceil(largest_shift(grid)) + FRACTIONAL_DELAY_HALF;
     double old = (double)bank->n_entries * bank->n_out * bank->n_taps * sizeof(float);
-    error = bank_make(&filled, n, (size_t)bank->n_out, n_taps, old, grid->path, why, cap);
+    error = bank_make(&filled, n, (size_t)bank->n_out, n_taps, old, grid->path, why);
     if (error) return error;
     float(*position)[3] = realloc(bank->position, n * sizeof *position);
     if (position) bank->position = position;
@@ -234,7 +234,7 @@ static int grid_make(struct grid *grid, struct bank *bank, char *why, size_t cap
     if (onsets) bank->onsets = onsets;
     if (!position || !onsets) {
         bank_free(&filled);
-        return no_memory(grid, why, cap);
+        return no_memory(grid, why);
     }
     for (size_t e = 0; e < grid->n; e++)
         memcpy(position[(size_t)bank->n_entries + e], grid->entries[e].position, sizeof *position);
@@ -251,13 +251,13 @@ static int grid_make(struct grid *grid, struct bank *bank, char *why, size_t cap
     return HC_OK;
 }
 
-int bank_grid(struct bank *bank, double degrees, const char *path, char *why, size_t cap)
+int bank_grid(struct bank *bank, double degrees, const char *path, struct reason *why)
 {
     if (!bank->position)
-        return fail(HC_EINVAL, why, cap, "%s: has no positions, which a grid needs; load it without a grid", path);
+        return fail(HC_EINVAL, why, "%s: has no positions, which a grid needs; load it without a grid", path);
     struct grid grid = {.bank = bank, .path = path, .degrees = degrees};
-    int error = bank->onsets ? HC_OK : bank_onsets(bank, path, why, cap);
-    if (!error) error = grid_make(&grid, bank, why, cap);
+    int error = bank->onsets ? HC_OK : bank_onsets(bank, path, why);
+    if (!error) error = grid_make(&grid, bank, why);
     free(grid.entries);
     return error;
 }

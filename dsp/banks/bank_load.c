@@ -45,20 +45,20 @@ int hc_bank_is_file(const char *path)
            (mask_file_has_extension(path, ".csv") && csv_is_bank(path));
 }
 
-static int read_bank(struct bank *bank, const char *path, int rate, char *why, size_t cap)
+static int read_bank(struct bank *bank, const char *path, int rate, struct reason *why)
 {
-    if (mask_file_has_extension(path, ".sofa")) return sofa_bank_read(bank, path, why, cap);
-    if (is_folder(path)) return folder_bank_read(bank, path, rate, why, cap);
-    if (mask_file_has_extension(path, ".csv") && csv_is_bank(path)) return csv_bank_read(bank, path, rate, why, cap);
-    return sound_bank_read(bank, path, rate, why, cap);
+    if (mask_file_has_extension(path, ".sofa")) return sofa_bank_read(bank, path, why);
+    if (is_folder(path)) return folder_bank_read(bank, path, rate, why);
+    if (mask_file_has_extension(path, ".csv") && csv_is_bank(path)) return csv_bank_read(bank, path, rate, why);
+    return sound_bank_read(bank, path, rate, why);
 }
 
 /* ---- levels ------------------------------------------------------------------------------------------------------ */
 
-static int levels_set(struct bank *bank, bool normalise, float *gain_db, const char *path, char *why, size_t cap)
+static int levels_set(struct bank *bank, bool normalise, float *gain_db, const char *path, struct reason *why)
 {
     double gain = 0;
-    int error = bank_gain(bank, &gain, path, why, cap);
+    int error = bank_gain(bank, &gain, path, why);
     if (error) return error;
     *gain_db = (float)(20 * log10(gain)); /* of silence: -inf */
     if (!normalise || !(gain > 0)) return HC_OK;
@@ -73,42 +73,41 @@ static int levels_set(struct bank *bank, bool normalise, float *gain_db, const c
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 static int check_arguments(const char *path, int rate, const hc_bank_options *options, const hc_bank_data *data,
-                           hc_bank_options *chosen, char *why, size_t cap)
+                           hc_bank_options *chosen, struct reason *why)
 {
-    if (!path || !data) return fail(HC_EINVAL, why, cap, "hc_bank_load: path or data is NULL; pass both");
+    if (!path || !data) return fail(HC_EINVAL, why, "hc_bank_load: path or data is NULL; pass both");
     if (data->size < sizeof *data)
-        return fail(HC_EINVAL, why, cap, "hc_bank_load: data->size is %zu; set it to sizeof(hc_bank_data)", data->size);
+        return fail(HC_EINVAL, why, "hc_bank_load: data->size is %zu; set it to sizeof(hc_bank_data)", data->size);
     if (rate < 0)
-        return fail(HC_EINVAL, why, cap, "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's", path,
-                    rate);
+        return fail(HC_EINVAL, why, "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's", path, rate);
     if (options && options->size < sizeof *options)
-        return fail(HC_EINVAL, why, cap, "hc_bank_load: options->size is %zu; set it to sizeof(hc_bank_options)",
+        return fail(HC_EINVAL, why, "hc_bank_load: options->size is %zu; set it to sizeof(hc_bank_options)",
                     options->size);
     *chosen = options ? *options : (hc_bank_options){0};
     if (chosen->grid_deg != 0 && chosen->grid_deg != HC_GRID_NONE &&
         !(chosen->grid_deg >= 0.5 && chosen->grid_deg <= 45))
-        return fail(HC_EINVAL, why, cap, "%s: a grid of %g degrees; 0.5 to 45, 0 for the default, or HC_GRID_NONE",
-                    path, chosen->grid_deg);
+        return fail(HC_EINVAL, why, "%s: a grid of %g degrees; 0.5 to 45, 0 for the default, or HC_GRID_NONE", path,
+                    chosen->grid_deg);
     return HC_OK;
 }
 
 /* Prepares the bank for mixes, and adds the entries of a grid: the one asked for, or one for mixes. */
-static int entries_add(struct bank *bank, const hc_bank_options *chosen, const char *path, char *why, size_t cap)
+static int entries_add(struct bank *bank, const hc_bank_options *chosen, const char *path, struct reason *why)
 {
     double degrees = chosen->grid_deg > 0 ? chosen->grid_deg : 0;
-    int error = chosen->mix && bank->position ? bank_onsets(bank, path, why, cap) : HC_OK;
+    int error = chosen->mix && bank->position ? bank_onsets(bank, path, why) : HC_OK;
     if (error) return error;
-    if (degrees > 0) return bank_grid(bank, degrees, path, why, cap);
+    if (degrees > 0) return bank_grid(bank, degrees, path, why);
     if (!bank->onsets || chosen->grid_deg != 0 || bank_onset_spread(bank, NULL, bank->n_entries) <= BANK_MIX_SPREAD_S)
         return HC_OK;
     char no_grid[512] = "";
-    error = bank_grid(bank, MIX_GRID_DEG, path, no_grid, sizeof no_grid);
-    if (error != HC_EINVAL) return error ? fail(error, why, cap, "%s", no_grid) : HC_OK;
+    error = bank_grid(bank, MIX_GRID_DEG, path, REASON(no_grid, sizeof no_grid));
+    if (error != HC_EINVAL) return error ? fail(error, why, "%s", no_grid) : HC_OK;
     bank_note(bank, "mixed without a grid: its entries are at too many distances, or too many");
     return HC_OK;
 }
 
-static int pointers_make(struct memory *memory, const char *path, char *why, size_t cap)
+static int pointers_make(struct memory *memory, const char *path, struct reason *why)
 {
     struct bank *bank = &memory->bank;
     size_t n = (size_t)bank->n_entries * (size_t)bank->n_out;
@@ -116,7 +115,7 @@ static int pointers_make(struct memory *memory, const char *path, char *why, siz
     if (memory->taps && bank->position)
         memory->directions = directions_make((const float(*)[3])bank->position, bank->n_entries);
     if (!memory->taps || (bank->position && !memory->directions))
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for the table of %d entries; free some memory", path,
+        return fail(HC_ENOMEM, why, "%s: no memory for the table of %d entries; free some memory", path,
                     bank->n_entries);
     for (size_t i = 0; i < n; i++) memory->taps[i] = bank->taps + i * (size_t)bank->n_taps;
     return HC_OK;
@@ -125,22 +124,22 @@ static int pointers_make(struct memory *memory, const char *path, char *why, siz
 int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_bank_data *data, char *why, size_t cap)
 {
     hc_bank_options chosen = {0};
-    int error = check_arguments(path, rate, options, data, &chosen, why, cap);
+    int error = check_arguments(path, rate, options, data, &chosen, REASON(why, cap));
     if (error) return error;
     size_t size = data->size;
     *data = (hc_bank_data){.size = size};
     struct memory *memory = calloc(1, sizeof *memory);
-    if (!memory) return fail(HC_ENOMEM, why, cap, "%s: no memory; free some memory", path);
+    if (!memory) return fail(HC_ENOMEM, REASON(why, cap), "%s: no memory; free some memory", path);
     struct bank *bank = &memory->bank;
     int n_file_entries;
     float gain_db = 0;
-    error = read_bank(bank, path, rate, why, cap);
+    error = read_bank(bank, path, rate, REASON(why, cap));
     n_file_entries = bank->n_entries;
-    if (!error && rate && bank->rate && bank->rate != rate) error = bank_resample(bank, rate, path, why, cap);
-    if (!error) error = entries_add(bank, &chosen, path, why, cap);
-    if (!error) error = bank_check_finite(bank, path, why, cap);
-    if (!error) error = levels_set(bank, chosen.normalise, &gain_db, path, why, cap);
-    if (!error) error = pointers_make(memory, path, why, cap);
+    if (!error && rate && bank->rate && bank->rate != rate) error = bank_resample(bank, rate, path, REASON(why, cap));
+    if (!error) error = entries_add(bank, &chosen, path, REASON(why, cap));
+    if (!error) error = bank_check_finite(bank, path, REASON(why, cap));
+    if (!error) error = levels_set(bank, chosen.normalise, &gain_db, path, REASON(why, cap));
+    if (!error) error = pointers_make(memory, path, REASON(why, cap));
     if (error) {
         memory_free(memory);
         return error;
@@ -162,10 +161,10 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
 
 int hc_bank_index(hc_bank_data *data, char *why, size_t cap)
 {
-    int error = bank_check(data, why, cap);
+    int error = bank_check(data, REASON(why, cap));
     if (error) return error;
     if (data->size < sizeof *data || !data->position || data->memory)
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, REASON(why, cap),
                     "hc_bank_index: the bank has no positions, a table, or a wrong size; give one of your own");
     struct memory *memory = calloc(1, sizeof *memory);
     size_t n = (size_t)data->n_entries * (size_t)data->n_out;
@@ -176,7 +175,8 @@ int hc_bank_index(hc_bank_data *data, char *why, size_t cap)
     if (error) {
         free(onsets);
         free(memory);
-        return fail(error, why, cap, "no memory for the table of %d entries; free some memory", data->n_entries);
+        return fail(error, REASON(why, cap), "no memory for the table of %d entries; free some memory",
+                    data->n_entries);
     }
     memory->bank =
         (struct bank){.n_entries = data->n_entries, .n_out = data->n_out, .rate = data->rate, .onsets = onsets};

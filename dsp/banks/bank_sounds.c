@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(const char *path, char *why, size_t cap)
+static int no_memory(const char *path, struct reason *why)
 {
-    return fail(HC_ENOMEM, why, cap, "%s: no memory for its sound files; free some memory", path);
+    return fail(HC_ENOMEM, why, "%s: no memory for its sound files; free some memory", path);
 }
 
 int bank_sounds_add(struct bank_sounds *sounds, const char *folder, int folder_length, const char *name,
-                    const double position[3], const char *path, char *why, size_t cap)
+                    const double position[3], const char *path, struct reason *why)
 {
     if (sounds->n == BANK_MAX_ENTRIES)
-        return fail(HC_EINVAL, why, cap, "%s: more than %d sound files; a bank has at most so many entries", path,
+        return fail(HC_EINVAL, why, "%s: more than %d sound files; a bank has at most so many entries", path,
                     BANK_MAX_ENTRIES);
     if (sounds->n == sounds->capacity) {
         size_t more = sounds->capacity ? 2 * sounds->capacity : 64;
@@ -27,13 +27,13 @@ int bank_sounds_add(struct bank_sounds *sounds, const char *folder, int folder_l
         if (paths) sounds->paths = paths;
         double(*positions)[3] = realloc(sounds->positions, more * sizeof *positions);
         if (positions) sounds->positions = positions;
-        if (!paths || !positions) return no_memory(path, why, cap);
+        if (!paths || !positions) return no_memory(path, why);
         sounds->capacity = more;
     }
     char *file = NULL;
     if (*name == '/') folder_length = 0;
     if (asprintf(&file, "%.*s%s%s", folder_length, folder, folder_length > 0 ? "/" : "", name) < 0)
-        return no_memory(path, why, cap);
+        return no_memory(path, why);
     for (int c = 0; c < 3; c++) sounds->positions[sounds->n][c] = position ? position[c] : 0;
     sounds->paths[sounds->n++] = file;
     return HC_OK;
@@ -50,16 +50,16 @@ void bank_sounds_free(struct bank_sounds *sounds)
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Puts the same samples at another rate in the place of a file's. */
-static int file_resample(struct mask_file *file, int rate, const char *path, char *why, size_t cap)
+static int file_resample(struct mask_file *file, int rate, const char *path, struct reason *why)
 {
     struct mask_file at_rate = {.rate = rate};
     int length = 0;
-    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why, cap);
-    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why, cap);
+    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why);
+    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why);
     if (error) return error;
     at_rate.rate = rate;
     error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
-                     at_rate.channel, length, path, why, cap);
+                     at_rate.channel, length, path, why);
     mask_file_free(error ? &at_rate : file);
     if (!error) *file = at_rate;
     return error;
@@ -71,24 +71,24 @@ struct reading {
     int n_taps, n_resampled, file_rate;
 };
 
-static int file_read(struct reading *reading, const char *path, const char *first, int rate, char *why, size_t cap)
+static int file_read(struct reading *reading, const char *path, const char *first, int rate, struct reason *why)
 {
     struct mask_file *file = &reading->files[reading->n];
     size_t limit = memory_limit();
     struct mask_limits limits = {
         .frames = MASK_MAX_TAPS, .bytes = limit > reading->bytes ? limit - reading->bytes : 0, .rate = rate};
-    int error = mask_file_read(file, path, &limits, why, cap);
+    int error = mask_file_read(file, path, &limits, why);
     if (error) return error;
     reading->n++; /* from now on freed with the others */
     if (file->n_channels != reading->files[0].n_channels)
-        return fail(HC_EINVAL, why, cap, "%s: has %d channel%s, but %s has %d; all files of a bank need as many", path,
+        return fail(HC_EINVAL, why, "%s: has %d channel%s, but %s has %d; all files of a bank need as many", path,
                     file->n_channels, file->n_channels == 1 ? "" : "s", first, reading->files[0].n_channels);
     if (!rate && file->rate != reading->files[0].rate)
-        return fail(HC_EINVAL, why, cap, "%s: has a rate of %d Hz, but %s has %d Hz; load the bank at one rate", path,
+        return fail(HC_EINVAL, why, "%s: has a rate of %d Hz, but %s has %d Hz; load the bank at one rate", path,
                     file->rate, first, reading->files[0].rate);
     if (reading->n == 1) reading->file_rate = file->rate;
     if (rate && file->rate && file->rate != rate) {
-        error = file_resample(file, rate, path, why, cap);
+        error = file_resample(file, rate, path, why);
         reading->n_resampled++;
     }
     if (file->n_frames > reading->n_taps) reading->n_taps = file->n_frames;
@@ -96,11 +96,11 @@ static int file_read(struct reading *reading, const char *path, const char *firs
     return error;
 }
 
-static int bank_fill(const struct reading *reading, struct bank *bank, const char *path, char *why, size_t cap)
+static int bank_fill(const struct reading *reading, struct bank *bank, const char *path, struct reason *why)
 {
     size_t n_out = (size_t)reading->files[0].n_channels;
     int n_padded = 0;
-    int error = bank_make(bank, reading->n, n_out, (size_t)reading->n_taps, (double)reading->bytes, path, why, cap);
+    int error = bank_make(bank, reading->n, n_out, (size_t)reading->n_taps, (double)reading->bytes, path, why);
     for (size_t e = 0; e < reading->n && !error; e++) {
         const struct mask_file *file = &reading->files[e];
         for (size_t out = 0; out < n_out; out++)
@@ -113,24 +113,24 @@ static int bank_fill(const struct reading *reading, struct bank *bank, const cha
     return error;
 }
 
-static int positions_fill(const struct bank_sounds *sounds, struct bank *bank, const char *path, char *why, size_t cap)
+static int positions_fill(const struct bank_sounds *sounds, struct bank *bank, const char *path, struct reason *why)
 {
     bank->position = malloc(sounds->n * sizeof *bank->position);
-    if (!bank->position) return no_memory(path, why, cap);
+    if (!bank->position) return no_memory(path, why);
     for (size_t i = 0; i < sounds->n; i++)
         for (int c = 0; c < 3; c++) bank->position[i][c] = (float)sounds->positions[i][c];
     return HC_OK;
 }
 
 int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path,
-                     int rate, char *why, size_t cap)
+                     int rate, struct reason *why)
 {
     struct reading reading = {.files = calloc(sounds->n, sizeof *reading.files)};
-    int error = reading.files ? HC_OK : no_memory(path, why, cap);
+    int error = reading.files ? HC_OK : no_memory(path, why);
     for (size_t i = 0; i < sounds->n && !error; i++)
-        error = file_read(&reading, sounds->paths[i], sounds->paths[0], rate, why, cap);
-    if (!error) error = bank_fill(&reading, bank, path, why, cap);
-    if (!error && has_positions) error = positions_fill(sounds, bank, path, why, cap);
+        error = file_read(&reading, sounds->paths[i], sounds->paths[0], rate, why);
+    if (!error) error = bank_fill(&reading, bank, path, why);
+    if (!error && has_positions) error = positions_fill(sounds, bank, path, why);
     if (!error) {
         bank->file_rate = reading.file_rate;
         bank->rate = rate && reading.file_rate ? rate : reading.file_rate;

@@ -3,6 +3,7 @@
 #define HALOCONV_BANK_SOUNDS_H
 
 #include "bank.h"
+#include "dsp/base/error.h"
 
 struct bank_sounds {
     char **paths;               /* [n], each from malloc; [capacity]                                */
@@ -12,12 +13,12 @@ struct bank_sounds {
 
 /* Adds a file. position: NULL: {0, 0, 0}. HC_EINVAL: too many; HC_ENOMEM. */
 int bank_sounds_add(struct bank_sounds *sounds, const char *folder, int folder_length, const char *name,
-                    const double position[3], const char *path, char *why, size_t cap);
+                    const double position[3], const char *path, struct reason *why);
 void bank_sounds_free(struct bank_sounds *sounds);
 
 /* Reads the files as a bank of zeros, at `rate` (0: at their own, which must then be the same). Shorter responses are
  * padded with zeros. path: of the list or folder, for messages. */
 int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path,
-                     int rate, char *why, size_t cap);
+                     int rate, struct reason *why);
 
 #endif

@@ -43,39 +43,38 @@ static const char *plain(char *text)
 
 /* Finds a variable. *is_there: false: the file lacks it. */
 static int variable_look(const struct sofa *sofa, const char *name, struct sofa_variable *variable, bool *is_there,
-                         char *why, size_t cap)
+                         struct reason *why)
 {
     *is_there = sofa->reader.look(sofa->reader.file, name, variable);
     if (!*is_there || !variable->is_elsewhere) return HC_OK;
-    return fail(HC_EUNSUPPORTED, why, cap,
+    return fail(HC_EUNSUPPORTED, why,
                 "%s: the values of %s are in another file, and haloconv reads one; copy them into this file",
                 sofa->path, name);
 }
 
 /* Reads a variable of n values as *values. */
-static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, char *why, size_t cap)
+static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, struct reason *why)
 {
     *values = malloc((n ? n : 1) * sizeof **values);
     if (!*values)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for the %zu values of %s; free some memory", sofa->path, n,
-                    name);
+        return fail(HC_ENOMEM, why, "%s: no memory for the %zu values of %s; free some memory", sofa->path, n, name);
     if (sofa->reader.read(sofa->reader.file, name, n, *values)) return HC_OK;
     free(*values);
     *values = NULL;
-    return fail(HC_EFILE, why, cap, "%s: %s cannot be read: the file is damaged or cut short; fetch it again",
-                sofa->path, name);
+    return fail(HC_EFILE, why, "%s: %s cannot be read: the file is damaged or cut short; fetch it again", sofa->path,
+                name);
 }
 
 /* Reads the unit of a variable, of quantity a or b. *unit: NULL: it has none. known: for the message. */
 static int unit_read(const struct sofa *sofa, const char *name, struct sofa_variable *v, enum sofa_quantity a,
-                     enum sofa_quantity b, const char *known, const struct sofa_unit **unit, char *why, size_t cap)
+                     enum sofa_quantity b, const char *known, const struct sofa_unit **unit, struct reason *why)
 {
     const struct sofa_unit *units[3];
     int n = sofa_units_read(v->units, units);
     *unit = n == 1 ? units[0] : NULL;
     if (n == 0 || (*unit && ((*unit)->quantity == a || (*unit)->quantity == b))) return HC_OK;
-    return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\"; %s can be read, so repair its attribute Units", sofa->path,
-                name, plain(v->units), known);
+    return fail(HC_EINVAL, why, "%s: %s is in \"%s\"; %s can be read, so repair its attribute Units", sofa->path, name,
+                plain(v->units), known);
 }
 
 struct triplets {      /* coordinates, one for all measurements or one for each */
@@ -87,17 +86,17 @@ struct triplets {      /* coordinates, one for all measurements or one for each 
 
 /* Finds the coordinates and units of a variable, by its attributes. Without them it is cartesian, in metres. */
 static int coordinates_read(const struct sofa *sofa, const char *name, struct sofa_variable *v,
-                            struct triplets *triplets, char *why, size_t cap)
+                            struct triplets *triplets, struct reason *why)
 {
     const struct sofa_unit *units[3];
     int n = sofa_units_read(v->units, units);
     if (strncmp(v->type, "spherical h", 11) == 0)
-        return fail(HC_EUNSUPPORTED, why, cap,
+        return fail(HC_EUNSUPPORTED, why,
                     "%s: %s are spherical harmonics, which are not directions; use a file with positions", sofa->path,
                     name);
     if (*v->type && strcmp(v->type, "spherical") != 0 && strcmp(v->type, "cartesian") != 0)
-        return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read",
-                    sofa->path, name, plain(v->type));
+        return fail(HC_EINVAL, why, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read", sofa->path,
+                    name, plain(v->type));
     /* Files without the attribute Type may still have units. */
     triplets->is_spherical = *v->type ? strcmp(v->type, "spherical") == 0 : n > 0 && units[0]->quantity == SOFA_ANGLE;
     bool good = n == 0 || n == 1 || n == 3;
@@ -109,17 +108,17 @@ static int coordinates_read(const struct sofa *sofa, const char *name, struct so
         triplets->scale[c] = unit->scale;
     }
     if (good) return HC_OK;
-    return fail(HC_EINVAL, why, cap,
+    return fail(HC_EINVAL, why,
                 "%s: %s has %s coordinates in \"%s\"; %s can be read, so repair its attributes Type and Units",
                 sofa->path, name, triplets->is_spherical ? "spherical" : "cartesian", plain(v->units),
                 triplets->is_spherical ? "degree or radian, and metre for distances" : "metre, centimetre, millimetre");
 }
 
-static int check_finite(const struct sofa *sofa, const char *name, const float *values, size_t n, char *why, size_t cap)
+static int check_finite(const struct sofa *sofa, const char *name, const float *values, size_t n, struct reason *why)
 {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(values[i]))
-            return fail(HC_EINVAL, why, cap, "%s: value %zu of %s is %s; repair the file", sofa->path, i + 1, name,
+            return fail(HC_EINVAL, why, "%s: value %zu of %s is %s; repair the file", sofa->path, i + 1, name,
                         isnan(values[i]) ? "NaN" : "infinite");
     return HC_OK;
 }
@@ -127,32 +126,31 @@ static int check_finite(const struct sofa *sofa, const char *name, const float *
 /* Reads [n_items][3] or [n_items][3][M] values; n_items 0: [1 or M][3]. usual: for files without this variable; NULL: it
  * is needed. */
 static int triplets_read(const struct sofa *sofa, const char *name, size_t n_items, const float usual[3],
-                         struct triplets *triplets, char *why, size_t cap)
+                         struct triplets *triplets, struct reason *why)
 {
     struct sofa_variable v;
     size_t m = sofa->n_measurements, items = n_items ? n_items : 1;
     bool is_there;
     *triplets = (struct triplets){.scale = {1, 1, 1}};
-    int error = variable_look(sofa, name, &v, &is_there, why, cap);
+    int error = variable_look(sofa, name, &v, &is_there, why);
     if (error) return error;
     if (!is_there) {
         if (!usual)
-            return fail(HC_EINVAL, why, cap, "%s: has no %s, so nothing says where its responses are; repair the file",
+            return fail(HC_EINVAL, why, "%s: has no %s, so nothing says where its responses are; repair the file",
                         sofa->path, name);
         triplets->values = malloc(3 * sizeof *triplets->values);
-        if (!triplets->values)
-            return fail(HC_ENOMEM, why, cap, "%s: no memory for %s; free some memory", sofa->path, name);
+        if (!triplets->values) return fail(HC_ENOMEM, why, "%s: no memory for %s; free some memory", sofa->path, name);
         memcpy(triplets->values, usual, 3 * sizeof *usual);
         return HC_OK;
     }
     if (v.n != 3 * items && v.n != 3 * items * m)
-        return fail(HC_EINVAL, why, cap, "%s: %s has %zu values; %zu or %zu are needed; repair the file", sofa->path,
-                    name, v.n, 3 * items, 3 * items * m);
-    error = coordinates_read(sofa, name, &v, triplets, why, cap);
+        return fail(HC_EINVAL, why, "%s: %s has %zu values; %zu or %zu are needed; repair the file", sofa->path, name,
+                    v.n, 3 * items, 3 * items * m);
+    error = coordinates_read(sofa, name, &v, triplets, why);
     if (error) return error;
     triplets->n = v.n / (3 * items);
-    error = values_read(sofa, name, v.n, &triplets->values, why, cap);
-    if (!error) error = check_finite(sofa, name, triplets->values, v.n, why, cap);
+    error = values_read(sofa, name, v.n, &triplets->values, why);
+    if (!error) error = check_finite(sofa, name, triplets->values, v.n, why);
     if (error) {
         free(triplets->values);
         triplets->values = NULL;
@@ -214,42 +212,41 @@ static void geometry_free(struct geometry *g)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]->values);
 }
 
-static int geometry_read(const struct sofa *sofa, struct geometry *g, char *why, size_t cap)
+static int geometry_read(const struct sofa *sofa, struct geometry *g, struct reason *why)
 {
     static const float zero[3] = {0, 0, 0}, ahead[3] = {1, 0, 0}, above[3] = {0, 0, 1};
-    int error = triplets_read(sofa, "SourcePosition", 0, sofa->has_emitters ? zero : NULL, &g->source, why, cap);
-    if (!error) error = triplets_read(sofa, "ListenerPosition", 0, zero, &g->listener, why, cap);
-    if (!error) error = triplets_read(sofa, "ListenerView", 0, ahead, &g->view, why, cap);
-    if (!error) error = triplets_read(sofa, "ListenerUp", 0, above, &g->up, why, cap);
+    int error = triplets_read(sofa, "SourcePosition", 0, sofa->has_emitters ? zero : NULL, &g->source, why);
+    if (!error) error = triplets_read(sofa, "ListenerPosition", 0, zero, &g->listener, why);
+    if (!error) error = triplets_read(sofa, "ListenerView", 0, ahead, &g->view, why);
+    if (!error) error = triplets_read(sofa, "ListenerUp", 0, above, &g->up, why);
     if (error || !sofa->has_emitters) return error;
-    error = triplets_read(sofa, "SourceView", 0, ahead, &g->source_view, why, cap);
-    if (!error) error = triplets_read(sofa, "SourceUp", 0, above, &g->source_up, why, cap);
-    if (!error) error = triplets_read(sofa, "EmitterPosition", sofa->n_emitters, NULL, &g->emitter, why, cap);
+    error = triplets_read(sofa, "SourceView", 0, ahead, &g->source_view, why);
+    if (!error) error = triplets_read(sofa, "SourceUp", 0, above, &g->source_up, why);
+    if (!error) error = triplets_read(sofa, "EmitterPosition", sofa->n_emitters, NULL, &g->emitter, why);
     return error;
 }
 
 static int axes_of(const struct sofa *sofa, const struct triplets *view, const struct triplets *up, size_t m,
-                   const char *whose, double axes[3][3], char *why, size_t cap)
+                   const char *whose, double axes[3][3], struct reason *why)
 {
     double ahead[3], above[3];
     triplet_get(view, 0, false, m, ahead);
     triplet_get(up, 0, false, m, above);
     if (axes_make(ahead, above, axes)) return HC_OK;
-    return fail(HC_EINVAL, why, cap,
+    return fail(HC_EINVAL, why,
                 "%s: %sView and %sUp of measurement %zu are zero or point the same way; repair the file", sofa->path,
                 whose, whose, m + 1);
 }
 
 /* The positions of all entries. */
-static int positions_make(const struct sofa *sofa, const struct geometry *g, float (*position)[3], char *why,
-                          size_t cap)
+static int positions_make(const struct sofa *sofa, const struct geometry *g, float (*position)[3], struct reason *why)
 {
     for (size_t m = 0; m < sofa->n_measurements; m++) {
         double source[3], listener[3], emitter[3] = {0}, listener_axes[3][3];
         double source_axes[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
-        int error = axes_of(sofa, &g->view, &g->up, m, "Listener", listener_axes, why, cap);
+        int error = axes_of(sofa, &g->view, &g->up, m, "Listener", listener_axes, why);
         if (!error && sofa->has_emitters)
-            error = axes_of(sofa, &g->source_view, &g->source_up, m, "Source", source_axes, why, cap);
+            error = axes_of(sofa, &g->source_view, &g->source_up, m, "Source", source_axes, why);
         if (error) return error;
         triplet_get(&g->source, 0, false, m, source);
         triplet_get(&g->listener, 0, false, m, listener);
@@ -262,9 +259,8 @@ static int positions_make(const struct sofa *sofa, const struct geometry *g, flo
             for (int c = 0; c < 3; c++) (*position)[c] = (float)dot(relative, listener_axes[c]);
             for (int c = 0; c < 3; c++)
                 if (!isfinite((*position)[c]))
-                    return fail(HC_EINVAL, why, cap,
-                                "%s: the position of measurement %zu is too far away; repair the file", sofa->path,
-                                m + 1);
+                    return fail(HC_EINVAL, why, "%s: the position of measurement %zu is too far away; repair the file",
+                                sofa->path, m + 1);
             position++;
         }
     }
@@ -273,19 +269,19 @@ static int positions_make(const struct sofa *sofa, const struct geometry *g, flo
 
 /* ---- what the file is -------------------------------------------------------------------------------------------- */
 
-static int refuse_convention(const struct sofa *sofa, const char *data_type, char *why, size_t cap)
+static int refuse_convention(const struct sofa *sofa, const char *data_type, struct reason *why)
 {
     const char *reason = "is of another kind than impulse responses";
     if (strcmp(data_type, "SOS") == 0 || strcmp(data_type, "SOS-E") == 0)
         reason = "has filters of second order, not impulse responses";
     if (strcmp(data_type, "TF") == 0 || strcmp(data_type, "TF-E") == 0) reason = "has spectra, not impulse responses";
-    return fail(HC_EUNSUPPORTED, why, cap,
+    return fail(HC_EUNSUPPORTED, why,
                 "%s: convention %s with data of type \"%s\" %s; use a file of type FIR (SimpleFreeFieldHRIR, "
                 "FreeFieldHRIR, MultiSpeakerBRIR, SingleRoomSRIR)",
                 sofa->path, *sofa->convention ? sofa->convention : "(none)", data_type, reason);
 }
 
-static int kind_read(struct sofa *sofa, char *why, size_t cap)
+static int kind_read(struct sofa *sofa, struct reason *why)
 {
     char conventions[SOFA_TEXT], data_type[SOFA_TEXT];
     sofa->reader.text(sofa->reader.file, "Conventions", conventions);
@@ -293,81 +289,77 @@ static int kind_read(struct sofa *sofa, char *why, size_t cap)
     sofa->reader.text(sofa->reader.file, "DataType", data_type);
     plain(sofa->convention), plain(data_type);
     if (strcmp(conventions, "SOFA") != 0)
-        return fail(HC_EINVAL, why, cap, "%s: its attribute Conventions is not SOFA; give a SOFA file", sofa->path);
+        return fail(HC_EINVAL, why, "%s: its attribute Conventions is not SOFA; give a SOFA file", sofa->path);
     sofa->taps_before_emitters = strcmp(data_type, "FIR-E") == 0;
     sofa->has_emitters = sofa->taps_before_emitters || strcmp(data_type, "FIRE") == 0;
-    if (!sofa->has_emitters && strcmp(data_type, "FIR") != 0) return refuse_convention(sofa, data_type, why, cap);
+    if (!sofa->has_emitters && strcmp(data_type, "FIR") != 0) return refuse_convention(sofa, data_type, why);
     return HC_OK;
 }
 
-static int shape_read(struct sofa *sofa, char *why, size_t cap)
+static int shape_read(struct sofa *sofa, struct reason *why)
 {
     struct sofa_variable ir;
     int n_dims = sofa->has_emitters ? 4 : 3;
     bool is_there;
-    int error = variable_look(sofa, "Data.IR", &ir, &is_there, why, cap);
+    int error = variable_look(sofa, "Data.IR", &ir, &is_there, why);
     if (error) return error;
     if (!is_there)
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, why,
                     "%s: has no Data.IR, or it is no array of numbers, or too short for its shape; fetch it again",
                     sofa->path);
     if (ir.n_dims != n_dims)
-        return fail(HC_EINVAL, why, cap, "%s: Data.IR has %d dimensions; this type of data has %d; repair the file",
+        return fail(HC_EINVAL, why, "%s: Data.IR has %d dimensions; this type of data has %d; repair the file",
                     sofa->path, ir.n_dims, n_dims);
     for (int i = 0; i < n_dims; i++)
         if (ir.dim[i] == 0)
-            return fail(HC_EINVAL, why, cap, "%s: dimension %d of Data.IR is 0; a bank needs at least 1", sofa->path,
-                        i + 1);
+            return fail(HC_EINVAL, why, "%s: dimension %d of Data.IR is 0; a bank needs at least 1", sofa->path, i + 1);
     sofa->n_measurements = ir.dim[0];
     sofa->n_receivers = ir.dim[1];
     sofa->n_taps = ir.dim[sofa->has_emitters && !sofa->taps_before_emitters ? 3 : 2];
     sofa->n_emitters = sofa->has_emitters ? ir.dim[sofa->taps_before_emitters ? 3 : 2] : 1;
     if (sofa->n_measurements > BANK_MAX_ENTRIES || sofa->n_emitters > BANK_MAX_ENTRIES)
-        return fail(HC_EINVAL, why, cap, "%s: %zu measurements with %zu emitters; a bank has at most %d entries",
-                    sofa->path, sofa->n_measurements, sofa->n_emitters, BANK_MAX_ENTRIES);
+        return fail(HC_EINVAL, why, "%s: %zu measurements with %zu emitters; a bank has at most %d entries", sofa->path,
+                    sofa->n_measurements, sofa->n_emitters, BANK_MAX_ENTRIES);
     return HC_OK;
 }
 
-static int rate_read(const struct sofa *sofa, int *rate, char *why, size_t cap)
+static int rate_read(const struct sofa *sofa, int *rate, struct reason *why)
 {
     struct sofa_variable v;
     float *values;
     bool is_there;
-    int error = variable_look(sofa, "Data.SamplingRate", &v, &is_there, why, cap);
+    int error = variable_look(sofa, "Data.SamplingRate", &v, &is_there, why);
     if (error) return error;
-    if (!is_there || v.n == 0)
-        return fail(HC_EINVAL, why, cap, "%s: has no Data.SamplingRate; repair the file", sofa->path);
+    if (!is_there || v.n == 0) return fail(HC_EINVAL, why, "%s: has no Data.SamplingRate; repair the file", sofa->path);
     if (v.n != 1 && v.n != sofa->n_measurements)
-        return fail(HC_EINVAL, why, cap, "%s: Data.SamplingRate has %zu values; 1 or %zu are needed", sofa->path, v.n,
+        return fail(HC_EINVAL, why, "%s: Data.SamplingRate has %zu values; 1 or %zu are needed", sofa->path, v.n,
                     sofa->n_measurements);
     const struct sofa_unit *unit;
-    error = unit_read(sofa, "Data.SamplingRate", &v, SOFA_FREQUENCY, SOFA_FREQUENCY, "hertz and kilohertz", &unit, why,
-                      cap);
-    if (!error) error = values_read(sofa, "Data.SamplingRate", v.n, &values, why, cap);
+    error = unit_read(sofa, "Data.SamplingRate", &v, SOFA_FREQUENCY, SOFA_FREQUENCY, "hertz and kilohertz", &unit, why);
+    if (!error) error = values_read(sofa, "Data.SamplingRate", v.n, &values, why);
     if (error) return error;
     double scale = unit ? unit->scale : 1, first = scale * (double)values[0];
     for (size_t i = 1; i < v.n && !error; i++)
         if (!(values[i] == values[0]))
-            error =
-                fail(HC_EINVAL, why, cap, "%s: measurements have different rates, %g and %g Hz; resample them first",
-                     sofa->path, first, scale * (double)values[i]);
+            error = fail(HC_EINVAL, why, "%s: measurements have different rates, %g and %g Hz; resample them first",
+                         sofa->path, first, scale * (double)values[i]);
     free(values);
     if (!error && !(first >= 1 && first <= MAX_RATE))
-        error = fail(HC_EINVAL, why, cap, "%s: a rate of %g Hz; repair Data.SamplingRate", sofa->path, first);
+        error = fail(HC_EINVAL, why, "%s: a rate of %g Hz; repair Data.SamplingRate", sofa->path, first);
     if (!error) *rate = (int)lrint(first);
     return error;
 }
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
 
-static int samples_check(const struct sofa *sofa, const struct bank *bank, char *why, size_t cap)
+static int samples_check(const struct sofa *sofa, const struct bank *bank, struct reason *why)
 {
     for (size_t e = 0; e < (size_t)bank->n_entries; e++)
         for (size_t r = 0; r < sofa->n_receivers; r++) {
             const float *taps = bank_response(bank, e, r);
             for (size_t i = 0; i < sofa->n_taps; i++)
                 if (!isfinite(taps[i]))
-                    return fail(HC_EINVAL, why, cap,
+                    return fail(HC_EINVAL, why,
                                 "%s: measurement %zu, receiver %zu, emitter %zu: sample %zu is %s; repair the file",
                                 sofa->path, e / sofa->n_emitters + 1, r + 1, e % sofa->n_emitters + 1, i + 1,
                                 isnan(taps[i]) ? "NaN" : "infinite");
@@ -389,31 +381,31 @@ static void samples_order(const struct sofa *sofa, const float *values, struct b
         }
 }
 
-static int samples_read(const struct sofa *sofa, struct bank *bank, char *why, size_t cap)
+static int samples_read(const struct sofa *sofa, struct bank *bank, struct reason *why)
 {
     size_t n_entries = sofa->n_measurements * sofa->n_emitters;
     double bytes = (double)n_entries * (double)sofa->n_receivers * (double)sofa->n_taps * sizeof(float);
-    int error = bank_make(bank, n_entries, sofa->n_receivers, sofa->n_taps, bytes, sofa->path, why, cap);
+    int error = bank_make(bank, n_entries, sofa->n_receivers, sofa->n_taps, bytes, sofa->path, why);
     if (error) return error;
     size_t n = n_entries * sofa->n_receivers * sofa->n_taps;
     if (!sofa->has_emitters) {
         if (!sofa->reader.read(sofa->reader.file, "Data.IR", n, bank->taps))
-            error = fail(HC_EFILE, why, cap,
-                         "%s: Data.IR cannot be read: the file is damaged or cut short; fetch it again", sofa->path);
+            error = fail(HC_EFILE, why, "%s: Data.IR cannot be read: the file is damaged or cut short; fetch it again",
+                         sofa->path);
     } else {
         float *values;
-        error = values_read(sofa, "Data.IR", n, &values, why, cap);
+        error = values_read(sofa, "Data.IR", n, &values, why);
         if (!error) samples_order(sofa, values, bank);
         if (!error) free(values);
     }
-    return error ? error : samples_check(sofa, bank, why, cap);
+    return error ? error : samples_check(sofa, bank, why);
 }
 
 /* ---- delays ------------------------------------------------------------------------------------------------------ */
 
 /* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *delays: NULL if there are none; *most:
  * the longest. */
-static int delays_read(const struct sofa *sofa, int rate, double **delays, double *most, char *why, size_t cap)
+static int delays_read(const struct sofa *sofa, int rate, double **delays, double *most, struct reason *why)
 {
     struct sofa_variable v;
     size_t n_r = sofa->n_receivers, n_e = sofa->n_emitters, n_m = sofa->n_measurements;
@@ -421,7 +413,7 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
     *delays = NULL;
     *most = 0;
     bool is_there;
-    int error = variable_look(sofa, "Data.Delay", &v, &is_there, why, cap);
+    int error = variable_look(sofa, "Data.Delay", &v, &is_there, why);
     if (error || !is_there || v.n == 0) return error;
     /* Files for several emitters may have a delay for each receiver only. */
     bool is_full = v.n == n_m * n_r * n_e;
@@ -431,20 +423,20 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
         is_each = !is_of_emitters;
     }
     if (!is_each && !is_of_emitters && v.n != n_r)
-        return fail(HC_EINVAL, why, cap, "%s: Data.Delay has %zu values; %zu or %zu are needed; repair the file",
-                    sofa->path, v.n, n_r * n_e, n_m * n_r * n_e);
+        return fail(HC_EINVAL, why, "%s: Data.Delay has %zu values; %zu or %zu are needed; repair the file", sofa->path,
+                    v.n, n_r * n_e, n_m * n_r * n_e);
     const struct sofa_unit *unit;
     error = unit_read(sofa, "Data.Delay", &v, SOFA_FRAMES, SOFA_TIME, "samples, seconds, milliseconds and microseconds",
-                      &unit, why, cap);
-    if (!error) error = values_read(sofa, "Data.Delay", v.n, &values, why, cap);
+                      &unit, why);
+    if (!error) error = values_read(sofa, "Data.Delay", v.n, &values, why);
     if (error) return error;
     double to_frames = unit && unit->quantity == SOFA_TIME ? rate * unit->scale : 1;
     *delays = malloc(n_m * n_e * n_r * sizeof **delays);
-    if (!*delays) error = fail(HC_ENOMEM, why, cap, "%s: no memory for its delays; free some memory", sofa->path);
+    if (!*delays) error = fail(HC_ENOMEM, why, "%s: no memory for its delays; free some memory", sofa->path);
     for (size_t i = 0; i < v.n && !error; i++)
         if (!(values[i] >= 0 && to_frames * (double)values[i] <= MAX_DELAY))
-            error = fail(HC_EINVAL, why, cap, "%s: value %zu of Data.Delay is %g frames; 0 to %d are possible",
-                         sofa->path, i + 1, to_frames * (double)values[i], MAX_DELAY);
+            error = fail(HC_EINVAL, why, "%s: value %zu of Data.Delay is %g frames; 0 to %d are possible", sofa->path,
+                         i + 1, to_frames * (double)values[i], MAX_DELAY);
     for (size_t m = 0; m < n_m && !error; m++)
         for (size_t e = 0; e < n_e; e++)
             for (size_t r = 0; r < n_r; r++) {
@@ -460,12 +452,12 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
     return error;
 }
 
-static int delays_apply(const struct sofa *sofa, struct bank *bank, char *why, size_t cap)
+static int delays_apply(const struct sofa *sofa, struct bank *bank, struct reason *why)
 {
     double *delays = NULL, most = 0;
-    int error = delays_read(sofa, bank->rate, &delays, &most, why, cap);
+    int error = delays_read(sofa, bank->rate, &delays, &most, why);
     if (!error && most > 0) {
-        error = bank_delay(bank, delays, sofa->path, why, cap);
+        error = bank_delay(bank, delays, sofa->path, why);
         bank_note(bank, "delays of the file are applied: up to %.2f frames", most);
     }
     free(delays);
@@ -474,47 +466,47 @@ static int delays_apply(const struct sofa *sofa, struct bank *bank, char *why, s
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-static int bank_from(struct sofa *sofa, struct bank *bank, char *why, size_t cap)
+static int bank_from(struct sofa *sofa, struct bank *bank, struct reason *why)
 {
     struct geometry geometry = {0};
     int rate = 0;
-    int error = kind_read(sofa, why, cap);
-    if (!error) error = shape_read(sofa, why, cap);
-    if (!error) error = rate_read(sofa, &rate, why, cap);
-    if (!error) error = samples_read(sofa, bank, why, cap);
+    int error = kind_read(sofa, why);
+    if (!error) error = shape_read(sofa, why);
+    if (!error) error = rate_read(sofa, &rate, why);
+    if (!error) error = samples_read(sofa, bank, why);
     if (!error) {
         bank->rate = bank->file_rate = rate;
         bank_note(bank, "SOFA file, convention %s", *sofa->convention ? sofa->convention : "(none)");
         bank->position = malloc((size_t)bank->n_entries * sizeof *bank->position);
         if (!bank->position)
-            error = fail(HC_ENOMEM, why, cap, "%s: no memory for its positions; free some memory", sofa->path);
+            error = fail(HC_ENOMEM, why, "%s: no memory for its positions; free some memory", sofa->path);
     }
-    if (!error) error = geometry_read(sofa, &geometry, why, cap);
-    if (!error) error = positions_make(sofa, &geometry, bank->position, why, cap);
-    if (!error) error = delays_apply(sofa, bank, why, cap);
+    if (!error) error = geometry_read(sofa, &geometry, why);
+    if (!error) error = positions_make(sofa, &geometry, bank->position, why);
+    if (!error) error = delays_apply(sofa, bank, why);
     geometry_free(&geometry);
     return error;
 }
 
 /* libmysofa withstands damaged files, so it goes first; HDF5 gets the files that libmysofa refuses. */
-static int reader_open(struct sofa *sofa, char *why, size_t cap)
+static int reader_open(struct sofa *sofa, struct reason *why)
 {
     char refusal[512] = "";
-    int first = sofa_mysofa_open(&sofa->reader, sofa->path, refusal, sizeof refusal);
-    if (!first || first == HC_ENOMEM) return first ? fail(first, why, cap, "%s", refusal) : HC_OK;
-    int error = sofa_hdf5_open(&sofa->reader, sofa->path, why, cap);
+    int first = sofa_mysofa_open(&sofa->reader, sofa->path, REASON(refusal, sizeof refusal));
+    if (!first || first == HC_ENOMEM) return first ? fail(first, why, "%s", refusal) : HC_OK;
+    int error = sofa_hdf5_open(&sofa->reader, sofa->path, why);
     /* Without HDF5 the reason of libmysofa says more. */
-    if (error == HC_EUNSUPPORTED && first == HC_EFILE) return fail(first, why, cap, "%s", refusal);
+    if (error == HC_EUNSUPPORTED && first == HC_EFILE) return fail(first, why, "%s", refusal);
     return error;
 }
 
-int sofa_bank_read(struct bank *bank, const char *path, char *why, size_t cap)
+int sofa_bank_read(struct bank *bank, const char *path, struct reason *why)
 {
     struct sofa sofa = {.path = path};
-    int error = mask_file_check(path, why, cap);
-    if (!error) error = reader_open(&sofa, why, cap);
+    int error = mask_file_check(path, why);
+    if (!error) error = reader_open(&sofa, why);
     if (error) return error;
-    error = bank_from(&sofa, bank, why, cap);
+    error = bank_from(&sofa, bank, why);
     sofa.reader.close(sofa.reader.file);
     return error;
 }

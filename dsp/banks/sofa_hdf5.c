@@ -429,12 +429,12 @@ static void hdf5_close(void *file)
     free(file);
 }
 
-int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size_t cap)
+int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *why)
 {
     struct quiet quiet = {NULL, NULL};
     struct hdf5_file *file = calloc(1, sizeof *file);
     struct stat status;
-    if (!file) return fail(HC_ENOMEM, why, cap, "%s: no memory to open the file; free some memory", path);
+    if (!file) return fail(HC_ENOMEM, why, "%s: no memory to open the file; free some memory", path);
     enter(&quiet);
     bool is_loaded = h5.is_loaded;
     file->id = is_loaded ? h5.H5Fopen(path, 0, 0) : -1; /* 0: to read */
@@ -446,16 +446,16 @@ int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size
     }
     free(file);
     if (!is_loaded)
-        return fail(HC_EUNSUPPORTED, why, cap,
+        return fail(HC_EUNSUPPORTED, why,
                     "%s: this SOFA file needs HDF5, which cannot be loaded: %s; install %s (Debian: libhdf5-103-1)",
                     path, h5.why, TEXT(HC_HDF5_SONAME));
-    return fail(HC_EFILE, why, cap, "%s: is no SOFA file, or it is damaged or cut short; fetch it again", path);
+    return fail(HC_EFILE, why, "%s: is no SOFA file, or it is damaged or cut short; fetch it again", path);
 }
 #else
-int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size_t cap)
+int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *why)
 {
     (void)reader;
-    return fail(HC_EUNSUPPORTED, why, cap,
+    return fail(HC_EUNSUPPORTED, why,
                 "%s: libmysofa refuses it, and this build has no HDF5; build haloconv with HDF5 (libhdf5-dev)", path);
 }
 #endif

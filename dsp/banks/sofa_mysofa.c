@@ -67,16 +67,16 @@ static void mysofa_end(void *file)
     mysofa_free(file);
 }
 
-int sofa_mysofa_open(struct sofa_reader *reader, const char *path, char *why, size_t cap)
+int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason *why)
 {
     int code = MYSOFA_OK;
     char data_type[SOFA_TEXT] = "";
     /* libmysofa takes "-" for the standard input. */
     struct MYSOFA_HRTF *hrtf = mysofa_load(strcmp(path, "-") == 0 ? "./-" : path, &code);
     if (!hrtf && code == MYSOFA_NO_MEMORY)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory to read the file; free some memory", path);
+        return fail(HC_ENOMEM, why, "%s: no memory to read the file; free some memory", path);
     if (!hrtf)
-        return fail(HC_EFILE, why, cap,
+        return fail(HC_EFILE, why,
                     "%s: libmysofa cannot read it (error %d): it is damaged, or no SOFA file, or of a kind for which "
                     "HDF5 is needed; fetch it again, or install HDF5",
                     path, code);
@@ -87,16 +87,16 @@ int sofa_mysofa_open(struct sofa_reader *reader, const char *path, char *why, si
         return HC_OK;
     }
     mysofa_free(hrtf);
-    return fail(HC_EUNSUPPORTED, why, cap,
+    return fail(HC_EUNSUPPORTED, why,
                 is_fir ? "%s: libmysofa finds another number of samples than its dimensions say; fetch it again"
                        : "%s: libmysofa reads responses to one emitter only; build haloconv with HDF5",
                 path);
 }
 #else
-int sofa_mysofa_open(struct sofa_reader *reader, const char *path, char *why, size_t cap)
+int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason *why)
 {
     (void)reader;
-    return fail(HC_EUNSUPPORTED, why, cap,
+    return fail(HC_EUNSUPPORTED, why,
                 "%s: this build reads no SOFA files; build haloconv with libmysofa (libmysofa-dev)", path);
 }
 #endif

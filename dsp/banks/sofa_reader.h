@@ -7,6 +7,8 @@
 #ifndef HALOCONV_SOFA_READER_H
 #define HALOCONV_SOFA_READER_H
 
+#include "dsp/base/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -35,7 +37,7 @@ struct sofa_reader {
 
 /* Open a regular file. Fail with HC_EFILE, HC_ENOMEM, HC_EUNSUPPORTED (not in this build, or, for HDF5, not on this
  * machine). */
-int sofa_mysofa_open(struct sofa_reader *reader, const char *path, char *why, size_t cap);
-int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size_t cap);
+int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason *why);
+int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *why);
 
 #endif

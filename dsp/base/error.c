@@ -1,5 +1,4 @@
-/* error - writes error lines (fail, in backend.h) and names return codes. */
-#include "dsp/device/backend.h"
+#include "error.h"
 #include "c_locale.h"
 
 #include <stdarg.h>
@@ -17,16 +16,16 @@ void text_clean(char *text)
     *to = 0;
 }
 
-int fail(int code, char *why, size_t cap, const char *format, ...)
+int fail(int code, struct reason *why, const char *format, ...)
 {
-    if (why && cap > 0) {
+    if (why && why->text && why->capacity > 0) {
         va_list args;
         locale_t was = c_locale_enter();
         va_start(args, format);
-        vsnprintf(why, cap, format, args);
+        vsnprintf(why->text, why->capacity, format, args);
         va_end(args);
         c_locale_leave(was);
-        text_clean(why);
+        text_clean(why->text);
     }
     return code;
 }

@@ -101,11 +101,11 @@ static int cpu_describe(int device, char *text, size_t cap)
     return HC_OK;
 }
 
-static int cpu_measure(int device, struct plan_costs *measured, char *why, size_t cap)
+static int cpu_measure(int device, struct plan_costs *measured, struct reason *why)
 {
     (void)device;
     int error = cpu_costs_measure(measured);
-    return error ? fail(error, why, cap, "cpu: no memory to measure in") : HC_OK;
+    return error ? fail(error, why, "cpu: no memory to measure in") : HC_OK;
 }
 
 static void cpu_close(void *state)
@@ -142,11 +142,11 @@ static size_t fdl_floats(const struct cpu *cpu)
     return (size_t)cpu->n_in * (size_t)cpu->fft->n_chunks * cpu->ring_stride;
 }
 
-static int cpu_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
+static int cpu_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {
     (void)device;
     struct cpu *cpu = calloc(1, sizeof *cpu);
-    if (!cpu) return fail(HC_ENOMEM, why, cap, "cpu: no memory");
+    if (!cpu) return fail(HC_ENOMEM, why, "cpu: no memory");
     size_t p = (size_t)plan->partition;
     cpu->plan = plan;
     cpu->simd = simd_choose();
@@ -176,14 +176,13 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     return HC_OK;
 no_memory:
     cpu_close(cpu);
-    return fail(HC_ENOMEM, why, cap, "cpu: no memory for %d inputs of %d taps; lower max_taps", config->n_in,
+    return fail(HC_ENOMEM, why, "cpu: no memory for %d inputs of %d taps; lower max_taps", config->n_in,
                 plan->max_taps);
 }
 
-static int cpu_reset(void *state, char *why, size_t cap)
+static int cpu_reset(void *state, struct reason *why)
 {
     (void)why;
-    (void)cap;
     struct cpu *cpu = state;
     memset(cpu->history, 0, (size_t)cpu->n_in * cpu->history_size * sizeof(float));
     if (cpu->fdl) memset(cpu->fdl, 0, fdl_floats(cpu) * sizeof(float));
@@ -260,7 +259,7 @@ static bool spectra_make(const struct cpu *cpu, struct cpu_mask *mask, const str
     return ok;
 }
 
-static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, char *why, size_t cap)
+static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, struct reason *why)
 {
     const struct cpu *cpu = state;
     struct cpu_mask *mask = calloc(1, sizeof *mask);
@@ -281,7 +280,7 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
     return HC_OK;
 no_memory:
     cpu_mask_free(state, mask);
-    return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
+    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
                 PLURAL(matrix->n_responses));
 }
 
@@ -543,10 +542,9 @@ static void add_tail(struct cpu *cpu, const struct rows *rows, struct cpu_mask *
     }
 }
 
-static int cpu_play(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap)
+static int cpu_play(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why)
 {
     (void)why;
-    (void)cap;
     struct cpu *cpu = state;
     int p = cpu->plan->partition;
     struct cpu_mask *masks[2] = {fade->to, fade->len > 0 ? fade->from : NULL};

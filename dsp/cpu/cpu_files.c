@@ -154,11 +154,11 @@ static bool transforms_open(struct files *f)
     return true;
 }
 
-static int files_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
+static int files_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {
     (void)device;
     struct files *f = calloc(1, sizeof *f);
-    if (!f) return fail(HC_ENOMEM, why, cap, "cpu: no memory");
+    if (!f) return fail(HC_ENOMEM, why, "cpu: no memory");
     f->plan = plan;
     f->simd = simd_choose();
     f->n_in = config->n_in;
@@ -174,14 +174,13 @@ static int files_open(const hc_config *config, const struct plan *plan, int devi
         return HC_OK;
     }
     files_close(f);
-    return fail(HC_ENOMEM, why, cap, "cpu: no memory for %d inputs of %d taps; lower max_taps", config->n_in,
+    return fail(HC_ENOMEM, why, "cpu: no memory for %d inputs of %d taps; lower max_taps", config->n_in,
                 plan->max_taps);
 }
 
-static int files_reset(void *state, char *why, size_t cap)
+static int files_reset(void *state, struct reason *why)
 {
     (void)why;
-    (void)cap;
     struct files *f = state;
     memset(f->history, 0, (size_t)f->n_in * f->history_size * sizeof(float));
     f->fdl.at = f->pos = 0;
@@ -265,7 +264,7 @@ static bool taps_copy(struct files_mask *mask, const struct matrix *matrix)
     return true;
 }
 
-static int files_mask_make(void *state, const struct matrix *matrix, void **impl, char *why, size_t cap)
+static int files_mask_make(void *state, const struct matrix *matrix, void **impl, struct reason *why)
 {
     struct files *f = state;
     struct files_mask *mask = calloc(1, sizeof *mask);
@@ -278,7 +277,7 @@ static int files_mask_make(void *state, const struct matrix *matrix, void **impl
     return HC_OK;
 no_memory:
     files_mask_free(state, mask);
-    return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
+    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
                 PLURAL(matrix->n_responses));
 }
 
@@ -523,10 +522,9 @@ static void process_direct(struct files *f, const struct rows *rows, int n, stru
         memmove(files_history(f, in), files_history(f, in) + n, f->n_earlier * sizeof(float));
 }
 
-static int files_play(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap)
+static int files_play(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why)
 {
     (void)why;
-    (void)cap;
     struct files *f = state;
     struct files_mask *masks[2] = {fade->to, fade->len > 0 ? fade->from : NULL};
     float *const *outs[2] = {rows->out, f->fading_out};

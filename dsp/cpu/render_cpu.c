@@ -95,28 +95,28 @@ static void transform_response(void *data, int row, int thread)
     }
 }
 
-static int bank_transform(struct render_state *s, const hc_bank_data *data, char *why, size_t cap)
+static int bank_transform(struct render_state *s, const hc_bank_data *data, struct reason *why)
 {
     size_t n_rows = (size_t)data->n_entries * (size_t)data->n_out;
     double floats = (double)n_rows * s->n_partitions * (double)s->floats;
-    int error = scene_bank_fits(floats, data, why, cap);
+    int error = scene_bank_fits(floats, data, why);
     if (error) return error;
     if (n_rows > INT_MAX)
-        return fail(HC_EINVAL, why, cap, "a bank of %d entries times %d outputs has too many responses",
-                    data->n_entries, data->n_out);
+        return fail(HC_EINVAL, why, "a bank of %d entries times %d outputs has too many responses", data->n_entries,
+                    data->n_out);
     struct bank_job job = {s, data, memory_floats(2 * (size_t)thread_pool_size(s->pool) * s->floats)};
     s->bank = memory_floats_uncleared(n_rows * (size_t)s->n_partitions * s->floats);
     bool ok = job.work && s->bank;
     if (ok) thread_pool_run(s->pool, transform_response, &job, (int)n_rows);
     free(job.work);
-    return ok ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for a bank of %d entries", data->n_entries);
 }
 
-static int render_open(const struct render_setup *setup, void **state, char *why, size_t cap)
+static int render_open(const struct render_setup *setup, void **state, struct reason *why)
 {
     const hc_bank_data *data = setup->data;
     struct render_state *s = calloc(1, sizeof *s);
-    if (!s) return fail(HC_ENOMEM, why, cap, "no memory for a renderer");
+    if (!s) return fail(HC_ENOMEM, why, "no memory for a renderer");
     s->step = setup->step;
     s->n_out = data->n_out;
     s->floats = 2 * FFT_MIN;
@@ -133,9 +133,9 @@ static int render_open(const struct render_setup *setup, void **state, char *why
     s->fade = memory_floats((size_t)s->step);
     if (!s->fft || !s->pool || !s->fade) {
         render_close(s);
-        return fail(HC_ENOMEM, why, cap, "no memory for a renderer");
+        return fail(HC_ENOMEM, why, "no memory for a renderer");
     }
-    int error = bank_transform(s, data, why, cap);
+    int error = bank_transform(s, data, why);
     if (error) {
         render_close(s);
         return error;
@@ -442,7 +442,7 @@ static void scratch_free(struct scratch *scratch)
     free(scratch->spectra);
 }
 
-static int render_run(void *state, const struct render_work *works, int n_works, char *why, size_t cap)
+static int render_run(void *state, const struct render_work *works, int n_works, struct reason *why)
 {
     const struct render_state *s = state;
     int n_threads = thread_pool_size(s->pool);
@@ -462,7 +462,7 @@ static int render_run(void *state, const struct render_work *works, int n_works,
     denormals_restore(denormals);
     for (int t = 0; scratch && t < n_threads; t++) scratch_free(&scratch[t]);
     free(scratch);
-    return ok ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory to render %d jobs", n_works);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory to render %d jobs", n_works);
 }
 
 const struct render_backend render_cpu = {.name = "cpu", .open = render_open, .run = render_run, .close = render_close};

@@ -50,10 +50,10 @@ double scene_max_floats(void)
     return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / sizeof(float);
 }
 
-int scene_bank_fits(double floats, const hc_bank_data *data, char *why, size_t cap)
+int scene_bank_fits(double floats, const hc_bank_data *data, struct reason *why)
 {
     if (floats <= scene_max_floats()) return HC_OK;
-    return fail(HC_ENOMEM, why, cap,
+    return fail(HC_ENOMEM, why,
                 "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; lower one of them",
                 data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
 }
@@ -170,12 +170,12 @@ static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *pl
 }
 
 int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank_data *data, void **impl,
-                        uint64_t *bytes, char *why, size_t cap)
+                        uint64_t *bytes, struct reason *why)
 {
     (void)device;
     double floats = 0;
     for (int l = 0; l < plan->n_levels; l++) floats += level_floats(plan, l, data);
-    int error = scene_bank_fits(floats, data, why, cap);
+    int error = scene_bank_fits(floats, data, why);
     if (error) return error;
     struct bank_cpu *bank = calloc(1, sizeof *bank);
     bool ok = bank != NULL;
@@ -190,7 +190,7 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
         return HC_OK;
     }
     scene_bank_cpu_free(bank);
-    return fail(HC_ENOMEM, why, cap,
+    return fail(HC_ENOMEM, why,
                 "no memory for a bank of %d entries, %d outputs and %d taps; free another bank, or lower one of them",
                 data->n_entries, data->n_out, data->n_taps);
 }

@@ -16,6 +16,7 @@
 #ifndef HALOCONV_CPU_SCENE_BANK_H
 #define HALOCONV_CPU_SCENE_BANK_H
 
+#include "dsp/base/error.h"
 #include "dsp/device/scene_backend.h"
 #include "simd.h"
 
@@ -46,14 +47,14 @@ void scene_cut_make(struct scene_cut *cut, const struct scene_plan *plan, int le
 
 /* The calls of struct scene_backend. */
 int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank_data *data, void **impl,
-                        uint64_t *bytes, char *why, size_t cap);
+                        uint64_t *bytes, struct reason *why);
 void scene_bank_cpu_free(void *impl);
 
 /* Floats that the memory of this machine holds: an array that is longer is refused before it is touched. */
 double scene_max_floats(void);
 
 /* HC_ENOMEM if a bank of so many floats is larger than the memory of this machine. */
-int scene_bank_fits(double floats, const hc_bank_data *data, char *why, size_t cap);
+int scene_bank_fits(double floats, const hc_bank_data *data, struct reason *why);
 
 struct scene_groups { /* finds terms of one entry of a bank; scratch                                            */
     int *first;       /* [a power of 2, scene_groups_size]: a hash table of terms, -1: free                     */

@@ -153,14 +153,13 @@ static bool level_open(struct scene_state *s, int l)
     return level->fft && level->fdl && level->products;
 }
 
-static int cpu_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state, char *why,
-                    size_t cap)
+static int cpu_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
+                    struct reason *why)
 {
     (void)device;
     double bytes = cpu_memory(plan, shape);
     if (bytes > sizeof(float) * scene_max_floats())
-        return fail(HC_ENOMEM, why, cap,
-                    "%d sources with responses of %d frames need %.1f GiB of memory; lower one of them",
+        return fail(HC_ENOMEM, why, "%d sources with responses of %d frames need %.1f GiB of memory; lower one of them",
                     shape->n_sources, plan->bank_taps, bytes / (1 << 30));
     struct scene_state *s = calloc(1, sizeof *s);
     bool ok = s != NULL;
@@ -188,14 +187,14 @@ static int cpu_open(const struct scene_plan *plan, const struct scene_shape *sha
         return HC_OK;
     }
     cpu_close(s);
-    return fail(HC_ENOMEM, why, cap, "no memory for %d sources with responses of %d frames; lower one of them",
+    return fail(HC_ENOMEM, why, "no memory for %d sources with responses of %d frames; lower one of them",
                 shape->n_sources, plan->bank_taps);
 }
 
-static int cpu_reset(void *state, char *why, size_t cap)
+static int cpu_reset(void *state, struct reason *why)
 {
     struct scene_state *s = state;
-    (void)why, (void)cap;
+    (void)why;
     if (s->tail) scene_tail_reset(s->tail);
     for (int l = 0; l < s->plan.n_levels; l++)
         memset(s->levels[l].fdl, 0, (size_t)s->shape.n_sources * scene_fdl_source(&s->levels[l].cut) * sizeof(float));
@@ -232,10 +231,10 @@ static void due_read(struct scene_state *s, const struct scene_call *call)
     }
 }
 
-static int cpu_play(void *state, const struct scene_call *call, char *why, size_t cap)
+static int cpu_play(void *state, const struct scene_call *call, struct reason *why)
 {
     struct scene_state *s = state;
-    (void)why, (void)cap;
+    (void)why;
     if (s->tail) scene_tail_begin(s->tail, call);
     history_write(s, call);
     scene_head_play(s, call);

@@ -123,11 +123,10 @@ static const struct fft *tables_of(int size)
 
 /* ---- the backend ------------------------------------------------------------------------------------------------- */
 
-static int cpu_workspace(const struct tensor_call *call, size_t *bytes, char *why, size_t cap)
+static int cpu_workspace(const struct tensor_call *call, size_t *bytes, struct reason *why)
 {
     (void)call;
     (void)why;
-    (void)cap;
     *bytes = 0;
     return HC_OK;
 }
@@ -146,7 +145,7 @@ static int threads_for(const struct tensor_call *call, const struct tensor_metho
     return (int)most;
 }
 
-static int cpu_run(const struct tensor_call *call, const struct tensor_data *data, char *why, size_t cap)
+static int cpu_run(const struct tensor_call *call, const struct tensor_data *data, struct reason *why)
 {
     struct tensor_method method = method_choose(call);
     int n_threads = threads_for(call, &method);
@@ -158,7 +157,7 @@ static int cpu_run(const struct tensor_call *call, const struct tensor_data *dat
     if (ok) ok = call->op == HC_GRADIENT_H ? tensor_gradient_run(&work) : tensor_filter_run(&work);
     denormals_restore(denormals);
     thread_pool_close(work.pool);
-    return ok ? HC_OK : fail(HC_ENOMEM, why, cap, "cpu: no memory to convolve with; lower n_threads or n_taps");
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "cpu: no memory to convolve with; lower n_threads or n_taps");
 }
 
 const struct tensor_backend tensors_cpu = {.workspace = cpu_workspace, .run = cpu_run};

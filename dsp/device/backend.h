@@ -9,12 +9,13 @@
  * of the device queue. One thread at a time uses a state. There are two exceptions: wait_set, and mask_make and
  * mask_free, which take turns but run in parallel with the engine thread. A call without a tag is [setup].
  *
- * A call that fails returns a negative enum hc_error and writes a line to (why, cap).
+ * A call that fails returns a negative enum hc_error and writes a line to `why`.
  */
 #ifndef HALOCONV_BACKEND_H
 #define HALOCONV_BACKEND_H
 
 #include "dsp/haloconv_files.h"
+#include "dsp/base/error.h"
 #include "noise.h"
 #include "plan.h"
 
@@ -122,18 +123,18 @@ struct backend {
     int (*describe)(int i, char *text, size_t cap);
     /* Measures a device and replaces those *costs that can be measured. call_ns of a device is measured elsewhere
      * (dsp/engine/call_costs.h). A backend that runs in place takes tens of milliseconds. NULL: it cannot measure. */
-    int (*measure)(int device, struct plan_costs *costs, char *why, size_t cap);
+    int (*measure)(int device, struct plan_costs *costs, struct reason *why);
     /* Makes a state for calls of up to plan->block frames; config->block is 0 for files. The plan outlives the
      * state. */
-    int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap);
+    int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why);
     void (*close)(void *state);
     /* Makes a slot in the backend's own memory, filled with 0. NULL: any host memory will do. */
-    int (*slot_make)(void *state, struct slot *slot, char *why, size_t cap);
+    int (*slot_make)(void *state, struct slot *slot, struct reason *why);
     void (*slot_free)(void *state, struct slot *slot);
-    int (*mask_make)(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap);
+    int (*mask_make)(void *state, const struct matrix *matrix, void **mask, struct reason *why);
     void (*mask_free)(void *state, void *mask);
     /* Makes a mask of noise. NULL: the engine makes the responses and calls mask_make. */
-    int (*mask_make_noise)(void *state, const struct noise *noise, void **mask, char *why, size_t cap);
+    int (*mask_make_noise)(void *state, const struct noise *noise, void **mask, struct reason *why);
 
     /* A mask with tail levels cannot play its full tail before these levels have run for some time:
      *
@@ -157,17 +158,17 @@ struct backend {
     /* Appends n frames (1 to plan.block) to the input history and fills the output. Returns when the output is
      * complete; work for later blocks may go on in the background. A backend has one of the two: play if in_place, with
      * rows anywhere in memory, else process. play returns HC_LATE if the output lacks hybrid's tail. [engine thread] */
-    int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap);
-    int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
+    int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why);
+    int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
     /* waits: from now on calls have no deadline, and mask_ready must not depend on the timing of threads. Not called at
      * open: there the config says whether to wait. NULL: the backend never waits. [rt], any thread */
     void (*wait_set)(void *state, bool waits);
     /* Forgets the input history, as if just opened; the masks stay. No block may be playing. */
-    int (*reset)(void *state, char *why, size_t cap);
+    int (*reset)(void *state, struct reason *why);
     /* The two halves of process, for files (block 0): begin returns at once, end waits for the oldest block. Up to
      * config.queue_depth blocks, each with its own slot, may be between the two. NULL: not supported. */
-    int (*begin)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
-    int (*end)(void *state, char *why, size_t cap);
+    int (*begin)(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
+    int (*end)(void *state, struct reason *why);
 };
 
 extern const struct backend backend_cpu;        /* live: in place */
@@ -177,23 +178,11 @@ extern const struct backend backend_hybrid;     /* the head on "cpu", the tail o
 extern const struct backend backend_hybrid_cpu; /* the head on "cpu", the tail on a thread of the CPU */
 
 /* Makes a slot: in the backend's own memory, else in the host's. All frames are 0. */
-int slot_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct slot *slot, char *why,
-              size_t cap);
+int slot_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct slot *slot, struct reason *why);
 /* Frees a slot. A slot that is all 0 is allowed. */
 void slot_free(const struct backend *backend, void *state, struct slot *slot);
 /* Plays a slot with play or process, whichever the backend has. [engine thread] */
-int slot_play(const struct backend *backend, void *state, struct slot *slot, int n, const struct fade *fade, char *why,
-              size_t cap);
-
-/* The ending of a plural in a text, as in "%d tap%s". */
-#define PLURAL(n) ((n) == 1 ? "" : "s")
-
-/* Writes an error line as printf does, with a decimal point in every locale and ? for control characters. Returns code.
- * [rt] if why is NULL */
-int fail(int code, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* Replaces each control character by ?: a text may quote a stranger's file and go to a terminal. */
-void text_clean(char *text);
+int slot_play(const struct backend *backend, void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
 
 #ifdef __cplusplus
 }

@@ -81,12 +81,12 @@ static void block_play(struct device_queue *q, int64_t i)
     const struct device_queue_setup *setup = &q->setup;
     const struct posted_block *block = &q->blocks[i % setup->n_blocks];
     char why[sizeof q->why] = "";
+    struct reason reason = {why, sizeof why};
     int error = HC_OK;
     for (int64_t left = block->skipped; left > 0 && error >= 0; left -= setup->block)
-        error = setup->play(setup->data, DEVICE_QUEUE_SILENCE, left < setup->block ? (int)left : setup->block, why,
-                            sizeof why);
+        error = setup->play(setup->data, DEVICE_QUEUE_SILENCE, left < setup->block ? (int)left : setup->block, &reason);
     bool ok = error >= 0;
-    error = setup->play(setup->data, i, block->n, ok ? why : NULL, ok ? sizeof why : 0);
+    error = setup->play(setup->data, i, block->n, ok ? &reason : NULL);
     if ((ok && error >= 0) || atomic_load_explicit(&q->failed, memory_order_relaxed) >= 0) return;
     memcpy(q->why, why, sizeof why);
     atomic_store_explicit(&q->failed, i, memory_order_release);
@@ -119,10 +119,10 @@ static void queue_free(struct device_queue *q)
     free(q);
 }
 
-struct device_queue *device_queue_open(const struct device_queue_setup *setup, char *why, size_t cap)
+struct device_queue *device_queue_open(const struct device_queue_setup *setup, struct reason *why)
 {
     struct device_queue *q = calloc(1, sizeof *q);
-    if (!q) return (void)fail(HC_ENOMEM, why, cap, "no memory for the queue to the device"), NULL;
+    if (!q) return (void)fail(HC_ENOMEM, why, "no memory for the queue to the device"), NULL;
     q->setup = *setup;
     atomic_init(&q->failed, -1);
     wakeup_open(&q->wakeup);
@@ -130,7 +130,7 @@ struct device_queue *device_queue_open(const struct device_queue_setup *setup, c
     sem_init(&q->done, 0, 0);
     int error = pthread_create(&q->thread, NULL, device_thread, q);
     if (error == 0) return q;
-    fail(HC_ENOMEM, why, cap, "no thread for the device: %s; end some, or use backend cpu", strerror(error));
+    fail(HC_ENOMEM, why, "no thread for the device: %s; end some, or use backend cpu", strerror(error));
     queue_free(q);
     return NULL;
 }

@@ -12,6 +12,8 @@
 #ifndef HALOCONV_DEVICE_QUEUE_H
 #define HALOCONV_DEVICE_QUEUE_H
 
+#include "dsp/base/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +29,7 @@ struct device_queue_setup {
     bool spins;              /* the device thread spins, not sleeps, between blocks that come in time               */
     /* Plays n frames of a block (0, 1, 2, ...) or of DEVICE_QUEUE_SILENCE. Called for every block, after an error too.
      * An error (negative, with a line in why) means that the device is lost. [device thread] */
-    int (*play)(void *data, int64_t block, int n, char *why, size_t cap);
+    int (*play)(void *data, int64_t block, int n, struct reason *why);
     void *data;
 };
 
@@ -36,7 +38,7 @@ struct device_queue_setup {
 int64_t device_queue_spin_us(int rate, int block);
 
 /* Starts the device thread. NULL: no memory or no thread; why says which. [setup] */
-struct device_queue *device_queue_open(const struct device_queue_setup *setup, char *why, size_t cap);
+struct device_queue *device_queue_open(const struct device_queue_setup *setup, struct reason *why);
 /* Ends the device thread. NULL is allowed. [setup] */
 void device_queue_close(struct device_queue *queue);
 /* Waits until every block is played, and forgets skipped frames. [setup] */

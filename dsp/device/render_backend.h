@@ -8,6 +8,7 @@
 #ifndef HALOCONV_RENDER_BACKEND_H
 #define HALOCONV_RENDER_BACKEND_H
 
+#include "dsp/base/error.h"
 #include "dsp/haloconv_scenes.h"
 
 struct render_term {
@@ -34,8 +35,8 @@ struct render_setup {
 
 struct render_backend {
     const char *name;  /* "cpu", "cuda" */
-    int (*open)(const struct render_setup *setup, void **state, char *why, size_t cap);
-    int (*run)(void *state, const struct render_work *works, int n_works, char *why, size_t cap);
+    int (*open)(const struct render_setup *setup, void **state, struct reason *why);
+    int (*run)(void *state, const struct render_work *works, int n_works, struct reason *why);
     void (*close)(void *state);
 };
 

@@ -7,6 +7,7 @@
 #ifndef HALOCONV_SCENE_BACKEND_H
 #define HALOCONV_SCENE_BACKEND_H
 
+#include "dsp/base/error.h"
 #include "scene_plan.h"
 
 #include <stddef.h>
@@ -53,12 +54,12 @@ struct scene_call {     /* n frames that lie in one block of the stream         
 struct scene_backend {
     /* Cuts the responses into levels. NULL: scene_plan_make. [rt] */
     void (*plan_make)(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps);
-    int (*open)(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state, char *why,
-                size_t cap);
+    int (*open)(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
+                struct reason *why);
     void (*close)(void *state);
     /* *data is checked: finite taps, sizes that fit the plan. *bytes: the memory of the bank. */
     int (*bank_make)(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank, uint64_t *bytes,
-                     char *why, size_t cap);
+                     struct reason *why);
     void (*bank_free)(void *bank);
     /* May a bank be freed that no mix has any more? NULL: always. [rt], any thread */
     bool (*bank_released)(const void *bank);
@@ -66,13 +67,13 @@ struct scene_backend {
     double (*memory)(const struct scene_plan *plan, const struct scene_shape *shape);
     /* Starts the work of a call that needs no mixes, before the requests are taken: a device then works beside the engine
      * thread. play with the same call follows. NULL: there is none. */
-    int (*begin)(void *state, const struct scene_call *call, char *why, size_t cap);
+    int (*begin)(void *state, const struct scene_call *call, struct reason *why);
     /* Returns HC_OK, or HC_LATE if the output lacks hybrid's tail. [engine thread] */
-    int (*play)(void *state, const struct scene_call *call, char *why, size_t cap);
+    int (*play)(void *state, const struct scene_call *call, struct reason *why);
     /* Waits without bound for threads of the CPU from now on, so that the output is complete; as in struct backend.
      * NULL: always. [rt], any thread */
     void (*wait_set)(void *state, bool waits);
-    int (*reset)(void *state, char *why, size_t cap);
+    int (*reset)(void *state, struct reason *why);
 };
 
 extern const struct scene_backend scene_cpu;

@@ -14,11 +14,11 @@ static void host_slot_free(struct slot *slot)
     free((void *)slot->rows.out);
 }
 
-int slot_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct slot *slot, char *why,
-              size_t cap)
+int slot_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct slot *slot,
+              struct reason *why)
 {
     memset(slot, 0, sizeof *slot);
-    if (backend->slot_make) return backend->slot_make(state, slot, why, cap);
+    if (backend->slot_make) return backend->slot_make(state, slot, why);
     float **in = calloc((size_t)n_in + 1, sizeof *in), **out = calloc((size_t)n_out + 1, sizeof *out);
     slot->in = memory_place((size_t)n_in * (size_t)block);
     slot->out = memory_place((size_t)n_out * (size_t)block);
@@ -30,7 +30,7 @@ int slot_make(const struct backend *backend, void *state, int n_in, int n_out, i
     }
     host_slot_free(slot);
     memset(slot, 0, sizeof *slot);
-    return fail(HC_ENOMEM, why, cap, "%s: no memory for blocks of %d frames; lower block", backend->name, block);
+    return fail(HC_ENOMEM, why, "%s: no memory for blocks of %d frames; lower block", backend->name, block);
 }
 
 void slot_free(const struct backend *backend, void *state, struct slot *slot)
@@ -43,9 +43,9 @@ void slot_free(const struct backend *backend, void *state, struct slot *slot)
     memset(slot, 0, sizeof *slot);
 }
 
-int slot_play(const struct backend *backend, void *state, struct slot *slot, int n, const struct fade *fade, char *why,
-              size_t cap)
+int slot_play(const struct backend *backend, void *state, struct slot *slot, int n, const struct fade *fade,
+              struct reason *why)
 {
-    return backend->play ? backend->play(state, &slot->rows, n, fade, why, cap)
-                         : backend->process(state, slot, n, fade, why, cap);
+    return backend->play ? backend->play(state, &slot->rows, n, fade, why)
+                         : backend->process(state, slot, n, fade, why);
 }

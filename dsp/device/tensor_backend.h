@@ -12,6 +12,7 @@
 #ifndef HALOCONV_TENSOR_BACKEND_H
 #define HALOCONV_TENSOR_BACKEND_H
 
+#include "dsp/base/error.h"
 #include "dsp/haloconv_tensors.h"
 
 #ifdef __cplusplus
@@ -45,8 +46,8 @@ struct tensor_data {        /* pointers of a run */
 };
 
 struct tensor_backend {
-    int (*workspace)(const struct tensor_call *call, size_t *bytes, char *why, size_t cap);
-    int (*run)(const struct tensor_call *call, const struct tensor_data *data, char *why, size_t cap);
+    int (*workspace)(const struct tensor_call *call, size_t *bytes, struct reason *why);
+    int (*run)(const struct tensor_call *call, const struct tensor_data *data, struct reason *why);
 };
 
 extern const struct tensor_backend tensors_cpu;

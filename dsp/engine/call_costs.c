@@ -13,7 +13,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-int call_costs_measure(const char *backend, double *ns, char *why, size_t cap)
+int call_costs_measure(const char *backend, double *ns, struct reason *why)
 {
     static const float tap = 1;
     const hc_route route = {0, 0, &tap, 1, 1, 0};
@@ -30,9 +30,9 @@ int call_costs_measure(const char *backend, double *ns, char *why, size_t cap)
     config.max_taps = 1;
     config.backend = backend;
     config.wait_us = HC_WAIT_FOREVER;
-    int error = hc_open(&config, &engine, why, cap);
+    int error = hc_open(&config, &engine, REASON_TEXT(why));
     if (error) return error;
-    error = hc_mask_make(engine, &route, 1, &mask, why, cap);
+    error = hc_mask_make(engine, &route, 1, &mask, REASON_TEXT(why));
     if (!error) error = hc_mask_swap(engine, mask);
     for (int i = -UNTIMED_CALLS; i < CALLS && !error; i++) {
         int64_t start = now_ns();

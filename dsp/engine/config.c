@@ -28,7 +28,7 @@ static bool is_struct_size(size_t size)
 }
 
 /* Fields of a newer program that this library does not know must be 0, because it would ignore them. */
-int config_copy(const void *given, void *copy, size_t size, const char *name, char *why, size_t cap)
+int config_copy(const void *given, void *copy, size_t size, const char *name, struct reason *why)
 {
     memset(copy, 0, size);
     memcpy(copy, &size, sizeof size);
@@ -36,10 +36,10 @@ int config_copy(const void *given, void *copy, size_t size, const char *name, ch
     size_t given_size;
     memcpy(&given_size, given, sizeof given_size);
     if (!is_struct_size(given_size))
-        return fail(HC_EINVAL, why, cap, "%s.size is %zu; set it with %s_init", name, given_size, name);
+        return fail(HC_EINVAL, why, "%s.size is %zu; set it with %s_init", name, given_size, name);
     for (size_t i = size; i < given_size; i++)
         if (((const unsigned char *)given)[i])
-            return fail(HC_EINVAL, why, cap,
+            return fail(HC_EINVAL, why,
                         "%s has a field that haloconv " HC_VERSION " does not know; use a newer library", name);
     memcpy(copy, given, given_size < size ? given_size : size);
     memcpy(copy, &size, sizeof size);
@@ -66,69 +66,68 @@ void hc_config_init(hc_config *config)
     set_defaults(config);
 }
 
-static int check_shape(const hc_config *c, char *why, size_t cap)
+static int check_shape(const hc_config *c, struct reason *why)
 {
-    if (c->rate < 1) return fail(HC_EINVAL, why, cap, "rate %d Hz; it must be positive", c->rate);
+    if (c->rate < 1) return fail(HC_EINVAL, why, "rate %d Hz; it must be positive", c->rate);
     if (c->block != HC_BLOCK_FILES && (c->block < 1 || c->block > MAX_BLOCK))
-        return fail(HC_EINVAL, why, cap, "block %d is out of range (1 to %d, or HC_BLOCK_FILES)", c->block, MAX_BLOCK);
+        return fail(HC_EINVAL, why, "block %d is out of range (1 to %d, or HC_BLOCK_FILES)", c->block, MAX_BLOCK);
     if (c->n_in < 1 || c->n_in > MAX_CHANNELS)
-        return fail(HC_EINVAL, why, cap, "%d input channels; 1 to %d are possible", c->n_in, MAX_CHANNELS);
+        return fail(HC_EINVAL, why, "%d input channels; 1 to %d are possible", c->n_in, MAX_CHANNELS);
     if (c->n_out < 1 || c->n_out > MAX_CHANNELS)
-        return fail(HC_EINVAL, why, cap, "%d output channels; 1 to %d are possible", c->n_out, MAX_CHANNELS);
+        return fail(HC_EINVAL, why, "%d output channels; 1 to %d are possible", c->n_out, MAX_CHANNELS);
     if (c->max_taps < 1 || c->max_taps > MAX_TAPS)
-        return fail(HC_EINVAL, why, cap, "max_taps %d is out of range (1 to %d)", c->max_taps, MAX_TAPS);
-    if (c->n_routes < 0) return fail(HC_EINVAL, why, cap, "n_routes %d is negative", c->n_routes);
+        return fail(HC_EINVAL, why, "max_taps %d is out of range (1 to %d)", c->max_taps, MAX_TAPS);
+    if (c->n_routes < 0) return fail(HC_EINVAL, why, "n_routes %d is negative", c->n_routes);
     return HC_OK;
 }
 
-static int check_samples(const char *field, int samples, char *why, size_t cap)
+static int check_samples(const char *field, int samples, struct reason *why)
 {
     int kind = samples & ~HC_BIG_ENDIAN;
     if (kind >= HC_PLANAR && kind <= HC_FLOAT && samples != HC_BIG_ENDIAN) return HC_OK;
-    return fail(HC_EINVAL, why, cap, "%s %d is no enum hc_samples", field, samples);
+    return fail(HC_EINVAL, why, "%s %d is no enum hc_samples", field, samples);
 }
 
-static int check_sources(const hc_config *c, char *why, size_t cap)
+static int check_sources(const hc_config *c, struct reason *why)
 {
     if (c->n_sources < 0 || c->n_sources > c->n_in)
-        return fail(HC_EINVAL, why, cap, "n_sources %d is out of range (0 to n_in, %d)", c->n_sources, c->n_in);
+        return fail(HC_EINVAL, why, "n_sources %d is out of range (0 to n_in, %d)", c->n_sources, c->n_in);
     if (c->n_sources > 0 && c->block == HC_BLOCK_FILES)
-        return fail(HC_EINVAL, why, cap, "n_sources is not for files; use hc_render");
+        return fail(HC_EINVAL, why, "n_sources is not for files; use hc_render");
     if (c->bank_taps < 1 || c->bank_taps > MAX_BANK_TAPS)
-        return fail(HC_EINVAL, why, cap, "bank_taps %d is out of range (1 to %d)", c->bank_taps, MAX_BANK_TAPS);
+        return fail(HC_EINVAL, why, "bank_taps %d is out of range (1 to %d)", c->bank_taps, MAX_BANK_TAPS);
     if (c->steer_fade < 0 || c->steer_fade > MAX_STEER_FADE)
-        return fail(HC_EINVAL, why, cap, "steer_fade %d is out of range (0 to %d)", c->steer_fade, MAX_STEER_FADE);
-    if (c->reserved2) return fail(HC_EINVAL, why, cap, "reserved2 %d; it must be 0", c->reserved2);
+        return fail(HC_EINVAL, why, "steer_fade %d is out of range (0 to %d)", c->steer_fade, MAX_STEER_FADE);
+    if (c->reserved2) return fail(HC_EINVAL, why, "reserved2 %d; it must be 0", c->reserved2);
     return HC_OK;
 }
 
-static int check_work(const hc_config *c, char *why, size_t cap)
+static int check_work(const hc_config *c, struct reason *why)
 {
     if (c->wait_us < HC_WAIT_NONE)
-        return fail(HC_EINVAL, why, cap, "wait_us %d; it is microseconds, HC_WAIT_FOREVER or HC_WAIT_NONE", c->wait_us);
+        return fail(HC_EINVAL, why, "wait_us %d; it is microseconds, HC_WAIT_FOREVER or HC_WAIT_NONE", c->wait_us);
     if (c->fade_frames < HC_NO_FADE)
-        return fail(HC_EINVAL, why, cap, "fade_frames %d is negative; use HC_NO_FADE for no fade", c->fade_frames);
+        return fail(HC_EINVAL, why, "fade_frames %d is negative; use HC_NO_FADE for no fade", c->fade_frames);
     if (strcmp(c->method, "auto") != 0 && strcmp(c->method, "direct") != 0 && strcmp(c->method, "fft") != 0)
-        return fail(HC_EINVAL, why, cap, "method \"%s\"; it is auto, direct or fft", c->method);
-    int error = check_samples("in_samples", c->in_samples, why, cap);
-    if (!error) error = check_samples("out_samples", c->out_samples, why, cap);
+        return fail(HC_EINVAL, why, "method \"%s\"; it is auto, direct or fft", c->method);
+    int error = check_samples("in_samples", c->in_samples, why);
+    if (!error) error = check_samples("out_samples", c->out_samples, why);
     if (error) return error;
     if (c->queue_depth < 0 || c->queue_depth > CONFIG_MAX_QUEUE_DEPTH)
-        return fail(HC_EINVAL, why, cap, "queue_depth %d is out of range (0 to %d)", c->queue_depth,
-                    CONFIG_MAX_QUEUE_DEPTH);
-    if (c->n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d is negative", c->n_threads);
-    if (c->reserved) return fail(HC_EINVAL, why, cap, "reserved %d; it must be 0", c->reserved);
+        return fail(HC_EINVAL, why, "queue_depth %d is out of range (0 to %d)", c->queue_depth, CONFIG_MAX_QUEUE_DEPTH);
+    if (c->n_threads < 0) return fail(HC_EINVAL, why, "n_threads %d is negative", c->n_threads);
+    if (c->reserved) return fail(HC_EINVAL, why, "reserved %d; it must be 0", c->reserved);
     return HC_OK;
 }
 
-int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_t cap)
+int config_resolve(const hc_config *given, hc_config *resolved, struct reason *why)
 {
-    int error = config_copy(given, resolved, sizeof *resolved, "hc_config", why, cap);
+    int error = config_copy(given, resolved, sizeof *resolved, "hc_config", why);
     if (error) return error;
     set_defaults(resolved);
-    error = check_shape(resolved, why, cap);
-    if (!error) error = check_work(resolved, why, cap);
-    if (!error) error = check_sources(resolved, why, cap);
+    error = check_shape(resolved, why);
+    if (!error) error = check_work(resolved, why);
+    if (!error) error = check_sources(resolved, why);
     if (error) return error;
     const int n_channels = resolved->n_in > resolved->n_out ? resolved->n_in : resolved->n_out;
     if (resolved->n_routes == 0) resolved->n_routes = n_channels;
@@ -144,11 +143,11 @@ int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_
     return HC_OK;
 }
 
-int info_check(const hc_info *info, char *why, size_t cap)
+int info_check(const hc_info *info, struct reason *why)
 {
-    if (!info) return fail(HC_EINVAL, why, cap, "hc_info is NULL");
+    if (!info) return fail(HC_EINVAL, why, "hc_info is NULL");
     if (is_struct_size(info->size)) return HC_OK;
-    return fail(HC_EINVAL, why, cap, "hc_info.size is %zu; set it to sizeof(hc_info)", info->size);
+    return fail(HC_EINVAL, why, "hc_info.size is %zu; set it to sizeof(hc_info)", info->size);
 }
 
 void info_copy(const hc_info *full, hc_info *info)

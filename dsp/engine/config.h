@@ -2,6 +2,7 @@
 #ifndef HALOCONV_CONFIG_H
 #define HALOCONV_CONFIG_H
 
+#include "dsp/base/error.h"
 #include "dsp/haloconv.h"
 
 enum {
@@ -12,16 +13,16 @@ enum {
 
 /* Sets the fields of `copy`, a struct of `size` bytes, to those of the caller's version; the others, and with given NULL
  * all, become 0. Both structs begin with their size. name: of the struct, with an init call NAME_init. Fails with HC_EINVAL and a text. [setup] */
-int config_copy(const void *given, void *copy, size_t size, const char *name, char *why, size_t cap);
+int config_copy(const void *given, void *copy, size_t size, const char *name, struct reason *why);
 
 /* Copies the part of *given that its program knows (NULL: nothing), sets the defaults and checks the result. In
  * *resolved, block is 0 for files, fade_frames is 0 for no fade, and method is a static string. backend is still the
  * caller's string; queue_depth and n_threads may be 0; wait_us is as given. Fails with HC_EINVAL and a text.
  * [setup] */
-int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_t cap);
+int config_resolve(const hc_config *given, hc_config *resolved, struct reason *why);
 
 /* Fails with HC_EINVAL and a text, unless info->size can be the size of some version's hc_info. [rt] if why is NULL */
-int info_check(const hc_info *info, char *why, size_t cap);
+int info_check(const hc_info *info, struct reason *why);
 
 /* Copies as much of *full as fits in *info, which info_check has accepted. info->size stays; fields that this library
  * does not know become 0. [rt] */

@@ -123,6 +123,7 @@ static int play_silence(const hc_engine *e, struct slot *slot, int n)
 int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
 {
     char why[sizeof e->error] = "";
+    struct reason reason = {why, sizeof why};
     if (engine_is_lost(e)) return HC_EDEVICE;
     struct slot whole;
     if (e->scene && slot && slot->copy) { /* the sources are added behind the mask: no chunk is done before that */
@@ -133,13 +134,13 @@ int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
         slot = &whole;
     }
     struct fade fade = mask_swap_begin(&e->swap);
-    int result = rows                                 ? e->backend->play(e->state, rows, n, &fade, why, sizeof why)
+    int result = rows                                 ? e->backend->play(e->state, rows, n, &fade, &reason)
                  : plays_only_sources(e, slot, &fade) ? play_silence(e, slot, n)
-                 : e->async                           ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)
-                            : slot_play(e->backend, e->state, slot, n, &fade, why, sizeof why);
+                 : e->async                           ? e->backend->begin(e->state, slot, n, &fade, &reason)
+                                                      : slot_play(e->backend, e->state, slot, n, &fade, &reason);
     mask_swap_end(&e->swap, n);
     if (e->scene && result >= 0) {
-        int scene_result = scene_play(e->scene, rows, slot, n, why, sizeof why);
+        int scene_result = scene_play(e->scene, rows, slot, n, &reason);
         if (scene_result != HC_OK) result = scene_result;
     }
     if (result < 0) engine_fail(e, why);
@@ -149,10 +150,10 @@ int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
 /* ---- the device queue -------------------------------------------------------------------------------------------- */
 
 /* Plays a block of the device queue. [device thread] */
-static int device_play(void *data, int64_t block, int n, char *why, size_t cap)
+static int device_play(void *data, int64_t block, int n, struct reason *why)
 {
     hc_engine *e = data;
-    (void)why, (void)cap; /* engine_play keeps the reason */
+    (void)why; /* engine_play keeps the reason */
     struct slot *slot = block == DEVICE_QUEUE_SILENCE ? &e->silence : &e->slots[e->slot_of[block % N_SLOTS]];
     int result = engine_play(e, slot, NULL, n);
     if (slot->copy) parallel_copy_done(slot->copy, e->config.n_out); /* after an error too: threads wait for it */
@@ -193,23 +194,23 @@ static bool play_on_device(hc_engine *e, const float *const *in, float *const *o
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-static int engine_slot_make(hc_engine *e, struct slot *slot, char *why, size_t cap)
+static int engine_slot_make(hc_engine *e, struct slot *slot, struct reason *why)
 {
     /* A live block in place needs no output in the slot: play writes to the caller's rows. */
     int n_out = e->backend->in_place && e->config.block > 0 ? 0 : e->config.n_out;
-    return slot_make(e->backend, e->state, e->config.n_in, n_out, e->plan.block, slot, why, cap);
+    return slot_make(e->backend, e->state, e->config.n_in, n_out, e->plan.block, slot, why);
 }
 
-static int queue_open(hc_engine *e, char *why, size_t cap)
+static int queue_open(hc_engine *e, struct reason *why)
 {
     const hc_config *c = &e->config;
     int64_t spin_us = device_queue_spin_us(c->rate, e->plan.block);
-    int error = engine_slot_make(e, &e->silence, why, cap);
+    int error = engine_slot_make(e, &e->silence, why);
     if (error) return error;
     int n_copy = parallel_copy_threads(c->n_in, c->n_out, e->plan.block, c->n_threads);
     if (c->wait_us < 0 && e->backend->in_chunks && n_copy > 0) {
         e->copy = parallel_copy_open(n_copy, c->n_in, c->n_out, e->plan.block, spin_us, e->samples);
-        if (!e->copy) return fail(HC_ENOMEM, why, cap, "no memory for the queue to the device");
+        if (!e->copy) return fail(HC_ENOMEM, why, "no memory for the queue to the device");
     }
     struct device_queue_setup setup = {.n_blocks = N_SLOTS,
                                        .block = e->plan.block,
@@ -217,11 +218,11 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
                                        .spins = c->spin,
                                        .play = device_play,
                                        .data = e};
-    e->queue = device_queue_open(&setup, why, cap);
+    e->queue = device_queue_open(&setup, why);
     return e->queue ? HC_OK : HC_ENOMEM;
 }
 
-static int open_on(hc_engine *e, int device, char *why, size_t cap)
+static int open_on(hc_engine *e, int device, struct reason *why)
 {
     plan_make(e->backend, device, &e->config, &e->plan, &e->tail_plan, &e->costs);
     e->async = e->config.block == 0 && e->backend->begin && e->plan.n_tail_levels == 0;
@@ -229,18 +230,18 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
     if (e->config.queue_depth < 2) e->config.queue_depth = e->config.queue_depth ? 2 : USUAL_QUEUE_DEPTH;
     e->queue_depth = e->async ? e->config.queue_depth : e->backend->in_place && e->config.block == 0 ? 1 : 0;
     e->n_slots = e->async ? e->queue_depth : e->backend->in_place ? 1 : N_SLOTS;
-    int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
+    int error = e->backend->open(&e->config, &e->plan, device, &e->state, why);
     if (error) return error;
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);
     e->has_device_tail = e->plan.tail_plan;
-    if (e->config.n_sources > 0) error = engine_scene_open(e, device, why, cap);
+    if (e->config.n_sources > 0) error = engine_scene_open(e, device, why);
     if (error) return error;
     backend_device_name(e->backend, device, e->has_device_tail, e->device, sizeof e->device);
     for (int i = 0; i < e->n_slots; i++) {
-        error = engine_slot_make(e, &e->slots[i], why, cap);
+        error = engine_slot_make(e, &e->slots[i], why);
         if (error) return error;
     }
-    return e->backend->in_place || e->async ? HC_OK : queue_open(e, why, cap);
+    return e->backend->in_place || e->async ? HC_OK : queue_open(e, why);
 }
 
 /* Undoes open_on, also if that failed half-way. */
@@ -260,15 +261,15 @@ static void close_on(hc_engine *e)
 
 int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
 {
-    if (!engine) return fail(HC_EINVAL, why, cap, "hc_open: engine is NULL; pass a place for it");
+    if (!engine) return fail(HC_EINVAL, REASON(why, cap), "hc_open: engine is NULL; pass a place for it");
     *engine = NULL;
     hc_config config;
-    int device, error = config_resolve(given, &config, why, cap);
+    int device, error = config_resolve(given, &config, REASON(why, cap));
     if (error) return error;
     hc_engine *e = calloc(1, sizeof *e);
-    if (!e) return fail(HC_ENOMEM, why, cap, "no memory for an engine");
+    if (!e) return fail(HC_ENOMEM, REASON(why, cap), "no memory for an engine");
     if (config.block > 0) costs_measure_once(backend_find("cpu"));
-    error = backend_choose(&config, &e->backend, &device, why, cap);
+    error = backend_choose(&config, &e->backend, &device, REASON(why, cap));
     if (error) goto fail;
     e->config = config;
     e->config.backend = NULL; /* the caller's string */
@@ -278,11 +279,11 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     e->samples = samples_choose();
     e->forks = fork_count();
     pthread_mutex_init(&e->masks_lock, NULL);
-    error = open_on(e, device, why, cap);
+    error = open_on(e, device, REASON(why, cap));
     if (error && strcmp(config.backend, "auto") == 0 && e->backend != backend_cpu_for(&config)) {
         close_on(e);
         e->backend = backend_cpu_for(&config);
-        error = open_on(e, 0, why, cap);
+        error = open_on(e, 0, REASON(why, cap));
     }
     if (!error) {
         *engine = e;
@@ -300,7 +301,7 @@ void hc_close(hc_engine *e)
     if (!e || engine_is_left_behind(e)) return;
     device_queue_close(e->queue);
     e->queue = NULL;
-    if (e->backend->in_place) e->backend->reset(e->state, NULL, 0); /* its threads stop work on the masks */
+    if (e->backend->in_place) e->backend->reset(e->state, NULL); /* its threads stop work on the masks */
     engine_masks_free(e);
     close_on(e);
     pthread_mutex_destroy(&e->masks_lock);
@@ -368,8 +369,9 @@ void hc_reset(hc_engine *e)
     e->frames_submitted = 0;
     mask_swap_reset(&e->swap);
     char why[sizeof e->error] = "";
-    int error = e->backend->reset(e->state, why, sizeof why);
-    if (!error && e->scene) error = scene_reset(e->scene, why, sizeof why);
+    struct reason reason = {why, sizeof why};
+    int error = e->backend->reset(e->state, &reason);
+    if (!error && e->scene) error = scene_reset(e->scene, &reason);
     if (error) engine_fail(e, why);
 }
 
@@ -382,7 +384,7 @@ int hc_latency(const hc_engine *e)
 int hc_get_info(hc_engine *e, hc_info *out)
 {
     hc_info full = {0}, *info = &full;
-    if (!e || info_check(out, NULL, 0) != HC_OK) return HC_EINVAL;
+    if (!e || info_check(out, NULL) != HC_OK) return HC_EINVAL;
     struct plan_shape shape = config_shape(&e->config);
     plan_report(e->backend, &e->plan, &e->costs, &shape, info);
     info->queue_depth = e->queue_depth;

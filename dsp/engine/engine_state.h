@@ -82,7 +82,7 @@ void engine_count(hc_engine *e, int n);
 void engine_count_non_finite(hc_engine *e, size_t n); /* [rt] */
 
 /* Makes the scene of an engine whose config has sources. [setup] */
-int engine_scene_open(hc_engine *e, int device, char *why, size_t cap);
+int engine_scene_open(hc_engine *e, int device, struct reason *why);
 
 /* Frees all masks, when the engine closes. [setup] */
 void engine_masks_free(hc_engine *e);

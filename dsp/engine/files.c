@@ -51,7 +51,7 @@ int hc_collect(hc_engine *e, float *const *out)
     if (!e || e->n_submitted == e->n_collected || (out && e->config.out_samples != HC_PLANAR)) return HC_EINVAL;
     int i = (int)(e->n_collected++ % (uint64_t)e->n_slots), n = e->sizes[i];
     bool lost = engine_is_left_behind(e) || engine_is_lost(e);
-    if (!lost && e->async && e->backend->end(e->state, why, sizeof why) != HC_OK) {
+    if (!lost && e->async && e->backend->end(e->state, REASON(why, sizeof why)) != HC_OK) {
         engine_fail(e, why);
         lost = true;
     }

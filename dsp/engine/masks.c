@@ -36,16 +36,16 @@ void engine_masks_free(hc_engine *e)
 }
 
 /* Makes a mask of a matrix; if that is NULL, of noise, with the backend's mask_make_noise. */
-static int mask_add(hc_engine *e, const struct matrix *matrix, const struct noise *noise, hc_mask **out, char *why,
-                    size_t cap)
+static int mask_add(hc_engine *e, const struct matrix *matrix, const struct noise *noise, hc_mask **out,
+                    struct reason *why)
 {
-    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, why, cap, "%s", e->error);
+    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, why, "%s", e->error);
     hc_mask *mask = calloc(1, sizeof *mask);
-    if (!mask) return fail(HC_ENOMEM, why, cap, "no memory for a mask");
+    if (!mask) return fail(HC_ENOMEM, why, "no memory for a mask");
     pthread_mutex_lock(&e->masks_lock);
     masks_sweep(e);
-    int error = matrix ? e->backend->mask_make(e->state, matrix, &mask->impl, why, cap)
-                       : e->backend->mask_make_noise(e->state, noise, &mask->impl, why, cap);
+    int error = matrix ? e->backend->mask_make(e->state, matrix, &mask->impl, why)
+                       : e->backend->mask_make_noise(e->state, noise, &mask->impl, why);
     if (!error) {
         mask->engine = e;
         mask->next = e->masks;
@@ -59,11 +59,11 @@ static int mask_add(hc_engine *e, const struct matrix *matrix, const struct nois
 int hc_mask_make(hc_engine *e, const hc_route *routes, int n, hc_mask **out, char *why, size_t cap)
 {
     if (out) *out = NULL;
-    if (!e || !out) return fail(HC_EINVAL, why, cap, "hc_mask_make: engine or mask is NULL; pass both");
+    if (!e || !out) return fail(HC_EINVAL, REASON(why, cap), "hc_mask_make: engine or mask is NULL; pass both");
     struct matrix matrix;
-    int error = matrix_make(&matrix, &e->config, routes, n, why, cap);
+    int error = matrix_make(&matrix, &e->config, routes, n, REASON(why, cap));
     if (error) return error;
-    error = mask_add(e, &matrix, NULL, out, why, cap);
+    error = mask_add(e, &matrix, NULL, out, REASON(why, cap));
     matrix_free(&matrix);
     return error;
 }
@@ -80,19 +80,19 @@ int hc_mask_make_noise(hc_engine *e, int diagonal, int n_taps, double rt60, uint
                        size_t cap)
 {
     if (out) *out = NULL;
-    if (!e || !out) return fail(HC_EINVAL, why, cap, "hc_mask_make_noise: engine or mask is NULL; pass both");
+    if (!e || !out) return fail(HC_EINVAL, REASON(why, cap), "hc_mask_make_noise: engine or mask is NULL; pass both");
     if (n_taps < 1 || n_taps > e->config.max_taps)
-        return fail(HC_EINVAL, why, cap, "noise of %d taps; 1 to max_taps (%d) are possible", n_taps,
+        return fail(HC_EINVAL, REASON(why, cap), "noise of %d taps; 1 to max_taps (%d) are possible", n_taps,
                     e->config.max_taps);
-    if (!(rt60 > 0) || !isfinite(rt60)) return fail(HC_EINVAL, why, cap, "rt60 %g; it must be positive", rt60);
+    if (!(rt60 > 0) || !isfinite(rt60)) return fail(HC_EINVAL, REASON(why, cap), "rt60 %g; it must be positive", rt60);
     float *envelope = malloc((size_t)n_taps * sizeof *envelope);
-    if (!envelope) return fail(HC_ENOMEM, why, cap, "no memory for a mask");
+    if (!envelope) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a mask");
     envelope_fill(envelope, n_taps, rt60);
     struct noise noise = {seed, diagonal != 0, n_taps, envelope};
     struct matrix matrix = {0};
     bool on_device = e->backend->mask_make_noise != NULL;
-    int error = on_device ? HC_OK : matrix_of_noise(&matrix, &e->config, &noise, why, cap);
-    if (!error) error = mask_add(e, on_device ? NULL : &matrix, &noise, out, why, cap);
+    int error = on_device ? HC_OK : matrix_of_noise(&matrix, &e->config, &noise, REASON(why, cap));
+    if (!error) error = mask_add(e, on_device ? NULL : &matrix, &noise, out, REASON(why, cap));
     matrix_free(&matrix); /* empty on a device, and after an error */
     free(envelope);
     return error;

@@ -5,35 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int route_check(const hc_config *config, const hc_route *route, int index, char *why, size_t cap)
+static int route_check(const hc_config *config, const hc_route *route, int index, struct reason *why)
 {
     if (route->in < 0 || route->in >= config->n_in)
-        return fail(HC_EINVAL, why, cap, "routes[%d].in is %d; the engine has %d input%s, from 0 on", index, route->in,
+        return fail(HC_EINVAL, why, "routes[%d].in is %d; the engine has %d input%s, from 0 on", index, route->in,
                     config->n_in, PLURAL(config->n_in));
     if (route->out < 0 || route->out >= config->n_out)
-        return fail(HC_EINVAL, why, cap, "routes[%d].out is %d; the engine has %d output%s, from 0 on", index,
-                    route->out, config->n_out, PLURAL(config->n_out));
+        return fail(HC_EINVAL, why, "routes[%d].out is %d; the engine has %d output%s, from 0 on", index, route->out,
+                    config->n_out, PLURAL(config->n_out));
     if (route->n_taps < 1 || !route->taps)
-        return fail(HC_EINVAL, why, cap, "routes[%d] has no taps; give it one or more", index);
-    if (route->delay < 0)
-        return fail(HC_EINVAL, why, cap, "routes[%d].delay is %d; give 0 or more", index, route->delay);
-    if (!isfinite(route->gain)) return fail(HC_EINVAL, why, cap, "routes[%d].gain is not finite; give a number", index);
+        return fail(HC_EINVAL, why, "routes[%d] has no taps; give it one or more", index);
+    if (route->delay < 0) return fail(HC_EINVAL, why, "routes[%d].delay is %d; give 0 or more", index, route->delay);
+    if (!isfinite(route->gain)) return fail(HC_EINVAL, why, "routes[%d].gain is not finite; give a number", index);
     if ((long long)route->n_taps + route->delay > config->max_taps)
-        return fail(HC_EINVAL, why, cap, "routes[%d] has %lld taps, delay included, but max_taps is %d; open with more",
+        return fail(HC_EINVAL, why, "routes[%d] has %lld taps, delay included, but max_taps is %d; open with more",
                     index, (long long)route->n_taps + route->delay, config->max_taps);
     return HC_OK;
 }
 
 /* Fails with the first tap of a route that is not finite, with or without the gain. A gain on the command line causes
  * this, too. */
-static int refuse_tap(const hc_route *route, char *why, size_t cap)
+static int refuse_tap(const hc_route *route, struct reason *why)
 {
     int k = 0;
     while (isfinite(route->taps[k] * route->gain) && isfinite(route->taps[k])) k++;
     if (!isfinite(route->taps[k]))
-        return fail(HC_EINVAL, why, cap, "input %d to output %d: tap %d is %s; a mask must be finite", route->in + 1,
+        return fail(HC_EINVAL, why, "input %d to output %d: tap %d is %s; a mask must be finite", route->in + 1,
                     route->out + 1, k, isnan(route->taps[k]) ? "NaN" : "infinite");
-    return fail(HC_EINVAL, why, cap, "input %d to output %d: tap %d times the gain %g overflows; lower the gain",
+    return fail(HC_EINVAL, why, "input %d to output %d: tap %d times the gain %g overflows; lower the gain",
                 route->in + 1, route->out + 1, k, (double)route->gain);
 }
 
@@ -73,7 +72,7 @@ static float peak_of(const hc_route *route)
 
 /* Checks every tap, once for all routes that share it: a million routes may share a few long responses. Fills and sorts
  * `sorted`. */
-static int check_taps(const hc_route *routes, int n, const hc_route **sorted, char *why, size_t cap)
+static int check_taps(const hc_route *routes, int n, const hc_route **sorted, struct reason *why)
 {
     int bad = n;
     float peak = 0;
@@ -85,7 +84,7 @@ static int check_taps(const hc_route *routes, int n, const hc_route **sorted, ch
         int index = (int)(sorted[i] - routes);
         if (!isfinite(peak * sorted[i]->gain) && index < bad) bad = index;
     }
-    return bad < n ? refuse_tap(&routes[bad], why, cap) : HC_OK;
+    return bad < n ? refuse_tap(&routes[bad], why) : HC_OK;
 }
 
 static int response_add(struct matrix *m, int n_taps)
@@ -103,23 +102,23 @@ static void response_mix(float *taps, const hc_route *route)
 }
 
 /* The routes of a pair are finite; their sum may not be. */
-static int check_mix(const float *taps, int n_taps, const hc_route *route, char *why, size_t cap)
+static int check_mix(const float *taps, int n_taps, const hc_route *route, struct reason *why)
 {
     for (int k = 0; k < n_taps; k++)
         if (!isfinite(taps[k]))
-            return fail(HC_EINVAL, why, cap,
+            return fail(HC_EINVAL, why,
                         "input %d to output %d: the routes add up to an infinite tap %d; give smaller gains",
                         route->in + 1, route->out + 1, k);
     return HC_OK;
 }
 
-int matrix_make(struct matrix *m, const hc_config *config, const hc_route *routes, int n, char *why, size_t cap)
+int matrix_make(struct matrix *m, const hc_config *config, const hc_route *routes, int n, struct reason *why)
 {
     memset(m, 0, sizeof *m);
-    if (n < 0) return fail(HC_EINVAL, why, cap, "%d routes; give 0 or more", n);
-    if (n > 0 && !routes) return fail(HC_EINVAL, why, cap, "routes is NULL, and n is %d; pass n routes", n);
+    if (n < 0) return fail(HC_EINVAL, why, "%d routes; give 0 or more", n);
+    if (n > 0 && !routes) return fail(HC_EINVAL, why, "routes is NULL, and n is %d; pass n routes", n);
     for (int i = 0; i < n; i++) {
-        int error = route_check(config, &routes[i], i, why, cap);
+        int error = route_check(config, &routes[i], i, why);
         if (error) return error;
     }
     size_t size = n > 0 ? (size_t)n : 1;
@@ -130,7 +129,7 @@ int matrix_make(struct matrix *m, const hc_config *config, const hc_route *route
     m->n_taps = calloc(size, sizeof *m->n_taps);
     m->cells = calloc(size, sizeof *m->cells);
     if (!sorted || !lone || !shared || !m->taps || !m->n_taps || !m->cells) goto end;
-    error = check_taps(routes, n, sorted, why, cap);
+    error = check_taps(routes, n, sorted, why);
     if (error) goto end;
     error = HC_ENOMEM;
 
@@ -160,7 +159,7 @@ int matrix_make(struct matrix *m, const hc_config *config, const hc_route *route
             r = response_add(m, longest);
             if (r < 0) goto end;
             for (int j = i; j < next; j++) response_mix(m->taps[r], sorted[j]);
-            error = check_mix(m->taps[r], longest, sorted[i], why, cap);
+            error = check_mix(m->taps[r], longest, sorted[i], why);
             if (error) goto end;
             error = HC_ENOMEM;
         }
@@ -172,15 +171,15 @@ end:
     free(lone);
     free(sorted);
     if (error) matrix_free(m);
-    return error == HC_ENOMEM ? fail(HC_ENOMEM, why, cap, "no memory for a mask of %d route%s", n, PLURAL(n)) : error;
+    return error == HC_ENOMEM ? fail(HC_ENOMEM, why, "no memory for a mask of %d route%s", n, PLURAL(n)) : error;
 }
 
-int matrix_of_noise(struct matrix *m, const hc_config *config, const struct noise *noise, char *why, size_t cap)
+int matrix_of_noise(struct matrix *m, const hc_config *config, const struct noise *noise, struct reason *why)
 {
     int n_pairs = config->n_in < config->n_out ? config->n_in : config->n_out;
     size_t n = noise->diagonal ? (size_t)n_pairs : (size_t)config->n_in * (size_t)config->n_out;
     memset(m, 0, sizeof *m);
-    if (n > INT_MAX) return fail(HC_EINVAL, why, cap, "%zu responses; 2147483647 are possible", n);
+    if (n > INT_MAX) return fail(HC_EINVAL, why, "%zu responses; 2147483647 are possible", n);
     m->taps = calloc(n, sizeof *m->taps);
     m->n_taps = calloc(n, sizeof *m->n_taps);
     m->cells = calloc(n, sizeof *m->cells);
@@ -197,8 +196,7 @@ int matrix_of_noise(struct matrix *m, const hc_config *config, const struct nois
     return HC_OK;
 no_memory:
     matrix_free(m);
-    return fail(HC_ENOMEM, why, cap, "no memory for %zu responses of %d taps; make the matrix smaller", n,
-                noise->n_taps);
+    return fail(HC_ENOMEM, why, "no memory for %zu responses of %d taps; make the matrix smaller", n, noise->n_taps);
 }
 
 void matrix_free(struct matrix *m)

@@ -8,8 +8,8 @@
 #include "dsp/device/backend.h"
 
 /* Applies gains and delays, and adds routes on the same pair. Routes with the same data share a response. */
-int matrix_make(struct matrix *matrix, const hc_config *config, const hc_route *routes, int n, char *why, size_t cap);
-int matrix_of_noise(struct matrix *matrix, const hc_config *config, const struct noise *noise, char *why, size_t cap);
+int matrix_make(struct matrix *matrix, const hc_config *config, const hc_route *routes, int n, struct reason *why);
+int matrix_of_noise(struct matrix *matrix, const hc_config *config, const struct noise *noise, struct reason *why);
 void matrix_free(struct matrix *matrix); /* an empty matrix is allowed */
 
 #endif

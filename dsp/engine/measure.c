@@ -15,19 +15,20 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     struct plan_costs costs;
     const hc_config given = {.size = sizeof given, .backend = name};
     hc_config config;
-    if (!out) return fail(HC_EINVAL, why, cap, "hc_measure: costs is NULL; pass a place for them");
-    int error = config_resolve(&given, &config, why, cap);
-    if (!error) error = backend_choose(&config, &backend, &device, why, cap);
+    if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_measure: costs is NULL; pass a place for them");
+    int error = config_resolve(&given, &config, REASON(why, cap));
+    if (!error) error = backend_choose(&config, &backend, &device, REASON(why, cap));
     if (error) return error;
     if (backend->head)
-        return fail(HC_EINVAL, why, cap, "backend %s: it consists of two; measure cpu, and cuda", backend->name);
+        return fail(HC_EINVAL, REASON(why, cap), "backend %s: it consists of two; measure cpu, and cuda",
+                    backend->name);
     costs = *backend->costs;
     if (!backend->in_place) {
         char own[32]; /* "auto" would choose the CPU for an engine so small */
         snprintf(own, sizeof own, "%s:%d", backend->name, device);
-        error = call_costs_measure(own, &costs.call_ns, why, cap);
+        error = call_costs_measure(own, &costs.call_ns, REASON(why, cap));
     }
-    if (!error && backend->measure) error = backend->measure(device, &costs, why, cap);
+    if (!error && backend->measure) error = backend->measure(device, &costs, REASON(why, cap));
     if (error) return error;
     int n_built_in = costs_mend(backend, &costs);
     costs_keep(backend, device, &costs);
@@ -39,7 +40,7 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
 int hc_measure_copies(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, hc_copies *copies,
                       char *why, size_t cap)
 {
-    const struct gpu_module *module = gpu_module_load(why, cap);
+    const struct gpu_module *module = gpu_module_load(REASON(why, cap));
     if (!module) return HC_EUNSUPPORTED;
-    return module->copies_measure(bytes_up, bytes_down, block_bytes, n_runs, copies, why, cap);
+    return module->copies_measure(bytes_up, bytes_down, block_bytes, n_runs, copies, REASON(why, cap));
 }

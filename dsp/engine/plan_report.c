@@ -95,12 +95,12 @@ int hc_plan(const hc_config *given, hc_info *out, char *why, size_t cap)
 {
     hc_config resolved, *config = &resolved;
     hc_info info = {0};
-    int error = info_check(out, why, cap);
-    if (!error) error = config_resolve(given, config, why, cap);
+    int error = info_check(out, REASON(why, cap));
+    if (!error) error = config_resolve(given, config, REASON(why, cap));
     if (error) return error;
     const struct backend *backend = backend_cpu_for(config);
     int device;
-    if (strcmp(config->backend, "auto") != 0) error = backend_choose(config, &backend, &device, why, cap);
+    if (strcmp(config->backend, "auto") != 0) error = backend_choose(config, &backend, &device, REASON(why, cap));
     if (error) return error;
     struct plan plan, tail_plan;
     struct plan_costs costs;

@@ -4,11 +4,11 @@
 
 #include "engine_state.h"
 
-int engine_scene_open(hc_engine *e, int device, char *why, size_t cap)
+int engine_scene_open(hc_engine *e, int device, struct reason *why)
 {
     const hc_config *c = &e->config;
     if (!e->backend->scene)
-        return fail(HC_EUNSUPPORTED, why, cap, "backend \"%s\" has no steered sources; use \"cpu\"", e->backend->name);
+        return fail(HC_EUNSUPPORTED, why, "backend \"%s\" has no steered sources; use \"cpu\"", e->backend->name);
     struct scene_setup setup = {
         .backend = e->backend->scene,
         .device = device,
@@ -18,16 +18,16 @@ int engine_scene_open(hc_engine *e, int device, char *why, size_t cap)
         setup.backend->plan_make ? setup.backend->plan_make : scene_plan_make;
     plan_make(&setup.plan, c->rate, c->block, c->steer_fade, c->bank_taps);
     e->has_device_tail = e->has_device_tail || (e->backend->tail && setup.plan.n_levels > 1);
-    return scene_open(&setup, &e->scene, why, cap);
+    return scene_open(&setup, &e->scene, why);
 }
 
 int hc_bank_make(hc_engine *e, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap)
 {
     if (bank) *bank = NULL;
-    if (!e || !bank) return fail(HC_EINVAL, why, cap, "hc_bank_make: engine or bank is NULL; pass both");
-    if (!e->scene) return fail(HC_EINVAL, why, cap, "the engine has no sources; set hc_config.n_sources");
-    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, why, cap, "%s", e->error);
-    int error = scene_bank_make(e->scene, data, bank, why, cap);
+    if (!e || !bank) return fail(HC_EINVAL, REASON(why, cap), "hc_bank_make: engine or bank is NULL; pass both");
+    if (!e->scene) return fail(HC_EINVAL, REASON(why, cap), "the engine has no sources; set hc_config.n_sources");
+    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, REASON(why, cap), "%s", e->error);
+    int error = scene_bank_make(e->scene, data, bank, REASON(why, cap));
     if (!error) (*bank)->is_on_device = !engine_is_on_cpu(e);
     return error;
 }

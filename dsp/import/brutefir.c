@@ -142,7 +142,7 @@ static unsigned defaults_read(struct brutefir *b, unsigned seen)
     struct configuration *c = arena_alloc(arena, 1, sizeof *c);
     if (!c) return 0;
     *c = (struct configuration){.arena = arena, .diagnostics = {.path = path, .arena = arena}};
-    if (mask_file_text(path, MAX_BYTES, &text, &bytes, why, sizeof why) != HC_OK)
+    if (mask_file_text(path, MAX_BYTES, &text, &bytes, REASON(why, sizeof why)) != HC_OK)
         IMPORT_WARN(b->import, 0, NULL, "%s", why);
     else
         found = defaults_take(b, &(struct import){.c = c, .text = text, .bytes = bytes}, seen);

@@ -237,7 +237,7 @@ static void take_filter(struct reader *r, char *parameters)
 {
     char why[256] = "";
     const struct filter *filter;
-    if (!equalizer_filter_read(r->net, parameters, r->line, &filter, why, sizeof why))
+    if (!equalizer_filter_read(r->net, parameters, r->line, &filter, REASON(why, sizeof why)))
         EQ_REFUSE(r, "%s", why);
     else
         filter_selected(r, filter);
@@ -247,7 +247,7 @@ static void take_graphic(struct reader *r, char *parameters)
 {
     char why[256] = "";
     const struct filter *filter;
-    if (!equalizer_graphic_read(r->net, parameters, r->line, &filter, why, sizeof why))
+    if (!equalizer_graphic_read(r->net, parameters, r->line, &filter, REASON(why, sizeof why)))
         EQ_REFUSE(r, "%s", why);
     else
         filter_selected(r, filter);
@@ -324,7 +324,7 @@ static char *include_read(struct reader *r, const char *name)
     int length = snprintf(path, sizeof path, "%.*s%s", *name != '/' && slash ? (int)(slash - own) + 1 : 0, own, name);
     if (length >= (int)sizeof path)
         EQ_REFUSE(r, "a path of %d bytes is too long; shorten it", length);
-    else if (mask_file_text(path, INCLUDE_BYTES, &text, &bytes, why, sizeof why) != HC_OK)
+    else if (mask_file_text(path, INCLUDE_BYTES, &text, &bytes, REASON(why, sizeof why)) != HC_OK)
         EQ_REFUSE(r, "%s", why);
     else if (memchr(text, 0, bytes))
         EQ_REFUSE(r, "%s: is not text; name a text of Equalizer APO", path);

@@ -79,7 +79,7 @@ enum equalizer_number equalizer_number(const char *text, const char *unit, bool 
 
 /* Finds the number behind a word such as "Fc"; why: of NUMBER_WRONG. */
 static enum equalizer_number number_behind(const char *text, const char *word, const char *unit, double *value,
-                                           char *why, size_t cap)
+                                           struct reason *why)
 {
     bool is_hz = strcmp(unit, "Hz") == 0;
     for (const char *at = text, *end; (at = strstr(at, word)) != NULL; at++) {
@@ -87,7 +87,7 @@ static enum equalizer_number number_behind(const char *text, const char *word, c
         if (at > text && isalnum((unsigned char)at[-1])) continue;
         enum equalizer_number found = equalizer_number(number, unit, is_hz, value, &end);
         if (found == NUMBER_WRONG)
-            fail(0, why, cap, "\"%.24s\" behind %s is not a number%s%s; write one such as 1250 or 0.5",
+            fail(0, why, "\"%.24s\" behind %s is not a number%s%s; write one such as 1250 or 0.5",
                  number + grouped_number_blanks(number), word, *unit ? " of " : "", unit);
         if (found != NUMBER_ABSENT) return found;
     }
@@ -113,47 +113,47 @@ static bool shape_shelf(struct section *s, const struct type *type, double slope
 }
 
 /* The slope in front of a shelf's Fc, "6dB" or "10.8 dB"; 0: none is given. */
-static bool slope_read(const char *parameters, double *slope, char *why, size_t cap)
+static bool slope_read(const char *parameters, double *slope, struct reason *why)
 {
     const char *end;
     double db;
     enum equalizer_number found = equalizer_number(parameters, "dB", false, &db, &end);
     *slope = db / 12;
     return found == NUMBER_ABSENT || (found == NUMBER_WITH_UNIT && db > 0) ||
-           fail(0, why, cap, "\"%.24s\" is not a slope of dB above 0; write one such as 6dB",
+           fail(0, why, "\"%.24s\" is not a slope of dB above 0; write one such as 6dB",
                 parameters + grouped_number_blanks(parameters));
 }
 
-static bool section_read(struct section *s, const struct type *type, const char *parameters, char *why, size_t cap)
+static bool section_read(struct section *s, const struct type *type, const char *parameters, struct reason *why)
 {
     double q = 0, slope = 0;
     *s = (struct section){.kind = type->kind};
-    enum equalizer_number hz = number_behind(parameters, "Fc", "Hz", &s->hz, why, cap), gain = NUMBER_BARE;
-    if (type->has_gain) gain = number_behind(parameters, "Gain", "dB", &s->gain_db, why, cap);
-    if (hz == NUMBER_WRONG || gain == NUMBER_WRONG || number_behind(parameters, "Q", "", &q, why, cap) == NUMBER_WRONG)
+    enum equalizer_number hz = number_behind(parameters, "Fc", "Hz", &s->hz, why), gain = NUMBER_BARE;
+    if (type->has_gain) gain = number_behind(parameters, "Gain", "dB", &s->gain_db, why);
+    if (hz == NUMBER_WRONG || gain == NUMBER_WRONG || number_behind(parameters, "Q", "", &q, why) == NUMBER_WRONG)
         return false;
     if (s->hz <= 0) {
-        fail(0, why, cap, "has no frequency; write Fc and a number of Hz above 0");
+        fail(0, why, "has no frequency; write Fc and a number of Hz above 0");
         return false;
     }
     if (gain == NUMBER_ABSENT) {
-        fail(0, why, cap, "has no gain; write Gain and a number of dB");
+        fail(0, why, "has no gain; write Gain and a number of dB");
         return false;
     }
     if (fabs(s->gain_db) > 200) {
-        fail(0, why, cap, "a gain of %g dB; 200 dB are possible", s->gain_db);
+        fail(0, why, "a gain of %g dB; 200 dB are possible", s->gain_db);
         return false;
     }
     if (is_shelf(type)) {
-        if (!slope_read(parameters, &slope, why, cap)) return false;
+        if (!slope_read(parameters, &slope, why)) return false;
         if (shape_shelf(s, type, slope, q)) return true;
-        fail(0, why, cap, "has no shelf with this slope or Q; a slope of up to 12 dB and a Q above 0 are possible");
+        fail(0, why, "has no shelf with this slope or Q; a slope of up to 12 dB and a Q above 0 are possible");
         return false;
     }
-    if (number_behind(parameters, "BW Oct", "", &s->octaves, why, cap) == NUMBER_WRONG) return false;
+    if (number_behind(parameters, "BW Oct", "", &s->octaves, why) == NUMBER_WRONG) return false;
     s->q = q != 0 ? q : type->q;
     if (s->q > 0 || s->octaves > 0) return true;
-    fail(0, why, cap, "has no Q; write Q, or BW Oct, and a number above 0");
+    fail(0, why, "has no Q; write Q, or BW Oct, and a number above 0");
     return false;
 }
 
@@ -171,16 +171,15 @@ static int make_iir(const void *data, int rate, double **taps, double *rest_db)
     return recursion_taps(f->b, f->order + 1, f->a, f->order + 1, SECTIONS_REST_DB, SECTIONS_TAPS, taps, rest_db);
 }
 
-static bool iir_read(struct network *net, const char *parameters, int line, const struct filter **filter, char *why,
-                     size_t cap)
+static bool iir_read(struct network *net, const char *parameters, int line, const struct filter **filter,
+                     struct reason *why)
 {
     struct iir *f = arena_alloc(net->c->arena, 1, sizeof *f);
     const char *at = strstr(parameters, "Coefficients"), *end;
     double order = 0;
     if (!f) return true;
-    if (!at || number_behind(parameters, "Order", "", &order, why, cap) != NUMBER_BARE || order < 1 ||
-        order > MAX_ORDER) {
-        fail(0, why, cap, "needs Order M, 1 to %d, and Coefficients", MAX_ORDER);
+    if (!at || number_behind(parameters, "Order", "", &order, why) != NUMBER_BARE || order < 1 || order > MAX_ORDER) {
+        fail(0, why, "needs Order M, 1 to %d, and Coefficients", MAX_ORDER);
         return false;
     }
     f->order = (int)order;
@@ -191,12 +190,12 @@ static bool iir_read(struct network *net, const char *parameters, int line, cons
         bool is_number = end > at;
         if (*end == ',') end++;
         if (is_number && (!*end || grouped_number_blanks(end) || end[-1] == ',')) continue;
-        fail(0, why, cap, "coefficient %d of %d is not a number; b0 to b%d and a0 to a%d are needed", i + 1,
+        fail(0, why, "coefficient %d of %d is not a number; b0 to b%d and a0 to a%d are needed", i + 1,
              2 * (f->order + 1), f->order, f->order);
         return false;
     }
     if (f->a[0] == 0) {
-        fail(0, why, cap, "a0 is 0, and divides all others; write one that is not 0");
+        fail(0, why, "a0 is 0, and divides all others; write one that is not 0");
         return false;
     }
     double a0 = f->a[0];
@@ -205,7 +204,7 @@ static bool iir_read(struct network *net, const char *parameters, int line, cons
         f->a[i] /= a0;
     }
     if (!recursion_is_stable(f->a, f->order + 1)) {
-        fail(0, why, cap, "the filter is not stable; its output would grow without bound");
+        fail(0, why, "the filter is not stable; its output would grow without bound");
         return false;
     }
     *filter = filter_computed(net, make_iir, f, line, "Filter");
@@ -215,14 +214,14 @@ static bool iir_read(struct network *net, const char *parameters, int line, cons
 /* ---- the texts ---------------------------------------------------------------------------------- */
 
 bool equalizer_filter_read(struct network *net, const char *parameters, int line, const struct filter **filter,
-                           char *why, size_t cap)
+                           struct reason *why)
 {
     const char *at = parameters + strspn(parameters, " \t");
     char name[16] = "";
     *filter = NULL;
     if (strncmp(at, "OFF", 3) == 0) return true;
     if (strncmp(at, "ON", 2) != 0 || !strchr(" \t", at[2])) {
-        fail(0, why, cap, "is neither ON nor OFF; write ON and a type such as PK");
+        fail(0, why, "is neither ON nor OFF; write ON and a type such as PK");
         return false;
     }
     at += 2;
@@ -231,16 +230,15 @@ bool equalizer_filter_read(struct network *net, const char *parameters, int line
     snprintf(name, sizeof name, "%.*s", (int)length, at);
     at += length;
     if (strcmp(name, "None") == 0) return true;
-    if (strcmp(name, "IIR") == 0) return iir_read(net, at, line, filter, why, cap);
+    if (strcmp(name, "IIR") == 0) return iir_read(net, at, line, filter, why);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (strcmp(name, types[i].name) != 0) continue;
         struct section s;
-        if (!section_read(&s, &types[i], at, why, cap)) return false;
+        if (!section_read(&s, &types[i], at, why)) return false;
         *filter = filter_of_sections(net, &s, 1, line, "Filter");
         return true;
     }
-    fail(0, why, cap, "%s is not a type of filter; PK, LP, HP, LPQ, HPQ, BP, NO, AP, LS, HS, LSC, HSC and IIR are",
-         name);
+    fail(0, why, "%s is not a type of filter; PK, LP, HP, LPQ, HPQ, BP, NO, AP, LS, HS, LSC, HSC and IIR are", name);
     return false;
 }
 
@@ -268,11 +266,11 @@ static int make_graphic(const void *data, int rate, double **taps, double *rest_
 }
 
 bool equalizer_graphic_read(struct network *net, const char *parameters, int line, const struct filter **filter,
-                            char *why, size_t cap)
+                            struct reason *why)
 {
     struct frequency_curve read, *kept = arena_alloc(net->c->arena, 1, sizeof *kept);
     *filter = NULL;
-    if (!frequency_curve_read_pairs(&read, parameters, why, cap)) return false;
+    if (!frequency_curve_read_pairs(&read, parameters, REASON_TEXT(why))) return false;
     if (!kept || !arena_keep(net->c->arena, read.points)) {
         frequency_curve_free(&read);
         return true;

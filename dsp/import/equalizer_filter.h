@@ -7,12 +7,13 @@
 #ifndef HALOCONV_EQUALIZER_FILTER_H
 #define HALOCONV_EQUALIZER_FILTER_H
 
+#include "dsp/base/error.h"
 #include "network.h"
 
 /* The parameters of "Filter N:". *filter: NULL if it is switched off, or of type None. false: why has the reason and
  * the remedy. */
 bool equalizer_filter_read(struct network *network, const char *parameters, int line, const struct filter **filter,
-                           char *why, size_t cap);
+                           struct reason *why);
 
 /* Reads a number and the unit behind it, "": none. is_hz: 1.250 and 1,250 are 1250. *end: behind the unit, or behind
  * the number. */
@@ -26,6 +27,6 @@ enum equalizer_number equalizer_number(const char *text, const char *unit, bool 
 
 /* The bands of "GraphicEQ:", a filter with minimum phase. */
 bool equalizer_graphic_read(struct network *network, const char *parameters, int line, const struct filter **filter,
-                            char *why, size_t cap);
+                            struct reason *why);
 
 #endif

@@ -268,9 +268,11 @@ static double *resampled(const struct maker *m, const struct filter *f, int *n)
     struct configuration *c = m->net->c;
     char why[DIAGNOSTIC_CAP / 2];
     const float *from = floats_of(m->net, f, f->taps, f->n_taps);
-    int error = from ? resample_length(c->rate, m->rate, f->n_taps, c->diagnostics.path, n, why, sizeof why) : HC_OK;
+    int error =
+        from ? resample_length(c->rate, m->rate, f->n_taps, c->diagnostics.path, n, REASON(why, sizeof why)) : HC_OK;
     float *to = from && !error ? arena_alloc(c->arena, (size_t)*n, sizeof *to) : NULL;
-    if (to) error = resample(c->rate, m->rate, 1, &from, f->n_taps, &to, *n, c->diagnostics.path, why, sizeof why);
+    if (to)
+        error = resample(c->rate, m->rate, 1, &from, f->n_taps, &to, *n, c->diagnostics.path, REASON(why, sizeof why));
     if (error) diagnostic(&c->diagnostics, error, f->line, f->command, "%s", why);
     return to && !error ? doubles_of(m->net, to, *n, 1) : NULL;
 }

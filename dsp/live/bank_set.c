@@ -36,13 +36,13 @@ void bank_set_release(struct bank_set *set)
 
 /* ---- loading ----------------------------------------------------------------------------------- */
 
-static int bank_load(const hc_live_config *c, const char *path, int rate, struct bank_set *set, char *why, size_t cap)
+static int bank_load(const hc_live_config *c, const char *path, int rate, struct bank_set *set, struct reason *why)
 {
     hc_bank_options options = {
         .size = sizeof options, .grid_deg = c->grid_deg, .normalise = c->normalise, .mix = c->mix_entries};
     hc_bank_data *bank = &set->banks[set->n_banks];
     bank->size = sizeof *bank;
-    int error = hc_bank_load(path, c->keep_rate ? 0 : rate, &options, bank, why, cap);
+    int error = hc_bank_load(path, c->keep_rate ? 0 : rate, &options, bank, REASON_TEXT(why));
     if (error) return error;
     if (set->n_banks == 0 || bank->gain_db > set->gain_db) set->gain_db = bank->gain_db;
     set->n_banks++;
@@ -50,23 +50,23 @@ static int bank_load(const hc_live_config *c, const char *path, int rate, struct
     if (bank->n_taps > set->n_taps) set->n_taps = bank->n_taps;
     if (bank->n_out > set->n_out) set->n_out = bank->n_out;
     if (bank->n_out > c->n_out)
-        return fail(HC_EINVAL, why, cap, "%s: has %d outputs, this session %d; use a bank with as many", path,
-                    bank->n_out, c->n_out);
+        return fail(HC_EINVAL, why, "%s: has %d outputs, this session %d; use a bank with as many", path, bank->n_out,
+                    c->n_out);
     return HC_OK;
 }
 
 /* A bank file is the bank of every source, which are straight ahead at first. */
-static int set_of_file(const hc_live_config *c, const char *path, int rate, struct bank_set *set, char *why, size_t cap)
+static int set_of_file(const hc_live_config *c, const char *path, int rate, struct bank_set *set, struct reason *why)
 {
     for (int s = 0; s < c->n_sources; s++) set->sources[s].first = (struct steer_target){{1, 0, 0}, 1, -1, 0};
-    return bank_load(c, path, rate, set, why, cap);
+    return bank_load(c, path, rate, set, why);
 }
 
 static int set_of_configuration(const hc_live_config *c, const hc_responses *r, int rate, struct bank_set *set,
-                                char *why, size_t cap)
+                                struct reason *why)
 {
     int error = HC_OK;
-    for (int i = 0; i < r->n_banks && !error; i++) error = bank_load(c, r->banks[i], rate, set, why, cap);
+    for (int i = 0; i < r->n_banks && !error; i++) error = bank_load(c, r->banks[i], rate, set, why);
     for (int s = 0; s < r->n_sources; s++) {
         const float *p = r->sources[s].position;
         set->sources[s] = (struct set_source){r->sources[s].bank, {{p[0], p[1], p[2]}, 1, -1, 0}};
@@ -75,17 +75,17 @@ static int set_of_configuration(const hc_live_config *c, const hc_responses *r, 
 }
 
 int bank_set_load(const hc_live_config *c, const char *path, int rate, const hc_responses *r, struct bank_set **out,
-                  char *why, size_t cap)
+                  struct reason *why)
 {
     *out = NULL;
     if (r && r->n_sources == 0)
-        return fail(HC_EINVAL, why, cap, "%s: has no sources; give a bank, or a configuration with /source/new", path);
+        return fail(HC_EINVAL, why, "%s: has no sources; give a bank, or a configuration with /source/new", path);
     if (r && r->n_sources > c->n_sources)
-        return fail(HC_EINVAL, why, cap, "%s: needs %d source%s, this session has %d; start it with as many", path,
+        return fail(HC_EINVAL, why, "%s: needs %d source%s, this session has %d; start it with as many", path,
                     r->n_sources, PLURAL(r->n_sources), c->n_sources);
     struct bank_set *set = set_make(r ? r->n_banks : 1, r ? r->n_sources : c->n_sources);
-    if (!set) return fail(HC_ENOMEM, why, cap, "%s: no memory for its banks; free some memory", path);
-    int error = r ? set_of_configuration(c, r, rate, set, why, cap) : set_of_file(c, path, rate, set, why, cap);
+    if (!set) return fail(HC_ENOMEM, why, "%s: no memory for its banks; free some memory", path);
+    int error = r ? set_of_configuration(c, r, rate, set, why) : set_of_file(c, path, rate, set, why);
     if (error)
         bank_set_release(set);
     else

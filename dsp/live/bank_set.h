@@ -2,6 +2,7 @@
 #ifndef BANK_SET_H
 #define BANK_SET_H
 
+#include "dsp/base/error.h"
 #include "haloconv_live.h"
 #include "places.h"
 
@@ -25,7 +26,7 @@ struct bank_set {
  * a bank file). The first user is the caller. Fails as hc_bank_load does, with HC_EINVAL if the banks or sources do not
  * fit the session. [setup] */
 int bank_set_load(const hc_live_config *config, const char *path, int rate, const hc_responses *responses,
-                  struct bank_set **set, char *why, size_t cap);
+                  struct bank_set **set, struct reason *why);
 
 /* NULL is allowed. [setup] */
 struct bank_set *bank_set_use(struct bank_set *set);

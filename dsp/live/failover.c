@@ -59,7 +59,7 @@ static void runner_close(struct runner *r)
     *r = (struct runner){0};
 }
 
-static int runner_open(struct runner *r, const hc_config *config, char *why, size_t cap)
+static int runner_open(struct runner *r, const hc_config *config, struct reason *why)
 {
     size_t n_in = (size_t)config->n_in, n_out = (size_t)config->n_out, block = (size_t)config->block;
     *r = (struct runner){.n_in = config->n_in,
@@ -69,11 +69,11 @@ static int runner_open(struct runner *r, const hc_config *config, char *why, siz
                          .discarded = calloc(n_out, sizeof *r->discarded)};
     int error = HC_ENOMEM;
     if (!r->frames || !r->rows || !r->discarded) {
-        fail(error, why, cap, "no memory for %zu channels of %zu frames; lower them", n_in + n_out, block);
+        fail(error, why, "no memory for %zu channels of %zu frames; lower them", n_in + n_out, block);
     } else {
         for (size_t ch = 0; ch < n_out; ch++) r->discarded[ch] = r->frames + ch * block;
         r->silence = r->frames + n_out * block;
-        error = hc_open(config, &r->engine, why, cap);
+        error = hc_open(config, &r->engine, REASON_TEXT(why));
     }
     if (error) runner_close(r);
     return error;
@@ -172,11 +172,11 @@ static int ask_device(struct failover *f)
 static _Atomic(struct failover *) abandoned; /* never freed: devices that hang may still write to their memory */
 
 int failover_open(const hc_config *config, struct input_history *history, struct places *places, double standby_share,
-                  struct failover **out, char *why, size_t cap)
+                  struct failover **out, struct reason *why)
 {
     struct failover *f = calloc(1, sizeof *f);
     *out = NULL;
-    if (!f) return fail(HC_ENOMEM, why, cap, "no memory for an engine; free some memory");
+    if (!f) return fail(HC_ENOMEM, why, "no memory for an engine; free some memory");
     f->config = *config;
     f->history = history;
     f->info.size = sizeof f->info;
@@ -187,14 +187,14 @@ int failover_open(const hc_config *config, struct input_history *history, struct
     sem_init(&f->wake, 0, 0);
     f->gain = (struct ramp){.now = 1, .target = 1};
     int error = loudness_open(&f->loudness, config->n_out, config->rate) && steered_open(&f->steered, config, places)
-                    ? runner_open(&f->main, config, why, cap)
-                    : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some memory");
+                    ? runner_open(&f->main, config, why)
+                    : fail(HC_ENOMEM, why, "no memory for an engine; free some memory");
     if (!error) hc_get_info(f->main.engine, &f->info);
     f->is_on_cpu = !error && strcmp(f->info.backend, "cpu") == 0;
     if (!error && standby_share > 0 && !f->is_on_cpu) {
         hc_config cpu = *config;
         cpu.backend = "cpu";
-        error = runner_open(&f->standby, &cpu, why, cap);
+        error = runner_open(&f->standby, &cpu, why);
     }
     if (error)
         failover_close(f);
@@ -243,7 +243,7 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
     hc_mask *mask = NULL;
     double share = INFINITY;
     config.backend = "cpu";
-    if (runner_open(&r, &config, NULL, 0) != HC_OK) return share;
+    if (runner_open(&r, &config, NULL) != HC_OK) return share;
     unsigned fp_state = denormals_off();
     if (n == 0 || hc_mask_make(r.engine, routes, n, &mask, NULL, 0) == HC_OK) {
         float *x = (float *)r.silence;
@@ -269,11 +269,11 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
 /* Makes the banks for both engines, and measures the CPU's share: INFINITY if the standby engine cannot have the banks.
  * It keeps them if that share is small enough. */
 static int load_banks(struct failover *f, const hc_route *routes, int n, struct bank_set *set,
-                      struct engine_banks **banks, double *share, char *why, size_t cap)
+                      struct engine_banks **banks, double *share, struct reason *why)
 {
-    int error = set ? engine_banks_make(set, f->main.engine, banks, why, cap) : HC_OK;
+    int error = set ? engine_banks_make(set, f->main.engine, banks, why) : HC_OK;
     if (error || !f->standby.engine) return error;
-    if (*banks && engine_banks_make_standby(*banks, f->standby.engine, NULL, 0) != HC_OK) return HC_OK;
+    if (*banks && engine_banks_make_standby(*banks, f->standby.engine, NULL) != HC_OK) return HC_OK;
     *share = measure_cpu_share(&f->config, routes, n, *banks, *banks && f->steered.places->mixes);
     if (*banks && !(*share <= f->standby_share)) engine_banks_free_standby(*banks);
     return HC_OK;
@@ -281,16 +281,16 @@ static int load_banks(struct failover *f, const hc_route *routes, int n, struct 
 
 /* Makes masks and banks before one of them plays: a failure changes nothing. A standby engine that takes over meanwhile
  * keeps its mask and its banks. */
-int failover_load(struct failover *f, const hc_route *routes, int n, struct bank_set *set, char *why, size_t cap)
+int failover_load(struct failover *f, const hc_route *routes, int n, struct bank_set *set, struct reason *why)
 {
     hc_mask *mask = NULL, *standby = NULL;
     struct engine_banks *banks = NULL;
     double share = INFINITY;
     failover_sweep(f);
-    int error = load_banks(f, routes, n, set, &banks, &share, why, cap);
+    int error = load_banks(f, routes, n, set, &banks, &share, why);
     bool suffices = isfinite(share) && share <= f->standby_share;
-    if (!error && n > 0) error = hc_mask_make(f->main.engine, routes, n, &mask, why, cap);
-    if (!error && n > 0 && suffices) error = hc_mask_make(f->standby.engine, routes, n, &standby, why, cap);
+    if (!error && n > 0) error = hc_mask_make(f->main.engine, routes, n, &mask, REASON_TEXT(why));
+    if (!error && n > 0 && suffices) error = hc_mask_make(f->standby.engine, routes, n, &standby, REASON_TEXT(why));
     if (error) {
         hc_mask_free(f->main.engine, mask);
         engine_banks_free(banks);
@@ -361,7 +361,7 @@ static int follow_history(struct failover *f)
     return result;
 }
 
-int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
+int failover_start(struct failover *f, int64_t from, struct reason *why)
 {
     unsigned fp_state = denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
@@ -380,7 +380,7 @@ int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
     if (result == HC_OK) return HC_OK;
     if (result == HC_LATE) atomic_store(&f->is_hung, true);
     hc_get_info(f->main.engine, &f->info);
-    return fail(HC_EDEVICE, why, cap, "%s: %s; use another backend", f->info.device,
+    return fail(HC_EDEVICE, why, "%s: %s; use another backend", f->info.device,
                 f->info.error[0] ? f->info.error : "it does not answer");
 }
 

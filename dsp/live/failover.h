@@ -15,6 +15,7 @@
 #ifndef FAILOVER_H
 #define FAILOVER_H
 
+#include "dsp/base/error.h"
 #include "dsp/base/priority.h"
 #include "haloconv_live.h"
 #include "input_history.h"
@@ -91,15 +92,14 @@ struct failover {
  * > 0. places: of the sources; NULL: there are none. Fails as hc_open. [setup], as all calls down to
  * failover_device_answers: one thread at a time, in parallel with the audio thread. */
 int failover_open(const hc_config *config, struct input_history *history, struct places *places, double standby_share,
-                  struct failover **failover, char *why, size_t cap);
+                  struct failover **failover, struct reason *why);
 
 /* false: the device hangs, and its memory is not freed; the process should end by _exit. NULL is allowed. */
 bool failover_close(struct failover *failover);
 
 /* Makes masks of n routes and the banks of a set, and fades to them. n = 0: no mask; set NULL: no banks. A failure
  * changes nothing. */
-int failover_load(struct failover *failover, const hc_route *routes, int n, struct bank_set *set, char *why,
-                  size_t cap);
+int failover_load(struct failover *failover, const hc_route *routes, int n, struct bank_set *set, struct reason *why);
 
 /* Frees banks that play no more. */
 void failover_sweep(struct failover *failover);
@@ -107,7 +107,7 @@ void failover_sweep(struct failover *failover);
 /* Processes silence, because a device's first blocks are slow, then the history from frame `from` on, until that no
  * longer gains on the audio thread. Also starts the standby thread. Call it once, before the audio thread gets the
  * failover. HC_EDEVICE: the device does not answer. */
-int failover_start(struct failover *failover, int64_t from, char *why, size_t cap);
+int failover_start(struct failover *failover, int64_t from, struct reason *why);
 
 /* Processes at most a block of the history, for an engine that nobody plays. Returns whether there is more. Not after
  * the device has failed: cannot_follow is then set. [one thread, the only one that uses the failover] */

@@ -33,7 +33,7 @@ void hc_live_config_init(hc_live_config *config)
     live_defaults(config);
 }
 
-static int check_config(const hc_live_config *c, char *why, size_t cap)
+static int check_config(const hc_live_config *c, struct reason *why)
 {
     hc_config config;
     hc_info info = {.size = sizeof info};
@@ -47,27 +47,25 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     config.n_threads = c->n_threads;
     config.method = c->method;
     config.backend = "cpu";
-    if (c->reserved) return fail(HC_EINVAL, why, cap, "reserved %d; it must be 0", c->reserved);
+    if (c->reserved) return fail(HC_EINVAL, why, "reserved %d; it must be 0", c->reserved);
     if (!isfinite(c->glide_ms) || c->glide_ms > MAX_GLIDE_MS)
-        return fail(HC_EINVAL, why, cap, "glide_ms %g; at most %d are possible", c->glide_ms, MAX_GLIDE_MS);
+        return fail(HC_EINVAL, why, "glide_ms %g; at most %d are possible", c->glide_ms, MAX_GLIDE_MS);
     if (!(c->grid_deg == 0 || c->grid_deg == HC_GRID_NONE || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
-        return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45, 0 for the default, or HC_GRID_NONE", c->grid_deg);
-    if (isnan(c->fade_ms)) return fail(HC_EINVAL, why, cap, "fade_ms is NaN; give milliseconds, or -1 for no fade");
+        return fail(HC_EINVAL, why, "grid_deg %g; 0.5 to 45, 0 for the default, or HC_GRID_NONE", c->grid_deg);
+    if (isnan(c->fade_ms)) return fail(HC_EINVAL, why, "fade_ms is NaN; give milliseconds, or -1 for no fade");
     if (isnan(c->standby_share))
-        return fail(HC_EINVAL, why, cap, "standby_share is NaN; give a share of a block's time, or -1 for none");
+        return fail(HC_EINVAL, why, "standby_share is NaN; give a share of a block's time, or -1 for none");
     if (strlen(c->backend) >= BACKEND_CAP)
-        return fail(HC_EINVAL, why, cap, "backend has %d bytes or more; see hc_config", (int)BACKEND_CAP);
-    if (c->block < 1) return fail(HC_EINVAL, why, cap, "block %d; it must be positive", c->block);
-    if (c->rate > MAX_RATE)
-        return fail(HC_EINVAL, why, cap, "rate %d Hz; at most %d are possible", c->rate, MAX_RATE);
+        return fail(HC_EINVAL, why, "backend has %d bytes or more; see hc_config", (int)BACKEND_CAP);
+    if (c->block < 1) return fail(HC_EINVAL, why, "block %d; it must be positive", c->block);
+    if (c->rate > MAX_RATE) return fail(HC_EINVAL, why, "rate %d Hz; at most %d are possible", c->rate, MAX_RATE);
     if (!(c->history_s > 0 && c->history_s <= MAX_HISTORY_S))
-        return fail(HC_EINVAL, why, cap, "history_s %g; it must be positive, and at most %d", c->history_s,
-                    MAX_HISTORY_S);
+        return fail(HC_EINVAL, why, "history_s %g; it must be positive, and at most %d", c->history_s, MAX_HISTORY_S);
     double predelay = c->max_predelay_ms * c->rate / 1000;
     if (!(predelay >= 0 && predelay <= MAX_PREDELAY))
-        return fail(HC_EINVAL, why, cap, "most_predelay_ms %g; 0 to %g are possible", c->max_predelay_ms,
+        return fail(HC_EINVAL, why, "most_predelay_ms %g; 0 to %g are possible", c->max_predelay_ms,
                     1e3 * MAX_PREDELAY / c->rate);
-    return hc_plan(&config, &info, why, cap);
+    return hc_plan(&config, &info, REASON_TEXT(why));
 }
 
 static bool allocate(hc_live *l)
@@ -91,18 +89,18 @@ static bool allocate(hc_live *l)
 
 int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t cap)
 {
-    if (!live) return fail(HC_EINVAL, why, cap, "hc_live_open: live is NULL");
+    if (!live) return fail(HC_EINVAL, REASON(why, cap), "hc_live_open: live is NULL");
     *live = NULL;
     hc_live_config copy;
-    int error = config_copy(config, &copy, sizeof copy, "hc_live_config", why, cap);
+    int error = config_copy(config, &copy, sizeof copy, "hc_live_config", REASON(why, cap));
     if (error) return error;
     hc_live *l = calloc(1, sizeof *l);
-    if (!l) return fail(HC_ENOMEM, why, cap, "no memory for a live convolver; free some memory");
+    if (!l) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a live convolver; free some memory");
     l->config = copy;
     live_defaults(&l->config);
-    error = check_config(&l->config, why, cap);
+    error = check_config(&l->config, REASON(why, cap));
     if (!error && !allocate(l))
-        error = fail(HC_ENOMEM, why, cap, "no memory for %d channels; free some memory or use fewer",
+        error = fail(HC_ENOMEM, REASON(why, cap), "no memory for %d channels; free some memory or use fewer",
                      l->config.n_in + l->config.n_out);
     pthread_mutex_init(&l->setup, NULL);
     pthread_mutex_init(&l->info_lock, NULL);

@@ -46,11 +46,12 @@ static void banks_free(hc_bank **banks, int n)
     free(banks);
 }
 
-static int banks_make(const struct bank_set *set, hc_engine *engine, hc_bank ***made, char *why, size_t cap)
+static int banks_make(const struct bank_set *set, hc_engine *engine, hc_bank ***made, struct reason *why)
 {
     hc_bank **banks = calloc((size_t)set->n_banks, sizeof *banks);
-    int error = banks ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory for %d banks; free some memory", set->n_banks);
-    for (int i = 0; i < set->n_banks && !error; i++) error = hc_bank_make(engine, &set->banks[i], &banks[i], why, cap);
+    int error = banks ? HC_OK : fail(HC_ENOMEM, why, "no memory for %d banks; free some memory", set->n_banks);
+    for (int i = 0; i < set->n_banks && !error; i++)
+        error = hc_bank_make(engine, &set->banks[i], &banks[i], REASON_TEXT(why));
     if (error)
         banks_free(banks, set->n_banks);
     else
@@ -58,11 +59,11 @@ static int banks_make(const struct bank_set *set, hc_engine *engine, hc_bank ***
     return error;
 }
 
-int engine_banks_make(struct bank_set *set, hc_engine *main, struct engine_banks **out, char *why, size_t cap)
+int engine_banks_make(struct bank_set *set, hc_engine *main, struct engine_banks **out, struct reason *why)
 {
     struct engine_banks *banks = calloc(1, sizeof *banks);
-    if (!banks) return fail(HC_ENOMEM, why, cap, "no memory for banks; free some memory");
-    int error = banks_make(set, main, &banks->main, why, cap);
+    if (!banks) return fail(HC_ENOMEM, why, "no memory for banks; free some memory");
+    int error = banks_make(set, main, &banks->main, why);
     if (error) {
         free(banks);
         return error;
@@ -72,9 +73,9 @@ int engine_banks_make(struct bank_set *set, hc_engine *main, struct engine_banks
     return HC_OK;
 }
 
-int engine_banks_make_standby(struct engine_banks *banks, hc_engine *standby, char *why, size_t cap)
+int engine_banks_make_standby(struct engine_banks *banks, hc_engine *standby, struct reason *why)
 {
-    return banks_make(banks->set, standby, &banks->standby, why, cap);
+    return banks_make(banks->set, standby, &banks->standby, why);
 }
 
 void engine_banks_free_standby(struct engine_banks *banks)

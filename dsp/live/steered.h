@@ -11,6 +11,7 @@
 #define STEERED_H
 
 #include "bank_set.h"
+#include "dsp/base/error.h"
 #include "glide.h"
 #include "haloconv.h"
 #include "places.h"
@@ -50,8 +51,8 @@ bool steered_open(struct steered *steered, const hc_config *config, struct place
 void steered_close(struct steered *steered);
 
 /* Makes the banks of a set for an engine, or for a standby engine. [setup] */
-int engine_banks_make(struct bank_set *set, hc_engine *main, struct engine_banks **banks, char *why, size_t cap);
-int engine_banks_make_standby(struct engine_banks *banks, hc_engine *standby, char *why, size_t cap);
+int engine_banks_make(struct bank_set *set, hc_engine *main, struct engine_banks **banks, struct reason *why);
+int engine_banks_make_standby(struct engine_banks *banks, hc_engine *standby, struct reason *why);
 void engine_banks_free_standby(struct engine_banks *banks);
 void engine_banks_free(struct engine_banks *banks);
 

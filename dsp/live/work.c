@@ -54,11 +54,11 @@ static void say_diagnostics(const hc_live *l, const char *path, const hc_respons
 }
 
 /* A single response on a single input plays at every output. */
-static int mask_spread(hc_responses *mask, int n_out, const char *path, char *why, size_t cap)
+static int mask_spread(hc_responses *mask, int n_out, const char *path, struct reason *why)
 {
     hc_route *routes = realloc(mask->routes, (size_t)n_out * sizeof *routes);
     if (!routes)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for %d route%s; free some memory", path, n_out, PLURAL(n_out));
+        return fail(HC_ENOMEM, why, "%s: no memory for %d route%s; free some memory", path, n_out, PLURAL(n_out));
     mask->routes = routes;
     for (int o = 1; o < n_out; o++) {
         routes[o] = routes[0];
@@ -81,7 +81,7 @@ static void loaded_free(struct loaded *loaded)
 }
 
 /* Checks that a mask fits the channels. */
-static int mask_fit(const hc_live *l, const char *path, struct loaded *loaded, char *why, size_t cap)
+static int mask_fit(const hc_live *l, const char *path, struct loaded *loaded, struct reason *why)
 {
     hc_responses *mask = &loaded->responses;
     int n_in = l->config.n_in, n_out = l->config.n_out, error = HC_OK;
@@ -91,16 +91,16 @@ static int mask_fit(const hc_live *l, const char *path, struct loaded *loaded, c
                  path);
     }
     if (mask->n_in > n_in || mask->n_out > n_out)
-        error = fail(HC_EINVAL, why, cap,
+        error = fail(HC_EINVAL, why,
                      "%s: has %d input%s and %d output%s, this session %d and %d; use one with at most as many", path,
                      mask->n_in, PLURAL(mask->n_in), mask->n_out, PLURAL(mask->n_out), n_in, n_out);
     else if (mask->n_sources > 0 && !loaded->banks)
-        error = fail(HC_EINVAL, why, cap, "%s: has %d source%s, but this session has none; open it with n_sources",
-                     path, mask->n_sources, PLURAL(mask->n_sources));
+        error = fail(HC_EINVAL, why, "%s: has %d source%s, but this session has none; open it with n_sources", path,
+                     mask->n_sources, PLURAL(mask->n_sources));
     else if (mask->n_routes == 0 && !loaded->banks)
-        error = fail(HC_EINVAL, why, cap, "%s: connects nothing; give it a route", path);
+        error = fail(HC_EINVAL, why, "%s: connects nothing; give it a route", path);
     else if (mask->n_channels == 1 && n_in == 1 && n_out > 1)
-        error = mask_spread(mask, n_out, path, why, cap);
+        error = mask_spread(mask, n_out, path, why);
     return error;
 }
 
@@ -115,36 +115,36 @@ static void say_notes(const hc_live *l, const char *path, const char *notes)
 }
 
 /* Loads the banks of a configuration, whose responses are loaded, or of a bank file. A sound file is one, too. */
-static int sources_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, char *why, size_t cap)
+static int sources_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, struct reason *why)
 {
     if (loaded->responses.n_channels > 0) hc_responses_free(&loaded->responses);
     bool is_bank = hc_bank_is_file(path) || !loaded->responses.memory;
     const hc_responses *responses = is_bank ? NULL : &loaded->responses;
-    int error = bank_set_load(&l->config, path, rate, responses, &loaded->banks, why, cap);
+    int error = bank_set_load(&l->config, path, rate, responses, &loaded->banks, why);
     for (int i = 0; !error && i < loaded->banks->n_banks; i++)
         say_notes(l, is_bank ? path : responses->banks[i], loaded->banks->banks[i].notes);
     return error;
 }
 
-static int responses_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, char *why, size_t cap)
+static int responses_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, struct reason *why)
 {
     hc_responses *mask = &loaded->responses;
     unsigned flags = (l->config.keep_rate ? HC_KEEP_RATE : 0) | (l->config.n_sources > 0 ? HC_WITH_SOURCES : 0);
-    int error = hc_responses_load(path, 0, rate, flags, mask, why, cap);
+    int error = hc_responses_load(path, 0, rate, flags, mask, REASON_TEXT(why));
     bool has_routes = mask->n_channels == 0; /* a configuration, with channel counts of its own */
     if (!error && !has_routes && l->config.n_sources == 0)
-        error = hc_responses_route(mask, path, l->config.n_in, why, cap);
+        error = hc_responses_route(mask, path, l->config.n_in, REASON_TEXT(why));
     if (!error) say_diagnostics(l, path, mask, rate);
     return error;
 }
 
 /* A failure leaves *loaded empty. */
-static int mask_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, char *why, size_t cap)
+static int mask_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, struct reason *why)
 {
     bool plays_banks = l->config.n_sources > 0;
-    int error = plays_banks && hc_bank_is_file(path) ? HC_OK : responses_load(l, path, rate, loaded, why, cap);
-    if (!error && plays_banks) error = sources_load(l, path, rate, loaded, why, cap);
-    if (!error) error = mask_fit(l, path, loaded, why, cap);
+    int error = plays_banks && hc_bank_is_file(path) ? HC_OK : responses_load(l, path, rate, loaded, why);
+    if (!error && plays_banks) error = sources_load(l, path, rate, loaded, why);
+    if (!error) error = mask_fit(l, path, loaded, why);
     if (error) loaded_free(loaded);
     return error;
 }
@@ -202,7 +202,7 @@ static int64_t catch_up_start(const hc_live *l, const struct failover *f)
 
 /* Makes an engine that plays a mask and has processed the history. */
 static int make_engine(hc_live *l, const struct engine_format *format, const char *backend, const struct loaded *loaded,
-                       struct failover **f, char *why, size_t cap)
+                       struct failover **f, struct reason *why)
 {
     const hc_responses *mask = &loaded->responses;
     hc_config config;
@@ -226,11 +226,11 @@ static int make_engine(hc_live *l, const struct engine_format *format, const cha
     config.n_threads = l->config.n_threads;
     config.backend = strcmp(backend, "gpu") == 0 ? gpu_backend(&config) : backend;
     int64_t begin = atomic_load(&l->history_begin);
-    int error = failover_open(&config, &l->history, &l->places, l->config.standby_share, f, why, cap);
+    int error = failover_open(&config, &l->history, &l->places, l->config.standby_share, f, why);
     if (error) return error;
     (*f)->begin = begin;
-    error = failover_load(*f, mask->routes, mask->n_routes, loaded->banks, why, cap);
-    if (!error) error = failover_start(*f, catch_up_start(l, *f), why, cap);
+    error = failover_load(*f, mask->routes, mask->n_routes, loaded->banks, why);
+    if (!error) error = failover_start(*f, catch_up_start(l, *f), why);
     if (error) live_close_engine(l, *f);
     return error;
 }
@@ -277,12 +277,12 @@ static void set_info(hc_live *l, const char *path, const struct loaded *loaded)
 
 /* Makes an engine, or one on the CPU if the device cannot be opened and the host allows that. */
 static int make_engine_here(hc_live *l, const struct engine_format *format, const struct loaded *mask, bool says,
-                            struct failover **f, char *why, size_t cap)
+                            struct failover **f, struct reason *why)
 {
-    int error = make_engine(l, format, format->backend, mask, f, why, cap);
+    int error = make_engine(l, format, format->backend, mask, f, why);
     if (!error || !l->config.cpu_if_no_device || strcmp(format->backend, "cpu") == 0) return error;
-    if (says) live_say(l, HC_LIVE_WARNING, "%s; the CPU plays", why);
-    return make_engine(l, format, "cpu", mask, f, why, cap);
+    if (says) live_say(l, HC_LIVE_WARNING, "%s; the CPU plays", why->text);
+    return make_engine(l, format, "cpu", mask, f, why);
 }
 
 static bool is_path_of_current(const hc_live *l, const char *path)
@@ -292,10 +292,10 @@ static bool is_path_of_current(const hc_live *l, const char *path)
 
 /* Makes an engine and hands it over, unless a ready mask is asked for meanwhile. */
 static int replace_engine(hc_live *l, const struct engine_format *format, const char *path, const struct loaded *mask,
-                          char *why, size_t cap)
+                          struct reason *why)
 {
     struct failover *f;
-    int error = make_engine_here(l, format, mask, true, &f, why, cap);
+    int error = make_engine_here(l, format, mask, true, &f, why);
     if (error) return error;
     if (!ready_supersede(l, NULL, is_path_of_current(l, path) ? l->current : NULL)) {
         live_close_engine(l, f);
@@ -340,7 +340,7 @@ static bool fits_engine(const struct failover *f, const struct loaded *mask)
 /* Plays a mask in a format: by a mask swap if the engine can, else by a new engine. Takes over `loaded`, also after a
  * failure; NULL: the mask that plays. */
 static int mask_apply(hc_live *l, const char *path, struct loaded *loaded, const struct engine_format *format,
-                      char *why, size_t cap)
+                      struct reason *why)
 {
     const struct loaded present = {l->responses, l->banks}, *mask = loaded ? loaded : &present;
     struct failover *f = l->newest;
@@ -350,11 +350,11 @@ static int mask_apply(hc_live *l, const char *path, struct loaded *loaded, const
                  strcmp(format->backend, l->format_used.backend) == 0 && fits_engine(f, mask);
     int error = HC_OK;
     if (!swaps)
-        error = replace_engine(l, format, path, mask, why, cap);
+        error = replace_engine(l, format, path, mask, why);
     else if (!ready_supersede(l, l->current, NULL))
         error = SUPERSEDED;
     else
-        error = failover_load(f, mask->responses.routes, mask->responses.n_routes, mask->banks, why, cap);
+        error = failover_load(f, mask->responses.routes, mask->responses.n_routes, mask->banks, why);
     if (error) {
         if (loaded) loaded_free(loaded);
         return error;
@@ -543,12 +543,12 @@ static int make_ready(hc_live *l, int i, const struct engine_format *format)
     struct file_id file = file_identify(path, format->rate);
     struct failover *f;
     struct loaded loaded = {0};
-    int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
-    if (!error) error = make_engine_here(l, format, &loaded, false, &f, why, sizeof why);
+    int error = mask_load(l, path, format->rate, &loaded, REASON(why, sizeof why));
+    if (!error) error = make_engine_here(l, format, &loaded, false, &f, REASON(why, sizeof why));
     struct ready_mask *mask = error ? NULL : ready_add(l, path, f, format, &file, false, &loaded.responses);
     if (!error && !mask) {
         live_close_engine(l, f);
-        error = fail(HC_ENOMEM, why, sizeof why, "%s: cannot be kept ready; free memory or threads", path);
+        error = fail(HC_ENOMEM, REASON(why, sizeof why), "%s: cannot be kept ready; free memory or threads", path);
     }
     if (error) {
         loaded_free(&loaded);
@@ -612,9 +612,9 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
     char why[SAY_CAP] = "";
     struct loaded loaded = {0};
     struct file_id file = file_identify(path, format->rate);
-    int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
+    int error = mask_load(l, path, format->rate, &loaded, REASON(why, sizeof why));
     bool is_first = l->newest == NULL;
-    if (!error) error = mask_apply(l, path, &loaded, format, why, sizeof why);
+    if (!error) error = mask_apply(l, path, &loaded, format, REASON(why, sizeof why));
     if (error == SUPERSEDED) return HC_OK;
     answer(l, number, error, why);
     if (error) {
@@ -645,8 +645,8 @@ static int change_engine(hc_live *l, const struct engine_format *format)
     struct engine_format before = l->format_used;
     bool reloads =
         format->rate != before.rate && (!l->config.keep_rate || is_another_file(path, format->rate, before.rate));
-    int error = reloads ? mask_load(l, path, format->rate, &loaded, why, sizeof why) : HC_OK;
-    if (!error) error = mask_apply(l, path, reloads ? &loaded : NULL, format, why, sizeof why);
+    int error = reloads ? mask_load(l, path, format->rate, &loaded, REASON(why, sizeof why)) : HC_OK;
+    if (!error) error = mask_apply(l, path, reloads ? &loaded : NULL, format, REASON(why, sizeof why));
     if (error == SUPERSEDED) return HC_OK;
     if (error)
         live_say(l, HC_LIVE_ERROR, "%s", why);
@@ -721,20 +721,20 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     int error = HC_OK;
     if (!l || !path || !responses) {
         hc_responses_free(responses);
-        return fail(HC_EINVAL, why, cap, "hc_live_play: live, path or responses is NULL; pass all");
+        return fail(HC_EINVAL, REASON(why, cap), "hc_live_play: live, path or responses is NULL; pass all");
     }
     pthread_mutex_lock(&l->setup);
     struct engine_format format = format_wanted(l);
     struct loaded loaded = {.responses = *responses};
     *responses = (hc_responses){0};
     say_diagnostics(l, path, &loaded.responses, format.rate);
-    if (l->config.n_sources > 0) error = sources_load(l, path, format.rate, &loaded, why, cap);
-    if (!error) error = mask_fit(l, path, &loaded, why, cap);
+    if (l->config.n_sources > 0) error = sources_load(l, path, format.rate, &loaded, REASON(why, cap));
+    if (!error) error = mask_fit(l, path, &loaded, REASON(why, cap));
     if (error) {
         loaded_free(&loaded);
     } else {
         take_requests(l, replaced, &number);
-        error = mask_apply(l, path, &loaded, &format, why, cap);
+        error = mask_apply(l, path, &loaded, &format, REASON(why, cap));
     }
     if (error == SUPERSEDED) error = HC_OK;
     pthread_mutex_unlock(&l->setup);

@@ -194,23 +194,23 @@ static char *configuration_text(struct configuration *c, size_t *bytes)
     const char *path = c->diagnostics.path;
     char why[DIAGNOSTIC_CAP / 2], *text;
     size_t prefix = strlen(path) + 2; /* "path: ", which the diagnostic has too */
-    int error = mask_file_text(path, MAX_TEXT_BYTES, &text, bytes, why, sizeof why);
+    int error = mask_file_text(path, MAX_TEXT_BYTES, &text, bytes, REASON(why, sizeof why));
     if (error) diagnostic(&c->diagnostics, error, 0, NULL, "%s", strlen(why) > prefix ? why + prefix : why);
     return text;
 }
 
 /* Returns the code of the first error; why gets its text and the number of the others. */
-static int first_error(const struct diagnostics *diagnostics, char *why, size_t cap)
+static int first_error(const struct diagnostics *diagnostics, struct reason *why)
 {
     const hc_diagnostic *first = diagnostics->kept, *end = first + diagnostics->n_kept;
     while (first < end && first->code >= 0) first++;
     if (first == end && diagnostics->arena->is_short)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for its errors; free some memory", diagnostics->path);
+        return fail(HC_ENOMEM, why, "%s: no memory for its errors; free some memory", diagnostics->path);
     if (first == end)
-        return fail(HC_EINVAL, why, cap, "%s: has %d error%s; see haloconv check", diagnostics->path,
-                    diagnostics->n_errors, PLURAL(diagnostics->n_errors));
-    if (diagnostics->n_errors == 1) return fail(first->code, why, cap, "%s", first->text);
-    return fail(first->code, why, cap, "%s (and %d more: haloconv check %s)", first->text, diagnostics->n_errors - 1,
+        return fail(HC_EINVAL, why, "%s: has %d error%s; see haloconv check", diagnostics->path, diagnostics->n_errors,
+                    PLURAL(diagnostics->n_errors));
+    if (diagnostics->n_errors == 1) return fail(first->code, why, "%s", first->text);
+    return fail(first->code, why, "%s (and %d more: haloconv check %s)", first->text, diagnostics->n_errors - 1,
                 diagnostics->path);
 }
 
@@ -242,7 +242,7 @@ static void import_read(struct loader *l, const struct import_format *format, ch
 static bool mask_of_route(hc_responses *r)
 {
     struct mask_file file;
-    if (mask_file_make(&file, 1, r->n_frames > 0 ? r->n_frames : 1, "", NULL, 0) != HC_OK) return false;
+    if (mask_file_make(&file, 1, r->n_frames > 0 ? r->n_frames : 1, "", NULL) != HC_OK) return false;
     for (int i = 0; i < r->n_routes; i++)
         for (int k = 0; k < r->routes[i].n_taps; k++)
             file.channel[0][r->routes[i].delay + k] = r->routes[i].gain * r->routes[i].taps[k];
@@ -251,14 +251,14 @@ static bool mask_of_route(hc_responses *r)
     return true;
 }
 
-int configuration_responses(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
-                            size_t cap)
+int configuration_responses(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses,
+                            struct reason *why)
 {
     struct arena *arena = arena_make();
     struct loader *l = arena ? calloc(1, sizeof *l) : NULL;
     if (!l) {
         arena_free(arena);
-        return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some memory", path);
+        return fail(HC_ENOMEM, why, "%s: no memory to read it; free some memory", path);
     }
     struct configuration *c = &l->c;
     const struct diagnostics *diagnostics = &c->diagnostics;
@@ -290,7 +290,7 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
                    "shorter ones",
                    limit >> 20);
     }
-    int error = diagnostics->n_errors ? first_error(diagnostics, why, cap) : HC_OK;
+    int error = diagnostics->n_errors ? first_error(diagnostics, why) : HC_OK;
     if (error && made.channel) {
         free(made.channel[0]);
         free(made.channel);

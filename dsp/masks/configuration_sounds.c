@@ -96,12 +96,12 @@ static void sound_read(struct sounds *s, struct sound *sound, const struct impul
     sound->is_read = true;
     sound->path = c->arena->files[i->file];
     struct mask_limits limits = {.frames = MASK_MAX_SAMPLES, .bytes = c->arena->limit - c->arena->bytes};
-    sound->error = rate_pattern_find(sound->path, s->rate, &found, why, sizeof why);
+    sound->error = rate_pattern_find(sound->path, s->rate, &found, REASON(why, sizeof why));
     if (!sound->error) {
         if (found.rate && !(sound->path = arena_text(c->arena, found.path))) return;
         const struct raw_samples *raw = &c->files[i->file]->raw;
-        sound->error = raw->format ? raw_samples_read(&sound->file, sound->path, raw, &limits, why, sizeof why)
-                                   : mask_file_read(&sound->file, sound->path, &limits, why, sizeof why);
+        sound->error = raw->format ? raw_samples_read(&sound->file, sound->path, raw, &limits, REASON(why, sizeof why))
+                                   : mask_file_read(&sound->file, sound->path, &limits, REASON(why, sizeof why));
     }
     if (sound->error) {
         s->has_errors = true;
@@ -188,12 +188,12 @@ bool sounds_resample(struct sounds *s, struct sound *sound, const struct impulse
         sound->is_played = true;
         return true;
     }
-    int error = resample_length(from, s->rate, length, sound->path, n_taps, why, sizeof why);
+    int error = resample_length(from, s->rate, length, sound->path, n_taps, REASON(why, sizeof why));
     float *all = error ? NULL : arena_alloc(arena, (size_t)n * (size_t)*n_taps, sizeof *all);
     float **out = all ? calloc((size_t)n, sizeof *out) : NULL;
     if (!error && !out) return !(arena->is_short = true);
     for (int k = 0; !error && k < n; k++) out[k] = all + (size_t)k * (size_t)*n_taps;
-    if (!error) error = resample(from, s->rate, n, taps, length, out, *n_taps, sound->path, why, sizeof why);
+    if (!error) error = resample(from, s->rate, n, taps, length, out, *n_taps, sound->path, REASON(why, sizeof why));
     for (int k = 0; !error && k < n; k++) taps[k] = out[k];
     if (error) diagnostic(&s->c->diagnostics, error, i->line, i->command, "%s", why);
     free(out);

@@ -16,7 +16,7 @@ static const char *bank_path(struct configuration *c, const struct bank_line *ba
     struct stat status;
     if (bank->file < 0) return NULL;
     const char *path = c->arena->files[bank->file];
-    int error = rate_pattern_find(path, rate, &found, why, sizeof why);
+    int error = rate_pattern_find(path, rate, &found, REASON(why, sizeof why));
     if (error) {
         diagnostic(&c->diagnostics, error, bank->line, READ, "%s", why);
         return NULL;

@@ -40,13 +40,13 @@ struct frames {     /* samples as read, interleaved */
 
 /* Finds how many frames of n_channels the limits allow. rate: of the file, or 0. Fails if the rates are too far apart
  * to be resampled. */
-static int frames_limit(struct frames *frames, int n_channels, int rate, const char *path, char *why, size_t cap)
+static int frames_limit(struct frames *frames, int n_channels, int rate, const char *path, struct reason *why)
 {
     const struct mask_limits *limits = frames->limits;
     double ratio = 1, bytes = 2 * sizeof(float); /* of a sample: as read, and deinterleaved */
     if (limits->rate && rate && limits->rate != rate) {
         int length;
-        int error = resample_length(rate, limits->rate, 1, path, &length, why, cap);
+        int error = resample_length(rate, limits->rate, 1, path, &length, why);
         if (error) return error;
         ratio = (double)limits->rate / rate;
         bytes = 3 * sizeof(float) * (1 + ratio); /* both deinterleaved, and soxr's copies of both as doubles */
@@ -59,33 +59,33 @@ static int frames_limit(struct frames *frames, int n_channels, int rate, const c
     return HC_OK;
 }
 
-static int refuse_length(const struct frames *frames, const char *path, char *why, size_t cap)
+static int refuse_length(const struct frames *frames, const char *path, struct reason *why)
 {
-    return fail(frames->is_memory_scarce ? HC_ENOMEM : HC_EINVAL, why, cap,
+    return fail(frames->is_memory_scarce ? HC_ENOMEM : HC_EINVAL, why,
                 "%s: is longer than %zu frames of %d channel%s, the most that %s; cut it", path, frames->most,
                 frames->n_channels, frames->n_channels == 1 ? "" : "s",
                 frames->is_memory_scarce ? "three quarters of this machine's memory hold" : "a mask can have");
 }
 
 /* Grows the capacity so that `more` samples fit behind the first n. */
-static int frames_reserve(struct frames *frames, size_t more, const char *path, char *why, size_t cap)
+static int frames_reserve(struct frames *frames, size_t more, const char *path, struct reason *why)
 {
     size_t capacity = frames->capacity ? frames->capacity : READ_SAMPLES;
     while (capacity < frames->n + more) capacity *= 2;
     if (capacity == frames->capacity) return HC_OK;
     float *samples = realloc(frames->samples, capacity * sizeof *samples);
-    if (!samples) return fail(HC_ENOMEM, why, cap, "%s: no memory for %zu samples; use a shorter mask", path, capacity);
+    if (!samples) return fail(HC_ENOMEM, why, "%s: no memory for %zu samples; use a shorter mask", path, capacity);
     frames->samples = samples;
     frames->capacity = capacity;
     return HC_OK;
 }
 
 /* Counts n more samples. */
-static int frames_add(struct frames *frames, size_t n, const char *path, char *why, size_t cap)
+static int frames_add(struct frames *frames, size_t n, const char *path, struct reason *why)
 {
     frames->n += n;
     bool fits = frames->n / (size_t)frames->n_channels <= frames->most;
-    return fits ? HC_OK : refuse_length(frames, path, why, cap);
+    return fits ? HC_OK : refuse_length(frames, path, why);
 }
 
 /* ---- sound files -------------------------------------------------------------------------------- */
@@ -97,23 +97,22 @@ static bool has_length(const SF_INFO *info)
     return info->frames < (sf_count_t)1 << 60;
 }
 
-static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames, const char *path, char *why,
-                       size_t cap)
+static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames, const char *path, struct reason *why)
 {
     size_t n_channels = (size_t)info->channels;
     sf_count_t chunk = READ_SAMPLES / info->channels;
     for (;;) {
-        int error = frames_reserve(frames, (size_t)chunk * n_channels, path, why, cap);
+        int error = frames_reserve(frames, (size_t)chunk * n_channels, path, why);
         if (error) return error;
         sf_count_t got = sf_readf_float(file, frames->samples + frames->n, chunk);
         if (got <= 0) break;
-        error = frames_add(frames, (size_t)got * n_channels, path, why, cap);
+        error = frames_add(frames, (size_t)got * n_channels, path, why);
         if (error) return error;
     }
     if (sf_error(file))
-        return fail(HC_EFILE, why, cap, "%s: damaged after frame %zu (%s); fetch it again", path,
-                    frames->n / n_channels, sf_strerror(file));
-    if (frames->n == 0) return fail(HC_EINVAL, why, cap, "%s: has no frames; a mask needs at least one", path);
+        return fail(HC_EFILE, why, "%s: damaged after frame %zu (%s); fetch it again", path, frames->n / n_channels,
+                    sf_strerror(file));
+    if (frames->n == 0) return fail(HC_EINVAL, why, "%s: has no frames; a mask needs at least one", path);
     /* The header of an MP3 holds an estimate of its length; that of ADPCM, GSM and DWVW holds whole packets. */
     int subtype = info->format & SF_FORMAT_SUBMASK;
     bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
@@ -122,48 +121,46 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
     if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - slack) || sndfile_log_says_cut(log))
-        return fail(HC_EFILE, why, cap,
+        return fail(HC_EFILE, why,
                     "%s: is cut short: it ends after %zu frames, its header promises more; fetch it again", path,
                     frames->n / n_channels);
     return HC_OK;
 }
 
-static int read_sound(const char *path, struct frames *frames, int *rate, char *why, size_t cap)
+static int read_sound(const char *path, struct frames *frames, int *rate, struct reason *why)
 {
     SF_INFO info = {0};
     SNDFILE *file = sf_open(path, SFM_READ, &info);
     if (!file) {
         int code = sf_error(NULL);
         if (code == SF_ERR_UNRECOGNISED_FORMAT)
-            return fail(HC_EFILE, why, cap,
+            return fail(HC_EFILE, why,
                         "%s: is not a sound file that libsndfile knows; convert it to WAV, or name coefficients .txt "
                         "or .csv and a configuration .conf",
                         path);
-        return fail(HC_EFILE, why, cap, "%s: %s; convert it to WAV or fetch it again", path, sf_strerror(NULL));
+        return fail(HC_EFILE, why, "%s: %s; convert it to WAV or fetch it again", path, sf_strerror(NULL));
     }
     int error = HC_OK;
     if (sf_error(file) == SF_ERR_SYSTEM) /* a read failed: the header may be half of it */
-        error = fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, sf_strerror(file));
+        error = fail(HC_EFILE, why, "%s: %s; check the disk", path, sf_strerror(file));
     else if (info.channels < 1 || info.channels > MASK_MAX_CHANNELS)
-        error = fail(HC_EINVAL, why, cap, "%s: has %d channels; a mask has 1 to %d", path, info.channels,
-                     MASK_MAX_CHANNELS);
+        error = fail(HC_EINVAL, why, "%s: has %d channels; a mask has 1 to %d", path, info.channels, MASK_MAX_CHANNELS);
     else if (info.samplerate < 1)
-        error = fail(HC_EFILE, why, cap, "%s: claims a rate of %d Hz; repair its header", path, info.samplerate);
-    if (!error) error = frames_limit(frames, info.channels, info.samplerate, path, why, cap);
-    if (!error && has_length(&info) && info.frames > (sf_count_t)frames->most)
-        error = refuse_length(frames, path, why, cap);
+        error = fail(HC_EFILE, why, "%s: claims a rate of %d Hz; repair its header", path, info.samplerate);
+    if (!error) error = frames_limit(frames, info.channels, info.samplerate, path, why);
+    if (!error && has_length(&info) && info.frames > (sf_count_t)frames->most) error = refuse_length(frames, path, why);
     if (!error) {
         *rate = info.samplerate;
-        error = read_frames(file, &info, frames, path, why, cap);
+        error = read_frames(file, &info, frames, path, why);
     }
     sf_close(file);
     return error;
 }
 #else
-static int read_sound(const char *path, struct frames *frames, int *rate, char *why, size_t cap)
+static int read_sound(const char *path, struct frames *frames, int *rate, struct reason *why)
 {
     (void)frames, (void)rate;
-    return fail(HC_EUNSUPPORTED, why, cap,
+    return fail(HC_EUNSUPPORTED, why,
                 "%s: this build reads no sound files; build it with libsndfile, or give a .txt of coefficients", path);
 }
 #endif
@@ -207,63 +204,61 @@ static bool is_fraction(const char *number)
     return n > 1 && (number[0] == '0' || number[n] == 'e' || number[n] == 'E');
 }
 
-static int coefficient_read(const struct text_line *text, const char *at, char **end, float *value, char *why,
-                            size_t cap)
+static int coefficient_read(const struct text_line *text, const char *at, char **end, float *value, struct reason *why)
 {
     double number = strtod(at, end);
     if (text->line == 1 && strncasecmp(at, "biquad", 6) == 0)
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, why,
                     "%s: has biquads for a miniDSP, and no rate; export the filters from REW as text, not as "
                     "coefficients",
                     text->path);
     if (*end == at || !strchr(separators, **end)) { /* strchr also finds the 0 at the end of the line */
         int length = 0; /* of the quotation, which may go to a terminal: it ends before an escape character */
         while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
-        return fail(HC_EINVAL, why, cap, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
+        return fail(HC_EINVAL, why, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
                     text->line, length, at);
     }
     if (isfinite(number) && fabs(number) > (double)FLT_MAX)
-        return fail(HC_EINVAL, why, cap, "%s:%zu: %g is out of the range of a float; scale the coefficients",
-                    text->path, text->line, number);
+        return fail(HC_EINVAL, why, "%s:%zu: %g is out of the range of a float; scale the coefficients", text->path,
+                    text->line, number);
     *value = (float)number;
     return HC_OK;
 }
 
 /* A text of REW has one column, so a comma inside its first number is a decimal comma. */
-static int refuse_decimal_comma(const struct text_line *text, const char *line, char *why, size_t cap)
+static int refuse_decimal_comma(const struct text_line *text, const char *line, struct reason *why)
 {
     size_t length = strspn(line, "0123456789+-.eE");
     if (!text->is_rew || line[length] != ',') return HC_OK;
-    return fail(HC_EINVAL, why, cap,
+    return fail(HC_EINVAL, why,
                 "%s:%zu: a decimal comma; set REW's number format to a decimal point, and export it again", text->path,
                 text->line);
 }
 
 /* Reads the *n numbers of a line. A comma, a semicolon or blanks stand between two numbers, and blanks anywhere. Commas
  * beside other separators may be decimal commas, and are refused. */
-static int coefficients_read_line(const struct text_line *text, char *line, float *values, int *n, char *why,
-                                  size_t cap)
+static int coefficients_read_line(const struct text_line *text, char *line, float *values, int *n, struct reason *why)
 {
     char *at = line;
     int separator = 0; /* before the number: a comma, a semicolon, or 0 for blanks */
     bool has_comma = false, has_other = false;
     *n = 0;
-    int refused = refuse_decimal_comma(text, at + strspn(at, blanks), why, cap);
+    int refused = refuse_decimal_comma(text, at + strspn(at, blanks), why);
     if (refused) return refused;
     for (;;) {
         at += strspn(at, blanks);
         if (*at == ',' || *at == ';' || (!*at && separator))
-            return fail(HC_EINVAL, why, cap, "%s:%zu: column %d is empty; write 0", text->path, text->line, *n + 1);
+            return fail(HC_EINVAL, why, "%s:%zu: column %d is empty; write 0", text->path, text->line, *n + 1);
         if (!*at) return HC_OK;
         if (*n == MASK_MAX_CHANNELS)
-            return fail(HC_EINVAL, why, cap, "%s:%zu: more than %d columns; write one frame a line", text->path,
-                        text->line, MASK_MAX_CHANNELS);
+            return fail(HC_EINVAL, why, "%s:%zu: more than %d columns; write one frame a line", text->path, text->line,
+                        MASK_MAX_CHANNELS);
         if ((has_comma && has_other) || (separator == ',' && at[-1] == ',' && is_fraction(at)))
-            return fail(HC_EINVAL, why, cap,
+            return fail(HC_EINVAL, why,
                         "%s:%zu: a decimal comma, or a comma beside other separators; write 0.5 for 0,5, and one "
                         "separator between all columns",
                         text->path, text->line);
-        int error = coefficient_read(text, at, &at, &values[*n], why, cap);
+        int error = coefficient_read(text, at, &at, &values[*n], why);
         if (error) return error;
         (*n)++;
         at += strspn(at, blanks);
@@ -274,52 +269,51 @@ static int coefficients_read_line(const struct text_line *text, char *line, floa
 }
 
 /* Reads a line without its LF into line[MASK_MAX_LINE + 1]. *has_line: false at the end of the file. */
-static int text_line_read(FILE *file, struct text_line *text, char *line, bool *has_line, char *why, size_t cap)
+static int text_line_read(FILE *file, struct text_line *text, char *line, bool *has_line, struct reason *why)
 {
     int c, length = 0;
     errno = 0;
     while ((c = getc_unlocked(file)) != EOF && c != '\n' && length < MASK_MAX_LINE) line[length++] = (char)c;
     if (c == EOF && ferror(file))
-        return fail(HC_EFILE, why, cap, "%s: %s; check the disk", text->path, strerror(errno ? errno : EIO));
+        return fail(HC_EFILE, why, "%s: %s; check the disk", text->path, strerror(errno ? errno : EIO));
     line[length] = 0;
     *has_line = c != EOF || length > 0;
     text->line += *has_line;
     if (text->line == 1 && utf16_is_text(line, (size_t)length))
-        return fail(HC_EINVAL, why, cap, "%s: is a text in UTF-16; save it as UTF-8", text->path);
+        return fail(HC_EINVAL, why, "%s: is a text in UTF-16; save it as UTF-8", text->path);
     if (memchr(line, 0, (size_t)length))
-        return fail(HC_EINVAL, why, cap, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
+        return fail(HC_EINVAL, why, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
     if (c != EOF && c != '\n')
-        return fail(HC_EINVAL, why, cap, "%s:%zu: the line is longer than %d bytes; write one frame a line", text->path,
+        return fail(HC_EINVAL, why, "%s:%zu: the line is longer than %d bytes; write one frame a line", text->path,
                     text->line, MASK_MAX_LINE);
     char *cr = strchr(line, '\r'); /* without LF: line ends of old Macs, which would join all lines to one frame */
     if (cr && cr[strspn(cr, "\r")] != 0)
-        return fail(HC_EINVAL, why, cap, "%s:%zu: its lines end with CR alone; end them with LF", text->path,
-                    text->line);
+        return fail(HC_EINVAL, why, "%s:%zu: its lines end with CR alone; end them with LF", text->path, text->line);
     line[strcspn(line, "#")] = 0;
     return HC_OK;
 }
 
 /* Reads a line above the samples of REW's export, which ends with "* Data start": "2.08E-5 // Sample interval
  * (seconds)". *is_head: samples follow if false. */
-static int rew_head_read(struct text_line *text, const char *line, bool *is_head, char *why, size_t cap)
+static int rew_head_read(struct text_line *text, const char *line, bool *is_head, struct reason *why)
 {
     if (strncmp(line, "* Data start", 12) == 0) {
         *is_head = false;
         if (text->rate == 0)
-            return fail(HC_EINVAL, why, cap, "%s:%zu: no sample interval stands above; export it from REW again",
-                        text->path, text->line);
+            return fail(HC_EINVAL, why, "%s:%zu: no sample interval stands above; export it from REW again", text->path,
+                        text->line);
     }
     if (strstr(line, "// Sample interval")) {
-        int error = refuse_decimal_comma(text, line, why, cap);
+        int error = refuse_decimal_comma(text, line, why);
         if (error) return error;
         double interval = strtod(line, NULL);
         if (!(interval > 1e-9 && interval <= 1))
-            return fail(HC_EINVAL, why, cap, "%s:%zu: a sample interval of %g s; 1e-9 to 1 are possible", text->path,
+            return fail(HC_EINVAL, why, "%s:%zu: a sample interval of %g s; 1e-9 to 1 are possible", text->path,
                         text->line, interval);
         text->rate = (int)lrint(1 / interval);
     }
     if (strstr(line, "Freq(Hz)"))
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, why,
                     "%s:%zu: has the frequency response of a measurement; export its impulse response from REW, "
                     "or make a filter of this curve by `haloconv design target`",
                     text->path, text->line);
@@ -327,49 +321,49 @@ static int rew_head_read(struct text_line *text, const char *line, bool *is_head
 }
 
 /* Appends a frame of n numbers. */
-static int frame_append(struct frames *frames, const struct text_line *text, const float *values, int n, char *why,
-                        size_t cap)
+static int frame_append(struct frames *frames, const struct text_line *text, const float *values, int n,
+                        struct reason *why)
 {
     int error = HC_OK;
-    if (frames->n_channels == 0) error = frames_limit(frames, n, 0, text->path, why, cap);
+    if (frames->n_channels == 0) error = frames_limit(frames, n, 0, text->path, why);
     if (!error && n != frames->n_channels)
-        error = fail(HC_EINVAL, why, cap, "%s:%zu: %d column%s, but %d in the lines before; every line needs as many",
+        error = fail(HC_EINVAL, why, "%s:%zu: %d column%s, but %d in the lines before; every line needs as many",
                      text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
-    if (!error) error = frames_reserve(frames, (size_t)n, text->path, why, cap);
+    if (!error) error = frames_reserve(frames, (size_t)n, text->path, why);
     if (error) return error;
     memcpy(frames->samples + frames->n, values, (size_t)n * sizeof *values);
-    return frames_add(frames, (size_t)n, text->path, why, cap);
+    return frames_add(frames, (size_t)n, text->path, why);
 }
 
 /* Reads at most `most` lines of coefficients; 0: all. */
-static int coefficients_read_lines(FILE *file, struct text_line *text, size_t most, struct frames *frames, char *why,
-                                   size_t cap)
+static int coefficients_read_lines(FILE *file, struct text_line *text, size_t most, struct frames *frames,
+                                   struct reason *why)
 {
     bool is_csv = mask_file_has_extension(text->path, ".csv");
     char *line = calloc(1, MASK_MAX_LINE + 1);
-    if (!line) return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some memory", text->path);
+    if (!line) return fail(HC_ENOMEM, why, "%s: no memory to read it; free some memory", text->path);
     bool has_line = true, is_head = false;
     int error = HC_OK;
     while (!error && has_line && (!most || !frames->n || frames->n / (size_t)frames->n_channels < most)) {
         float values[MASK_MAX_CHANNELS];
         int n = 0;
-        error = text_line_read(file, text, line, &has_line, why, cap);
+        error = text_line_read(file, text, line, &has_line, why);
         if (error) break;
         bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
         char *start = line + (marked ? 3 : 0);
         if (text->line == 1 && *start == '*') is_head = text->is_rew = true;
         if (is_head)
-            error = has_line ? rew_head_read(text, start, &is_head, why, cap) : HC_OK;
+            error = has_line ? rew_head_read(text, start, &is_head, why) : HC_OK;
         else if (text->is_rew && *start == '*')
             continue;
         else if (is_csv && frames->n == 0 && !begins_with_number(start))
             header_note(text, start);
         else
-            error = coefficients_read_line(text, start, values, &n, why, cap);
-        if (!error && n > 0) error = frame_append(frames, text, values, n, why, cap);
+            error = coefficients_read_line(text, start, values, &n, why);
+        if (!error && n > 0) error = frame_append(frames, text, values, n, why);
     }
     if (!error && frames->n == 0)
-        error = fail(HC_EINVAL, why, cap,
+        error = fail(HC_EINVAL, why,
                      "%s: has no coefficients; write one frame a line, or make a filter of a "
                      "curve by `haloconv design target`",
                      text->path);
@@ -383,7 +377,7 @@ static int count_left(FILE *file, struct text_line *text)
     char *line = malloc(MASK_MAX_LINE + 1);
     bool has_line = line != NULL;
     int n = 0;
-    while (has_line && n < INT32_MAX && text_line_read(file, text, line, &has_line, NULL, 0) == HC_OK && has_line)
+    while (has_line && n < INT32_MAX && text_line_read(file, text, line, &has_line, NULL) == HC_OK && has_line)
         n += line[strspn(line, blanks)] != 0;
     free(line);
     return n;
@@ -405,17 +399,17 @@ static bool is_curve(const struct frames *frames)
     return frames->samples[0] >= 0 && frames->samples[last] >= 1000;
 }
 
-static int read_text(const char *path, int skip, int most, struct frames *frames, struct mask_file *to, char *why,
-                     size_t cap)
+static int read_text(const char *path, int skip, int most, struct frames *frames, struct mask_file *to,
+                     struct reason *why)
 {
     struct text_line text = {.path = path, .note = to->note};
     locale_t was = c_locale_enter();
     int error = HC_OK;
     FILE *file = fopen(path, "re");
     if (!file || fseek(file, skip > 0 ? skip : 0, SEEK_SET) != 0)
-        error = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
+        error = fail(HC_EFILE, why, "%s: %s; check the path", path, strerror(errno));
     if (!error && skip < 0) skip_lines(file, &text, (size_t)-skip);
-    if (!error) error = coefficients_read_lines(file, &text, (size_t)most, frames, why, cap);
+    if (!error) error = coefficients_read_lines(file, &text, (size_t)most, frames, why);
     if (!error && most) to->n_left = count_left(file, &text);
     if (file) fclose(file);
     if (!error && is_curve(frames))
@@ -429,40 +423,39 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
 
 /* ---- from frames to channels -------------------------------------------------------------------- */
 
-int mask_file_check_finite(const struct mask_file *file, const char *path, char *why, size_t cap)
+int mask_file_check_finite(const struct mask_file *file, const char *path, struct reason *why)
 {
     for (int ch = 0; ch < file->n_channels; ch++)
         for (int frame = 0; frame < file->n_frames; frame++)
             if (!isfinite(file->channel[ch][frame]))
-                return fail(HC_EINVAL, why, cap, "%s: channel %d, frame %d is %s; a mask holds finite numbers only",
-                            path, ch + 1, frame, isnan(file->channel[ch][frame]) ? "NaN" : "infinite");
+                return fail(HC_EINVAL, why, "%s: channel %d, frame %d is %s; a mask holds finite numbers only", path,
+                            ch + 1, frame, isnan(file->channel[ch][frame]) ? "NaN" : "infinite");
     return HC_OK;
 }
 
-int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_frames, const char *path, char *why,
-                   size_t cap)
+int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_frames, const char *path,
+                   struct reason *why)
 {
     struct frames frames = {.limits = limits};
-    int error = frames_limit(&frames, n_channels, 0, path, why, cap);
-    return !error && n_frames > frames.most ? refuse_length(&frames, path, why, cap) : error;
+    int error = frames_limit(&frames, n_channels, 0, path, why);
+    return !error && n_frames > frames.most ? refuse_length(&frames, path, why) : error;
 }
 
 /* Gives reasons for errors that libsndfile does not explain. */
-int mask_file_check(const char *path, char *why, size_t cap)
+int mask_file_check(const char *path, struct reason *why)
 {
     struct stat status;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* else open waits for the writer of a pipe */
-    if (fd < 0) return fail(HC_EFILE, why, cap, "%s: %s; check the path and its permissions", path, strerror(errno));
-    int error =
-        fstat(fd, &status) == 0 ? HC_OK : fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno));
+    if (fd < 0) return fail(HC_EFILE, why, "%s: %s; check the path and its permissions", path, strerror(errno));
+    int error = fstat(fd, &status) == 0 ? HC_OK : fail(HC_EFILE, why, "%s: %s; check the disk", path, strerror(errno));
     close(fd);
     if (error) return error;
     if (S_ISDIR(status.st_mode))
-        return fail(HC_EFILE, why, cap, "%s: is a directory; give a sound file or a text of coefficients", path);
+        return fail(HC_EFILE, why, "%s: is a directory; give a sound file or a text of coefficients", path);
     if (S_ISREG(status.st_mode) && status.st_size == 0)
-        return fail(HC_EFILE, why, cap, "%s: is empty; a mask needs at least one frame", path);
+        return fail(HC_EFILE, why, "%s: is empty; a mask needs at least one frame", path);
     if (!S_ISREG(status.st_mode))
-        return fail(HC_EFILE, why, cap, "%s: is not a regular file; write the mask to a file first", path);
+        return fail(HC_EFILE, why, "%s: is not a regular file; write the mask to a file first", path);
     return HC_OK;
 }
 
@@ -476,25 +469,25 @@ static bool text_to_utf8(char **text, size_t *bytes)
     return made != NULL;
 }
 
-int mask_file_text(const char *path, int most, char **text, size_t *bytes, char *why, size_t cap)
+int mask_file_text(const char *path, int most, char **text, size_t *bytes, struct reason *why)
 {
     struct stat status = {0};
     *text = NULL;
-    int error = mask_file_check(path, why, cap);
+    int error = mask_file_check(path, why);
     FILE *file = error ? NULL : fopen(path, "re");
     if (!error && (!file || fstat(fileno(file), &status) != 0))
-        error = fail(HC_EFILE, why, cap, "%s: %s; check the path and its permissions", path, strerror(errno));
+        error = fail(HC_EFILE, why, "%s: %s; check the path and its permissions", path, strerror(errno));
     long long size = status.st_size;
     if (!error && size > most)
-        error = fail(HC_EINVAL, why, cap, "%s: has %lld bytes of text, %d are possible; is it a configuration?", path,
-                     size, most);
+        error = fail(HC_EINVAL, why, "%s: has %lld bytes of text, %d are possible; is it a configuration?", path, size,
+                     most);
     if (!error && !(*text = malloc((size_t)size + 1)))
-        error = fail(HC_ENOMEM, why, cap, "%s: no memory for %lld bytes of text; free some memory", path, size);
+        error = fail(HC_ENOMEM, why, "%s: no memory for %lld bytes of text; free some memory", path, size);
     if (!error) (*text)[ *bytes = fread(*text, 1, (size_t)size, file)] = 0;
     if (!error && ferror(file))
-        error = fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno ? errno : EIO));
+        error = fail(HC_EFILE, why, "%s: %s; check the disk", path, strerror(errno ? errno : EIO));
     if (!error && !text_to_utf8(text, bytes))
-        error = fail(HC_ENOMEM, why, cap, "%s: no memory for its text; free some memory", path);
+        error = fail(HC_ENOMEM, why, "%s: no memory for its text; free some memory", path);
     if (file) fclose(file);
     if (!error) return HC_OK;
     free(*text);
@@ -519,16 +512,15 @@ bool mask_file_has_extension(const char *path, const char *extension)
 }
 
 /* Makes channels of the frames, unless there is an error already, and frees the frames. */
-static int channels_make(struct mask_file *file, struct frames *frames, int error, const char *path, char *why,
-                         size_t cap)
+static int channels_make(struct mask_file *file, struct frames *frames, int error, const char *path, struct reason *why)
 {
     if (!error) { /* frames->n is at most MASK_MAX_SAMPLES */
         int n_frames = (int)(frames->n / (size_t)frames->n_channels);
-        error = mask_file_make(file, frames->n_channels, n_frames, path, why, cap);
+        error = mask_file_make(file, frames->n_channels, n_frames, path, why);
     }
     if (!error) {
         deinterleave(frames, file->channel);
-        error = mask_file_check_finite(file, path, why, cap);
+        error = mask_file_check_finite(file, path, why);
     }
     free(frames->samples);
     if (error) mask_file_free(file);
@@ -536,39 +528,39 @@ static int channels_make(struct mask_file *file, struct frames *frames, int erro
 }
 
 int mask_file_read_text(struct mask_file *file, const char *path, int skip, int most, const struct mask_limits *limits,
-                        char *why, size_t cap)
+                        struct reason *why)
 {
     struct frames frames = {.limits = limits};
     *file = (struct mask_file){0};
-    int error = mask_file_check(path, why, cap);
-    if (!error) error = read_text(path, skip, most, &frames, file, why, cap);
-    return channels_make(file, &frames, error, path, why, cap);
+    int error = mask_file_check(path, why);
+    if (!error) error = read_text(path, skip, most, &frames, file, why);
+    return channels_make(file, &frames, error, path, why);
 }
 
-int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap)
+int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, struct reason *why)
 {
     struct frames frames = {.limits = limits};
     const struct raw_format *bare = raw_format_of_name(path);
-    if (bare) return raw_samples_read_named(file, path, bare, limits, why, cap);
+    if (bare) return raw_samples_read_named(file, path, bare, limits, why);
     if (mask_file_has_extension(path, ".txt") || mask_file_has_extension(path, ".csv"))
-        return mask_file_read_text(file, path, 0, 0, limits, why, cap);
+        return mask_file_read_text(file, path, 0, 0, limits, why);
     *file = (struct mask_file){0};
-    int error = mask_file_check(path, why, cap);
-    if (!error) error = read_sound(path, &frames, &file->rate, why, cap);
-    return channels_make(file, &frames, error, path, why, cap);
+    int error = mask_file_check(path, why);
+    if (!error) error = read_sound(path, &frames, &file->rate, why);
+    return channels_make(file, &frames, error, path, why);
 }
 
-int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, char *why, size_t cap)
+int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, struct reason *why)
 {
     if ((size_t)n_frames > MASK_MAX_SAMPLES / (size_t)n_channels)
-        return fail(HC_EINVAL, why, cap, "%s: %d frames of %d channels are too many; cut the mask", path, n_frames,
+        return fail(HC_EINVAL, why, "%s: %d frames of %d channels are too many; cut the mask", path, n_frames,
                     n_channels);
     file->channel = calloc((size_t)n_channels, sizeof *file->channel);
     float *samples = file->channel ? calloc((size_t)n_frames * (size_t)n_channels, sizeof *samples) : NULL;
     if (!samples) {
         mask_file_free(file);
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for %d frames of %d channels; use a shorter mask", path,
-                    n_frames, n_channels);
+        return fail(HC_ENOMEM, why, "%s: no memory for %d frames of %d channels; use a shorter mask", path, n_frames,
+                    n_channels);
     }
     file->n_channels = n_channels;
     file->n_frames = n_frames;

@@ -2,6 +2,8 @@
 #ifndef HALOCONV_MASK_FILE_H
 #define HALOCONV_MASK_FILE_H
 
+#include "dsp/base/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -29,30 +31,30 @@ struct mask_file {
 
 /* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has the channel, from 1, and the
  * frame), HC_ENOMEM (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
-int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap);
+int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, struct reason *why);
 
 /* Reads a text of coefficients with any name: at most `most` frames (0: all) behind `skip` bytes, or
  * behind -skip lines if it is negative. */
 int mask_file_read_text(struct mask_file *file, const char *path, int skip, int most, const struct mask_limits *limits,
-                        char *why, size_t cap);
+                        struct reason *why);
 
 /* Reads a whole file of at most `most` bytes as (*text)[*bytes + 1], with a final 0; UTF-16 becomes UTF-8. The caller
  * frees *text, which is NULL after an error. */
-int mask_file_text(const char *path, int most, char **text, size_t *bytes, char *why, size_t cap);
+int mask_file_text(const char *path, int most, char **text, size_t *bytes, struct reason *why);
 
 /* HC_OK if the limits allow so many frames; else the error. */
-int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_frames, const char *path, char *why,
-                   size_t cap);
+int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_frames, const char *path,
+                   struct reason *why);
 
 /* HC_EINVAL if a sample is NaN or Inf. */
-int mask_file_check_finite(const struct mask_file *file, const char *path, char *why, size_t cap);
+int mask_file_check_finite(const struct mask_file *file, const char *path, struct reason *why);
 
 /* Allocates the channels, filled with zeros, and sets the counts, but not rate. path: for the message. */
-int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, char *why, size_t cap);
+int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, struct reason *why);
 void mask_file_free(struct mask_file *file);
 
 /* HC_OK if path is a regular file that can be read and is not empty; else HC_EFILE. */
-int mask_file_check(const char *path, char *why, size_t cap);
+int mask_file_check(const char *path, struct reason *why);
 
 /* Does the path have this extension (".conf"), in capitals or not? */
 bool mask_file_has_extension(const char *path, const char *extension);

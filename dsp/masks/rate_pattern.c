@@ -67,29 +67,28 @@ static int nearest_rate(const char *pattern, int to, int *rate)
     return 0;
 }
 
-static int refuse_length(const char *path, char *why, size_t cap)
+static int refuse_length(const char *path, struct reason *why)
 {
-    return fail(HC_EFILE, why, cap, "%.200s: the path has %d bytes or more; use a shorter one", path, PATH_MAX);
+    return fail(HC_EFILE, why, "%.200s: the path has %d bytes or more; use a shorter one", path, PATH_MAX);
 }
 
-int rate_pattern_find(const char *path, int rate, struct rated_file *file, char *why, size_t cap)
+int rate_pattern_find(const char *path, int rate, struct rated_file *file, struct reason *why)
 {
     *file = (struct rated_file){0};
     size_t length = strlen(path);
-    if (length >= sizeof file->path) return refuse_length(path, why, cap);
+    if (length >= sizeof file->path) return refuse_length(path, why);
     memcpy(file->path, path, length + 1);
     if (!strstr(path, mark) || exists(path)) return HC_OK;
-    if (!fill(path, rate ? rate : EXAMPLE_RATE, file->missing)) return refuse_length(path, why, cap);
+    if (!fill(path, rate ? rate : EXAMPLE_RATE, file->missing)) return refuse_length(path, why);
     file->rate = rate;
     int error = rate && exists(file->missing) ? 0 : nearest_rate(path, rate, &file->rate);
     if (error && error != ENOENT)
-        return fail(HC_EFILE, why, cap,
+        return fail(HC_EFILE, why,
                     "%s: its folder cannot be searched for rates: %s; check the path and its permissions", path,
                     strerror(error));
     if (!file->rate || !fill(path, file->rate, file->path))
-        return fail(HC_EFILE, why, cap,
-                    "%s: there is no file with a rate in the place of %%r, such as %s; check the path", path,
-                    file->missing);
+        return fail(HC_EFILE, why, "%s: there is no file with a rate in the place of %%r, such as %s; check the path",
+                    path, file->missing);
     if (!rate || file->rate == rate) file->missing[0] = 0;
     return HC_OK;
 }

@@ -6,6 +6,8 @@
 #ifndef HALOCONV_RATE_PATTERN_H
 #define HALOCONV_RATE_PATTERN_H
 
+#include "dsp/base/error.h"
+
 #include <limits.h>
 #include <stddef.h>
 
@@ -17,6 +19,6 @@ struct rated_file {
 
 /* Finds the file of a path at a rate in Hz; rate 0: the highest. A path without %r is its own file, and so is one that
  * exists under that very name. Fails with HC_EFILE. */
-int rate_pattern_find(const char *path, int rate, struct rated_file *file, char *why, size_t cap);
+int rate_pattern_find(const char *path, int rate, struct rated_file *file, struct reason *why);
 
 #endif

@@ -90,13 +90,12 @@ static void decode_all(const struct raw_format *format, unsigned char *bytes, si
 /* ---- files -------------------------------------------------------------------------------------- */
 
 /* The number of samples behind the skipped bytes; 0: the error is in why. */
-static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, int *n_left, const char *path, char *why,
-                             size_t cap)
+static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, int *n_left, const char *path,
+                             struct reason *why)
 {
     int64_t left = bytes - raw->skip, n = left / raw->format->bytes;
     if (left <= 0) {
-        fail(HC_EINVAL, why, cap, "%s: has %lld bytes, and %d are skipped; skip less", path, (long long)bytes,
-             raw->skip);
+        fail(HC_EINVAL, why, "%s: has %lld bytes, and %d are skipped; skip less", path, (long long)bytes, raw->skip);
         return 0;
     }
     if (raw->most && n >= raw->most) {
@@ -104,22 +103,22 @@ static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, int *
         return raw->most;
     }
     if (left % raw->format->bytes == 0) return n;
-    fail(HC_EINVAL, why, cap, "%s: %lld bytes are no whole number of %s samples; give its real format", path,
+    fail(HC_EINVAL, why, "%s: %lld bytes are no whole number of %s samples; give its real format", path,
          (long long)left, raw->format->name);
     return 0;
 }
 
 static int read_binary(struct mask_file *file, FILE *stream, const char *path, const struct raw_samples *raw,
-                       const struct mask_limits *limits, char *why, size_t cap)
+                       const struct mask_limits *limits, struct reason *why)
 {
     struct stat status;
     if (fstat(fileno(stream), &status) != 0 || fseek(stream, raw->skip, SEEK_SET) != 0)
-        return fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno));
+        return fail(HC_EFILE, why, "%s: %s; check the disk", path, strerror(errno));
     int n_left = 0;
-    int64_t n = count_samples(raw, status.st_size, &n_left, path, why, cap);
+    int64_t n = count_samples(raw, status.st_size, &n_left, path, why);
     if (n == 0) return HC_EINVAL;
-    int error = mask_file_fits(limits, 1, (size_t)n, path, why, cap);
-    if (!error) error = mask_file_make(file, 1, (int)n, path, why, cap);
+    int error = mask_file_fits(limits, 1, (size_t)n, path, why);
+    if (!error) error = mask_file_make(file, 1, (int)n, path, why);
     for (int64_t at = 0; !error && at < n;) {
         unsigned char bytes[CHUNK * 8];
         size_t wanted = n - at < CHUNK ? (size_t)(n - at) : CHUNK;
@@ -127,24 +126,24 @@ static int read_binary(struct mask_file *file, FILE *stream, const char *path, c
         decode_all(raw->format, bytes, got, file->channel[0] + at);
         at += (int64_t)got;
         if (got < wanted)
-            error = fail(HC_EFILE, why, cap, "%s: ends after %lld samples; check the disk", path, (long long)at);
+            error = fail(HC_EFILE, why, "%s: ends after %lld samples; check the disk", path, (long long)at);
     }
-    if (!error) error = mask_file_check_finite(file, path, why, cap);
+    if (!error) error = mask_file_check_finite(file, path, why);
     if (error) mask_file_free(file);
     file->n_left = error ? 0 : n_left;
     return error;
 }
 
 int raw_samples_read(struct mask_file *file, const char *path, const struct raw_samples *raw,
-                     const struct mask_limits *limits, char *why, size_t cap)
+                     const struct mask_limits *limits, struct reason *why)
 {
-    if (raw->format->bytes == 0) return mask_file_read_text(file, path, raw->skip, raw->most, limits, why, cap);
+    if (raw->format->bytes == 0) return mask_file_read_text(file, path, raw->skip, raw->most, limits, why);
     *file = (struct mask_file){0};
-    int error = mask_file_check(path, why, cap);
+    int error = mask_file_check(path, why);
     if (error) return error;
     FILE *stream = fopen(path, "re");
-    if (!stream) return fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
-    error = read_binary(file, stream, path, raw, limits, why, cap);
+    if (!stream) return fail(HC_EFILE, why, "%s: %s; check the path", path, strerror(errno));
+    error = read_binary(file, stream, path, raw, limits, why);
     fclose(stream);
     return error;
 }
@@ -161,14 +160,14 @@ const struct raw_format *raw_format_of_name(const char *path)
 }
 
 int raw_samples_read_named(struct mask_file *file, const char *path, const struct raw_format *format,
-                           const struct mask_limits *limits, char *why, size_t cap)
+                           const struct mask_limits *limits, struct reason *why)
 {
     const struct raw_samples raw = {.format = format};
-    int error = raw_samples_read(file, path, &raw, limits, why, cap);
+    int error = raw_samples_read(file, path, &raw, limits, why);
     float peak = 0;
     for (int i = 0; !error && i < file->n_frames; i++) peak = fmaxf(peak, fabsf(file->channel[0][i]));
     if (error || peak <= MAX_PEAK) return error;
     mask_file_free(file);
-    return fail(HC_EINVAL, why, cap, "%s: its largest sample is %g, so it holds no %s samples; convert it to WAV", path,
+    return fail(HC_EINVAL, why, "%s: its largest sample is %g, so it holds no %s samples; convert it to WAV", path,
                 (double)peak, format->name);
 }

@@ -6,6 +6,7 @@
 #ifndef HALOCONV_RAW_SAMPLES_H
 #define HALOCONV_RAW_SAMPLES_H
 
+#include "dsp/base/error.h"
 #include "mask_file.h"
 
 struct raw_format;
@@ -22,7 +23,7 @@ const struct raw_format *raw_format_find(const char *name);
 
 /* Reads a raw file as one channel without a rate. Fails as mask_file_read does; nothing has to be freed then. */
 int raw_samples_read(struct mask_file *file, const char *path, const struct raw_samples *raw,
-                     const struct mask_limits *limits, char *why, size_t cap);
+                     const struct mask_limits *limits, struct reason *why);
 
 /* The format of a file that its name says holds bare floats: .pcm .raw .bin .f32 are of 32 bits, .dbl and .f64 of 64
  * bits, as DRC and rePhase write them. NULL: the name says nothing. */
@@ -31,6 +32,6 @@ const struct raw_format *raw_format_of_name(const char *path);
 /* Reads such a file. Fails with HC_EINVAL, too, if its samples are too large for a response: integers, read as floats,
  * would be deafening. */
 int raw_samples_read_named(struct mask_file *file, const char *path, const struct raw_format *format,
-                           const struct mask_limits *limits, char *why, size_t cap);
+                           const struct mask_limits *limits, struct reason *why);
 
 #endif

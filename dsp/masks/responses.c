@@ -26,27 +26,27 @@ static bool is_hesuvi(int n_mask, int n_in)
     return n_mask == HESUVI_CHANNELS && (n_in == 2 || n_in == 6 || n_in == HESUVI_INPUTS);
 }
 
-static int refuse_channels(int n_mask, int n_in, const char *path, char *why, size_t cap)
+static int refuse_channels(int n_mask, int n_in, const char *path, struct reason *why)
 {
     char counts[64];
     if (n_in == 2)
         snprintf(counts, sizeof counts, "1, 2 or 4 (L>L L>R R>L R>R)");
     else
         snprintf(counts, sizeof counts, "1 or %d", n_in);
-    return fail(HC_EINVAL, why, cap, "%s: %d channels do not fit %d input channels; a mask of %s channels would", path,
+    return fail(HC_EINVAL, why, "%s: %d channels do not fit %d input channels; a mask of %s channels would", path,
                 n_mask, n_in, counts);
 }
 
-static int routes_by_channel_rule(hc_responses *responses, int n_in, const char *path, char *why, size_t cap)
+static int routes_by_channel_rule(hc_responses *responses, int n_in, const char *path, struct reason *why)
 {
     int n_mask = responses->n_channels;
     bool true_stereo = n_in == 2 && n_mask == 4, two_ears = is_hesuvi(n_mask, n_in);
     if (n_mask != 1 && n_mask != n_in && n_in != 1 && !true_stereo && !two_ears)
-        return refuse_channels(n_mask, n_in, path, why, cap);
+        return refuse_channels(n_mask, n_in, path, why);
     int n = two_ears ? 2 * n_in : n_mask > n_in ? n_mask : n_in;
     responses->routes = calloc((size_t)n, sizeof *responses->routes);
     if (!responses->routes)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for %d route%s; free some memory", path, n, PLURAL(n));
+        return fail(HC_ENOMEM, why, "%s: no memory for %d route%s; free some memory", path, n, PLURAL(n));
     responses->n_routes = n;
     responses->n_in = n_in;
     responses->n_out = true_stereo || two_ears ? 2 : n;
@@ -63,43 +63,41 @@ static int routes_by_channel_rule(hc_responses *responses, int n_in, const char 
 /* ---- diagnostics -------------------------------------------------------------------------------- */
 
 /* Adds a warning about the file. */
-static int warn(hc_responses *responses, const char *path, const char *text, char *why, size_t cap)
+static int warn(hc_responses *responses, const char *path, const char *text, struct reason *why)
 {
     if (!responses->memory) responses->memory = arena_make();
     struct arena *arena = responses->memory;
     struct diagnostics all = {
         path, arena, responses->diagnostics, responses->n_diagnostics, responses->n_errors, responses->n_warnings};
     if (arena) diagnostic(&all, HC_OK, 0, NULL, "%s", text);
-    if (!arena || arena->is_short)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for a warning; free some memory", path);
+    if (!arena || arena->is_short) return fail(HC_ENOMEM, why, "%s: no memory for a warning; free some memory", path);
     responses->diagnostics = all.kept;
     responses->n_diagnostics = all.n_kept;
     responses->n_warnings = all.n_warnings;
     return HC_OK;
 }
 
-static int warn_other_rate(hc_responses *responses, const char *path, const struct rated_file *file, char *why,
-                           size_t cap)
+static int warn_other_rate(hc_responses *responses, const char *path, const struct rated_file *file, struct reason *why)
 {
     char text[DIAGNOSTIC_CAP];
     bool is_configuration = import_is_configuration(file->path);
     snprintf(text, sizeof text, "there is no %.400s; %.400s is taken%s", file->missing, file->path,
              is_configuration ? ", and its delays are not resampled" : "");
-    return warn(responses, path, text, why, cap);
+    return warn(responses, path, text, why);
 }
 
 /* ---- the calls ---------------------------------------------------------------------------------- */
 
 /* Resamples all channels of a file. */
-static int file_resample(struct mask_file *file, int rate, const char *path, char *why, size_t cap)
+static int file_resample(struct mask_file *file, int rate, const char *path, struct reason *why)
 {
     struct mask_file at_rate = {.rate = rate};
     int length = 0;
-    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why, cap);
-    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why, cap);
+    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why);
+    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why);
     if (error) return error;
     error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
-                     at_rate.channel, length, path, why, cap);
+                     at_rate.channel, length, path, why);
     if (error) {
         mask_file_free(&at_rate);
         return error;
@@ -109,20 +107,20 @@ static int file_resample(struct mask_file *file, int rate, const char *path, cha
     return HC_OK;
 }
 
-static int load_file(const struct rated_file *from, int rate, unsigned flags, hc_responses *responses, char *why,
-                     size_t cap)
+static int load_file(const struct rated_file *from, int rate, unsigned flags, hc_responses *responses,
+                     struct reason *why)
 {
     struct mask_file file;
     const char *path = from->path;
     struct mask_limits limits = {
         .frames = MASK_MAX_TAPS, .bytes = memory_limit(), .rate = flags & HC_KEEP_RATE ? 0 : rate};
-    int error = mask_file_read(&file, path, &limits, why, cap);
+    int error = mask_file_read(&file, path, &limits, why);
     if (error) return error;
-    if (*file.note) error = warn(responses, path, file.note, why, cap);
+    if (*file.note) error = warn(responses, path, file.note, why);
     if (file.rate == 0) file.rate = from->rate; /* a text has the rate in its name */
     responses->file_rate = file.rate;
     bool keep = file.rate == 0 || limits.rate == 0 || limits.rate == file.rate;
-    if (!error && !keep) error = file_resample(&file, rate, path, why, cap);
+    if (!error && !keep) error = file_resample(&file, rate, path, why);
     responses->rate = file.rate;
     responses->n_channels = file.n_channels;
     responses->n_frames = file.n_frames;
@@ -134,22 +132,24 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
                       size_t cap)
 {
     if (!path || !responses)
-        return fail(HC_EINVAL, why, cap, "hc_responses_load: path or responses is NULL; pass both");
+        return fail(HC_EINVAL, REASON(why, cap), "hc_responses_load: path or responses is NULL; pass both");
     *responses = (hc_responses){0};
     if (n_in < 0 || n_in > MASK_MAX_CHANNELS)
-        return fail(HC_EINVAL, why, cap, "%s: %d input channels; 0 to %d are possible", path, n_in, MASK_MAX_CHANNELS);
+        return fail(HC_EINVAL, REASON(why, cap), "%s: %d input channels; 0 to %d are possible", path, n_in,
+                    MASK_MAX_CHANNELS);
     if (rate < 0)
-        return fail(HC_EINVAL, why, cap, "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's", path,
-                    rate);
+        return fail(HC_EINVAL, REASON(why, cap), "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's",
+                    path, rate);
     struct rated_file file;
-    int error = rate_pattern_find(path, rate, &file, why, cap);
+    int error = rate_pattern_find(path, rate, &file, REASON(why, cap));
     if (error) return error;
     bool is_configuration = import_is_configuration(file.path);
     if (!is_configuration && flags & HC_NAMES_ONLY) return HC_OK;
-    error = is_configuration ? configuration_responses(file.path, n_in, rate, flags, responses, why, cap)
-                             : load_file(&file, rate, flags, responses, why, cap);
-    if (!error && responses->channel && n_in > 0) error = routes_by_channel_rule(responses, n_in, path, why, cap);
-    if (!error && file.missing[0]) error = warn_other_rate(responses, path, &file, why, cap);
+    error = is_configuration ? configuration_responses(file.path, n_in, rate, flags, responses, REASON(why, cap))
+                             : load_file(&file, rate, flags, responses, REASON(why, cap));
+    if (!error && responses->channel && n_in > 0)
+        error = routes_by_channel_rule(responses, n_in, path, REASON(why, cap));
+    if (!error && file.missing[0]) error = warn_other_rate(responses, path, &file, REASON(why, cap));
     if (error && !is_configuration) hc_responses_free(responses);
     return error;
 }
@@ -158,24 +158,26 @@ int hc_responses_find(const char *path, int rate, char *found, size_t found_cap,
 {
     struct rated_file file;
     if (!path || !found || rate < 0)
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, REASON(why, cap),
                     "hc_responses_find: path or found is NULL, or rate below 0; pass both and 0 or more");
-    int error = rate_pattern_find(path, rate, &file, why, cap);
+    int error = rate_pattern_find(path, rate, &file, REASON(why, cap));
     if (error) return error;
     if ((size_t)snprintf(found, found_cap, "%s", file.path) < found_cap) return HC_OK;
-    return fail(HC_EINVAL, why, cap, "%s: has more than %zu bytes; give more room", file.path, found_cap);
+    return fail(HC_EINVAL, REASON(why, cap), "%s: has more than %zu bytes; give more room", file.path, found_cap);
 }
 
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap)
 {
-    if (!responses) return fail(HC_EINVAL, why, cap, "hc_responses_route: responses is NULL; pass it");
+    if (!responses) return fail(HC_EINVAL, REASON(why, cap), "hc_responses_route: responses is NULL; pass it");
     if (!path) path = "the mask";
     if (n_in < 1 || n_in > MASK_MAX_CHANNELS)
-        return fail(HC_EINVAL, why, cap, "%s: %d input channels; 1 to %d are possible", path, n_in, MASK_MAX_CHANNELS);
-    if (responses->n_routes == 0 && responses->channel) return routes_by_channel_rule(responses, n_in, path, why, cap);
+        return fail(HC_EINVAL, REASON(why, cap), "%s: %d input channels; 1 to %d are possible", path, n_in,
+                    MASK_MAX_CHANNELS);
+    if (responses->n_routes == 0 && responses->channel)
+        return routes_by_channel_rule(responses, n_in, path, REASON(why, cap));
     return responses->n_in == n_in ? HC_OK
-                                   : fail(HC_EINVAL, why, cap, "%s: is for %d input%s, not %d", path, responses->n_in,
-                                          PLURAL(responses->n_in), n_in);
+                                   : fail(HC_EINVAL, REASON(why, cap), "%s: is for %d input%s, not %d", path,
+                                          responses->n_in, PLURAL(responses->n_in), n_in);
 }
 
 const char *hc_responses_file(const hc_responses *responses, int i)

@@ -20,65 +20,65 @@ void bank_meter_release(struct bank_meter *meter)
     if (meter && atomic_fetch_sub(&meter->users, 1) == 1) free(meter);
 }
 
-static int check_shape(const hc_bank_data *data, char *why, size_t cap)
+static int check_shape(const hc_bank_data *data, struct reason *why)
 {
     if (!data || data->size < offsetof(hc_bank_data, position) || !data->taps)
-        return fail(HC_EINVAL, why, cap, "bank: the data, its size or its taps are missing");
+        return fail(HC_EINVAL, why, "bank: the data, its size or its taps are missing");
     if (data->n_entries < 1 || data->n_out < 1 || data->n_taps < 1)
-        return fail(HC_EINVAL, why, cap, "bank: n_entries %d, n_out %d, n_taps %d; each is 1 or more", data->n_entries,
+        return fail(HC_EINVAL, why, "bank: n_entries %d, n_out %d, n_taps %d; each is 1 or more", data->n_entries,
                     data->n_out, data->n_taps);
     return HC_OK;
 }
 
-static int check_taps(const hc_bank_data *data, char *why, size_t cap)
+static int check_taps(const hc_bank_data *data, struct reason *why)
 {
     for (int e = 0; e < data->n_entries; e++) {
         for (int o = 0; o < data->n_out; o++) {
             const float *taps = data->taps[(size_t)e * (size_t)data->n_out + (size_t)o];
-            if (!taps) return fail(HC_EINVAL, why, cap, "bank: entry %d, output %d has no taps", e, o + 1);
+            if (!taps) return fail(HC_EINVAL, why, "bank: entry %d, output %d has no taps", e, o + 1);
             for (int k = 0; k < data->n_taps; k++)
                 if (!isfinite(taps[k]))
-                    return fail(HC_EINVAL, why, cap, "bank: entry %d, output %d: tap %d is not a finite number", e,
-                                o + 1, k);
+                    return fail(HC_EINVAL, why, "bank: entry %d, output %d: tap %d is not a finite number", e, o + 1,
+                                k);
         }
     }
     return HC_OK;
 }
 
-int bank_check(const hc_bank_data *data, char *why, size_t cap)
+int bank_check(const hc_bank_data *data, struct reason *why)
 {
-    int error = check_shape(data, why, cap);
-    return error ? error : check_taps(data, why, cap);
+    int error = check_shape(data, why);
+    return error ? error : check_taps(data, why);
 }
 
-static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *data, char *why, size_t cap)
+static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *data, struct reason *why)
 {
-    int error = check_shape(data, why, cap);
+    int error = check_shape(data, why);
     if (error) return error;
     if (data->n_out > n_out)
-        return fail(HC_EINVAL, why, cap, "bank: n_out %d is out of range (1 to n_out of the engine, %d)", data->n_out,
+        return fail(HC_EINVAL, why, "bank: n_out %d is out of range (1 to n_out of the engine, %d)", data->n_out,
                     n_out);
     if (data->n_taps > plan->bank_taps)
-        return fail(HC_EINVAL, why, cap, "bank: n_taps %d is out of range (1 to bank_taps of the engine, %d)",
-                    data->n_taps, plan->bank_taps);
-    return check_taps(data, why, cap);
+        return fail(HC_EINVAL, why, "bank: n_taps %d is out of range (1 to bank_taps of the engine, %d)", data->n_taps,
+                    plan->bank_taps);
+    return check_taps(data, why);
 }
 
 int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
-                 struct bank_meter *meter, const hc_bank_data *data, hc_bank **out, char *why, size_t cap)
+                 struct bank_meter *meter, const hc_bank_data *data, hc_bank **out, struct reason *why)
 {
-    int error = check(plan, n_out, data, why, cap);
+    int error = check(plan, n_out, data, why);
     if (error) return error;
     banks_sweep();
     hc_bank *bank = calloc(1, sizeof *bank);
-    if (!bank) return fail(HC_ENOMEM, why, cap, "no memory for a bank");
+    if (!bank) return fail(HC_ENOMEM, why, "no memory for a bank");
     bank->backend = backend;
     bank->device = device;
     bank->forks = fork_count();
     bank->plan = *plan;
     bank->n_entries = data->n_entries;
     bank->n_out = data->n_out;
-    error = backend->bank_make(plan, device, data, &bank->impl, &bank->bytes, why, cap);
+    error = backend->bank_make(plan, device, data, &bank->impl, &bank->bytes, why);
     if (error) {
         free(bank);
         return error;

@@ -2,6 +2,7 @@
 #ifndef HALOCONV_SCENE_BANK_H
 #define HALOCONV_SCENE_BANK_H
 
+#include "dsp/base/error.h"
 #include "dsp/device/scene_backend.h"
 
 #include <stdatomic.h>
@@ -34,11 +35,11 @@ struct bank_meter *bank_meter_make(void);
 void bank_meter_release(struct bank_meter *meter);
 
 /* Fails if the data or a size is missing, or a response is missing or has a tap that is NaN or Inf. [setup] */
-int bank_check(const hc_bank_data *data, char *why, size_t cap);
+int bank_check(const hc_bank_data *data, struct reason *why);
 
 /* As hc_bank_make. [setup] */
 int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
-              struct bank_meter *meter, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);
+                 struct bank_meter *meter, const hc_bank_data *data, hc_bank **bank, struct reason *why);
 
 /* Frees the banks that hc_bank_free was called for and that no source plays any more. [setup], any thread */
 void banks_sweep(void);

@@ -20,7 +20,7 @@ struct hc_renderer {
 };
 
 /* Finds the backend and the device by name. "auto" is the first GPU, else the CPU. */
-static int choose(hc_renderer *r, const char *name, int *device, char *why, size_t cap)
+static int choose(hc_renderer *r, const char *name, int *device, struct reason *why)
 {
     const struct backend *backend;
     char text[128];
@@ -31,42 +31,42 @@ static int choose(hc_renderer *r, const char *name, int *device, char *why, size
             backend = backend_find("cpu");
     } else {
         hc_config config = {.size = sizeof config, .backend = name, .block = 1};
-        int error = backend_choose(&config, &backend, device, why, cap);
+        int error = backend_choose(&config, &backend, device, why);
         if (error) return error;
     }
     r->backend = backend->render;
     backend_device_name(backend, *device, false, r->device, sizeof r->device);
     if (r->backend) return HC_OK;
-    return fail(HC_EUNSUPPORTED, why, cap, "backend \"%s\" cannot render; use \"cpu\" or \"cuda\"", name);
+    return fail(HC_EUNSUPPORTED, why, "backend \"%s\" cannot render; use \"cpu\" or \"cuda\"", name);
 }
 
 int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
                      size_t cap)
 {
     hc_render_config c = {.size = sizeof c};
-    if (!renderer) return fail(HC_EINVAL, why, cap, "hc_renderer_open: the place for the renderer is NULL");
+    if (!renderer) return fail(HC_EINVAL, REASON(why, cap), "hc_renderer_open: the place for the renderer is NULL");
     *renderer = NULL;
     if (config && config->size < sizeof c)
-        return fail(HC_EINVAL, why, cap, "hc_render_config.size is %zu; set it to sizeof(hc_render_config)",
+        return fail(HC_EINVAL, REASON(why, cap), "hc_render_config.size is %zu; set it to sizeof(hc_render_config)",
                     config->size);
     if (config) c = *config;
     if (!c.step) c.step = DEFAULT_STEP;
     if (c.step < MIN_STEP || c.step > MAX_STEP)
-        return fail(HC_EINVAL, why, cap, "step %d is out of range (%d to %d)", c.step, MIN_STEP, MAX_STEP);
-    if (c.n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d; it must be 0 or more", c.n_threads);
-    int error = bank_check(data, why, cap);
+        return fail(HC_EINVAL, REASON(why, cap), "step %d is out of range (%d to %d)", c.step, MIN_STEP, MAX_STEP);
+    if (c.n_threads < 0) return fail(HC_EINVAL, REASON(why, cap), "n_threads %d; it must be 0 or more", c.n_threads);
+    int error = bank_check(data, REASON(why, cap));
     if (error) return error;
     hc_renderer *r = calloc(1, sizeof *r);
-    if (!r) return fail(HC_ENOMEM, why, cap, "no memory for a renderer");
+    if (!r) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a renderer");
     r->step = c.step;
     r->bank = (struct render_bank){data->n_entries, data->n_out};
     struct render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
     const char *name = c.backend ? c.backend : "auto";
-    error = choose(r, name, &setup.device, why, cap);
-    if (!error) error = r->backend->open(&setup, &r->state, why, cap);
+    error = choose(r, name, &setup.device, REASON(why, cap));
+    if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     if (error && strcmp(name, "auto") == 0) { /* as hc_open does: the CPU takes what a GPU cannot, such as long steps */
-        error = choose(r, "cpu", &setup.device, why, cap);
-        if (!error) error = r->backend->open(&setup, &r->state, why, cap);
+        error = choose(r, "cpu", &setup.device, REASON(why, cap));
+        if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     }
     if (error)
         free(r);
@@ -78,21 +78,21 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
 int hc_render(hc_renderer *r, const hc_render_job *jobs, int n_jobs, char *why, size_t cap)
 {
     if (!r || n_jobs < 0 || (n_jobs > 0 && !jobs))
-        return fail(HC_EINVAL, why, cap, "hc_render: the renderer or the jobs are missing");
+        return fail(HC_EINVAL, REASON(why, cap), "hc_render: the renderer or the jobs are missing");
     if (n_jobs == 0) return HC_OK;
     struct render_windows *windows = calloc((size_t)n_jobs, sizeof *windows);
     struct render_work *works = calloc((size_t)n_jobs, sizeof *works);
     if (!windows || !works) {
         free(windows);
         free(works);
-        return fail(HC_ENOMEM, why, cap, "no memory for %d jobs", n_jobs);
+        return fail(HC_ENOMEM, REASON(why, cap), "no memory for %d jobs", n_jobs);
     }
     int error = HC_OK;
     for (int i = 0; i < n_jobs && !error; i++) {
-        error = render_windows_make(&windows[i], i, &jobs[i], r->step, &r->bank, why, cap);
+        error = render_windows_make(&windows[i], i, &jobs[i], r->step, &r->bank, REASON(why, cap));
         works[i] = (struct render_work){&jobs[i], windows[i].n_windows, windows[i].windows};
     }
-    if (!error) error = r->backend->run(r->state, works, n_jobs, why, cap);
+    if (!error) error = r->backend->run(r->state, works, n_jobs, REASON(why, cap));
     for (int i = 0; i < n_jobs; i++) render_windows_free(&windows[i]);
     free(windows);
     free(works);

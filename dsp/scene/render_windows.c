@@ -13,45 +13,45 @@ struct source_terms { /* of one source after its last step */
     struct render_term terms[HC_MAX_MIX]; /* sorted by entry; an entry occurs once, its weight is not 0 */
 };
 
-static int step_check(const hc_render_job *job, int i, const struct render_bank *bank, char *why, size_t cap)
+static int step_check(const hc_render_job *job, int i, const struct render_bank *bank, struct reason *why)
 {
     const hc_step *step = &job->steps[i];
     if (i > 0 && step->frame < job->steps[i - 1].frame)
-        return fail(HC_EINVAL, why, cap, "step %d is at frame %lld, before the step in front of it; sort them by frame",
-                    i, (long long)step->frame);
+        return fail(HC_EINVAL, why, "step %d is at frame %lld, before the step in front of it; sort them by frame", i,
+                    (long long)step->frame);
     if (step->source < 0 || step->source >= job->n_sources)
-        return fail(HC_EINVAL, why, cap, "step %d: source %d is out of range (0 to %d)", i, step->source,
+        return fail(HC_EINVAL, why, "step %d: source %d is out of range (0 to %d)", i, step->source,
                     job->n_sources - 1);
     if (step->n < 0 || step->n > HC_MAX_MIX)
-        return fail(HC_EINVAL, why, cap, "step %d: n %d is out of range (0 to %d)", i, step->n, HC_MAX_MIX);
+        return fail(HC_EINVAL, why, "step %d: n %d is out of range (0 to %d)", i, step->n, HC_MAX_MIX);
     for (int k = 0; k < step->n; k++) {
         if (step->entry[k] < 0 || step->entry[k] >= bank->n_entries)
-            return fail(HC_EINVAL, why, cap, "step %d: entry %d is out of range (0 to %d)", i, step->entry[k],
+            return fail(HC_EINVAL, why, "step %d: entry %d is out of range (0 to %d)", i, step->entry[k],
                         bank->n_entries - 1);
-        if (!isfinite(step->weight[k])) return fail(HC_EINVAL, why, cap, "step %d: a weight is not a finite number", i);
+        if (!isfinite(step->weight[k])) return fail(HC_EINVAL, why, "step %d: a weight is not a finite number", i);
     }
     return HC_OK;
 }
 
-static int job_check(const hc_render_job *job, int step, const struct render_bank *bank, char *why, size_t cap)
+static int job_check(const hc_render_job *job, int step, const struct render_bank *bank, struct reason *why)
 {
     if (job->n_sources < 0 || job->n_steps < 0 || job->n_in_frames < 0 || job->n_out_frames < 0)
-        return fail(HC_EINVAL, why, cap, "a count is negative");
+        return fail(HC_EINVAL, why, "a count is negative");
     if (job->from > MAX_FRAME || job->n_out_frames > MAX_FRAME || job->n_in_frames > MAX_FRAME ||
         job->in_from > MAX_FRAME || job->in_from < -MAX_FRAME)
-        return fail(HC_EINVAL, why, cap, "from, in_from or a count of frames is larger than 2^61");
+        return fail(HC_EINVAL, why, "from, in_from or a count of frames is larger than 2^61");
     if ((job->n_sources > 0 && job->n_in_frames > 0 && !job->in) || (job->n_steps > 0 && !job->steps) ||
         (job->n_out_frames > 0 && !job->out))
-        return fail(HC_EINVAL, why, cap, "in, steps or out is NULL");
+        return fail(HC_EINVAL, why, "in, steps or out is NULL");
     if (job->from < 0 || job->from % step)
-        return fail(HC_EINVAL, why, cap, "from is frame %lld; it must be a multiple of step, %d", (long long)job->from,
+        return fail(HC_EINVAL, why, "from is frame %lld; it must be a multiple of step, %d", (long long)job->from,
                     step);
     for (int s = 0; s < job->n_sources && job->n_in_frames > 0; s++)
-        if (!job->in[s]) return fail(HC_EINVAL, why, cap, "in[%d] is NULL", s);
+        if (!job->in[s]) return fail(HC_EINVAL, why, "in[%d] is NULL", s);
     for (int o = 0; o < bank->n_out && job->n_out_frames > 0; o++)
-        if (!job->out[o]) return fail(HC_EINVAL, why, cap, "out[%d] is NULL", o);
+        if (!job->out[o]) return fail(HC_EINVAL, why, "out[%d] is NULL", o);
     for (int i = 0; i < job->n_steps; i++) {
-        int error = step_check(job, i, bank, why, cap);
+        int error = step_check(job, i, bank, why);
         if (error) return error;
     }
     return HC_OK;
@@ -166,7 +166,7 @@ static bool resolve(struct resolver *r, struct span *from, struct span *to, int 
     return true;
 }
 
-static int make(struct render_windows *windows, const hc_render_job *job, int step, char *why, size_t cap)
+static int make(struct render_windows *windows, const hc_render_job *job, int step, struct reason *why)
 {
     size_t n = (size_t)job->n_sources + 1, n_windows;
     windows->n_windows = job->n_out_frames / step + (job->n_out_frames % step > 0);
@@ -190,18 +190,17 @@ static int make(struct render_windows *windows, const hc_render_job *job, int st
     free(r.changed);
     free(from);
     free(to);
-    return ok ? HC_OK
-              : fail(HC_ENOMEM, why, cap, "no memory for the steps of %lld windows", (long long)windows->n_windows);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for the steps of %lld windows", (long long)windows->n_windows);
 }
 
 int render_windows_make(struct render_windows *windows, int job_index, const hc_render_job *job, int step,
-                        const struct render_bank *bank, char *why, size_t cap)
+                        const struct render_bank *bank, struct reason *why)
 {
     char text[200];
-    int error = job_check(job, step, bank, text, sizeof text);
+    int error = job_check(job, step, bank, REASON(text, sizeof text));
     *windows = (struct render_windows){0};
-    if (error) return fail(error, why, cap, "job %d: %s", job_index, text);
-    return make(windows, job, step, why, cap);
+    if (error) return fail(error, why, "job %d: %s", job_index, text);
+    return make(windows, job, step, why);
 }
 
 void render_windows_free(struct render_windows *windows)

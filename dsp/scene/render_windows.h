@@ -8,6 +8,7 @@
 #ifndef HALOCONV_RENDER_WINDOWS_H
 #define HALOCONV_RENDER_WINDOWS_H
 
+#include "dsp/base/error.h"
 #include "dsp/device/render_backend.h"
 
 struct render_bank {
@@ -22,7 +23,7 @@ struct render_windows {
 
 /* job_index: for error texts. render_windows_free is allowed after a failure, too. [setup] */
 int render_windows_make(struct render_windows *windows, int job_index, const hc_render_job *job, int step,
-                        const struct render_bank *bank, char *why, size_t cap);
+                        const struct render_bank *bank, struct reason *why);
 void render_windows_free(struct render_windows *windows);
 
 #endif

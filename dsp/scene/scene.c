@@ -65,18 +65,18 @@ static bool memory_open(struct scene *s)
     return true;
 }
 
-int scene_open(const struct scene_setup *setup, struct scene **scene, char *why, size_t cap)
+int scene_open(const struct scene_setup *setup, struct scene **scene, struct reason *why)
 {
     struct scene *s = calloc(1, sizeof *s);
     int error = HC_ENOMEM;
     if (!s)
-        return fail(HC_ENOMEM, why, cap, "no memory for %d source%s", setup->shape.n_sources,
+        return fail(HC_ENOMEM, why, "no memory for %d source%s", setup->shape.n_sources,
                     PLURAL(setup->shape.n_sources));
     s->setup = *setup;
     if (memory_open(s))
-        error = setup->backend->open(&setup->plan, &setup->shape, setup->device, &s->state, why, cap);
+        error = setup->backend->open(&setup->plan, &setup->shape, setup->device, &s->state, why);
     else
-        fail(HC_ENOMEM, why, cap, "no memory for %d source%s", setup->shape.n_sources, PLURAL(setup->shape.n_sources));
+        fail(HC_ENOMEM, why, "no memory for %d source%s", setup->shape.n_sources, PLURAL(setup->shape.n_sources));
     if (error)
         scene_close(s);
     else
@@ -168,8 +168,7 @@ static void take_edges(struct scene *s, struct scene_call *call, struct scene_mi
 }
 
 /* Plays n frames from frame `from` of the call, all in one block. */
-static int play_piece(struct scene *s, const struct rows *rows, struct slot *slot, int from, int n, char *why,
-                      size_t cap)
+static int play_piece(struct scene *s, const struct rows *rows, struct slot *slot, int from, int n, struct reason *why)
 {
     const struct scene_shape *shape = &s->setup.shape;
     struct scene_call call = {.frame = s->frame, .n = n, .in = s->in, .out = s->out, .slot = slot, .slot_offset = from};
@@ -178,7 +177,7 @@ static int play_piece(struct scene *s, const struct rows *rows, struct slot *slo
     for (int i = 0; rows && i < shape->n_sources; i++) s->in[i] = rows->in[i] + from;
     for (int i = 0; rows && i < shape->n_out; i++) s->out[i] = rows->out[i] + from;
     if (s->setup.backend->begin) {
-        int error = s->setup.backend->begin(s->state, &call, why, cap);
+        int error = s->setup.backend->begin(s->state, &call, why);
         if (error) return error;
     }
     if (s->frame % s->setup.plan.block == 0) take_edges(s, &call, tail);
@@ -188,16 +187,16 @@ static int play_piece(struct scene *s, const struct rows *rows, struct slot *slo
     call.is_still = s->is_still;
     call.n_heard = s->n_heard;
     s->frame += n;
-    return s->setup.backend->play(s->state, &call, why, cap);
+    return s->setup.backend->play(s->state, &call, why);
 }
 
-int scene_play(struct scene *s, const struct rows *rows, struct slot *slot, int n, char *why, size_t cap)
+int scene_play(struct scene *s, const struct rows *rows, struct slot *slot, int n, struct reason *why)
 {
     int worst = HC_OK;
     for (int from = 0; from < n;) {
         int left = s->setup.plan.block - (int)(s->frame % s->setup.plan.block);
         int piece = left < n - from ? left : n - from;
-        int result = play_piece(s, rows, slot, from, piece, why, cap);
+        int result = play_piece(s, rows, slot, from, piece, why);
         if (result < 0) return result;
         if (result > worst) worst = result;
         from += piece;
@@ -210,18 +209,18 @@ void scene_wait_set(struct scene *s, bool waits)
     if (s->setup.backend->wait_set) s->setup.backend->wait_set(s->state, waits);
 }
 
-int scene_reset(struct scene *s, char *why, size_t cap)
+int scene_reset(struct scene *s, struct reason *why)
 {
     s->frame = 0;
-    return s->setup.backend->reset(s->state, why, cap);
+    return s->setup.backend->reset(s->state, why);
 }
 
 /* ---- banks and properties ---------------------------------------------------------------------------------------- */
 
-int scene_bank_make(struct scene *s, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap)
+int scene_bank_make(struct scene *s, const hc_bank_data *data, hc_bank **bank, struct reason *why)
 {
     return bank_prepare(s->setup.backend, s->setup.device, &s->setup.plan, s->setup.shape.n_out, s->meter, data, bank,
-                        why, cap);
+                        why);
 }
 
 /* Bytes of memory_open and of the backend's state. */

@@ -6,6 +6,7 @@
 #ifndef HALOCONV_SCENE_H
 #define HALOCONV_SCENE_H
 
+#include "dsp/base/error.h"
 #include "dsp/device/scene_backend.h"
 
 struct scene;
@@ -19,7 +20,7 @@ struct scene_setup {
 };
 
 /* [setup] */
-int scene_open(const struct scene_setup *setup, struct scene **scene, char *why, size_t cap);
+int scene_open(const struct scene_setup *setup, struct scene **scene, struct reason *why);
 /* NULL is allowed. [setup] */
 void scene_close(struct scene *scene);
 
@@ -27,15 +28,15 @@ void scene_close(struct scene *scene);
  * follows, and takes them without this call too. [engine thread] */
 void scene_prepare(struct scene *scene);
 /* Adds n frames of the sources to the output; rows or slot, as backend.h says. [engine thread] */
-int scene_play(struct scene *scene, const struct rows *rows, struct slot *slot, int n, char *why, size_t cap);
+int scene_play(struct scene *scene, const struct rows *rows, struct slot *slot, int n, struct reason *why);
 /* As hc_steer. [rt], any thread */
 int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
 void scene_wait_set(struct scene *scene, bool waits);      /* [rt], any thread */
 /* The last requests stay; they play without a fade. No block may be playing. [setup] */
-int scene_reset(struct scene *scene, char *why, size_t cap);
+int scene_reset(struct scene *scene, struct reason *why);
 
 /* As hc_bank_make. [setup] */
-int scene_bank_make(struct scene *scene, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);
+int scene_bank_make(struct scene *scene, const hc_bank_data *data, hc_bank **bank, struct reason *why);
 /* Fills in the fields of *info that describe sources, and adds their memory. [rt], any thread */
 void scene_report(struct scene *scene, hc_info *info);
 

@@ -35,40 +35,38 @@ static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
 }
 
 /* Checks everything but the strides, the operation and the backend. */
-static int sizes_check(const hc_tensors *t, char *why, size_t cap)
+static int sizes_check(const hc_tensors *t, struct reason *why)
 {
     int64_t from, frames, rows;
-    if (!t) return fail(HC_EINVAL, why, cap, "hc_tensors is NULL");
+    if (!t) return fail(HC_EINVAL, why, "hc_tensors is NULL");
     if (t->size < sizeof *t)
-        return fail(HC_EINVAL, why, cap, "hc_tensors.size is %zu; set it to sizeof(hc_tensors), %zu", t->size,
-                    sizeof *t);
+        return fail(HC_EINVAL, why, "hc_tensors.size is %zu; set it to sizeof(hc_tensors), %zu", t->size, sizeof *t);
     if (t->n_frames < 1 || t->n_frames > MAX_FRAMES)
-        return fail(HC_EINVAL, why, cap, "n_frames %" PRId64 " is out of range (1 to %d)", t->n_frames, MAX_FRAMES);
+        return fail(HC_EINVAL, why, "n_frames %" PRId64 " is out of range (1 to %d)", t->n_frames, MAX_FRAMES);
     if (t->n_taps < 1 || t->n_taps > MAX_FRAMES)
-        return fail(HC_EINVAL, why, cap, "n_taps %" PRId64 " is out of range (1 to %d)", t->n_taps, MAX_FRAMES);
+        return fail(HC_EINVAL, why, "n_taps %" PRId64 " is out of range (1 to %d)", t->n_taps, MAX_FRAMES);
     if (!mode_frames(t, &from, &frames))
-        return fail(HC_EINVAL, why, cap, "mode %d; it is HC_FULL, HC_SAME, HC_VALID or HC_CAUSAL", t->mode);
+        return fail(HC_EINVAL, why, "mode %d; it is HC_FULL, HC_SAME, HC_VALID or HC_CAUSAL", t->mode);
     if (t->n_batch < 0 || t->n_channels < 0)
-        return fail(HC_EINVAL, why, cap, "n_batch %" PRId64 ", n_channels %" PRId64 "; each is 0 or more", t->n_batch,
+        return fail(HC_EINVAL, why, "n_batch %" PRId64 ", n_channels %" PRId64 "; each is 0 or more", t->n_batch,
                     t->n_channels);
     if (__builtin_mul_overflow(t->n_batch, t->n_channels, &rows) || rows > max_rows)
-        return fail(HC_EINVAL, why, cap, "n_batch %" PRId64 " times n_channels %" PRId64 " exceeds 2^36; lower them",
+        return fail(HC_EINVAL, why, "n_batch %" PRId64 " times n_channels %" PRId64 " exceeds 2^36; lower them",
                     t->n_batch, t->n_channels);
     if (t->h_batch != 0 && t->h_batch != 1 && t->h_batch != t->n_batch)
-        return fail(HC_EINVAL, why, cap, "h_batch %" PRId64 "; it is 1 (shared by all items) or n_batch, %" PRId64,
+        return fail(HC_EINVAL, why, "h_batch %" PRId64 "; it is 1 (shared by all items) or n_batch, %" PRId64,
                     t->h_batch, t->n_batch);
     if (t->h_channels != 0 && t->h_channels != 1 && t->h_channels != t->n_channels)
-        return fail(HC_EINVAL, why, cap,
-                    "h_channels %" PRId64 "; it is 1 (shared by all channels) or n_channels, %" PRId64, t->h_channels,
-                    t->n_channels);
-    if (t->n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d; it must be 0 or more", t->n_threads);
+        return fail(HC_EINVAL, why, "h_channels %" PRId64 "; it is 1 (shared by all channels) or n_channels, %" PRId64,
+                    t->h_channels, t->n_channels);
+    if (t->n_threads < 0) return fail(HC_EINVAL, why, "n_threads %d; it must be 0 or more", t->n_threads);
     return HC_OK;
 }
 
 int64_t hc_tensors_frames(const hc_tensors *t)
 {
     int64_t from, frames;
-    int error = sizes_check(t, NULL, 0);
+    int error = sizes_check(t, NULL);
     if (error) return error;
     mode_frames(t, &from, &frames);
     return frames;
@@ -101,19 +99,19 @@ static bool rows_overlap(const struct tensor_rows *rows)
     return n[outer] > 1 && rows->stride[outer] < inner_end;
 }
 
-static int strides_check(const struct tensor_rows *rows, const char *name, bool is_out, char *why, size_t cap)
+static int strides_check(const struct tensor_rows *rows, const char *name, bool is_out, struct reason *why)
 {
     int64_t end, items = rows->stride[0], channels = rows->stride[1];
     if (items < 0 || channels < 0)
-        return fail(HC_EINVAL, why, cap, "%s_stride %" PRId64 ", %" PRId64 "; each must be 0 or more: copy the tensor",
-                    name, items, channels);
+        return fail(HC_EINVAL, why, "%s_stride %" PRId64 ", %" PRId64 "; each must be 0 or more: copy the tensor", name,
+                    items, channels);
     if (!rows_end(rows, &end))
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, why,
                     "%s: %" PRId64 " items of %" PRId64 " channels of %" PRId64
                     " frames exceed the address space; lower the sizes or the strides",
                     name, rows->batch, rows->channels, rows->frames);
     if (is_out && end > 0 && rows_overlap(rows))
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, why,
                     "%s_stride %" PRId64 ", %" PRId64 ": channels of %" PRId64
                     " frames of the output would overlap; larger strides keep them apart",
                     name, items, channels, rows->frames);
@@ -140,29 +138,29 @@ static double rows_bytes(const struct tensor_rows *rows)
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* Finds the backend and the device by name. NULL: *error says why. */
-static const struct tensor_backend *device_find(const hc_tensors *t, int *device, int *error, char *why, size_t cap)
+static const struct tensor_backend *device_find(const hc_tensors *t, int *device, int *error, struct reason *why)
 {
     const struct backend *backend = NULL;
     const char *name = t->backend ? t->backend : "cpu";
     hc_config config = {.size = sizeof config, .backend = name, .block = 1};
-    *error = strcmp(name, "auto") == 0 ? HC_EINVAL : backend_choose(&config, &backend, device, why, cap);
+    *error = strcmp(name, "auto") == 0 ? HC_EINVAL : backend_choose(&config, &backend, device, why);
     if (*error == HC_EINVAL)
-        fail(*error, why, cap, "backend \"%s\"; it is cpu, cuda or cuda:N: the device whose memory the tensors are in",
+        fail(*error, why, "backend \"%s\"; it is cpu, cuda or cuda:N: the device whose memory the tensors are in",
              name);
     if (*error) return NULL;
     if (!backend->tensors)
-        *error = fail(HC_EUNSUPPORTED, why, cap, "backend \"%s\" cannot convolve tensors; use cpu or cuda", name);
+        *error = fail(HC_EUNSUPPORTED, why, "backend \"%s\" cannot convolve tensors; use cpu or cuda", name);
     return backend->tensors;
 }
 
 /* Checks a call, fills in *call and returns its backend. NULL: *error says why. */
 static const struct tensor_backend *call_make(const hc_tensors *t, int op, struct tensor_call *call, int *error,
-                                              char *why, size_t cap)
+                                              struct reason *why)
 {
-    *error = sizes_check(t, why, cap);
+    *error = sizes_check(t, why);
     if (*error) return NULL;
     if (op != HC_CONVOLVE && op != HC_GRADIENT_X && op != HC_GRADIENT_H) {
-        *error = fail(HC_EINVAL, why, cap, "operation %d; it is HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
+        *error = fail(HC_EINVAL, why, "operation %d; it is HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
         return NULL;
     }
     int64_t h_batch = t->h_batch ? t->h_batch : 1, h_channels = t->h_channels ? t->h_channels : 1, frames;
@@ -176,13 +174,13 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     strides_set(&call->x, t->x_stride, dense);
     strides_set(&call->h, t->h_stride, dense);
     strides_set(&call->y, t->y_stride, dense);
-    *error = strides_check(&call->x, "x", op == HC_GRADIENT_X, why, cap);
-    if (!*error) *error = strides_check(&call->h, "h", op == HC_GRADIENT_H, why, cap);
-    if (!*error) *error = strides_check(&call->y, "y", op == HC_CONVOLVE, why, cap);
+    *error = strides_check(&call->x, "x", op == HC_GRADIENT_X, why);
+    if (!*error) *error = strides_check(&call->h, "h", op == HC_GRADIENT_H, why);
+    if (!*error) *error = strides_check(&call->y, "y", op == HC_CONVOLVE, why);
     if (*error) return NULL;
     double quarter = (rows_bytes(&call->x) + rows_bytes(&call->h) + rows_bytes(&call->y)) / 4;
     call->limit = quarter > MIN_LIMIT ? (size_t)quarter : MIN_LIMIT;
-    return device_find(t, &call->device, error, why, cap);
+    return device_find(t, &call->device, error, why);
 }
 
 static bool has_rows(const hc_tensors *t)
@@ -194,11 +192,11 @@ int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, 
 {
     struct tensor_call call;
     int error;
-    if (!bytes) return fail(HC_EINVAL, why, cap, "hc_tensors_workspace: the place for the bytes is NULL");
+    if (!bytes) return fail(HC_EINVAL, REASON(why, cap), "hc_tensors_workspace: the place for the bytes is NULL");
     *bytes = 0;
-    const struct tensor_backend *tensors = call_make(t, op, &call, &error, why, cap);
+    const struct tensor_backend *tensors = call_make(t, op, &call, &error, REASON(why, cap));
     if (!tensors || !has_rows(t)) return error;
-    return tensors->workspace(&call, bytes, why, cap);
+    return tensors->workspace(&call, bytes, REASON(why, cap));
 }
 
 int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace,
@@ -206,10 +204,11 @@ int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, 
 {
     struct tensor_call call;
     int error;
-    const struct tensor_backend *tensors = call_make(t, op, &call, &error, why, cap);
+    const struct tensor_backend *tensors = call_make(t, op, &call, &error, REASON(why, cap));
     if (!tensors || (!has_rows(t) && op != HC_GRADIENT_H)) return error;
-    if (!out) return fail(HC_EINVAL, why, cap, "hc_tensors_run: out is NULL");
-    if (has_rows(t) && (!a || !b)) return fail(HC_EINVAL, why, cap, "hc_tensors_run: %s is NULL", a ? "b" : "a");
+    if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensors_run: out is NULL");
+    if (has_rows(t) && (!a || !b))
+        return fail(HC_EINVAL, REASON(why, cap), "hc_tensors_run: %s is NULL", a ? "b" : "a");
     struct tensor_data data = {a, b, out, workspace, bytes, stream};
-    return tensors->run(&call, &data, why, cap);
+    return tensors->run(&call, &data, REASON(why, cap));
 }

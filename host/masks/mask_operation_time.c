@@ -143,7 +143,7 @@ static bool stretch(struct mask_job *job)
     const char *name = job->settings->names.list[0];
     int to = (int)lrint(UNIT * job->settings->factor), length = 0;
     if (to == UNIT) return mask_job_copy(job, mask->n_frames, 0);
-    int error = resample_length(UNIT, to, mask->n_frames, name, &length, job->why, sizeof job->why);
+    int error = resample_length(UNIT, to, mask->n_frames, name, &length, REASON(job->why, sizeof job->why));
     if (error == HC_EUNSUPPORTED)
         return MASK_REFUSE(job, "mask stretch: this build has no resampler; build it with soxr");
     if (error || !mask_job_make(job, mask->n_channels, length)) return false;
@@ -151,7 +151,7 @@ static bool stretch(struct mask_job *job)
     if (!taps) return mask_job_no_memory(job);
     for (int ch = 0; !error && ch < mask->n_channels; ch++) {
         error = resample(UNIT, to, 1, (const float *const *)&mask->channel[ch], mask->n_frames, &taps, length, name,
-                         job->why, sizeof job->why);
+                         REASON(job->why, sizeof job->why));
         for (int i = 0; !error && i < length; i++) mask_job_result(job, ch)[i] = (double)taps[i];
     }
     free(taps);

@@ -82,7 +82,7 @@ double median_of_passes(ring &r, int64_t n_blocks, size_t up_bytes, size_t down_
 } // namespace
 
 int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct hc_copies *result,
-                   char *why, size_t cap)
+                   struct reason *why)
 {
     const int64_t most = std::max(bytes_up, bytes_down),
                   n_blocks = (most + (int64_t)block_bytes - 1) / (int64_t)block_bytes;
@@ -92,6 +92,6 @@ int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int
     if (!e) result->both = median_of_passes(r, n_blocks, up, down, n_runs, &e);
     if (!e) result->up = median_of_passes(r, n_blocks, up, 0, n_runs, &e);
     if (!e) result->down = median_of_passes(r, n_blocks, 0, down, n_runs, &e);
-    if (e) return fail(HC_EDEVICE, why, cap, "cuda: copying: %s; use a machine with an NVIDIA GPU", cudaGetErrorString(e));
+    if (e) return fail(HC_EDEVICE, why, "cuda: copying: %s; use a machine with an NVIDIA GPU", cudaGetErrorString(e));
     return HC_OK;
 }

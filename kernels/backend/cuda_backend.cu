@@ -65,13 +65,14 @@ static int cuda_describe(int device, char *text, size_t cap)
 {
     int n = 0, driver = 0;
     struct cudaDeviceProp prop;
+    struct reason why = {text, cap};
     if (cudaGetDeviceCount(&n) != cudaSuccess || device < 0 || device >= n) {
         cudaGetLastError();
-        return fail(HC_EINVAL, text, cap, "none");
+        return fail(HC_EINVAL, &why, "none");
     }
     cudaError_t e = cudaGetDeviceProperties(&prop, device);
     if (e == cudaSuccess) e = cudaDriverGetVersion(&driver);
-    if (e != cudaSuccess) return cuda_fail(e, text, cap, "cudaGetDeviceProperties(%d)", device);
+    if (e != cudaSuccess) return cuda_fail(e, &why, "cudaGetDeviceProperties(%d)", device);
     if (text && cap)
         snprintf(text, cap, "%s, %d SMs, %d GiB, driver %d.%d, sm_%d%d", prop.name, prop.multiProcessorCount,
                  (int)(prop.totalGlobalMem >> 30), driver / 1000, driver % 1000 / 10, prop.major, prop.minor);
@@ -85,7 +86,7 @@ static unsigned power_of_two(size_t n)
     return (unsigned)p;
 }
 
-static int history_clear(struct state *s, char *why, size_t cap)
+static int history_clear(struct state *s, struct reason *why)
 {
     size_t n = (size_t)((char *)s->wet[0] - (char *)s->memory); /* ring, FIR scratch, FDL: see state_cut */
     TRY(cudaMemsetAsync(s->memory, 0, n, s->audio), "cudaMemsetAsync(%zu)", n);
@@ -99,19 +100,19 @@ static int history_clear(struct state *s, char *why, size_t cap)
 /* The size of a buffer of n samples: pcm may read or write 16 bytes more. */
 static size_t raw_bytes(int samples, size_t n) { return (n * samples_bytes(samples) + 31) / 16 * 16; }
 
-static int state_open(struct state *s, const hc_config *config, char *why, size_t cap)
+static int state_open(struct state *s, const hc_config *config, struct reason *why)
 {
     const struct plan *plan = s->plan;
     const int P = plan->partition;
     int n = 0, least, greatest;
     cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why, cap);
+    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why);
     if (s->device < 0 || s->device >= n)
-        return fail(HC_EDEVICE, why, cap,
+        return fail(HC_EDEVICE, why,
                     "cuda: no device cuda:%d: there are %d, from cuda:0 on (haloconv devices); or use the CPU",
                     s->device, n);
     if (!plan->direct && !plan->n_tail_levels && (P < FFT_LEAST || P > FFT_MOST || (P & (P - 1))))
-        return fail(HC_EINVAL, why, cap, "cuda: a partition of %d frames: it must be a power of two from %d to %d", P,
+        return fail(HC_EINVAL, why, "cuda: a partition of %d frames: it must be a power of two from %d to %d", P,
                     FFT_LEAST, FFT_MOST);
 
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
@@ -120,8 +121,8 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
     TRY(cuda_transfer_load(), "loading kernels");
     if (plan->n_tail_levels) {
         s->tail = (struct gpu_tail *)calloc(1, sizeof *s->tail);
-        if (!s->tail) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
-        PASS(gpu_tail_open(s->tail, plan, config, s->n_sm, why, cap));
+        if (!s->tail) return fail(HC_ENOMEM, why, "cuda: out of memory");
+        PASS(gpu_tail_open(s->tail, plan, config, s->n_sm, why));
     }
     TRY(fir_load(), "loading the FIR kernels");
     if (!plan->direct) TRY(part_load(), "loading the partition kernels");
@@ -130,7 +131,7 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
     TRY(cudaStreamCreateWithPriority(&s->setup, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
     TRY(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     s->queue_depth = config->block == 0 && !plan->n_tail_levels ? config->queue_depth : 1;
-    if (s->queue_depth > 1) PASS(cuda_files_open(s, why, cap));
+    if (s->queue_depth > 1) PASS(cuda_files_open(s, why));
     s->in_samples = config->in_samples;
     s->out_samples = config->out_samples;
     s->raw_in_bytes = raw_bytes(s->in_samples, (size_t)s->n_in * plan->block);
@@ -154,11 +155,11 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
         const size_t some = (size_t)s->n_sm * 2048 / P;
         if (s->sums_room < some) s->sums_room = some;
     }
-    if (!s->tail) PASS(cuda_staging_open(s, config, why, cap));
+    if (!s->tail) PASS(cuda_staging_open(s, config, why));
     size_t bytes = state_cut(s, NULL);
-    PASS(device_alloc(&s->memory, bytes, "the engine", why, cap));
+    PASS(device_alloc(&s->memory, bytes, "the engine", why));
     state_cut(s, s->memory);
-    PASS(cuda_transfer_open(s, why, cap));
+    PASS(cuda_transfer_open(s, why));
     if (s->tail) {
         const size_t pinned = gpu_tail_pinned_bytes(s->tail);
         TRY(cudaHostAlloc(&s->tail->pinned, pinned, cudaHostAllocDefault), "cudaHostAlloc(%zu)", pinned);
@@ -169,7 +170,7 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
         TRY(cudaMemcpyAsync(s->twiddles, tw, P * sizeof(float2), cudaMemcpyHostToDevice, s->audio),
             "cudaMemcpyAsync(%zu)", P * sizeof(float2));
     }
-    return history_clear(s, why, cap);
+    return history_clear(s, why);
 }
 
 static void cuda_close(void *state)
@@ -196,16 +197,16 @@ static void cuda_close(void *state)
     free(s);
 }
 
-static int cuda_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
+static int cuda_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {
     struct state *s = (struct state *)calloc(1, sizeof *s);
     *state = NULL;
-    if (!s) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
     s->device = device;
     s->plan = plan;
     s->n_in = config->n_in;
     s->n_out = config->n_out;
-    int rc = state_open(s, config, why, cap);
+    int rc = state_open(s, config, why);
     if (rc < 0) {
         cuda_close(s);
         return rc;
@@ -216,19 +217,18 @@ static int cuda_open(const hc_config *config, const struct plan *plan, int devic
 
 /* ---- process ----------------------------------------------------------------------------------------------------- */
 
-static int cuda_process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+static int cuda_process(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
 {
     struct state *s = (struct state *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    return s->tail ? cuda_tail_process(s, slot, n, fade, why, cap)
-                   : cuda_partitions_process(s, slot, n, fade, why, cap);
+    return s->tail ? cuda_tail_process(s, slot, n, fade, why) : cuda_partitions_process(s, slot, n, fade, why);
 }
 
-static int cuda_reset(void *state, char *why, size_t cap)
+static int cuda_reset(void *state, struct reason *why)
 {
     struct state *s = (struct state *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    return history_clear(s, why, cap);
+    return history_clear(s, why);
 }
 
 /* ---- costs, and the table ---------------------------------------------------------------------------------------- */

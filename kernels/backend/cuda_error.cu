@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int cuda_fail(cudaError_t e, char *why, size_t cap, const char *format, ...)
+int cuda_fail(cudaError_t e, struct reason *why, const char *format, ...)
 {
     char call[160];
     va_list args;
@@ -12,24 +12,23 @@ int cuda_fail(cudaError_t e, char *why, size_t cap, const char *format, ...)
     va_end(args);
     cudaGetLastError(); /* clears an error that is not sticky, so that the next call does not find it */
     if (e == cudaErrorMemoryAllocation)
-        return fail(HC_ENOMEM, why, cap, "cuda: %s failed: %s; lower max_taps or use the CPU", call,
-                    cudaGetErrorString(e));
-    return fail(HC_EDEVICE, why, cap, "cuda: %s failed: %s; use the CPU", call, cudaGetErrorString(e));
+        return fail(HC_ENOMEM, why, "cuda: %s failed: %s; lower max_taps or use the CPU", call, cudaGetErrorString(e));
+    return fail(HC_EDEVICE, why, "cuda: %s failed: %s; use the CPU", call, cudaGetErrorString(e));
 }
 
-int cuda_refuse_no_gpu(cudaError_t e, char *why, size_t cap)
+int cuda_refuse_no_gpu(cudaError_t e, struct reason *why)
 {
     int driver = 0, needed = 0;
     cudaGetLastError();
     if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
     cudaRuntimeGetVersion(&needed);
     if (driver == 0)
-        return fail(HC_EDEVICE, why, cap, "the NVIDIA driver is missing, which GPUs need; install it, or use the CPU");
+        return fail(HC_EDEVICE, why, "the NVIDIA driver is missing, which GPUs need; install it, or use the CPU");
     if (e == cudaSuccess || e == cudaErrorNoDevice)
-        return fail(HC_EDEVICE, why, cap, "no NVIDIA GPU was found (nvidia-smi -L lists them); use the CPU");
+        return fail(HC_EDEVICE, why, "no NVIDIA GPU was found (nvidia-smi -L lists them); use the CPU");
     if (e == cudaErrorInsufficientDriver)
-        return fail(HC_EDEVICE, why, cap,
+        return fail(HC_EDEVICE, why,
                     "the NVIDIA driver is for CUDA %d.%d, but this program needs %d.%d; update it, or use the CPU",
                     driver / 1000, driver % 1000 / 10, needed / 1000, needed % 1000 / 10);
-    return cuda_fail(e, why, cap, "cudaGetDeviceCount");
+    return cuda_fail(e, why, "cudaGetDeviceCount");
 }

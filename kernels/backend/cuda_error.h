@@ -8,16 +8,16 @@
 #include <cuda_runtime.h>
 
 /* Returns the enum hc_error for e. The format and its arguments name the call that failed. */
-int cuda_fail(cudaError_t e, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));
+int cuda_fail(cudaError_t e, struct reason *why, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Says why cudaGetDeviceCount found no GPU; e is what it returned. Returns HC_EDEVICE. */
-int cuda_refuse_no_gpu(cudaError_t e, char *why, size_t cap);
+int cuda_refuse_no_gpu(cudaError_t e, struct reason *why);
 
 /* TRY(call, "cudaSomething(%d)", n): if the call fails, returns cuda_fail(...) from the enclosing function. */
-#define TRY(call, ...)                                                                  \
-    do {                                                                                \
-        cudaError_t try_error = (call);                                                 \
-        if (try_error != cudaSuccess) return cuda_fail(try_error, why, cap, __VA_ARGS__); \
+#define TRY(call, ...)                                                                                                 \
+    do {                                                                                                               \
+        cudaError_t try_error = (call);                                                                                \
+        if (try_error != cudaSuccess) return cuda_fail(try_error, why, __VA_ARGS__);                                   \
     } while (0)
 /* PASS(call): if the call returns a negative enum hc_error, returns it from the enclosing function. */
 #define PASS(call)                      \

@@ -13,7 +13,7 @@
 #include "cuda_error.h"
 #include "cuda_partitions.h"
 
-int cuda_files_open(struct state *s, char *why, size_t cap)
+int cuda_files_open(struct state *s, struct reason *why)
 {
     TRY(cudaStreamCreateWithFlags(&s->up, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     TRY(cudaStreamCreateWithFlags(&s->down, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -35,43 +35,43 @@ void cuda_files_close(struct state *s)
 }
 
 /* A call with a fade, without a mask, or of few frames: runs alone, as a live call does. */
-static int begin_alone(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+static int begin_alone(struct state *s, struct slot *slot, int n, const struct fade *fade, struct reason *why)
 {
     TRY(cudaStreamSynchronize(s->up), "cudaStreamSynchronize");
     TRY(cudaStreamSynchronize(s->audio), "cudaStreamSynchronize");
-    PASS(cuda_partitions_process(s, slot, n, fade, why, cap));
+    PASS(cuda_partitions_process(s, slot, n, fade, why));
     TRY(cudaEventRecord(s->downloaded[queue_place(s)], s->down), "cudaEventRecord");
     s->n_begun++;
     return HC_OK;
 }
 
-int cuda_files_begin(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+int cuda_files_begin(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
 {
     struct state *s = (struct state *)state;
     const int i = queue_place(s);
     const size_t block = (size_t)s->plan->block;
     struct mask *to = (struct mask *)fade->to;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    if (!to || fade->pos < fade->len || cuda_is_live(s, n)) return begin_alone(s, slot, n, fade, why, cap);
+    if (!to || fade->pos < fade->len || cuda_is_live(s, n)) return begin_alone(s, slot, n, fade, why);
 
-    PASS(cuda_upload(s, slot, n, false, s->up, why, cap));
+    PASS(cuda_upload(s, slot, n, false, s->up, why));
     TRY(cudaEventRecord(s->uploaded[i], s->up), "cudaEventRecord");
 
     TRY(cudaStreamWaitEvent(s->audio, s->uploaded[i], 0), "cudaStreamWaitEvent");
     float *wet = s->wets + (size_t)i * s->n_out * block;
     const bool whole = cuda_partitions_whole(s, n);
-    PASS(cuda_partitions_play(s, to, n, whole, wet, why, cap));
-    PASS(cuda_download(s, slot, wet, n, s->down, why, cap));
-    PASS(cuda_seen_download(s, slot, s->down, why, cap));
+    PASS(cuda_partitions_play(s, to, n, whole, wet, why));
+    PASS(cuda_download(s, slot, wet, n, s->down, why));
+    PASS(cuda_seen_download(s, slot, s->down, why));
     TRY(cudaEventRecord(s->downloaded[i], s->down), "cudaEventRecord");
 
     s->total += n;
-    PASS(cuda_partitions_prepare(s, whole, to, NULL, why, cap));
+    PASS(cuda_partitions_prepare(s, whole, to, NULL, why));
     s->n_begun++;
     return HC_OK;
 }
 
-int cuda_files_end(void *state, char *why, size_t cap)
+int cuda_files_end(void *state, struct reason *why)
 {
     struct state *s = (struct state *)state;
     TRY(cudaEventSynchronize(s->downloaded[s->n_ended % s->queue_depth]), "cudaEventSynchronize");

@@ -4,12 +4,13 @@
 #define HALOCONV_CUDA_FILES_H
 
 #include "cuda_state.h"
+#include "dsp/base/error.h"
 
-int cuda_files_open(struct state *s, char *why, size_t cap); /* if s->queue_depth > 1 */
+int cuda_files_open(struct state *s, struct reason *why); /* if s->queue_depth > 1 */
 void cuda_files_close(struct state *s);
 
 /* As struct backend's begin and end. */
-int cuda_files_begin(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
-int cuda_files_end(void *state, char *why, size_t cap);
+int cuda_files_begin(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
+int cuda_files_end(void *state, struct reason *why);
 
 #endif

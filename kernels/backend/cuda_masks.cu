@@ -30,13 +30,13 @@ enum {
 
 /* Pinned memory is slow to allocate, and the driver calls of other threads wait meanwhile. So it is allocated once, and
  * no larger than a mask of this shape needs. A larger mask is sent in several turns. */
-int cuda_staging_open(struct state *s, const hc_config *config, char *why, size_t cap)
+int cuda_staging_open(struct state *s, const hc_config *config, struct reason *why)
 {
     const size_t n_channels = s->n_in > s->n_out ? s->n_in : s->n_out;
     const size_t n_routes = config->n_routes ? (size_t)config->n_routes : n_channels;
     const size_t taps = s->plan->direct ? s->plan->max_taps : (size_t)(s->plan->n_partitions + 1) * s->plan->partition;
     for (s->half = HALF_LEAST; s->half < HALF_MOST && 2 * s->half < n_routes * taps * sizeof(float);) s->half *= 2;
-    PASS(pinned_alloc((void **)&s->pinned, 2 * s->half, why, cap));
+    PASS(pinned_alloc((void **)&s->pinned, 2 * s->half, why));
     for (int i = 0; i < 2; i++)
         TRY(cudaEventCreateWithFlags(&s->half_sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
@@ -95,7 +95,7 @@ static size_t mask_cut(struct mask *m, const struct state *s, const struct mask_
     return used;
 }
 
-static int parts_transform(struct state *s, float2 *spectra, int n, char *why, size_t cap)
+static int parts_transform(struct state *s, float2 *spectra, int n, struct reason *why)
 {
     const int P = s->plan->partition;
     struct part_forward job = {};
@@ -111,7 +111,7 @@ static int parts_transform(struct state *s, float2 *spectra, int n, char *why, s
 }
 
 /* Sends the bytes that were packed since the last call of upload_send. */
-static int upload_send(struct state *s, struct mask_upload *upload, char *why, size_t cap)
+static int upload_send(struct state *s, struct mask_upload *upload, struct reason *why)
 {
     const size_t bytes = upload->used - upload->sent, P = (size_t)s->plan->partition;
     const char *from = s->pinned + upload->half * s->half + upload->sent;
@@ -124,15 +124,15 @@ static int upload_send(struct state *s, struct mask_upload *upload, char *why, s
         return HC_OK;
     }
     const size_t n = bytes / (P * sizeof(float));
-    PASS(parts_transform(s, upload->spectra, (int)n, why, cap));
+    PASS(parts_transform(s, upload->spectra, (int)n, why));
     upload->spectra += n * P;
     return HC_OK;
 }
 
 /* The half is full: sends it and waits until the other one is free. */
-static int upload_turn(struct state *s, struct mask_upload *upload, char *why, size_t cap)
+static int upload_turn(struct state *s, struct mask_upload *upload, struct reason *why)
 {
-    PASS(upload_send(s, upload, why, cap));
+    PASS(upload_send(s, upload, why));
     TRY(cudaEventRecord(s->half_sent[upload->half], s->setup), "cudaEventRecord");
     upload->half ^= 1;
     upload->sent = upload->used = 0;
@@ -142,10 +142,10 @@ static int upload_turn(struct state *s, struct mask_upload *upload, char *why, s
 
 /* Packs `bytes` and then zeros, `padded` bytes in all. */
 static int upload_pack(struct state *s, struct mask_upload *upload, const void *from, size_t bytes, size_t padded,
-                       char *why, size_t cap)
+                       struct reason *why)
 {
     for (size_t done = 0, n; done < padded; done += n) {
-        if (upload->used == s->half) PASS(upload_turn(s, upload, why, cap));
+        if (upload->used == s->half) PASS(upload_turn(s, upload, why));
         char *to = s->pinned + upload->half * s->half + upload->used;
         const size_t end = done < bytes ? bytes : padded, room = s->half - upload->used;
         n = end - done < room ? end - done : room;
@@ -158,29 +158,28 @@ static int upload_pack(struct state *s, struct mask_upload *upload, const void *
 
 static int header_pack(struct state *s, struct mask_upload *upload, const struct matrix *matrix,
                        const struct mask_layout *layout, const struct mask_header *header, const int *first_cell,
-                       const struct fir_cell *fir, const struct part_cell *part, char *why, size_t cap)
+                       const struct fir_cell *fir, const struct part_cell *part, struct reason *why)
 {
     const size_t fir_bytes = header->part_cells - header->fir_cells, part_bytes = header->taps - header->part_cells;
-    PASS(upload_pack(s, upload, first_cell, (s->n_out + 1) * sizeof *first_cell, header->fir_cells, why, cap));
-    PASS(upload_pack(s, upload, fir, fir_bytes, fir_bytes, why, cap));
-    PASS(upload_pack(s, upload, part, part_bytes, part_bytes, why, cap));
+    PASS(upload_pack(s, upload, first_cell, (s->n_out + 1) * sizeof *first_cell, header->fir_cells, why));
+    PASS(upload_pack(s, upload, fir, fir_bytes, fir_bytes, why));
+    PASS(upload_pack(s, upload, part, part_bytes, part_bytes, why));
     for (int r = 0; r < matrix->n_responses; r++)
         PASS(upload_pack(s, upload, matrix->taps[r], layout->head[r] * sizeof(float),
-                         taps_padded(layout->head[r]) * sizeof(float), why, cap));
-    return upload_send(s, upload, why, cap);
+                         taps_padded(layout->head[r]) * sizeof(float), why));
+    return upload_send(s, upload, why);
 }
 
 static int parts_pack(struct state *s, struct mask *m, struct mask_upload *upload, const struct matrix *matrix,
-                      const struct mask_layout *layout, char *why, size_t cap)
+                      const struct mask_layout *layout, struct reason *why)
 {
     const size_t bytes = s->plan->partition * sizeof(float);
     /* so that no partition is cut at the end of a half */
     upload->used = upload->sent = (upload->used + bytes - 1) / bytes * bytes;
     upload->spectra = m->spectra;
     for (int r = 0; r < matrix->n_responses; r++)
-        PASS(upload_pack(s, upload, matrix->taps[r], matrix->n_taps[r] * sizeof(float), layout->parts[r] * bytes, why,
-                         cap));
-    return upload_send(s, upload, why, cap);
+        PASS(upload_pack(s, upload, matrix->taps[r], matrix->n_taps[r] * sizeof(float), layout->parts[r] * bytes, why));
+    return upload_send(s, upload, why);
 }
 
 /* Fills the tables of cells, the arrays `first_cell`, fir and part. */
@@ -208,7 +207,7 @@ static void cells_make(const struct state *s, struct mask *m, const struct matri
 }
 
 static int mask_fill(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_layout *layout,
-                     int *first_cell, struct fir_cell *fir, struct part_cell *part, char *why, size_t cap)
+                     int *first_cell, struct fir_cell *fir, struct part_cell *part, struct reason *why)
 {
     const int P = s->plan->partition;
     size_t head_taps = 0, parts = 0;
@@ -222,17 +221,17 @@ static int mask_fill(struct state *s, struct mask *m, const struct matrix *matri
         parts += layout->parts[r];
         if (layout->parts[r] > m->max_parts) m->max_parts = layout->parts[r];
         if (head_taps > INT32_MAX || parts > INT32_MAX)
-            return fail(HC_ENOMEM, why, cap, "cuda: the mask has over 2^31 taps; use fewer or shorter responses");
+            return fail(HC_ENOMEM, why, "cuda: the mask has over 2^31 taps; use fewer or shorter responses");
     }
     const struct mask_header header = header_of(s, matrix, head_taps);
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(device_take(&s->store, &m->memory, &m->bytes, mask_cut(m, s, &header, parts, NULL), why, cap));
+    PASS(device_take(&s->store, &m->memory, &m->bytes, mask_cut(m, s, &header, parts, NULL), why));
     mask_cut(m, s, &header, parts, m->memory);
     cells_make(s, m, matrix, layout, first_cell, fir, part);
     struct mask_upload upload = {};
     upload.to = (char *)m->memory;
-    PASS(header_pack(s, &upload, matrix, layout, &header, first_cell, fir, part, why, cap));
-    if (!s->plan->direct) PASS(parts_pack(s, m, &upload, matrix, layout, why, cap));
+    PASS(header_pack(s, &upload, matrix, layout, &header, first_cell, fir, part, why));
+    if (!s->plan->direct) PASS(parts_pack(s, m, &upload, matrix, layout, why));
     TRY(device_wait(s->setup), "making a mask");
     return HC_OK;
 }
@@ -247,16 +246,15 @@ void cuda_mask_free(void *state, void *mask)
     free(m);
 }
 
-static int partitions_mask_make(struct state *s, const struct matrix *matrix, struct mask *m, char *why, size_t cap)
+static int partitions_mask_make(struct state *s, const struct matrix *matrix, struct mask *m, struct reason *why)
 {
     const size_t n_r = (size_t)matrix->n_responses, n_c = (size_t)matrix->n_cells;
     int *counts = (int *)calloc(4 * n_r + s->n_out + 1, sizeof(int));
     struct fir_cell *fir = (struct fir_cell *)calloc(n_c + 1, sizeof *fir);
     struct part_cell *part = (struct part_cell *)calloc(n_c + 1, sizeof *part);
     struct mask_layout layout = {counts, counts + n_r, counts + 2 * n_r, counts + 3 * n_r};
-    const int rc = counts && fir && part
-                       ? mask_fill(s, m, matrix, &layout, counts + 4 * n_r, fir, part, why, cap)
-                       : fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+    const int rc = counts && fir && part ? mask_fill(s, m, matrix, &layout, counts + 4 * n_r, fir, part, why)
+                                         : fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
     free(part);
     free(fir);
     free(counts);
@@ -264,15 +262,14 @@ static int partitions_mask_make(struct state *s, const struct matrix *matrix, st
 }
 
 /* noise: instead of matrix->taps, only with tail levels; or NULL. */
-static int mask_make(struct state *s, const struct matrix *matrix, const struct noise *noise, void **mask, char *why,
-                     size_t cap)
+static int mask_make(struct state *s, const struct matrix *matrix, const struct noise *noise, void **mask,
+                     struct reason *why)
 {
     struct mask *m = (struct mask *)calloc(1, sizeof *m);
     *mask = NULL;
-    if (!m) return fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+    if (!m) return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
     m->due_block = -1;
-    const int rc = s->tail ? cuda_tail_mask_make(s, matrix, noise, m, why, cap)
-                           : partitions_mask_make(s, matrix, m, why, cap);
+    const int rc = s->tail ? cuda_tail_mask_make(s, matrix, noise, m, why) : partitions_mask_make(s, matrix, m, why);
     if (rc < 0) {
         device_wait(s->setup);
         cuda_mask_free(s, m);
@@ -282,9 +279,9 @@ static int mask_make(struct state *s, const struct matrix *matrix, const struct 
     return rc;
 }
 
-int cuda_mask_make(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap)
+int cuda_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
 {
-    return mask_make((struct state *)state, matrix, NULL, mask, why, cap);
+    return mask_make((struct state *)state, matrix, NULL, mask, why);
 }
 
 /* ---- from noise -------------------------------------------------------------------------------------------------- */
@@ -325,14 +322,14 @@ static bool noise_matrix_make(struct matrix *matrix, const struct state *s, cons
     return true;
 }
 
-int cuda_mask_make_noise(void *state, const struct noise *noise, void **mask, char *why, size_t cap)
+int cuda_mask_make_noise(void *state, const struct noise *noise, void **mask, struct reason *why)
 {
     struct state *s = (struct state *)state;
     struct matrix matrix;
     *mask = NULL;
     const int rc = noise_matrix_make(&matrix, s, noise, !s->tail)
-                       ? mask_make(s, &matrix, noise, mask, why, cap)
-                       : fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+                       ? mask_make(s, &matrix, noise, mask, why)
+                       : fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
     noise_matrix_free(&matrix);
     return rc;
 }

@@ -23,7 +23,7 @@
 enum { FIR_MOST = 256 };     /* a call of one whole block of up to so many frames goes through the FIR         */
 
 /* Makes the spectra of all blocks before `end`, whose input is in the ring. */
-static int spectra_make(struct state *s, int64_t end, char *why, size_t cap)
+static int spectra_make(struct state *s, int64_t end, struct reason *why)
 {
     const int P = s->plan->partition;
     if (s->n_spectra >= end) return HC_OK;
@@ -47,7 +47,7 @@ static int spectra_make(struct state *s, int64_t end, char *why, size_t cap)
 
 /* Writes the sum of partitions first_part ... for n_blocks blocks from block b on to y. */
 static int parts_play(struct state *s, const struct mask *m, int64_t b, int n_blocks, int first_part, float *y,
-                      size_t y_pitch, char *why, size_t cap)
+                      size_t y_pitch, struct reason *why)
 {
     const int P = s->plan->partition;
     struct part_mac mac = {};
@@ -73,11 +73,11 @@ static int parts_play(struct state *s, const struct mask *m, int64_t b, int n_bl
 }
 
 /* Makes m->due for block b, unless it is there. The blocks before b are in the ring. */
-static int due_make(struct state *s, struct mask *m, int64_t b, char *why, size_t cap)
+static int due_make(struct state *s, struct mask *m, int64_t b, struct reason *why)
 {
     if (m->max_parts < 2 || (m->due_block == b && m->due_resets == s->resets)) return HC_OK;
-    PASS(spectra_make(s, b, why, cap));
-    PASS(parts_play(s, m, b, 1, 1, m->due, (size_t)s->plan->partition, why, cap));
+    PASS(spectra_make(s, b, why));
+    PASS(parts_play(s, m, b, 1, 1, m->due, (size_t)s->plan->partition, why));
     m->due_block = b;
     m->due_resets = s->resets;
     return HC_OK;
@@ -85,8 +85,8 @@ static int due_make(struct state *s, struct mask *m, int64_t b, char *why, size_
 
 /* Writes the FIR's output for n frames from frame `from` of the stream on to y[n_out][.]. due: m->due at frame `from`,
  * to be added, or NULL. */
-static int fir_play(struct state *s, const struct mask *m, int64_t from, int n, const float *due, float *y, char *why,
-                    size_t cap)
+static int fir_play(struct state *s, const struct mask *m, int64_t from, int n, const float *due, float *y,
+                    struct reason *why)
 {
     struct fir_job job = {};
     job.x = s->ring;
@@ -116,58 +116,58 @@ bool cuda_partitions_whole(const struct state *s, int n)
     return n_whole > 1 || (n_whole == 1 && P > FIR_MOST);
 }
 
-int cuda_partitions_play(struct state *s, struct mask *m, int n, bool whole, float *wet, char *why, size_t cap)
+int cuda_partitions_play(struct state *s, struct mask *m, int n, bool whole, float *wet, struct reason *why)
 {
     const int P = s->plan->partition;
-    if (s->plan->direct) return fir_play(s, m, s->total, n, NULL, wet, why, cap);
+    if (s->plan->direct) return fir_play(s, m, s->total, n, NULL, wet, why);
     for (int frame = 0, len; frame < n; frame += len) {
         const int64_t b = (s->total + frame) / P;
         const int at = (int)((s->total + frame) % P);
         if (whole && at == 0 && n - frame >= P) {
             const int n_blocks = (n - frame) / P;
             len = n_blocks * P;
-            PASS(spectra_make(s, b + n_blocks, why, cap));
-            PASS(parts_play(s, m, b, n_blocks, 0, wet + frame, (size_t)s->plan->block, why, cap));
+            PASS(spectra_make(s, b + n_blocks, why));
+            PASS(parts_play(s, m, b, n_blocks, 0, wet + frame, (size_t)s->plan->block, why));
         } else {
             len = P - at < n - frame ? P - at : n - frame;
-            PASS(due_make(s, m, b, why, cap));
-            PASS(fir_play(s, m, s->total + frame, len, m->max_parts < 2 ? NULL : m->due + at, wet + frame, why, cap));
+            PASS(due_make(s, m, b, why));
+            PASS(fir_play(s, m, s->total + frame, len, m->max_parts < 2 ? NULL : m->due + at, wet + frame, why));
         }
     }
     return HC_OK;
 }
 
-int cuda_partitions_prepare(struct state *s, bool whole, struct mask *to, struct mask *from, char *why, size_t cap)
+int cuda_partitions_prepare(struct state *s, bool whole, struct mask *to, struct mask *from, struct reason *why)
 {
     const int P = s->plan->partition;
     if (s->plan->direct) return HC_OK;
-    PASS(spectra_make(s, s->total / P, why, cap));
+    PASS(spectra_make(s, s->total / P, why));
     if (whole && s->total % P == 0) return HC_OK; /* a file: its next call starts with a whole block, without `due` */
-    if (to) PASS(due_make(s, to, s->total / P, why, cap));
-    if (from) PASS(due_make(s, from, s->total / P, why, cap));
+    if (to) PASS(due_make(s, to, s->total / P, why));
+    if (from) PASS(due_make(s, from, s->total / P, why));
     return HC_OK;
 }
 
-int cuda_partitions_process(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+int cuda_partitions_process(struct state *s, struct slot *slot, int n, const struct fade *fade, struct reason *why)
 {
     const int block = s->plan->block;
     struct mask *to = (struct mask *)fade->to, *from = fade->pos < fade->len ? (struct mask *)fade->from : NULL;
     const bool two = fade->pos < fade->len, fading = two && !fade->apart;
     const bool live = cuda_is_live(s, n);
     float *wet = live && !fading ? slot->out : s->wet[0]; /* rows of `block` frames, both */
-    PASS(cuda_upload(s, slot, n, live, s->audio, why, cap));
+    PASS(cuda_upload(s, slot, n, live, s->audio, why));
 
     const bool whole = cuda_partitions_whole(s, n);
-    if (to) PASS(cuda_partitions_play(s, to, n, whole, wet, why, cap));
+    if (to) PASS(cuda_partitions_play(s, to, n, whole, wet, why));
     float *other = live && two && !fading ? fade->apart->out : s->wet[1];
-    if (from) PASS(cuda_partitions_play(s, from, n, whole, other, why, cap));
+    if (from) PASS(cuda_partitions_play(s, from, n, whole, other, why));
     if (fading && (to || from)) {
         const struct crossfade job = {s->wet[0], from ? s->wet[1] : NULL, to ? s->wet[0] : NULL, (size_t)block,
                                       s->n_out, n, fade->pos, fade->len};
         TRY(crossfade_launch(&job, s->audio), "the crossfade");
     }
-    if ((to || (from && fading)) && wet != slot->out) PASS(cuda_download(s, slot, s->wet[0], n, s->audio, why, cap));
-    PASS(cuda_seen_download(s, slot, s->audio, why, cap));
+    if ((to || (from && fading)) && wet != slot->out) PASS(cuda_download(s, slot, s->wet[0], n, s->audio, why));
+    PASS(cuda_seen_download(s, slot, s->audio, why));
     if (from && !fading && other != fade->apart->out)
         TRY(cudaMemcpy2DAsync(fade->apart->out, block * sizeof(float), other, block * sizeof(float), n * sizeof(float),
                               s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
@@ -175,7 +175,7 @@ int cuda_partitions_process(struct state *s, struct slot *slot, int n, const str
 
     s->total += n;
     /* behind the output */
-    PASS(cuda_partitions_prepare(s, whole, to, fade->pos + n < fade->len ? from : NULL, why, cap));
+    PASS(cuda_partitions_prepare(s, whole, to, fade->pos + n < fade->len ? from : NULL, why));
     if (!to && !(from && fading) && s->raw_out)
         memset(slot->out, 0, (size_t)n * s->n_out * samples_bytes(s->out_samples));
     else if (!to && !(from && fading))

@@ -37,20 +37,19 @@ static void needs_find(const struct state *s, const struct matrix *matrix, int *
 /* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 int cuda_tail_mask_make(struct state *s, const struct matrix *matrix, const struct noise *noise, struct mask *m,
-                        char *why, size_t cap)
+                        struct reason *why)
 {
     struct gpu_tail_draft draft;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(gpu_tail_draft_make(&draft, s->tail, matrix, noise, why, cap));
-    int rc =
-        device_take(&s->store, &m->memory, &m->bytes, gpu_tail_mask_cut(&m->tail, s->tail, &draft, NULL), why, cap);
+    PASS(gpu_tail_draft_make(&draft, s->tail, matrix, noise, why));
+    int rc = device_take(&s->store, &m->memory, &m->bytes, gpu_tail_mask_cut(&m->tail, s->tail, &draft, NULL), why);
     if (rc == HC_OK) {
         needs_find(s, matrix, m->needs);
         gpu_tail_mask_cut(&m->tail, s->tail, &draft, m->memory);
         cudaError_t e = gpu_tail_mask_fill(&m->tail, s->tail, &draft, s->setup);
         const cudaError_t done = device_wait(s->setup);
         if (e == cudaSuccess) e = done;
-        if (e != cudaSuccess) rc = cuda_fail(e, why, cap, "making a mask");
+        if (e != cudaSuccess) rc = cuda_fail(e, why, "making a mask");
     }
     gpu_tail_draft_free(&draft);
     return rc;
@@ -78,7 +77,7 @@ void cuda_mask_retire(void *state, void *mask)
 
 /* ---- process ----------------------------------------------------------------------------------------------------- */
 
-static int steps_run(struct state *s, int64_t hops, char *why, size_t cap)
+static int steps_run(struct state *s, int64_t hops, struct reason *why)
 {
     while (s->tail->step < hops)
         TRY(gpu_tail_step(s->tail, s->ring, s->ring_length - 1, s->audio), "a step of the tail levels");
@@ -88,7 +87,7 @@ static int steps_run(struct state *s, int64_t hops, char *why, size_t cap)
 /* Computes the next chunk of the output, sends it down, and records its event chunk_down. All n frames are in one
  * hop. */
 static int chunk_play(struct state *s, struct slot *slot, int n, struct gpu_tail_mask *mask, float *wet,
-                      struct transfer *transfer, char *why, size_t cap)
+                      struct transfer *transfer, struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_out), i = transfer->down++;
     const int first = chunk_start(s, i, chunks), end = chunk_start(s, i + 1, chunks);
@@ -97,15 +96,14 @@ static int chunk_play(struct state *s, struct slot *slot, int n, struct gpu_tail
         TRY(gpu_tail_play(s->tail, mask, s->ring, s->ring_length - 1, s->total, n, wet, (size_t)s->plan->block, first,
                           end - first, s->audio),
             "the head taps");
-    if (s->out_overlapped)
-        return cuda_download_overlapped(s, slot, n, first * HEAD_OUTS, last, s->chunk_down[i], why, cap);
+    if (s->out_overlapped) return cuda_download_overlapped(s, slot, n, first * HEAD_OUTS, last, s->chunk_down[i], why);
     TRY(cudaEventRecord(s->chunk_down[i], s->audio), "cudaEventRecord");
     return HC_OK;
 }
 
 /* Tells the copy threads which chunks are in the slot. wait: waits for all but the last chunk, for which the caller
  * waits (s->done). */
-static int chunks_tell(struct state *s, struct slot *slot, struct transfer *transfer, bool wait, char *why, size_t cap)
+static int chunks_tell(struct state *s, struct slot *slot, struct transfer *transfer, bool wait, struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_out);
     for (; slot->copy && transfer->told < transfer->down && transfer->told < chunks - 1; transfer->told++) {
@@ -129,25 +127,25 @@ static int chunks_tell(struct state *s, struct slot *slot, struct transfer *tran
  *   down           | 0 | 1 | 2 | 3 |
  */
 static int play_chunks(struct state *s, struct slot *slot, int n, struct mask *mask, float *wet,
-                       struct transfer *transfer, char *why, size_t cap)
+                       struct transfer *transfer, struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_out);
-    PASS(steps_run(s, s->total / s->plan->hop, why, cap));
+    PASS(steps_run(s, s->total / s->plan->hop, why));
     if (!s->receive) {
-        PASS(cuda_upload(s, slot, n, true, s->audio, why, cap));
+        PASS(cuda_upload(s, slot, n, true, s->audio, why));
         transfer->n_channels = s->n_in;
     }
     do {
-        if (transfer->n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, transfer, why, cap));
+        if (transfer->n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, transfer, why));
         while (transfer->down < chunks && mask->needs[transfer->down] <= transfer->n_channels)
-            PASS(chunk_play(s, slot, n, &mask->tail, wet, transfer, why, cap));
-        PASS(chunks_tell(s, slot, transfer, false, why, cap));
+            PASS(chunk_play(s, slot, n, &mask->tail, wet, transfer, why));
+        PASS(chunks_tell(s, slot, transfer, false, why));
     } while (transfer->n_channels < s->n_in);
     return HC_OK;
 }
 
 /* For a small block there are no copies: the device reads the frames from pinned memory and writes them there. */
-int cuda_tail_process(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+int cuda_tail_process(struct state *s, struct slot *slot, int n, const struct fade *fade, struct reason *why)
 {
     const int hop = s->plan->hop;
     const size_t block = (size_t)s->plan->block;
@@ -160,14 +158,13 @@ int cuda_tail_process(struct state *s, struct slot *slot, int n, const struct fa
     const bool in_chunks = (slot->copy || s->out_overlapped) && masks[0] && !two && s->total % hop + n <= hop;
     struct transfer transfer = {};
     if (in_chunks)
-        PASS(play_chunks(s, slot, n, masks[0], out, &transfer, why, cap));
+        PASS(play_chunks(s, slot, n, masks[0], out, &transfer, why));
     else
-        PASS(s->receive ? cuda_upload_overlapped(s, slot, n, why, cap)
-                        : cuda_upload(s, slot, n, true, s->audio, why, cap));
+        PASS(s->receive ? cuda_upload_overlapped(s, slot, n, why) : cuda_upload(s, slot, n, true, s->audio, why));
     for (int frame = 0, len; frame < n && !in_chunks; frame += len) {
         const int64_t at = s->total + frame;
         len = hop - (int)(at % hop) < n - frame ? hop - (int)(at % hop) : n - frame;
-        PASS(steps_run(s, at / hop, why, cap));
+        PASS(steps_run(s, at / hop, why));
         for (int i = 0; i < 2; i++)
             if (masks[i])
                 TRY(gpu_tail_play(s->tail, &masks[i]->tail, s->ring, s->ring_length - 1, at, len, wet[i] + frame, block,
@@ -180,14 +177,14 @@ int cuda_tail_process(struct state *s, struct slot *slot, int n, const struct fa
         TRY(crossfade_launch(&job, s->audio), "the crossfade");
     }
     if (s->out_overlapped && sounds && !in_chunks)
-        PASS(cuda_download_overlapped(s, slot, n, 0, s->n_out, s->done, why, cap));
+        PASS(cuda_download_overlapped(s, slot, n, 0, s->n_out, s->done, why));
     else
         TRY(cudaEventRecord(s->done, s->out_overlapped && in_chunks ? s->down : s->audio), "cudaEventRecord");
     s->total += n;
-    PASS(steps_run(s, s->total / hop, why, cap)); /* behind the output */
+    PASS(steps_run(s, s->total / hop, why)); /* behind the output */
     if (!sounds) cuda_rows_clear(slot->out, s->n_out, block, n);
     if (two && !fading && !masks[1]) cuda_rows_clear(fade->apart->out, s->n_out, block, n);
-    if (in_chunks) PASS(chunks_tell(s, slot, &transfer, true, why, cap));
+    if (in_chunks) PASS(chunks_tell(s, slot, &transfer, true, why));
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }

@@ -62,7 +62,7 @@ size_t cuda_receive_bytes(const struct state *s)
 }
 
 /* Makes both streams. If only the input or only the output is large, which is rare, one stream has no work. */
-static int overlapped_open(struct state *s, char *why, size_t cap)
+static int overlapped_open(struct state *s, struct reason *why)
 {
     int least, greatest;
     TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
@@ -73,12 +73,12 @@ static int overlapped_open(struct state *s, char *why, size_t cap)
     return HC_OK;
 }
 
-int cuda_transfer_open(struct state *s, char *why, size_t cap)
+int cuda_transfer_open(struct state *s, struct reason *why)
 {
     for (int i = 0; i < TRANSFER_CHUNKS_MOST; i++)
         TRY(cudaEventCreateWithFlags(&s->chunk_down[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     s->out_overlapped = s->tail && (size_t)s->n_out * s->plan->block * sizeof(float) >= OVERLAPPED_BYTES;
-    if (s->receive || s->out_overlapped) PASS(overlapped_open(s, why, cap));
+    if (s->receive || s->out_overlapped) PASS(overlapped_open(s, why));
     return HC_OK;
 }
 
@@ -108,7 +108,7 @@ void cuda_slot_free(void *state, struct slot *slot)
     slot->seen = NULL;
 }
 
-static int slot_alloc(struct state *s, struct slot *slot, char *why, size_t cap)
+static int slot_alloc(struct state *s, struct slot *slot, struct reason *why)
 {
     const size_t n_in = (size_t)s->n_in * s->plan->block, n_out = (size_t)s->n_out * s->plan->block;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
@@ -120,17 +120,17 @@ static int slot_alloc(struct state *s, struct slot *slot, char *why, size_t cap)
         memset(slot->out, 0, n_out * sizeof(float));
         return HC_OK;
     }
-    PASS(pinned_alloc((void **)&slot->in, n_in * samples_bytes(s->in_samples), why, cap));
-    PASS(pinned_alloc((void **)&slot->out, n_out * samples_bytes(s->out_samples), why, cap));
-    if (s->in_samples || s->out_samples) PASS(pinned_alloc((void **)&slot->seen, sizeof *slot->seen, why, cap));
+    PASS(pinned_alloc((void **)&slot->in, n_in * samples_bytes(s->in_samples), why));
+    PASS(pinned_alloc((void **)&slot->out, n_out * samples_bytes(s->out_samples), why));
+    if (s->in_samples || s->out_samples) PASS(pinned_alloc((void **)&slot->seen, sizeof *slot->seen, why));
     return HC_OK;
 }
 
-int cuda_slot_make(void *state, struct slot *slot, char *why, size_t cap)
+int cuda_slot_make(void *state, struct slot *slot, struct reason *why)
 {
     slot->in = slot->out = NULL;
     slot->seen = NULL;
-    int rc = slot_alloc((struct state *)state, slot, why, cap);
+    int rc = slot_alloc((struct state *)state, slot, why);
     if (rc < 0) cuda_slot_free(state, slot);
     return rc;
 }
@@ -150,7 +150,7 @@ int cuda_chunks_of(const struct state *s, int n_channels)
 
 /* Uploads n frames of inputs [ch, end) by a kernel. */
 static int fetch_channels(struct state *s, const struct slot *slot, int n, int ch, int end, cudaStream_t stream,
-                          char *why, size_t cap)
+                          struct reason *why)
 {
     const size_t block = (size_t)s->plan->block;
     fetch<<<dim3(end - ch, (n + 127) / 128), 128, 0, stream>>>(s->ring + (size_t)ch * s->ring_length,
@@ -160,7 +160,7 @@ static int fetch_channels(struct state *s, const struct slot *slot, int n, int c
     return HC_OK;
 }
 
-static int upload_raw(struct state *s, const struct slot *slot, int n, cudaStream_t stream, char *why, size_t cap)
+static int upload_raw(struct state *s, const struct slot *slot, int n, cudaStream_t stream, struct reason *why)
 {
     char *raw = s->raw_in + queue_place(s) * s->raw_in_bytes;
     const size_t bytes = (size_t)n * s->n_in * samples_bytes(s->in_samples);
@@ -171,18 +171,18 @@ static int upload_raw(struct state *s, const struct slot *slot, int n, cudaStrea
     return HC_OK;
 }
 
-int cuda_upload(struct state *s, const struct slot *slot, int n, bool live, cudaStream_t stream, char *why, size_t cap)
+int cuda_upload(struct state *s, const struct slot *slot, int n, bool live, cudaStream_t stream, struct reason *why)
 {
     if (s->seen) TRY(cudaMemsetAsync(s->seen + queue_place(s), 0, sizeof *s->seen, stream), "cudaMemsetAsync");
-    if (s->raw_in) return upload_raw(s, slot, n, stream, why, cap);
+    if (s->raw_in) return upload_raw(s, slot, n, stream, why);
     const int chunks = slot->copy ? cuda_chunks_of(s, s->n_in) : 0;
     for (int i = 0, loaded = 0, ch = 0; i < chunks && loaded < COPY_CHUNKS; i++) {
         while (loaded < COPY_CHUNKS * (i + 1) / chunks) loaded = parallel_copy_loaded(slot->copy, loaded);
         const int end = (int)((int64_t)s->n_in * loaded / COPY_CHUNKS);
-        if (live && end > ch) PASS(fetch_channels(s, slot, n, ch, end, stream, why, cap));
+        if (live && end > ch) PASS(fetch_channels(s, slot, n, ch, end, stream, why));
         ch = end;
     }
-    if (live) return slot->copy ? HC_OK : fetch_channels(s, slot, n, 0, s->n_in, stream, why, cap);
+    if (live) return slot->copy ? HC_OK : fetch_channels(s, slot, n, 0, s->n_in, stream, why);
     const size_t block = (size_t)s->plan->block, pitch = s->ring_length * sizeof(float);
     const unsigned at = (unsigned)s->total & (s->ring_length - 1);
     const size_t room = s->ring_length - at, head = (size_t)n < room ? n : room;
@@ -195,8 +195,8 @@ int cuda_upload(struct state *s, const struct slot *slot, int n, bool live, cuda
     return HC_OK;
 }
 
-int cuda_download(struct state *s, const struct slot *slot, const float *wet, int n, cudaStream_t down, char *why,
-                  size_t cap)
+int cuda_download(struct state *s, const struct slot *slot, const float *wet, int n, cudaStream_t down,
+                  struct reason *why)
 {
     const size_t pitch = s->plan->block * sizeof(float), width = n * sizeof(float);
     char *raw = s->raw_out ? s->raw_out + queue_place(s) * s->raw_out_bytes : NULL;
@@ -217,7 +217,7 @@ int cuda_download(struct state *s, const struct slot *slot, const float *wet, in
     return HC_OK;
 }
 
-int cuda_seen_download(struct state *s, const struct slot *slot, cudaStream_t down, char *why, size_t cap)
+int cuda_seen_download(struct state *s, const struct slot *slot, cudaStream_t down, struct reason *why)
 {
     if (s->seen)
         TRY(cudaMemcpyAsync(slot->seen, s->seen + queue_place(s), sizeof *s->seen, cudaMemcpyDeviceToHost, down),
@@ -234,7 +234,7 @@ void cuda_rows_clear(float *rows, int n_rows, size_t pitch, int n)
 
 /* A copy engine copies n frames of channels [ch, end). Both sides have rows of `block` frames. */
 static int rows_copy(const struct state *s, float *to, const float *from, int ch, int end, int n,
-                     enum cudaMemcpyKind kind, cudaStream_t stream, char *why, size_t cap)
+                     enum cudaMemcpyKind kind, cudaStream_t stream, struct reason *why)
 {
     const size_t block = (size_t)s->plan->block, at = ch * block, pitch = block * sizeof(float);
     if ((size_t)n == block)
@@ -249,7 +249,7 @@ static int rows_copy(const struct state *s, float *to, const float *from, int ch
 /* The copy to the receive buffer overlaps the last step of the tail levels. The copy to the ring comes behind that step
  * in s->audio, so it overwrites nothing that the step reads. The receive buffer is free, because the call before has
  * ended. */
-int cuda_upload_chunk(struct state *s, const struct slot *slot, int n, struct transfer *transfer, char *why, size_t cap)
+int cuda_upload_chunk(struct state *s, const struct slot *slot, int n, struct transfer *transfer, struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_in), i = transfer->up++, first = transfer->n_channels;
     const int share = COPY_CHUNKS * (i + 1) / chunks;
@@ -258,7 +258,7 @@ int cuda_upload_chunk(struct state *s, const struct slot *slot, int n, struct tr
     const int64_t loaded = transfer->loaded > share ? transfer->loaded : share;
     const int end = transfer->n_channels = (int)(s->n_in * loaded / COPY_CHUNKS);
     if (end == first) return HC_OK;
-    PASS(rows_copy(s, s->receive, slot->in, first, end, n, cudaMemcpyHostToDevice, s->up, why, cap));
+    PASS(rows_copy(s, s->receive, slot->in, first, end, n, cudaMemcpyHostToDevice, s->up, why));
     TRY(cudaEventRecord(s->chunk_up[i], s->up), "cudaEventRecord");
     TRY(cudaStreamWaitEvent(s->audio, s->chunk_up[i], 0), "cudaStreamWaitEvent");
     const unsigned at = (unsigned)s->total & (s->ring_length - 1), blocks = (end - first + ROWS - 1) / ROWS;
@@ -275,19 +275,19 @@ int cuda_upload_chunk(struct state *s, const struct slot *slot, int n, struct tr
     return HC_OK;
 }
 
-int cuda_upload_overlapped(struct state *s, const struct slot *slot, int n, char *why, size_t cap)
+int cuda_upload_overlapped(struct state *s, const struct slot *slot, int n, struct reason *why)
 {
     struct transfer transfer = {};
-    while (transfer.n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, &transfer, why, cap));
+    while (transfer.n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, &transfer, why));
     return HC_OK;
 }
 
-int cuda_download_overlapped(struct state *s, struct slot *slot, int n, int ch, int end, cudaEvent_t arrived, char *why,
-                             size_t cap)
+int cuda_download_overlapped(struct state *s, struct slot *slot, int n, int ch, int end, cudaEvent_t arrived,
+                             struct reason *why)
 {
     TRY(cudaEventRecord(arrived, s->audio), "cudaEventRecord");
     TRY(cudaStreamWaitEvent(s->down, arrived, 0), "cudaStreamWaitEvent");
-    PASS(rows_copy(s, slot->out, s->wet[0], ch, end, n, cudaMemcpyDeviceToHost, s->down, why, cap));
+    PASS(rows_copy(s, slot->out, s->wet[0], ch, end, n, cudaMemcpyDeviceToHost, s->down, why));
     TRY(cudaEventRecord(arrived, s->down), "cudaEventRecord");
     return HC_OK;
 }

@@ -121,7 +121,7 @@ static void tail_terms_fill(struct tail_terms *terms, int n_groups, int n_ins, i
 }
 
 /* Copies a table to the device and waits, so that the host's buffer is free for the next table. */
-static int table_send(struct cost_bench *s, void *to, const void *host, size_t bytes, char *why, size_t cap)
+static int table_send(struct cost_bench *s, void *to, const void *host, size_t bytes, struct reason *why)
 {
     TRY(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, s->stream), "cudaMemcpyAsync(%zu)", bytes);
     TRY(cudaStreamSynchronize(s->stream), "cudaStreamSynchronize");
@@ -129,7 +129,7 @@ static int table_send(struct cost_bench *s, void *to, const void *host, size_t b
 }
 
 /* Sends all tables and fills `zeros`. host: a buffer for the largest table. */
-static int tables_send(struct cost_bench *s, void *host, char *why, size_t cap)
+static int tables_send(struct cost_bench *s, void *host, struct reason *why)
 {
     const size_t n_head = (size_t)s->head_groups * HEAD_INS, n_live = (size_t)s->live_groups * LIVE_INS;
     TRY(cudaMemsetAsync(s->zeros, 0, s->zeros_bytes, s->stream), "cudaMemsetAsync(%zu)", s->zeros_bytes);
@@ -140,7 +140,7 @@ static int tables_send(struct cost_bench *s, void *host, char *why, size_t cap)
         head_terms[i].in = (int)(i % HEAD_INS);
         for (int o = 0; o < HEAD_OUTS; o++) head_terms[i].taps[o] = s->zeros + (i * HEAD_OUTS + o) * HEAD_CHUNK;
     }
-    PASS(table_send(s, s->head_terms, head_terms, n_head * sizeof *head_terms, why, cap));
+    PASS(table_send(s, s->head_terms, head_terms, n_head * sizeof *head_terms, why));
 
     struct part_cell *cells = (struct part_cell *)host;
     for (int i = 0; i < s->mac_outs; i++) {
@@ -149,20 +149,20 @@ static int tables_send(struct cost_bench *s, void *host, char *why, size_t cap)
         cells[i].n_parts = MAC_PARTS;
         cells[i].in = i;
     }
-    PASS(table_send(s, s->cells, cells, s->mac_outs * sizeof *cells, why, cap));
+    PASS(table_send(s, s->cells, cells, s->mac_outs * sizeof *cells, why));
 
     struct tail_terms *tail_terms = (struct tail_terms *)host;
     tail_terms_fill(tail_terms, s->live_groups, LIVE_INS, LIVE_PARTS, s->zeros, LIVE_SIZE);
-    PASS(table_send(s, s->live_terms, tail_terms, n_live * sizeof *tail_terms, why, cap));
+    PASS(table_send(s, s->live_terms, tail_terms, n_live * sizeof *tail_terms, why));
     tail_terms_fill(tail_terms, 1, STEP_INS, STEP_PARTS, s->zeros, TAIL_SIZE_MOST);
-    PASS(table_send(s, s->step_terms, tail_terms, STEP_INS * sizeof *tail_terms, why, cap));
+    PASS(table_send(s, s->step_terms, tail_terms, STEP_INS * sizeof *tail_terms, why));
 
     int *first = (int *)host;
     s->mac_first = first_fill(first, s->head_first = 0, s->head_groups, HEAD_INS);
     s->live_first = first_fill(first, s->mac_first, s->mac_outs, 1);
     s->step_first = first_fill(first, s->live_first, s->live_groups, LIVE_INS);
     const int n_first = first_fill(first, s->step_first, 1, STEP_INS);
-    return table_send(s, s->first, first, n_first * sizeof *first, why, cap);
+    return table_send(s, s->first, first, n_first * sizeof *first, why);
 }
 
 static size_t largest_table(const struct cost_bench *s)
@@ -335,8 +335,8 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Runs a round of n runs. *ns: the time of one run, by the device's clock. */
-static int round_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *), int n, double *ns, char *why,
-                    size_t cap)
+static int round_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *), int n, double *ns,
+                    struct reason *why)
 {
     float ms;
     TRY(cudaEventRecord(s->from, s->stream), "cudaEventRecord");
@@ -349,51 +349,51 @@ static int round_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *
 }
 
 /* *ns: the time of a unit, the median of ROUNDS rounds, each of as many runs as take round_s by the host's clock. */
-static int time_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *), double units, double *ns, char *why,
-                   size_t cap)
+static int time_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *), double units, double *ns,
+                   struct reason *why)
 {
     double rounds[ROUNDS];
-    PASS(round_of(s, run, 1, rounds, why, cap)); /* not counted: the first launch is slow */
+    PASS(round_of(s, run, 1, rounds, why)); /* not counted: the first launch is slow */
     const double start = now();
-    PASS(round_of(s, run, 2, rounds, why, cap));
+    PASS(round_of(s, run, 2, rounds, why));
     const double n = 2 * round_s / (now() - start);
     for (int r = 0; r < ROUNDS; r++)
-        PASS(round_of(s, run, n < 1 ? 1 : n > MAX_RUNS ? MAX_RUNS : (int)n, &rounds[r], why, cap));
+        PASS(round_of(s, run, n < 1 ? 1 : n > MAX_RUNS ? MAX_RUNS : (int)n, &rounds[r], why));
     qsort(rounds, ROUNDS, sizeof *rounds, ascending);
     *ns = rounds[ROUNDS / 2] / units;
     return HC_OK;
 }
 
-static int warm_up(struct cost_bench *s, char *why, size_t cap)
+static int warm_up(struct cost_bench *s, struct reason *why)
 {
     double ns;
-    for (const double end = now() + warm_up_s; now() < end;) PASS(round_of(s, run_head, 10, &ns, why, cap));
+    for (const double end = now() + warm_up_s; now() < end;) PASS(round_of(s, run_head, 10, &ns, why));
     return HC_OK;
 }
 
-static int measure(struct cost_bench *s, struct plan_costs *costs, char *why, size_t cap)
+static int measure(struct cost_bench *s, struct plan_costs *costs, struct reason *why)
 {
     struct plan_costs found = *costs;
     double step_ns;
-    PASS(warm_up(s, why, cap));
-    PASS(time_of(s, run_head, head_units(s), &found.mac_ns, why, cap));
-    PASS(time_of(s, run_mac, mac_units(s), &found.cmac_ns, why, cap));
-    PASS(time_of(s, run_live, live_units(s), &found.live_cmac_ns, why, cap));
-    PASS(time_of(s, run_fft, fft_units(s), &found.fft_ns, why, cap));
-    PASS(time_of(s, run_nothing, 1, &found.launch_ns, why, cap));
-    PASS(time_of(s, run_step, 1, &step_ns, why, cap));
+    PASS(warm_up(s, why));
+    PASS(time_of(s, run_head, head_units(s), &found.mac_ns, why));
+    PASS(time_of(s, run_mac, mac_units(s), &found.cmac_ns, why));
+    PASS(time_of(s, run_live, live_units(s), &found.live_cmac_ns, why));
+    PASS(time_of(s, run_fft, fft_units(s), &found.fft_ns, why));
+    PASS(time_of(s, run_nothing, 1, &found.launch_ns, why));
+    PASS(time_of(s, run_step, 1, &step_ns, why));
     found.slice_ns = (step_ns - found.launch_ns) / STEP_LEVELS;
     *costs = found;
     return HC_OK;
 }
 
 /* Fails if there is too little memory: with less, the kernels would read from the cache. */
-static int memory_take(struct cost_bench *s, size_t bytes, char *why, size_t cap)
+static int memory_take(struct cost_bench *s, size_t bytes, struct reason *why)
 {
     size_t free_bytes, all;
     TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
     if (bytes > free_bytes)
-        return fail(HC_ENOMEM, why, cap,
+        return fail(HC_ENOMEM, why,
                     "cuda: measuring the costs needs %.0f MB, and %.0f MB of the device's memory are free; end what "
                     "else uses it",
                     (double)bytes * 1e-6, (double)free_bytes * 1e-6);
@@ -401,7 +401,7 @@ static int memory_take(struct cost_bench *s, size_t bytes, char *why, size_t cap
     return HC_OK;
 }
 
-static int load(struct cost_bench *s, int device, char *why, size_t cap)
+static int load(struct cost_bench *s, int device, struct reason *why)
 {
     int l2 = 0;
     TRY(cudaSetDevice(device), "cudaSetDevice(%d)", device);
@@ -415,11 +415,11 @@ static int load(struct cost_bench *s, int device, char *why, size_t cap)
     TRY(cudaEventCreate(&s->from), "cudaEventCreate");
     TRY(cudaEventCreate(&s->to), "cudaEventCreate");
     sizes_choose(s, (size_t)l2);
-    PASS(memory_take(s, cut(s, NULL), why, cap));
+    PASS(memory_take(s, cut(s, NULL), why));
     cut(s, s->memory);
     void *host = calloc(1, largest_table(s));
-    if (!host) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
-    const int error = tables_send(s, host, why, cap);
+    if (!host) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    const int error = tables_send(s, host, why);
     cudaStreamSynchronize(s->stream); /* after an error the copy may still read `host` */
     free(host);
     return error;
@@ -435,11 +435,11 @@ static void unload(struct cost_bench *s)
     cudaGetLastError();
 }
 
-int device_costs_measure(int device, struct plan_costs *costs, char *why, size_t cap)
+int device_costs_measure(int device, struct plan_costs *costs, struct reason *why)
 {
     struct cost_bench s = {};
-    int error = load(&s, device, why, cap);
-    if (!error) error = measure(&s, costs, why, cap);
+    int error = load(&s, device, why);
+    if (!error) error = measure(&s, costs, why);
     unload(&s);
     return error;
 }

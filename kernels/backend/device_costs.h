@@ -7,6 +7,6 @@
 /* Measures all costs but call_ns, each by launches of the kernels that it counts. Takes some tenths of a second, and
  * device memory of about five times the L2 cache, at least about 64 MB. Other work on the device is delayed, and makes
  * the device look slower. After an error the costs are unchanged. [setup] */
-int device_costs_measure(int device, struct plan_costs *costs, char *why, size_t cap);
+int device_costs_measure(int device, struct plan_costs *costs, struct reason *why);
 
 #endif

@@ -47,13 +47,13 @@ cudaError_t device_wait_event(cudaEvent_t event)
     return e;
 }
 
-int device_alloc(void **p, size_t bytes, const char *what, char *why, size_t cap)
+int device_alloc(void **p, size_t bytes, const char *what, struct reason *why)
 {
     size_t free_bytes, all;
     *p = NULL;
     TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
     if (bytes > free_bytes)
-        return fail(HC_ENOMEM, why, cap,
+        return fail(HC_ENOMEM, why,
                     "cuda: %s needs %.1f GB, the device has %.1f, %.1f of it free; lower max_taps or block, or use "
                     "the CPU",
                     what, (double)bytes * 1e-9, (double)all * 1e-9, (double)free_bytes * 1e-9);
@@ -90,7 +90,7 @@ void device_give(struct device_store *store, void *p, size_t bytes, cudaStream_t
     cudaGetLastError(); /* clears cudaErrorNotReady, which is no error here */
 }
 
-int device_take(struct device_store *store, void **p, size_t *got, size_t bytes, char *why, size_t cap)
+int device_take(struct device_store *store, void **p, size_t *got, size_t bytes, struct reason *why)
 {
     for (struct kept_memory **link = &store->newest; *link; link = &(*link)->next) {
         struct kept_memory *kept = *link;
@@ -109,7 +109,7 @@ int device_take(struct device_store *store, void **p, size_t *got, size_t bytes,
     }
     cudaGetLastError();
     *got = bytes;
-    return device_alloc(p, bytes, "the mask", why, cap);
+    return device_alloc(p, bytes, "the mask", why);
 }
 
 void device_store_clear(struct device_store *store)

@@ -3,6 +3,8 @@
 #ifndef HALOCONV_DEVICE_MEMORY_H
 #define HALOCONV_DEVICE_MEMORY_H
 
+#include "dsp/base/error.h"
+
 #include <cuda_runtime.h>
 #include <stddef.h>
 
@@ -16,7 +18,7 @@ cudaError_t device_wait(cudaStream_t stream);
 cudaError_t device_wait_event(cudaEvent_t event);
 
 /* Allocates bytes. HC_ENOMEM: the line says how much is needed and how much is free. what: the owner, "the engine". */
-int device_alloc(void **p, size_t bytes, const char *what, char *why, size_t cap);
+int device_alloc(void **p, size_t bytes, const char *what, struct reason *why);
 
 /* The memory of freed masks. It is not freed at once, because cudaFree waits for the device, and audio would wait too.
  * One thread at a time uses a store. */
@@ -24,7 +26,7 @@ struct kept_memory;
 struct device_store { struct kept_memory *newest; }; /* a list, newest first; all zero: empty */
 
 /* Takes memory for a mask: kept memory of *got >= bytes, after a wait until no work uses it, or new memory. */
-int device_take(struct device_store *store, void **p, size_t *got, size_t bytes, char *why, size_t cap);
+int device_take(struct device_store *store, void **p, size_t *got, size_t bytes, struct reason *why);
 /* Gives memory back. Work that is in the stream now may still use it. NULL is allowed. */
 void device_give(struct device_store *store, void *p, size_t bytes, cudaStream_t stream);
 void device_store_clear(struct device_store *store);

@@ -19,7 +19,7 @@ static bool can_register(void)
     return e == cudaSuccess && can;
 }
 
-int pinned_alloc(void **p, size_t bytes, char *why, size_t cap)
+int pinned_alloc(void **p, size_t bytes, struct reason *why)
 {
     const size_t align = bytes >= HUGE_PAGE / 2 ? HUGE_PAGE : PAGE; /* no page is shared, so none is pinned twice */
     const size_t whole = (bytes + align - 1) / align * align;
@@ -30,13 +30,13 @@ int pinned_alloc(void **p, size_t bytes, char *why, size_t cap)
         return HC_OK;
     }
     void *memory = aligned_alloc(align, whole);
-    if (!memory) return fail(HC_ENOMEM, why, cap, "no memory for %zu bytes of pinned blocks; free some", bytes);
+    if (!memory) return fail(HC_ENOMEM, why, "no memory for %zu bytes of pinned blocks; free some", bytes);
     if (align == HUGE_PAGE) madvise(memory, whole, MADV_HUGEPAGE); /* best effort */
     memset(memory, 0, bytes);
     cudaError_t e = cudaHostRegister(memory, bytes, cudaHostRegisterDefault);
     if (e != cudaSuccess) {
         free(memory);
-        return cuda_fail(e, why, cap, "cudaHostRegister(%zu)", bytes);
+        return cuda_fail(e, why, "cudaHostRegister(%zu)", bytes);
     }
     *p = memory;
     return HC_OK;

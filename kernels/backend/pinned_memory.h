@@ -7,10 +7,12 @@
 #ifndef HALOCONV_PINNED_MEMORY_H
 #define HALOCONV_PINNED_MEMORY_H
 
+#include "dsp/base/error.h"
+
 #include <stddef.h>
 
 /* Allocates zeroed bytes, pinned for the current device. HC_ENOMEM, HC_EDEVICE. */
-int pinned_alloc(void **p, size_t bytes, char *why, size_t cap);
+int pinned_alloc(void **p, size_t bytes, struct reason *why);
 void pinned_free(void *p); /* NULL is allowed */
 
 #endif

@@ -107,17 +107,17 @@ static void batches_close(struct render_gpu *s)
     }
 }
 
-static int batches_open(struct render_gpu *s, char *why, size_t cap)
+static int batches_open(struct render_gpu *s, struct reason *why)
 {
     for (int i = 0; i < BATCHES; i++) {
         struct batch *b = &s->batches[i];
         TRY(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-        PASS(pinned_alloc(&b->host, host_cut(s, b, NULL), why, cap));
+        PASS(pinned_alloc(&b->host, host_cut(s, b, NULL), why));
         host_cut(s, b, (char *)b->host);
-        PASS(device_alloc(&b->device, device_size(s, b, NULL), "a renderer", why, cap));
+        PASS(device_alloc(&b->device, device_size(s, b, NULL), "a renderer", why));
         device_size(s, b, (char *)b->device);
         b->runs = (struct run *)calloc(s->spans_room, sizeof *b->runs);
-        if (!b->runs) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+        if (!b->runs) return fail(HC_ENOMEM, why, "cuda: out of memory");
         b->job.tw = s->tw;
         b->job.h = s->bank->h[0];
         b->job.log2_P = s->log2_P;
@@ -134,7 +134,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t lines_of(const struct render_window *w) { return (size_t)w->n_to + (w->n_from > 0 ? w->n_from : 0); }
 
 /* Makes the buffers large enough for one window of each work. */
-static int rooms_set(struct render_gpu *s, const struct render_work *works, int n, char *why, size_t cap)
+static int rooms_set(struct render_gpu *s, const struct render_work *works, int n, struct reason *why)
 {
     size_t spans = BATCH_FRAMES / s->step / s->n_out, sources = 1, lines = 0;
     if (spans < 64) spans = 64;
@@ -146,14 +146,14 @@ static int rooms_set(struct render_gpu *s, const struct render_work *works, int 
     const size_t rows = larger(2 * spans, sources * (size_t)(s->n_parts + 64)), in = (rows + sources) * s->step;
     const size_t in_all = larger(in, 2 * rows * s->step);
     if (in_all > INT_MAX / 2)
-        return fail(HC_EUNSUPPORTED, why, cap, "cuda: %zu sources in one job; take fewer, or the CPU", sources);
+        return fail(HC_EUNSUPPORTED, why, "cuda: %zu sources in one job; take fewer, or the CPU", sources);
     if (spans <= s->spans_room && lines <= s->lines_room && rows <= s->rows_room && in_all <= s->in_room) return HC_OK;
     batches_close(s);
     s->spans_room = larger(spans, s->spans_room);
     s->lines_room = larger(lines, s->lines_room);
     s->rows_room = larger(rows, s->rows_room);
     s->in_room = larger(in_all, s->in_room);
-    int rc = batches_open(s, why, cap);
+    int rc = batches_open(s, why);
     if (rc < 0) {
         batches_close(s);
         s->spans_room = 0;
@@ -248,7 +248,7 @@ static void run_pack(const struct render_gpu *s, struct batch *b, const struct r
 }
 
 /* Orders a batch: its parts up, the kernels, the output down. */
-static int batch_order(struct batch *b, char *why, size_t cap)
+static int batch_order(struct batch *b, struct reason *why)
 {
     const struct { const void *to; const void *from; size_t bytes; } up[] = {
         {b->job.in, b->in, b->n_in * sizeof(float)},
@@ -267,7 +267,7 @@ static int batch_order(struct batch *b, char *why, size_t cap)
 }
 
 /* Waits for a batch and copies its output to the callers' memory; empties it. */
-static int batch_finish(const struct render_gpu *s, struct batch *b, char *why, size_t cap)
+static int batch_finish(const struct render_gpu *s, struct batch *b, struct reason *why)
 {
     if (!b->n_runs) return HC_OK;
     TRY(cudaStreamSynchronize(b->stream), "rendering");
@@ -285,15 +285,15 @@ static int batch_finish(const struct render_gpu *s, struct batch *b, char *why, 
 }
 
 /* Goes to the next batch, and empties it. */
-static int batch_next(struct render_gpu *s, struct batch **b, char *why, size_t cap)
+static int batch_next(struct render_gpu *s, struct batch **b, struct reason *why)
 {
     const int i = (int)(*b - s->batches);
-    PASS(batch_order(*b, why, cap));
+    PASS(batch_order(*b, why));
     *b = &s->batches[(i + 1) % BATCHES];
-    return batch_finish(s, *b, why, cap);
+    return batch_finish(s, *b, why);
 }
 
-static int works_render(struct render_gpu *s, const struct render_work *works, int n_works, char *why, size_t cap)
+static int works_render(struct render_gpu *s, const struct render_work *works, int n_works, struct reason *why)
 {
     struct batch *b = s->batches;
     for (int i = 0; i < n_works; i++) {
@@ -302,25 +302,24 @@ static int works_render(struct render_gpu *s, const struct render_work *works, i
             const int least = (int)least_of(wanted, (int64_t)RUN_PARTS * s->n_parts);
             int n = run_size(s, b, &works[i], first, wanted);
             if (n < least && b->n_runs) { /* a short run would transform the partitions before it again */
-                PASS(batch_next(s, &b, why, cap));
+                PASS(batch_next(s, &b, why));
                 n = run_size(s, b, &works[i], first, wanted);
             }
             run_pack(s, b, &works[i], first, n);
             first += n;
         }
     }
-    if (b->n_runs) PASS(batch_order(b, why, cap));
-    for (int i = 1; i <= BATCHES; i++)
-        PASS(batch_finish(s, &s->batches[(b - s->batches + i) % BATCHES], why, cap));
+    if (b->n_runs) PASS(batch_order(b, why));
+    for (int i = 1; i <= BATCHES; i++) PASS(batch_finish(s, &s->batches[(b - s->batches + i) % BATCHES], why));
     return HC_OK;
 }
 
-static int gpu_render_run(void *state, const struct render_work *works, int n_works, char *why, size_t cap)
+static int gpu_render_run(void *state, const struct render_work *works, int n_works, struct reason *why)
 {
     struct render_gpu *s = (struct render_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(rooms_set(s, works, n_works, why, cap));
-    int rc = works_render(s, works, n_works, why, cap);
+    PASS(rooms_set(s, works, n_works, why));
+    int rc = works_render(s, works, n_works, why);
     for (int i = 0; i < BATCHES && rc < 0; i++) { /* no batch may go on with memory of the caller's jobs */
         struct batch *b = &s->batches[i];
         cudaStreamSynchronize(b->stream);
@@ -344,21 +343,21 @@ static void gpu_render_close(void *state)
     free(s);
 }
 
-static int state_open(struct render_gpu *s, const struct render_setup *setup, char *why, size_t cap)
+static int state_open(struct render_gpu *s, const struct render_setup *setup, struct reason *why)
 {
     const hc_bank_data *data = setup->data;
     struct scene_plan plan = {};
     void *bank;
     uint64_t bytes;
     if (setup->step > FFT_MOST)
-        return fail(HC_EUNSUPPORTED, why, cap, "cuda: steps of %d frames; use %d or fewer, or the CPU", setup->step,
+        return fail(HC_EUNSUPPORTED, why, "cuda: steps of %d frames; use %d or fewer, or the CPU", setup->step,
                     FFT_MOST);
     s->device = setup->device;
     s->step = setup->step;
     s->n_out = data->n_out;
     s->n_parts = (data->n_taps - 1) / s->step + 1;
     if (s->n_parts > USHRT_MAX)
-        return fail(HC_EUNSUPPORTED, why, cap, "cuda: %d taps in steps of %d frames; use longer steps, or the CPU",
+        return fail(HC_EUNSUPPORTED, why, "cuda: %d taps in steps of %d frames; use longer steps, or the CPU",
                     data->n_taps, s->step);
     /* One level, of partitions as long as a step. */
     plan.block = plan.steer_fade = s->step;
@@ -367,12 +366,12 @@ static int state_open(struct render_gpu *s, const struct render_setup *setup, ch
     plan.levels[0].n_taps = data->n_taps;
     plan.levels[0].hop = plan.levels[0].fade = s->step;
     plan.levels[0].n_partitions = s->n_parts;
-    PASS(scene_bank_of_data(&plan, s->device, data, &bank, &bytes, why, cap));
+    PASS(scene_bank_of_data(&plan, s->device, data, &bank, &bytes, why));
     s->bank = (struct scene_bank *)bank;
     s->log2_P = s->bank->log2_P[0];
     TRY(render_kernels_load(), "loading kernels");
     const size_t tw_bytes = sizeof(float2) << s->log2_P;
-    PASS(device_alloc(&s->memory, tw_bytes, "a renderer", why, cap));
+    PASS(device_alloc(&s->memory, tw_bytes, "a renderer", why));
     s->tw = (float2 *)s->memory;
     float2 tw[FFT_MOST];
     part_twiddles(tw, 1 << s->log2_P);
@@ -381,11 +380,11 @@ static int state_open(struct render_gpu *s, const struct render_setup *setup, ch
     return HC_OK;
 }
 
-static int gpu_render_open(const struct render_setup *setup, void **state, char *why, size_t cap)
+static int gpu_render_open(const struct render_setup *setup, void **state, struct reason *why)
 {
     struct render_gpu *s = (struct render_gpu *)calloc(1, sizeof *s);
-    if (!s) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
-    int rc = state_open(s, setup, why, cap);
+    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    int rc = state_open(s, setup, why);
     if (rc < 0) {
         gpu_render_close(s);
         return rc;

@@ -19,17 +19,18 @@
 
 static const size_t HALF_BYTES = 8 << 20;
 
-int scene_log2_P(const struct scene_plan *plan, int level, char *why, size_t cap)
+int scene_log2_P(const struct scene_plan *plan, int level, struct reason *why)
 {
     const struct scene_level *l = &plan->levels[level];
     const int least = level ? l->hop * 2 + l->fade : 2 * l->hop; /* frames of a transform */
     int log2_P = log2_of(FFT_LEAST);
     while (2 << log2_P < least) log2_P++;
     if (1 << log2_P > FFT_MOST)
-        return fail(HC_EUNSUPPORTED, why, cap,
-                    "cuda: sources in blocks of %d frames at %d Hz need transforms of %d frames, and the most is %d; use "
-                    "blocks of %d frames or fewer, or the CPU",
-                    plan->block, plan->rate, 2 << log2_P, 2 * FFT_MOST, FFT_MOST);
+        return fail(
+            HC_EUNSUPPORTED, why,
+            "cuda: sources in blocks of %d frames at %d Hz need transforms of %d frames, and the most is %d; use "
+            "blocks of %d frames or fewer, or the CPU",
+            plan->block, plan->rate, 2 << log2_P, 2 * FFT_MOST, FFT_MOST);
     return log2_P;
 }
 
@@ -69,7 +70,7 @@ static size_t maker_cut(struct bank_maker *m, const struct scene_bank *bank, siz
 
 /* Transforms entries [first, first + n), whose taps are in a half. */
 static int entries_transform(const struct scene_plan *plan, const struct scene_bank *bank, const struct bank_maker *m,
-                             int half, size_t pitch, int n_taps, int first, int n, char *why, size_t cap)
+                             int half, size_t pitch, int n_taps, int first, int n, struct reason *why)
 {
     for (int l = 0; l < bank->n_levels; l++) {
         struct scene_responses job = {};
@@ -91,7 +92,7 @@ static int entries_transform(const struct scene_plan *plan, const struct scene_b
 }
 
 static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, const hc_bank_data *data,
-                     struct bank_maker *m, char *why, size_t cap)
+                     struct bank_maker *m, struct reason *why)
 {
     const size_t pitch = (size_t)data->n_taps, entry_bytes = pitch * data->n_out * sizeof(float);
     int step = (int)(HALF_BYTES / entry_bytes), least, greatest;
@@ -103,9 +104,9 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
     TRY(cudaStreamCreateWithPriority(&m->stream, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
     for (int i = 0; i < 2; i++)
         TRY(cudaEventCreateWithFlags(&m->sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    PASS(pinned_alloc(&m->host, 2 * half, why, cap));
+    PASS(pinned_alloc(&m->host, 2 * half, why));
     for (int i = 0; i < 2; i++) m->pinned[i] = (float *)((char *)m->host + i * half);
-    PASS(device_alloc(&m->device, maker_cut(m, bank, half, NULL), "the making of a bank", why, cap));
+    PASS(device_alloc(&m->device, maker_cut(m, bank, half, NULL), "the making of a bank", why));
     maker_cut(m, bank, half, m->device);
     for (int l = 0; l < bank->n_levels; l++) {
         float2 tw[FFT_MOST];
@@ -121,7 +122,7 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
         TRY(cudaMemcpyAsync(m->taps[i], m->pinned[i], n * entry_bytes, cudaMemcpyHostToDevice, m->stream),
             "cudaMemcpyAsync(%zu)", n * entry_bytes);
         TRY(cudaEventRecord(m->sent[i], m->stream), "cudaEventRecord");
-        PASS(entries_transform(plan, bank, m, i, pitch, data->n_taps, first, n, why, cap));
+        PASS(entries_transform(plan, bank, m, i, pitch, data->n_taps, first, n, why));
     }
     TRY(device_wait(m->stream), "making a bank");
     return HC_OK;
@@ -137,38 +138,38 @@ static size_t bank_cut(struct scene_bank *bank, void *base)
     return used;
 }
 
-static int bank_open(const struct scene_plan *plan, struct scene_bank *bank, const hc_bank_data *data, char *why,
-                     size_t cap)
+static int bank_open(const struct scene_plan *plan, struct scene_bank *bank, const hc_bank_data *data,
+                     struct reason *why)
 {
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why, cap);
+    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why);
     TRY(cudaSetDevice(bank->device), "cudaSetDevice(%d)", bank->device);
     bank->n_entries = data->n_entries;
     bank->n_out = data->n_out;
     bank->n_levels = plan->n_levels;
     for (int l = 0; l < plan->n_levels; l++) {
-        PASS(bank->log2_P[l] = scene_log2_P(plan, l, why, cap));
+        PASS(bank->log2_P[l] = scene_log2_P(plan, l, why));
         bank->n_parts[l] = parts_of(&plan->levels[l], data->n_taps);
     }
     bank->bytes = bank_cut(bank, NULL);
-    PASS(device_alloc(&bank->memory, bank->bytes, "the bank", why, cap));
+    PASS(device_alloc(&bank->memory, bank->bytes, "the bank", why));
     bank_cut(bank, bank->memory);
     TRY(scene_transform_load(), "loading kernels");
     struct bank_maker maker = {};
-    int rc = bank_fill(plan, bank, data, &maker, why, cap);
+    int rc = bank_fill(plan, bank, data, &maker, why);
     maker_close(&maker);
     return rc;
 }
 
 int scene_bank_of_data(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank,
-                       uint64_t *bytes, char *why, size_t cap)
+                       uint64_t *bytes, struct reason *why)
 {
     struct scene_bank *b = (struct scene_bank *)calloc(1, sizeof *b);
     *bank = NULL;
-    if (!b) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+    if (!b) return fail(HC_ENOMEM, why, "cuda: out of memory");
     b->device = device;
-    int rc = bank_open(plan, b, data, why, cap);
+    int rc = bank_open(plan, b, data, why);
     if (rc < 0) {
         scene_bank_release(b);
         return rc;

@@ -79,11 +79,11 @@ struct scene_gpu {
 static int terms_most(const struct scene_shape *shape) { return shape->n_sources * HC_MAX_SOUNDING; }
 static size_t spectrum_bytes(const struct cuda_level *level) { return sizeof(float2) << level->log2_P; }
 
-static int level_set(struct scene_gpu *s, int l, char *why, size_t cap)
+static int level_set(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
     level->plan = &s->plan.levels[l];
-    PASS(level->log2_P = scene_log2_P(&s->plan, l, why, cap));
+    PASS(level->log2_P = scene_log2_P(&s->plan, l, why));
     level->n_lists = l ? 1 : 2;
     level->room = scene_product_room(1 << level->log2_P, level->plan->n_partitions, s->shape.n_out);
     level->n_windows = l ? level->plan->delay / level->plan->hop + 3 : 0; /* made ahead, played, before, and one more */
@@ -132,25 +132,25 @@ static size_t pinned_cut(struct scene_gpu *s, char *base)
     return used + (size_t)s->shape.n_out * s->plan.block * sizeof(float);
 }
 
-static int sizes_set(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape, char *why,
-                     size_t cap)
+static int sizes_set(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape,
+                     struct reason *why)
 {
     s->plan = *plan;
     s->shape = *shape;
     s->ring_length = 64;
-    for (int l = 0; l < plan->n_levels; l++) PASS(level_set(s, l, why, cap));
+    for (int l = 0; l < plan->n_levels; l++) PASS(level_set(s, l, why));
     return HC_OK;
 }
 
 static double scene_memory(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     struct scene_gpu s = {};
-    return sizes_set(&s, plan, shape, NULL, 0) < 0 ? 0.0 : (double)state_cut(&s, NULL);
+    return sizes_set(&s, plan, shape, NULL) < 0 ? 0.0 : (double)state_cut(&s, NULL);
 }
 
 /* ---- open, close, reset ------------------------------------------------------------------------------------------ */
 
-static int gpu_reset(void *state, char *why, size_t cap)
+static int gpu_reset(void *state, struct reason *why)
 {
     struct scene_gpu *s = (struct scene_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
@@ -166,7 +166,7 @@ static int gpu_reset(void *state, char *why, size_t cap)
     return HC_OK;
 }
 
-static int level_open(struct scene_gpu *s, int l, char *why, size_t cap)
+static int level_open(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
     float2 tw[FFT_MOST];
@@ -176,32 +176,32 @@ static int level_open(struct scene_gpu *s, int l, char *why, size_t cap)
     if (!l) return HC_OK;
     level->ready = (cudaEvent_t *)calloc((size_t)level->n_windows, sizeof *level->ready);
     level->n_heard = (int *)calloc((size_t)level->n_windows, sizeof *level->n_heard);
-    if (!level->ready || !level->n_heard) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+    if (!level->ready || !level->n_heard) return fail(HC_ENOMEM, why, "cuda: out of memory");
     for (int i = 0; i < level->n_windows; i++)
         TRY(cudaEventCreateWithFlags(&level->ready[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
 }
 
-static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape, char *why,
-                      size_t cap)
+static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape,
+                      struct reason *why)
 {
     int n = 0, least, greatest;
     cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why, cap);
-    PASS(sizes_set(s, plan, shape, why, cap));
+    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why);
+    PASS(sizes_set(s, plan, shape, why));
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     TRY(scene_transform_load(), "loading kernels");
     TRY(scene_product_load(), "loading kernels");
     TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
     TRY(cudaStreamCreateWithPriority(&s->head, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
     TRY(cudaStreamCreateWithPriority(&s->tail, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
-    PASS(list_maker_open(&s->maker, terms_most(shape), why, cap));
-    PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why, cap));
+    PASS(list_maker_open(&s->maker, terms_most(shape), why));
+    PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why));
     state_cut(s, s->memory);
-    PASS(pinned_alloc(&s->pinned, pinned_cut(s, NULL), why, cap));
+    PASS(pinned_alloc(&s->pinned, pinned_cut(s, NULL), why));
     pinned_cut(s, (char *)s->pinned);
-    for (int l = 0; l < plan->n_levels; l++) PASS(level_open(s, l, why, cap));
-    return gpu_reset(s, why, cap);
+    for (int l = 0; l < plan->n_levels; l++) PASS(level_open(s, l, why));
+    return gpu_reset(s, why);
 }
 
 static void gpu_close(void *state)
@@ -227,14 +227,14 @@ static void gpu_close(void *state)
     free(s);
 }
 
-static int gpu_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state, char *why,
-                    size_t cap)
+static int gpu_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
+                    struct reason *why)
 {
     struct scene_gpu *s = (struct scene_gpu *)calloc(1, sizeof *s);
     *state = NULL;
-    if (!s) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
     s->device = device;
-    int rc = state_open(s, plan, shape, why, cap);
+    int rc = state_open(s, plan, shape, why);
     if (rc < 0) {
         gpu_close(s);
         return rc;
@@ -245,7 +245,7 @@ static int gpu_open(const struct scene_plan *plan, const struct scene_shape *sha
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
-static int input_upload(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+static int input_upload(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
 {
     const size_t width = call->n * sizeof(float), pitch = s->shape.slot_stride * sizeof(float);
     const float *in = call->slot->in + call->slot_offset;
@@ -259,8 +259,8 @@ static int input_upload(struct scene_gpu *s, const struct scene_call *call, char
 }
 
 /* Makes the list of a mix and sends it to buffer i of a level. */
-static int list_upload(struct scene_gpu *s, int l, int i, const struct scene_mix *mix, cudaStream_t stream, char *why,
-                       size_t cap)
+static int list_upload(struct scene_gpu *s, int l, int i, const struct scene_mix *mix, cudaStream_t stream,
+                       struct reason *why)
 {
     struct list_buffers *lists = &s->levels[l].lists;
     const size_t bytes = list_make(&s->maker, mix, l, lists->pinned[i], &lists->n_pieces[i]);
@@ -271,15 +271,15 @@ static int list_upload(struct scene_gpu *s, int l, int i, const struct scene_mix
 }
 
 /* After this call list `now` of the head is `to`, and the other one `from`. */
-static int head_lists_set(struct scene_gpu *s, const struct scene_call *call, int64_t block, char *why, size_t cap)
+static int head_lists_set(struct scene_gpu *s, const struct scene_call *call, int64_t block, struct reason *why)
 {
     if (s->terms_block == block) return HC_OK; /* a later call of the block */
     const struct scene_mix *first = call->is_still ? &call->to : &call->from;
     const bool known = s->terms_block == block - 1 && s->terms == first->terms && s->n_terms == first->n;
-    if (!known) PASS(list_upload(s, 0, s->now, first, s->head, why, cap));
+    if (!known) PASS(list_upload(s, 0, s->now, first, s->head, why));
     if (!call->is_still) {
         s->now ^= 1;
-        PASS(list_upload(s, 0, s->now, &call->to, s->head, why, cap));
+        PASS(list_upload(s, 0, s->now, &call->to, s->head, why));
     }
     s->terms_block = block;
     s->terms = call->to.terms;
@@ -326,8 +326,8 @@ static float *window_at(const struct scene_gpu *s, const struct cuda_level *leve
 }
 
 /* The two windows of a tail level that sound in the block from frame `first` on. false: none yet. */
-static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first, struct scene_tail *tail, char *why,
-                    size_t cap)
+static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first, struct scene_tail *tail,
+                    struct reason *why)
 {
     const struct scene_level *plan = level->plan;
     if (first < plan->delay) return HC_OK;
@@ -347,14 +347,14 @@ static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first
 }
 
 /* Orders the part of a call that needs no list. */
-static int gpu_begin(void *state, const struct scene_call *call, char *why, size_t cap)
+static int gpu_begin(void *state, const struct scene_call *call, struct reason *why)
 {
     struct scene_gpu *s = (struct scene_gpu *)state;
     struct cuda_level *level = &s->levels[0];
     const int block = s->plan.block, P = 1 << level->log2_P;
     const int64_t b = call->frame / block;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(input_upload(s, call, why, cap));
+    PASS(input_upload(s, call, why));
     struct scene_forward forward = forward_of(s, level, b);
     forward.from = (unsigned)((b + 1) * block - 2 * P);
     forward.receive = s->receive;
@@ -364,13 +364,13 @@ static int gpu_begin(void *state, const struct scene_call *call, char *why, size
     return HC_OK;
 }
 
-static int head_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+static int head_order(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
 {
     struct cuda_level *level = &s->levels[0];
     const int block = s->plan.block;
     const int64_t b = call->frame / block;
     if (call->n_heard == 0) return HC_OK; /* no request yet */
-    PASS(head_lists_set(s, call, b, why, cap));
+    PASS(head_lists_set(s, call, b, why));
 
     struct scene_product product = product_of(s, level, b, call->n_heard);
     if (!call->is_still) product.lists[product.n_lists++] = list_of(level, s->now ^ 1);
@@ -389,22 +389,21 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, char *
     output.n = call->n;
     output.out = s->out;
     output.n_tails = s->plan.n_levels - 1;
-    for (int l = 1; l < s->plan.n_levels; l++)
-        PASS(tail_set(s, &s->levels[l], b * block, &output.tails[l - 1], why, cap));
+    for (int l = 1; l < s->plan.n_levels; l++) PASS(tail_set(s, &s->levels[l], b * block, &output.tails[l - 1], why));
     TRY(scene_output_launch(&output, s->head), "the output of the sources");
     return HC_OK;
 }
 
 /* Orders the work of the edge that waits. The frames before it are in the ring, because every call waits for the
  * head's stream. The pinned list is free again, because the head has waited for the window of two hops before. */
-static int tail_order(struct scene_gpu *s, int l, char *why, size_t cap)
+static int tail_order(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
     const struct scene_level *plan = level->plan;
     const int64_t frame = level->waiting_frame, j = frame / plan->hop;
     const int n_heard = level->waiting_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
     level->waiting_frame = -1;
-    PASS(list_upload(s, l, i, &level->waiting, s->tail, why, cap));
+    PASS(list_upload(s, l, i, &level->waiting, s->tail, why));
 
     struct scene_forward forward = forward_of(s, level, j);
     forward.from = (unsigned)frame - (2u << level->log2_P);
@@ -424,17 +423,17 @@ static int tail_order(struct scene_gpu *s, int l, char *why, size_t cap)
 
 /* The engine thread takes the requests of two levels in the block of an edge. So the tail's list is made and its work
  * is ordered in the block after that, if the delay has room for it. */
-static int tails_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+static int tails_order(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
 {
     const int64_t block = s->plan.block, first = call->frame / block * block;
     for (int l = 1; l < s->plan.n_levels; l++) {
         struct cuda_level *level = &s->levels[l];
-        if (level->waiting_frame >= 0 && level->waiting_frame < first) PASS(tail_order(s, l, why, cap));
+        if (level->waiting_frame >= 0 && level->waiting_frame < first) PASS(tail_order(s, l, why));
         if (!call->tail[l]) continue;
         level->waiting = *call->tail[l];
         level->waiting_frame = call->frame;
         level->waiting_heard = call->n_heard;
-        if (level->plan->delay < 4 * block) PASS(tail_order(s, l, why, cap));
+        if (level->plan->delay < 4 * block) PASS(tail_order(s, l, why));
     }
     return HC_OK;
 }
@@ -449,12 +448,12 @@ static void output_add(const struct scene_gpu *s, const struct scene_call *call)
     }
 }
 
-static int gpu_play(void *state, const struct scene_call *call, char *why, size_t cap)
+static int gpu_play(void *state, const struct scene_call *call, struct reason *why)
 {
     struct scene_gpu *s = (struct scene_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(head_order(s, call, why, cap));
-    PASS(tails_order(s, call, why, cap));
+    PASS(head_order(s, call, why));
+    PASS(tails_order(s, call, why));
     TRY(cudaStreamSynchronize(s->head), "waiting for the sources");
     output_add(s, call);
     return HC_OK;

@@ -10,6 +10,7 @@
 #ifndef HALOCONV_SCENE_GPU_H
 #define HALOCONV_SCENE_GPU_H
 
+#include "dsp/base/error.h"
 #include "dsp/device/scene_backend.h"
 #include "scene_product.h"
 
@@ -27,10 +28,10 @@ struct scene_bank {
 };
 
 /* log2 of P of a level; HC_EUNSUPPORTED: the blocks are too large. */
-int scene_log2_P(const struct scene_plan *plan, int level, char *why, size_t cap);
+int scene_log2_P(const struct scene_plan *plan, int level, struct reason *why);
 
 int scene_bank_of_data(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank,
-                       uint64_t *bytes, char *why, size_t cap);
+                       uint64_t *bytes, struct reason *why);
 void scene_bank_release(void *bank);
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
@@ -44,7 +45,7 @@ struct list_maker {         /* engine thread                                    
     int max_terms;
 };
 
-int list_maker_open(struct list_maker *maker, int max_terms, char *why, size_t cap);
+int list_maker_open(struct list_maker *maker, int max_terms, struct reason *why);
 void list_maker_close(struct list_maker *maker);
 /* Bytes of a list of n terms, at most. */
 size_t list_bytes_most(int n_terms);

@@ -23,7 +23,7 @@ size_t list_bytes_most(int n_terms)
     return (size_t)n_terms * (sizeof(struct scene_piece) + sizeof(struct scene_source));
 }
 
-int list_maker_open(struct list_maker *maker, int max_terms, char *why, size_t cap)
+int list_maker_open(struct list_maker *maker, int max_terms, struct reason *why)
 {
     *maker = {};
     maker->max_terms = max_terms;
@@ -33,7 +33,7 @@ int list_maker_open(struct list_maker *maker, int max_terms, char *why, size_t c
     maker->piece_of = (int *)calloc((size_t)max_terms, sizeof *maker->piece_of);
     if (!maker->table || !maker->piece_of) {
         list_maker_close(maker);
-        return fail(HC_ENOMEM, why, cap, "cuda: no memory for the steering of %d terms; take fewer sources", max_terms);
+        return fail(HC_ENOMEM, why, "cuda: no memory for the steering of %d terms; take fewer sources", max_terms);
     }
     return HC_OK;
 }

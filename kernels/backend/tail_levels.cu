@@ -51,8 +51,7 @@ static void level_add(struct gpu_tail *tail, int offset, int size, int n_parts, 
     level->forward_share = forward / (forward + rest);
 }
 
-int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm, char *why,
-                  size_t cap)
+int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm, struct reason *why)
 {
     memset(tail, 0, sizeof *tail);
     tail->n_in = config->n_in;
@@ -64,13 +63,13 @@ int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_confi
                           : config->n_in > config->n_out ? config->n_in
                                                          : config->n_out;
     if (plan->n_tail_levels + !plan->direct > TAIL_LEVELS)
-        return fail(HC_EINVAL, why, cap, "cuda: a plan of %d tail levels; %d are possible", plan->n_tail_levels,
+        return fail(HC_EINVAL, why, "cuda: a plan of %d tail levels; %d are possible", plan->n_tail_levels,
                     TAIL_LEVELS - 1);
     if (!plan->direct) level_add(tail, plan->partition, plan->partition, plan->n_partitions - 1, routes);
     for (int i = 0; i < plan->n_tail_levels; i++) {
         const struct plan_level *level = &plan->tail_levels[i];
         if (level->size < TAIL_SIZE_LEAST || level->size > TAIL_SIZE_MOST || (level->size & (level->size - 1)))
-            return fail(HC_EINVAL, why, cap, "cuda: a tail level of %d frames: it must be a power of two from %d to %d",
+            return fail(HC_EINVAL, why, "cuda: a tail level of %d frames: it must be a power of two from %d to %d",
                         level->size, TAIL_SIZE_LEAST, TAIL_SIZE_MOST);
         level_add(tail, level->offset, level->size, level->n_partitions, routes);
     }
@@ -182,7 +181,7 @@ void gpu_tail_draft_free(struct gpu_tail_draft *draft)
 }
 
 int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tail, const struct matrix *matrix,
-                        const struct noise *noise, char *why, size_t cap)
+                        const struct noise *noise, struct reason *why)
 {
     const size_t n = (size_t)matrix->n_responses + 1;
     memset(draft, 0, sizeof *draft);
@@ -198,7 +197,7 @@ int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tai
     }
     if (!draft->terms) {
         gpu_tail_draft_free(draft);
-        return fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+        return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
     }
     groups_make(draft);
     for (int i = 0; i < tail->n_levels; i++) {
@@ -213,8 +212,7 @@ int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tai
             all += parts;
             if (all > INT32_MAX) {
                 gpu_tail_draft_free(draft);
-                return fail(HC_ENOMEM, why, cap,
-                            "cuda: a mask of over 2^31 partitions; use fewer or shorter responses");
+                return fail(HC_ENOMEM, why, "cuda: a mask of over 2^31 partitions; use fewer or shorter responses");
             }
         }
         draft->all_parts[i] = (int)all;

@@ -72,8 +72,8 @@ struct gpu_tail_mask {
 
 /* Set-up. gpu_tail_open needs no device. gpu_tail_cut and gpu_tail_mask_cut lay memory out at base (NULL: they only
  * count) and return its size. */
-int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm, char *why,
-                  size_t cap);
+int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm,
+                  struct reason *why);
 size_t gpu_tail_ring_frames(const struct gpu_tail *tail, int block); /* of the input history and a call */
 size_t gpu_tail_cut(struct gpu_tail *tail, void *base);
 size_t gpu_tail_pinned_bytes(const struct gpu_tail *tail);
@@ -92,7 +92,7 @@ struct gpu_tail_draft {
     int all_parts[TAIL_LEVELS];
 };
 int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tail, const struct matrix *matrix,
-                        const struct noise *noise, char *why, size_t cap);
+                        const struct noise *noise, struct reason *why);
 void gpu_tail_draft_free(struct gpu_tail_draft *draft);
 size_t gpu_tail_mask_cut(struct gpu_tail_mask *mask, const struct gpu_tail *tail, const struct gpu_tail_draft *draft,
                          void *base);

@@ -48,7 +48,7 @@ static struct window_range windows_of(const struct long_plan *plan, int64_t star
 }
 
 static int run_convolve(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-                        const struct long_plan *plan, const struct fused_groups *groups, char *why, size_t cap)
+                        const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const bool is_gradient = c->op == HC_GRADIENT_X;
@@ -108,7 +108,7 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
 }
 
 static int run_gradient_h(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-                          const struct long_plan *plan, const struct fused_groups *groups, char *why, size_t cap)
+                          const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
@@ -173,14 +173,14 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
 }
 
 int long_run(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-             const struct long_plan *plan, char *why, size_t cap)
+             const struct long_plan *plan, struct reason *why)
 {
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c);
     for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)least(plan->n_groups, filters - groups.first);
-        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, device, plan, &groups, why, cap)
-                                    : run_convolve(c, d, device, plan, &groups, why, cap));
+        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, device, plan, &groups, why)
+                                    : run_convolve(c, d, device, plan, &groups, why));
     }
     return HC_OK;
 }

@@ -3,10 +3,11 @@
 #ifndef HALOCONV_LONG_ROWS_H
 #define HALOCONV_LONG_ROWS_H
 
+#include "dsp/base/error.h"
 #include "long_plan.h"
 
 /* The current device is that of the call. */
 int long_run(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-             const struct long_plan *plan, char *why, size_t cap);
+             const struct long_plan *plan, struct reason *why);
 
 #endif

@@ -48,10 +48,10 @@ struct device_scope {
 };
 
 /* The current device is `device`. */
-static int device_of(int device, const struct fused_device **properties, char *why, size_t cap)
+static int device_of(int device, const struct fused_device **properties, struct reason *why)
 {
     if (device < 0 || device >= MAX_DEVICES)
-        return fail(HC_EDEVICE, why, cap, "cuda:%d: only devices below %d can be used", device, MAX_DEVICES);
+        return fail(HC_EDEVICE, why, "cuda:%d: only devices below %d can be used", device, MAX_DEVICES);
     std::lock_guard<std::mutex> guard(devices_lock);
     struct known_device *known = &devices[device];
     if (!known->is_loaded) {
@@ -88,14 +88,16 @@ static double cycles(const struct fused_device *device, int log2_n, int teams, d
 }
 
 static int tensor_plan_make(const struct tensor_call *c, const struct fused_device *device, struct tensor_plan *plan,
-                            char *why, size_t cap)
+                            struct reason *why)
 {
     const int64_t filters = c->h.batch * c->h.channels, rows = rows_of_filter(c);
     double best = 0;
     memset(plan, 0, sizeof *plan);
     if (filters > INT_MAX || rows > INT_MAX)
-        return fail(HC_EUNSUPPORTED, why, cap, "cuda: %lld filters, %lld rows for each; each at most %d: split the "
-                                               "batch", (long long)filters, (long long)rows, INT_MAX);
+        return fail(HC_EUNSUPPORTED, why,
+                    "cuda: %lld filters, %lld rows for each; each at most %d: split the "
+                    "batch",
+                    (long long)filters, (long long)rows, INT_MAX);
     for (int log2_n = FUSED_LEAST; log2_n <= FUSED_UP_TO; log2_n++) {
         const int teams = c->op == HC_GRADIENT_H ? fused_gradient_h_teams(device, log2_n) : fused_teams(device, log2_n);
         const int64_t points = (int64_t)2 << log2_n;
@@ -119,8 +121,10 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         return HC_OK;
     }
     if (!plan->log2_n)
-        return fail(HC_EUNSUPPORTED, why, cap, "cuda: filters of %lld taps do not fit this device's shared memory; use "
-                                               "the CPU", (long long)c->h.frames);
+        return fail(HC_EUNSUPPORTED, why,
+                    "cuda: filters of %lld taps do not fit this device's shared memory; use "
+                    "the CPU",
+                    (long long)c->h.frames);
     const size_t spectrum = sizeof(float2) << plan->log2_n;
     int64_t groups = least(filters, MAX_GROUPS);
     groups = least(groups, MAX_WINDOWS / (rows * plan->n_windows));
@@ -150,7 +154,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
 static int run_convolve(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-                        const struct tensor_plan *plan, struct fused_groups groups, char *why, size_t cap)
+                        const struct tensor_plan *plan, struct fused_groups groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int n = 1 << plan->log2_n;
@@ -182,7 +186,7 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
 }
 
 static int run_gradient_h(const struct tensor_call *c, const struct tensor_data *d, const struct tensor_plan *plan,
-                          struct fused_groups groups, char *why, size_t cap)
+                          struct fused_groups groups, struct reason *why)
 {
     struct fused_gradient_h p = {};
     p.groups = groups;
@@ -206,7 +210,7 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
 }
 
 /* The gradient of filters that no row uses. Adjacent filters take one call. */
-static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, char *why, size_t cap)
+static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, struct reason *why)
 {
     const bool is_dense = c->h.stride[1] == c->h.frames;
     const int64_t channels = is_dense ? 1 : c->h.channels, floats = (is_dense ? c->h.channels : 1) * c->h.frames;
@@ -217,47 +221,47 @@ static int zero_filters(const struct tensor_call *c, const struct tensor_data *d
     return HC_OK;
 }
 
-static int workspace_check(const struct tensor_data *d, size_t needed, char *why, size_t cap)
+static int workspace_check(const struct tensor_data *d, size_t needed, struct reason *why)
 {
     if (d->bytes < needed)
-        return fail(HC_EINVAL, why, cap,
+        return fail(HC_EINVAL, why,
                     "the workspace has %zu bytes, and this operation needs %zu; hc_tensors_workspace tells them",
                     d->bytes, needed);
     if (needed > 0 && (!d->workspace || (uintptr_t)d->workspace % ALIGNMENT))
-        return fail(HC_EINVAL, why, cap, "the workspace at %p; it must be memory aligned to %d bytes", d->workspace,
+        return fail(HC_EINVAL, why, "the workspace at %p; it must be memory aligned to %d bytes", d->workspace,
                     ALIGNMENT);
     return HC_OK;
 }
 
-static int cuda_tensors_workspace(const struct tensor_call *c, size_t *bytes, char *why, size_t cap)
+static int cuda_tensors_workspace(const struct tensor_call *c, size_t *bytes, struct reason *why)
 {
     device_scope scope(c->device);
     TRY(scope.status, "cudaSetDevice(%d)", c->device);
     const struct fused_device *device;
     struct tensor_plan plan;
-    PASS(device_of(c->device, &device, why, cap));
-    PASS(tensor_plan_make(c, device, &plan, why, cap));
+    PASS(device_of(c->device, &device, why));
+    PASS(tensor_plan_make(c, device, &plan, why));
     *bytes = plan.bytes;
     return HC_OK;
 }
 
-static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_data *d, char *why, size_t cap)
+static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_data *d, struct reason *why)
 {
     device_scope scope(c->device);
     TRY(scope.status, "cudaSetDevice(%d)", c->device);
-    if (c->x.batch == 0 || c->x.channels == 0) return zero_filters(c, d, why, cap);
+    if (c->x.batch == 0 || c->x.channels == 0) return zero_filters(c, d, why);
     const struct fused_device *device;
     struct tensor_plan plan;
-    PASS(device_of(c->device, &device, why, cap));
-    PASS(tensor_plan_make(c, device, &plan, why, cap));
-    PASS(workspace_check(d, plan.bytes, why, cap));
-    if (plan.is_long) return long_run(c, d, device, &plan.longer, why, cap);
+    PASS(device_of(c->device, &device, why));
+    PASS(tensor_plan_make(c, device, &plan, why));
+    PASS(workspace_check(d, plan.bytes, why));
+    if (plan.is_long) return long_run(c, d, device, &plan.longer, why);
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c);
     for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)least(plan.n_groups, filters - groups.first);
-        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, &plan, groups, why, cap)
-                                    : run_convolve(c, d, device, &plan, groups, why, cap));
+        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, &plan, groups, why)
+                                    : run_convolve(c, d, device, &plan, groups, why));
     }
     return HC_OK;
 }

@@ -25,8 +25,8 @@ static void both_readers_agree(const char *backend)
     struct sofa_reader mysofa, hdf5;
     char why[500] = "";
     if (access(kemar, R_OK) != 0) check_skip("no file of libmysofa");
-    open_or_skip(sofa_mysofa_open(&mysofa, kemar, why, sizeof why), why);
-    open_or_skip(sofa_hdf5_open(&hdf5, kemar, why, sizeof why), why);
+    open_or_skip(sofa_mysofa_open(&mysofa, kemar, REASON(why, sizeof why)), why);
+    open_or_skip(sofa_hdf5_open(&hdf5, kemar, REASON(why, sizeof why)), why);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char a[SOFA_TEXT], b[SOFA_TEXT];
         mysofa.text(mysofa.file, texts[i], a);

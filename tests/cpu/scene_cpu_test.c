@@ -25,7 +25,7 @@ static void stage_open(struct stage *s, int block, int fade, int taps, int n_sou
     memset(s, 0, sizeof *s);
     scene_plan_make(&s->plan, 48000, block, fade, taps);
     s->shape = (struct scene_shape){.n_sources = n_sources, .n_out = n_out, .n_threads = n_threads};
-    check(scene_cpu.open(&s->plan, &s->shape, 0, &s->state, why, sizeof why) == HC_OK, "%s", why);
+    check(scene_cpu.open(&s->plan, &s->shape, 0, &s->state, REASON(why, sizeof why)) == HC_OK, "%s", why);
     s->x = must_alloc((size_t)n_sources, sizeof *s->x);
     s->y = must_alloc((size_t)n_out, sizeof *s->y);
     for (int i = 0; i < n_sources; i++) s->x[i] = must_alloc((size_t)block, sizeof(float));
@@ -45,7 +45,7 @@ static void stage_bank(struct stage *s, struct random *random, int n_entries, in
     s->n_entries[b] = n_entries;
     s->n_out[b] = n_out;
     s->n_taps[b] = n_taps;
-    check(scene_cpu.bank_make(&s->plan, 0, &data, &s->banks[b], &bytes, why, sizeof why) == HC_OK, "%s", why);
+    check(scene_cpu.bank_make(&s->plan, 0, &data, &s->banks[b], &bytes, REASON(why, sizeof why)) == HC_OK, "%s", why);
 }
 
 static void stage_close(struct stage *s)
@@ -92,7 +92,7 @@ static void stage_play(struct stage *s, struct random *random, int n)
     call.is_still = s->frame < s->plan.block;
     call.to = (struct scene_mix){s->shape.n_sources, s->terms[0]};
     call.from = (struct scene_mix){s->shape.n_sources, s->terms[call.is_still ? 0 : 1]};
-    check(scene_cpu.play(s->state, &call, why, sizeof why) == HC_OK, "%s", why);
+    check(scene_cpu.play(s->state, &call, REASON(why, sizeof why)) == HC_OK, "%s", why);
     s->frame += n;
 }
 
@@ -120,7 +120,7 @@ static void check_response(int block, int fade, int n_taps, int n_out, int n_thr
         for (int out = 0; out < n_out; out++) memset(s.y[out], 0, (size_t)block * sizeof(float));
         call.in = (const float *const *)s.x;
         call.out = s.y;
-        check(scene_cpu.play(s.state, &call, why, sizeof why) == HC_OK, "%s", why);
+        check(scene_cpu.play(s.state, &call, REASON(why, sizeof why)) == HC_OK, "%s", why);
         for (int out = 0; out < n_out; out++)
             memcpy(y + (size_t)out * (size_t)n + frame, s.y[out], (size_t)block * sizeof *y);
     }
@@ -174,7 +174,7 @@ static void threads_do_not_change_a_bit(const char *backend)
             }
         }
         for (int i = 0; i < N_STAGES; i++) { /* with jobs under way */
-            check(scene_cpu.reset(stages[i].state, NULL, 0) == HC_OK, "reset");
+            check(scene_cpu.reset(stages[i].state, NULL) == HC_OK, "reset");
             stages[i].frame = 0;
         }
     }
@@ -251,7 +251,7 @@ static void sizes_that_no_machine_has_are_refused(const char *backend)
     void *state = NULL;
     char why[256] = "";
     scene_plan_make(&plan, 48000, 64, 64, 1 << 24);
-    check(scene_cpu.open(&plan, &shape, 0, &state, why, sizeof why) == HC_ENOMEM && !state, "opened");
+    check(scene_cpu.open(&plan, &shape, 0, &state, REASON(why, sizeof why)) == HC_ENOMEM && !state, "opened");
     check(strstr(why, "65536 sources") && strstr(why, "GiB"), "%s", why);
     check(scene_cpu.memory(&plan, &shape) >= 4.0 * 65536 * (1 << 24), "%g bytes", scene_cpu.memory(&plan, &shape));
     uint64_t bytes;
@@ -260,7 +260,7 @@ static void sizes_that_no_machine_has_are_refused(const char *backend)
     const float **taps = must_alloc((size_t)n, sizeof *taps);
     for (int i = 0; i < n; i++) taps[i] = &tap;
     hc_bank_data data = {.size = sizeof data, .n_entries = n, .n_out = 1, .n_taps = 1 << 24, .taps = taps};
-    check(scene_cpu.bank_make(&plan, 0, &data, &state, &bytes, why, sizeof why) == HC_ENOMEM && !state, "made");
+    check(scene_cpu.bank_make(&plan, 0, &data, &state, &bytes, REASON(why, sizeof why)) == HC_ENOMEM && !state, "made");
     check(strstr(why, "a bank of 4194304 entries") && strstr(why, "GiB"), "%s", why);
     free(taps);
 }

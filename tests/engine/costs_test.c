@@ -227,7 +227,7 @@ static void costs_list(const hc_costs *c, double list[N_COSTS])
 static void built_list(const char *backend, double list[N_COSTS])
 {
     const struct plan_costs *c = backend_cpu.costs;
-    if (strcmp(backend, "cuda") == 0) c = backend_gpu(NULL, 0)->costs;
+    if (strcmp(backend, "cuda") == 0) c = backend_gpu(NULL)->costs;
     double all[N_COSTS] = {c->mac_ns,       c->cmac_ns,   c->live_cmac_ns, c->fft_ns, c->tail_fft_ns,
                            c->tail_cmac_ns, c->launch_ns, c->slice_ns,     c->call_ns};
     memcpy(list, all, sizeof all);

@@ -231,13 +231,13 @@ static void a_child_learns_that_it_has_no_device(const char *backend)
 
 static int n_begun;
 
-static int count_begin(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+static int count_begin(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
 {
     n_begun++;
     return HC_OK;
 }
 
-static int end(void *state, char *why, size_t cap)
+static int end(void *state, struct reason *why)
 {
     return HC_OK;
 }

@@ -84,7 +84,7 @@ static int load(void)
 {
     char why[1024] = "";
     if (!getauxval(AT_SECURE)) return 42;
-    bool loads = gpu_module_load(why, sizeof why) != NULL;
+    bool loads = gpu_module_load(REASON(why, sizeof why)) != NULL;
     puts(why);
     return !loads;
 }

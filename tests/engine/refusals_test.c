@@ -86,7 +86,7 @@ static void defaults_are_those_of_the_header(const char *backend)
 static bool has_module(void)
 {
     char why[512] = "";
-    bool has = backend_gpu(why, sizeof why) != NULL;
+    bool has = backend_gpu(REASON(why, sizeof why)) != NULL;
 #ifdef HC_WITH_CUDA
     check(has, "%s", why);
 #endif

@@ -46,12 +46,12 @@ static void play_open_in_blocks(struct play *p, int lost_at_block, int block)
     config.backend = "cuda";
     snprintf(fault, sizeof fault, "fail %d", lost_at_block + WARM_UP);
     setenv("HC_FAULT", fault, 1);
-    int error = failover_open(&config, &p->history, NULL, 1e9, &p->failover, why, sizeof why);
+    int error = failover_open(&config, &p->history, NULL, 1e9, &p->failover, REASON(why, sizeof why));
     unsetenv("HC_FAULT");
     check(error == HC_OK, "%s", why);
     hc_route route = {.taps = p->taps, .n_taps = TAPS, .gain = 1};
-    check(failover_load(p->failover, &route, 1, NULL, why, sizeof why) == HC_OK, "%s", why);
-    check(failover_start(p->failover, 0, why, sizeof why) == HC_OK, "%s", why);
+    check(failover_load(p->failover, &route, 1, NULL, REASON(why, sizeof why)) == HC_OK, "%s", why);
+    check(failover_start(p->failover, 0, REASON(why, sizeof why)) == HC_OK, "%s", why);
     failover_set_wait(p->failover, NO_FREEWHEEL_US);
 }
 
@@ -270,10 +270,11 @@ static void a_device_that_fails_before_it_plays_is_refused(const char *backend)
     config.backend = "cuda";
     check(input_history_open(&history, 1, HISTORY, BLOCK), "no history");
     setenv("HC_FAULT", "fail 3", 1);
-    int error = failover_open(&config, &history, NULL, 1, &failover, why, sizeof why);
+    int error = failover_open(&config, &history, NULL, 1, &failover, REASON(why, sizeof why));
     unsetenv("HC_FAULT");
     check(error == HC_OK, "%s", why);
-    check(failover_start(failover, 0, why, sizeof why) == HC_EDEVICE && strstr(why, "fell off the bus"), "\"%s\"", why);
+    check(failover_start(failover, 0, REASON(why, sizeof why)) == HC_EDEVICE && strstr(why, "fell off the bus"),
+          "\"%s\"", why);
     check(failover_close(failover), "a lost device must not keep the process");
     input_history_close(&history);
 }

@@ -53,7 +53,7 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
     int seed, n_entries, n_taps, n_out;
     const char *name = strstr(path, "bank:"); /* a configuration puts its folder in front */
     if (!name || sscanf(name, "bank:%d:%d:%d:%d", &seed, &n_entries, &n_taps, &n_out) != 4)
-        return fail(HC_EFILE, why, cap, "%s: is no bank", path);
+        return fail(HC_EFILE, REASON(why, cap), "%s: is no bank", path);
     struct made *made = must_alloc(1, sizeof *made);
     struct random r = random_seeded((uint64_t)seed);
     int n = n_entries * n_out;
@@ -607,7 +607,7 @@ static void a_takeover_during_a_load_keeps_the_banks(const char *backend)
     struct failover *f = s.live->newest;
     check(failover_state(f) == HC_LIVE_STANDBY, "the device was not lost");
     f->standby_share = 0;
-    check(failover_load(f, NULL, 0, s.live->banks, why, sizeof why) == HC_OK, "%s", why);
+    check(failover_load(f, NULL, 0, s.live->banks, REASON(why, sizeof why)) == HC_OK, "%s", why);
     turn(&s, 20);
     stage_check(&s);
     stage_close(&s);

@@ -23,7 +23,7 @@ static int load(const char *format, const void *bytes, size_t n, int skip, int m
     struct mask_limits limits = {.frames = 100, .bytes = 1 << 20};
     check(raw.format, "%s is unknown", format);
     why[0] = 0;
-    int code = raw_samples_read(&file, path, &raw, &limits, why, sizeof why);
+    int code = raw_samples_read(&file, path, &raw, &limits, REASON(why, sizeof why));
     unlink(path);
     return code;
 }

@@ -264,7 +264,7 @@ static void limited(const char *file, struct mask_limits limits, int code_wanted
 {
     struct mask_file read;
     char why[400] = "";
-    int code = mask_file_read(&read, file, &limits, why, sizeof why);
+    int code = mask_file_read(&read, file, &limits, REASON(why, sizeof why));
     if (code == HC_OK) mask_file_free(&read);
     check(code == code_wanted && strstr(why, word), "%zu frames, %zu bytes, %d Hz: %d, '%s'", limits.frames,
           limits.bytes, limits.rate, code, why);

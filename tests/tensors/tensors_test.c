@@ -28,7 +28,7 @@ static const double most_error = 1e-6; /* of the norm of the output */
 /* Skips the test on a backend that has no tensors. */
 static const struct tensor_backend *need_tensors(const char *backend)
 {
-    const struct backend *found = strcmp(backend, "cuda") == 0 ? backend_gpu(NULL, 0) : backend_find(backend);
+    const struct backend *found = strcmp(backend, "cuda") == 0 ? backend_gpu(NULL) : backend_find(backend);
     if (!found || !found->tensors) check_skip("this backend convolves no tensors");
     return found->tensors;
 }

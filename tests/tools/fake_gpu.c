@@ -12,25 +12,25 @@ struct state {
 
 static int describe(int device, char *text, size_t cap)
 {
-    if (device != 0) return fail(HC_EINVAL, text, cap, "none");
+    if (device != 0) return fail(HC_EINVAL, REASON(text, cap), "none");
     snprintf(text, cap, "a fake of %s", MODULE_VERSION);
     return HC_OK;
 }
 
-static int state_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
+static int state_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {
     struct state *s = malloc(sizeof *s);
-    if (device != 0 || !s) return fail(HC_EDEVICE, why, cap, "no such fake; use the CPU");
+    if (device != 0 || !s) return fail(HC_EDEVICE, why, "no such fake; use the CPU");
     *s = (struct state){plan->block, config->n_in, config->n_out};
     *state = s;
     return HC_OK;
 }
 
-static int mask_make(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap)
+static int mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
 {
     (void)state, (void)matrix;
     *mask = malloc(1);
-    return *mask ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory");
+    return *mask ? HC_OK : fail(HC_ENOMEM, why, "no memory");
 }
 
 static void mask_free(void *state, void *mask)
@@ -39,19 +39,19 @@ static void mask_free(void *state, void *mask)
     free(mask);
 }
 
-static int process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+static int process(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
 {
     const struct state *s = state;
-    (void)fade, (void)why, (void)cap;
+    (void)fade, (void)why;
     for (int ch = 0; ch < s->n_out && ch < s->n_in; ch++)
         memcpy(slot->out + (size_t)ch * (size_t)s->block, slot->in + (size_t)ch * (size_t)s->block,
                (size_t)n * sizeof(float));
     return HC_OK;
 }
 
-static int reset(void *state, char *why, size_t cap)
+static int reset(void *state, struct reason *why)
 {
-    (void)state, (void)why, (void)cap;
+    (void)state, (void)why;
     return HC_OK;
 }
 
@@ -77,9 +77,9 @@ const struct backend backend_cuda = {
     .reset = reset,
 };
 
-int copies_measure(int64_t up, int64_t down, size_t block_bytes, int n_runs, struct hc_copies *copies, char *why,
-                   size_t cap)
+int copies_measure(int64_t up, int64_t down, size_t block_bytes, int n_runs, struct hc_copies *copies,
+                   struct reason *why)
 {
     (void)up, (void)down, (void)block_bytes, (void)n_runs, (void)copies;
-    return fail(HC_EDEVICE, why, cap, "a fake copies nothing");
+    return fail(HC_EDEVICE, why, "a fake copies nothing");
 }

@@ -52,15 +52,14 @@ static void fault_read(struct fault *f, const char *variable)
 }
 
 /* Counts a block, and fails or waits as the test asks. */
-static int fault_happen(struct fault *f, char *why, size_t cap)
+static int fault_happen(struct fault *f, struct reason *why)
 {
     if (f->file[0] && access(f->file, F_OK) == 0) {
         f->at = f->blocks;
         f->file[0] = '\0';
     }
     if (f->blocks++ < f->at || f->at < 0) return HC_OK;
-    if (strcmp(f->kind, "fail") == 0)
-        return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");
+    if (strcmp(f->kind, "fail") == 0) return fail(HC_EDEVICE, why, "the device fell off the bus, as the test wants");
     bool holds = strcmp(f->kind, "hold") == 0;
     while (holds && f->blocks == f->at + 1 && sem_wait(&release) != 0) continue;
     while (!holds && f->ms == 0) pause();
@@ -77,13 +76,12 @@ static int describe(int device, char *text, size_t cap)
     return error;
 }
 
-static int faulty_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why,
-                       size_t cap)
+static int faulty_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {
     struct faulty *f = calloc(1, sizeof *f);
     if (!f) return HC_ENOMEM;
     fault_read(&f->fault, "HC_FAULT");
-    int error = real->open(config, plan, device, &f->state, why, cap);
+    int error = real->open(config, plan, device, &f->state, why);
     if (error) {
         free(f);
         return error;
@@ -99,9 +97,9 @@ static void faulty_close(void *state)
     free(f);
 }
 
-static int own_slot_make(void *state, struct slot *slot, char *why, size_t cap)
+static int own_slot_make(void *state, struct slot *slot, struct reason *why)
 {
-    return real->slot_make(((struct faulty *)state)->state, slot, why, cap);
+    return real->slot_make(((struct faulty *)state)->state, slot, why);
 }
 
 static void own_slot_free(void *state, struct slot *slot)
@@ -109,9 +107,9 @@ static void own_slot_free(void *state, struct slot *slot)
     real->slot_free(((struct faulty *)state)->state, slot);
 }
 
-static int mask_make(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap)
+static int mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
 {
-    return real->mask_make(((struct faulty *)state)->state, matrix, mask, why, cap);
+    return real->mask_make(((struct faulty *)state)->state, matrix, mask, why);
 }
 
 static void mask_free(void *state, void *mask)
@@ -119,9 +117,9 @@ static void mask_free(void *state, void *mask)
     real->mask_free(((struct faulty *)state)->state, mask);
 }
 
-static int mask_make_noise(void *state, const struct noise *noise, void **mask, char *why, size_t cap)
+static int mask_make_noise(void *state, const struct noise *noise, void **mask, struct reason *why)
 {
-    return real->mask_make_noise(((struct faulty *)state)->state, noise, mask, why, cap);
+    return real->mask_make_noise(((struct faulty *)state)->state, noise, mask, why);
 }
 
 static void mask_prepare(void *state, void *mask)
@@ -144,14 +142,14 @@ static bool mask_released(void *state, const void *mask)
     return real->mask_released(((struct faulty *)state)->state, mask);
 }
 
-static int process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+static int process(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
 {
     struct faulty *f = state;
     atomic_store(&faulty_record.thread, (int)gettid());
     atomic_fetch_add(&faulty_record.begun, 1);
-    int error = fault_happen(&f->fault, why, cap);
+    int error = fault_happen(&f->fault, why);
     if (error) return error;
-    error = slot_play(real, f->state, slot, n, fade, why, cap);
+    error = slot_play(real, f->state, slot, n, fade, why);
     atomic_fetch_add(&faulty_record.finished, 1);
     return error;
 }
@@ -161,9 +159,9 @@ void faulty_release(void)
     sem_post(&release);
 }
 
-static int reset(void *state, char *why, size_t cap)
+static int reset(void *state, struct reason *why)
 {
-    return real->reset(((struct faulty *)state)->state, why, cap);
+    return real->reset(((struct faulty *)state)->state, why);
 }
 
 /* ---- steered sources: the real backend plays them. That of the CPU reads and writes the rows of the slot ---- */
@@ -177,13 +175,13 @@ struct faulty_scene {
 };
 
 static int scene_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
-                      char *why, size_t cap)
+                      struct reason *why)
 {
     struct faulty_scene *f = calloc(1, sizeof *f);
     if (!f || shape->n_sources > MAX_CHANNELS || shape->n_out > MAX_CHANNELS) abort();
     f->shape = *shape;
     fault_read(&f->fault, "HC_FAULT_SCENE");
-    int error = real->scene->open(plan, shape, device, &f->state, why, cap);
+    int error = real->scene->open(plan, shape, device, &f->state, why);
     if (error) {
         free(f);
         return error;
@@ -200,7 +198,7 @@ static void scene_close(void *state)
     free(f);
 }
 
-static int scene_play(void *state, const struct scene_call *given, char *why, size_t cap)
+static int scene_play(void *state, const struct scene_call *given, struct reason *why)
 {
     struct faulty_scene *f = state;
     struct scene_call call = *given;
@@ -211,17 +209,17 @@ static int scene_play(void *state, const struct scene_call *given, char *why, si
     for (int i = 0; i < f->shape.n_out; i++) out[i] = call.slot->out + (size_t)i * stride + call.slot_offset;
     call.in = in;
     call.out = out;
-    int error = fault_happen(&f->fault, why, cap);
-    if (!error && real->scene->begin) error = real->scene->begin(f->state, &call, why, cap);
-    if (!error) error = real->scene->play(f->state, &call, why, cap);
+    int error = fault_happen(&f->fault, why);
+    if (!error && real->scene->begin) error = real->scene->begin(f->state, &call, why);
+    if (!error) error = real->scene->play(f->state, &call, why);
     atomic_fetch_add(&faulty_record.scenes_still, call.is_still);
     atomic_fetch_add(&faulty_record.scenes_finished, 1);
     return error;
 }
 
-static int scene_reset(void *state, char *why, size_t cap)
+static int scene_reset(void *state, struct reason *why)
 {
-    return real->scene->reset(((struct faulty_scene *)state)->state, why, cap);
+    return real->scene->reset(((struct faulty_scene *)state)->state, why);
 }
 
 static struct scene_backend faulty_scene = {

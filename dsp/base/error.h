@@ -1,0 +1,37 @@
+/* error - how a call of the library says why it failed. */
+#ifndef HALOCONV_ERROR_H
+#define HALOCONV_ERROR_H
+
+#include "dsp/haloconv.h"
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where a failing call writes its error line. Inside the library a call takes a pointer to one; NULL: no line is wanted.
+ * A public call takes (why, cap). */
+struct reason {
+    char *text;      /* NULL: no line is wanted */
+    size_t capacity; /* bytes of text */
+};
+
+/* A reason for a call inside the library, from the arguments of a public call or from an array; and the reverse. */
+#define REASON(text, capacity) (&(struct reason){(text), (capacity)})
+#define REASON_TEXT(why) (why) ? (why)->text : NULL, (why) ? (why)->capacity : 0
+
+/* Writes an error line as printf does, with a decimal point in every locale and ? for control characters. Returns code.
+ * [rt] if why is NULL */
+int fail(int code, struct reason *why, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Replaces each control character by ?: a text may quote a stranger's file and go to a terminal. */
+void text_clean(char *text);
+
+/* The ending of a plural in a text, as in "%d tap%s". */
+#define PLURAL(n) ((n) == 1 ? "" : "s")
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -94,7 +94,7 @@ typedef struct hc_live_config {
                                 warning; 0: it is refused                                                      0  */
     double history_s;        /* seconds of input, at the first rate, that a new engine can process; at most 86400.
                                 It fixes memory, as max_predelay_ms does                                      6  */
-    double max_predelay_ms; /* largest predelay, up to 2^24 frames at the first rate                          0  */
+    double max_predelay_ms;  /* largest predelay, up to 2^24 frames at the first rate                          0  */
     void (*say)(void *data, int level, const char *text); /* gets a line about a mask, an engine or a device, with
                                 its enum hc_live_level; runs inside [setup] calls, and must make none       NULL  */
     void *data;              /* first argument of say and answer                                            NULL  */
@@ -132,12 +132,12 @@ int hc_live_close(hc_live *live);
 int hc_live_process(hc_live *live, const float *const *in, float *const *out, int n);
 
 enum hc_live_knob {
-    HC_WET,                  /* linear gain of the convolved signal                                      1  */
-    HC_DRY,                  /* linear gain of the input                                                 0  */
-    HC_GAIN,                 /* linear gain of both together                                             1  */
-    HC_BYPASS,               /* 0: the mix; 1: the input alone                                           0  */
-    HC_FADE,                 /* 1: the output; 0: silence                                                1  */
-    HC_PREDELAY,             /* frames, up to config.max_predelay_ms                                    0  */
+    HC_WET,      /* linear gain of the convolved signal                                      1  */
+    HC_DRY,      /* linear gain of the input                                                 0  */
+    HC_GAIN,     /* linear gain of both together                                             1  */
+    HC_BYPASS,   /* 0: the mix; 1: the input alone                                           0  */
+    HC_FADE,     /* 1: the output; 0: silence                                                1  */
+    HC_PREDELAY, /* frames, up to config.max_predelay_ms                                    0  */
     HC_N_KNOBS
 };
 

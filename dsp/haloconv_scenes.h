@@ -172,7 +172,7 @@ typedef struct hc_render_config { /* 0 or NULL: the default                     
 typedef struct hc_step {       /* from the first step edge at or after `frame`, a source fades to these entries       */
     int64_t frame;             /* of the stream                                                                       */
     int source;
-    int n;                     /* 0 to HC_MAX_MIX; 0: silence                                                        */
+    int n; /* 0 to HC_MAX_MIX; 0: silence                                                        */
     int entry[4];
     float weight[4];
 } hc_step;

@@ -283,9 +283,7 @@ static void line_keep(const struct backend *backend, int device, const struct pl
     global_lock(LOCK_COSTS);
     file_read();
     struct costs_line *l = line_of(backend->name, fresh.device);
-    int at = l                      ? (int)(l - lines)
-             : n_lines < MAX_LINES ? n_lines++
-                                    : MAX_LINES - 1; /* the last line is overwritten */
+    int at = l ? (int)(l - lines) : n_lines < MAX_LINES ? n_lines++ : MAX_LINES - 1; /* the last line is overwritten */
     memmove(lines + 1, lines, (size_t)at * sizeof *lines);
     lines[0] = fresh;
     file_write();

@@ -1,8 +1,8 @@
 #include "hybrid.h"
 
+#include "backends.h"
 #include "dsp/base/await.h"
 #include "dsp/device/device_queue.h"
-#include "backends.h"
 #include "dsp/device/scene_backend.h"
 
 #include <limits.h>
@@ -42,7 +42,7 @@ struct hybrid {
     int n_in, n_out;
     int tail_block; /* T frames (hybrid.h) */
     struct device_queue *queue;
-    struct hybrid_job jobs[MAX_JOBS]; /* job i at i % MAX_JOBS */
+    struct hybrid_job jobs[MAX_JOBS];  /* job i at i % MAX_JOBS */
     atomic_bool waits;                 /* calls wait without bound */
 
     /* audio thread */

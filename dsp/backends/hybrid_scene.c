@@ -29,7 +29,7 @@
 #include <string.h>
 
 enum {
-    MAX_JOBS = 4,             /* one that is filled, one that is due, and two that the device may be late with */
+    MAX_JOBS = 4,            /* one that is filled, one that is due, and two that the device may be late with */
     MIN_HOPS_A_SECOND = 100, /* of a tail that cannot change within 20 ms, as far as the block allows */
     MAX_HOPS_A_SECOND = 200,
 };

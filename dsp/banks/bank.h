@@ -11,7 +11,7 @@
 enum {
     BANK_MAX_ENTRIES = 65536,
     BANK_MAX_OUTPUTS = 1024,
-    BANK_NOTES = 2048,          /* bytes */
+    BANK_NOTES = 2048, /* bytes */
 };
 
 struct bank {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const double helper_gap = 0.8191520442889918; /* cos 35 degrees */
-enum { MAX_STEPS = 4096 };                          /* of a walk: more than across the largest set */
+enum { MAX_STEPS = 4096 };                           /* of a walk: more than across the largest set */
 static const double flat = -2e-9;        /* by so much a direction may be outside of the facet that holds it */
-static const double min_weight = 5e-5; /* smaller ones are left out: -86 dB of another direction */
+static const double min_weight = 5e-5;   /* smaller ones are left out: -86 dB of another direction */
 
 static double dot(const double a[3], const double b[3])
 {

@@ -1,7 +1,7 @@
 #include "realtime_pool.h"
 
-#include "denormals.h"
 #include "await.h"
+#include "denormals.h"
 #include "fork_safety.h"
 #include "priority.h"
 

@@ -16,14 +16,14 @@
 #include "dsp/device/render_backend.h"
 
 #include "dsp/base/denormals.h"
+#include "dsp/base/memory.h"
+#include "dsp/base/samples.h"
+#include "dsp/base/thread_pool.h"
 #include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"
-#include "dsp/base/memory.h"
 #include "partitions.h"
 #include "scene_bank.h"
 #include "simd.h"
-#include "dsp/base/samples.h"
-#include "dsp/base/thread_pool.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 #include "tensors_cpu.h"
 
 #include "dsp/base/denormals.h"
-#include "dsp/device/backend.h"
 #include "dsp/base/memory.h"
 #include "dsp/base/processors.h"
+#include "dsp/device/backend.h"
 
 #include <limits.h>
 #include <stdatomic.h>

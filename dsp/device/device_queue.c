@@ -1,8 +1,8 @@
 #include "device_queue.h"
 
-#include "dsp/base/denormals.h"
-#include "dsp/base/await.h"
 #include "backend.h"
+#include "dsp/base/await.h"
+#include "dsp/base/denormals.h"
 #include "dsp/base/priority.h"
 #include "dsp/base/processors.h"
 #include "wakeup.h"

@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    MIN_BYTES = 512 << 10,  /* of a block, in and out: a smaller one is copied before other threads are awake */
+    MIN_BYTES = 512 << 10,    /* of a block, in and out: a smaller one is copied before other threads are awake */
     THREAD_BYTES = 512 << 10, /* for each copy thread */
-    MAX_COPY_THREADS = 7,    /* more did not raise the memory rate (16 processors of a Xeon, 32 MiB a block) */
+    MAX_COPY_THREADS = 7,     /* more did not raise the memory rate (16 processors of a Xeon, 32 MiB a block) */
 };
 
 struct copy_thread {

@@ -8,7 +8,7 @@
 enum {
     CONFIG_MAX_QUEUE_DEPTH = 16, /* of files */
     CONFIG_MAX_THREADS = 256,
-    CONFIG_MAX_FADE = 1 << 30,   /* frames: a position in a fade plus a block fits into an int */
+    CONFIG_MAX_FADE = 1 << 30, /* frames: a position in a fade plus a block fits into an int */
 };
 
 /* Sets the fields of `copy`, a struct of `size` bytes, to those of the caller's version; the others, and with given NULL

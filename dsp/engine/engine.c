@@ -8,16 +8,16 @@
  */
 #include "engine.h"
 
-#include "dsp/base/denormals.h"
-#include "dsp/base/await.h"
-#include "dsp/backends/backend_choice.h"
 #include "config.h"
+#include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
 #include "dsp/backends/costs.h"
+#include "dsp/base/await.h"
+#include "dsp/base/denormals.h"
+#include "dsp/base/fork_safety.h"
 #include "dsp/device/outputs.h"
 #include "dsp/scene/scene.h"
 #include "engine_state.h"
-#include "dsp/base/fork_safety.h"
 #include "plan_report.h"
 
 #include <limits.h>

@@ -13,12 +13,12 @@
 #ifndef HALOCONV_ENGINE_STATE_H
 #define HALOCONV_ENGINE_STATE_H
 
-#include "dsp/device/backend.h"
 #include "config.h"
-#include "dsp/device/device_queue.h"
 #include "dsp/base/samples.h"
-#include "mask_swap.h"
+#include "dsp/device/backend.h"
+#include "dsp/device/device_queue.h"
 #include "dsp/device/parallel_copy.h"
+#include "mask_swap.h"
 
 #include <pthread.h>
 
@@ -39,7 +39,7 @@ struct hc_engine {
     int queue_depth;                    /* most blocks between hc_submit and hc_collect; 0: a live engine */
     bool async;                         /* hc_submit calls the backend's begin, hc_collect its end; else hc_submit
                                            convolves */
-    int sizes[CONFIG_MAX_QUEUE_DEPTH]; /* [slot]: frames of a submitted block */
+    int sizes[CONFIG_MAX_QUEUE_DEPTH];  /* [slot]: frames of a submitted block */
     int64_t frames_submitted;           /* since open or reset, as are n_submitted and n_collected */
     int64_t count_from, count_to;       /* hc_count_set */
     uint64_t n_submitted, n_collected;

@@ -5,8 +5,8 @@
 #ifndef HALOCONV_FFT_PASSES_H
 #define HALOCONV_FFT_PASSES_H
 
-#include "fft.h"
 #include "dsp/base/vec.h"
+#include "fft.h"
 
 #include <stdbool.h>
 

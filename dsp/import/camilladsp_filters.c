@@ -12,7 +12,7 @@
 #define SOUND_M_PER_S 343.0
 enum {
     MAX_STEPS = 1 << 26, /* of all filters: the longest text has as many numbers if no alias repeats them */
-    NUMBER_STEPS = 8      /* of a number in a list; a tap of a recursion has one for each coefficient a     */
+    NUMBER_STEPS = 8     /* of a number in a list; a tap of a recursion has one for each coefficient a     */
 };
 
 struct network *reading_network(const struct reading *r)

@@ -19,7 +19,7 @@
 
 enum {
     MAX_CHANNELS = 64,
-    MAX_DEPTH = 16,          /* of texts that include each other                              */
+    MAX_DEPTH = 16,           /* of texts that include each other                              */
     INCLUDE_BYTES = 1 << 20,  /* of one text                                                   */
     INCLUDES_BYTES = 16 << 20 /* of all: a text may include another again, and that a third... */
 };

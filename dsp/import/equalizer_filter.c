@@ -18,7 +18,7 @@
 #define GRAPHIC_REST_DB (-100.0) /* of a graphic equaliser: the kinks of its curve decay slowly */
 enum {
     GRAPHIC_HZ = 4, /* bins of the spectrum for each Hz */
-    MAX_ORDER = 64 /* of an IIR filter                 */
+    MAX_ORDER = 64  /* of an IIR filter                 */
 };
 
 /* ---- sections ----------------------------------------------------------------------------------- */

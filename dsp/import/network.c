@@ -14,7 +14,7 @@
 enum {
     MAX_TERMS = 1 << 22,  /* of all signals; a sum of n inputs, made one by one, counts n^2 / 2             */
     MAX_FRAMES = 1 << 27, /* of all taps that are computed: 16 filters behind 22 s of 8 channels; 10 s or so */
-    FEW_CHAINS = 64        /* they are made without counting: each filter is computed once, not twice          */
+    FEW_CHAINS = 64       /* they are made without counting: each filter is computed once, not twice          */
 };
 
 struct filter {

@@ -1,8 +1,8 @@
 #include "failover.h"
 
+#include "dsp/base/await.h"
 #include "dsp/base/denormals.h"
 #include "dsp/base/memory.h"
-#include "dsp/base/await.h"
 #include "dsp/device/backend.h"
 #include "dsp/engine/engine.h"
 

@@ -1,10 +1,10 @@
 /* live - hc_live_process, and the [rt] calls of haloconv_live.h that any thread may make. */
 #include "live.h"
 
-#include "dsp/base/denormals.h"
 #include "compare.h"
-#include "dsp/base/samples.h"
 #include "dsp/base/await.h"
+#include "dsp/base/denormals.h"
+#include "dsp/base/samples.h"
 #include "dsp/device/backend.h"
 
 #include <limits.h>

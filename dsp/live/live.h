@@ -31,7 +31,7 @@ enum {
     MAX_PREDELAY = 1 << 24, /* frames: a float holds each number up to here */
     MAX_HISTORY_S = 86400,
     MAX_GLIDE_MS = 1000,
-    N_SNAPSHOTS = 4          /* copies of the counters: a reader has the time of three blocks to read one */
+    N_SNAPSHOTS = 4 /* copies of the counters: a reader has the time of three blocks to read one */
 };
 
 enum {

@@ -1,8 +1,8 @@
 #include "ready.h"
 
-#include "dsp/base/denormals.h"
 #include "compare.h"
 #include "dsp/base/await.h"
+#include "dsp/base/denormals.h"
 #include "dsp/device/backend.h"
 #include "live.h"
 

@@ -54,7 +54,7 @@ struct ready_mask {
 
 struct ready_list {                      /* paths of hc_live_keep, in one allocation                           */
     int n;
-    bool failed[MAX_READY];             /* the mask is not made ready: that has failed, or would fail         */
+    bool failed[MAX_READY]; /* the mask is not made ready: that has failed, or would fail         */
     char paths[][TEXT_CAP];
 };
 

@@ -15,7 +15,7 @@
 
 enum {
     SAY_CAP = 1024 + TEXT_CAP, /* bytes of a message, which may contain a path */
-    MAX_DIAGNOSTICS = 10      /* diagnostics of a configuration that config.say gets */
+    MAX_DIAGNOSTICS = 10       /* diagnostics of a configuration that config.say gets */
 };
 enum { SUPERSEDED = 1 }; /* a ready mask was asked for meanwhile: nothing was changed */
 /* Ready masks may take this share of the machine's memory, and, while they wait, of a processor. */

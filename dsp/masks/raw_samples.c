@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 enum {
-    CHUNK = 4096,     /* samples of one read                                       */
+    CHUNK = 4096,    /* samples of one read                                       */
     MAX_PEAK = 10000 /* of a response that its file name alone declares to be floats */
 };
 

@@ -12,7 +12,7 @@
 #endif
 
 enum {
-    MAX_RATIO = 256,   /* largest ratio of two rates; a larger one is a mistake, and soxr takes minutes     */
+    MAX_RATIO = 256,    /* largest ratio of two rates; a larger one is a mistake, and soxr takes minutes     */
     BATCH = 64,         /* channels of one call of soxr, which share its filter; more would take more memory */
     SHORT_FRAMES = 512, /* up to this length resample_by_sums is faster than soxr                            */
 };

@@ -1,7 +1,7 @@
 #include "design_files.h"
 
 #include "host/mask_argument.h"
-#include "host/masks/mask_diagnostics.h"
+#include "host/files/mask_diagnostics.h"
 #include "host/message.h"
 #include "host/number_list.h"
 #include "host/text_in.h"

@@ -4,7 +4,7 @@
 #include "host/commands.h"
 #include "host/json_print.h"
 #include "host/mask_argument.h"
-#include "host/masks/mask_diagnostics.h"
+#include "mask_diagnostics.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "host/stopwatch.h"

@@ -26,7 +26,7 @@
 #endif
 enum {
     HEADER_BYTES = 1 << 16,    /* header and other chunks, as a rule */
-    MIN_MAPPED = 8 << 20,    /* bytes; a smaller file is not mapped */
+    MIN_MAPPED = 8 << 20,      /* bytes; a smaller file is not mapped */
     UNMAP_INTERVAL = 64 << 20, /* bytes that the threads write between two calls that drop the pages */
 };
 enum { LOSSY_FRAMES = 4096 }; /* libsndfile's Vorbis writer puts a block on the stack */

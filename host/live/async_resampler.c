@@ -20,7 +20,7 @@ enum {
 static const double LEARN_S = 2; /* silence while the clocks settle */
 static const double MIN_MARGIN_S = 0.002, MAX_MARGIN_S = 0.25;
 static const double LOOP_HZ = 0.02;   /* bandwidth of the control loop: far below audible wow */
-static const double MAX_OFF = 0.001; /* largest deviation of the ratio from 1: no card is off by 1000 ppm */
+static const double MAX_OFF = 0.001;  /* largest deviation of the ratio from 1: no card is off by 1000 ppm */
 static const double GLIDE_S = 10;     /* time constant with which the computed position follows the counted one */
 
 /* "Frame k was written at time_s, and a frame lasts frame_s": the input thread's estimate. */

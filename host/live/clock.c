@@ -4,9 +4,9 @@
 
 static const double WIDE_HZ = 1, NARROW_HZ = 0.02; /* bandwidth at the start, and after 1 / NARROW_HZ seconds */
 static const double LOST_S = 0.25;                 /* a larger deviation: the card or the program stood still */
-static const double MAX_WRONG = 0.002; /* largest deviation from the nominal rate; late callbacks cause more */
+static const double MAX_WRONG = 0.002;  /* largest deviation from the nominal rate; late callbacks cause more */
 static const double SETTLED_S = 1;      /* a card's first callbacks come all at once */
-static const double MIN_DRIFT_S = 60; /* a delay is known to about a millisecond: 10 ppm a minute */
+static const double MIN_DRIFT_S = 60;   /* a delay is known to about a millisecond: 10 ppm a minute */
 
 void clock_open(struct clock *clock, int rate)
 {
@@ -27,8 +27,7 @@ bool clock_update(struct clock *clock, double time_s, int n)
     double w = fmin(2 * M_PI * hz * n * clock->frame_s, 0.5); /* a step of a long block must not overshoot */
     clock->now_s = due_s + sqrt(2) * w * off_s;
     clock->frame_s += w * w * off_s / n;
-    clock->frame_s =
-        fmin(fmax(clock->frame_s, (1 - MAX_WRONG) * clock->nominal_s), (1 + MAX_WRONG) * clock->nominal_s);
+    clock->frame_s = fmin(fmax(clock->frame_s, (1 - MAX_WRONG) * clock->nominal_s), (1 + MAX_WRONG) * clock->nominal_s);
     clock->age_s += n * clock->frame_s;
     if (fabs(off_s) > clock->max_off_s && clock->age_s > SETTLED_S) clock->max_off_s = fabs(off_s);
     return is_regular;

@@ -11,7 +11,7 @@ struct clock {
     double frame_s, nominal_s; /* seconds that a frame lasts: as measured, and at the nominal rate                    */
     double now_s;              /* when the last callback was due                                                      */
     double age_s;              /* since the loop started; sets its bandwidth                                          */
-    double max_off_s;         /* largest deviation of a callback since the loop settled                              */
+    double max_off_s;          /* largest deviation of a callback since the loop settled                              */
     bool runs;
 };
 

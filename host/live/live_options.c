@@ -157,7 +157,8 @@ const struct option_row live_options[] = {
      option_int, LIVE_OPTION_TO(session.preload), .max = 31},
     {"osc", 0, "[HOST:]PORT",
      "Accept OSC messages over UDP, from this machine only unless HOST is given (0.0.0.0: from anywhere); port 0 "
-     "chooses a free one. Messages: /mask PATH, NAME or NUMBER, /next, /prev, /reload, /gain DB, /wet DB, /dry DB (or off), "
+     "chooses a free one. Messages: /mask PATH, NAME or NUMBER, /next, /prev, /reload, /gain DB, /wet DB, /dry DB (or "
+     "off), "
      "/bypass 0|1, /ab to compare two masks, /source/N/aed, /listener/xyz, /ypr and others for a bank's sources, "
      "/subscribe for all changes, and /stats for the statistics as JSON. "
      "haloconv(1) has the answers. A message that fails is answered by /error with the reason",

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const double HERE = 1e-6;         /* m: a source there has no direction */
-static const double MIN_METRES = 1e-3; /* of the gain by distance, which would be infinite at 0 */
+static const double MIN_METRES = 1e-3;   /* of the gain by distance, which would be infinite at 0 */
 
 struct source {
     double aed[3], xyz[3]; /* the same place */

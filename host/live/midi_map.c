@@ -94,9 +94,8 @@ static bool take_numbers(struct words *words, struct midi_assignment *to, bool i
         return message_write(why, cap, "a program selects a mask and does nothing else; write: program mask");
     if (is_note && command->act == COMMAND_GAIN)
         return message_write(why, cap, "a note has no value for a gain; give a controller, as in: " GAIN_EXAMPLE);
-    if (command->act == COMMAND_GAIN &&
-        !(take_number(words, MIN_DB, MAX_DB, &to->low_db) && take_number(words, MIN_DB, MAX_DB, &to->high_db) &&
-          to->low_db < to->high_db))
+    if (command->act == COMMAND_GAIN && !(take_number(words, MIN_DB, MAX_DB, &to->low_db) &&
+                                          take_number(words, MIN_DB, MAX_DB, &to->high_db) && to->low_db < to->high_db))
         return message_write(why, cap,
                              "has no range; give two gains from %.0f to %.0f dB, the lower first, as in: " GAIN_EXAMPLE,
                              MIN_DB, MAX_DB);

@@ -11,7 +11,7 @@
 
 enum { MAX_SUBSCRIBERS = 8, MAX_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
 enum { MAX_ERRORS = 50, MAX_BUDGETS = 16 }; /* in a second: errors for each host, and hosts that get some */
-enum { MAX_STATS = 65480 };                /* bytes: a packet of UDP has 65507, with the path and a type */
+enum { MAX_STATS = 65480 };                 /* bytes: a packet of UDP has 65507, with the path and a type */
 static const double STATE_S = 0.05;
 static const char REPLACED[] = "another mask was asked for before this one was loaded";
 

@@ -41,7 +41,7 @@ struct session {
     uint64_t n_requests; /* of masks; the last one has this number */
     pthread_mutex_t lock;
     struct session_answer answers[MAX_ANSWERS]; /* those that session_take_answer has not taken; under lock */
-    uint64_t n_answers, n_taken;                 /* the next one goes to n_answers % MAX_ANSWERS; under lock */
+    uint64_t n_answers, n_taken;                /* the next one goes to n_answers % MAX_ANSWERS; under lock */
 
     uint64_t said_limited, said_non_finite; /* counts at the last messages of session_tend */
     double next_limited_s;

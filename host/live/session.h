@@ -18,7 +18,7 @@ struct session;
 struct session_settings {
     hc_live_config live;     /* session_open sets channels, rate and block                                            */
     int n_inputs;            /* inputs of a mask that fits several counts; 0: the session chooses by its channels     */
-    int max_inputs;         /* most inputs that the session chooses; 0: no limit                                     */
+    int max_inputs;          /* most inputs that the session chooses; 0: no limit                                     */
     float wet, dry, gain;    /* linear                                                                                */
     bool bypass;
     const struct live_scene_settings *scene; /* first places of the sources (live.n_sources); NULL: the default ones  */

@@ -6,7 +6,7 @@
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
-#include "mask_diagnostics.h"
+#include "host/files/mask_diagnostics.h"
 #include "source_report.h"
 
 #include <stdbool.h>

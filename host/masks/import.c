@@ -4,7 +4,7 @@
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
-#include "mask_diagnostics.h"
+#include "host/files/mask_diagnostics.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "host/message.h"
 #include "host/option.h"
 #include "host/plot/plot_masks.h"
-#include "mask_diagnostics.h"
+#include "host/files/mask_diagnostics.h"
 #include "mask_report.h"
 #include "plan_report.h"
 #include "source_report.h"

@@ -5,7 +5,7 @@
 #include "host/files/spool.h"
 #include "host/json_print.h"
 #include "host/mask_argument.h"
-#include "mask_diagnostics.h"
+#include "host/files/mask_diagnostics.h"
 
 #include <float.h>
 #include <math.h>

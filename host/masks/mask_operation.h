@@ -20,9 +20,9 @@ struct mask_settings {
     bool json;
 
     /* of one or two operations each; a time is in ms, a level is linear; NaN or 0: not given    */
-    double gains[MAX_MASKS];         /* [n_gains]                                                   */
+    double gains[MAX_MASKS]; /* [n_gains]                                                   */
     int n_gains;
-    int channels[MAX_PICKED];        /* [n_channels], from 1                                        */
+    int channels[MAX_PICKED]; /* [n_channels], from 1                                        */
     int n_channels;
     bool mono, each, start, fractional;
     double below_db, in_ms, out_ms, at_ms, fade_ms, factor, to_s, from_s, mix, level;
@@ -35,14 +35,14 @@ struct mask_settings {
 struct mask_job {
     const struct mask_operation *operation;
     const struct mask_settings *settings;
-    hc_responses masks[MAX_MASKS];   /* [n_masks], all of one rate                                  */
+    hc_responses masks[MAX_MASKS]; /* [n_masks], all of one rate                                  */
     int n_masks;
     struct mask_out out;              /* out.h: h                                                    */
     double *h;                        /* [out.n_channels][out.n_frames], from malloc                 */
     struct {
         const char *name, *text;      /* in JSON, and for message_note: "gain %+.2f dB"              */
         double value;
-    } figures[MAX_FIGURES];          /* that were measured or chosen                                */
+    } figures[MAX_FIGURES]; /* that were measured or chosen                                */
     int n_figures;
     char why[MESSAGE_CAP];
 };
@@ -57,9 +57,11 @@ struct mask_operation {
 /* The options of all operations, and the fields of their command lines. */
 extern const struct option_row mask_options[];
 #define MASK_LINE(name, arguments, help, example, own, what, least, most)                                              \
-    {.command = "mask " name, .usage = arguments " -o MASK", .text = help "\v" example,                                \
-     .groups = {{NULL, mask_options}, {NULL, own}}, .names = what, .min_names = least, .max_names = most,           \
-     .names_to = offsetof(struct mask_settings, names), .masks_from = 1}
+    {                                                                                                                  \
+        .command = "mask " name, .usage = arguments " -o MASK", .text = help "\v" example,                             \
+        .groups = {{NULL, mask_options}, {NULL, own}}, .names = what, .min_names = least, .max_names = most,           \
+        .names_to = offsetof(struct mask_settings, names), .masks_from = 1                                             \
+    }
 
 extern const struct mask_operation mask_convolve, mask_add, mask_blend, mask_channels, mask_trim, mask_fade, mask_align,
     mask_reverse, mask_stretch, mask_split, mask_decay, mask_normalise;

@@ -55,11 +55,11 @@ static bool convolve(struct mask_job *job)
 }
 
 const struct mask_operation mask_convolve = {
-    .line = MASK_LINE("convolve", "MASK MASK...",
-                      "Convolves masks, channel by channel: the result sounds as all of them in series. A mask of one "
-                      "channel applies to all channels.",
-                      "  haloconv mask convolve hall.wav speaker.wav -o both.wav", NULL, "two MASKs or more", 2,
-                      MAX_MASKS),
+    .line =
+        MASK_LINE("convolve", "MASK MASK...",
+                  "Convolves masks, channel by channel: the result sounds as all of them in series. A mask of one "
+                  "channel applies to all channels.",
+                  "  haloconv mask convolve hall.wav speaker.wav -o both.wav", NULL, "two MASKs or more", 2, MAX_MASKS),
     .summary = "several masks in series",
     .apply = convolve};
 

@@ -4,7 +4,7 @@
 #include "headroom.h"
 #include "host/json_print.h"
 #include "host/message.h"
-#include "mask_diagnostics.h"
+#include "host/files/mask_diagnostics.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const double full_scale = 0.9999; /* the largest number of 16 bits is 0.99997 */
-static const double max_drift = 1e-3;   /* of two clocks; a larger one is another sweep */
+static const double max_drift = 1e-3;    /* of two clocks; a larger one is another sweep */
 static const double max_error = 0.12;    /* between a sweep and the mean: 1 dB */
 
 struct making {

@@ -32,7 +32,7 @@ struct room {
     const char *calibration, *levels, *delays;
     struct room_questions questions;
     char to[TEXT_CAP], from[TEXT_CAP], curve[TEXT_CAP], name[TEXT_CAP]; /* answers */
-    char port[SWEEP_MAX_OUTPUTS][TEXT_CAP];                            /* what the outputs play to */
+    char port[SWEEP_MAX_OUTPUTS][TEXT_CAP];                             /* what the outputs play to */
     char path[PATH_MAX];                                                /* the folder's, absolute */
 };
 

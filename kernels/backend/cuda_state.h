@@ -84,7 +84,7 @@ struct mask {
     int64_t due_block;
     int due_resets;          /* state.resets when `due` was made                                               */
     int max_taps, max_cells; /* of one output                                                                */
-    int max_parts;          /* of one response                                                                */
+    int max_parts;           /* of one response                                                                */
 };
 
 /* The place of the call that begins now. */

@@ -29,13 +29,22 @@
 #include <time.h>
 
 enum {
-    ROUNDS = 5,               /* the result is their median                                                      */
-    MAX_RUNS = 500,          /* of a round: fewer launches than a stream can queue                              */
+    ROUNDS = 5,     /* the result is their median                                                      */
+    MAX_RUNS = 500, /* of a round: fewer launches than a stream can queue                              */
     HEAD_INS = 256,
-    MAC_P = 1024, MAC_PARTS = 32, MAC_BLOCKS = 64, MAC_SLOTS = MAC_BLOCKS + MAC_PARTS + 1,
-    FFT_A_SM = 4,             /* transforms a multiprocessor                                                     */
-    LIVE_LOG2 = 12, LIVE_SIZE = 1 << LIVE_LOG2, LIVE_INS = 32, LIVE_PARTS = 2,
-    STEP_LEVELS = 8, STEP_LOG2 = 6, STEP_INS = 2, STEP_PARTS = 2 /* levels of 64 to 8192 frames                  */
+    MAC_P = 1024,
+    MAC_PARTS = 32,
+    MAC_BLOCKS = 64,
+    MAC_SLOTS = MAC_BLOCKS + MAC_PARTS + 1,
+    FFT_A_SM = 4, /* transforms a multiprocessor                                                     */
+    LIVE_LOG2 = 12,
+    LIVE_SIZE = 1 << LIVE_LOG2,
+    LIVE_INS = 32,
+    LIVE_PARTS = 2,
+    STEP_LEVELS = 8,
+    STEP_LOG2 = 6,
+    STEP_INS = 2,
+    STEP_PARTS = 2 /* levels of 64 to 8192 frames                  */
 };
 static const size_t LIVE_GROUP_BYTES = (size_t)TAIL_OUTS * LIVE_INS * LIVE_PARTS * LIVE_SIZE * sizeof(float2);
 static const size_t LIVE_MIN_BYTES = 32 << 20; /* so that a launch takes long enough if L2 is small */

@@ -28,8 +28,8 @@ struct fir_job {             /* y[out][i] = add[out][i] + sum over out's cells a
     const float *add;        /* [n_out] rows of add_pitch floats; NULL = nothing to add                               */
     size_t add_pitch;
     int n, n_out;
-    int max_taps;           /* the largest sum of n_taps over the cells of one output, and ...                       */
-    int max_cells;          /* ... the largest number of cells: how the work is split, never what is computed        */
+    int max_taps;            /* the largest sum of n_taps over the cells of one output, and ...                       */
+    int max_cells;           /* ... the largest number of cells: how the work is split, never what is computed        */
     void *scratch;           /* fir_scratch_bytes(n_sm), zeroed once; jobs that share it must run one after another   */
     int n_sm;
 };

@@ -33,7 +33,7 @@ struct head_job {                /* y[out][i] = sum of taps[k] x[in][pos + i - k
     const struct head_cell *cells; /* for head_sparse.cu; NULL: terms                                                */
     const int *first_cell;       /* [n_out + 1]: the cells of an output start there                                  */
     int n_chunks;                /* of a response                                                                    */
-    int max_terms;              /* of a group                                                                       */
+    int max_terms;               /* of a group                                                                       */
     float *y;                    /* [n_out] rows of y_pitch floats                                                   */
     size_t y_pitch;
     int n, n_out, n_due;

@@ -27,11 +27,11 @@
 #include <math.h>
 
 enum {
-    MAC_BLOCKS = 8,    /* of audio, a thread                                                                 */
+    MAC_BLOCKS = 8, /* of audio, a thread                                                                 */
     MAC_THREADS = 128,
     ONE_THREADS = 512, /* of mac_one                                                                         */
     LEAF = 32,         /* products in one plain sum, so that the error does not grow with the number of parts */
-    MAX_SPLITS = 16   /* the inverse reads the splits one after another                                     */
+    MAX_SPLITS = 16    /* the inverse reads the splits one after another                                     */
 };
 
 void part_twiddles(float2 *tw, int P)

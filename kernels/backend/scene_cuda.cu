@@ -76,7 +76,10 @@ struct scene_gpu {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static int terms_most(const struct scene_shape *shape) { return shape->n_sources * HC_MAX_SOUNDING; }
+static int terms_most(const struct scene_shape *shape)
+{
+    return shape->n_sources * HC_MAX_SOUNDING;
+}
 static size_t spectrum_bytes(const struct cuda_level *level) { return sizeof(float2) << level->log2_P; }
 
 static int level_set(struct scene_gpu *s, int l, struct reason *why)

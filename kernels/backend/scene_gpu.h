@@ -41,7 +41,7 @@ struct list_maker {         /* engine thread                                    
     struct list_place *table; /* [1 << log2_table]: an entry's newest piece, found by its bank and number             */
     int log2_table;
     uint64_t epoch;
-    int *piece_of;          /* [max_terms]                                                                           */
+    int *piece_of; /* [max_terms]                                                                           */
     int max_terms;
 };
 

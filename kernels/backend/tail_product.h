@@ -26,7 +26,7 @@ struct tail_product {
     int n_windows;                   /* in the FDL; there was silence before them                                    */
     int n_groups, n_out;
     int first_unit, n_units;
-    int max_terms, max_parts;      /* of a group; of a term                                                        */
+    int max_terms, max_parts;         /* of a group; of a term                                                        */
     int log2_in_ways, log2_part_ways; /* set by the launch                                                           */
 };
 

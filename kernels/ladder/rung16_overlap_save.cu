@@ -55,7 +55,7 @@ enum {
     ALIGN = 32,   /* frames: segments begin on a sector of 128 bytes if their channel does                            */
     OUTER_THREADS = 256,
     MAX_HIGH = 65536, /* of a grid                                                                                   */
-    SCRATCH_MIB = 512  /* at most; 64 costs a tenth of the speed, in tails of short kernels                           */
+    SCRATCH_MIB = 512 /* at most; 64 costs a tenth of the speed, in tails of short kernels                           */
 };
 
 struct overlap_job {

@@ -25,8 +25,8 @@ template <int LOG_N> struct spectra_size : team_size<LOG_N> {
 static constexpr bool is_wide(int log_n) { return log_n >= 10 && log_n <= 12; }
 template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
     using team = team_size<LOG_N, is_wide(LOG_N)>;
-    static constexpr int THREADS = is_wide(LOG_N) ? team::RESIDENT : team::THREADS,
-                         TEAMS = THREADS / team::T, BLOCKS = team::RESIDENT / THREADS,
+    static constexpr int THREADS = is_wide(LOG_N) ? team::RESIDENT : team::THREADS, TEAMS = THREADS / team::T,
+                         BLOCKS = team::RESIDENT / THREADS,
                          MIN_TEAMS = team::T < 32 ? 32 / team::T : 1; /* whole warps */
     static constexpr size_t TEAM_BYTES = team::POINT_BYTES + team::PLACES * sizeof(fused_unit);
     /* The most teams of a block that fit. */

@@ -28,7 +28,7 @@ enum { LONG_ROW_LEAST = LONG_ROW, LONG_ROW_MOST = LONG_ROW };
 enum { LONG_ROW_LEAST = 12, LONG_ROW_MOST = 14 }; /* log2 N' */
 #endif
 enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* the largest log2 R of one pass, of both */
-enum { LONG_MAX_UNITS = 65535 };                   /* windows of a launch */
+enum { LONG_MAX_UNITS = 65535 };                    /* windows of a launch */
 
 struct long_size { int log2_row, log2_r; };
 

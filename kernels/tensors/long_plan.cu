@@ -11,7 +11,7 @@
 #include <math.h>
 
 enum { CACHED_BYTES = 32 << 20 };                   /* of windows, or of those of x */
-enum { MAX_HALVES = INT_MAX / 4 };                 /* windows in halves of a launch, which counts in int */
+enum { MAX_HALVES = INT_MAX / 4 };                  /* windows in halves of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* of a multiprocessor: 4.5 TB/s of an H200 */
 static const double launch_cycles = 3000;
 static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* times the cycles of two rows of a window */

@@ -19,7 +19,7 @@
 #include <mutex>
 #include <string.h>
 
-enum { MAX_DEVICES = 64, MAX_GROUPS = 65535, MAX_WINDOWS = INT_MAX }; /* groups and windows: of a launch */
+enum { MAX_DEVICES = 64, MAX_GROUPS = 65535, MAX_WINDOWS = INT_MAX };   /* groups and windows: of a launch */
 enum { ALIGNMENT = 256 };                                               /* of a workspace and its parts, bytes */
 
 /* Tests of long_rows lower this, for short filters. */
@@ -30,7 +30,10 @@ enum { ALIGNMENT = 256 };                                               /* of a 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 static std::mutex devices_lock;
-static struct known_device { bool is_loaded; struct fused_device properties; } devices[MAX_DEVICES];
+static struct known_device {
+    bool is_loaded;
+    struct fused_device properties;
+} devices[MAX_DEVICES];
 
 /* Makes `device` the current one until the end of the scope. */
 struct device_scope {

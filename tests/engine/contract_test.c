@@ -361,8 +361,8 @@ static int makes(hc_route route, int n)
     X(HC_OK, lives((hc_live_config){.size = L, .standby_share = INFINITY}))                                            \
     X(HC_OK, lives((hc_live_config){.size = L, .standby_share = -1}))                                                  \
     X(HC_OK, lives((hc_live_config){.size = L, .standby_share = 1, .backend = "hybrid:cpu"}))                          \
-    X(HC_OK, lives((hc_live_config){.size = L, .max_predelay_ms = 349000}))                                           \
-    X(HC_EINVAL, lives((hc_live_config){.size = L, .max_predelay_ms = NAN}))                                          \
+    X(HC_OK, lives((hc_live_config){.size = L, .max_predelay_ms = 349000}))                                            \
+    X(HC_EINVAL, lives((hc_live_config){.size = L, .max_predelay_ms = NAN}))                                           \
     X(HC_OK, lives((hc_live_config){.size = L, .wait_us = INT_MAX}))                                                   \
     X(HC_EINVAL, lives((hc_live_config){.size = L, .wait_us = INT_MIN}))                                               \
     X(HC_EINVAL, lives((hc_live_config){.size = L, .n_threads = -1}))                                                  \
@@ -401,8 +401,8 @@ static int makes(hc_route route, int n)
     X(HC_OK, keeps(file_of("two.txt", "2\n"), 0))                                                                      \
     X(HC_OK, keeps(file_of("two.txt", "2\n"), 1))                                                                      \
     X(HC_OK, keeps("/there/is/none.wav", 5))                                                                           \
-    X(HC_OK, keeps("/there/is/none.wav", HC_LIVE_MAX_KEPT))                                                           \
-    X(HC_EINVAL, keeps("x", HC_LIVE_MAX_KEPT + 1))                                                                    \
+    X(HC_OK, keeps("/there/is/none.wav", HC_LIVE_MAX_KEPT))                                                            \
+    X(HC_EINVAL, keeps("x", HC_LIVE_MAX_KEPT + 1))                                                                     \
     X(HC_EINVAL, keeps("x", INT_MIN))                                                                                  \
     X(HC_EINVAL, keeps("", 2))                                                                                         \
     X(HC_EINVAL, keeps(NULL, 2))                                                                                       \
@@ -421,7 +421,8 @@ static int makes(hc_route route, int n)
     X(HC_EINVAL, plays(2, false))                                                                                      \
     X(HC_EINVAL, hc_live_play(core(), "none", NULL, W))                                                                \
     X(HC_EINVAL, hc_live_work(NULL))                                                                                   \
-    X(0, hc_live_has_work(NULL) + (int)hc_live_mask(NULL, W) + hc_live_reaches(NULL, 0, 0) + hc_live_n_entries(NULL, 0))                            \
+    X(0,                                                                                                               \
+      hc_live_has_work(NULL) + (int)hc_live_mask(NULL, W) + hc_live_reaches(NULL, 0, 0) + hc_live_n_entries(NULL, 0))  \
     X(1, hc_live_mask(core(), NULL, 0) == strlen(folder) + strlen("/two.txt"))                                         \
     X(0, hc_live_mask(core(), why, 1) == 0 || why[0])                                                                  \
     X(1, hc_live_reaches(core(), 0, 0))                                                                                \

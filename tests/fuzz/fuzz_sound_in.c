@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 enum {
-    BLOCK = 57,             /* frames of a read */
+    BLOCK = 57,            /* frames of a read */
     MAX_SAMPLES = 1 << 18, /* a few bytes of a compressed file may decode to many */
-    MIN_PEEKED = 12,      /* a shorter pipe is waited for */
+    MIN_PEEKED = 12,       /* a shorter pipe is waited for */
 };
 
 struct samples { /* as a way of reading gave them */

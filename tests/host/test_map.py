@@ -1,4 +1,4 @@
-"""The map in CONTRIBUTING.md, a table `| question | file: function |`: every function named there is defined there.
+"""MAP.md, tables `| question | file: function |`: every function named there is defined there.
 The same holds for the functions and atomic variables that the head of a model (tests/models) names.
 
 A cell may name several, `file: function, function; file: function`. A definition begins its line: a function's head, a
@@ -11,7 +11,7 @@ import re
 import pytest
 from conftest import ROOT
 
-HEADING = "## Question -> file: function"
+HEAD = "| question | file: function |\n|---|---|\n"
 
 
 def answers_of(cell, line):
@@ -25,18 +25,25 @@ def answers_of(cell, line):
 
 
 def rows_of(page):
-    """[(question, [(file, name)])] of the table below the heading; malformed rows fail."""
-    text = page.split(HEADING + "\n", 1)[1]
-    text = re.split(r"^## ", text, maxsplit=1, flags=re.M)[0]
-    rows = []
-    for line in text.splitlines():
-        if not line.startswith("|") or re.fullmatch(r"[|\s:-]+", line):
+    """[(question, [(file, name)])] of the tables headed `| question | file: function |`; malformed rows fail.
+
+    The first file of a row is in the folder that the heading above its table names.
+    """
+    rows, folder, is_ours = [], None, False
+    for line in page.splitlines():
+        if line.startswith("## "):
+            folder = line[3:].strip()
+        if not line.startswith("|"):
+            is_ours = False
             continue
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        assert len(cells) == 2 and all(cells), f"not a question and its answer: {line}"
-        if cells[1].replace("`", "").lower().startswith("file:"):
-            continue  # the head of the table
-        rows.append((cells[0], answers_of(cells[1], line)))
+        is_head = len(cells) == 2 and cells[1].lower() == "file: function"
+        if is_ours and not re.fullmatch(r"[|\s:-]+", line):
+            assert len(cells) == 2 and all(cells), f"not a question and its answer: {line}"
+            answers = answers_of(cells[1], line)
+            assert answers[0][0].rpartition("/")[0] + "/" == folder, f"not in {folder}: {line}"
+            rows.append((cells[0], answers))
+        is_ours = is_ours or is_head
     return rows
 
 
@@ -94,9 +101,7 @@ def faults_of(rows, root):
 
 
 def test_the_map_names_what_is_there():
-    page = (ROOT / "CONTRIBUTING.md").read_text()
-    if HEADING not in page:
-        pytest.skip("CONTRIBUTING.md has no map yet")
+    page = (ROOT / "MAP.md").read_text()
     faults = faults_of(rows_of(page), ROOT)
     assert not faults, "\n" + "\n".join(faults)
     assert len(rows_of(page)) >= 30
@@ -154,13 +159,15 @@ template <int N> __global__ void __launch_bounds__(256) kernel_like(const float 
             "defined()", "kernel_like", "mailbox", "one", "two"]
     bad = ["in_a_comment", "declared", "other", "used", "struct used", "called", "here", "size", "planted", "kernel"]
     lines = [f"| where is {name}? | `a/one.c: {name}` |" for name in good + bad]
-    page = f"# x\n\n{HEADING}\n\n| question | file: function |\n|---|---|\n" + "\n".join(lines) + """
+    page = f"# x\n\n## a/\n{HEAD}" + "\n".join(lines) + """
 | two? | a/one.c: defined, A_MACRO; a/two.py: measured |
-| the Makefile's? | Makefile: ALL, A_GOAL, run-it |
+| the Makefile's? | a/one.c: defined; Makefile: ALL, A_GOAL, run-it |
 | called? | a/two.py: measured_not |
 | gone? | a/three.c: defined |
 
 ## Another heading
+| another | table |
+|---|---|
 | not | a/row |
 """
     assert len(rows_of(page)) == len(good) + len(bad) + 4
@@ -168,7 +175,9 @@ template <int N> __global__ void __launch_bounds__(256) kernel_like(const float 
     assert faults_of(rows_of(page), tmp_path) == [*wrong, "called?: a/two.py does not define measured_not",
                                          "gone?: there is no a/three.c"]
     with pytest.raises(AssertionError, match="file: function"):
-        rows_of(f"{HEADING}\n| a? | just words |\n")
+        rows_of(f"## a/\n{HEAD}| a? | just words |\n")
+    with pytest.raises(AssertionError, match="not in b/"):
+        rows_of(f"## b/\n{HEAD}| a? | a/one.c: defined |\n")
 
 
 def test_every_function_of_the_engine_is_found():

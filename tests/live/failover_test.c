@@ -15,7 +15,7 @@ enum {
     BLOCK = 64,
     HISTORY = 16000, /* frames */
     WARM_UP = 16,    /* blocks that failover_start plays to the device */
-    MAX_BEHIND = 4, /* blocks that a standby engine may miss and still play in the same block */
+    MAX_BEHIND = 4,  /* blocks that a standby engine may miss and still play in the same block */
     FRAMES = BLOCK * 2000,
     PATIENCE_S = 60,
     NO_FREEWHEEL_US = 9000000 /* a device may take long on a busy machine, but it plays against the clock */

@@ -27,8 +27,8 @@ enum {
     MAX_EVENTS = 1000,
     MAX_ENGINES = 16,
     MAX_SETTLING = 100, /* blocks that a change may take until it is heard alone */
-    FADE = 96,           /* of a new engine, at RATE */
-    WARM_UP = 16,        /* blocks that failover_start plays to the device */
+    FADE = 96,          /* of a new engine, at RATE */
+    WARM_UP = 16,       /* blocks that failover_start plays to the device */
     NO_ENTRY = -1
 };
 static const char FIRST[] = "bank:1:12:900:2", SECOND[] = "bank:2:7:640:2", LONGER[] = "bank:3:5:1200:2",

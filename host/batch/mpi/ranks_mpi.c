@@ -18,7 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of MPI, and of the v
 static int rank, n_ranks;
 static int64_t counter;           /* rank 0 */
 static int n_left;                /* rank 0: ranks that have ended */
-static int64_t sums[MAX_VALUES]; /* rank 0: of their values */
+static int64_t sums[MAX_VALUES];  /* rank 0: of their values */
 static pthread_t server;
 
 static void wait_a_little(void)

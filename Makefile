@@ -722,7 +722,7 @@ $(patsubst %,$(BUILD)/tests/%_test,progress journal): HELP_LIBS = $(BUILD)/tests
 $(BUILD)/tests/acoustics_test: $(patsubst %,$(BUILD)/host/acoustics/%.o,acoustics decay octave)
 $(BUILD)/tests/acoustics_test: HELP_LIBS = $(BUILD)/libhaloconv.a
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
-$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/moving.o %/pipeline.o %/files_read.o %/mask_diagnostics.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
+$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/moving.o %/pipeline.o %/files_read.o %/mask_diagnostics.o %/format_option.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
                             $(BUILD)/host/message.o
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 # Time is virtual in this test, and so is the engine.

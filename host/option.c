@@ -1,7 +1,6 @@
 #include "option.h"
 
 #include "dsp/haloconv_scenes.h"
-#include "host/files/sound_format.h"
 #include "mask_argument.h"
 #include "message.h"
 
@@ -141,14 +140,6 @@ bool option_choice(const struct option_use *use, void *to)
 bool option_word(const struct option_use *use, void *to)
 {
     return find_word(use) >= 0 && option_text(use, to);
-}
-
-bool option_format(const struct option_use *use, void *to)
-{
-    int format = sound_format_parse(use->text);
-    if (!format) return option_refuse(use, "no such container or subtype");
-    *(int *)to = format;
-    return true;
 }
 
 /* "cuda:N" for "cuda": the number of a device. */

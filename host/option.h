@@ -79,7 +79,6 @@ option_take option_db;        /* double: an amplitude, in decibels on the comman
 option_take option_db_float;  /* the same as float                                                                   */
 option_take option_choice;    /* int or an enum: which of the words of `value`, "full|same|centre", from 0           */
 option_take option_word;      /* const char *: one of the words of `value`                                           */
-option_take option_format;    /* int: SF_FORMAT_..., a container, a subtype or both                                  */
 option_take option_backend;   /* const char *: auto, cpu, cuda or cuda:N                                             */
 option_take option_backend_live; /* and hybrid, hybrid:N or hybrid:cpu                                               */
 
@@ -93,10 +92,6 @@ option_take option_backend_live; /* and hybrid, hybrid:N or hybrid:cpu          
 #define OPTION_METHOD(to)                                                                                              \
     {"method", 0, "auto|direct|fft", "Convolve in the time domain, or by partitions in the frequency domain [auto]",   \
      option_word, to}
-#define OPTION_FORMAT(to, preset)                                                                                      \
-    {"format", 0, "FORMAT",                                                                                            \
-     "CONTAINER, SUBTYPE or CONTAINER:SUBTYPE of the output, such as flac, pcm24 or wav:float [" preset "]",           \
-     option_format, to}
 #define OPTION_DITHER(to)                                                                                              \
     {"dither", 0, "off|tpdf",                                                                                          \
      "Add noise of one step to outputs of integers with 16 bits or fewer, so that the rounding does not distort "      \

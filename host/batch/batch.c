@@ -1,7 +1,8 @@
 /* haloconv batch - convolves many sound files with many masks. */
 #include "batch_summary.h"
 #include "host/commands.h"
-#include "host/devices.h"
+#include "host/files/format_option.h"
+#include "host/missing_gpu.h"
 #include "host/option.h"
 #include "host/stopwatch.h"
 
@@ -62,7 +63,7 @@ static bool take_pairs(const struct option_use *use, void *to)
 static bool take_format(const struct option_use *use, void *to)
 {
     struct batch_settings *s = to;
-    return option_text(use, &s->format_text) && option_format(use, &s->format);
+    return option_text(use, &s->format_text) && format_option(use, &s->format);
 }
 
 static int check_files(const struct batch_settings *s)
@@ -217,7 +218,7 @@ static bool choose_backend(struct batch *batch, const struct batch_settings *s)
     batch->n_devices = count_gpus();
     if (automatic && batch->n_devices > 0) batch->backend = "cuda";
     if (automatic || batch->n_devices > 0) return true;
-    devices_no_gpu(batch->why, sizeof batch->why);
+    missing_gpu(batch->why, sizeof batch->why);
     return false;
 }
 

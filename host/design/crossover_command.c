@@ -1,6 +1,7 @@
 /* haloconv design crossover - makes the filters of a crossover, and a configuration that plays them. */
 #include "crossover.h"
 #include "host/commands.h"
+#include "host/files/format_option.h"
 #include "host/files/text_out.h"
 #include "host/json_print.h"
 #include "host/masks/mask_write.h"

@@ -2,6 +2,8 @@
 #ifndef MASK_WRITE_H
 #define MASK_WRITE_H
 
+#include "host/files/format_option.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -1,6 +1,7 @@
 /* haloconv measure - measures impulse responses with sweeps. */
 #include "dsp/haloconv_masks.h"
 #include "host/commands.h"
+#include "host/files/format_option.h"
 #include "host/mask_argument.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"

@@ -1,12 +1,11 @@
 /* haloconv devices - lists the processors that can convolve here, and the audio devices. */
-#include "devices.h"
-
-#include "commands.h"
+#include "host/commands.h"
 #include "dsp/haloconv.h"
 #include "host/live/audio_devices.h"
-#include "json_print.h"
-#include "message.h"
-#include "option.h"
+#include "host/json_print.h"
+#include "host/message.h"
+#include "host/missing_gpu.h"
+#include "host/option.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -32,14 +31,6 @@ static void add_processors(json_t *list)
     }
 }
 
-void devices_no_gpu(char *why, size_t cap)
-{
-    const hc_config config = {.size = sizeof config, .backend = "cuda"};
-    hc_engine *engine = NULL;
-    snprintf(why, cap, "no NVIDIA GPU was found");
-    if (hc_open(&config, &engine, why, cap) == HC_OK) hc_close(engine);
-}
-
 static const char *get(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -61,7 +52,7 @@ static void print_text(const json_t *processors, const json_t *audio)
     }
     if (!gpu) {
         char why[MESSAGE_CAP];
-        devices_no_gpu(why, sizeof why);
+        missing_gpu(why, sizeof why);
         printf("no GPU: %s\n", why);
     }
     json_array_foreach(audio, i, device)

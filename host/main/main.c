@@ -1,11 +1,11 @@
 /* haloconv - the program: finds the command and runs it. */
-#include "commands.h"
+#include "host/commands.h"
 #include "dsp/haloconv.h"
 #include "host/files/part_file.h"
 #include "host/live/nsm.h"
-#include "json_print.h"
-#include "message.h"
-#include "option.h"
+#include "host/json_print.h"
+#include "host/message.h"
+#include "host/option.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 #ifndef NUMBER_LIST_H
 #define NUMBER_LIST_H
 
-/* Writes the numbers to list[most]. Returns how many there are; 0: the text is no such list, or it is longer. */
+/* Writes the numbers to list[most]. Returns how many there are; 0: the text is not such a list, or it is longer. */
 int number_list_read(const char *text, double *list, int most);
 
 #endif

@@ -241,7 +241,7 @@ static int cache_lock(void)
     return -1;
 }
 
-int costs_mend(const struct backend *backend, struct plan_costs *costs)
+int costs_correct(const struct backend *backend, struct plan_costs *costs)
 {
     const double most = backend->in_place ? max_factor_in_place : max_factor_on_device;
     struct plan_costs built_in = *backend->costs;
@@ -267,7 +267,7 @@ bool costs_find(const struct backend *backend, int device, struct plan_costs *co
     struct plan_costs found = *costs;
     for (int k = 0; l && k < N_NUMBERS; k++) *number(&found, k) = l->numbers[k];
     global_unlock(LOCK_COSTS);
-    if (!l || costs_mend(backend, &found) > 0) return false;
+    if (!l || costs_correct(backend, &found) > 0) return false;
     *costs = found;
     return true;
 }

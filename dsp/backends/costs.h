@@ -26,7 +26,7 @@
 bool costs_find(const struct backend *backend, int device, struct plan_costs *costs);
 
 /* Replaces implausible costs by the built-in ones. Returns how many. */
-int costs_mend(const struct backend *backend, struct plan_costs *costs);
+int costs_correct(const struct backend *backend, struct plan_costs *costs);
 
 /* Keeps measured costs for this process and, if the cache folder can be written, for later ones. [setup] */
 void costs_keep(const struct backend *backend, int device, const struct plan_costs *costs);

@@ -61,7 +61,8 @@ static int values_read(const struct sofa *sofa, const char *name, size_t n, floa
     if (sofa->reader.read(sofa->reader.file, name, n, *values)) return HC_OK;
     free(*values);
     *values = NULL;
-    return fail(HC_EFILE, why, "%s: %s cannot be read: the file is damaged or cut short; fetch it again", sofa->path,
+    return fail(HC_EFILE, why,
+                "%s: %s cannot be read: the file is damaged or cut short; download it again, or restore it", sofa->path,
                 name);
 }
 
@@ -305,7 +306,8 @@ static int shape_read(struct sofa *sofa, struct reason *why)
     if (error) return error;
     if (!is_there)
         return fail(HC_EINVAL, why,
-                    "%s: has no Data.IR, or it is no array of numbers, or too short for its shape; fetch it again",
+                    "%s: has no Data.IR, or it is not an array of numbers, or too short for its shape; download it "
+                    "again, or restore it",
                     sofa->path);
     if (ir.n_dims != n_dims)
         return fail(HC_EINVAL, why, "%s: Data.IR has %d dimensions; this type of data has %d; repair the file",
@@ -390,8 +392,10 @@ static int samples_read(const struct sofa *sofa, struct bank *bank, struct reaso
     size_t n = n_entries * sofa->n_receivers * sofa->n_taps;
     if (!sofa->has_emitters) {
         if (!sofa->reader.read(sofa->reader.file, "Data.IR", n, bank->taps))
-            error = fail(HC_EFILE, why, "%s: Data.IR cannot be read: the file is damaged or cut short; fetch it again",
-                         sofa->path);
+            error =
+                fail(HC_EFILE, why,
+                     "%s: Data.IR cannot be read: the file is damaged or cut short; download it again, or restore it",
+                     sofa->path);
     } else {
         float *values;
         error = values_read(sofa, "Data.IR", n, &values, why);

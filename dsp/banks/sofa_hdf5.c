@@ -449,7 +449,8 @@ int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *
         return fail(HC_EUNSUPPORTED, why,
                     "%s: this SOFA file needs HDF5, which cannot be loaded: %s; install %s (Debian: libhdf5-103-1)",
                     path, h5.why, TEXT(HC_HDF5_SONAME));
-    return fail(HC_EFILE, why, "%s: is no SOFA file, or it is damaged or cut short; fetch it again", path);
+    return fail(HC_EFILE, why,
+                "%s: is not a SOFA file, or it is damaged or cut short; download it again, or restore it", path);
 }
 #else
 int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *why)

@@ -78,7 +78,7 @@ int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason
     if (!hrtf)
         return fail(HC_EFILE, why,
                     "%s: libmysofa cannot read it (error %d): it is damaged, or no SOFA file, or of a kind for which "
-                    "HDF5 is needed; fetch it again, or install HDF5",
+                    "HDF5 is needed; download it again, or restore it, or install HDF5",
                     path, code);
     mysofa_text(hrtf, "DataType", data_type);
     bool is_fir = strcmp(data_type, "FIR") == 0;
@@ -87,10 +87,12 @@ int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason
         return HC_OK;
     }
     mysofa_free(hrtf);
-    return fail(HC_EUNSUPPORTED, why,
-                is_fir ? "%s: libmysofa finds another number of samples than its dimensions say; fetch it again"
-                       : "%s: libmysofa reads responses to one emitter only; build haloconv with HDF5",
-                path);
+    return fail(
+        HC_EUNSUPPORTED, why,
+        is_fir
+            ? "%s: libmysofa finds another number of samples than its dimensions say; download it again, or restore it"
+            : "%s: libmysofa reads responses to one emitter only; build haloconv with HDF5",
+        path);
 }
 #else
 int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason *why)

@@ -11,7 +11,7 @@
  *   mask     [chunk 0: response 0 partition 0, 1 ...; response 1 ...][chunk 1: ...] ...
  *
  * A job's result depends on the call alone, never on the thread: any number of threads gives the same output. In a call
- * that is no whole number of blocks, the last block is padded with zeros for its transform, and is transformed again
+ * that is not a whole number of blocks, the last block is padded with zeros for its transform, and is transformed again
  * when the missing frames come: correct, but slow in small calls. A direct plan runs in the time domain, in slices.
  */
 #include "dsp/device/backend.h"

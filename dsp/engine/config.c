@@ -85,7 +85,7 @@ static int check_samples(const char *field, int samples, struct reason *why)
 {
     int kind = samples & ~HC_BIG_ENDIAN;
     if (kind >= HC_PLANAR && kind <= HC_FLOAT && samples != HC_BIG_ENDIAN) return HC_OK;
-    return fail(HC_EINVAL, why, "%s %d is no enum hc_samples", field, samples);
+    return fail(HC_EINVAL, why, "%s %d is not an enum hc_samples", field, samples);
 }
 
 static int check_sources(const hc_config *c, struct reason *why)

@@ -30,7 +30,7 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     }
     if (!error && backend->measure) error = backend->measure(device, &costs, REASON(why, cap));
     if (error) return error;
-    int n_built_in = costs_mend(backend, &costs);
+    int n_built_in = costs_correct(backend, &costs);
     costs_keep(backend, device, &costs);
     *out = (hc_costs){costs.mac_ns,       costs.cmac_ns,   costs.live_cmac_ns, costs.fft_ns,  costs.tail_fft_ns,
                       costs.tail_cmac_ns, costs.launch_ns, costs.slice_ns,     costs.call_ns, n_built_in};

@@ -25,7 +25,7 @@ static void take_length(struct brutefir *b, const struct statement *s, void *str
     if (!brutefir_number_fits(b, s, v->number, 4, CONFIGURATION_TAPS)) return;
     int frames = (int)v->number;
     if (frames & (frames - 1))
-        BRUTEFIR_REFUSE(b, s, "%d is no power of two; BruteFIR needs one", frames);
+        BRUTEFIR_REFUSE(b, s, "%d is not a power of two; BruteFIR needs one", frames);
     else if (!has_blocks || brutefir_number_fits(b, s, v[1].number, 1, CONFIGURATION_TAPS / frames)) {
         b->block_frames = frames;
         b->n_blocks = has_blocks ? (int)v[1].number : 1;
@@ -52,7 +52,7 @@ static void take_logic(struct brutefir *b, const struct statement *s, void *stru
                 "the filters that \"eq\" computes cannot be represented; write them as coefficients with its "
                 "debug_dump_filter");
         else
-            BRUTEFIR_REFUSE(b, s, "the module \"%.40s\" is unknown, and may change the sound; take it away", module);
+            BRUTEFIR_REFUSE(b, s, "the module \"%.40s\" is unknown, and may change the sound; remove it", module);
     }
 }
 

@@ -52,7 +52,7 @@ static void take_sample(struct brutefir *b, const struct statement *s, void *str
     const struct value *value = brutefir_value(b, s, VALUE_STRING);
     if (!value || strcasecmp(value->text, "AUTO") == 0) return;
     if (!raw_format_find(value->text) || strcasecmp(value->text, "text") == 0)
-        BRUTEFIR_REFUSE(b, s, "\"%.40s\" is no sample format; there are S16_LE, S24_LE, S32_LE, FLOAT_LE, AUTO, ...",
+        BRUTEFIR_REFUSE(b, s, "\"%.40s\" is not a sample format; there are S16_LE, S24_LE, S32_LE, FLOAT_LE, AUTO, ...",
                         value->text);
     else if (d->io == BRUTEFIR_OUT && strncasecmp(value->text, "S", 1) == 0)
         BRUTEFIR_WARN(

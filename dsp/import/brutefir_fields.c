@@ -66,7 +66,7 @@ unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const st
         int i = 0;
         while (i < n && strcmp(fields[i].name, s->name) != 0) i++;
         if (i == n) {
-            BRUTEFIR_REFUSE(b, s, "is unknown here; mend its name");
+            BRUTEFIR_REFUSE(b, s, "is unknown here; correct its name");
             continue;
         }
         if (seen & 1U << i) BRUTEFIR_REFUSE(b, s, "is there twice; leave one of them");

@@ -29,7 +29,7 @@ static void take_format(struct brutefir *b, const struct statement *s, void *str
             b, s, "\"processed\" coefficients are spectra in BruteFIR's own layout; give it the text or raw file");
     else
         BRUTEFIR_REFUSE(b, s,
-                        "\"%.40s\" is no format; there are text, S16_LE, S24_LE, S32_LE, FLOAT_LE, FLOAT64_LE, ...",
+                        "\"%.40s\" is not a format; there are text, S16_LE, S24_LE, S32_LE, FLOAT_LE, FLOAT64_LE, ...",
                         value->text);
 }
 

@@ -44,7 +44,7 @@ static void ends_find(struct brutefir *b, struct brutefir_ends *ends, int io, bo
         bool exists = end->index >= 0 && end->index < n;
         const char *what = is_filter ? "filter" : io ? "output" : "input", *field = end_names[is_filter][io];
         if (!exists && end->name)
-            IMPORT_REFUSE(b->import, end->line, field, "there is no %s \"%.40s\"; mend the name", what, end->name);
+            IMPORT_REFUSE(b->import, end->line, field, "there is no %s \"%.40s\"; correct the name", what, end->name);
         else if (!exists)
             IMPORT_REFUSE(b->import, end->line, field, "there is no %s of this number; they count from 0 to %d", what,
                           n - 1);
@@ -90,7 +90,7 @@ static void coeff_find(struct brutefir *b, struct brutefir_filter *filter)
     while (i < b->n_coeffs && (!b->coeffs[i].name || strcmp(b->coeffs[i].name, filter->coeff_name) != 0)) i++;
     filter->coeff = i < b->n_coeffs ? i : -1;
     if (i == b->n_coeffs)
-        IMPORT_REFUSE(b->import, filter->coeff_line, "coeff", "there is no coeff \"%.40s\"; mend the name",
+        IMPORT_REFUSE(b->import, filter->coeff_line, "coeff", "there is no coeff \"%.40s\"; correct the name",
                       filter->coeff_name);
 }
 

@@ -81,7 +81,8 @@ static bool take_value(struct parser *p, const char *name, struct value *value)
         good = take_word(p, value);
     }
     if (!good) {
-        IMPORT_REFUSE(p->import, line, name, "\"%.*s\" is no string between \"\", number, true or false; mend it",
+        IMPORT_REFUSE(p->import, line, name,
+                      "\"%.*s\" is neither a string between \"\", nor a number, true or false; correct it",
                       (int)strcspn(start, BLANKS) > 20 ? 20 : (int)strcspn(start, BLANKS), start);
         return false;
     }
@@ -187,7 +188,7 @@ static struct statement *take_statements(struct parser *p)
     for (char c = skip_blanks(p); c && !p->import->c->arena->is_short; c = skip_blanks(p)) {
         if (c == '}' && p->depth > 0) break;
         if (c == '}' || c == ';') {
-            if (c == '}') IMPORT_REFUSE(p->import, p->line, NULL, "} closes no block; take it away");
+            if (c == '}') IMPORT_REFUSE(p->import, p->line, NULL, "} closes no block; remove it");
             p->at++;
         } else if ((*end = take_statement(p))) {
             end = &(*end)->next;

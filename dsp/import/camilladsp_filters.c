@@ -177,7 +177,7 @@ static void read_convolution(struct reading *r)
         REFUSE(r, "the type \"%.40s\" is unknown; Raw, Wav, Values and Dummy are known", r->type);
 }
 
-/* ---- Gain, Delay, and what is no filter --------------------------------------------------------- */
+/* ---- Gain, Delay, and what is not a filter --------------------------------------------------------- */
 
 static void read_gain(struct reading *r)
 {

@@ -79,7 +79,7 @@ static void name_outputs(struct reader *r, const char *word)
     unsigned long mask = strtoul(word, &end, 16);
     int n = 0;
     if (!isxdigit((unsigned char)*word) || *end) {
-        REFUSE(r, NULL, "the mask of speakers \"%.20s\" is no hexadecimal number; write 0 for none", word);
+        REFUSE(r, NULL, "the mask of speakers \"%.20s\" is not a hexadecimal number; write 0 for none", word);
         return;
     }
     for (unsigned long left = mask; left; left &= left - 1) n++;
@@ -120,7 +120,7 @@ static bool delays_take(struct reader *r)
             double ms = strtod(word, &end);
             if (*end || end == word || !(ms >= 0 && ms <= 1e6)) {
                 REFUSE(r, NULL,
-                       "the delay \"%.20s\" is no number of milliseconds from 0 on; there are %d delays of inputs "
+                       "the delay \"%.20s\" is not a number of milliseconds from 0 on; there are %d delays of inputs "
                        "and %d of outputs",
                        word, c->n_in, c->n_out);
                 return false;
@@ -181,8 +181,8 @@ static const struct signal *weights_take(struct reader *r, char *line, bool is_i
     double factor = 1;
     for (; (word = word_take(&line));) {
         if (!weight_read(word, &channel, &factor)) {
-            REFUSE(r, NULL, "\"%.20s\" is no channel with a factor, such as 1.5 for half of channel 1 and 1.0 for all",
-                   word);
+            REFUSE(r, NULL,
+                   "\"%.20s\" is not a channel with a factor, such as 1.5 for half of channel 1 and 1.0 for all", word);
             continue;
         }
         if (channel >= n) {
@@ -209,7 +209,7 @@ static bool path_take(struct reader *r)
     place.file = configuration_file(net->c, name_of_file(r, name));
     char *channel = line_take(r);
     if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &place.channel)) {
-        REFUSE(r, NULL, "\"%.20s\" is no channel of a file; they count from 0", channel);
+        REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; they count from 0", channel);
         place.channel = 0;
     }
     char *inputs = channel ? line_take(r) : NULL;

@@ -171,7 +171,7 @@ static bool take_summand(struct reader *r, char *text, const struct signal **sum
     }
     if (!star && end) { /* a constant */
         if (factor != 0 && !r->is_survey)
-            EQ_REFUSE(r, "the constant %s is a direct current, which no filter makes; take it away", text);
+            EQ_REFUSE(r, "%s adds a constant (DC), which a filter cannot; remove it", text);
         return true;
     }
     if (r->is_survey) {
@@ -453,7 +453,7 @@ static void take_line(struct reader *r, char *line)
     if (!*line || *line == '#' || !colon) return; /* lines without a colon are comments in Equalizer APO too */
     const struct command *command = command_find(line, length);
     if (!command) {
-        EQ_WARN(r, "\"%.40s\" is no command of Equalizer APO, and the line is left out", line);
+        EQ_WARN(r, "\"%.40s\" is not a command of Equalizer APO, and the line is left out", line);
         return;
     }
     r->command = command->name;

@@ -54,7 +54,7 @@ static const struct filter *inline_response(const struct convolver *v)
     }
     const struct filter *filter = NULL;
     if (*text || n == 0 || rate != v->import->c->rate)
-        NODE_REFUSE(v->import, v->node, "\"%.40s\" is no response for %d Hz; write /ir:%d,VALUE,VALUE ...", v->file,
+        NODE_REFUSE(v->import, v->node, "\"%.40s\" is not a response for %d Hz; write /ir:%d,VALUE,VALUE ...", v->file,
                     v->import->c->rate, v->import->c->rate);
     else
         filter = filter_of_taps(&v->import->network, taps, n, v->node->json->line, v->node->statement);

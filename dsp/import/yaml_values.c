@@ -131,7 +131,7 @@ static yaml_node_t *value_of_type(struct yaml *y, const yaml_node_t *map, const 
     yaml_node_t *value = yaml_value(y, map, key);
     if (value && value->type == type) return value;
     if (value)
-        YAML_REFUSE(y, value, "%s is no %s", key, reason);
+        YAML_REFUSE(y, value, "%s is not a %s", key, reason);
     else if (is_needed)
         refuse_missing(y, map, key);
     return NULL;

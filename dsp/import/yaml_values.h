@@ -20,7 +20,7 @@ struct yaml {
 #define YAML_REFUSE(y, node, ...) IMPORT_REFUSE((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
 #define YAML_WARN(y, node, ...) IMPORT_WARN((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
 
-/* false: the text is no YAML, or memory is short, which is reported. If true: close the document. */
+/* false: the text is not YAML, or memory is short, which is reported. If true: close the document. */
 bool yaml_open(struct yaml *y, struct import *import);
 void yaml_close(struct yaml *y);
 
@@ -48,7 +48,7 @@ yaml_node_t *yaml_list(struct yaml *y, const yaml_node_t *map, const char *key, 
 double yaml_number(struct yaml *y, const yaml_node_t *map, const char *key, double missing);
 int yaml_whole(struct yaml *y, const yaml_node_t *map, const char *key, int missing, int min, int max);
 const char *yaml_text(struct yaml *y, const yaml_node_t *map, const char *key, const char *missing);
-bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool missing); /* `missing` is no error */
+bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool missing); /* `missing` is not an error */
 
 /* The number of a scalar. false: the error has been added. */
 bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, double *value);

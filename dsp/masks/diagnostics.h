@@ -6,7 +6,7 @@
 #include "dsp/haloconv_masks.h"
 
 enum {
-    DIAGNOSTICS_KEPT = 10000, /* the first are enough to mend a file with a million bad lines           */
+    DIAGNOSTICS_KEPT = 10000, /* the first are enough to correct a file with a million bad lines           */
     DIAGNOSTIC_CAP = 1024     /* bytes of a text                                                        */
 };
 

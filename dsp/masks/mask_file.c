@@ -110,8 +110,8 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
         if (error) return error;
     }
     if (sf_error(file))
-        return fail(HC_EFILE, why, "%s: damaged after frame %zu (%s); fetch it again", path, frames->n / n_channels,
-                    sf_strerror(file));
+        return fail(HC_EFILE, why, "%s: damaged after frame %zu (%s); download it again, or restore it", path,
+                    frames->n / n_channels, sf_strerror(file));
     if (frames->n == 0) return fail(HC_EINVAL, why, "%s: has no frames; a mask needs at least one", path);
     /* The header of an MP3 holds an estimate of its length; that of ADPCM, GSM and DWVW holds whole packets. */
     int subtype = info->format & SF_FORMAT_SUBMASK;
@@ -121,9 +121,10 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
     if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - slack) || sndfile_log_says_cut(log))
-        return fail(HC_EFILE, why,
-                    "%s: is cut short: it ends after %zu frames, its header promises more; fetch it again", path,
-                    frames->n / n_channels);
+        return fail(
+            HC_EFILE, why,
+            "%s: is cut short: it ends after %zu frames, its header promises more; download it again, or restore it",
+            path, frames->n / n_channels);
     return HC_OK;
 }
 
@@ -138,7 +139,8 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
                         "%s: is not a sound file that libsndfile knows; convert it to WAV, or name coefficients .txt "
                         "or .csv and a configuration .conf",
                         path);
-        return fail(HC_EFILE, why, "%s: %s; convert it to WAV or fetch it again", path, sf_strerror(NULL));
+        return fail(HC_EFILE, why, "%s: %s; convert it to WAV, download it again or restore it", path,
+                    sf_strerror(NULL));
     }
     int error = HC_OK;
     if (sf_error(file) == SF_ERR_SYSTEM) /* a read failed: the header may be half of it */

@@ -14,7 +14,7 @@
 struct rated_file {
     char path[PATH_MAX];
     char missing[PATH_MAX];  /* the file of the session's rate, if another one was taken; else "" */
-    int rate;                /* Hz in the place of %r; 0: the path is no pattern                  */
+    int rate;                /* Hz in the place of %r; 0: the path is not a pattern                  */
 };
 
 /* Finds the file of a path at a rate in Hz; rate 0: the highest. A path without %r is its own file, and so is one that

@@ -103,7 +103,7 @@ static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, int *
         return raw->most;
     }
     if (left % raw->format->bytes == 0) return n;
-    fail(HC_EINVAL, why, "%s: %lld bytes are no whole number of %s samples; give its real format", path,
+    fail(HC_EINVAL, why, "%s: %lld bytes are not a whole number of %s samples; give its real format", path,
          (long long)left, raw->format->name);
     return 0;
 }

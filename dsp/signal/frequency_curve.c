@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #define MAX_HZ 1e9
-#define MAX_DB 1000 /* a gain beyond it is no gain, and its power might not be finite */
+#define MAX_DB 1000 /* a gain beyond it is not a gain, and its power might not be finite */
 
 static const char blanks[] = " \t\r", separators[] = " \t\r,;";
 

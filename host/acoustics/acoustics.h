@@ -44,7 +44,7 @@ struct acoustic_band {
 struct acoustics {
     int start;                             /* frame                                                    */
     struct acoustic_band all;              /* broadband                                                */
-    int n_octaves;                         /* 0: not asked for, or it is no room                       */
+    int n_octaves; /* 0: not asked for, or it is not the response of a room                       */
     struct acoustic_band octave[OCTAVES];  /* those that fit the rate, from 63 Hz on                   */
 };
 

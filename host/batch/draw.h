@@ -28,7 +28,7 @@ struct draw { /* the last pattern and its files: most rows of a list have the sa
     glob_t found;
 };
 
-/* Does a name that is no file stand for files, of which one is drawn? */
+/* Does a name that is not a file stand for files, of which one is drawn? */
 bool draw_is_pattern(const char *name);
 
 /* One of the files that a name stands for: the name itself, unless it is a pattern and no file has it. The result is

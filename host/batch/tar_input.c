@@ -102,9 +102,10 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
 static bool refuse(struct archive *archive, const char *path, char *why, size_t cap)
 {
     const char *reason = archive_error_string(archive);
-    return message_write(why, cap,
-                         "%s: is no tar file, or a broken one: %s; fetch it again, or unpack a compressed one", path,
-                         reason ? reason : "unknown reason");
+    return message_write(
+        why, cap,
+        "%s: is not a tar file, or it is damaged: %s; download it again, or restore it, or unpack a compressed one",
+        path, reason ? reason : "unknown reason");
 }
 
 /* The bytes from the first non-zero byte at or after `from` to the end of the file. Holes are not read. */
@@ -134,7 +135,8 @@ static bool members_read(struct tar_input *input, struct archive *archive, int64
         if (!member_add(input, entry, archive_filter_bytes(archive, 0), path, why, cap)) return false;
         const struct tar_member *last = &input->members[input->n - 1];
         if (last->bytes < 0 || last->from > size || last->bytes > size - last->from)
-            return message_write(why, cap, "%s: is cut short in its member %.200s; fetch it again", path, last->name);
+            return message_write(why, cap, "%s: is cut short in its member %.200s; download it again, or restore it",
+                                 path, last->name);
     }
 }
 
@@ -151,7 +153,7 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
     struct archive *archive = archive_read_new();
     bool good = false;
     if (!S_ISREG(status.st_mode))
-        message_write(why, cap, "%s: is no regular file; give a tar file on a disk", path);
+        message_write(why, cap, "%s: is not a regular file; give a tar file on a disk", path);
     else if (!archive || archive_read_support_format_tar(archive) != ARCHIVE_OK)
         message_write(why, cap, "%s: no memory to read it; free some memory", path);
     else if (archive_read_open_fd(archive, fd, HEADERS_READ) != ARCHIVE_OK)

@@ -67,8 +67,8 @@ static bool copy_member(struct tar_output *output, const struct tar_member *memb
         ssize_t got = pread(output->source, buffer, want, member->from + done);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0)
-            return message_write(why, cap, "%s: cannot be read on: %s; fetch it again", output->input_path,
-                                 got < 0 ? strerror(errno) : "it became shorter");
+            return message_write(why, cap, "%s: cannot be read on: %s; download it again, or restore it",
+                                 output->input_path, got < 0 ? strerror(errno) : "it became shorter");
         int error = spool_write(output->part.fd, buffer, (size_t)got);
         if (error) return write_failed(output, error, why, cap);
         done += got;

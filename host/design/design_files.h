@@ -21,7 +21,7 @@ int design_silence_check(const hc_responses *mask, const char *path, const char 
 /* LOW,HIGH in Hz, for a double[2]; HIGH >= 1. */
 option_take option_band;
 
-/* Is the band of an option below half the rate? -1: yes; else the exit status after a usage error. 0 is no limit. */
+/* Is the band of an option below half the rate? -1: yes; else the exit status after a usage error. 0 is not a limit. */
 int design_band_check(const char *command, const double *band_hz, int rate);
 
 #endif

@@ -296,8 +296,8 @@ static bool refuse_start(const struct sound_in *in, int64_t first, int64_t n_fra
 static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
 {
     if (sf_error(in->file)) {
-        message_write(why, cap, "%s: damaged after frame %lld (%s); fetch it again", in->path, (long long)in->read,
-                      sf_strerror(in->file));
+        message_write(why, cap, "%s: damaged after frame %lld (%s); download it again, or restore it", in->path,
+                      (long long)in->read, sf_strerror(in->file));
         return -1;
     }
     /* The length of an MP3 is an estimate; ADPCM, GSM and DWVW count in packets. */
@@ -306,8 +306,10 @@ static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
     bool estimate = (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
     int64_t slack = estimate ? in->promised / 10 : packets ? 4096 : 0;
     if (in->cut || in->read < in->promised - slack) {
-        message_write(why, cap, "%s: is cut short: it ends after %lld frames, its header promises more; fetch it again",
-                      in->path, (long long)in->read);
+        message_write(
+            why, cap,
+            "%s: is cut short: it ends after %lld frames, its header promises more; download it again, or restore it",
+            in->path, (long long)in->read);
         return -1;
     }
     if (in->read == 0) {
@@ -350,8 +352,8 @@ bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *wh
     if (in->n_frames >= 0 && first >= in->n_frames) return refuse_start(in, first, in->n_frames, why, cap);
     if (first > 0 && seeks && !in->is_pipe && in->n_frames >= 0) {
         if (sf_seek(in->file, first, SEEK_SET) != first)
-            return message_write(why, cap, "%s: damaged before frame %lld (%s); fetch it again", in->path,
-                                 (long long)first, sf_strerror(in->file));
+            return message_write(why, cap, "%s: damaged before frame %lld (%s); download it again, or restore it",
+                                 in->path, (long long)first, sf_strerror(in->file));
         in->read = first;
     }
     while (in->read < first) {
@@ -374,7 +376,7 @@ int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t 
         ssize_t got = pread(in->fd, (char *)raw + done, (size_t)(end - done), in->payload + first * frame_bytes + done);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
-            message_write(why, cap, "%s: cannot be read on: %s; fetch it again", in->path,
+            message_write(why, cap, "%s: cannot be read on: %s; download it again, or restore it", in->path,
                           got < 0 ? strerror(errno) : "it became shorter");
             return -1;
         }

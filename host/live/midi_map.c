@@ -82,7 +82,7 @@ static bool take_action(struct words *words, struct midi_assignment *to, char *w
     for (const struct action *action = actions; action < actions + N_ACTIONS; action++)
         if (strcmp(action->name, name) == 0) to->command = action->command;
     return to->command.act != COMMAND_NONE ||
-           message_write(why, cap, "\"%.40s\" is no action; give " ACTION_NAMES, name);
+           message_write(why, cap, "\"%.40s\" is not an action; give " ACTION_NAMES, name);
 }
 
 /* Takes the numbers of an action. is_program, is_note: kind of the message; else a controller. */

@@ -23,7 +23,7 @@ struct osc_message {
     double second;      /* likewise, of the second argument */
     const char *texts[OSC_MAX_TEXTS]; /* the strings among all arguments, in their order */
     int n_texts;
-    double numbers[OSC_MAX_NUMBERS]; /* the values of the first arguments, up to one that is no number */
+    double numbers[OSC_MAX_NUMBERS]; /* the values of the first arguments, up to one that is not a number */
     int n_numbers;
     int n_args;
     const struct osc_peer *from; /* the sender; lives as long as the message */
@@ -66,7 +66,7 @@ int osc_take_first(struct osc *osc, osc_first_handler *handler, void *data);
 void osc_receive(struct osc *osc, osc_handler *handler, void *data);
 
 /* Sends a message to the server of osc_open_to. types has an s (const char *), i (int) or f (double) for each argument.
- * A receiver that is gone is no error. */
+ * A receiver that is gone is not an error. */
 void osc_send(struct osc *osc, const char *path, const char *types, ...);
 
 /* Sends a message to a peer. Strangers cannot cause a flood: the handlers of one osc_receive send 128 messages

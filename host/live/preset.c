@@ -73,7 +73,7 @@ static bool read_text(struct preset *p, char *why, size_t cap)
     if (!p->text) return message_write(why, cap, "%s: no memory for the preset; free some memory", p->path);
     if (failed) return message_write(why, cap, "%s: cannot be read; give a file that is a preset", p->path);
     if (n > MAX_BYTES || memchr(p->text, 0, n))
-        return message_write(why, cap, "%s: is no text of at most %d bytes; give a file that is a preset", p->path,
+        return message_write(why, cap, "%s: is not a text of at most %d bytes; give a file that is a preset", p->path,
                              MAX_BYTES);
     p->text[n] = 0;
     return true;
@@ -210,7 +210,7 @@ static bool take_option(struct preset *p, struct preset_line *l, const char *whe
 {
     const struct option_row *row = option_find(line, l->key);
     struct option_use use = {line->command, row, NULL, where};
-    if (!row && !l->value) return refuse(line, "%s: %.200s: is no line KEY = VALUE", where, l->key);
+    if (!row && !l->value) return refuse(line, "%s: %.200s: is not a line KEY = VALUE", where, l->key);
     if (!row || strcmp(row->name, "preset") == 0)
         return refuse(line, "%s: %.200s: a preset can have no such option", where, l->key);
     if (!row->value) {
@@ -242,6 +242,6 @@ bool preset_apply(struct preset *p, const struct command_line *line, void *setti
 {
     int errors = 0;
     for (int i = 0; i < p->n_lines && errors < MAX_ERRORS; i++) errors += !take(p, &p->lines[i], line, settings);
-    if (errors == MAX_ERRORS) message_error("%s: may have more errors; mend these first", p->path);
+    if (errors == MAX_ERRORS) message_error("%s: may have more errors; correct these first", p->path);
     return errors == 0;
 }

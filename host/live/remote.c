@@ -138,7 +138,7 @@ static void drop_subscriber(struct remote *r, struct subscriber *subscriber)
     if (subscriber) *subscriber = r->subscribers[--r->n_subscribers];
 }
 
-/* A message may name another port of the sender's address, for oscdump. false: it is no port. */
+/* A message may name another port of the sender's address, for oscdump. false: it is not a port. */
 static bool read_subscriber(const struct osc_message *message, struct osc_peer *peer)
 {
     *peer = *message->from;

@@ -74,7 +74,7 @@ static int print_json(const struct configuration_out *out, const char *why)
     return why ? EXIT_FAILED : status;
 }
 
-/* A mask that is no configuration is imported channel by channel. */
+/* A mask that is not a configuration is imported channel by channel. */
 static bool mask_load(const char *path, int rate, hc_responses *mask, char *why, size_t cap)
 {
     if (hc_responses_load(path, 0, rate, HC_TELL_FILTERS, mask, why, cap) != HC_OK) return false;
@@ -115,6 +115,6 @@ int import_command(int argc, char **argv)
     const char *output = settings.output, *dot = output ? strrchr(output, '.') : NULL;
     if (!output || !*output) return message_usage("import", "needs an output; give -o");
     if (!dot || strcasecmp(dot, ".conf") != 0)
-        return message_usage("import", "%s: is no name of a configuration; let it end with .conf", output);
+        return message_usage("import", "%s: is not a name of a configuration; let it end with .conf", output);
     return import(&settings);
 }

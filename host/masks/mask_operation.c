@@ -268,5 +268,5 @@ int mask_command(int argc, char **argv)
     }
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return print_operations();
-    return message_usage("mask", "%s%sneeds an operation, such as trim", name, *name ? ": is no operation; " : "");
+    return message_usage("mask", "%s%sneeds an operation, such as trim", name, *name ? "is not an operation; " : "");
 }

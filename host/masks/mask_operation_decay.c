@@ -68,7 +68,7 @@ static bool find_times(struct mask_job *job, double *from_s)
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
     struct acoustics *a = malloc(sizeof *a);
-    struct times times = {.reason = "it is no room, or the octave is above half the rate"};
+    struct times times = {.reason = "it is not the response of a room, or the octave is above half the rate"};
     bool good = a != NULL;
     for (int ch = 0; good && ch < mask->n_channels; ch++) {
         good = acoustics_find(a, mask->channel[ch], mask->n_frames, job->out.rate, s->n_octaves > 0);

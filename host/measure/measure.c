@@ -168,7 +168,8 @@ static bool analyse(struct measure_settings *s, const hc_responses *file, struct
 {
     struct sweep_recording recordings[SWEEP_MAX_OUTPUTS];
     if (!file->channel || !file->rate)
-        return message_write(why, cap, "%s: is no recording with a sample rate; give a sound file", s->from_recording);
+        return message_write(why, cap, "%s: is not a recording with a sample rate; give a sound file",
+                             s->from_recording);
     if (!sweep_file_read(s->sweep_file, &s->sweep, why, cap)) return false;
     settings->sweep = &s->sweep;
     settings->rate = file->rate;

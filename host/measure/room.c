@@ -200,7 +200,7 @@ static int measure_once(const struct room *r, const char *filter, const char *fi
     return room_step_run(&step, "", measure_command);
 }
 
-/* After a failure the user mends its cause and tries again. */
+/* After a failure the user removes its cause and tries again. */
 static int measure(struct room *r, const char *filter, const char *file)
 {
     int status;

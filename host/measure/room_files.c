@@ -124,7 +124,7 @@ void room_preset_number(char *name, size_t cap)
 bool room_preset_check(const char *name, char *path, size_t path_cap, char *why, size_t cap)
 {
     if (!*name || strchr(name, '/'))
-        return message_write(why, cap, "--preset '%s': is no name of a file; give one without a slash", name);
+        return message_write(why, cap, "--preset '%s': is not a name of a file; give one without a slash", name);
     preset_path(name, path, path_cap);
     return is_ours(path) ||
            message_write(why, cap, "%s: you wrote this preset, and it stays; give another --preset", path);

@@ -87,7 +87,7 @@ void device_give(struct device_store *store, void *p, size_t bytes, cudaStream_t
     struct kept_memory **link = &store->newest; /* if there are more than KEPT_MOST, free the oldest */
     for (int n = 0; *link && n < KEPT_MOST; n++) link = &(*link)->next;
     while (*link && cudaEventQuery((*link)->unused) == cudaSuccess) kept_free(link);
-    cudaGetLastError(); /* clears cudaErrorNotReady, which is no error here */
+    cudaGetLastError(); /* clears cudaErrorNotReady, which is not an error here */
 }
 
 int device_take(struct device_store *store, void **p, size_t *got, size_t bytes, struct reason *why)

@@ -35,7 +35,7 @@ int __wrap_message_error(const char *format, ...)
     return EXIT_FAILED;
 }
 
-/* Reads p.conf. NULL: it is no text, or a line was refused. */
+/* Reads p.conf. NULL: it is not a text, or a line was refused. */
 static struct preset *open_preset(struct live_settings *settings)
 {
     const struct command_line line = {.command = "jack", .groups = {{NULL, live_options}}};

@@ -177,7 +177,7 @@ def wrong(inputs, run, want, may_leave):
     if run.command[0] == "batch" and not may_leave:
         again = Run(inputs, run.command + ["--resume"] * ("--resume" not in run.command))
         if again.status != 0 or again.files != want.files:
-            return f"--resume does not mend it: exit {again.status}, {sorted(again.files)}: {again.err.decode()}"
+            return f"--resume does not correct it: exit {again.status}, {sorted(again.files)}: {again.err.decode()}"
     return ""
 
 

@@ -244,12 +244,12 @@ def linked(path):
 
 
 @pytest.mark.parametrize("make, says", [
-    (lambda path: path.write_bytes(b"RIFF" * 400), "is no tar file"),
+    (lambda path: path.write_bytes(b"RIFF" * 400), "is not a tar file"),
     (lambda path: tarfile.open(path, "w:gz").close(), "unpack a compressed one"),
     (lambda path: pack(path, [("a.txt", b"text")]), "has no sound"),
     (lambda path: (pack(path, [("a.wav", bytes(5000))]), os.truncate(path, 3000)), "is cut short"),
     (linked, "is a link"),
-    (os.mkfifo, "is no regular file"),
+    (os.mkfifo, "is not a regular file"),
     (lambda path: pack(path, [("n" * 5000 + ".wav", sound(9, 1))], format=tarfile.PAX_FORMAT), "a name of 5004 bytes"),
     (lambda path: pack(path, [("n" * 1000000 + ".wav", sound(9, 1))], format=tarfile.PAX_FORMAT), "pax"),
 ], ids=["no tar", "compressed", "no sound", "cut", "link", "pipe", "name", "long name"])

@@ -102,8 +102,8 @@ static void every_wrong_line_is_named(const char *backend)
         TEXT("volume 3\n", ":1: begins with no message; begin with cc"),
         TEXT("cc\n\ncc 128 next\ncc 1.5 next", ":1: begins", ":3: begins", ":4: begins"),
         TEXT("note -1 next\nnote nan next", ":1: begins", ":2: begins"),
-        TEXT("program 3 next\nprogram", ":1: \"3\" is no action; give wet", ":2: \"\" is no action"),
-        TEXT("cc 7 volume", ":1: \"volume\" is no action; give wet, dry"),
+        TEXT("program 3 next\nprogram", ":1: \"3\" is not an action; give wet", ":2: \"\" is not an action"),
+        TEXT("cc 7 volume", ":1: \"volume\" is not an action; give wet, dry"),
         TEXT("cc 7 wet\ncc 7 wet -60\ncc 7 wet 6 -60", ":1: has no range; give two", ":2: has no", ":3: has no"),
         TEXT("cc 7 wet -121 0\ncc 7 wet 0 61\ncc 7 wet nan 0", ":1: has no", ":2: has no", ":3: has no"),
         TEXT("cc 7 wet -60 6 1\ncc 7 next next", ":1: \"1\" is too much; end", ":2: \"next\" is too much"),
@@ -114,7 +114,7 @@ static void every_wrong_line_is_named(const char *backend)
         TEXT("note 7 mask\nnote 7 mask 0\ncc 7 mask x", ":1: has no number of a mask; give", ":2: has no",
              ":3: has no"),
         TEXT("cc 7 next\nnote 7 next\ncc 7 next", ":3: this message has an action in line 1; leave"),
-        TEXT("cc 7 next\0\ncc 8 no", ":1: is not text", ":2: \"no\" is no action"),
+        TEXT("cc 7 next\0\ncc 8 no", ":1: is not text", ":2: \"no\" is not an action"),
 #undef TEXT
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

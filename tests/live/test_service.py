@@ -88,7 +88,7 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
                           "latency = 5\npreset = x\nhello\n")
     wants = {2: "gain 1x: needs a number", 3: "late loud: needs silence or dry", 4: "osc 99999: needs a whole number",
              5: "watch: needs yes or no", 6: "gain: needs DB", 7: "mask: needs the path", 8: "latency: a preset can",
-             9: "preset: a preset can", 10: "hello: is no line KEY = VALUE"}
+             9: "preset: a preset can", 10: "hello: is not a line KEY = VALUE"}
     lines = refused("jack", "--preset", "bad", exit=2).splitlines()
     assert len(lines) == len(wants), lines
     for line, (number, want) in zip(lines, wants.items()):
@@ -100,7 +100,7 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
     refused("run", "bad", exit=2, says=f"{path}:1: command: needs jack or live")
     for content in [b"gain = 1\0", b"#" * 65537]:
         path.write_bytes(content)
-        refused("run", "bad", exit=2, says=[f"{path}: is no text of at most 65536 bytes"])
+        refused("run", "bad", exit=2, says=[f"{path}: is not a text of at most 65536 bytes"])
     path.write_text("command = live\nmask = h.wav\n")
     refused("run", "bad", says="live: ", env={**os.environ, "ALSA_CONFIG_PATH": "/nonexistent",
                                               "JACK_DEFAULT_SERVER": "hc-nobody", "JACK_NO_START_SERVER": "1"})
@@ -118,7 +118,7 @@ def test_wrong_lines_of_presets_are_named_in_the_list(presets):
     presets("nul", "mask = a.wav\0\n")
     done = haloconv("presets")
     for row in ["bad                  jack, 1 mask; has errors", "none                 bench, 1 mask; has errors",
-                "good                 live, 1 mask", f"nul                  {path.parent}/nul.conf: is no text of"]:
+                "good                 live, 1 mask", f"nul                  {path.parent}/nul.conf: is not a text of"]:
         assert f"\n  {row}" in done.stdout, done.stdout
     assert f"{path}:2: gain loud: needs a number" in done.stderr and "none.conf:1: command: needs" in done.stderr
     assert done.returncode == 0 and len(done.stderr.splitlines()) == 2, done.stderr

@@ -86,7 +86,7 @@ static void refuses_what_is_no_mask(const char *backend)
         int skip, code;
         const char *word;
     } cases[] = {
-        {"S16_LE", BYTES("\0\x40\0"), 0, HC_EINVAL, "no whole number of S16_LE samples"},
+        {"S16_LE", BYTES("\0\x40\0"), 0, HC_EINVAL, "not a whole number of S16_LE samples"},
         {"S16_LE", BYTES(""), 0, HC_EFILE, "empty"},
         {"S16_LE", BYTES("\0\0"), 2, HC_EINVAL, "2 are skipped"},
         {"FLOAT_LE", BYTES("\0\0\0\0\0\0\xc0\x7f"), 0, HC_EINVAL, "frame 1 is NaN"},

@@ -262,7 +262,7 @@ def test_a_filter_of_several_channels_is_told_once(folder):
     ("Filter: ON PK Fc 100 Hz Gain 3 dB BW Oct 1/3", '"1/3'), ("Filter: ON LS 6 x dB Fc 50 Hz Gain 9 dB", '"6 x dB'),
     ("Filter: ON IIR Order 1 Coefficients 1 0x 0 0.5", "coefficient 2"), ("GraphicEQ: 20 -7; 1 250 -3", "1250 for 1 250"),
     ("Preamp: -3 x dB", "gain"), ("Delay: 1 x ms", "delay"), ("Copy: L=0,5*R", "factor"),
-    ("Preamp: loud", "gain"), ("Delay: 5 m", "delay"), ("Copy: L=1.0", "direct current"), ("Copy: L", "assignment"),
+    ("Preamp: loud", "gain"), ("Delay: 5 m", "delay"), ("Copy: L=1.0", "1.0 adds a constant (DC)"), ("Copy: L", "assignment"),
     ("Channel: L XX", "XX"), ("If: sampleRate == 48000", "expressions"), ("Filter: ON PK Fc `f` Hz", "expressions"),
     ("VSTPlugin: Library x.dll", "filter"), ("Include: nowhere.txt", "nowhere.txt: No such file"),
     ("Include: .", "is a directory"),

@@ -187,7 +187,7 @@ ERRORS = [  # a statement, which line of it has the error, and words of it
     ('sampling_rate: 44100;', 0, "is there twice"),
     ('sdf_length: 1 2;', 0, "no , / or ; between"),
     ('sdf_length: 1,;', 0, "ends behind ,"),
-    ('powersave: maybe;', 0, '"maybe;" is no string'),
+    ('powersave: maybe;', 0, '"maybe;" is neither a string'),
     ('}', 0, "closes no block"),
     ('coeff 77 { filename: "a.txt"; format: "text"; };', 0, "has the number 77, but is number"),
     ('coeff "a", "b" { filename: "a.txt"; format: "text"; };', 0, "needs one name"),
@@ -195,7 +195,7 @@ ERRORS = [  # a statement, which line of it has the error, and words of it
     ('coeff "c" {\nfilename: 3/4/5; format: "text"; };', 1, "shared memory"),
     ('coeff "d" {\nfilename: ""; format: "text"; };', 1, "is empty"),
     ('coeff "e" { filename: "x"; format: "processed"; };', 0, "own layout"),
-    ('coeff "f" { filename: "x"; format: "S17_LE"; };', 0, 'S17_LE" is no format'),
+    ('coeff "f" { filename: "x"; format: "S17_LE"; };', 0, 'S17_LE" is not a format'),
     ('coeff "g" { filename: "dirac pulse"; skip: 4; };', 0, "no bytes to skip"),
     ('coeff "h" { filename: "a.txt"; format: "text"; blocks: 1.5; };', 0, "1.5; whole numbers"),
     ('coeff "i" { filename: "a.txt"; format: "text"; attenuation: "loud"; };', 0, "needs one number"),
@@ -210,7 +210,7 @@ ERRORS = [  # a statement, which line of it has the error, and words of it
     ('input "i" { channels: 2/2; };', 0, "2; whole numbers from 0 to 1"),
     ('input "j" { channels: 3/1,1; };', 0, "there twice"),
     ('input "k" { channels: 1; delay: -1; };', 0, "-1; whole"),
-    ('input "l" { channels: 1; sample: "text"; };', 0, "no sample format"),
+    ('input "l" { channels: 1; sample: "text"; };', 0, "is not a sample format"),
     ('input "m" { channels: 1; dither: true; };', 0, "is unknown here"),
     ('input "0" { channels: 1; };', None, '"0" is the name of two'),
     ('sdf_length: 31;\noutput "a" { channels: 1; subdelay: 50; };', 1, "parts of a frame"),
@@ -235,7 +235,7 @@ ERRORS = [  # a statement, which line of it has the error, and words of it
     ('powersave: 1', 0, "has no ;"),
 ]
 LAST_ERRORS = [  # the text behind them is not read
-    ('safety_limit: "x;', 0, "is no string"),
+    ('safety_limit: "x;', 0, "is neither a string"),
     ('coeff 0 { filename: "a.txt"; format: "text";', 0, "has no }"),
 ]
 WARNINGS = [
@@ -298,7 +298,7 @@ def test_the_filter_length_of_the_defaults_file_is_used(folder):
     assert f"filter_length 64,16 is that of {folder}/.brutefir_defaults" in said and "65536" not in said, said
     (folder / ".brutefir_defaults").write_text("filter_length: 65;\n")
     said = good("check", "d.conf").stderr
-    assert ".brutefir_defaults:1: filter_length: 65 is no power of two" in said and "65536 is taken" in said, said
+    assert ".brutefir_defaults:1: filter_length: 65 is not a power of two" in said and "65536 is taken" in said, said
 
 
 def test_settings_that_a_text_leaves_to_the_defaults_are_said():

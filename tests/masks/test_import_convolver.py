@@ -103,7 +103,7 @@ HEAD = "44100 2 2 0\n0 0\n0 0\n"
 LISTED = {  # text: line, kind, words
     "44100 0 2 0\n": (1, "error", "needs a rate"),
     "44100 2 2000 0\n": (1, "error", "1 to 1024"),
-    "44100 2 2 0x\n": (1, "error", "no hexadecimal number"),
+    "44100 2 2 0x\n": (1, "error", "is not a hexadecimal number"),
     "44100 2 2 7\n0 0\n0 0\nL.wav\n0\n0.0\n0.0\n": (1, "warning", "3 speakers, but there are 2 outputs"),
     "44100 2 2 0\n0 -1\n": (2, "error", 'the delay "-1"'),
     "44100 2 2 0\n0 0\nL.wav\n": (3, "error", 'the delay "L.wav"'),
@@ -115,8 +115,8 @@ LISTED = {  # text: line, kind, words
         ("L.wav", -1, "0.0", "0.0"), ("L.wav", 1, "0.0", "0.0"), ("L.wav", 0, "0.x", "0.0"), ("L.wav", 0, "2.0", "0.0"),
         ("L.wav", 0, "0.0", "0.0 -7.5"), ("no.wav", 0, "0.0", "0.0"), ("D:\\Filters\\L.wav", 0, "0.0", "0.0"),
         ("\\\\nas\\L.wav", 0, "0.0", "0.0")]): [
-            (5, "error", "no channel of a file"), (8, "error", "channel 2, but L.wav has 1"),
-            (14, "error", '"0.x" is no channel with a factor'), (18, "error", "input 2 of 2"),
+            (5, "error", "is not a channel of a file"), (8, "error", "channel 2, but L.wav has 1"),
+            (14, "error", '"0.x" is not a channel with a factor'), (18, "error", "input 2 of 2"),
             (23, "error", "output 7 of 2"), (24, "error", "No such file"),
             (28, "warning", "D:\\Filters\\L.wav is taken from the folder"), (32, "warning", "as L.wav")],
 }

@@ -401,8 +401,8 @@ def test_refused_paths_are_exceptions(hc):
                          (dict(path=np.zeros((4, 2), int)), "shape"), (dict(path=np.zeros((4, 1, 2))), "shape"),
                          (dict(path=[0], mode="centre"), "mode"), (dict(path=[(0, 0, 0.5)]), "whole number"),
                          (dict(path=[0], bank=there, rate=44100), "rate=44100"),
-                         (dict(path=[(0, 0, (1, 0))], bank=there), "no position"),
-                         (dict(path=[(0, 0, (np.nan, 0, 0))], bank=there), "no position"),
+                         (dict(path=[(0, 0, (1, 0))], bank=there), "is not a position"),
+                         (dict(path=[(0, 0, (np.nan, 0, 0))], bank=there), "is not a position"),
                          (dict(path=[(np.nan, 0, 0)], bank=there), "time"), (dict(path=[0], step=0), "step 0"),
                          (dict(path=[0], step=2**32 + 256), "step")]:
         with pytest.raises(ValueError, match=match):

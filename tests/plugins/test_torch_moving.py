@@ -239,8 +239,8 @@ def test_moving_refusals_say_what_to_do(ht, hc, backend, dev):
             ((x, bank, 1), ValueError, r"give \[..., steps\]"),
             ((x, bank, entries[[0, 1, 0]]), ValueError, r"x \(2, 300\) and entries \(3, 2\) do not broadcast"),
             ((x, bank, entries + 1), ValueError, "entry 3 is out of range; the bank has entries 0 to 2"),
-            ((x, bank, entries, 0), ValueError, "step 0 is no number of frames"),
-            ((x, bank, entries, 2.5), ValueError, "step 2.5 is no number of frames"),
+            ((x, bank, entries, 0), ValueError, "step 0 is not a number of frames"),
+            ((x, bank, entries, 2.5), ValueError, "step 2.5 is not a number of frames"),
             ((x, bank, entries, 16, "same"), ValueError, "mode 'same' is unknown; give full or causal")]:
         with pytest.raises(kind, match=text):
             ht.convolve_moving(*arguments)

@@ -119,7 +119,7 @@ class ApplyImpulseResponse(torch.nn.Module):
                  lengths: Optional[Union[torch.Tensor, Sequence[int]]] = None, seed: Optional[int] = None) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"p {p} is no probability; give 0 to 1")
+            raise ValueError(f"p {p} is not a probability; give 0 to 1")
         if per not in ("example", "channel", "batch"):
             raise ValueError(f"per {per!r} is unknown; give example, channel or batch")
         if normalise not in (None, "peak", "energy"):

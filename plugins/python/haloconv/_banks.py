@@ -161,7 +161,7 @@ class Bank:
         except (TypeError, IndexError):
             place = ()
         if len(xyz) != 3 or not place or not math.isfinite(sum(place)):
-            raise ValueError(f"{xyz} is no position; give x, y, z in metres")
+            raise ValueError(f"{xyz} is not a position; give x, y, z in metres")
         if not mix:
             return (_lib.hc_bank_nearest(ctypes.byref(self._data), place),), (1.0,)
         with self._lock:

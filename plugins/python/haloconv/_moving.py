@@ -23,7 +23,7 @@ def _place(bank, place, mix):
         return (), ()
     if np.ndim(place) == 0:
         if not isinstance(place, _WHOLE):
-            raise ValueError(f"{place!r} is no entry; give a whole number or x, y, z in metres")
+            raise ValueError(f"{place!r} is not an entry; give a whole number or x, y, z in metres")
         if place < 0:
             return (), ()
         bank._check_entries([place])
@@ -57,10 +57,10 @@ def _steps_of_list(path, bank, rate, mix):
         try:
             time, source, place = event
         except (TypeError, ValueError):
-            raise ValueError(f"{event!r} is no change of a path; give (time, source, place)") from None
+            raise ValueError(f"{event!r} is not a change of a path; give (time, source, place)") from None
         if not isinstance(time, _WHOLE):
             if not np.isfinite(time):
-                raise ValueError(f"{time} is no time of a path; give seconds or frames")
+                raise ValueError(f"{time} is not a time of a path; give seconds or frames")
             time = round(time * _rate_of_path(rate))
         yield time, source, _place(bank, place, mix)
 

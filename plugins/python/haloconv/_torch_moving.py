@@ -172,7 +172,7 @@ def convolve_moving(x: torch.Tensor, bank: torch.Tensor, entries: Union[torch.Te
     if mode not in ("full", "causal"):
         raise ValueError(f"mode {mode!r} is unknown; give full or causal")
     if not isinstance(step, numbers.Integral) or step < 1:
-        raise ValueError(f"step {step!r} is no number of frames; give a whole number from 1 on")
+        raise ValueError(f"step {step!r} is not a number of frames; give a whole number from 1 on")
     entries, is_known, is_silent = _entries_of(entries, bank.shape[0], x.device)
     try:
         lead = torch.broadcast_shapes(x.shape[:-1], entries.shape[:-1])

@@ -595,7 +595,7 @@ run-fuzz:
 	@$(MAKE) --no-print-directory $(FUZZ_BUILD) fuzz-targets
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run $(BUILD)/fuzz/tests $(FUZZ)
 fuzz-targets: $(FUZZ_TARGETS)
-# Each bench prints its result, and record.py writes it into BENCHMARKS.md, below the machine.
+# Each bench prints its result; record.py records it in tests/bench/results/, in a folder for each machine.
 RECORD = $(TEST_ENV) $(PYTHON) tests/bench/record.py
 run-bench-batch: all $(BUILD)/tests/measure
 	@$(RECORD) 'Many files' $(PYTHON) tests/bench/bench_batch.py

@@ -1,12 +1,12 @@
 /* bench_fft - the real transform of dsp/fft beside FFTW, pffft and MKL: time and error.
  *
- *   make bench-fft FFTW_FAST=/path/libfftw3f.so.3 PFFFT=/path/libpffft.so      both levels below; writes BENCHMARKS.md
+ *   make bench-fft FFTW_FAST=/path/libfftw3f.so.3 PFFFT=/path/libpffft.so      both levels below; records the table
  *   build/tests/bench_fft [FROM [TO]]                                            sizes in points, 32 to 131072
  *   HALOCONV_SIMD=avx2 build/tests/bench_fft                                     ours with AVX2 at most
  *
  * Standard error has one row for each size, for one channel and for eight: nanoseconds of one transform forward and of
  * one back, and behind each peer's times how many times as fast ours is (below 1: ours is slower). Then come the
- * errors and the smallest ratios. Standard output has the short table for BENCHMARKS.md.
+ * errors and the smallest ratios. Standard output has the short table that is recorded.
  *
  * Libraries run in turns. A figure is the fastest of ROUNDS rounds, because only delays are added to it. Every library
  * plans first (FFTW: FFTW_MEASURE, which on a busy machine may choose a slower plan), may destroy the spectrum on the

@@ -1,5 +1,5 @@
-"""The pages are true: files that they name exist, pictures are what their scripts draw, and BENCHMARKS.md is what
-tests/bench/record.py writes."""
+"""The pages are true: files that they name exist, pictures are what their scripts draw, and the figures of BENCHMARKS.md
+are in the results that tests/bench/record.py wrote."""
 
 import pathlib
 import re
@@ -48,13 +48,38 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 130
 
 
+def numbers(text):
+    """The numbers of a text, without the commas of thousands; no digits of a word such as float32."""
+    return set(re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-\d+)?", re.sub(r"(?<=\d),(?=\d{3})", "", text)))
+
+
+def test_figures_are_those_of_the_results():
+    intro, short, *sections = re.split(r"^## .*\n", (ROOT / "BENCHMARKS.md").read_text(), flags=re.MULTILINE)
+    linked = set()
+    for section in sections:
+        links = re.findall(r"\]\(([\w./-]+)\)", section)
+        linked.update(links)
+        results = "".join((ROOT / link).read_text() for link in links)
+        given = numbers(re.sub(r"\]\(.*?\)|before 0\.2's transform", "", section))
+        assert given <= numbers(results), f"not in {links}: {sorted(given - numbers(results))}"
+    given = numbers(re.sub(r"\]\(.*?\)|before 0\.2's transform", "", short))
+    assert given <= numbers("".join(sections)), f"not in a section: {sorted(given - numbers(''.join(sections)))}"
+    results = {str(path.relative_to(ROOT)) for path in (ROOT / "tests/bench/results").rglob("*.md")}
+    assert linked == results and linked
+
+
 def test_a_bench_is_recorded_and_replaced(tmp_path):
-    record = [sys.executable, str(ROOT / "tests/bench/record.py"), "--file", str(tmp_path / "page.md")]
+    record = [sys.executable, str(ROOT / "tests/bench/record.py"), "--results", str(tmp_path)]
     for word in ["first", "second"]:
-        subprocess.run([*record, "One", "echo", word], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([*record, "Two", "printf", "| a |\n|---|\n| 1 |\n"], check=True, stdout=subprocess.DEVNULL)
-    failed = subprocess.run([*record, "One", "false"], check=False)
-    page = (tmp_path / "page.md").read_text()
-    assert failed.returncode == 1
-    assert "first" not in page and "```\nsecond\n```" in page and "\n| a |\n|---|\n| 1 |\n" in page
-    assert page.count("\n## ") == 1 and page.count("\n### ") == 2
+        done = subprocess.run([*record, "One", "echo", "bench_zita", word], check=True, stdout=subprocess.PIPE, text=True)
+    subprocess.run([*record, "Two", "printf", "| bench_zita |\n|---|\n| 1 |\n"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*record, "One", "echo", "haloconv", "bench", "scene"], check=True, stdout=subprocess.DEVNULL)
+    failed = subprocess.run([*record, "One", "false", "bench_zita"], check=False)
+    no_bench = subprocess.run([*record, "One", "echo", "zita"], check=False, stderr=subprocess.DEVNULL)
+    zita, scene = sorted(tmp_path.glob("*/*.md"), key=lambda path: path.name, reverse=True)
+    page = zita.read_text()
+    assert (zita.name, scene.name) == ("zita.md", "scene.md") and zita.parent == scene.parent
+    assert failed.returncode == 1 and no_bench.returncode == 2
+    assert "first" not in page and "```\nbench_zita second\n```" in page and "\n| bench_zita |\n|---|\n| 1 |\n" in page
+    assert page.count("\n## ") == 2
+    assert done.stdout.endswith("bring up to date in BENCHMARKS.md: Live, beside zita-convolver\n")

@@ -7,7 +7,7 @@
  * Audio
  *   Planar 32-bit float: one pointer for each channel, one float for each frame, full scale +-1. Channels and frames
  *   count from 0. The output is the causal linear convolution y[i] = sum_k h[k] x[i-k], summed over the routes of an
- *   output channel, with no added latency.
+ *   output channel. The added latency is 0 frames.
  *
  * Masks
  *   A mask is a set of impulse responses with their routing: input, output, taps, gain, delay.
@@ -70,7 +70,7 @@ enum hc_error {
     HC_EUNSUPPORTED = -5 /* this build lacks the part that the call needs                                       */
 };
 
-/* Values of hc_config.wait_us and of hc_wait_set, apart from microseconds (1 or more). */
+/* Values of hc_config.wait_us, apart from microseconds (1 or more). */
 enum {
     HC_WAIT_DEFAULT = 0,      /* half of the time that a block of audio lasts                                   */
     HC_WAIT_FOREVER = -1,     /* until the device is done; hc_process is then not [rt]                          */
@@ -92,7 +92,7 @@ typedef struct hc_config {
     int n_routes;            /* how many (input, output) pairs a mask will have, a hint for the plan and for
                                 "auto"                                            the larger of n_in and n_out  */
     int wait_us;             /* longest wait for a device in hc_process: microseconds, HC_WAIT_FOREVER or
-                                HC_WAIT_NONE. "cpu" has no device; only hc_wait_set makes it wait
+                                HC_WAIT_NONE. A host that freewheels at times uses haloconv_live.h
                                                                                         half of a block's time  */
     int fade_frames;         /* length of a mask swap's crossfade, cut to 2^30; or HC_NO_FADE              512  */
     int64_t n_frames;        /* how many frames will be played, a hint for "auto"                       no end  */
@@ -136,6 +136,7 @@ typedef struct hc_level {    /* consecutive taps of the responses that are convo
 } hc_level;
 
 enum { HC_MAX_LEVELS = 25, HC_MAX_STEER_LEVELS = 4 };
+enum { HC_DEVICE_CAP = 128 }; /* bytes of a device's description, the final 0 included                          */
 
 typedef struct hc_steer_level { /* consecutive taps of a bank's responses (haloconv_scenes.h)                    */
     int offset, n_taps;      /* its first tap; how many taps                                                    */
@@ -153,7 +154,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     int in_samples, out_samples; /* enum hc_samples of the buffers (hc_block_buffers)                           */
     const char *backend;     /* "cpu", "cuda" or "hybrid"; a static string                                      */
     const char *method;      /* "direct" or "fft"; a static string                                              */
-    char device[128];        /* "cpu avx512" or "cuda:0 NVIDIA H200"                                            */
+    char device[HC_DEVICE_CAP]; /* "cpu avx512" or "cuda:0 NVIDIA H200"                                         */
     int hop;                 /* frames; after each hop, the tail levels do a slice of their work                */
     int n_levels;            /* the first level is the head                                                     */
     hc_level levels[HC_MAX_LEVELS];
@@ -234,18 +235,9 @@ int hc_mask_swap(hc_engine *engine, hc_mask *mask);
  * time */
 int hc_process(hc_engine *engine, const float *const *in, float *const *out, int n_frames);
 
-/* Sets how long hc_process waits for a device, from its next call on; wait_us is as in hc_config. Use HC_WAIT_FOREVER
- * while the host freewheels, or to fill an engine's input history. Unlike HC_WAIT_FOREVER in hc_config, it makes
- * hc_process wait for the engine's own threads on the CPU as well: the frame at which a swap's fade begins then depends
- * on the calls alone. Returns HC_OK, or HC_EINVAL (less than HC_WAIT_NONE). [rt], any thread */
-int hc_wait_set(hc_engine *engine, int wait_us);
-
 /* Forgets the input history and ends any fade; the mask stays. Blocks that are not collected are dropped. No hc_process
  * may be running. [setup] */
 void hc_reset(hc_engine *engine);
-
-/* Returns the added latency in frames: 0. [rt] */
-int hc_latency(const hc_engine *engine);
 
 /* Tells the properties and the counters of an engine. The caller sets info->size = sizeof *info; no more than that is
  * written. While hc_process runs, each counter is right or one block old. Returns HC_OK, or HC_EINVAL (info->size is

@@ -46,7 +46,6 @@ int hc_collect(hc_engine *engine, float *const *out);
  * hc_info.block floats; other formats: frame f starts at f * channels samples. in or out may be NULL. Returns HC_OK, or
  * HC_EINVAL (i is negative, or hc_info.queue_depth is 0). [setup] */
 int hc_block_buffers(hc_engine *engine, int64_t i, void **in, const void **out);
-#define hc_room hc_block_buffers /* its name before 0.2 */
 
 /* Limits hc_info.clipped and hc_info.peak to frames [from, to), counted from hc_open or hc_reset, of blocks that are
  * submitted from now on. At first all frames count. Only outputs that are not planar are counted. [setup], one thread

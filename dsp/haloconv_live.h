@@ -145,33 +145,26 @@ enum hc_live_knob {
  * block at once. Values that are not finite are ignored. [rt], any thread */
 void hc_live_set(hc_live *live, int knob, float value);
 
-/* Returns the value that hc_live_set was last given. [rt], any thread */
-float hc_live_get(const hc_live *live, int knob);
-
-/* Sets how long hc_live_process waits for a device, from its next call on; wait_us as in hc_config. [rt], any thread */
-void hc_live_set_wait(hc_live *live, int wait_us);
-
-/* on = 1: there are no deadlines, and every block is complete; a device that takes 10 s for a block is lost. on = 0: as
- * hc_live_set_wait says. [rt], any thread */
+/* on = 1: for a host that freewheels. A block has no deadline and is complete; a device that takes 10 s for a block is
+ * lost. on = 0: as config.wait_us. [rt], any thread */
 void hc_live_set_freewheel(hc_live *live, int on);
 
-/* ---- steered sources ---- */
+/* ---- moving sources ---- */
 
 /* Moves source `source` to a position relative to the listener (metres: x ahead, y left, z up), with a linear gain; 0
- * is silence. The source glides there in config.glide_ms, from the next hc_live_process on: the short way on the sphere
- * for the direction, linearly for distance and gain. In each call, or each block of the engine if that is shorter, it
- * fades to the entries for its position at the end of the call. A tracker of 20 to 150 positions a second is followed
- * with a steady speed, and 10 to 50 ms late. A source jumps (1) before its first block, (2) with glide_ms below 0. From
- * gain 0 its position jumps and its gain glides. A jump is heard with the next hc_live_process.
+ * is silence. position NULL: the source jumps to entry `entry` of its bank, for banks without positions; else `entry`
+ * is ignored. An entry that the bank does not have (hc_live_n_entries) is silence. The source glides there in
+ * config.glide_ms, from the next hc_live_process on: the short way on the sphere for the direction, linearly for
+ * distance and gain. In each call, or each block of the engine if that is shorter, it fades to the entries for its
+ * position at the end of the call. A tracker of 20 to 150 positions a second is followed with a steady speed, and 10
+ * to 50 ms late. A source jumps (1) before its first block, (2) with glide_ms below 0. From gain 0 its position jumps
+ * and its gain glides. A jump is heard with the next hc_live_process.
  *
- * The position stays through changes of bank, rate, block and backend, which end its glide. It may be set before a bank
- * is loaded. A source that was never moved is where its configuration says, else straight ahead, with gain 1. The last
- * call wins. HC_EINVAL: the source is out of range, or a value is not finite. [rt], any thread */
-int hc_live_steer(hc_live *live, int source, const float position[3], float gain);
-
-/* The same by the number of an entry, for banks without positions. The source jumps. HC_EINVAL: likewise, or a negative
- * entry. An entry that the bank does not have (hc_live_n_entries) is silence. [rt], any thread */
-int hc_live_steer_entry(hc_live *live, int source, int entry, float gain);
+ * The position stays through changes of bank, rate, block and backend, which end its glide. It may be set before a
+ * bank is loaded. A source that was never moved is where its configuration says, else straight ahead, with gain 1. The
+ * last call wins. HC_EINVAL: the source is out of range, a value is not finite, or the entry is negative. [rt], any
+ * thread */
+int hc_live_steer(hc_live *live, int source, const float *position, int entry, float gain);
 
 /* ---- changes ---- */
 
@@ -273,9 +266,11 @@ void hc_live_get_stats(const hc_live *live, hc_live_stats *stats);
 
 enum { HC_TIME_CLASSES = 16 * 34 }; /* 16 an octave, up to 2^37 ns: quantiles are right within 3 % */
 
-typedef struct hc_times {    /* a histogram of the durations of hc_live_process                                      */
+/* A histogram of the durations of hc_live_process. A sum or a difference of two copies is one, too: max_ns of a sum is
+ * the larger one, of a difference hc_times_quantile(&difference, 1). */
+typedef struct hc_times {
     uint64_t n, max_ns;      /* calls, and the longest of them                                                       */
-    uint64_t classes[HC_TIME_CLASSES];
+    uint64_t classes[HC_TIME_CLASSES]; /* calls by duration                                                          */
 } hc_times;
 
 /* Copies the durations of all calls since hc_live_open. [rt], any thread */
@@ -283,12 +278,6 @@ void hc_live_get_times(const hc_live *live, hc_times *times);
 
 /* Returns the duration in ns that a share (0 to 1) of the calls did not exceed; 0 without calls. [rt] */
 uint64_t hc_times_quantile(const hc_times *times, double share);
-
-/* Subtracts an earlier copy: afterwards *now has only the calls since that copy. [rt] */
-void hc_times_subtract(hc_times *now, const hc_times *before);
-
-/* Adds the calls of *more to *to. [rt] */
-void hc_times_add(hc_times *to, const hc_times *more);
 
 /* Stores the largest magnitudes of input and output since the last call that asked for them; NULL: not asked for. [rt],
  * any thread */
@@ -298,28 +287,26 @@ void hc_live_take_peaks(hc_live *live, float *in, float *out);
 
 typedef struct hc_live_info { /* of the newest engine: it plays, or is about to                                      */
     size_t size;             /* sizeof(hc_live_info), set by the caller                                              */
-    char device[128];        /* as in hc_info; "": there is no engine yet                                            */
+    char device[HC_DEVICE_CAP]; /* as in hc_info; "": there is no engine yet                                         */
     const char *backend, *method; /* as in hc_info; static                                                           */
+    unsigned char *reaches;  /* set by the caller: NULL, or memory for [n_in][n_out] of hc_live_config. Gets 1 where the
+                                mask has a route from the input to the output, or a source a bank with that output, else
+                                0; it changes only when a mask is loaded (stats.masks)                               */
+    uint64_t ready_memory;   /* bytes of the masks that hc_live_keep keeps ready, also the one that plays            */
     int rate, block;         /* Hz, frames                                                                           */
     int longest;             /* frames of the longest response of its mask                                           */
-    uint64_t ready_memory;   /* bytes of the masks that hc_live_keep keeps ready, also the one that plays             */
-    int n_sources;           /* that play an entry of a bank; 0: there are no banks                                   */
-    int n_banks, n_entries;  /* n_entries: of all banks                                                               */
-    int n_bank_out;          /* most outputs of a bank                                                                */
-    float bank_gain_db;      /* as gain_db in hc_bank_data: of the loudest bank                                       */
-    int reserved;            /* 0                                                                                     */
+    int n_sources;           /* that play an entry of a bank; 0: there are no banks                                  */
+    int n_banks, n_entries;  /* n_entries: of all banks                                                              */
+    int n_bank_out;          /* most outputs of a bank                                                               */
+    float bank_gain_db;      /* as gain_db in hc_bank_data: of the loudest bank                                      */
 } hc_live_info;
 
-/* Describes the newest engine. The caller sets info->size. [setup] */
+/* Describes the newest engine. The caller sets info->size and info->reaches. [setup] */
 void hc_live_get_info(hc_live *live, hc_live_info *info);
 
 /* Writes the path of the mask that plays, or is about to, cut to cap bytes; "": there is none yet. Returns the length
  * of the whole path. [setup] */
 size_t hc_live_mask(hc_live *live, char *path, size_t cap);
-
-/* Returns 1 if the mask has a route from input `in` to output `out`, or source `in` a bank with output `out`, else 0.
- * The answer changes only when a mask is loaded (stats.masks). [setup] */
-int hc_live_reaches(hc_live *live, int in, int out);
 
 /* Returns the number of entries of the bank that a source plays; 0: it plays none. The answer changes only when a mask
  * is loaded. [setup], at once: it does not wait for hc_live_work */

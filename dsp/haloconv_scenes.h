@@ -149,9 +149,6 @@ int hc_bank_make(hc_engine *engine, const hc_bank_data *data, hc_bank **bank, ch
  * or hc_close after that. It must not be steered to again. NULL is allowed. [setup], any thread */
 void hc_bank_free(hc_bank *bank);
 
-/* Returns the bytes of a bank in the device's memory. [rt], any thread */
-uint64_t hc_bank_memory(const hc_bank *bank);
-
 /* Asks source `source` to play n entries (0 to HC_MAX_MIX) of a bank, entry[i] with weight[i]; weight NULL: 1. n = 0:
  * silence; bank may then be NULL. The last request before a hop wins (see above); one for the same entries and weights
  * as the request before changes nothing. Costs no memory, no upload. Returns HC_OK, or HC_EINVAL (source, entry or n
@@ -167,6 +164,7 @@ typedef struct hc_render_config { /* 0 or NULL: the default                     
     const char *backend;       /* "auto", "cpu", "cuda", "cuda:1"                                             "auto"  */
     int step;                  /* frames between two changes, 16 to 65536; each fade lasts one step              256  */
     int n_threads;             /* on the CPU                                                          all processors  */
+    char *device;              /* HC_DEVICE_CAP bytes that get the device, as in hc_info.device; NULL: none           */
 } hc_render_config;
 
 typedef struct hc_step {       /* from the first step edge at or after `frame`, a source fades to these entries       */
@@ -198,8 +196,6 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
  * are `step`; it does not depend on how a signal is cut into jobs. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE.
  * [setup], one thread at a time for each renderer */
 int hc_render(hc_renderer *renderer, const hc_render_job *jobs, int n_jobs, char *why, size_t cap);
-/* Describes the device, "cpu avx512" or "cuda:0 NVIDIA H200"; valid until hc_renderer_close. [rt] */
-const char *hc_renderer_device(const hc_renderer *renderer);
 /* NULL is allowed. [setup] */
 void hc_renderer_close(hc_renderer *renderer);
 

@@ -30,7 +30,7 @@ enum {
     N_SLOTS = DEVICE_QUEUE_MOST, /* live: if all are in use, the device hangs, and blocks are skipped */
 };
 
-/* Converts the wait_us of hc_config or hc_wait_set to microseconds; -1: without bound. The default is half of a block's
+/* Converts the wait_us of hc_config or engine_wait_set to microseconds; -1: without bound. The default is half of a block's
  * time; files have no deadline and wait without bound. */
 static int wait_resolve(const hc_config *config, int wait_us)
 {
@@ -350,7 +350,7 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
     return result;
 }
 
-int hc_wait_set(hc_engine *e, int wait_us)
+int engine_wait_set(hc_engine *e, int wait_us)
 {
     if (!e || wait_us < HC_WAIT_NONE) return HC_EINVAL;
     int resolved = wait_resolve(&e->config, wait_us);
@@ -373,12 +373,6 @@ void hc_reset(hc_engine *e)
     int error = e->backend->reset(e->state, &reason);
     if (!error && e->scene) error = scene_reset(e->scene, &reason);
     if (error) engine_fail(e, why);
-}
-
-int hc_latency(const hc_engine *e)
-{
-    (void)e;
-    return 0;
 }
 
 int hc_get_info(hc_engine *e, hc_info *out)

@@ -10,4 +10,9 @@
  * engine for files. [rt], one thread at a time with hc_process */
 int engine_process_clean(hc_engine *engine, const float *const *in, float *const *out, int n_frames, int64_t now_ns);
 
+/* Sets how long hc_process waits for a device, from its next call on; wait_us is as in hc_config. Unlike HC_WAIT_FOREVER
+ * in hc_config, it makes hc_process wait for the engine's own threads on the CPU as well: the frame at which a swap's
+ * fade begins then depends on the calls alone. HC_EINVAL: less than HC_WAIT_NONE. [rt], any thread */
+int engine_wait_set(hc_engine *engine, int wait_us);
+
 #endif

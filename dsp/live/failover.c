@@ -161,7 +161,7 @@ static int ask_device(struct failover *f)
     struct runner *r = &f->main;
     int result = HC_LATE;
     if (!atomic_load(&f->is_hung) && f->late_in_row == 0) return HC_OK;
-    hc_wait_set(r->engine, PROBE_US);
+    engine_wait_set(r->engine, PROBE_US);
     for (int i = 0; i < 3; i++) result = runner_repeat(r, r->silence);
     if (result != HC_LATE) atomic_store(&f->is_hung, false);
     return result;
@@ -335,8 +335,8 @@ void failover_set_wait(struct failover *f, int wait_us)
     f->has_no_deadline = wait_us == HC_WAIT_FOREVER;
     /* The CPU never hangs: without a deadline it waits for its own threads, and two offline renders are equal. */
     int device_us = f->has_no_deadline ? FREEWHEEL_US : wait_us;
-    if (f->standby.engine) hc_wait_set(f->standby.engine, wait_us);
-    if (takeover_of(f) == TAKEOVER_NOT_NEEDED) hc_wait_set(f->main.engine, f->is_on_cpu ? wait_us : device_us);
+    if (f->standby.engine) engine_wait_set(f->standby.engine, wait_us);
+    if (takeover_of(f) == TAKEOVER_NOT_NEEDED) engine_wait_set(f->main.engine, f->is_on_cpu ? wait_us : device_us);
 }
 
 bool failover_device_answers(struct failover *f)

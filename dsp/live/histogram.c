@@ -34,24 +34,6 @@ void histogram_read(const struct histogram *h, hc_times *times)
     times->max_ns = atomic_load_explicit(&h->max_ns, memory_order_relaxed);
 }
 
-void hc_times_add(hc_times *to, const hc_times *more)
-{
-    to->n += more->n;
-    if (more->max_ns > to->max_ns) to->max_ns = more->max_ns;
-    for (int i = 0; i < HC_TIME_CLASSES; i++) to->classes[i] += more->classes[i];
-}
-
-/* Only the class of the longest call in between is known. */
-void hc_times_subtract(hc_times *now, const hc_times *before)
-{
-    int highest = -1;
-    now->n -= before->n;
-    for (int i = 0; i < HC_TIME_CLASSES; i++)
-        if (now->classes[i] -= before->classes[i]) highest = i;
-    uint64_t top = highest < 0 ? 0 : top_of(highest);
-    if (top < now->max_ns) now->max_ns = top;
-}
-
 uint64_t hc_times_quantile(const hc_times *times, double share)
 {
     double seen = 0, wanted = share * (double)times->n;

@@ -247,16 +247,6 @@ void hc_live_set(hc_live *l, int knob, float value)
     if (l && knob >= 0 && knob < HC_N_KNOBS && isfinite(value)) mixer_set(&l->mixer, (enum hc_live_knob)knob, value);
 }
 
-float hc_live_get(const hc_live *l, int knob)
-{
-    return l && knob >= 0 && knob < HC_N_KNOBS ? mixer_get(&l->mixer, (enum hc_live_knob)knob) : 0;
-}
-
-void hc_live_set_wait(hc_live *l, int wait_us)
-{
-    if (l) atomic_store_explicit(&l->wait_us, wait_us, memory_order_relaxed);
-}
-
 void hc_live_set_freewheel(hc_live *l, int on)
 {
     if (l) atomic_store_explicit(&l->freewheels, on != 0, memory_order_relaxed);
@@ -272,15 +262,10 @@ static int steer(hc_live *l, int source, struct steer_target *place)
     return HC_OK;
 }
 
-int hc_live_steer(hc_live *l, int source, const float position[3], float gain)
+int hc_live_steer(hc_live *l, int source, const float position[3], int entry, float gain)
 {
-    if (!position) return HC_EINVAL;
+    if (!position) return entry < 0 ? HC_EINVAL : steer(l, source, &(struct steer_target){{1, 0, 0}, gain, entry, 0});
     return steer(l, source, &(struct steer_target){{position[0], position[1], position[2]}, gain, -1, 0});
-}
-
-int hc_live_steer_entry(hc_live *l, int source, int entry, float gain)
-{
-    return entry < 0 ? HC_EINVAL : steer(l, source, &(struct steer_target){{1, 0, 0}, gain, entry, 0});
 }
 
 /* Changes rate and block in one step; 0: as it is. At another rate the history begins anew. */

@@ -70,7 +70,7 @@ struct hc_live {
     atomic_uint_fast64_t format;         /* rate << 32 | block, as last requested                      */
     atomic_uint format_requests;         /* counts them                                                */
     atomic_int_fast64_t history_begin;   /* the first frame of the history that has the present rate   */
-    atomic_int wait_us;
+    atomic_int wait_us;                  /* of config; tests change it                                 */
     atomic_bool freewheels;
     atomic_int_fast64_t next_probe_ns;   /* when to ask a device that hung whether it answers          */
     atomic_uint peak_in, peak_out;       /* bits of magnitudes                                         */
@@ -99,7 +99,7 @@ struct hc_live {
     pthread_mutex_t info_lock;
     hc_live_info info;
     char path[TEXT_CAP];                 /* path of the mask that plays                                */
-    char *reaches;                       /* [n_in][n_out]: does the mask have a route?                 */
+    unsigned char *reaches;              /* [n_in][n_out], as hc_live_info.reaches                     */
     int *n_entries;                      /* [n_sources], of the bank of each source; 0: none           */
 };
 

@@ -746,11 +746,13 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
 void hc_live_get_info(hc_live *l, hc_live_info *info)
 {
     if (!l || !info) return;
-    size_t size = info->size;
     pthread_mutex_lock(&l->info_lock);
-    memcpy(info, &l->info, size < sizeof *info ? size : sizeof *info);
+    hc_live_info full = l->info;
+    full.size = info->size;
+    full.reaches = info->reaches;
+    if (full.reaches) memcpy(full.reaches, l->reaches, (size_t)l->config.n_in * (size_t)l->config.n_out);
+    memcpy(info, &full, full.size < sizeof full ? full.size : sizeof full);
     pthread_mutex_unlock(&l->info_lock);
-    info->size = size;
 }
 
 size_t hc_live_mask(hc_live *l, char *path, size_t cap)
@@ -761,15 +763,6 @@ size_t hc_live_mask(hc_live *l, char *path, size_t cap)
     snprintf(path, cap, "%s", l->path);
     pthread_mutex_unlock(&l->info_lock);
     return length;
-}
-
-int hc_live_reaches(hc_live *l, int in, int out)
-{
-    if (!l || in < 0 || in >= l->config.n_in || out < 0 || out >= l->config.n_out) return 0;
-    pthread_mutex_lock(&l->info_lock);
-    int reaches = l->reaches[(size_t)in * (size_t)l->config.n_out + (size_t)out];
-    pthread_mutex_unlock(&l->info_lock);
-    return reaches;
 }
 
 int hc_live_n_entries(hc_live *l, int source)

@@ -135,8 +135,3 @@ void hc_bank_free(hc_bank *bank)
     }
     banks_sweep();
 }
-
-uint64_t hc_bank_memory(const hc_bank *bank)
-{
-    return bank ? bank->bytes : 0;
-}

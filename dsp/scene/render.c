@@ -16,18 +16,18 @@ struct hc_renderer {
     void *state;
     int step;
     struct render_bank bank;
-    char device[128];
 };
 
-/* Finds the backend and the device by name. "auto" is the first GPU, else the CPU. */
-static int choose(hc_renderer *r, const char *name, int *device, struct reason *why)
+/* Finds the backend and the device by name, and describes the device, if `text` is not NULL. "auto" is the first GPU,
+ * else the CPU. */
+static int choose(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
 {
     const struct backend *backend;
-    char text[128];
+    char seen[HC_DEVICE_CAP];
     *device = 0;
     if (strcmp(name, "auto") == 0) {
         backend = backend_gpu_likely();
-        if (!backend || !backend->render || backend->describe(0, text, sizeof text) != HC_OK)
+        if (!backend || !backend->render || backend->describe(0, seen, sizeof seen) != HC_OK)
             backend = backend_find("cpu");
     } else {
         hc_config config = {.size = sizeof config, .backend = name, .block = 1};
@@ -35,7 +35,7 @@ static int choose(hc_renderer *r, const char *name, int *device, struct reason *
         if (error) return error;
     }
     r->backend = backend->render;
-    backend_device_name(backend, *device, false, r->device, sizeof r->device);
+    if (text) backend_device_name(backend, *device, false, text, HC_DEVICE_CAP);
     if (r->backend) return HC_OK;
     return fail(HC_EUNSUPPORTED, why, "backend \"%s\" cannot render; use \"cpu\" or \"cuda\"", name);
 }
@@ -62,10 +62,10 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     r->bank = (struct render_bank){data->n_entries, data->n_out};
     struct render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
     const char *name = c.backend ? c.backend : "auto";
-    error = choose(r, name, &setup.device, REASON(why, cap));
+    error = choose(r, name, &setup.device, c.device, REASON(why, cap));
     if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     if (error && strcmp(name, "auto") == 0) { /* as hc_open does: the CPU takes what a GPU cannot, such as long steps */
-        error = choose(r, "cpu", &setup.device, REASON(why, cap));
+        error = choose(r, "cpu", &setup.device, c.device, REASON(why, cap));
         if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     }
     if (error)
@@ -97,11 +97,6 @@ int hc_render(hc_renderer *r, const hc_render_job *jobs, int n_jobs, char *why, 
     free(windows);
     free(works);
     return error;
-}
-
-const char *hc_renderer_device(const hc_renderer *r)
-{
-    return r ? r->device : "";
 }
 
 void hc_renderer_close(hc_renderer *r)

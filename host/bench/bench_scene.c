@@ -106,7 +106,9 @@ static bool trial_play(const struct scene_settings *s, int n, double seconds, st
     }
     bool good = steer_open(bench, engine, &shape, why, cap);
     if (good) {
-        trial->bank_bytes = hc_bank_memory(bench->bank);
+        hc_info info = {.size = sizeof info};
+        hc_get_info(engine, &info);
+        trial->bank_bytes = info.bank_memory;
         shape.each = (struct bench_each){steer_block, bench};
         for (int i = 0; i < ATTEMPTS && good; i++) {
             good = bench_play(&engine, &shape, seconds, true, s->find, &trial->result, why, cap);

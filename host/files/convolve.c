@@ -268,9 +268,8 @@ static bool open_renderer(struct convolution *run)
     double start = stopwatch_now();
     if (!moving_open(&run->moving, s->backend, run->why, sizeof run->why)) return false;
     run->open_s = stopwatch_now() - start;
-    const char *device = hc_renderer_device(run->moving.renderer);
-    snprintf(run->info.device, sizeof run->info.device, "%s", device);
-    run->info.backend = strncmp(device, "cpu", 3) == 0 ? "cpu" : "cuda";
+    memcpy(run->info.device, run->moving.device, sizeof run->info.device);
+    run->info.backend = strncmp(run->info.device, "cpu", 3) == 0 ? "cpu" : "cuda";
     run->info.method = "fft";
     run->info.block = run->moving.stream.block;
     run->info.partition = s->moving.path_options.step;

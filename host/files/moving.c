@@ -25,7 +25,8 @@ bool moving_open(struct moving *m, const char *backend, char *why, size_t cap)
     const int step = m->stream.steps.options.step;
     double work = 8.0 * (double)m->n_frames * m->stream.n_sources * m->data.n_out * m->data.n_taps / step;
     bool is_small = m->n_frames >= 0 && work < gpu_least_work && strcmp(backend, "auto") == 0;
-    hc_render_config config = {.size = sizeof config, .backend = is_small ? "cpu" : backend, .step = step};
+    hc_render_config config = {
+        .size = sizeof config, .backend = is_small ? "cpu" : backend, .step = step, .device = m->device};
     return hc_renderer_open(&config, &m->data, &m->renderer, why, cap) == HC_OK;
 }
 
@@ -46,7 +47,7 @@ static bool render(void *data, const float *const *in, float *const *out, int n,
 
 bool moving_run(struct moving *m, struct pipeline *pipeline, struct progress *progress)
 {
-    bool is_device = strncmp(hc_renderer_device(m->renderer), "cpu", 3) != 0;
+    bool is_device = strncmp(m->device, "cpu", 3) != 0;
     struct pipeline_renderer renderer = {m->stream.block, is_device, render, m};
     return pipeline_render(pipeline, &renderer, progress);
 }

@@ -133,14 +133,14 @@ static bool set_gain(struct command_target *t, const struct command_gain *gain, 
 {
     if (!(db <= MAX_DB)) /* NaN is not */
         return message_write(text, cap, "%s takes dB, at most %.0f, or off", gain->name, MAX_DB);
-    hc_live_set(session_live(t->session), gain->knob, (float)pow(10, db / 20));
+    session_set(t->session, gain->knob, (float)pow(10, db / 20));
     message_write(text, cap, "%s %s", gain->name, db < INAUDIBLE_DB ? "off" : message_db(db, 0, "dB").text);
     return true;
 }
 
 static bool turn(struct command_target *t, const struct command_gain *gain, double step_db, char *text, size_t cap)
 {
-    double db = 20 * log10((double)hc_live_get(session_live(t->session), gain->knob));
+    double db = 20 * log10((double)session_get(t->session, gain->knob));
     bool is_off = db < INAUDIBLE_DB;
     db = is_off ? (step_db > 0 ? FIRST_STEP_DB : -INFINITY) : fmin(db + step_db, MAX_STEPPED_DB);
     return set_gain(t, gain, db, text, cap);
@@ -148,7 +148,7 @@ static bool turn(struct command_target *t, const struct command_gain *gain, doub
 
 static bool set_bypass(struct command_target *t, bool on)
 {
-    hc_live_set(session_live(t->session), HC_BYPASS, on);
+    session_set(t->session, HC_BYPASS, on);
     return true;
 }
 
@@ -182,7 +182,7 @@ bool command_apply(struct command_target *t, const struct command *command, char
     case COMMAND_BYPASS:
         return set_bypass(t, command->on);
     case COMMAND_BYPASS_TOGGLE:
-        return set_bypass(t, hc_live_get(session_live(t->session), HC_BYPASS) == 0);
+        return set_bypass(t, session_get(t->session, HC_BYPASS) == 0);
     case COMMAND_COMPARE:
         return compare(t, command, text, cap);
     case COMMAND_COMPARE_SWITCH:

@@ -138,14 +138,15 @@ static void on_shutdown(jack_status_t code, const char *reason, void *data)
 }
 
 /* Sets the latency of a port: the range that all ports have on the other side to which port `index` is routed.
- * haloconv adds no latency. */
+ * haloconv adds no latency. reaches: of session_reaches */
 static void set_latency(struct jack_host *h, jack_latency_callback_mode_t mode, jack_port_t *port, int index,
-                        const struct jack_side *others)
+                        const struct jack_side *others, const unsigned char *reaches)
 {
     jack_latency_range_t range = {0, 0}, other;
     bool any = false;
     for (int i = 0; i < others->n; i++) {
-        if (!session_reaches(h->session, others->is_input ? i : index, others->is_input ? index : i)) continue;
+        int in = others->is_input ? i : index, out = others->is_input ? index : i;
+        if (!reaches[in * h->out.n + out]) continue;
         jack_port_get_latency_range(others->port[i], mode, &other);
         if (!any || other.min < range.min) range.min = other.min;
         if (!any || other.max > range.max) range.max = other.max;
@@ -159,7 +160,9 @@ static void on_latency(jack_latency_callback_mode_t mode, void *data)
     struct jack_host *h = data;
     bool is_capture = mode == JackCaptureLatency; /* flows from inputs to outputs; playback latency flows back */
     const struct jack_side *side = is_capture ? &h->out : &h->in, *others = is_capture ? &h->in : &h->out;
-    for (int i = 0; i < side->n; i++) set_latency(h, mode, side->port[i], i, others);
+    unsigned char *reaches = session_reaches(h->session);
+    for (int i = 0; i < side->n && reaches; i++) set_latency(h, mode, side->port[i], i, others, reaches);
+    free(reaches);
 }
 
 /* ---- the client -------------------------------------------------------------------------------- */

@@ -47,14 +47,14 @@ static void steer(struct live_scene *s, int i)
     const struct source *source = &s->sources[i];
     double seen[3];
     if (source->entry >= 0) {
-        hc_live_steer_entry(s->live, i, source->entry, (float)plain_gain(source));
+        hc_live_steer(s->live, i, NULL, source->entry, (float)plain_gain(source));
         return;
     }
     listener_see(&s->listener, source->xyz, seen);
     double distance = sqrt(seen[0] * seen[0] + seen[1] * seen[1] + seen[2] * seen[2]);
     float position[3] = {(float)seen[0], (float)seen[1], (float)seen[2]}, gain = (float)gain_of(s, source, distance);
     if (distance < HERE) memcpy(position, (const float[3]){(float)HERE}, sizeof position); /* ahead */
-    hc_live_steer(s->live, i, position, gain);
+    hc_live_steer(s->live, i, position, 0, gain);
 }
 
 static void steer_all(struct live_scene *s)

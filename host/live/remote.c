@@ -88,13 +88,14 @@ void remote_set_levels(struct remote *r, double load_percent, float peak_in, flo
 
 static void read_state(const struct remote *r, struct state *state)
 {
+    const struct session *session = r->target->session;
     hc_live *live = session_live(r->target->session);
-    *state = (struct state){.values = {[BYPASS] = {hc_live_get(live, HC_BYPASS) != 0},
+    *state = (struct state){.values = {[BYPASS] = {session_get(session, HC_BYPASS) != 0},
                                        [LATE] = {r->late},
                                        [LOAD] = {r->load_percent},
                                        [PEAKS] = {r->in_db, r->out_db}}};
     for (int i = 0; i < COMMAND_GAINS; i++)
-        state->values[GAIN + i][0] = 20 * log10((double)hc_live_get(live, command_gains[i].knob));
+        state->values[GAIN + i][0] = 20 * log10((double)session_get(session, command_gains[i].knob));
     hc_live_stats stats = {.size = sizeof stats};
     hc_live_get_stats(live, &stats);
     state->values[COMPARED][0] = stats.compared;

@@ -24,8 +24,9 @@ static double load_quantile(const struct session_status *s, const hc_times *time
 
 double report_load(const struct session_status *s, const struct report_levels *levels)
 {
-    hc_times lately = s->times;
-    hc_times_subtract(&lately, &levels->before);
+    hc_times lately = s->times; /* less those before */
+    lately.n -= levels->before.n;
+    for (int i = 0; i < HC_TIME_CLASSES; i++) lately.classes[i] -= levels->before.classes[i];
     return load_quantile(s, &lately, 0.5);
 }
 
@@ -58,9 +59,9 @@ static double decibels(double gain)
 }
 
 /* Adds "wet -3" and such to a list, for a gain that is not the default; "dry" has the default off. */
-static void list_gain(const struct command_gain *gain, hc_live *live, char *text, size_t cap)
+static void list_gain(const struct command_gain *gain, const struct session *session, char *text, size_t cap)
 {
-    double db = round(10 * decibels((double)hc_live_get(live, gain->knob))) / 10 + 0.0; /* no -0 */
+    double db = round(10 * decibels((double)session_get(session, gain->knob))) / 10 + 0.0; /* no -0 */
     bool is_off = db < -120;
     size_t at = strlen(text);
     if (gain->knob == HC_DRY ? is_off : db == 0) return;
@@ -132,7 +133,6 @@ void report_line(const struct command_target *target, const struct session_statu
     int rank[N_PARTS] = {
         [SCENE] = 3, [GAINS] = 1,  [LOAD] = 4, [LOADS] = 6, [COUNTS] = s->xruns + report_late(s) ? 2 : 5,
         [PEAKS] = 3, [BACKEND] = 7};
-    hc_live *live = session_live(target->session);
     int number = command_mask_number(target, s->mask);
     snprintf(parts[NAME], PART_CAP, "%.255s", file_name(s->mask));
     if (number > 0 && target->masks->n > 1) snprintf(parts[NUMBER], PART_CAP, " %d/%d", number, target->masks->n);
@@ -141,13 +141,13 @@ void report_line(const struct command_target *target, const struct session_statu
         snprintf(parts[COMPARED], PART_CAP, " %c %s", "AB"[i],
                  message_db(decibels((double)s->stats.compared_gain[i]), 1, "dB").text);
     }
-    if (hc_live_get(live, HC_BYPASS) != 0) snprintf(parts[BYPASS], PART_CAP, " BYPASSED");
+    if (session_get(target->session, HC_BYPASS) != 0) snprintf(parts[BYPASS], PART_CAP, " BYPASSED");
     if (waits_for)
         snprintf(parts[STATE], PART_CAP, " WAITING for %s", waits_for);
     else if (s->stats.state != HC_LIVE_OK)
         snprintf(parts[STATE], PART_CAP, "%s", states[s->stats.state]);
     if (session_scene(target->session)) live_scene_describe(session_scene(target->session), parts[SCENE], PART_CAP);
-    for (int i = 0; i < COMMAND_GAINS; i++) list_gain(&command_gains[i], live, parts[GAINS], PART_CAP);
+    for (int i = 0; i < COMMAND_GAINS; i++) list_gain(&command_gains[i], target->session, parts[GAINS], PART_CAP);
     snprintf(parts[LOAD], PART_CAP, " | load %.0f %%", report_load(s, levels));
     snprintf(parts[LOADS], PART_CAP, ", p99 %.0f %%, worst %.0f %%", load_quantile(s, &s->times, 0.99),
              load_percent(s, s->times.max_ns));

@@ -127,7 +127,7 @@ void service_tend(struct session *session, const char *missing)
         notify("READY=1\n");
     }
     if (service.is_ready)
-        tell_session(&status, hc_live_get(session_live(session), HC_BYPASS) != 0, missing,
+        tell_session(&status, session_get(session, HC_BYPASS) != 0, missing,
                      now - service.last_block_s > (service.watchdog_s > 0 ? service.watchdog_s / 2 : HANG_S));
 }
 

@@ -22,7 +22,8 @@ struct session {
     struct live_scene *scene; /* NULL: there are no sources */
     char *first_error;        /* [MESSAGE_CAP] while the first bank is loaded: load_first_bank returns errors */
     const char *first_path;   /* of that bank; else both are NULL */
-    int n_in;
+    int n_in, n_out;
+    _Atomic float knobs[HC_N_KNOBS]; /* as set last */
     double start_s;
     struct session_status before;        /* status at the end of an earlier process */
     atomic_uint_fast64_t xruns, xrun_ms; /* xrun_ms: when the last one was, since start_s */
@@ -261,7 +262,7 @@ static bool open_live(struct session *s, const struct session_settings *settings
     double longest_s = (double)mask->n_frames / rate;
     config.n_in = s->n_in = mask->n_in;
     config.n_sources = mask->n_sources;
-    config.n_out = mask->n_out;
+    config.n_out = s->n_out = mask->n_out;
     config.rate = rate;
     config.block = block;
     if (config.history_s < longest_s) config.history_s = longest_s;
@@ -273,10 +274,10 @@ static bool open_live(struct session *s, const struct session_settings *settings
         hc_responses_free(mask);
         return false;
     }
-    hc_live_set(s->live, HC_WET, settings->wet);
-    hc_live_set(s->live, HC_DRY, settings->dry);
-    hc_live_set(s->live, HC_GAIN, settings->gain);
-    hc_live_set(s->live, HC_BYPASS, settings->bypass);
+    session_set(s, HC_WET, settings->wet);
+    session_set(s, HC_DRY, settings->dry);
+    session_set(s, HC_GAIN, settings->gain);
+    session_set(s, HC_BYPASS, settings->bypass);
     if (config.n_sources > 0 &&
         !(s->scene = live_scene_open(s->live, config.n_sources, mask->sources, settings->scene, why, cap))) {
         hc_responses_free(mask);
@@ -359,10 +360,28 @@ int session_rate(struct session *s)
     return info.rate;
 }
 
-bool session_reaches(struct session *s, int in, int out)
+void session_set(struct session *s, enum hc_live_knob knob, float value)
 {
-    bool dry = hc_live_get(s->live, HC_DRY) > 0 && (s->n_in == 1 || in == out);
-    return dry || hc_live_reaches(s->live, in, out);
+    if (!isfinite(value)) return; /* hc_live_set ignores it */
+    s->knobs[knob] = value;
+    hc_live_set(s->live, knob, value);
+}
+
+float session_get(const struct session *s, enum hc_live_knob knob)
+{
+    return s->knobs[knob];
+}
+
+unsigned char *session_reaches(struct session *s)
+{
+    hc_live_info info = {.size = sizeof info, .reaches = malloc((size_t)s->n_in * (size_t)s->n_out)};
+    if (!info.reaches) return NULL;
+    hc_live_get_info(s->live, &info);
+    for (int o = 0; o < s->n_out && s->knobs[HC_DRY] > 0; o++) {
+        int in = s->n_in == 1 ? 0 : o;
+        if (in < s->n_in) info.reaches[in * s->n_out + o] = 1;
+    }
+    return info.reaches;
 }
 
 static hc_live_stats stats_of(const struct session *s)
@@ -379,7 +398,7 @@ bool session_is_settled(struct session *s)
 
 uint64_t session_reach_version(struct session *s)
 {
-    return 2 * stats_of(s).masks + (hc_live_get(s->live, HC_DRY) > 0);
+    return 2 * stats_of(s).masks + (s->knobs[HC_DRY] > 0);
 }
 
 void session_count_xrun(struct session *s)
@@ -419,7 +438,9 @@ void session_get_status(struct session *s, struct session_status *status)
     if (status->stats.state == HC_LIVE_STANDBY) status->info.backend = "cpu";
     hc_live_mask(s->live, status->mask, sizeof status->mask);
     hc_live_get_times(s->live, &status->times);
-    hc_times_add(&status->times, &before.times);
+    status->times.n += before.times.n;
+    if (before.times.max_ns > status->times.max_ns) status->times.max_ns = before.times.max_ns;
+    for (int i = 0; i < HC_TIME_CLASSES; i++) status->times.classes[i] += before.times.classes[i];
 }
 
 void session_continue_counters(struct session *s, const struct session_status *before)

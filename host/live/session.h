@@ -43,10 +43,15 @@ hc_live *session_live(struct session *session);
 struct live_scene *session_scene(struct session *session); /* NULL: there are no sources */
 int session_rate(struct session *session); /* Hz, of the newest engine */
 
-/* Does the signal of input `in` reach output `out`, through the mask or dry? */
-bool session_reaches(struct session *session, int in, int out);
+/* Sets a knob (hc_live_set), and returns the value that it was set to last. Any thread */
+void session_set(struct session *session, enum hc_live_knob knob, float value);
+float session_get(const struct session *session, enum hc_live_knob knob);
 
-/* A number that changes whenever an answer of session_reaches may change. */
+/* Returns [n_in][n_out]: 1 where the signal of an input reaches an output, through the mask or dry, else 0. The caller
+ * frees it. NULL: no memory. Any thread */
+unsigned char *session_reaches(struct session *session);
+
+/* A number that changes whenever the result of session_reaches may change. */
 uint64_t session_reach_version(struct session *session);
 
 /* Requests a mask, or a rate and block: the loader thread applies it. Returns at once. The last mask requested wins;

@@ -6,10 +6,10 @@
 void session_state_take(struct session *session, struct session_state *state)
 {
     hc_live *live = session_live(session);
-    *state = (struct session_state){.wet = hc_live_get(live, HC_WET),
-                                    .dry = hc_live_get(live, HC_DRY),
-                                    .gain = hc_live_get(live, HC_GAIN),
-                                    .bypass = hc_live_get(live, HC_BYPASS) != 0};
+    *state = (struct session_state){.wet = session_get(session, HC_WET),
+                                    .dry = session_get(session, HC_DRY),
+                                    .gain = session_get(session, HC_GAIN),
+                                    .bypass = session_get(session, HC_BYPASS) != 0};
     hc_live_mask(live, state->mask, sizeof state->mask);
     if (session_scene(session)) live_scene_take(session_scene(session), &state->scene);
 }

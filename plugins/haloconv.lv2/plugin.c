@@ -243,7 +243,7 @@ static void move_source(struct plugin *p)
     hc_live_steer(p->live, 0,
                   (const float[]){across * cosf(azimuth * degree), across * sinf(azimuth * degree),
                                   distance * sinf(elevation * degree)},
-                  1 / distance);
+                  0, 1 / distance);
     p->place[0] = azimuth, p->place[1] = elevation, p->place[2] = distance;
 }
 

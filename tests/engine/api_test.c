@@ -1,5 +1,6 @@
 /* The promises of the public structs and calls: size, defaults, NULL, texts, threads. */
 #include "dsp/bench.h"
+#include "dsp/engine/engine.h"
 #include "haloconv_files.h"
 #include "haloconv_masks.h"
 #include "player.h"
@@ -211,7 +212,8 @@ static void null_arguments_are_refused(const char *backend)
     check(hc_plan(&c, NULL, why, sizeof why) == HC_EINVAL, "hc_plan");
     check(hc_measure(backend, NULL, why, sizeof why) == HC_EINVAL, "hc_measure");
     check(hc_get_info(NULL, &info) == HC_EINVAL && hc_get_info(e, NULL) == HC_EINVAL, "hc_get_info");
-    check(hc_mask_swap(NULL, NULL) == HC_EINVAL && hc_wait_set(NULL, 0) == HC_EINVAL, "hc_mask_swap, hc_wait_set");
+    check(hc_mask_swap(NULL, NULL) == HC_EINVAL && engine_wait_set(NULL, 0) == HC_EINVAL,
+          "hc_mask_swap, engine_wait_set");
     check(hc_process(NULL, in, out, 64) == HC_EINVAL && hc_process(e, NULL, out, 64) == HC_EINVAL &&
               hc_process(e, in, NULL, 64) == HC_EINVAL && hc_process(e, NULL, NULL, 0) == HC_OK,
           "hc_process");

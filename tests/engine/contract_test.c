@@ -2,6 +2,7 @@
  * own, so that a crash, a leak or a hang is one wrong line. api_test.c has the NULL pointers and the sizes of structs,
  * refusals_test.c the fields and routes that are out of range. */
 #include "check.h"
+#include "dsp/engine/engine.h"
 #include "haloconv_files.h"
 #include "haloconv_live.h"
 
@@ -207,6 +208,14 @@ static int compares(const char *a, const char *b)
     return keeps(a ? a : file_of("two.txt", "2\n"), 3) ? 1 : hc_live_compare(live, a, b);
 }
 
+static int reaches(int i, int o)
+{
+    unsigned char all[2][2] = {{9, 9}, {9, 9}};
+    hc_live_info info = {.size = sizeof info, .reaches = all[0]};
+    hc_live_get_info(core(), &info);
+    return info.reaches == all[0] && all[i][o] == 1 ? 1 : all[i][o] != 0;
+}
+
 static int plays(int n_in, bool is_there)
 {
     core();
@@ -306,12 +315,11 @@ static int makes(hc_route route, int n)
     X(HC_EINVAL, makes((hc_route){0, 0, taps, 1, 1, 0}, INT_MIN))                                                      \
     X(HC_EINVAL, hc_process(playing(), in, out, BLOCK + 1))                                                            \
     X(HC_EINVAL, THEN((playing(), engine_open(&other, BLOCK)), hc_mask_swap(other, mask)))                             \
-    X(HC_OK, THEN(hc_wait_set(playing(), INT_MAX), hc_process(engine, in, out, BLOCK)))                                \
-    X(HC_OK, THEN(hc_wait_set(playing(), HC_WAIT_NONE), hc_process(engine, in, out, BLOCK)))                           \
-    X(HC_EINVAL, hc_wait_set(playing(), HC_WAIT_NONE - 1))                                                             \
-    X(HC_EINVAL, hc_wait_set(playing(), INT_MIN))                                                                      \
+    X(HC_OK, THEN(engine_wait_set(playing(), INT_MAX), hc_process(engine, in, out, BLOCK)))                            \
+    X(HC_OK, THEN(engine_wait_set(playing(), HC_WAIT_NONE), hc_process(engine, in, out, BLOCK)))                       \
+    X(HC_EINVAL, engine_wait_set(playing(), HC_WAIT_NONE - 1))                                                         \
+    X(HC_EINVAL, engine_wait_set(playing(), INT_MIN))                                                                  \
     X(HC_OK, (hc_reset(playing()), hc_reset(engine), hc_process(engine, in, out, 1)))                                  \
-    X(0, hc_latency(playing()) | hc_latency(NULL))                                                                     \
     X(HC_EINVAL, hc_list_devices(INT_MAX, why, 9))                                                                     \
     X(HC_EINVAL, hc_list_devices(INT_MIN, why, 9))                                                                     \
     X(HC_OK, hc_list_devices(0, why, 0))                                                                               \
@@ -383,8 +391,6 @@ static int makes(hc_route route, int n)
     X(HC_OK, plays_at(HC_PREDELAY, -1))                                                                                \
     X(HC_OK, plays_at(HC_N_KNOBS, 1))                                                                                  \
     X(HC_OK, plays_at((enum hc_live_knob)INT_MAX, 1))                                                                  \
-    X(0, (int)hc_live_get(core(), INT_MIN) + (int)hc_live_get(live, HC_N_KNOBS) + (int)hc_live_get(NULL, 0))           \
-    X(HC_OK, (hc_live_set_wait(core(), INT_MIN), hc_live_process(live, in, out, BLOCK)))                               \
     X(HC_OK, (hc_live_set_freewheel(core(), INT_MAX), hc_live_process(live, in, out, BLOCK)))                          \
     X(HC_OK, requests((hc_live_change){0}))                                                                            \
     X(HC_OK, requests((hc_live_change){.rate = 1, .block = 1}))                                                        \
@@ -421,12 +427,10 @@ static int makes(hc_route route, int n)
     X(HC_EINVAL, plays(2, false))                                                                                      \
     X(HC_EINVAL, hc_live_play(core(), "none", NULL, W))                                                                \
     X(HC_EINVAL, hc_live_work(NULL))                                                                                   \
-    X(0,                                                                                                               \
-      hc_live_has_work(NULL) + (int)hc_live_mask(NULL, W) + hc_live_reaches(NULL, 0, 0) + hc_live_n_entries(NULL, 0))  \
+    X(0, hc_live_has_work(NULL) + (int)hc_live_mask(NULL, W) + hc_live_n_entries(NULL, 0))                             \
     X(1, hc_live_mask(core(), NULL, 0) == strlen(folder) + strlen("/two.txt"))                                         \
     X(0, hc_live_mask(core(), why, 1) == 0 || why[0])                                                                  \
-    X(1, hc_live_reaches(core(), 0, 0))                                                                                \
-    X(0, hc_live_reaches(core(), 2, 0) + hc_live_reaches(live, 0, INT_MAX) + hc_live_reaches(live, INT_MIN, 0))        \
+    X(1, reaches(0, 0) && reaches(1, 1) && !reaches(0, 1) && !reaches(1, 0))                                           \
     X(HC_OK, (hc_live_reset(core()), hc_live_reset(NULL), hc_live_process(live, in, out, BLOCK)))                      \
     X(0, (hc_live_take_peaks(core(), NULL, NULL), hc_live_take_peaks(NULL, NULL, NULL), 0))                            \
     X(0, (hc_live_get_stats(core(), NULL), hc_live_get_times(live, NULL), hc_live_get_info(live, NULL), 0))            \

@@ -616,7 +616,6 @@ static void impulse_gives_the_response_at_once(const char *backend)
             hc_config c = player_config(methods[m], block, TAPS, 1, 1);
             struct player p;
             player_open(&p, &c, backend, 2 * TAPS, 102);
-            check(hc_latency(p.engine) == 0, "hc_latency: %d", hc_latency(p.engine));
             memset(p.in[0], 0, 2 * TAPS * sizeof(float));
             p.in[0][0] = 1;
             player_swap(&p, player_scene(&p, &only, 1));

@@ -1,6 +1,7 @@
 /* hc_process returns in time with the default configuration, whatever the device does. The test uses the public header
  * only. The device is faulty_device.c in place of "cuda"; it never returns. */
 #include "check.h"
+#include "dsp/engine/engine.h"
 #include "haloconv.h"
 
 #include <stdlib.h>
@@ -69,7 +70,7 @@ static void default_wait_is_bounded_on_a_device_that_hangs(const char *backend)
     }
 }
 
-/* A device hangs in the third block, and each call waits for it as long as the last hc_wait_set said. (A backend made
+/* A device hangs in the third block, and each call waits for it as long as the last engine_wait_set said. (A backend made
  * of two waits once a block of the tail, and not for a block that was lost.) */
 static void waits_as_told(const char *backend, int wait_us, double wait_s)
 {
@@ -78,10 +79,10 @@ static void waits_as_told(const char *backend, int wait_us, double wait_s)
     float *out[] = {frames};
     double shortest = 1e9, longest = 0;
     hc_engine *e = open_hanging(backend, MAX_BLOCK);
-    check(hc_wait_set(e, -3) == HC_EINVAL, "a wait of -3 was taken");
-    check(hc_wait_set(e, -1) == HC_OK, "hc_wait_set(-1)");
+    check(engine_wait_set(e, -3) == HC_EINVAL, "a wait of -3 was taken");
+    check(engine_wait_set(e, -1) == HC_OK, "engine_wait_set(-1)");
     for (int i = 0; i < 2; i++) check(hc_process(e, in, out, MAX_BLOCK) == HC_OK, "block %d", i);
-    check(hc_wait_set(e, wait_us) == HC_OK, "hc_wait_set(%d)", wait_us);
+    check(engine_wait_set(e, wait_us) == HC_OK, "engine_wait_set(%d)", wait_us);
     for (int i = 0; i < 8; i++) {
         double start = now_s();
         int code = hc_process(e, in, out, MAX_BLOCK);

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "dsp/backends/backends.h"
 #include "dsp/device/backend.h"
+#include "dsp/engine/engine.h"
 #include "haloconv_files.h"
 #include "haloconv_scenes.h"
 
@@ -154,7 +155,7 @@ static void check_children_play_on(const hc_config *c, bool moves, int rounds, c
         struct player p;
         double peak = 0, worst = 0;
         player_open(&p, c, moves);
-        hc_wait_set(p.engine, HC_WAIT_FOREVER); /* the same masks begin at the same block in both processes */
+        engine_wait_set(p.engine, HC_WAIT_FOREVER); /* the same masks begin at the same block in both processes */
         for (int b = 0; b < BEFORE + round; b++) player_block(&p, b);
         in_child(play_on_in_child, &p, what);
         play_after(&p);

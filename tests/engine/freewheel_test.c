@@ -3,6 +3,7 @@
  * threads wake up late (see the Makefile). */
 #include "check.h"
 #include "dsp/bench.h"
+#include "dsp/engine/engine.h"
 #include "haloconv_live.h"
 
 #include <semaphore.h>
@@ -117,7 +118,7 @@ static void bounce(struct bounce *s, const struct kind *kind, int pool_late_us)
 {
     bounce_open(s, kind);
     atomic_store(&late_us, pool_late_us);
-    check(hc_wait_set(s->engine, -1) == HC_OK, "hc_wait_set");
+    check(engine_wait_set(s->engine, -1) == HC_OK, "engine_wait_set");
     for (int n; s->pos < N_BLOCKS * BLOCK; bounce_play(s, n)) {
         n = random_int(&s->random, 0, 9) ? BLOCK : random_int(&s->random, 1, BLOCK);
         if (n > N_BLOCKS * BLOCK - s->pos) n = N_BLOCKS * BLOCK - s->pos;
@@ -182,9 +183,9 @@ static void a_live_engine_waits_for_no_thread(const char *backend)
         hc_mask_swap(s.engine, s.masks[0]);
         for (int k = 0; k < 500; k++) bounce_play(&s, BLOCK);
         int live = delay_of(&s, 1);
-        check(hc_wait_set(s.engine, -1) == HC_OK, "hc_wait_set to -1");
+        check(engine_wait_set(s.engine, -1) == HC_OK, "engine_wait_set to -1");
         int freewheeling = delay_of(&s, 2);
-        check(hc_wait_set(s.engine, 500) == HC_OK, "hc_wait_set back, opened with %d", opened_us[i]);
+        check(engine_wait_set(s.engine, 500) == HC_OK, "engine_wait_set back, opened with %d", opened_us[i]);
         int live_again = delay_of(&s, 0);
         check(freewheeling < live / 4 && freewheeling < live_again / 4,
               "opened with %d: fades began after %d frames live, %d freewheeling, %d live again", opened_us[i], live,

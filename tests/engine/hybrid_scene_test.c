@@ -3,6 +3,8 @@
  * The device is faulty_device.c, which fails and waits on request: a GPU, or the CPU in the device thread if there is
  * no GPU. steer_test.c runs on this backend too, and tests its other promises.
  */
+#include "dsp/engine/engine.h"
+#include "dsp/scene/bank.h"
 #include "faulty_device.h"
 #include "moving.h"
 
@@ -40,7 +42,7 @@ static void stage_close(struct stage *s)
 /* Plays to the edge of a hop, steering all the time; each call waits for wait_us and must answer `want`. */
 static void stage_play(struct stage *s, int end_hop, int wait_us, int want)
 {
-    hc_wait_set(s->m.engine, wait_us);
+    engine_wait_set(s->m.engine, wait_us);
     while (s->m.n_frames < end_hop * s->hop) {
         const float *in[] = {s->m.in[0] + s->m.n_frames, s->m.in[1] + s->m.n_frames};
         float *out[] = {s->m.out[0] + s->m.n_frames, s->m.out[1] + s->m.n_frames};
@@ -153,11 +155,11 @@ static void a_bank_lives_until_a_late_device_is_done_with_it(const char *backend
     hc_info info = {.size = sizeof info};
     stage_open(&s, "hold 3");
     stage_play(&s, 5, PATIENT, HC_OK); /* until the device is done with call 2 */
-    uint64_t bytes = hc_bank_memory(s.bank.bank);
+    uint64_t bytes = s.bank.bank->bytes;
     for (int i = 0; i < 2; i++) hc_steer(s.m.engine, i, NULL, NULL, NULL, 0);
     hc_bank_free(s.bank.bank);
     s.bank.bank = NULL;
-    hc_wait_set(s.m.engine, HURRIED);
+    engine_wait_set(s.m.engine, HURRIED);
     float zeros[BLOCK] = {0}, rest[2][BLOCK];
     const float *in[] = {zeros, zeros};
     float *out[] = {rest[0], rest[1]};
@@ -183,7 +185,7 @@ static void an_engine_closes_while_jobs_wait(const char *backend)
     for (int i = 0; i < 20; i++) {
         stage_open(&s, "slow 2 2 1");
         stage_play(&s, 3, PATIENT, HC_OK);
-        hc_wait_set(s.m.engine, HC_WAIT_NONE);
+        engine_wait_set(s.m.engine, HC_WAIT_NONE);
         for (int k = 0; k < 30 * i; k++) {
             const float *in[] = {s.m.in[0], s.m.in[1]};
             float *out[] = {s.m.out[0], s.m.out[1]};

@@ -3,6 +3,7 @@
  * The device is faulty_device.c, which fails and waits on request: a GPU, or the CPU in the device thread if there is
  * no GPU. The other tests, which also run on this backend, test its other promises.
  */
+#include "dsp/engine/engine.h"
 #include "faulty_device.h"
 #include "player.h"
 
@@ -200,7 +201,7 @@ static void stage_open_held(struct stage *s)
     stage_open(s, "hold 4", &c);
     stage_play(s, 6 * T, HC_OK);
     stage_await(s, 4);
-    check(hc_wait_set(s->p.engine, -2) == HC_OK, "hc_wait_set");
+    check(engine_wait_set(s->p.engine, -2) == HC_OK, "engine_wait_set");
 }
 
 /* The device still holds block 4 when its output is due, at block 6: the head plays on alone. Later the whole tail is
@@ -212,7 +213,7 @@ static void a_late_tail_is_left_out_and_keeps_its_place(const char *backend)
     stage_play(&s, 7 * T + T / 2, HC_LATE);
     faulty_release();
     stage_await(&s, 7);
-    hc_wait_set(s.p.engine, SECONDS * 1000000);
+    engine_wait_set(s.p.engine, SECONDS * 1000000);
     stage_play(&s, FRAMES, HC_OK); /* from the middle of a block on */
     stage_check(&s, s.p.in[0], 0, 6 * T, true);
     stage_check(&s, s.p.in[0], 6 * T, 7 * T + T / 2, false);
@@ -233,7 +234,7 @@ static void a_block_that_finds_no_room_is_silence_in_the_past(const char *backen
     stage_await(&s, 8);
     stage_play(&s, 13 * T, HC_LATE); /* the output of blocks 9 and 10 is due now */
     stage_await(&s, 13);             /* blocks 11 and 12, and three of silence */
-    hc_wait_set(s.p.engine, SECONDS * 1000000);
+    engine_wait_set(s.p.engine, SECONDS * 1000000);
     stage_play(&s, FRAMES, HC_OK);
     float *reached = must_alloc(FRAMES, sizeof *reached);
     memcpy(reached, s.p.in[0], FRAMES * sizeof *reached);
@@ -273,14 +274,14 @@ static void a_swap_waits_for_a_late_device(const char *backend)
     struct scene scene = player_scene(&s.p, &next, 1);
     stage_play(&s, 6 * T, HC_OK);
     stage_await(&s, 4);
-    hc_wait_set(s.p.engine, -2);
+    engine_wait_set(s.p.engine, -2);
     hc_mask_swap(s.p.engine, scene.mask);
     stage_play(&s, 8 * T, HC_LATE);
     hc_get_info(s.p.engine, &s.p.info);
     check(s.p.info.swaps == 1, "%d swaps: it began without a tail", (int)s.p.info.swaps);
     faulty_release();
     stage_await(&s, 8);
-    hc_wait_set(s.p.engine, SECONDS * 1000000);
+    engine_wait_set(s.p.engine, SECONDS * 1000000);
     stage_play(&s, FRAMES, HC_OK);
     hc_get_info(s.p.engine, &s.p.info);
     int begun = (int)s.p.info.swap_frame;

@@ -1,5 +1,6 @@
 /* The output has the same bits in every process: this program runs itself twice and compares what both have played. */
 #include "check.h"
+#include "dsp/engine/engine.h"
 #include "haloconv_scenes.h"
 #include "moving.h"
 #include "player.h"
@@ -29,7 +30,7 @@ static uint64_t play_masks(void)
     struct player p;
     c.n_threads = 3;
     player_open(&p, &c, "cpu", FRAMES, 2);
-    hc_wait_set(p.engine, HC_WAIT_FOREVER); /* a swap's fade then begins at the same frame */
+    engine_wait_set(p.engine, HC_WAIT_FOREVER); /* a swap's fade then begins at the same frame */
     check(p.info.n_levels > 1, "no tail levels");
     for (int m = 0; m < 2; m++)
         for (int i = 0; i < N * N; i++)

@@ -1,5 +1,6 @@
 /* Steered sources: the promises of haloconv_scenes.h, on every backend. tests/tools/moving.c has the definition of a
  * right output in float64. */
+#include "dsp/scene/bank.h"
 #include "dsp/signal/transform.h"
 #include "moving.h"
 
@@ -251,7 +252,7 @@ static void entries_of_weight_0_hold_no_bank(const char *backend)
     hc_bank_free(bank.bank);
     bank.bank = NULL;
     hc_get_info(m.engine, &info);
-    check(info.bank_memory == hc_bank_memory(other.bank), "the bank is still there");
+    check(info.bank_memory == other.bank->bytes, "the bank is still there");
     moving_steer_one(&m, 0, &other, 1);
     moving_play_to(&m, m.cap, BLOCK);
     moving_check(&m);
@@ -331,7 +332,7 @@ static void a_bank_is_shared_by_engines_and_sources(const char *backend)
     moving_play_to(&b, b.cap, BLOCK);
     moving_check(&b);
     moving_close(&b);
-    check(hc_bank_memory(bank.bank) > 0, "no memory");
+    check(bank.bank->bytes > 0, "no memory");
     moving_bank_free(&bank);
 }
 
@@ -386,7 +387,7 @@ static void a_freed_bank_plays_until_no_source_plays_it(const char *backend)
     moving_bank(&m, &other, 4, 2, TAPS, 162);
     moving_steer_all(&m, &bank, 4);
     moving_play_to(&m, 20 * BLOCK, BLOCK);
-    uint64_t first = hc_bank_memory(bank.bank), second = hc_bank_memory(other.bank);
+    uint64_t first = bank.bank->bytes, second = other.bank->bytes;
     check(first >= 4ull * 4 * 2 * TAPS && bank_memory(&m) == first + second, "%llu and %llu bytes, in all %llu",
           (unsigned long long)first, (unsigned long long)second, (unsigned long long)bank_memory(&m));
     hc_bank_free(bank.bank);
@@ -420,7 +421,7 @@ static void a_bank_that_never_plays_is_freed_at_once(const char *backend)
     moving_steer_one(&m, 0, &other, 0); /* replaces the request */
     hc_bank_free(bank.bank);
     bank.bank = NULL;
-    check(bank_memory(&m) == hc_bank_memory(other.bank), "a replaced request holds its bank");
+    check(bank_memory(&m) == other.bank->bytes, "a replaced request holds its bank");
     moving_play_to(&m, m.cap, BLOCK);
     moving_steer(&m, 0, NULL, NULL, NULL, 0);
     hc_bank_free(other.bank);
@@ -814,8 +815,8 @@ static void a_storm_of_steering_keeps_the_audio_whole(const char *backend)
     for (int s = 0; s < STORM_SOURCES; s++) hc_steer(m.engine, s, NULL, NULL, NULL, 0);
     for (int i = 0; i < 100; i++) hc_process(m.engine, in, out, BLOCK);
     hc_bank_free(NULL);
-    check(bank_memory(&m) == hc_bank_memory(bank.bank), "a bank of the storm is still there: %llu bytes, want %llu",
-          (unsigned long long)bank_memory(&m), (unsigned long long)hc_bank_memory(bank.bank));
+    check(bank_memory(&m) == bank.bank->bytes, "a bank of the storm is still there: %llu bytes, want %llu",
+          (unsigned long long)bank_memory(&m), (unsigned long long)bank.bank->bytes);
     moving_close(&m);
     moving_bank_free(&bank);
 }

@@ -1,8 +1,9 @@
 /* The device thread sleeps while it has nothing to do, and no block is later for it. First wakeup.c alone, with a
  * simulated clock; then an engine whose device is faulty_device.c, with the real clock. */
-#include "dsp/base/processors.h"
 #include "dsp/base/await.h"
+#include "dsp/base/processors.h"
 #include "dsp/device/wakeup.h"
+#include "dsp/engine/engine.h"
 #include "faulty_device.h"
 #include "player.h"
 
@@ -290,9 +291,9 @@ static void blocks_at_any_time_are_played_whole(const char *backend)
                 player_run(&s.p, random_int(&r, 1, BLOCK));
             }
             for (int i = 0; i < 20; i++) player_run(&s.p, random_int(&r, 1, 64));
-            check(hc_wait_set(s.p.engine, -1) == HC_OK, "hc_wait_set");
+            check(engine_wait_set(s.p.engine, -1) == HC_OK, "engine_wait_set");
             for (int i = 0; i < 10; i++) player_run(&s.p, BLOCK);
-            if (waits[w] >= 0) check(hc_wait_set(s.p.engine, waits[w]) == HC_OK, "hc_wait_set");
+            if (waits[w] >= 0) check(engine_wait_set(s.p.engine, waits[w]) == HC_OK, "engine_wait_set");
             s.due_us = now_us() + 30000;
         }
         hc_info info = {.size = sizeof info};

@@ -110,7 +110,7 @@ static void play(hc_live *live, const float *in, int pos, int block)
 static void steer(hc_live *live, double degrees, float gain)
 {
     const float at[] = {(float)cos(degrees * DEGREE), (float)sin(degrees * DEGREE), 0};
-    check(hc_live_steer(live, 0, at, gain) == HC_OK, "%g degrees", degrees);
+    check(hc_live_steer(live, 0, at, 0, gain) == HC_OK, "%g degrees", degrees);
 }
 
 /* ---- a tone beside which there are lines ------------------------------------------------------- */
@@ -238,7 +238,7 @@ static void an_entry_and_a_glide_of_0_play_at_once(const char *backend)
     hc_live *live = live_open(64, 0);
     steer(live, -60, 1);
     level_after(live, 8);
-    check(hc_live_steer_entry(live, 0, ENTRIES / 4, 1) == HC_OK, "entry");
+    check(hc_live_steer(live, 0, NULL, ENTRIES / 4, 1) == HC_OK, "entry");
     level_after(live, 1);
     check_level(live, 1, 90, 1, "an entry");
     steer(live, 0, 1);

@@ -198,14 +198,14 @@ static void move_by(struct stage *s, int source, double degrees, float gain)
     struct steer_target *p = &s->places[source];
     double angle = degrees * 3.14159265358979 / 180;
     *p = (struct steer_target){{(float)cos(angle), (float)sin(angle), 0}, gain, NO_ENTRY, 0};
-    check(hc_live_steer(s->live, source, p->position, gain) == HC_OK, "source %d was not steered", source);
+    check(hc_live_steer(s->live, source, p->position, 0, gain) == HC_OK, "source %d was not steered", source);
     aim(s, source);
 }
 
 static void move_to_entry(struct stage *s, int source, int entry, float gain)
 {
     s->places[source] = (struct steer_target){{1, 0, 0}, gain, entry, 0};
-    check(hc_live_steer_entry(s->live, source, entry, gain) == HC_OK, "source %d was not steered", source);
+    check(hc_live_steer(s->live, source, NULL, entry, gain) == HC_OK, "source %d was not steered", source);
     aim(s, source);
 }
 
@@ -691,15 +691,15 @@ static void a_configuration_plays_pairs_and_sources(const char *backend)
     s.engines[0].pair[0][1] = 0.25f;
     play(&s, 20);
     turn(&s, 10);
-    hc_live_info info = {.size = sizeof info};
+    unsigned char reaches[N_IN][N_OUT];
+    hc_live_info info = {.size = sizeof info, .reaches = reaches[0]};
     hc_live_get_info(s.live, &info);
     check(info.n_sources == 2 && info.n_banks == 2 && info.n_entries == 19 && info.n_bank_out == 2 &&
               info.bank_gain_db == 2 && info.longest == 900,
           "%d sources, %d banks, %d entries, %d outputs, %g dB, %d frames", info.n_sources, info.n_banks,
           info.n_entries, info.n_bank_out, (double)info.bank_gain_db, info.longest);
     for (int i = 0; i < N_IN; i++)
-        for (int o = 0; o < N_OUT; o++)
-            check(hc_live_reaches(s.live, i, o) == (i < 2 || o == 0), "input %d, output %d", i, o);
+        for (int o = 0; o < N_OUT; o++) check(reaches[i][o] == (i < 2 || o == 0), "input %d, output %d", i, o);
     const int n_entries[] = {12, 7, 0};
     for (int i = 0; i < 3; i++)
         check(hc_live_n_entries(s.live, i) == n_entries[i], "source %d: %d entries", i, hc_live_n_entries(s.live, i));
@@ -740,10 +740,12 @@ static void banks_that_do_not_fit_are_refused(const char *backend)
                           "/source/new 2 1 0 0\n/source/new 3 1 0 0\n"),
             "needs 3 sources, this session has 2");
     const float nowhere[] = {NAN, 0, 0}, ahead[] = {1, 0, 0};
-    check(hc_live_steer(live, 2, ahead, 1) == HC_EINVAL && hc_live_steer(live, -1, ahead, 1) == HC_EINVAL &&
-              hc_live_steer(live, 0, nowhere, 1) == HC_EINVAL && hc_live_steer(live, 0, ahead, INFINITY) == HC_EINVAL &&
-              hc_live_steer(live, 0, NULL, 1) == HC_EINVAL && hc_live_steer(NULL, 0, ahead, 1) == HC_EINVAL &&
-              hc_live_steer_entry(live, 0, -1, 1) == HC_EINVAL && hc_live_steer_entry(live, 2, 0, 1) == HC_EINVAL,
+    check(hc_live_steer(live, 2, ahead, 0, 1) == HC_EINVAL && hc_live_steer(live, -1, ahead, 0, 1) == HC_EINVAL &&
+              hc_live_steer(live, 0, nowhere, 0, 1) == HC_EINVAL &&
+              hc_live_steer(live, 0, ahead, 0, INFINITY) == HC_EINVAL &&
+              hc_live_steer(live, 0, NULL, INT_MIN, 1) == HC_EINVAL &&
+              hc_live_steer(NULL, 0, ahead, 0, 1) == HC_EINVAL && hc_live_steer(live, 0, NULL, -1, 1) == HC_EINVAL &&
+              hc_live_steer(live, 2, NULL, 0, 1) == HC_EINVAL,
           "a wrong place was taken");
     check(hc_live_keep(live, &(const char *){FIRST}, 1) == HC_EINVAL && hc_live_keep(live, NULL, 0) == HC_OK, "keep");
     hc_live_close(live);
@@ -782,9 +784,9 @@ static void *mover(void *arg)
         float position[3] = {random_sample(&r), random_sample(&r), random_sample(&r)};
         int source = random_int(&r, 0, N_SOURCES - 1);
         if (random_int(&r, 0, 3))
-            hc_live_steer(storm->live, source, position, 1);
+            hc_live_steer(storm->live, source, position, 0, 1);
         else
-            hc_live_steer_entry(storm->live, source, random_int(&r, 0, 12), 0.5f);
+            hc_live_steer(storm->live, source, NULL, random_int(&r, 0, 12), 0.5f);
         if (random_int(&r, 0, 9) == 0) pause_us(100);
     }
     return NULL;

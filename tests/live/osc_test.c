@@ -304,7 +304,7 @@ static void a_subscription_ends_after_a_minute(const char *backend)
     remote_tend(remote, 1000);
     check(count_packets("/subscribe") == 1, "no answer to /subscribe");
     for (int i = 0; i < 1000; i++) { /* the state is sent 20 times a second, however often it changes */
-        hc_live_set(session_live(session), HC_GAIN, (float)i / 1000);
+        session_set(session, HC_GAIN, (float)i / 1000);
         remote_tend(remote, 1000 + 1e-3 * i);
     }
     int n = count_packets("/gain");
@@ -315,7 +315,7 @@ static void a_subscription_ends_after_a_minute(const char *backend)
     check(count_packets("/unsubscribe") == 0, "it ended early");
     remote_tend(remote, 1120);
     check(count_packets("/unsubscribe") == 1, "its end was not told");
-    hc_live_set(session_live(session), HC_GAIN, 2);
+    session_set(session, HC_GAIN, 2);
     remote_tend(remote, 1121);
     check(count_packets("/gain") == 0, "it did not end");
     close_remote(remote);
@@ -386,7 +386,7 @@ static void a_forged_subscription_ends(const char *backend)
     check(other && (other_remote = remote_open(other, &target, NULL, NULL)), "%s", why);
     osc_send_to(other, &session, "/subscribe", "");
     for (int i = 0; i < 4; i++) remote_tend(remote, 1000), remote_tend(other_remote, 1000);
-    hc_live_set(session_live(target.session), HC_BYPASS, 1);
+    session_set(target.session, HC_BYPASS, 1);
     remote_tend(remote, 1001);
     osc_receive(other, take, NULL);
     osc_receive(osc, take, NULL);

@@ -1,4 +1,5 @@
 #include "moving.h"
+#include "dsp/engine/engine.h"
 
 #include "dsp/signal/transform.h"
 
@@ -41,7 +42,7 @@ void moving_open(struct moving *m, const hc_config *config, const char *backend,
     int code = hc_open(&m->config, &m->engine, why, sizeof why);
     check(code == HC_OK, "hc_open(%s, block %d, %d sources, %d taps): %d, %s", backend, config->block,
           config->n_sources, config->bank_taps, code, why);
-    hc_wait_set(m->engine, HC_WAIT_FOREVER); /* for threads of the CPU too */
+    engine_wait_set(m->engine, HC_WAIT_FOREVER); /* for threads of the CPU too */
     m->info.size = sizeof m->info;
     check(hc_get_info(m->engine, &m->info) == HC_OK, "hc_get_info");
     m->in = rows_make(config->n_in, cap);

@@ -73,7 +73,7 @@ class _BankOptions(ctypes.Structure):
 
 class _RenderConfig(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("backend", ctypes.c_char_p), ("step", ctypes.c_int),
-                ("n_threads", ctypes.c_int)]
+                ("n_threads", ctypes.c_int), ("device", ctypes.c_char_p)]
 
 
 class _RenderJob(ctypes.Structure):
@@ -112,7 +112,6 @@ for _name, _result, _arguments in [
         ("hc_mask_swap", ctypes.c_int, [_pointer, _pointer]),
         ("hc_process", ctypes.c_int, [_pointer, _pointer, _pointer, ctypes.c_int]),
         ("hc_reset", None, [_pointer]),
-        ("hc_latency", ctypes.c_int, [_pointer]),
         ("hc_get_info", ctypes.c_int, [_pointer, ctypes.POINTER(_Info)]),
         ("hc_list_devices", ctypes.c_int, [ctypes.c_int, _text, ctypes.c_size_t]),
         ("hc_bank_load", ctypes.c_int, [_text, ctypes.c_int, ctypes.POINTER(_BankOptions), ctypes.POINTER(_BankData),

@@ -320,8 +320,8 @@ class Stream:
     @property
     def latency(self) -> int:
         """Added latency in frames: 0."""
-        with self._open() as engine:
-            return _lib.hc_latency(engine)
+        with self._open():
+            return 0
 
     @property
     def info(self) -> Dict[str, Any]:

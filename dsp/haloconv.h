@@ -34,14 +34,11 @@
  *   A system that overcommits memory may end the process instead of causing HC_ENOMEM.
  *
  * Versions
- *   hc_config and hc_info begin with their size. A program that was compiled with an older, shorter struct works with a
- *   newer library: fields that its struct lacks have their default value, or are not filled in.
- *
- * A session
- *   hc_config c;  hc_config_init(&c);  c.n_in = 2; ...;  hc_open(&c, &e, why, sizeof why);
- *   hc_mask_make(e, routes, n, &m, why, sizeof why);  hc_mask_swap(e, m);
- *   audio thread: hc_process(e, in, out, n_frames) ...
- *   hc_mask_free(e, m);  hc_close(e);
+ *   A struct that the caller fills in begins with its size: sizeof of the struct. The elements of an array have no
+ *   size of their own: the call, or the struct that has the array, has the size of one element (route_size, job_size,
+ *   step_size). A program that was compiled with an older, shorter struct works with a newer library: fields that its
+ *   struct lacks have their default value, or are not filled in. Structs without a size, which only the library fills
+ *   in, do not change as long as the library is libhaloconv.so.1.
  */
 #ifndef HALOCONV_H
 #define HALOCONV_H
@@ -60,9 +57,10 @@ typedef struct hc_mask hc_mask;     /* responses that are ready to play on one e
 
 enum hc_error {
     HC_OK = 0,
-    HC_LATE = 1,         /* hc_process: the device did not finish the block within wait_us. `out` is silence; with
-                            backend "hybrid" it lacks only the tail. Later blocks are right, because the input
-                            history has the block, unless the device hangs: then the history has silence        */
+    HC_LATE = 1,         /* hc_process, hc_live_process: the device did not finish the block within wait_us. `out`
+                            is silence; with backend "hybrid" it lacks only the tail. Later blocks are right,
+                            because the input history has the block, unless the device hangs: then the history has
+                            silence. No other call returns it: 1 of hc_collect or hc_bank_mix is a count        */
     HC_EINVAL = -1,      /* an argument is out of its range; why says which                                     */
     HC_ENOMEM = -2,      /* host or device memory ran out; lower max_taps or block                              */
     HC_EDEVICE = -3,     /* there is no such device, or it failed; use backend "cpu"                            */
@@ -79,9 +77,11 @@ enum {
 enum { HC_BLOCK_FILES = -1 }; /* hc_config.block: an engine for files                                           */
 enum { HC_NO_FADE = -1 };     /* hc_config.fade_frames: a swap takes effect from one frame to the next          */
 
-/* If a field is 0 or NULL, it has the default of the right-hand column. */
+/* A field that is 0 or NULL has the default of the right-hand column. */
 typedef struct hc_config {
     size_t size;             /* sizeof(hc_config); hc_config_init sets it                                       */
+
+    /* ---- every engine ---- */
     int rate;                /* Hz, 1 or more                                                            48000  */
     int block;               /* most frames per hc_process, 1 to 1048576; each call may have fewer.
                                 HC_BLOCK_FILES: the engine chooses (hc_info.block), and hc_process is not
@@ -91,33 +91,37 @@ typedef struct hc_config {
                                 memory                                                                   48000  */
     int n_routes;            /* how many (input, output) pairs a mask will have, a hint for the plan and for
                                 "auto"                                            the larger of n_in and n_out  */
-    int wait_us;             /* longest wait for a device in hc_process: microseconds, HC_WAIT_FOREVER or
-                                HC_WAIT_NONE. A host that freewheels at times uses haloconv_live.h
-                                                                                        half of a block's time  */
     int fade_frames;         /* length of a mask swap's crossfade, cut to 2^30; or HC_NO_FADE              512  */
-    int64_t n_frames;        /* how many frames will be played, a hint for "auto"                       no end  */
+    int n_threads;           /* threads on the CPU, the audio thread included, 0 or more, of which 256 are
+                                used; the output does not depend on it. Default: all processors with
+                                HC_BLOCK_FILES; live, as many as the tail levels need, or the copy of
+                                thousands of channels to a GPU                                       automatic  */
     const char *backend;     /* "auto": the CPU, or a GPU if that is expected to be cheaper. "cpu". "cuda",
                                 "cuda:1": that GPU. "hybrid", "hybrid:1": the first taps on the CPU inside the
                                 call, the tail on that GPU in parallel; not for files. "hybrid:cpu": the tail
                                 on a thread of the CPU                                                  "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)           "auto"  */
-    int in_samples, out_samples; /* with HC_BLOCK_FILES: the enum hc_samples (haloconv_files.h) that the
-                                program wants; hc_info has the formats in use. A GPU then decodes and encodes
-                                                                                                 HC_PLANAR (0)  */
-    int queue_depth;         /* with HC_BLOCK_FILES: the most blocks between hc_submit and hc_collect that the
-                                program wants, 2 to 16. Each block has memory of its own                     4  */
-    int n_threads;           /* threads on the CPU, the audio thread included, 0 or more, of which 256 are used;
-                                the output does not depend on it. Default: all processors with HC_BLOCK_FILES; live, as many as
-                                the tail levels need, or the copy of thousands of channels to a GPU  automatic  */
-    int spin;                /* live, on a GPU. 1: the engine's device thread spins until the next block, which
-                                keeps a processor busy. 0: it sleeps for most of a period, and each block takes
-                                some microseconds longer                                                     0  */
-    int reserved;            /* must be 0                                                                    0  */
-    int n_sources;           /* the first n_sources inputs are steered (haloconv_scenes.h), 0 to n_in; set max_taps
-                                to 1 if no mask is played. Not for files                                     0  */
+    int64_t n_frames;        /* how many frames will be played, a hint for "auto"                       no end  */
+
+    /* ---- live engines on a device ---- */
+    int wait_us;             /* longest wait for the device in hc_process: microseconds, HC_WAIT_FOREVER or
+                                HC_WAIT_NONE. A host that freewheels at times uses haloconv_live.h
+                                                                                        half of a block's time  */
+    int spin;                /* on a GPU. 1: the engine's device thread spins until the next block, which keeps a
+                                processor busy. 0: it sleeps for most of a period, and each block takes some
+                                microseconds longer                                                          0  */
+
+    /* ---- files: block is HC_BLOCK_FILES (haloconv_files.h) ---- */
+    int in_samples, out_samples; /* the enum hc_samples that the program wants; hc_info has the formats in use. A
+                                GPU then decodes and encodes                                     HC_PLANAR (0)  */
+    int queue_depth;         /* the most blocks between hc_submit and hc_collect that the program wants, 2 to 16.
+                                Each block has memory of its own                                             4  */
+
+    /* ---- moving sources (haloconv_scenes.h), not for files ---- */
+    int n_sources;           /* the first n_sources inputs are steered, 0 to n_in; set max_taps to 1 if no mask is
+                                played                                                                       0  */
     int bank_taps;           /* longest response of a bank in frames, 1 to 2^24                          48000  */
-    int steer_fade;          /* frames of a steered source's fade, at most 65536                         block  */
-    int reserved2;           /* must be 0                                                                    0  */
+    int steer_fade;          /* frames of a source's fade, at most 65536                                 block  */
 } hc_config;
 
 typedef struct hc_route {    /* one response from one input to one output; routes on the same pair are added    */
@@ -135,53 +139,59 @@ typedef struct hc_level {    /* consecutive taps of the responses that are convo
     int n_slices;            /* hops over which the work on a partition is spread; 0: it is done inside the call */
 } hc_level;
 
-enum { HC_MAX_LEVELS = 25, HC_MAX_STEER_LEVELS = 4 };
-enum { HC_DEVICE_CAP = 128 }; /* bytes of a device's description, the final 0 included                          */
-
 typedef struct hc_steer_level { /* consecutive taps of a bank's responses (haloconv_scenes.h)                    */
     int offset, n_taps;      /* its first tap; how many taps                                                    */
-    int hop;                 /* frames from one time at which it takes requests to the next                     */
+    int hop;                 /* frames from one time at which it reads requests to the next                     */
     int delay;               /* frames from such a time to the start of the fade                                */
     int fade;                /* frames of the ramp within a hop: the smaller of steer_fade and hop              */
 } hc_steer_level;
 
+enum { HC_MAX_LEVELS = 25, HC_MAX_STEER_LEVELS = 4 };
+enum { HC_DEVICE_CAP = 128 }; /* bytes of a device's description, the final 0 included                          */
+
 typedef struct hc_info {     /* the properties of an engine, and its counters                                   */
     size_t size;             /* in: sizeof(hc_info), set by the caller                                          */
+
+    /* ---- the plan: hc_plan fills in these fields, too ---- */
+    const char *backend;     /* "cpu", "cuda" or "hybrid"; a static string                                      */
+    const char *method;      /* "direct" or "fft"; a static string                                              */
     int block;               /* most frames per hc_process                                                      */
     int partition;           /* frames of a partition of the head; for "direct" the length of its input history */
     int n_partitions;        /* of the head; 0 for "direct"                                                     */
-    int queue_depth;         /* most blocks between hc_submit and hc_collect; 0: these calls are not possible   */
-    int in_samples, out_samples; /* enum hc_samples of the buffers (hc_block_buffers)                           */
-    const char *backend;     /* "cpu", "cuda" or "hybrid"; a static string                                      */
-    const char *method;      /* "direct" or "fft"; a static string                                              */
-    char device[HC_DEVICE_CAP]; /* "cpu avx512" or "cuda:0 NVIDIA H200"                                         */
     int hop;                 /* frames; after each hop, the tail levels do a slice of their work                */
     int n_levels;            /* the first level is the head                                                     */
+    int n_device_levels;     /* "hybrid": how many of the levels, the last ones, are on the device; else 0      */
     hc_level levels[HC_MAX_LEVELS];
-    double bytes_a_frame;    /* bytes of spectra and taps read for one frame of all channels, for n_routes pairs */
-    double flops_a_frame;    /* floating-point operations, likewise                                             */
-    double cost_ns;          /* expected time for one frame of all channels, by the costs that the plan was chosen
-                                with; for "hybrid" only the work inside the call                                */
-    int measured;            /* hc_plan: 1 if these costs were measured on this machine                         */
-    uint64_t memory;         /* bytes of input history, spectra and one mask of n_routes pairs; with sources also
-                                those of their history and bank_memory                                          */
-    uint64_t blocks, frames; /* calls of hc_process (or hc_collect) and their frames since hc_open              */
-    uint64_t late;           /* blocks that were late (HC_LATE)                                                 */
-    uint64_t non_finite;     /* NaN and Inf input samples that were replaced by 0                               */
-    uint64_t clipped;        /* output samples beyond full scale (hc_count_set); 0 with HC_PLANAR               */
-    float peak;              /* largest magnitude of the output before clipping (hc_count_set); NaN if a sample was
-                                NaN; 0 with HC_PLANAR                                                           */
-    uint64_t swaps;          /* mask swaps begun                                                                */
-    uint64_t swap_frame;     /* frames played before the last swap began                                        */
     int swap_delay;          /* most frames from a swap to the start of its fade: the tail levels of the new mask
                                 need this time                                                                  */
     int swap_usual;          /* frames that they usually need: fewer than swap_delay if threads help; for "cuda" the
                                 same                                                                            */
-    int n_device_levels;     /* "hybrid": how many of the levels, the last ones, are on the device; else 0      */
-    char error[256];         /* why the device was lost; empty while it works                                   */
+    int measured;            /* hc_plan only: 1 if the costs of the plan were measured on this machine          */
+    double bytes_a_frame;    /* bytes of spectra and taps read for one frame of all channels, for n_routes pairs */
+    double flops_a_frame;    /* floating-point operations, likewise                                             */
+    double cost_ns;          /* expected time for one frame of all channels, by the costs that the plan was chosen
+                                with; for "hybrid" only the work inside the call                                */
+    uint64_t memory;         /* bytes of input history, spectra and one mask of n_routes pairs. hc_get_info: with
+                                sources also those of their history and bank_memory                             */
+
+    /* ---- the engine ---- */
+    char device[HC_DEVICE_CAP]; /* "cpu avx512" or "cuda:0 NVIDIA H200"                                         */
+    int queue_depth;         /* most blocks between hc_submit and hc_collect; 0: these calls are not possible   */
+    int in_samples, out_samples; /* enum hc_samples of the buffers (hc_block_buffers)                           */
     int n_sources;           /* as in hc_config                                                                 */
     int n_steer_levels;
     hc_steer_level steer_levels[HC_MAX_STEER_LEVELS];
+    char error[256];         /* why the device was lost; empty while it works                                   */
+
+    /* ---- what changes while it plays ---- */
+    float peak;              /* largest magnitude of the output before clipping (hc_count_set); NaN if a sample was
+                                NaN; 0 with HC_PLANAR                                                           */
+    uint64_t clipped;        /* output samples beyond full scale (hc_count_set); 0 with HC_PLANAR               */
+    uint64_t blocks, frames; /* calls of hc_process (or hc_collect) and their frames since hc_open              */
+    uint64_t late;           /* blocks that were late (HC_LATE)                                                 */
+    uint64_t non_finite;     /* NaN and Inf input samples that were replaced by 0                               */
+    uint64_t swaps;          /* mask swaps begun                                                                */
+    uint64_t swap_frame;     /* frames played before the last swap began                                        */
     uint64_t bank_memory;    /* bytes of the banks that this engine has made and that are not freed             */
 } hc_info;
 
@@ -200,8 +210,8 @@ void hc_config_init(hc_config *config);
  * *engine is NULL then. [setup] */
 int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
 
-/* Tells how hc_open would divide this config's responses, and opens nothing. Fills the fields of *info before `blocks`,
- * except `device`; the others become 0. "auto" counts as the CPU. The caller sets info->size. Fails with HC_EINVAL,
+/* Reports how hc_open would divide this config's responses, and opens nothing. Fills in the fields of *info in the
+ * section "the plan"; all others become 0. "auto" counts as the CPU. The caller sets info->size. Fails with HC_EINVAL,
  * HC_EUNSUPPORTED. [setup], in parallel with every other call */
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
 
@@ -209,12 +219,13 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
  * without bound, as hc_reset does. NULL is allowed. [setup] */
 void hc_close(hc_engine *engine);
 
-/* Makes a mask of n routes. The audio thread may play in the meantime. Several threads may make masks of one engine at
- * the same time; they take turns. Routes with the same data (taps pointer, n_taps, gain, delay) share one spectrum. n =
- * 0: a mask of silence; routes may then be NULL. Fails with HC_EINVAL (a channel out of range; more than max_taps; a
- * tap that is NaN or Inf, also after its gain or in the sum of a pair's routes: the text has its index), HC_ENOMEM;
- * *mask is NULL then. [setup] */
-int hc_mask_make(hc_engine *engine, const hc_route *routes, int n, hc_mask **mask, char *why, size_t cap);
+/* Makes a mask of n routes; route_size is sizeof(hc_route). The audio thread may play in the meantime. Several threads
+ * may make masks of one engine at the same time; they take turns. Routes with the same data (taps pointer, n_taps,
+ * gain, delay) share one spectrum. n = 0: a mask of silence; routes may then be NULL. Fails with HC_EINVAL (a channel
+ * out of range; more than max_taps; a tap that is NaN or Inf, also after its gain or in the sum of a pair's routes:
+ * the text has its index; a route_size that no version has), HC_ENOMEM; *mask is NULL then. [setup] */
+int hc_mask_make(hc_engine *engine, const hc_route *routes, size_t route_size, int n, hc_mask **mask, char *why,
+                 size_t cap);
 
 /* Releases a mask. The engine frees it in the first hc_mask_make, hc_mask_free or hc_close after it has stopped
  * playing. The mask must not be swapped in again. NULL is allowed. [setup], in parallel with hc_mask_make */
@@ -229,7 +240,7 @@ void hc_mask_free(hc_engine *engine, hc_mask *mask);
 int hc_mask_swap(hc_engine *engine, hc_mask *mask);
 
 /* Convolves n_frames (0 to hc_info.block). in[n_in][n_frames], out[n_out][n_frames]; any row of `in` may be a row of
- * `out`. NaN and Inf in the input count as 0. Fills `out`, unless it returns HC_EINVAL. Returns HC_OK; HC_LATE;
+ * `out`. NaN and Inf in the input count as 0. Fills in `out`, unless it returns HC_EINVAL. Returns HC_OK; HC_LATE;
  * HC_EDEVICE (the device is lost: the output is silence from now on, and hc_info.error says why); HC_EINVAL (n_frames
  * out of range, a NULL array, blocks that are not collected, or samples that are not planar). [rt], one thread at a
  * time */
@@ -239,13 +250,13 @@ int hc_process(hc_engine *engine, const float *const *in, float *const *out, int
  * may be running. [setup] */
 void hc_reset(hc_engine *engine);
 
-/* Tells the properties and the counters of an engine. The caller sets info->size = sizeof *info; no more than that is
+/* Reports the properties and the counters of an engine. The caller sets info->size = sizeof *info; no more than that is
  * written. While hc_process runs, each counter is right or one block old. Returns HC_OK, or HC_EINVAL (info->size is
  * the size of no version's struct). [rt], any thread, in parallel with every other call but hc_close */
 int hc_get_info(hc_engine *engine, hc_info *info);
 
 /* Describes device i that hc_open could use, as "cuda:0\tNVIDIA H200, ...": the string for hc_config.backend, a tab, a
- * description; at most cap bytes with the final 0. Returns HC_OK, or HC_EINVAL (there is no device i). Initialises
+ * description; at most cap bytes with the final 0. Returns HC_OK, or HC_EINVAL (device i is absent). Initialises
  * CUDA. [setup] */
 int hc_list_devices(int i, char *text, size_t cap);
 

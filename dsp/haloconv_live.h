@@ -10,7 +10,6 @@
  *   once (they take turns), also in parallel with [rt] calls, unless a call says otherwise.
  *   If the live convolver is NULL, a call returns HC_EINVAL; a call that returns no error code does nothing or returns
  *   0.
- *   hc_live_config, hc_live_change, hc_live_stats and hc_live_info begin with their size, as hc_config does.
  *   A child of fork() must not use a live convolver of its parent, nor close it: it lacks the threads.
  *
  * Threads
@@ -33,7 +32,7 @@
  *   device is late, the same happens after 8 late blocks and 20 ms in a row. Without a standby engine hc_live_work
  *   makes a new engine on the CPU.
  *
- * Steered sources
+ * Moving sources
  *   With hc_live_config.n_sources the mask is a bank of responses: a file of hc_bank_load, also a sound file, or a
  *   configuration with /bank/read and /source/new, whose other lines play beside them. Every source of a bank file is
  *   straight ahead at first, that of a configuration where its line says. hc_live_steer moves them. hc_live keeps the
@@ -67,49 +66,56 @@ enum hc_live_level { HC_LIVE_NOTE, HC_LIVE_WARNING, HC_LIVE_ERROR }; /* kind of 
 /* A field that is 0 or NULL has the default of the right-hand column. */
 typedef struct hc_live_config {
     size_t size;             /* sizeof(hc_live_config); hc_live_config_init sets it                               */
+
+    /* ---- every session ---- */
     int n_in, n_out;         /* channels; a mask may have fewer                                             2, 2  */
     int rate;                /* Hz, 1 to 2^24                                                              48000  */
     int block;               /* usual frames of a call of hc_live_process; a longer call is cut               64  */
     const char *backend;     /* as in hc_config, or "gpu": "hybrid" if the head takes the CPU little time,
                                 else "cuda"                                                               "auto"  */
     const char *method;      /* as in hc_config                                                           "auto"  */
+    double fade_ms;          /* crossfade to another mask or engine, at most 2^30 frames; below 0: none       10  */
+    double history_s;        /* seconds of input, at the first rate, that a new engine can process; at most 86400.
+                                It fixes memory, as max_predelay_ms does                                       6  */
+    double max_predelay_ms;  /* largest predelay, up to 2^24 frames at the first rate                          0  */
+    void (*say)(void *data, int level, const char *text); /* gets a line about a mask, an engine or a device, with
+                                its enum hc_live_level; runs inside [setup] calls, and must make none       NULL  */
+    void (*answer)(void *data, uint64_t number, int error, const char *why); /* gets the result of the request for a
+                                mask that has this number: HC_OK, or the error and its reason. A request that a later
+                                one replaced gets none. Runs inside [setup] calls, and must make none       NULL  */
+    void *data;              /* first argument of say and answer                                            NULL  */
+    int n_threads;           /* as in hc_config                                                        automatic  */
+
+    /* ---- a device: backends cuda, hybrid, gpu, auto ---- */
     int wait_us;             /* as in hc_config; with HC_WAIT_FOREVER a device that takes 10 s for a block
                                 is lost                                               half of a block's time (0)  */
     int spin;                /* as in hc_config                                                                0  */
-    int n_threads;           /* as in hc_config                                                        automatic  */
-    double fade_ms;          /* crossfade to another mask or engine, at most 2^30 frames; below 0: none       10  */
-    double standby_share;    /* largest share of a block's time that a standby engine may take. A mask that takes
-                                more has no standby engine; after a loss of the device the output is then the
-                                input (lost_dry) or silence. Below 0: no mask has one, and hc_live_work replaces
-                                a lost device by an engine on the CPU                                        0.6  */
     int cpu_if_no_device;    /* 1: if a device cannot be opened, the CPU plays, with a warning                 0  */
     int late_dry;            /* 1: a late block is the input; 0: silence. With "hybrid" a late block lacks only
                                 its tail, and is played as it is                                               0  */
     int lost_dry;            /* 1: the blocks of a lost device are the input; 0: silence                       0  */
+    double standby_share;    /* largest share of a block's time that a standby engine may take. A mask that takes
+                                more has no standby engine; after a loss of the device the output is then the
+                                input (lost_dry) or silence. Below 0: no mask has one, and hc_live_work replaces
+                                a lost device by an engine on the CPU                                        0.6  */
+
+    /* ---- what one host wants and another does not ---- */
     int fade_in;             /* 1: the first blocks fade in from silence                                       0  */
-    int limit_feedback;      /* 1: an output that stays at full scale for 0.5 s is turned down by 40 dB for
-                                2 s                                                                            0  */
+    int limit_feedback;      /* for microphones and loudspeakers in one room. 1: an output that stays at full scale
+                                for 0.5 s is turned down by 40 dB for 2 s                                      0  */
     int keep_rate;           /* 1: masks are not resampled                                                     0  */
-    int left_of_stereo;      /* 1: with one input and one output, a mask of two channels plays its left one, with a
-                                warning; 0: it is refused                                                      0  */
-    double history_s;        /* seconds of input, at the first rate, that a new engine can process; at most 86400.
-                                It fixes memory, as max_predelay_ms does                                      6  */
-    double max_predelay_ms;  /* largest predelay, up to 2^24 frames at the first rate                          0  */
-    void (*say)(void *data, int level, const char *text); /* gets a line about a mask, an engine or a device, with
-                                its enum hc_live_level; runs inside [setup] calls, and must make none       NULL  */
-    void *data;              /* first argument of say and answer                                            NULL  */
-    void (*answer)(void *data, uint64_t number, int error, const char *why); /* gets the result of the request for a
-                                mask that has this number: HC_OK, or the error and its reason. A request that a later
-                                one replaced gets none. Runs inside [setup] calls, and must make none       NULL  */
-    int n_sources;           /* the first n_sources inputs are steered (haloconv_scenes.h): hc_live_change.mask is then
-                                a bank, or a configuration that reads banks                                    0  */
+    int left_of_stereo;      /* for a mono plugin. 1: with one input and one output, a mask of two channels plays
+                                its left one, with a warning; 0: it is refused                                 0  */
+
+    /* ---- moving sources (haloconv_scenes.h) ---- */
+    int n_sources;           /* the first n_sources inputs are steered: hc_live_change.mask is then a bank, or a
+                                configuration that reads banks                                                 0  */
     int mix_entries;         /* 1: a source plays the mix of hc_bank_mix, and banks are loaded with
                                 hc_bank_options.mix; 0: the nearest entry                                      0  */
-    double grid_deg;         /* as in hc_bank_options                                                              0  */
-    int normalise;           /* as in hc_bank_options                                                              0  */
-    int reserved;            /* must be 0                                                                          0  */
-    double glide_ms;         /* time of a source's way to a position of hc_live_steer, at most 1000; below 0: none.
-                                0: 1.25 times the time between two positions plus a block, 10 to 50            0  */
+    int normalise;           /* as in hc_bank_options                                                          0  */
+    double grid_deg;         /* as in hc_bank_options                                                          0  */
+    double glide_ms;         /* duration of a source's movement to a position of hc_live_steer, at most 1000; below 0:
+                                none. 0: 1.25 times the time between two positions plus a block, 10 to 50      0  */
 } hc_live_config;
 
 /* Sets every field to its default and size to sizeof(hc_live_config). [rt] */
@@ -164,7 +170,7 @@ void hc_live_set_freewheel(hc_live *live, int on);
  * bank is loaded. A source that was never moved is where its configuration says, else straight ahead, with gain 1. The
  * last call wins. HC_EINVAL: the source is out of range, a value is not finite, or the entry is negative. [rt], any
  * thread */
-int hc_live_steer(hc_live *live, int source, const float *position, int entry, float gain);
+int hc_live_steer(hc_live *live, int source, const float position[3], int entry, float gain);
 
 /* ---- changes ---- */
 

@@ -37,7 +37,7 @@ extern "C" {
 
 typedef struct hc_bank hc_bank; /* responses that are ready to play on the engines of one device; it never changes    */
 
-enum { HC_MAX_MIX = 4, HC_MAX_SOUNDING = 16 };
+enum { HC_MAX_MIX = 4, HC_MAX_SOUNDING = 16 }; /* entries of a request; of a source at once */
 
 /* ---- responses of a bank ----------------------------------------------------------------------------------------- */
 
@@ -164,39 +164,40 @@ typedef struct hc_render_config { /* 0 or NULL: the default                     
     const char *backend;       /* "auto", "cpu", "cuda", "cuda:1"                                             "auto"  */
     int step;                  /* frames between two changes, 16 to 65536; each fade lasts one step              256  */
     int n_threads;             /* on the CPU                                                          all processors  */
-    char *device;              /* HC_DEVICE_CAP bytes that get the device, as in hc_info.device; NULL: none           */
+    char *device;              /* HC_DEVICE_CAP bytes that get the device, as in hc_info.device; NULL: none             */
 } hc_render_config;
 
 typedef struct hc_step {       /* from the first step edge at or after `frame`, a source fades to these entries       */
     int64_t frame;             /* of the stream                                                                       */
     int source;
-    int n; /* 0 to HC_MAX_MIX; 0: silence                                                        */
-    int entry[4];
-    float weight[4];
+    int n;                     /* 0 to HC_MAX_MIX; 0: silence                                                         */
+    int entry[HC_MAX_MIX];
+    float weight[HC_MAX_MIX];
 } hc_step;
 
 typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outputs of some moving sources            */
     int n_sources;
+    int n_steps;
     const float *const *in;    /* [n_sources][n_in_frames]; in[s][0] is frame `in_from` of the stream. NaN, Inf and
                                   frames outside count as 0: to continue a stream, give n_taps + 2 * step
                                   frames before `from`, too                                                           */
     int64_t in_from, n_in_frames;
     const hc_step *steps;      /* [n_steps], sorted by frame, from the start of the stream. A source is silent until
                                   its first step. Steps that end at frame 0 or before play without a fade             */
-    int n_steps;
+    size_t step_size;          /* sizeof(hc_step); ignored if n_steps is 0                                            */
     float *const *out;         /* [n_out of the bank][n_out_frames]                                                   */
     int64_t from, n_out_frames; /* from: a multiple of step                                                           */
 } hc_render_job;
 
-/* Prepares a bank for hc_render. *data is read during the call only. A GPU takes steps of up to 4096 frames; with "auto"
- * the CPU takes over if the GPU fails to open. Fails as hc_open and hc_bank_make do. [setup] */
+/* Prepares a bank for hc_render. *data is read during the call only. A GPU takes steps of up to 4096 frames; with
+ * "auto" the CPU takes over if the GPU fails to open. Fails as hc_open and hc_bank_make do. [setup] */
 int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
                      size_t cap);
-/* Computes jobs; many at once use a GPU well. The output is that of an engine of one level whose block and steer_fade
- * are `step`; it does not depend on how a signal is cut into jobs. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE.
- * [setup], one thread at a time for each renderer */
-int hc_render(hc_renderer *renderer, const hc_render_job *jobs, int n_jobs, char *why, size_t cap);
-/* NULL is allowed. [setup] */
+/* Computes n_jobs jobs; job_size is sizeof(hc_render_job). Many jobs at once use a GPU well. The output is that of an
+ * engine of one level whose block and steer_fade are `step`; it does not depend on how a signal is cut into jobs. Fails
+ * with HC_EINVAL, HC_ENOMEM, HC_EDEVICE. [setup], one thread at a time for each renderer */
+int hc_render(hc_renderer *renderer, const hc_render_job *jobs, size_t job_size, int n_jobs, char *why, size_t cap);
+/* Frees a renderer. NULL is allowed. [setup] */
 void hc_renderer_close(hc_renderer *renderer);
 
 #ifdef __cplusplus

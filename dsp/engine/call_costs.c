@@ -32,7 +32,7 @@ int call_costs_measure(const char *backend, double *ns, struct reason *why)
     config.wait_us = HC_WAIT_FOREVER;
     int error = hc_open(&config, &engine, REASON_TEXT(why));
     if (error) return error;
-    error = hc_mask_make(engine, &route, 1, &mask, REASON_TEXT(why));
+    error = hc_mask_make(engine, &route, sizeof route, 1, &mask, REASON_TEXT(why));
     if (!error) error = hc_mask_swap(engine, mask);
     for (int i = -UNTIMED_CALLS; i < CALLS && !error; i++) {
         int64_t start = now_ns();

@@ -15,7 +15,7 @@ enum {
 };
 
 /* The padding at the end of a struct is undefined, so a later field must not take its place. */
-_Static_assert(sizeof(hc_config) == offsetof(hc_config, reserved2) + sizeof(int), "hc_config ends in padding");
+_Static_assert(sizeof(hc_config) == offsetof(hc_config, steer_fade) + sizeof(int), "hc_config ends in padding");
 
 const char *hc_version(void)
 {
@@ -98,7 +98,6 @@ static int check_sources(const hc_config *c, struct reason *why)
         return fail(HC_EINVAL, why, "bank_taps %d is out of range (1 to %d)", c->bank_taps, MAX_BANK_TAPS);
     if (c->steer_fade < 0 || c->steer_fade > MAX_STEER_FADE)
         return fail(HC_EINVAL, why, "steer_fade %d is out of range (0 to %d)", c->steer_fade, MAX_STEER_FADE);
-    if (c->reserved2) return fail(HC_EINVAL, why, "reserved2 %d; it must be 0", c->reserved2);
     return HC_OK;
 }
 
@@ -116,7 +115,6 @@ static int check_work(const hc_config *c, struct reason *why)
     if (c->queue_depth < 0 || c->queue_depth > CONFIG_MAX_QUEUE_DEPTH)
         return fail(HC_EINVAL, why, "queue_depth %d is out of range (0 to %d)", c->queue_depth, CONFIG_MAX_QUEUE_DEPTH);
     if (c->n_threads < 0) return fail(HC_EINVAL, why, "n_threads %d is negative", c->n_threads);
-    if (c->reserved) return fail(HC_EINVAL, why, "reserved %d; it must be 0", c->reserved);
     return HC_OK;
 }
 

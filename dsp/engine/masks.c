@@ -56,10 +56,13 @@ static int mask_add(hc_engine *e, const struct matrix *matrix, const struct nois
     return error;
 }
 
-int hc_mask_make(hc_engine *e, const hc_route *routes, int n, hc_mask **out, char *why, size_t cap)
+int hc_mask_make(hc_engine *e, const hc_route *routes, size_t route_size, int n, hc_mask **out, char *why, size_t cap)
 {
     if (out) *out = NULL;
     if (!e || !out) return fail(HC_EINVAL, REASON(why, cap), "hc_mask_make: engine or mask is NULL; pass both");
+    if (n > 0 && route_size != sizeof *routes)
+        return fail(HC_EINVAL, REASON(why, cap), "route_size is %zu; give sizeof(hc_route), %zu", route_size,
+                    sizeof *routes);
     struct matrix matrix;
     int error = matrix_make(&matrix, &e->config, routes, n, REASON(why, cap));
     if (error) return error;

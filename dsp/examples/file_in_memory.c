@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     hc_route routes[CHANNELS] = {{.in = 0, .out = 0, .taps = h[0], .n_taps = TAPS, .gain = 1},
                                  {.in = 1, .out = 1, .taps = h[1], .n_taps = TAPS, .gain = 1}};
     hc_mask *mask;
-    if (hc_mask_make(engine, routes, CHANNELS, &mask, why, sizeof why) != HC_OK)
+    if (hc_mask_make(engine, routes, sizeof *routes, CHANNELS, &mask, why, sizeof why) != HC_OK)
         return fprintf(stderr, "hc_mask_make: %s\n", why), 1;
     hc_mask_swap(engine, mask); /* nothing has been played yet: the mask plays from the first frame on */
 

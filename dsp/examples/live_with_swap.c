@@ -41,7 +41,7 @@ static hc_mask *mask_of_tone(double hz)
     hc_mask *mask;
     for (int k = 0; k < TAPS; k++) taps[k] = (float)(0.01 * sin(6.283185307 * hz * k / RATE) * exp(-6.9 * k / TAPS));
     hc_route route = {.in = 0, .out = 0, .taps = taps, .n_taps = TAPS, .gain = 1};
-    if (hc_mask_make(engine, &route, 1, &mask, why, sizeof why) != HC_OK) fprintf(stderr, "hc_mask_make: %s\n", why);
+    if (hc_mask_make(engine, &route, sizeof route, 1, &mask, why, sizeof why) != HC_OK) fprintf(stderr, "%s\n", why);
     return mask; /* NULL after a failure: silence */
 }
 

@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     config.n_routes = n_routes;       /* a hint: the cost of a full matrix differs from that of four channels */
     config.wait_us = HC_WAIT_FOREVER; /* not live: each block is complete, on a GPU too */
     if (hc_open(&config, &engine, why, sizeof why) != HC_OK) return fprintf(stderr, "hc_open: %s\n", why), 1;
-    if (hc_mask_make(engine, routes, n_routes, &mask, why, sizeof why) != HC_OK)
+    if (hc_mask_make(engine, routes, sizeof *routes, n_routes, &mask, why, sizeof why) != HC_OK)
         return fprintf(stderr, "hc_mask_make: %s\n", why), 1;
     hc_mask_swap(engine, mask);
 

@@ -245,7 +245,7 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
     config.backend = "cpu";
     if (runner_open(&r, &config, NULL) != HC_OK) return share;
     unsigned fp_state = denormals_off();
-    if (n == 0 || hc_mask_make(r.engine, routes, n, &mask, NULL, 0) == HC_OK) {
+    if (n == 0 || hc_mask_make(r.engine, routes, sizeof *routes, n, &mask, NULL, 0) == HC_OK) {
         float *x = (float *)r.silence;
         runner_play(&r, mask);
         for (int i = 0; i < config.block; i++) x[i] = (float)(i % 7 - 3) * 0.01f;
@@ -289,8 +289,9 @@ int failover_load(struct failover *f, const hc_route *routes, int n, struct bank
     failover_sweep(f);
     int error = load_banks(f, routes, n, set, &banks, &share, why);
     bool suffices = isfinite(share) && share <= f->standby_share;
-    if (!error && n > 0) error = hc_mask_make(f->main.engine, routes, n, &mask, REASON_TEXT(why));
-    if (!error && n > 0 && suffices) error = hc_mask_make(f->standby.engine, routes, n, &standby, REASON_TEXT(why));
+    if (!error && n > 0) error = hc_mask_make(f->main.engine, routes, sizeof *routes, n, &mask, REASON_TEXT(why));
+    if (!error && n > 0 && suffices)
+        error = hc_mask_make(f->standby.engine, routes, sizeof *routes, n, &standby, REASON_TEXT(why));
     if (error) {
         hc_mask_free(f->main.engine, mask);
         engine_banks_free(banks);

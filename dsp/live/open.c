@@ -47,7 +47,6 @@ static int check_config(const hc_live_config *c, struct reason *why)
     config.n_threads = c->n_threads;
     config.method = c->method;
     config.backend = "cpu";
-    if (c->reserved) return fail(HC_EINVAL, why, "reserved %d; it must be 0", c->reserved);
     if (!isfinite(c->glide_ms) || c->glide_ms > MAX_GLIDE_MS)
         return fail(HC_EINVAL, why, "glide_ms %g; at most %d are possible", c->glide_ms, MAX_GLIDE_MS);
     if (!(c->grid_deg == 0 || c->grid_deg == HC_GRID_NONE || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
@@ -63,7 +62,7 @@ static int check_config(const hc_live_config *c, struct reason *why)
         return fail(HC_EINVAL, why, "history_s %g; it must be positive, and at most %d", c->history_s, MAX_HISTORY_S);
     double predelay = c->max_predelay_ms * c->rate / 1000;
     if (!(predelay >= 0 && predelay <= MAX_PREDELAY))
-        return fail(HC_EINVAL, why, "most_predelay_ms %g; 0 to %g are possible", c->max_predelay_ms,
+        return fail(HC_EINVAL, why, "max_predelay_ms %g; 0 to %g are possible", c->max_predelay_ms,
                     1e3 * MAX_PREDELAY / c->rate);
     return hc_plan(&config, &info, REASON_TEXT(why));
 }

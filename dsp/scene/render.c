@@ -75,11 +75,14 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     return error;
 }
 
-int hc_render(hc_renderer *r, const hc_render_job *jobs, int n_jobs, char *why, size_t cap)
+int hc_render(hc_renderer *r, const hc_render_job *jobs, size_t job_size, int n_jobs, char *why, size_t cap)
 {
     if (!r || n_jobs < 0 || (n_jobs > 0 && !jobs))
         return fail(HC_EINVAL, REASON(why, cap), "hc_render: the renderer or the jobs are missing");
     if (n_jobs == 0) return HC_OK;
+    if (job_size != sizeof *jobs)
+        return fail(HC_EINVAL, REASON(why, cap), "job_size is %zu; give sizeof(hc_render_job), %zu", job_size,
+                    sizeof *jobs);
     struct render_windows *windows = calloc((size_t)n_jobs, sizeof *windows);
     struct render_work *works = calloc((size_t)n_jobs, sizeof *works);
     if (!windows || !works) {

@@ -50,6 +50,9 @@ static int job_check(const hc_render_job *job, int step, const struct render_ban
         if (!job->in[s]) return fail(HC_EINVAL, why, "in[%d] is NULL", s);
     for (int o = 0; o < bank->n_out && job->n_out_frames > 0; o++)
         if (!job->out[o]) return fail(HC_EINVAL, why, "out[%d] is NULL", o);
+    if (job->n_steps > 0 && job->step_size != sizeof *job->steps)
+        return fail(HC_EINVAL, why, "step_size is %zu; set it to sizeof(hc_step), %zu", job->step_size,
+                    sizeof *job->steps);
     for (int i = 0; i < job->n_steps; i++) {
         int error = step_check(job, i, bank, why);
         if (error) return error;

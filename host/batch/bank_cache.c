@@ -133,7 +133,7 @@ void bank_cache_give_back(struct bank_cache *cache, struct cached_bank *bank)
 bool cached_bank_render(struct cached_bank *bank, const hc_render_job *jobs, int n, char *why, size_t cap)
 {
     pthread_mutex_lock(&bank->turn);
-    int error = hc_render(bank->renderer, jobs, n, why, cap);
+    int error = hc_render(bank->renderer, jobs, sizeof *jobs, n, why, cap);
     pthread_mutex_unlock(&bank->turn);
     return error == HC_OK;
 }

@@ -152,7 +152,7 @@ static bool set_masks(const struct group *group)
             route->out += i * slot->shape.n_out;
         }
     char why[MESSAGE_CAP];
-    int rc = hc_mask_make(slot->engine, routes, n_routes, &slot->mask, why, sizeof why);
+    int rc = hc_mask_make(slot->engine, routes, sizeof *routes, n_routes, &slot->mask, why, sizeof why);
     free(routes);
     if (rc != HC_OK) {
         batch_stop(batch, why);

@@ -59,6 +59,7 @@ static bool signals_make(struct signals *s, const struct moving_shape *shape)
                                      .in = &s->ins[j],
                                      .n_in_frames = s->n_frames,
                                      .steps = steps,
+                                     .step_size = sizeof *steps,
                                      .n_steps = (int)n_steps,
                                      .out = s->outs + j * n_out,
                                      .n_out_frames = s->n_frames};
@@ -82,10 +83,12 @@ bool bench_moving(const struct moving_shape *shape, struct moving_result *r, cha
     steer_data_free(&data);
     if (good && !signals_make(&signals, shape))
         good = message_write(why, cap, "bench: no memory for %d signals; take fewer", shape->n_jobs);
-    if (good) good = hc_render(renderer, signals.jobs, shape->n_jobs, why, cap) == HC_OK; /* the caches fill */
+    if (good)
+        good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, shape->n_jobs, why, cap) ==
+               HC_OK; /* the caches fill */
     start = stopwatch_now();
     while (good && r->took_s < shape->time_s) {
-        good = hc_render(renderer, signals.jobs, shape->n_jobs, why, cap) == HC_OK;
+        good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, shape->n_jobs, why, cap) == HC_OK;
         r->took_s = stopwatch_now() - start;
         r->n_calls++;
     }

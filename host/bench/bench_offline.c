@@ -78,7 +78,7 @@ static bool run_open(struct offline_run *run, const struct offline_settings *s)
         run->ins[ch] = run->sound + ch * block;
         run->outs[ch] = run->wet + ch * block;
     }
-    int rc = hc_mask_make(run->engine, routes, s->channels, &mask, run->why, sizeof run->why);
+    int rc = hc_mask_make(run->engine, routes, sizeof *routes, s->channels, &mask, run->why, sizeof run->why);
     free(routes);
     if (rc == HC_OK) hc_mask_swap(run->engine, mask);
     return rc == HC_OK;

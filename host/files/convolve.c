@@ -246,7 +246,9 @@ static bool open_engine(struct convolution *run)
     }
     double opened = stopwatch_now();
     run->open_s = opened - start;
-    if (hc_mask_make(run->engine, run->routes, run->n_routes, &mask, run->why, sizeof run->why) != HC_OK) return false;
+    if (hc_mask_make(run->engine, run->routes, sizeof *run->routes, run->n_routes, &mask, run->why, sizeof run->why) !=
+        HC_OK)
+        return false;
     hc_mask_swap(run->engine, mask);
     run->mask_s += stopwatch_now() - opened;
     return true;

@@ -40,7 +40,7 @@ static bool render(void *data, const float *const *in, float *const *out, int n,
     }
     if (!moving_stream_job(&m->stream, n, n, out, &job))
         return message_write(why, cap, "no memory for the steps of the path; use a larger --step");
-    if (hc_render(m->renderer, &job, 1, why, cap) != HC_OK) return false;
+    if (hc_render(m->renderer, &job, sizeof job, 1, why, cap) != HC_OK) return false;
     moving_stream_next(&m->stream, n, n);
     return true;
 }

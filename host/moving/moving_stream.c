@@ -52,6 +52,7 @@ bool moving_stream_job(struct moving_stream *m, int n_in, int n, float *const *o
                            .in_from = m->n_done - before,
                            .n_in_frames = before + n_in,
                            .steps = m->steps.steps,
+                           .step_size = sizeof *m->steps.steps,
                            .n_steps = m->steps.n_steps,
                            .out = out,
                            .from = m->n_done,

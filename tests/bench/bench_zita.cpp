@@ -146,7 +146,7 @@ class Ours : public Convolver {
         if (!shape.matrix) /* haloconv would keep one spectrum of shared responses: make each different */
             for (size_t i = 0; i < routes.size(); i++) routes[i].gain = 1.0f + 1e-7f * (float)(i + 1) * 2;
         hc_mask *mask;
-        if (hc_mask_make(engine, routes.data(), (int)routes.size(), &mask, why, sizeof why)) die(why);
+        if (hc_mask_make(engine, routes.data(), sizeof(hc_route), (int)routes.size(), &mask, why, sizeof why)) die(why);
         hc_mask_swap(engine, mask);
     }
     ~Ours() override { hc_close(engine); }

@@ -74,7 +74,7 @@ static int session(const char *backend, int block)
     hc_mask *mask = NULL;
     char why[256] = "";
     int error = hc_open(&c, &e, why, sizeof why), before = atomic_load(&n_tables);
-    if (!error) error = hc_mask_make(e, &route, 1, &mask, why, sizeof why);
+    if (!error) error = hc_mask_make(e, &route, sizeof route, 1, &mask, why, sizeof why);
     if (error ? !why[0] || mask : !mask) return 100;
     for (int i = 0; i < 20 && !error; i++) {
         if (i % 5 == 0) hc_mask_swap(e, i % 10 ? NULL : mask);

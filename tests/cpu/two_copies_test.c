@@ -18,7 +18,7 @@ struct copy {
     hc_mask *mask;
     void (*config_init)(hc_config *);
     int (*open)(const hc_config *, hc_engine **, char *, size_t);
-    int (*mask_make)(hc_engine *, const hc_route *, int, hc_mask **, char *, size_t);
+    int (*mask_make)(hc_engine *, const hc_route *, size_t, int, hc_mask **, char *, size_t);
     int (*mask_swap)(hc_engine *, hc_mask *);
     int (*process)(hc_engine *, const float *const *, float *const *, int);
     void (*mask_free)(hc_engine *, hc_mask *);
@@ -37,7 +37,7 @@ static void copy_open(struct copy *copy, const hc_route *route)
     c.block = BLOCK;
     c.n_threads = 2;
     check(copy->open(&c, &copy->engine, why, sizeof why) == HC_OK, "%s", why);
-    check(copy->mask_make(copy->engine, route, 1, &copy->mask, why, sizeof why) == HC_OK, "%s", why);
+    check(copy->mask_make(copy->engine, route, sizeof *route, 1, &copy->mask, why, sizeof why) == HC_OK, "%s", why);
     copy->mask_swap(copy->engine, copy->mask);
 }
 

@@ -39,7 +39,7 @@ static void check_same_engine(const hc_info *a, const hc_info *b, const char *wh
 static void a_shorter_config_of_an_older_program_works(const char *backend)
 {
     static const size_t sizes[] = {offsetof(hc_config, n_in), offsetof(hc_config, n_frames),
-                                   offsetof(hc_config, in_samples), offsetof(hc_config, spin)};
+                                   offsetof(hc_config, in_samples), offsetof(hc_config, queue_depth)};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         hc_config whole;
         hc_config_init(&whole);
@@ -109,12 +109,12 @@ static void a_shorter_info_is_filled_to_its_size(const char *backend)
     check(hc_open(&c, &e, NULL, 0) == HC_OK, "hc_open");
     hc_info whole = {.size = sizeof whole};
     check(hc_get_info(e, &whole) == HC_OK, "hc_get_info");
-    static const size_t sizes[] = {offsetof(hc_info, backend), offsetof(hc_info, memory), offsetof(hc_info, swaps)};
+    static const size_t sizes[] = {offsetof(hc_info, method), offsetof(hc_info, memory), offsetof(hc_info, swaps)};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         hc_info *old = must_alloc(1, sizes[i]);
         old->size = sizes[i];
         check(hc_get_info(e, old) == HC_OK && old->size == sizes[i], "%zu bytes", sizes[i]);
-        check(memcmp(&old->block, &whole.block, sizes[i] - sizeof(size_t)) == 0, "%zu bytes differ", sizes[i]);
+        check(memcmp(&old->backend, &whole.backend, sizes[i] - sizeof(size_t)) == 0, "%zu bytes differ", sizes[i]);
         free(old);
     }
     struct {
@@ -159,8 +159,8 @@ static void a_zeroed_fade_is_the_default_and_none_must_be_asked_for(const char *
         hc_mask *a, *b;
         hc_route loud[] = {{0, 0, &one, 1, 1, 0}, {1, 1, &one, 1, 1, 0}}, louder[] = {{0, 0, &two, 1, 1, 0}};
         check(hc_open(&c, &e, NULL, 0) == HC_OK, "hc_open");
-        check(hc_mask_make(e, loud, 2, &a, NULL, 0) == HC_OK, "a mask");
-        check(hc_mask_make(e, louder, 1, &b, NULL, 0) == HC_OK, "a mask");
+        check(hc_mask_make(e, loud, sizeof *loud, 2, &a, NULL, 0) == HC_OK, "a mask");
+        check(hc_mask_make(e, louder, sizeof *louder, 1, &b, NULL, 0) == HC_OK, "a mask");
         int fading = 0;
         for (int block = 0; block < 20; block++) {
             float x[2][64], y[2][64];
@@ -202,11 +202,11 @@ static void null_arguments_are_refused(const char *backend)
                  {e, &bare, &mask, "taps"}};
     for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
         why[0] = 0;
-        int code = hc_mask_make(makes[i].engine, makes[i].routes, 1, makes[i].mask, why, sizeof why);
+        int code = hc_mask_make(makes[i].engine, makes[i].routes, sizeof(hc_route), 1, makes[i].mask, why, sizeof why);
         check(code == HC_EINVAL && strstr(why, makes[i].word), "hc_mask_make, no %s: %d, '%s'", makes[i].word, code,
               why);
     }
-    check(hc_mask_make(e, NULL, 0, &mask, why, sizeof why) == HC_OK, "a mask of silence: %s", why);
+    check(hc_mask_make(e, NULL, sizeof(hc_route), 0, &mask, why, sizeof why) == HC_OK, "a mask of silence: %s", why);
     check(hc_mask_make_noise(NULL, 1, 9, 9, 1, &mask, NULL, 0) == HC_EINVAL && !mask, "hc_mask_make_noise");
     hc_info info = {.size = sizeof info};
     check(hc_plan(&c, NULL, why, sizeof why) == HC_EINVAL, "hc_plan");
@@ -296,7 +296,7 @@ static void *make_masks(void *arg)
     hc_route routes[] = {{0, 0, taps, 700, 1, 0}, {1, 1, taps, 600, 1, 100}};
     for (int i = 0; i < 40; i++) {
         hc_mask *mask;
-        m->wrong = m->wrong || hc_mask_make(m->engine, routes, 2, &mask, NULL, 0) != HC_OK;
+        m->wrong = m->wrong || hc_mask_make(m->engine, routes, sizeof *routes, 2, &mask, NULL, 0) != HC_OK;
         if (m->wrong) return NULL;
         hc_mask_swap(m->engine, mask);
         hc_mask_free(m->engine, mask);
@@ -342,7 +342,8 @@ static void info_during_collect(const char *backend)
     hc_info info = {.size = sizeof info};
     hc_get_info(e, &info);
     hc_route routes[] = {{0, 0, &ten, 1, 1, 0}, {1, 1, &ten, 1, 1, 0}};
-    check(hc_mask_make(e, routes, 2, &mask, NULL, 0) == HC_OK && hc_mask_swap(e, mask) == HC_OK, "a mask");
+    check(hc_mask_make(e, routes, sizeof *routes, 2, &mask, NULL, 0) == HC_OK && hc_mask_swap(e, mask) == HC_OK,
+          "a mask");
     struct asker asker;
     pthread_t asking = ask_begin(&asker, e);
     int bad = 0;

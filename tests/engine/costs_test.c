@@ -140,7 +140,7 @@ static void overflow(const char *backend, struct answer *answer)
     hc_config_init(&c);
     c.backend = backend;
     check(hc_open(&c, &engine, answer->why, sizeof answer->why) == HC_OK, "no engine: %s", answer->why);
-    answer->code = hc_mask_make(engine, &route, 1, &mask, answer->why, sizeof answer->why);
+    answer->code = hc_mask_make(engine, &route, sizeof route, 1, &mask, answer->why, sizeof answer->why);
     hc_close(engine);
 }
 

@@ -30,7 +30,7 @@ static hc_engine *open_hanging(const char *backend, int block)
     hc_engine *e = hung[n_hung++];
     taps[0] = taps[TAPS - 1] = 1;
     hc_route route = {.taps = taps, .n_taps = TAPS, .gain = 1};
-    check(hc_mask_make(e, &route, 1, &mask, why, sizeof why) == HC_OK, "%s", why);
+    check(hc_mask_make(e, &route, sizeof route, 1, &mask, why, sizeof why) == HC_OK, "%s", why);
     hc_mask_swap(e, mask);
     return e;
 }

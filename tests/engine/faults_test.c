@@ -88,7 +88,7 @@ static int make_mask(hc_engine *engine, float sum, hc_mask **mask)
     static float taps[TAPS];
     taps[0] = taps[TAPS - 1] = sum / 2;
     hc_route routes[] = {{0, 0, taps, TAPS, 1, 0}, {1, 1, taps, TAPS, 1, 0}};
-    return hc_mask_make(engine, routes, 2, mask, why, sizeof why);
+    return hc_mask_make(engine, routes, sizeof *routes, 2, mask, why, sizeof why);
 }
 
 static void check_block(float y[2][BLOCK], double sum)

@@ -110,7 +110,8 @@ static void player_open(struct player *p, const hc_config *c, bool moves)
         hc_route routes[N_OUT];
         for (int o = 0; o < N_OUT; o++)
             routes[o] = (hc_route){.out = o, .taps = rows[m * N_OUT + o], .n_taps = TAPS, .gain = 1};
-        check(hc_mask_make(p->engine, routes, N_OUT, &p->masks[m], why, sizeof why) == HC_OK, "%s", why);
+        check(hc_mask_make(p->engine, routes, sizeof *routes, N_OUT, &p->masks[m], why, sizeof why) == HC_OK, "%s",
+              why);
     }
     free(taps);
 }
@@ -212,7 +213,8 @@ static void play_on_lost_device(void *data)
     for (int o = 0; o < N_OUT; o++) out[o] = memset(y[o], 1, sizeof y[o]);
     check(hc_process(engine, &in, out, BLOCK) == HC_EDEVICE && y[0][0] == 0, "the child plays on a device");
     check(hc_get_info(engine, &info) == HC_OK && strstr(info.error, "fork"), "%s", info.error);
-    check(hc_mask_make(engine, &route, 1, &mask, why, sizeof why) == HC_EDEVICE && strstr(why, "fork"), "%s", why);
+    check(hc_mask_make(engine, &route, sizeof route, 1, &mask, why, sizeof why) == HC_EDEVICE && strstr(why, "fork"),
+          "%s", why);
     hc_reset(engine);
     hc_close(engine);
 }

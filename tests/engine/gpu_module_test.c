@@ -50,7 +50,8 @@ static void plays_on_the_fake(void)
     c.max_taps = 1;
     c.wait_us = HC_WAIT_FOREVER;
     check(hc_open(&c, &e, why, sizeof why) == HC_OK, "%s", why);
-    check(hc_mask_make(e, &route, 1, &mask, why, sizeof why) == HC_OK && hc_mask_swap(e, mask) == HC_OK, "%s", why);
+    check(hc_mask_make(e, &route, sizeof route, 1, &mask, why, sizeof why) == HC_OK && hc_mask_swap(e, mask) == HC_OK,
+          "%s", why);
     for (int i = 0; i < 64; i++) x[i] = (float)i;
     check(hc_process(e, &(const float *){x}, &(float *){y}, 64) == HC_OK && memcmp(x, y, sizeof x) == 0, "y[1] is %g",
           (double)y[1]);

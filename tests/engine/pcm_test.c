@@ -104,7 +104,7 @@ static void pcm_play_open(struct pcm_play *s, const char *backend, int in, int o
     hc_get_info(s->engine, &s->info);
     for (int ch = 0; ch < n; ch++)
         routes[ch] = (hc_route){.in = n - 1 - ch, .out = ch, .taps = &one, .n_taps = 1, .gain = gain};
-    check(hc_mask_make(s->engine, routes, n, &mask, why, sizeof why) == HC_OK, "%s", why);
+    check(hc_mask_make(s->engine, routes, sizeof *routes, n, &mask, why, sizeof why) == HC_OK, "%s", why);
     hc_mask_swap(s->engine, mask);
     free(routes);
 }

@@ -53,7 +53,6 @@ static void bad_configs_are_refused(const char *backend)
     REFUSES(in_samples, HC_BIG_ENDIAN, "in_samples");
     REFUSES(out_samples, 5, "out_samples");
     REFUSES(queue_depth, 17, "queue_depth");
-    REFUSES(reserved, 1, "reserved");
     REFUSES(rate, -48000, "rate");
     REFUSES(method, "magic", "magic");
     REFUSES(backend, "tpu", "tpu");
@@ -189,10 +188,10 @@ static void refuses_route(hc_engine *e, hc_route bad, const char *word)
     char why[256] = "";
     hc_route routes[] = {{0, 0, good_taps(), 300, 1, 0}, bad};
     hc_mask *mask = NULL;
-    int code = hc_mask_make(e, routes, 2, &mask, why, sizeof why);
+    int code = hc_mask_make(e, routes, sizeof *routes, 2, &mask, why, sizeof why);
     check(code == HC_EINVAL, "%s: hc_mask_make gave %d (%s), want HC_EINVAL", word, code, why);
     says(why, word, "hc_mask_make");
-    code = hc_mask_make(e, routes, 2, &mask, NULL, 0); /* the text is optional */
+    code = hc_mask_make(e, routes, sizeof *routes, 2, &mask, NULL, 0); /* the text is optional */
     check(code == HC_EINVAL, "%s, no text: %d", word, code);
 }
 
@@ -223,9 +222,14 @@ static void bad_masks_are_refused(const char *backend)
     hc_mask *mask = NULL;
     hc_route fits = {0, 0, h, 299, 1, 1};
     char why[256] = "";
-    check(hc_mask_make(p.engine, &fits, 1, &mask, why, sizeof why) == HC_OK, "max_taps itself must fit: %s", why);
-    check(hc_mask_make(p.engine, &fits, -1, &mask, why, sizeof why) == HC_EINVAL, "-1 routes");
-    check(hc_mask_make(p.engine, NULL, 1, &mask, why, sizeof why) == HC_EINVAL, "NULL for the routes");
+    check(hc_mask_make(p.engine, &fits, sizeof fits, 1, &mask, why, sizeof why) == HC_OK,
+          "max_taps itself must fit: %s", why);
+    check(hc_mask_make(p.engine, &fits, sizeof fits + 8, 1, &mask, why, sizeof why) == HC_EINVAL &&
+              strstr(why, "route_size"),
+          "%s", why);
+    check(hc_mask_make(p.engine, &fits, sizeof fits, -1, &mask, why, sizeof why) == HC_EINVAL, "-1 routes");
+    check(hc_mask_make(p.engine, NULL, sizeof(hc_route), 1, &mask, why, sizeof why) == HC_EINVAL,
+          "NULL for the routes");
     player_close(&p);
 }
 
@@ -266,7 +270,7 @@ static void routes_that_add_up_to_infinity_are_refused(const char *backend)
     for (int i = 0; i < 3; i++) {
         char why[256] = "";
         hc_mask *mask = NULL;
-        int code = hc_mask_make(p.engine, cases[i], i == 0 ? 2 : 3, &mask, why, sizeof why);
+        int code = hc_mask_make(p.engine, cases[i], sizeof *cases[i], i == 0 ? 2 : 3, &mask, why, sizeof why);
         check(code == HC_EINVAL && !mask, "case %d: %d (%s), want HC_EINVAL", i, code, why);
         says(why, index[i], "the sum");
         says(why, "input 1 to output 2", "the sum");

@@ -80,7 +80,7 @@ static hc_renderer *renderer_open(const struct scene_of_test *s, const char *bac
 static void render(hc_renderer *renderer, const hc_render_job *jobs, int n)
 {
     char why[200] = "";
-    int error = hc_render(renderer, jobs, n, why, sizeof why);
+    int error = hc_render(renderer, jobs, sizeof *jobs, n, why, sizeof why);
     check(!error, "%s", why);
 }
 
@@ -90,6 +90,7 @@ static hc_render_job whole_job(const struct scene_of_test *s)
                            .in = (const float *const *)s->in,
                            .n_in_frames = s->n_in,
                            .steps = s->steps,
+                           .step_size = sizeof *s->steps,
                            .n_steps = s->n_steps,
                            .out = (float *const *)s->out,
                            .n_out_frames = s->n_frames};
@@ -301,17 +302,18 @@ static void wrong_jobs_are_refused(const char *backend)
     hc_step steps[2] = {{.frame = 40, .n = 1, .weight = {1}}, {.frame = 50, .n = 1, .weight = {1}}};
     char why[200];
     bad.steps = steps;
-    check(hc_render(renderer, &bad, 1, why, sizeof why) == HC_OK, "%s", why);
+    check(hc_render(renderer, &bad, sizeof bad, 1, why, sizeof why) == HC_OK, "%s", why);
 #define REFUSED(change, text)                                                                                          \
     do {                                                                                                               \
         hc_step kept[2] = {steps[0], steps[1]};                                                                        \
         hc_render_job kept_job = bad;                                                                                  \
         change;                                                                                                        \
-        check(hc_render(renderer, &bad, 1, why, sizeof why) == HC_EINVAL && strstr(why, text), "%s", why);             \
+        check(hc_render(renderer, &bad, sizeof bad, 1, why, sizeof why) == HC_EINVAL && strstr(why, text), "%s", why); \
         memcpy(steps, kept, sizeof kept);                                                                              \
         bad = kept_job;                                                                                                \
     } while (0)
     REFUSED(steps[1].frame = 39, "sort them");
+    REFUSED(bad.step_size = 0, "step_size");
     REFUSED(steps[1].source = 1, "source 1");
     REFUSED(steps[1].n = 5, "n 5");
     REFUSED(steps[1].entry[0] = 2, "entry 2");
@@ -322,7 +324,9 @@ static void wrong_jobs_are_refused(const char *backend)
     REFUSED(bad.in_from = INT64_MAX, "2^61");
     REFUSED(bad.from = INT64_MAX / 32 * 32, "2^61");
 #undef REFUSED
-    check(hc_render(renderer, NULL, 0, NULL, 0) == HC_OK, "no jobs");
+    check(hc_render(renderer, &bad, sizeof bad - 8, 1, why, sizeof why) == HC_EINVAL && strstr(why, "job_size"), "%s",
+          why);
+    check(hc_render(renderer, NULL, 0, 0, NULL, 0) == HC_OK, "no jobs");
     hc_renderer_close(renderer);
     hc_renderer_close(NULL);
     hc_bank_data data = {.size = sizeof data, .n_entries = 2, .n_out = 1, .n_taps = 10, .taps = s.taps};

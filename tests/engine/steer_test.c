@@ -452,7 +452,7 @@ static void a_mask_plays_and_swaps_beside_sources(const char *backend)
         if (e < 2) moving_bank(&m[e], &banks[e], 4, 2, TAPS, 182);
         for (int k = 0; k < 2 && e != 1; k++) {
             hc_route routes[] = {{2, 0, taps + k, TAPS - 1, 0.5f, 0}, {0, 1, taps, 700, 1, 5 * k}};
-            check(hc_mask_make(m[e].engine, routes, 2, &masks[e][k], NULL, 0) == HC_OK, "hc_mask_make");
+            check(hc_mask_make(m[e].engine, routes, sizeof *routes, 2, &masks[e][k], NULL, 0) == HC_OK, "hc_mask_make");
         }
     }
     for (int i = 0; m[0].n_frames < m[0].cap; i++) {

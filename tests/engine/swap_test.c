@@ -404,7 +404,7 @@ static void *storm_turns(void *arg)
         for (int i = 0; i < n; i++) taps[i] = 1.0f / (float)n;
         hc_route routes[] = {{0, 0, taps, n, 1, 0}, {1, 1, taps, n, 1, 0}};
         hc_mask *mask;
-        if (hc_mask_make(s->engine, routes, 2, &mask, NULL, 0) != HC_OK) {
+        if (hc_mask_make(s->engine, routes, sizeof *routes, 2, &mask, NULL, 0) != HC_OK) {
             atomic_fetch_add(&s->failed, 1);
             break;
         }
@@ -426,7 +426,7 @@ static void *storm_makes(void *arg)
     while (!atomic_load(&s->stop)) {
         hc_route routes[] = {{0, 1, taps, random_int(&r, 1, TAPS), 1, 0}};
         hc_mask *mask;
-        if (hc_mask_make(s->engine, routes, 1, &mask, NULL, 0) != HC_OK)
+        if (hc_mask_make(s->engine, routes, sizeof *routes, 1, &mask, NULL, 0) != HC_OK)
             atomic_fetch_add(&s->failed, 1);
         else
             hc_mask_free(s->engine, mask);

@@ -40,8 +40,9 @@ static hc_engine *own_engine(void)
     c.max_taps = 1;
     c.wait_us = HC_WAIT_FOREVER;
     check(hc_open(&c, &engine, why, sizeof why) == HC_OK, "%s", why);
-    check(hc_mask_make(engine, &route, 1, &mask, why, sizeof why) == HC_OK && hc_mask_swap(engine, mask) == HC_OK, "%s",
-          why);
+    check(hc_mask_make(engine, &route, sizeof route, 1, &mask, why, sizeof why) == HC_OK &&
+              hc_mask_swap(engine, mask) == HC_OK,
+          "%s", why);
     return engine;
 }
 

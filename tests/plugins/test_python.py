@@ -265,7 +265,7 @@ def test_structures_are_the_headers(hc, folder):
         assert int(seen.pop(name)) == ctypes.sizeof(kind), name
         for field in kind._fields_:
             assert int(seen.pop(f"{name}.{field[0]}")) == getattr(kind, field[0]).offset, f"{name}.{field[0]}"
-    assert int(seen.pop("hc_step")) == library._STEP.itemsize and int(seen.pop("HC_MAX_MIX")) == library._MOST_MIX
+    assert int(seen.pop("hc_step")) == library._STEP.itemsize and int(seen.pop("HC_MAX_MIX")) == library._MAX_MIX
     for name in library._STEP.names:
         assert int(seen.pop(f"hc_step.{name}")) == library._STEP.fields[name][1], name
     assert not seen

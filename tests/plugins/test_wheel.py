@@ -273,8 +273,8 @@ int main(int argc, char **argv)
         return fprintf(stderr, "%s", why), 1;
     hc_route route = {.taps = taps, .n_taps = 2, .gain = 1};
     hc_mask *mask;
-    if (((int (*)(hc_engine *, const hc_route *, int, hc_mask **, char *, size_t))dlsym(library, "hc_mask_make"))(
-            engine, &route, 1, &mask, why, 256))
+    if (((int (*)(hc_engine *, const hc_route *, size_t, int, hc_mask **, char *, size_t))dlsym(library, "hc_mask_make"))(
+            engine, &route, sizeof route, 1, &mask, why, 256))
         return fprintf(stderr, "%s", why), 1;
     ((int (*)(hc_engine *, hc_mask *))dlsym(library, "hc_mask_swap"))(engine, mask);
     int (*process)(hc_engine *, const float *const *, float *const *, int) = dlsym(library, "hc_process");

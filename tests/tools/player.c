@@ -66,7 +66,7 @@ struct scene player_scene(struct player *p, const hc_route *routes, int n)
 {
     char why[256] = "";
     struct scene s = {routes, n, NULL};
-    int code = hc_mask_make(p->engine, routes, n, &s.mask, why, sizeof why);
+    int code = hc_mask_make(p->engine, routes, sizeof *routes, n, &s.mask, why, sizeof why);
     check(code == HC_OK, "hc_mask_make of %d routes: %d, %s", n, code, why);
     return s;
 }

@@ -12,7 +12,7 @@ from typing import Optional, Tuple, Union
 import numpy as np
 import numpy.typing as npt
 
-from ._library import (_BankData, _BankOptions, _MOST_MIX, _RenderConfig, _bytes, _check, _floats, _lib, _pointer, _set)
+from ._library import (_BankData, _BankOptions, _MAX_MIX, _RenderConfig, _bytes, _check, _floats, _lib, _pointer, _set)
 
 
 def position(azimuth: npt.ArrayLike, elevation: npt.ArrayLike = 0.0,
@@ -168,7 +168,7 @@ class Bank:
             if not self._data.memory:  # of an array
                 why = ctypes.create_string_buffer(512)
                 _check(_lib.hc_bank_index(ctypes.byref(self._data), why, len(why)), why)
-        entries, weights = (ctypes.c_int * _MOST_MIX)(), (ctypes.c_float * _MOST_MIX)()
+        entries, weights = (ctypes.c_int * _MAX_MIX)(), (ctypes.c_float * _MAX_MIX)()
         n = _lib.hc_bank_mix(ctypes.byref(self._data), place, entries, weights)
         return entries[:n], weights[:n]
 

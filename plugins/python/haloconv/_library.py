@@ -21,12 +21,11 @@ class Error(RuntimeError):
 class _Config(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("rate", ctypes.c_int), ("block", ctypes.c_int), ("n_in", ctypes.c_int),
                 ("n_out", ctypes.c_int), ("max_taps", ctypes.c_int), ("n_routes", ctypes.c_int),
-                ("wait_us", ctypes.c_int), ("fade_frames", ctypes.c_int), ("n_frames", ctypes.c_int64),
-                ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p),
-                ("in_samples", ctypes.c_int), ("out_samples", ctypes.c_int), ("queue_depth", ctypes.c_int),
-                ("n_threads", ctypes.c_int), ("spin", ctypes.c_int), ("reserved", ctypes.c_int),
-                ("n_sources", ctypes.c_int), ("bank_taps", ctypes.c_int), ("steer_fade", ctypes.c_int),
-                ("reserved2", ctypes.c_int)]
+                ("fade_frames", ctypes.c_int), ("n_threads", ctypes.c_int), ("backend", ctypes.c_char_p),
+                ("method", ctypes.c_char_p), ("n_frames", ctypes.c_int64), ("wait_us", ctypes.c_int),
+                ("spin", ctypes.c_int), ("in_samples", ctypes.c_int), ("out_samples", ctypes.c_int),
+                ("queue_depth", ctypes.c_int), ("n_sources", ctypes.c_int), ("bank_taps", ctypes.c_int),
+                ("steer_fade", ctypes.c_int)]
 
 
 class _Route(ctypes.Structure):
@@ -45,17 +44,17 @@ class _SteerLevel(ctypes.Structure):
 
 
 class _Info(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("block", ctypes.c_int), ("partition", ctypes.c_int),
-                ("n_partitions", ctypes.c_int), ("queue_depth", ctypes.c_int), ("in_samples", ctypes.c_int),
-                ("out_samples", ctypes.c_int), ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p),
-                ("device", ctypes.c_char * 128), ("hop", ctypes.c_int), ("n_levels", ctypes.c_int),
-                ("levels", _Level * 25), ("bytes_a_frame", ctypes.c_double), ("flops_a_frame", ctypes.c_double),
-                ("cost_ns", ctypes.c_double), ("measured", ctypes.c_int), ("memory", ctypes.c_uint64),
-                ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64),
-                ("non_finite", ctypes.c_uint64), ("clipped", ctypes.c_uint64), ("peak", ctypes.c_float),
-                ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64), ("swap_delay", ctypes.c_int),
-                ("swap_usual", ctypes.c_int), ("n_device_levels", ctypes.c_int), ("error", ctypes.c_char * 256),
+    _fields_ = [("size", ctypes.c_size_t), ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p),
+                ("block", ctypes.c_int), ("partition", ctypes.c_int), ("n_partitions", ctypes.c_int),
+                ("hop", ctypes.c_int), ("n_levels", ctypes.c_int), ("n_device_levels", ctypes.c_int),
+                ("levels", _Level * 25), ("swap_delay", ctypes.c_int), ("swap_usual", ctypes.c_int),
+                ("measured", ctypes.c_int), ("bytes_a_frame", ctypes.c_double), ("flops_a_frame", ctypes.c_double),
+                ("cost_ns", ctypes.c_double), ("memory", ctypes.c_uint64), ("device", ctypes.c_char * 128),
+                ("queue_depth", ctypes.c_int), ("in_samples", ctypes.c_int), ("out_samples", ctypes.c_int),
                 ("n_sources", ctypes.c_int), ("n_steer_levels", ctypes.c_int), ("steer_levels", _SteerLevel * 4),
+                ("error", ctypes.c_char * 256), ("peak", ctypes.c_float), ("clipped", ctypes.c_uint64),
+                ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64),
+                ("non_finite", ctypes.c_uint64), ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64),
                 ("bank_memory", ctypes.c_uint64)]
 
 
@@ -77,14 +76,15 @@ class _RenderConfig(ctypes.Structure):
 
 
 class _RenderJob(ctypes.Structure):
-    _fields_ = [("n_sources", ctypes.c_int), ("in", ctypes.c_void_p), ("in_from", ctypes.c_int64),
-                ("n_in_frames", ctypes.c_int64), ("steps", ctypes.c_void_p), ("n_steps", ctypes.c_int),
-                ("out", ctypes.c_void_p), ("from", ctypes.c_int64), ("n_out_frames", ctypes.c_int64)]
+    _fields_ = [("n_sources", ctypes.c_int), ("n_steps", ctypes.c_int), ("in", ctypes.c_void_p),
+                ("in_from", ctypes.c_int64), ("n_in_frames", ctypes.c_int64), ("steps", ctypes.c_void_p),
+                ("step_size", ctypes.c_size_t), ("out", ctypes.c_void_p), ("from", ctypes.c_int64),
+                ("n_out_frames", ctypes.c_int64)]
 
 
-_MOST_MIX = 4  # HC_MAX_MIX
-_STEP = np.dtype([("frame", np.int64), ("source", np.intc), ("n", np.intc), ("entry", np.intc, _MOST_MIX),
-                  ("weight", np.float32, _MOST_MIX)], align=True)  # hc_step
+_MAX_MIX = 4  # HC_MAX_MIX
+_STEP = np.dtype([("frame", np.int64), ("source", np.intc), ("n", np.intc), ("entry", np.intc, _MAX_MIX),
+                  ("weight", np.float32, _MAX_MIX)], align=True)  # hc_step
 
 
 def _load():
@@ -106,8 +106,8 @@ for _name, _result, _arguments in [
         ("hc_config_init", None, [ctypes.POINTER(_Config)]),
         ("hc_open", ctypes.c_int, [ctypes.POINTER(_Config), ctypes.POINTER(_pointer), _text, ctypes.c_size_t]),
         ("hc_close", None, [_pointer]),
-        ("hc_mask_make", ctypes.c_int, [_pointer, ctypes.POINTER(_Route), ctypes.c_int, ctypes.POINTER(_pointer), _text,
-                                        ctypes.c_size_t]),
+        ("hc_mask_make", ctypes.c_int, [_pointer, ctypes.POINTER(_Route), ctypes.c_size_t, ctypes.c_int,
+                                        ctypes.POINTER(_pointer), _text, ctypes.c_size_t]),
         ("hc_mask_free", None, [_pointer, _pointer]),
         ("hc_mask_swap", ctypes.c_int, [_pointer, _pointer]),
         ("hc_process", ctypes.c_int, [_pointer, _pointer, _pointer, ctypes.c_int]),
@@ -126,7 +126,8 @@ for _name, _result, _arguments in [
         ("hc_steer", ctypes.c_int, [_pointer, ctypes.c_int, _pointer, _pointer, _pointer, ctypes.c_int]),
         ("hc_renderer_open", ctypes.c_int, [ctypes.POINTER(_RenderConfig), ctypes.POINTER(_BankData),
                                             ctypes.POINTER(_pointer), _text, ctypes.c_size_t]),
-        ("hc_render", ctypes.c_int, [_pointer, ctypes.POINTER(_RenderJob), ctypes.c_int, _text, ctypes.c_size_t]),
+        ("hc_render", ctypes.c_int, [_pointer, ctypes.POINTER(_RenderJob), ctypes.c_size_t, ctypes.c_int, _text,
+                                     ctypes.c_size_t]),
         ("hc_renderer_close", None, [_pointer])]:
     getattr(_lib, _name).restype, getattr(_lib, _name).argtypes = _result, _arguments
 

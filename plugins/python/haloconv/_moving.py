@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._banks import Bank
-from ._library import _MOST_MIX, _STEP, _RenderJob, _check, _lib, _pointer
+from ._library import _MAX_MIX, _STEP, _RenderJob, _check, _lib, _pointer
 from ._streams import _planar
 
 
@@ -81,7 +81,7 @@ def _steps(path, bank, step, rate, mix, n_sources, n):
         events = _steps_of_array(np.asarray(path), bank, step, n_sources, mix)
     else:
         events = _steps_of_list(path, bank, rate, mix)
-    rows, none = [], (0,) * _MOST_MIX
+    rows, none = [], (0,) * _MAX_MIX
     for frame, source, (entries, weights) in events:
         if not 0 <= source < n_sources:
             raise ValueError(f"source {source} of the path is out of range; the sound has {n_sources} channels")
@@ -142,9 +142,9 @@ def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
     ins = (_pointer * n_sources)(*(planar.ctypes.data + 4 * n * i for i in range(n_sources)))
     outs = (_pointer * bank.outputs)(*(out.ctypes.data + 4 * n_frames * i for i in range(bank.outputs)))
     job = _RenderJob(n_sources=n_sources, n_in_frames=n, steps=steps.ctypes.data, n_steps=len(steps),
-                     n_out_frames=n_frames, out=ctypes.addressof(outs))
+                     step_size=_STEP.itemsize, n_out_frames=n_frames, out=ctypes.addressof(outs))
     setattr(job, "in", ctypes.addressof(ins))
     why = ctypes.create_string_buffer(512)
     with bank._renderer(backend, step, n_threads) as renderer:
-        _check(_lib.hc_render(renderer, ctypes.byref(job), 1, why, len(why)), why)
+        _check(_lib.hc_render(renderer, ctypes.byref(job), ctypes.sizeof(job), 1, why, len(why)), why)
     return out[0] if np.ndim(x) == 1 and bank.outputs == 1 else out.T

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ._arrays import HostArray, convolve_columns, device_of
 from ._banks import Bank, _xyz
-from ._library import (Error, _Config, _Info, _Level, _MOST_MIX, _Route, _SteerLevel, _bytes, _check, _floats, _lib,
+from ._library import (Error, _Config, _Info, _Level, _MAX_MIX, _Route, _SteerLevel, _bytes, _check, _floats, _lib,
                        _pointer, _set)
 
 BLOCK_FILES = -1   # Stream(block): for files; the engine chooses the block
@@ -196,7 +196,8 @@ class Stream:
             route.out, route.taps, route.n_taps, route.gain = o, taps.ctypes.data, len(taps), gain
             _set(route, "delay", delay)
         with self._open() as engine:
-            _check(_lib.hc_mask_make(engine, routes, len(pairs), ctypes.byref(pointer), why, len(why)), why)
+            _check(_lib.hc_mask_make(engine, routes, ctypes.sizeof(_Route), len(pairs), ctypes.byref(pointer), why,
+                                     len(why)), why)
         return Mask(self, pointer)
 
     def swap(self, mask: Union[Mask, npt.ArrayLike, None]) -> None:
@@ -276,8 +277,8 @@ class Stream:
                 entries, weights = bank._find(_xyz(azimuth, elevation, distance) if xyz is None else xyz, mix)
             n = len(entries)
             weights = [1.0] * n if weights is None else weights
-            if n > _MOST_MIX or len(weights) != n:
-                raise ValueError(f"{n} entries and {len(weights)} weights; give at most {_MOST_MIX} entries and a "
+            if n > _MAX_MIX or len(weights) != n:
+                raise ValueError(f"{n} entries and {len(weights)} weights; give at most {_MAX_MIX} entries and a "
                                  "weight for each")
             bank._check_entries(entries)
             code = _lib.hc_steer(engine, source, prepared.pointer, (ctypes.c_int * n)(*map(int, entries)),

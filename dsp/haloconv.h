@@ -1,8 +1,35 @@
 /* haloconv - real-time convolution of audio with FIR filters and impulse responses, on the CPU or a CUDA GPU.
  *
- * This header has live convolution: engines, masks, process, swap. haloconv_live.h keeps a session playing through
- * changes and failures, haloconv_files.h convolves blocks of files, haloconv_masks.h reads masks from files. NEWS.md
- * lists the changes between versions.
+ * The shortest program
+ *
+ *   #include <haloconv.h>
+ *   #include <stdio.h>
+ *
+ *   int main(void)
+ *   {
+ *       const float in[64] = {1}, taps[] = {1, 0.5f, 0.25f};
+ *       float out[64];
+ *       char why[256];
+ *       hc_config config = {.size = sizeof config, .n_in = 1, .n_out = 1};
+ *       hc_route route = {.in = 0, .out = 0, .taps = taps, .n_taps = 3, .gain = 1};
+ *       hc_engine *engine;
+ *       hc_mask *mask;
+ *       if (hc_open(&config, &engine, why, sizeof why) != HC_OK) return puts(why), 1;
+ *       if (hc_mask_make(engine, &route, sizeof route, 1, &mask, why, sizeof why) != HC_OK) return puts(why), 1;
+ *       hc_mask_swap(engine, mask);
+ *       hc_process(engine, (const float *[]){in}, (float *[]){out}, 64); // the audio thread, for every block
+ *       printf("%g %g %g\n", (double)out[0], (double)out[1], (double)out[2]);
+ *       hc_close(engine);
+ *   }
+ *
+ * Which header for whom
+ *   haloconv.h          a program with an audio callback of its own: engines, masks, process, swap
+ *   haloconv_live.h     a live host or plugin: plays on while mask, block, rate or backend change, or a GPU fails
+ *   haloconv_files.h    a converter of files: blocks without a deadline, several of them queued
+ *   haloconv_masks.h    a program that reads masks: sound files, texts, configurations of other programs
+ *   haloconv_scenes.h   moving sources: banks of responses, steering, whole signals
+ *   haloconv_tensors.h  machine learning: tensors and gradients
+ * dsp/examples/ has complete programs. NEWS.md lists the changes between versions.
  *
  * Audio
  *   Planar 32-bit float: one pointer for each channel, one float for each frame, full scale +-1. Channels and frames

@@ -36,8 +36,8 @@ int hc_submit(hc_engine *engine, const float *const *in, int n_frames);
 
 /* Waits for the oldest block. Its frames go to out[n_out][n_frames]; NULL: they are in the block's buffer
  * (hc_block_buffers). `out` must be NULL unless hc_info.out_samples is HC_PLANAR. The output is that of hc_process.
- * Returns the number of frames, HC_EINVAL (no block is queued; not planar), HC_EDEVICE (`out` is silence). [setup], one
- * thread at a time with hc_submit */
+ * Returns the number of frames, 1 or more, never HC_LATE; HC_EINVAL (no block is queued; not planar), HC_EDEVICE (`out`
+ * is silence). [setup], one thread at a time with hc_submit */
 int hc_collect(hc_engine *engine, float *const *out);
 
 /* Finds the buffers of block i, counted from hc_open or hc_reset. Block i + hc_info.queue_depth has the same buffers.
@@ -48,8 +48,9 @@ int hc_collect(hc_engine *engine, float *const *out);
 int hc_block_buffers(hc_engine *engine, int64_t i, void **in, const void **out);
 
 /* Limits hc_info.clipped and hc_info.peak to frames [from, to), counted from hc_open or hc_reset, of blocks that are
- * submitted from now on. At first all frames count. Only outputs that are not planar are counted. [setup], one thread
- * at a time with hc_submit */
+ * submitted from now on: the frames that the program writes, if it writes not all of them. `to` may be unknown until
+ * the input ends. At first all frames count. Only outputs that are not planar are counted. [setup], one thread at a
+ * time with hc_submit */
 void hc_count_set(hc_engine *engine, int64_t from, int64_t to);
 
 #ifdef __cplusplus

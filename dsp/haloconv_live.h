@@ -224,10 +224,10 @@ int hc_live_keep(hc_live *live, const char *const *paths, int n);
  * does not wait for hc_live_work */
 int hc_live_compare(hc_live *live, const char *a, const char *b);
 
-/* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work
- * would; with sources, those of a configuration (HC_WITH_SOURCES) or of a sound file, and this call loads the banks. They
- * replace a mask that was requested before. The live convolver owns the responses after the call, also after a failure.
- * Fails as hc_open, hc_mask_make and hc_bank_load do. [setup] */
+/* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work would;
+ * with sources, those of a configuration (HC_WITH_SOURCES) or of a sound file, and this call loads the banks. They
+ * replace a mask that was requested before. The live convolver owns the responses after the call, also after a
+ * failure. Fails as hc_open, hc_mask_make and hc_bank_load do. [setup] */
 int hc_live_play(hc_live *live, const char *path, hc_responses *responses, char *why, size_t cap);
 
 /* Forgets the input history and ends all fades; the mask and the knobs stay. No hc_live_process may run. [setup] */

@@ -65,43 +65,22 @@ enum {                        /* flags of hc_responses_load                     
                                  this flag it is refused                                                         */
 };
 
-/* Reads a mask from a file:
+/* Reads a mask from a file: a sound file, a text of coefficients, filters or a configuration of this or another
+ * program. haloconv(1) lists the kinds, by extension and content, in DESCRIPTION, CONFIGURATIONS and FILES OF OTHER
+ * PROGRAMS.
  *
- *   .txt, .csv   coefficients as text: one frame a line, a column for each channel, separated by blanks, commas or
- *                semicolons; '#' starts a comment. A decimal comma is refused. Lines of names above the numbers of a
- *                .csv are skipped, with a warning. Or REW's text export of an impulse response
- *   .txt         filters of Equalizer APO, AutoEq or REW ("Filter 1: ON PK Fc ..."), computed for `rate`, or for
- *                48000 Hz with a warning. A text that names no channels is a mask of one channel, else a configuration
- *   .pcm, .raw,  one channel of 32-bit floats without a header, the lowest byte first, as DRC and rePhase write them;
- *   .bin, .f32   .dbl and .f64: of 64 bits
- *   .conf        a configuration, in the format of jconvolver with mcfx's packed matrix; haloconv(1) has its grammar.
- *                Or one of BruteFIR, which may also be named .cfg, .bf or .brutefir_config, or have no extension
- *   .cfg         a configuration of Convolver, as Roon and JRiver read it, too
- *   else         a sound file
+ * rate: resample to this rate in Hz, and keep the gain of the response; 0: keep the rate of the files. Filters are
+ * computed for this rate, or for 48000 Hz with a warning.
  *
- * rate: resample to this rate in Hz, and keep the gain of the response; 0: keep the rate of the files.
+ * A path with %r in it, such as hall-%r.wav, stands for a file for each rate (haloconv(1), DESCRIPTION). With rate 0
+ * the file of the highest rate is read. A warning in `diagnostics` names a file of another rate than `rate`. If no
+ * rate has a file the call fails with HC_EFILE.
  *
- * A path with %r in it, such as hall-%r.wav, stands for a file for each rate: hall-44100.wav, hall-96000.wav, ... The
- * file of `rate` is read. If there is none, the file of the lowest rate above is read, because resampling it loses
- * nothing; else that of the highest rate below. A warning in `diagnostics` then names both. With rate 0 the file of the
- * highest rate is read. If no rate has a file the call fails with HC_EFILE. A file that exists under the very name is
- * read as any other. Paths of sound files in a configuration may have %r, too.
- *
- * n_in: the input channels to make routes for; 0: make no routes. A mask of M channels on C inputs is routed like this:
- *
- *   M = 1            the same response on every channel
- *   M = C            channel by channel
- *   C = 1            an output for each mask channel
- *   C = 2, M = 4     true stereo, in the order L>L L>R R>L R>R
- *   C = 2, 6 or 8,   HeSuVi's responses from loudspeakers to two ears; inputs in the order of WAV: FL FR FC LFE BL BR
- *   M = 14           SL SR, of which 2 or 6 are the first
- *   else             HC_EINVAL
- *
- * A configuration has channel counts of its own: n_in is 0, or must equal its input count. Offset and length of its
- * files count frames of the file before it is resampled; delays and the maximum length count frames of the session.
- * Files are searched for in the folder of the last /cd, else in the configuration's folder. A relative /cd is searched
- * for in the configuration's folder, or in the working directory if only that has it. All errors of a configuration are
- * in `diagnostics`, each with file and line; why has the first. Its warnings are there on success too.
+ * n_in: the input channels to make routes for; 0: make no routes. Sound files and texts are routed by the rule of
+ * haloconv(1), DESCRIPTION: one response for every channel, channel by channel, one input to many outputs, true stereo,
+ * or HeSuVi's 14 channels; else HC_EINVAL. A configuration has channel counts of its own: n_in is 0, or must equal its
+ * input count. All errors of a configuration are in `diagnostics`, each with file and line; why has the first. Its
+ * warnings are there on success too.
  *
  * A mask has at most 2^28 frames, at the session's rate, and a file at most 2^30 samples. A line of a text or of a
  * configuration has at most 65536 bytes. A mask takes at most three quarters of the machine's memory. A longer sound
@@ -125,8 +104,8 @@ int hc_responses_find(const char *path, int rate, char *found, size_t found_cap,
  * HC_ENOMEM. [setup], any thread */
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap);
 
-/* Finds the path of the i-th sound file or bank, from 0, that a configuration names. Returns NULL if it names fewer. The
- * path is valid until hc_responses_free. hc_responses_load also stores the paths if it fails, unless the text of
+/* Finds the path of the i-th sound file or bank, from 0, that a configuration names. Returns NULL if it names fewer.
+ * The path is valid until hc_responses_free. hc_responses_load also stores the paths if it fails, unless the text of
  * the configuration cannot be read. NULL for responses is allowed. [setup], any thread */
 const char *hc_responses_file(const hc_responses *responses, int i);
 

@@ -66,24 +66,8 @@ typedef struct hc_bank_options { /* 0: the default                              
 } hc_bank_options;
 enum { HC_GRID_NONE = -1 };
 
-/* Reads a bank from a file:
- *   .sofa       a SOFA file (AES69) of impulse responses: data of type FIR, FIR-E or FIRE, of any convention, such as
- *               SimpleFreeFieldHRIR, FreeFieldHRIR, SingleRoomSRIR, MultiSpeakerBRIR. It has an entry for each
- *               measurement. With E emitters (FIR-E, FIRE: the loudspeakers of MultiSpeakerBRIR) it has one
- *               for each pair of measurement m and emitter e, at m * E + e. It has an output for each receiver. The
- *               position of an entry is that of the source, or emitter, as the listener of that measurement sees it
- *               (ListenerPosition, ListenerView, ListenerUp). The delays of the file (Data.Delay) are applied, their
- *               fractions by a windowed sinc. Units are converted: degree, radian; metre, centimetre, millimetre;
- *               hertz, kilohertz; samples, seconds and fractions of them. Others are refused, and so are units that
- *               contradict the coordinates. No other file is opened
- *   .csv        a line for each entry. The first line names the columns: azimuth (degrees, counter-clockwise),
- *               elevation (degrees) [0], distance (metres) [1], file; or x, y, z (metres), file. Paths are relative to
- *               the folder of the list. A .csv whose first line has no column `file` is a text of coefficients
- *   a folder    of sound files, in the order of their names (2.wav before 10.wav), with positions in the names:
- *               azi_30_ele_-15.wav, az30_el-15_dist_1.5.wav; or all without, then the entries have no positions
- *   .wav, ...   one sound file: an entry without position
- * Each channel of a sound file is an output. All files of a bank need the same number of channels. Shorter files are
- * padded with zeros.
+/* Reads a bank from a file: .sofa, a list (.csv), a folder of sound files, or one sound file, whose entry has no
+ * position. haloconv(1), BANKS OF RESPONSES, describes them, with their positions, delays and units.
  *
  * rate: resample to this rate in Hz and keep the gain; 0: keep the file's rate. options: NULL: all defaults. A grid
  * keeps the entries of the file, with their numbers. It adds entries behind them in directions that are far from all of
@@ -164,7 +148,7 @@ typedef struct hc_render_config { /* 0 or NULL: the default                     
     const char *backend;       /* "auto", "cpu", "cuda", "cuda:1"                                             "auto"  */
     int step;                  /* frames between two changes, 16 to 65536; each fade lasts one step              256  */
     int n_threads;             /* on the CPU                                                          all processors  */
-    char *device;              /* HC_DEVICE_CAP bytes that get the device, as in hc_info.device; NULL: none             */
+    char *device;              /* HC_DEVICE_CAP bytes that get the device, as in hc_info.device                    NULL  */
 } hc_render_config;
 
 typedef struct hc_step {       /* from the first step edge at or after `frame`, a source fades to these entries       */

@@ -1,4 +1,5 @@
-"""The example programs of dsp/examples/: each is built as its head says, run, and its output compared with numpy."""
+"""The example programs of dsp/examples/ and the one in haloconv.h: each is built as its head says, run, and its output
+compared with numpy."""
 
 import os
 import re
@@ -18,21 +19,26 @@ def build_line(path):
     return re.search(r"^ \*   (cc .*)$", path.read_text(), re.M).group(1)
 
 
+def built_and_run(folder, words, name, *arguments):
+    """Build a program by a command line, run it; its printed text."""
+    words[0] = os.environ.get("CC", "cc")
+    strict = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
+              *([f"-fsanitize={SAN}"] if SAN else [])]
+    subprocess.run([*words, *strict], check=True, timeout=120)
+    (folder / "libhaloconv.so.1").symlink_to(BUILD / "libhaloconv.so")
+    done = subprocess.run([f"./{name}", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=120, env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return done.stdout
+
+
 def run_example(folder, name):
     """Build an example with the library of this build, run it; its printed line, its output [channels x frames]."""
     command = build_line(ROOT / f"dsp/examples/{name}.c").replace("$(pkg-config --cflags --libs haloconv)",
                                                                  f"-I{ROOT}/dsp -L{BUILD} -lhaloconv")
     assert "$(" not in command and command.endswith(f" -o {name}")
     words = shlex.split(command.replace(f"{name}.c", str(ROOT / f"dsp/examples/{name}.c")))
-    words[0] = os.environ.get("CC", "cc")
-    strict = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
-              *([f"-fsanitize={SAN}"] if SAN else [])]
-    subprocess.run([*words, *strict], check=True, timeout=120)
-    (folder / "libhaloconv.so.1").symlink_to(BUILD / "libhaloconv.so")
-    done = subprocess.run([f"./{name}", "y.f32"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=120, env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
-    assert done.returncode == 0 and done.stderr == "", done.stderr
-    return done.stdout, np.fromfile("y.f32", np.float32).astype(np.float64)
+    return built_and_run(folder, words, name, "y.f32"), np.fromfile("y.f32", np.float32).astype(np.float64)
 
 
 def input_of(channel, n):
@@ -43,6 +49,13 @@ def input_of(channel, n):
 
 def decaying(wave, n):
     return (wave * np.exp(-6.9 * np.arange(n) / n)).astype(np.float32).astype(np.float64)
+
+
+def test_the_shortest_program_of_the_header_prints_its_taps(folder):
+    page = re.search(r" \* The shortest program\n(.*?)\n \* Which header", (ROOT / "dsp/haloconv.h").read_text(), re.S)[1]
+    (folder / "shortest.c").write_text("".join(line[5:] + "\n" for line in page.splitlines()))
+    words = ["cc", "shortest.c", f"-I{ROOT}/dsp", f"-L{BUILD}", "-lhaloconv", "-o", "shortest"]
+    assert built_and_run(folder, words, "shortest") == "1 0.5 0.25\n"
 
 
 def test_file_in_memory_gives_the_whole_tail(folder):

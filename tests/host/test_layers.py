@@ -25,7 +25,7 @@ def calls_of(header):
 
 
 def includes(path):
-    return re.findall(r'#\s*include\s+["<]([^">]+)[">]', path.read_text())
+    return re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', path.read_text(), re.M)
 
 
 def sources(folder, *endings):

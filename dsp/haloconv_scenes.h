@@ -148,7 +148,7 @@ typedef struct hc_render_config { /* 0 or NULL: the default                     
     const char *backend;       /* "auto", "cpu", "cuda", "cuda:1"                                             "auto"  */
     int step;                  /* frames between two changes, 16 to 65536; each fade lasts one step              256  */
     int n_threads;             /* on the CPU                                                          all processors  */
-    char *device;              /* HC_DEVICE_CAP bytes that get the device, as in hc_info.device                    NULL  */
+    char *device;              /* HC_DEVICE_CAP bytes that get the device, as in hc_info.device                NULL  */
 } hc_render_config;
 
 typedef struct hc_step {       /* from the first step edge at or after `frame`, a source fades to these entries       */

@@ -7,12 +7,13 @@
  *
  *   hc_tensors t = {.size = sizeof t, .backend = "cuda:0", .mode = HC_CAUSAL, .n_batch = 64, .n_channels = 768,
  *                   .n_frames = 4096, .h_batch = 1, .h_channels = 768, .n_taps = 4096};
- *   hc_tensors_workspace(&t, HC_CONVOLVE, &bytes, why, sizeof why);     allocate `bytes` on the device
- *   hc_tensors_run(&t, HC_CONVOLVE, x, h, y, workspace, bytes, stream, why, sizeof why);
+ *   hc_tensor_plan_open(&t, HC_CONVOLVE, &plan, &bytes, why, sizeof why);      allocate `bytes` on the device
+ *   hc_tensor_plan_run(plan, x, h, NULL, y, workspace, bytes, stream, why, sizeof why);       as often as you like
+ *   hc_tensor_plan_close(plan);
  *
- * The calls allocate no device memory and do not wait for the device: they put kernels into the caller's stream, which
- * may be under graph capture. Samples are float32. NaN and Inf are not replaced: one spoils all frames that the same
- * transform computes, also frames that its taps do not reach, but no other item or channel.
+ * The calls allocate no device memory and do not wait for the device: a run puts kernels into the caller's stream,
+ * which may be under graph capture. Samples are float32. NaN and Inf are not replaced: one spoils all frames that the
+ * same transform computes, also frames that its taps do not reach, but no other item or channel.
  * Conventions, tags and error codes are those of haloconv.h.
  */
 #ifndef HALOCONV_TENSORS_H
@@ -32,7 +33,7 @@ enum hc_tensors_mode {
     HC_CAUSAL                  /* from = 0, n_frames frames                                                           */
 };
 
-enum hc_tensors_op {           /* a call's operation, and its tensors a, b -> out                                     */
+enum hc_tensors_op {           /* an operation, and its tensors a, b -> out                                     */
     HC_CONVOLVE,               /* x, h -> y                                                                           */
     HC_GRADIENT_X,             /* gy, h -> gx:  gx[n] = sum over k of h[k] gy[n + k - from]                           */
     HC_GRADIENT_H              /* gy, x -> gh:  gh[k] = sum over n of x[n] gy[n + k - from], and over the items and
@@ -51,24 +52,34 @@ typedef struct hc_tensors {    /* the sizes of a convolution, the same for all t
     int64_t x_stride[2], h_stride[2], y_stride[2]; /* floats from an item to the next and from a channel to the next, of
                                   x or gx, h or gh, y or gy; an input's may be 0 (the same values again). All six 0:
                                   dense. The frames of a channel are adjacent                                         */
-    const int64_t *h_lengths;  /* on the device: [h_batch * h_channels], 0 to n_taps; taps from there on count as 0, and
-                                  their gradient is 0. NULL: all n_taps                                               */
 } hc_tensors;
+
+typedef struct hc_tensor_plan hc_tensor_plan; /* an operation on tensors of these sizes; it never changes             */
 
 /* Returns the frames of y, 0 or more; a negative enum hc_error if a size is wrong. [rt] */
 int64_t hc_tensors_frames(const hc_tensors *t);
-/* Gives the bytes of workspace that hc_tensors_run needs for an operation: at most a quarter of the bytes of x, h and
- * y, or 64 MiB if that is more. On the CPU none: there hc_tensors_run allocates its memory itself. Fails with
- * HC_EINVAL, HC_EUNSUPPORTED (no such backend; on a GPU 2^31 filters, or rows of a filter, or more; taps that are too
- * long for it), HC_EDEVICE. [setup], any thread */
-int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, size_t cap);
-/* Runs an operation. a, b, out: see enum hc_tensors_op; out overlaps neither a nor b nor the workspace. workspace:
- * `bytes` or more on the device, aligned to 256 bytes; the operation uses it until it ends. stream: the cudaStream_t
- * (NULL: the default stream). The CPU ignores it: there the call returns when out is complete. Results do not depend on
- * the run: the same tensors give the same bits. Fails with HC_EINVAL, HC_EUNSUPPORTED, HC_ENOMEM, HC_EDEVICE; out is
- * then undefined. [setup], any thread */
-int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace,
-                   size_t bytes, void *stream, char *why, size_t cap);
+/* Checks an operation (enum hc_tensors_op) and chooses how to compute it. *t is read during the call only. *bytes gets
+ * the workspace that a run needs on the device: at most a quarter of the bytes of x, h and y, or 64 MiB if that is
+ * more. On the CPU it is 0: a run allocates its memory itself. Fails with HC_EINVAL, HC_EUNSUPPORTED (no such backend;
+ * on a GPU 2^31 filters, or rows of a filter, or more; taps that are too long for it), HC_ENOMEM, HC_EDEVICE; *plan is
+ * NULL then. [setup], any thread */
+int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap);
+/* Runs the operation. Several threads may run one plan at the same time.
+ *   a, b, out   as enum hc_tensors_op lists them; out overlaps neither a nor b nor the workspace
+ *   lengths     on the device: [h_batch * h_channels], 0 to n_taps; the taps of a filter from its length on count as 0,
+ *               and their gradient is 0. NULL: all n_taps
+ *   workspace   `bytes` or more on the device, aligned to 256 bytes; the operation uses it until it ends. Runs at the
+ *   same
+ *               time need one each
+ *   stream      the cudaStream_t; NULL: the default stream. The CPU ignores it: there the call returns when out is
+ *   complete
+ * Results do not depend on the run: the same tensors give the same bits. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE;
+ * out is then undefined. [setup], any thread */
+int hc_tensor_plan_run(const hc_tensor_plan *plan, const float *a, const float *b, const int64_t *lengths, float *out,
+                       void *workspace, size_t bytes, void *stream, char *why, size_t cap);
+/* Frees a plan; no call may be running it. The kernels of its runs may still be in their streams. NULL is allowed.
+ * [setup] */
+void hc_tensor_plan_close(hc_tensor_plan *plan);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* tensors_cpu - the CPU backend of hc_tensors_run: chooses between sums in the time domain and transforms, by their
+/* tensors_cpu - the CPU backend of hc_tensor_plan: chooses between sums in the time domain and transforms, by their
  * costs, and shares the work out to threads that live as long as the call.
  *
  * The choice depends on the sizes alone, and the order of every sum is fixed: a result has the same bits for any number
@@ -123,10 +123,11 @@ static const struct fft *tables_of(int size)
 
 /* ---- the backend ------------------------------------------------------------------------------------------------- */
 
-static int cpu_workspace(const struct tensor_call *call, size_t *bytes, struct reason *why)
+/* The plan is the method. */
+static int cpu_plan(const struct tensor_call *call, void *plan, size_t *bytes, struct reason *why)
 {
-    (void)call;
     (void)why;
+    *(struct tensor_method *)plan = method_choose(call);
     *bytes = 0;
     return HC_OK;
 }
@@ -145,9 +146,9 @@ static int threads_for(const struct tensor_call *call, const struct tensor_metho
     return (int)most;
 }
 
-static int cpu_run(const struct tensor_call *call, const struct tensor_data *data, struct reason *why)
+static int cpu_run(const struct tensor_call *call, const void *plan, const struct tensor_data *data, struct reason *why)
 {
-    struct tensor_method method = method_choose(call);
+    const struct tensor_method method = *(const struct tensor_method *)plan;
     int n_threads = threads_for(call, &method);
     struct tensor_work work = {.call = call, .data = data, .simd = simd_choose()};
     if (n_threads > 1) work.pool = thread_pool_open(n_threads); /* NULL: the caller does all work */
@@ -160,4 +161,4 @@ static int cpu_run(const struct tensor_call *call, const struct tensor_data *dat
     return ok ? HC_OK : fail(HC_ENOMEM, why, "cpu: no memory to convolve with; lower n_threads or n_taps");
 }
 
-const struct tensor_backend tensors_cpu = {.workspace = cpu_workspace, .run = cpu_run};
+const struct tensor_backend tensors_cpu = {sizeof(struct tensor_method), cpu_plan, cpu_run};

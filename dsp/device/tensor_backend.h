@@ -1,4 +1,4 @@
-/* tensor_backend - the interface between hc_tensors_run (tensors.c) and a device.
+/* tensor_backend - the interface between hc_tensor_plan (dsp/tensors/tensors.c) and a device.
  *
  * Every operation is one of two sums over a group of rows (items and channels) that share a filter:
  *   convolve     y[m]  = sum over k of h[k] x[m + from - k]
@@ -26,14 +26,14 @@ struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
 };
 
 /* A checked call: sizes are 1 or more, strides are set. For HC_GRADIENT_H, x and y may have no rows (batch or channels
- * is 0). Then `workspace` is not called, `run` has no workspace, a and b may be NULL, and out becomes zeros. */
+ * is 0). Then `plan` is not called, `run` has no workspace, a and b may be NULL, and out becomes zeros. */
 struct tensor_call {
     int op;                 /* enum hc_tensors_op */
     int device;
     int n_threads;          /* CPU; 0: all processors */
     int64_t from;           /* the first frame of y in the full convolution */
     struct tensor_rows x, h, y;
-    const int64_t *lengths; /* [h.batch * h.channels] on the device, or NULL */
+    const int64_t *lengths; /* of a run: [h.batch * h.channels] on the device, or NULL */
     size_t limit;           /* the most bytes of workspace */
 };
 
@@ -46,8 +46,10 @@ struct tensor_data {        /* pointers of a run */
 };
 
 struct tensor_backend {
-    int (*workspace)(const struct tensor_call *call, size_t *bytes, struct reason *why);
-    int (*run)(const struct tensor_call *call, const struct tensor_data *data, struct reason *why);
+    size_t plan_size; /* bytes of a plan, which need no cleanup */
+    /* Chooses how to compute a call: fills in the plan. *bytes gets the workspace of a run. */
+    int (*plan)(const struct tensor_call *call, void *plan, size_t *bytes, struct reason *why);
+    int (*run)(const struct tensor_call *call, const void *plan, const struct tensor_data *data, struct reason *why);
 };
 
 extern const struct tensor_backend tensors_cpu;

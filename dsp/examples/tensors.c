@@ -7,8 +7,8 @@
  *                                           ^                                         |
  *                          h -= step * gh --+--------------- gradient h <-------------+
  *
- * The eight items share the filter, so its gradient is the sum over them. On a GPU ("cuda"), all pointers are to its
- * memory, and the calls put their work into the caller's stream.
+ * The eight items share the filter, so its gradient is the sum over them. Each operation is planned once and run many
+ * times. On a GPU ("cuda") all pointers are to its memory, a run needs a workspace there, and puts its work into a stream.
  */
 #include <haloconv.h>
 #include <haloconv_tensors.h>
@@ -21,14 +21,18 @@ enum { ITEMS = 8, FRAMES = 4096, TAPS = 100, STEPS = 60 };
 
 static char why[256];
 
-static int run(const hc_tensors *t, int op, const float *a, const float *b, float *out)
+static hc_tensor_plan *plan_of(const hc_tensors *t, int op)
 {
-    size_t bytes;
-    int code = hc_tensors_workspace(t, op, &bytes, why, sizeof why);
-    void *workspace = code == HC_OK && bytes > 0 ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
-    if (code == HC_OK) code = hc_tensors_run(t, op, a, b, out, workspace, bytes, NULL, why, sizeof why);
-    free(workspace);
-    if (code != HC_OK) fprintf(stderr, "hc_tensors_run: %s\n", why);
+    hc_tensor_plan *plan;
+    size_t bytes; /* of a workspace: 0 on the CPU */
+    if (hc_tensor_plan_open(t, op, &plan, &bytes, why, sizeof why) != HC_OK) fprintf(stderr, "%s\n", why);
+    return plan; /* NULL after a failure */
+}
+
+static int run(const hc_tensor_plan *plan, const float *a, const float *b, float *out)
+{
+    int code = hc_tensor_plan_run(plan, a, b, NULL, out, NULL, 0, NULL, why, sizeof why);
+    if (code != HC_OK) fprintf(stderr, "%s\n", why);
     return code != HC_OK;
 }
 
@@ -50,11 +54,12 @@ int main(int argc, char **argv)
                     .n_channels = 1,
                     .n_frames = FRAMES,
                     .n_taps = TAPS};
-    if (run(&t, HC_CONVOLVE, x[0], wanted, target[0])) return 1;
+    hc_tensor_plan *convolve = plan_of(&t, HC_CONVOLVE), *gradient = plan_of(&t, HC_GRADIENT_H);
+    if (run(convolve, x[0], wanted, target[0])) return 1;
 
     double first = 0, error = 0;
     for (int step = 0; step < STEPS; step++) {
-        if (run(&t, HC_CONVOLVE, x[0], h, y[0])) return 1;
+        if (run(convolve, x[0], h, y[0])) return 1;
         error = 0;
         for (int i = 0; i < ITEMS * FRAMES; i++) {
             float *gy = &y[i / FRAMES][i % FRAMES]; /* the gradient of half the squared error */
@@ -62,10 +67,12 @@ int main(int argc, char **argv)
             error += (double)*gy * (double)*gy;
         }
         if (step == 0) first = error;
-        if (run(&t, HC_GRADIENT_H, y[0], x[0], gh)) return 1;
+        if (run(gradient, y[0], x[0], gh)) return 1;
         for (int k = 0; k < TAPS; k++) h[k] -= (float)(gh[k] / power);
     }
     printf("%d steps: the error fell by %.0f dB\n", STEPS, 10 * log10(first / error));
+    hc_tensor_plan_close(convolve);
+    hc_tensor_plan_close(gradient);
 
     FILE *file = argc > 1 ? fopen(argv[1], "wb") : NULL;
     if (argc > 1 && (!file || fwrite(h, sizeof h, 1, file) != 1 || fclose(file) != 0)) return perror(argv[1]), 1;

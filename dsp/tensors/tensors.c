@@ -1,10 +1,13 @@
-/* tensors - hc_tensors_run: checks a call, finds the device and gives it a struct tensor_call (tensor_backend.h).
+/* tensors - hc_tensor_plan: checks an operation, finds the device and gives it a struct tensor_call
+ * (dsp/device/tensor_backend.h).
  */
 #include "dsp/device/tensor_backend.h"
 
 #include "dsp/backends/backend_choice.h"
 
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_FRAMES = 1 << 30, MIN_LIMIT = 64 << 20 /* bytes */ };
@@ -137,20 +140,20 @@ static double rows_bytes(const struct tensor_rows *rows)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* Finds the backend and the device by name. NULL: *error says why. */
-static const struct tensor_backend *device_find(const hc_tensors *t, int *device, int *error, struct reason *why)
+/* Finds the backend and the device by name */
+static int device_find(const hc_tensors *t, const struct tensor_backend **tensors, int *device, struct reason *why)
 {
-    const struct backend *backend = NULL;
+    const struct backend *backend;
     const char *name = t->backend ? t->backend : "cpu";
     hc_config config = {.size = sizeof config, .backend = name, .block = 1};
-    *error = strcmp(name, "auto") == 0 ? HC_EINVAL : backend_choose(&config, &backend, device, why);
-    if (*error == HC_EINVAL)
-        fail(*error, why, "backend \"%s\"; it is cpu, cuda or cuda:N: the device whose memory the tensors are in",
-             name);
-    if (*error) return NULL;
-    if (!backend->tensors)
-        *error = fail(HC_EUNSUPPORTED, why, "backend \"%s\" cannot convolve tensors; use cpu or cuda", name);
-    return backend->tensors;
+    int error = strcmp(name, "auto") == 0 ? HC_EINVAL : backend_choose(&config, &backend, device, why);
+    if (error == HC_EINVAL)
+        return fail(error, why, "backend \"%s\"; it is cpu, cuda or cuda:N: the device whose memory the tensors are in",
+                    name);
+    if (error) return error;
+    *tensors = backend->tensors;
+    if (*tensors) return HC_OK;
+    return fail(HC_EUNSUPPORTED, why, "backend \"%s\" cannot convolve tensors; use cpu or cuda", name);
 }
 
 /* Checks a call, fills in *call and returns its backend. NULL: *error says why. */
@@ -164,7 +167,7 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
         return NULL;
     }
     int64_t h_batch = t->h_batch ? t->h_batch : 1, h_channels = t->h_channels ? t->h_channels : 1, frames;
-    *call = (struct tensor_call){.op = op, .n_threads = t->n_threads, .lengths = t->h_lengths};
+    *call = (struct tensor_call){.op = op, .n_threads = t->n_threads};
     mode_frames(t, &call->from, &frames);
     call->x = (struct tensor_rows){.batch = t->n_batch, .channels = t->n_channels, .frames = t->n_frames};
     call->h = (struct tensor_rows){.batch = h_batch, .channels = h_channels, .frames = t->n_taps};
@@ -180,35 +183,58 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     if (*error) return NULL;
     double quarter = (rows_bytes(&call->x) + rows_bytes(&call->h) + rows_bytes(&call->y)) / 4;
     call->limit = quarter > MIN_LIMIT ? (size_t)quarter : MIN_LIMIT;
-    return device_find(t, &call->device, error, why);
+    const struct tensor_backend *tensors = NULL;
+    *error = device_find(t, &tensors, &call->device, why);
+    return tensors;
 }
 
-static bool has_rows(const hc_tensors *t)
-{
-    return t->n_batch > 0 && t->n_channels > 0;
-}
+/* ---- plans ------------------------------------------------------------------------------------------------------- */
 
-int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, size_t cap)
-{
-    struct tensor_call call;
-    int error;
-    if (!bytes) return fail(HC_EINVAL, REASON(why, cap), "hc_tensors_workspace: the place for the bytes is NULL");
-    *bytes = 0;
-    const struct tensor_backend *tensors = call_make(t, op, &call, &error, REASON(why, cap));
-    if (!tensors || !has_rows(t)) return error;
-    return tensors->workspace(&call, bytes, REASON(why, cap));
-}
+struct hc_tensor_plan {
+    const struct tensor_backend *backend;
+    struct tensor_call call;                     /* without lengths */
+    bool has_rows;                               /* else no item or channel: there is nothing to sum */
+    _Alignas(max_align_t) unsigned char state[]; /* [backend->plan_size] */
+};
 
-int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace,
-                   size_t bytes, void *stream, char *why, size_t cap)
+int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap)
 {
     struct tensor_call call;
     int error;
-    const struct tensor_backend *tensors = call_make(t, op, &call, &error, REASON(why, cap));
-    if (!tensors || (!has_rows(t) && op != HC_GRADIENT_H)) return error;
-    if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensors_run: out is NULL");
-    if (has_rows(t) && (!a || !b))
-        return fail(HC_EINVAL, REASON(why, cap), "hc_tensors_run: %s is NULL", a ? "b" : "a");
+    if (plan) *plan = NULL;
+    if (bytes) *bytes = 0;
+    if (!plan || !bytes)
+        return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_open: plan or bytes is NULL; pass both");
+    const struct tensor_backend *backend = call_make(t, op, &call, &error, REASON(why, cap));
+    if (!backend) return error;
+    hc_tensor_plan *p = calloc(1, sizeof *p + backend->plan_size);
+    if (!p) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a plan; free some memory");
+    p->backend = backend;
+    p->call = call;
+    p->has_rows = t->n_batch > 0 && t->n_channels > 0;
+    if (p->has_rows) error = backend->plan(&call, p->state, bytes, REASON(why, cap));
+    if (error)
+        free(p);
+    else
+        *plan = p;
+    return error;
+}
+
+int hc_tensor_plan_run(const hc_tensor_plan *p, const float *a, const float *b, const int64_t *lengths, float *out,
+                       void *workspace, size_t bytes, void *stream, char *why, size_t cap)
+{
+    if (!p) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: plan is NULL");
+    if (!p->has_rows && p->call.op != HC_GRADIENT_H) return HC_OK;
+    if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: out is NULL");
+    if (p->has_rows && (!a || !b))
+        return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s is NULL", a ? "b" : "a");
+    struct tensor_call call = p->call;
+    call.lengths = lengths;
     struct tensor_data data = {a, b, out, workspace, bytes, stream};
-    return tensors->run(&call, &data, REASON(why, cap));
+    return p->backend->run(&call, p->state, &data, REASON(why, cap));
+}
+
+void hc_tensor_plan_close(hc_tensor_plan *p)
+{
+    free(p);
 }

@@ -1,4 +1,4 @@
-/* tensors_cuda - hc_tensors_run on a GPU (dsp/device/tensor_backend.h): chooses the size of the transforms, cuts the
+/* tensors_cuda - hc_tensor_plan on a GPU (dsp/device/tensor_backend.h): chooses the size of the transforms, cuts the
  * workspace, launches the kernels.
  *
  *   workspace, convolve and gradient x   [spectra of a chunk of filters]
@@ -69,6 +69,7 @@ static int device_of(int device, const struct fused_device **properties, struct 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
 
 struct tensor_plan {
+    const struct fused_device *device;
     int log2_n;
     bool is_single;          /* one window computes a row, and its wrapped part is 0 or not asked for                */
     int64_t hop, n_windows;
@@ -156,8 +157,8 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-static int run_convolve(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-                        const struct tensor_plan *plan, struct fused_groups groups, struct reason *why)
+static int run_convolve(const struct tensor_call *c, const struct tensor_data *d, const struct tensor_plan *plan,
+                        struct fused_groups groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int n = 1 << plan->log2_n;
@@ -184,7 +185,7 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
     }
     const bool is_real = plan->is_single && c->from + c->y.frames <= n; /* then x.frames <= n, too: see holds_row */
     if (is_real) p.out_end = n;
-    TRY(fused_convolve_launch(device, plan->log2_n, is_real, &p, stream), "a convolution of tensors");
+    TRY(fused_convolve_launch(plan->device, plan->log2_n, is_real, &p, stream), "a convolution of tensors");
     return HC_OK;
 }
 
@@ -228,7 +229,7 @@ static int workspace_check(const struct tensor_data *d, size_t needed, struct re
 {
     if (d->bytes < needed)
         return fail(HC_EINVAL, why,
-                    "the workspace has %zu bytes, and this operation needs %zu; hc_tensors_workspace tells them",
+                    "the workspace has %zu bytes, and this operation needs %zu, as hc_tensor_plan_open says",
                     d->bytes, needed);
     if (needed > 0 && (!d->workspace || (uintptr_t)d->workspace % ALIGNMENT))
         return fail(HC_EINVAL, why, "the workspace at %p; it must be memory aligned to %d bytes", d->workspace,
@@ -236,35 +237,32 @@ static int workspace_check(const struct tensor_data *d, size_t needed, struct re
     return HC_OK;
 }
 
-static int cuda_tensors_workspace(const struct tensor_call *c, size_t *bytes, struct reason *why)
+static int cuda_tensors_plan(const struct tensor_call *c, void *to, size_t *bytes, struct reason *why)
 {
     device_scope scope(c->device);
     TRY(scope.status, "cudaSetDevice(%d)", c->device);
-    const struct fused_device *device;
-    struct tensor_plan plan;
+    const struct fused_device *device = NULL;
+    struct tensor_plan *plan = (struct tensor_plan *)to;
     PASS(device_of(c->device, &device, why));
-    PASS(tensor_plan_make(c, device, &plan, why));
-    *bytes = plan.bytes;
+    PASS(tensor_plan_make(c, device, plan, why));
+    plan->device = device;
+    *bytes = plan->bytes;
     return HC_OK;
 }
 
-static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_data *d, struct reason *why)
+static int cuda_tensors_run(const struct tensor_call *c, const void *of, const struct tensor_data *d, struct reason *why)
 {
+    const struct tensor_plan *plan = (const struct tensor_plan *)of;
     device_scope scope(c->device);
     TRY(scope.status, "cudaSetDevice(%d)", c->device);
     if (c->x.batch == 0 || c->x.channels == 0) return zero_filters(c, d, why);
-    const struct fused_device *device;
-    struct tensor_plan plan;
-    PASS(device_of(c->device, &device, why));
-    PASS(tensor_plan_make(c, device, &plan, why));
-    PASS(workspace_check(d, plan.bytes, why));
-    if (plan.is_long) return long_run(c, d, device, &plan.longer, why);
+    PASS(workspace_check(d, plan->bytes, why));
+    if (plan->is_long) return long_run(c, d, plan->device, &plan->longer, why);
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c);
     for (; groups.first < filters; groups.first += groups.n) {
-        groups.n = (int)least(plan.n_groups, filters - groups.first);
-        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, &plan, groups, why)
-                                    : run_convolve(c, d, device, &plan, groups, why));
+        groups.n = (int)least(plan->n_groups, filters - groups.first);
+        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why) : run_convolve(c, d, plan, groups, why));
     }
     return HC_OK;
 }
@@ -272,7 +270,8 @@ static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_dat
 static constexpr struct tensor_backend tensors_of_a_gpu(void)
 {
     struct tensor_backend backend = {};
-    backend.workspace = cuda_tensors_workspace;
+    backend.plan_size = sizeof(struct tensor_plan);
+    backend.plan = cuda_tensors_plan;
     backend.run = cuda_tensors_run;
     return backend;
 }

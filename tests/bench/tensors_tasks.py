@@ -179,7 +179,7 @@ def captured(bench, run, n_calls):
 
 
 def c_calls(bench, shape):
-    """hc_tensors_run in a CUDA graph, no Python between: forward, both (ms), error, gx, gh, extra (bytes)."""
+    """hc_tensor_plan_run in a CUDA graph, no Python between: forward, both (ms), error, gx, gh, extra (bytes)."""
     calls = tensors_ways.Calls(shape, bench.device)
     inputs = bench.sets(shape)
     sizes = shape.sizes[2], *shape.sizes[:2]

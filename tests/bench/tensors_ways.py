@@ -156,7 +156,7 @@ WAYS = {"haloconv.torch": Haloconv, "rfft": Rfft, "torchaudio": Torchaudio, "exa
 
 # ---- the C call ----
 class Calls:
-    """hc_tensors_run on dense tensors of a device, without torch's operators. The operations share a workspace."""
+    """hc_tensor_plan_run on dense tensors of a device, without torch's operators. The operations share a workspace."""
 
     def __init__(self, shape, device):
         ours = our_module("_tensors")

@@ -65,9 +65,12 @@ static void a_bare_build_convolves_files_and_tensors(const char *unused)
         .size = sizeof t, .mode = HC_CAUSAL, .n_batch = 1, .n_channels = 1, .n_frames = FRAMES, .n_taps = TAPS};
     char why[256] = "";
     size_t bytes = 0;
-    check(hc_tensors_workspace(&t, HC_CONVOLVE, &bytes, why, sizeof why) == HC_OK, "%s", why);
+    hc_tensor_plan *plan;
+    check(hc_tensor_plan_open(&t, HC_CONVOLVE, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
     void *workspace = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    check(hc_tensors_run(&t, HC_CONVOLVE, x, taps, y, workspace, bytes, NULL, why, sizeof why) == HC_OK, "%s", why);
+    int code = hc_tensor_plan_run(plan, x, taps, NULL, y, workspace, bytes, NULL, why, sizeof why);
+    check(code == HC_OK, "%s", why);
+    hc_tensor_plan_close(plan);
     double peak = 0, off = 0;
     for (int i = 0; i < FRAMES; i += 37) {
         double want = reference_sum(taps, TAPS, x, FRAMES, i), d = fabs((double)y[i] - want);

@@ -324,7 +324,7 @@ static void live_survives_faults(const char *backend)
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* All tensors are the constant 1, so each output is the number of products in its sum. */
-static void fault_in_hc_tensors_run(const char *backend)
+static void fault_in_hc_tensor_plan(const char *backend)
 {
     static const int sizes[] = {20, 3000, FRAMES}; /* direct; one partition; several */
     static float ones[4 * 2 * FRAMES], sums[4 * 2 * FRAMES];
@@ -343,7 +343,11 @@ static void fault_in_hc_tensors_run(const char *backend)
         for (int k = 0; k < 4 * 2 * FRAMES; k++) ones[k] = 1;
         for (int again = 0; again < 2; again++) {
             if (!again) faults_on();
-            int code = hc_tensors_run(&t, op, ones, ones, sums, NULL, 0, NULL, why, sizeof why);
+            hc_tensor_plan *plan;
+            size_t bytes;
+            int code = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
+            if (code == HC_OK) code = hc_tensor_plan_run(plan, ones, ones, NULL, sums, NULL, 0, NULL, why, sizeof why);
+            hc_tensor_plan_close(plan);
             bool good = again ? code == HC_OK : succeeded(code);
             check(good || !again, "no sums after a fault, %s", at());
             for (int k = 0; good && k < rows * frames; k++) {
@@ -358,7 +362,7 @@ static void fault_in_hc_tensors_run(const char *backend)
 
 static void tensors_on_the_cpu_survive_faults(const char *backend)
 {
-    each_fault(fault_in_hc_tensors_run, "cpu");
+    each_fault(fault_in_hc_tensor_plan, "cpu");
 }
 
 /* ---- the tests --------------------------------------------------------------------------------------------------- */

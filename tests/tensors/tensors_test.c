@@ -231,15 +231,17 @@ static void trial_drop(struct trial *c)
 static int trial_run_why(const char *backend, struct trial *c, char *why, size_t cap)
 {
     size_t bytes = 1, n_lengths = (size_t)(c->shape.h_batch * c->shape.h_channels) * sizeof *c->lengths;
-    int error = hc_tensors_workspace(&c->sizes, c->op, &bytes, why, cap);
+    hc_tensor_plan *plan;
+    int error = hc_tensor_plan_open(&c->sizes, c->op, &plan, &bytes, why, cap);
     if (error) return error;
     float *a = to_device(backend, c->a.data, (size_t)c->a.floats * sizeof(float));
     float *b = to_device(backend, c->b.data, (size_t)c->b.floats * sizeof(float));
     float *out = to_device(backend, c->out.data, (size_t)c->out.floats * sizeof(float));
     void *workspace = to_device(backend, NULL, bytes), *lengths = NULL;
-    hc_tensors sizes = c->sizes;
-    if (c->lengths) sizes.h_lengths = lengths = to_device(backend, c->lengths, n_lengths);
-    error = hc_tensors_run(&sizes, c->op, a, b, out, workspace, bytes, on_gpu(backend) ? gpu_stream() : NULL, why, cap);
+    void *stream = on_gpu(backend) ? gpu_stream() : NULL;
+    if (c->lengths) lengths = to_device(backend, c->lengths, n_lengths);
+    error = hc_tensor_plan_run(plan, a, b, lengths, out, workspace, bytes, stream, why, cap);
+    hc_tensor_plan_close(plan);
     if (on_gpu(backend)) {
         gpu_wait();
         gpu_copy(c->out.data, out, (size_t)c->out.floats * sizeof(float), false);
@@ -586,11 +588,13 @@ static void an_empty_batch_computes_nothing(const char *backend)
                             .n_taps = 5};
             size_t bytes = 1;
             float gh[6] = {1, 2, 3, 4, 5, 6};
-            int error = hc_tensors_workspace(&t, op, &bytes, why, sizeof why);
+            hc_tensor_plan *plan;
+            int error = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
             check(error == HC_OK && bytes == 0, "%d, %zu bytes: %s", error, bytes, why);
             float *out = to_device(backend, gh, sizeof gh);
-            error = hc_tensors_run(&t, op, NULL, NULL, op == HC_GRADIENT_H ? out : NULL, NULL, 0,
-                                   on_gpu(backend) ? gpu_stream() : NULL, why, sizeof why);
+            error = hc_tensor_plan_run(plan, NULL, NULL, NULL, op == HC_GRADIENT_H ? out : NULL, NULL, 0,
+                                       on_gpu(backend) ? gpu_stream() : NULL, why, sizeof why);
+            hc_tensor_plan_close(plan);
             check(error == HC_OK, "%s: %d: %s", op_names[op], error, why);
             if (on_gpu(backend))
                 gpu_wait(), gpu_copy(gh, out, sizeof gh, false);
@@ -617,8 +621,13 @@ static void an_empty_batch_zeroes_each_channels_gradient(const char *backend)
                         .h_stride = {9, stride}};
         float gh[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
         float *out = to_device(backend, gh, sizeof gh);
-        int error = hc_tensors_run(&t, HC_GRADIENT_H, NULL, NULL, out, NULL, 0, on_gpu(backend) ? gpu_stream() : NULL,
-                                   why, sizeof why);
+        hc_tensor_plan *plan;
+        size_t bytes;
+        int error = hc_tensor_plan_open(&t, HC_GRADIENT_H, &plan, &bytes, why, sizeof why);
+        if (!error)
+            error = hc_tensor_plan_run(plan, NULL, NULL, NULL, out, NULL, 0, on_gpu(backend) ? gpu_stream() : NULL, why,
+                                       sizeof why);
+        hc_tensor_plan_close(plan);
         check(error == HC_OK, "%d: %s", error, why);
         if (on_gpu(backend))
             gpu_wait(), gpu_copy(gh, out, sizeof gh, false);
@@ -653,7 +662,9 @@ static void the_workspace_keeps_its_bound(const char *backend)
         y = hc_tensors_frames(&t);
         size_t bytes = 0;
         double most = (double)(items * 3 * (n + y) + t.h_batch * t.h_channels * k);
-        int error = hc_tensors_workspace(&t, op, &bytes, why, sizeof why);
+        hc_tensor_plan *plan;
+        int error = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
+        hc_tensor_plan_close(plan);
         check(error == HC_OK, "%s, %d items, %d frames, %d taps: %s", op_names[op], (int)items, (int)n, (int)k, why);
         check((double)bytes <= (most < 1 << 26 ? 1 << 26 : most),
               "%s, %d items, %d frames, %d taps, sharing %d: %zu bytes", op_names[op], (int)items, (int)n, (int)k,
@@ -725,8 +736,7 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "would overlap", 1, {.x_stride[0] = 60, .x_stride[1] = 19}},
         {HC_EINVAL, "would overlap", 2, {.h_stride[0] = 15, .h_stride[1] = 29}},
     };
-    char why[256];
-    float memory[512] = {0};
+    char why[256], memory[1];
     need_tensors(backend);
     for (int i = 0; i < (int)(sizeof refusals / sizeof *refusals); i++) {
         const struct refusal *refusal = &refusals[i];
@@ -745,13 +755,11 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         if (t.n_frames == -1) t.n_frames = 0;
         if (t.n_taps == -1) t.n_taps = 0;
         size_t bytes = 1;
-        int error = hc_tensors_workspace(&t, refusal->op, &bytes, why, sizeof why);
+        hc_tensor_plan *plan = (hc_tensor_plan *)memory;
+        int error = hc_tensor_plan_open(&t, refusal->op, &plan, &bytes, why, sizeof why);
         check(error == refusal->code && strstr(why, refusal->text), "%d: want \"%s\", got %d: %s", i, refusal->text,
               error, why);
-        check(bytes == 0, "%d: %zu bytes", i, bytes);
-        error = hc_tensors_run(&t, refusal->op, memory, memory + 128, memory + 256, NULL, 0, NULL, why, sizeof why);
-        check(error == refusal->code && strstr(why, refusal->text), "%d: want \"%s\", got %d: %s", i, refusal->text,
-              error, why);
+        check(bytes == 0 && !plan, "%d: %zu bytes, a plan %d", i, bytes, plan != NULL);
     }
 }
 
@@ -771,7 +779,9 @@ static void more_filters_or_rows_than_a_gpu_counts_are_refused(const char *backe
                                 .n_taps = 1,
                                 .h_batch = is_shared ? 1 : n};
                 size_t bytes;
-                int error = hc_tensors_workspace(&t, op, &bytes, why, sizeof why);
+                hc_tensor_plan *plan;
+                int error = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
+                hc_tensor_plan_close(plan);
                 check(error == (n == INT32_MAX ? HC_OK : HC_EUNSUPPORTED), "%s, shared %d: %d: %s", op_names[op],
                       is_shared, error, why);
                 check(error == HC_OK || strstr(why, "split the batch"), "%s", why);
@@ -791,29 +801,38 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
     char why[256];
     float x = 0;
     size_t bytes = 0;
-    int error = hc_tensors_run(NULL, HC_CONVOLVE, &x, &x, &x, NULL, 0, NULL, why, sizeof why);
+    hc_tensor_plan *plan;
+    int error = hc_tensor_plan_open(NULL, HC_CONVOLVE, &plan, &bytes, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "hc_tensors is NULL"), "%d: %s", error, why);
-    error = hc_tensors_workspace(&t, HC_CONVOLVE, NULL, why, sizeof why);
-    check(error == HC_EINVAL && strstr(why, "place for the bytes"), "%d: %s", error, why);
-    check(hc_tensors_workspace(&t, HC_CONVOLVE, &bytes, why, sizeof why) == HC_OK, "%s", why);
+    error = hc_tensor_plan_open(&t, HC_CONVOLVE, NULL, &bytes, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "plan or bytes is NULL"), "%d: %s", error, why);
+    error = hc_tensor_plan_open(&t, HC_CONVOLVE, &plan, NULL, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "plan or bytes is NULL") && !plan, "%d: %s", error, why);
+    error = hc_tensor_plan_run(NULL, &x, &x, NULL, &x, NULL, 0, NULL, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "plan is NULL"), "%d: %s", error, why);
+    hc_tensor_plan_close(NULL);
+    check(hc_tensor_plan_open(&t, HC_CONVOLVE, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
     void *workspace = to_device(backend, NULL, bytes);
-    error = hc_tensors_run(&t, HC_CONVOLVE, NULL, &x, &x, workspace, bytes, NULL, why, sizeof why);
+    error = hc_tensor_plan_run(plan, NULL, &x, NULL, &x, workspace, bytes, NULL, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "a is NULL"), "%d: %s", error, why);
-    error = hc_tensors_run(&t, HC_CONVOLVE, &x, NULL, &x, workspace, bytes, NULL, why, sizeof why);
+    error = hc_tensor_plan_run(plan, &x, NULL, NULL, &x, workspace, bytes, NULL, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "b is NULL"), "%d: %s", error, why);
-    error = hc_tensors_run(&t, HC_CONVOLVE, &x, &x, NULL, workspace, bytes, NULL, why, sizeof why);
+    error = hc_tensor_plan_run(plan, &x, &x, NULL, NULL, workspace, bytes, NULL, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "out is NULL"), "%d: %s", error, why);
+    hc_tensor_plan_close(plan);
     for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
-        check(hc_tensors_workspace(&t, op, &bytes, why, sizeof why) == HC_OK, "%s", why);
-        if (bytes == 0) continue;
-        char both[96];
-        snprintf(both, sizeof both, "%zu bytes, and this operation needs %zu", bytes - 1, bytes);
-        error = hc_tensors_run(&t, op, &x, &x, &x, workspace, bytes - 1, NULL, why, sizeof why);
-        check(error == HC_EINVAL && strstr(why, both), "%d: want \"%s\", got %s", error, both, why);
-        error = hc_tensors_run(&t, op, &x, &x, &x, NULL, bytes, NULL, why, sizeof why);
-        check(error == HC_EINVAL && strstr(why, "aligned to 256"), "%d: %s", error, why);
-        error = hc_tensors_run(&t, op, &x, &x, &x, (char *)workspace + 64, bytes, NULL, why, sizeof why);
-        check(error == HC_EINVAL && strstr(why, "aligned to 256"), "%d: %s", error, why);
+        check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
+        if (bytes > 0) {
+            char both[96];
+            snprintf(both, sizeof both, "%zu bytes, and this operation needs %zu", bytes - 1, bytes);
+            error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, workspace, bytes - 1, NULL, why, sizeof why);
+            check(error == HC_EINVAL && strstr(why, both), "%d: want \"%s\", got %s", error, both, why);
+            error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, NULL, bytes, NULL, why, sizeof why);
+            check(error == HC_EINVAL && strstr(why, "aligned to 256"), "%d: %s", error, why);
+            error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, (char *)workspace + 64, bytes, NULL, why, sizeof why);
+            check(error == HC_EINVAL && strstr(why, "aligned to 256"), "%d: %s", error, why);
+        }
+        hc_tensor_plan_close(plan);
     }
     drop(backend, workspace);
 }
@@ -833,7 +852,8 @@ static void an_unknown_backend_is_refused(const char *backend)
         hc_tensors t = {
             .size = sizeof t, .backend = names[i].name, .n_batch = 1, .n_channels = 1, .n_frames = 1, .n_taps = 1};
         size_t bytes;
-        int error = hc_tensors_workspace(&t, HC_CONVOLVE, &bytes, why, sizeof why);
+        hc_tensor_plan *plan;
+        int error = hc_tensor_plan_open(&t, HC_CONVOLVE, &plan, &bytes, why, sizeof why);
         check(error == names[i].code && strstr(why, names[i].name), "%s: %d: %s", names[i].name, error, why);
     }
 }

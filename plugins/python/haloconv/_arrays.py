@@ -184,9 +184,9 @@ def _synchronise(device):
 _plans = Plans()
 
 
-def _plan(mode, backend, n_threads, x, h, has_lengths):
+def _plan(mode, backend, n_threads, x, h):
     """The plan for x and h of at most two leading dimensions, (shape, strides) each, which broadcast."""
-    key = (mode, backend, n_threads, x, h, has_lengths)
+    key = (mode, backend, n_threads, x, h)
     plan = _plans.by_key.get(key)
     if plan is None:
         (x_shape, x_strides), (h_shape, _) = x, h
@@ -196,7 +196,7 @@ def _plan(mode, backend, n_threads, x, h, has_lengths):
         steps = (0,) * lead + x_strides[:-1]
         steps = tuple(0 if size == 1 else step for size, step in zip(sizes, steps))
         plan = _plans.keep(key, make_plan(CONVOLVE, mode, backend, n_threads,
-                                          ((*whole, x_shape[-1]), (*steps, x_strides[-1])), h, None, has_lengths))
+                                          ((*whole, x_shape[-1]), (*steps, x_strides[-1])), h, None))
     return plan
 
 
@@ -281,8 +281,7 @@ def _on_gpu(x, h, mode, lengths=None):
             views.append(_View(lengths, stream))
             _check_lengths(views[2].shape, views[2].dtype == _INT64, h.shape)
             taps_at = views[2].address
-        plan = _plan(mode, b"cuda:%d" % device, 0, *((view.shape, view.strides) for view in views[:2]),
-                     lengths is not None)
+        plan = _plan(mode, b"cuda:%d" % device, 0, *((view.shape, view.strides) for view in views[:2]))
         out = library.empty(plan.shape)
         if plan.is_empty:
             return out
@@ -300,9 +299,10 @@ def _rows(values, name):
     Arrays that are not so are copied here, before they broadcast.
     """
     values = np.asarray(values)
-    if np.iscomplexobj(values):
-        raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
-    values = np.asarray(values, np.float32)
+    if values.dtype != np.float32:
+        if np.iscomplexobj(values):
+            raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
+        values = np.asarray(values, np.float32)
     if values.ndim == 0:
         return values
     fine = values.flags.aligned and _has_adjacent_frames(*_strided(values))
@@ -320,8 +320,9 @@ def _on_cpu(x, h, mode, lengths, n_threads):
         lengths = np.asarray(lengths)
         _check_lengths(lengths.shape, lengths.dtype.kind in "iu", h.shape)
         lengths = np.ascontiguousarray(np.clip(lengths, 0, h.shape[-1]), np.int64)
-    whole = _broadcast(x.shape, h.shape)
-    if len(whole) > 2:
+    whole = None
+    if max(x.ndim, h.ndim) > 3:
+        whole = _broadcast(x.shape, h.shape)
         own = (1,) * (len(whole) - h.ndim + 1) + h.shape[:-1]
         cut = split(whole, own)
         if cut is None:  # a shared dimension between two own ones: every item gets its own copy of the filter
@@ -330,14 +331,14 @@ def _on_cpu(x, h, mode, lengths, n_threads):
         x = np.broadcast_to(x, (*whole, x.shape[-1]))
         x = x.reshape(int(np.prod(whole[:cut])), int(np.prod(whole[cut:])), x.shape[-1])
         h = h.reshape(int(np.prod(own[:cut])), int(np.prod(own[cut:])), h.shape[-1])
-    plan = _plan(mode, b"cpu", n_threads, _strided(x), _strided(h), lengths is not None)
+    plan = _plan(mode, b"cpu", n_threads, _strided(x), _strided(h))
     if plan.is_empty:
         out = np.zeros(plan.shape, np.float32)
     else:
         out = np.empty(plan.shape, np.float32)
         plan.run(x.ctypes.data, h.ctypes.data, out.ctypes.data, None, None,
                  None if lengths is None else lengths.ctypes.data)
-    return out.reshape(*whole, out.shape[-1])
+    return out if whole is None else out.reshape(*whole, out.shape[-1])
 
 
 @overload

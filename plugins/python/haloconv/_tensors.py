@@ -1,7 +1,7 @@
 """The calls of haloconv_tensors.h through ctypes; tests/plugins/test_tensors_python.py compares the struct.
 
-A plan is a checked hc_tensors with the size of its workspace. torch.py and _arrays.py keep plans by shape and strides:
-a call with known ones is one look-up and one call of the library.
+torch.py and _arrays.py keep plans by shape and strides: a call with known ones is one look-up and one call of the
+library.
 """
 
 import ctypes
@@ -13,7 +13,6 @@ FULL, SAME, VALID, CAUSAL = range(4)  # enum hc_tensors_mode
 MODES = {"full": FULL, "same": SAME, "valid": VALID, "causal": CAUSAL}
 CONVOLVE, GRADIENT_X, GRADIENT_H = range(3)  # enum hc_tensors_op
 ALIGNMENT = 256  # bytes; of a workspace
-_SOME = 8  # an address that says that there are lengths; nothing reads them before run() has put theirs there
 MAX_PLANS = 4096  # shapes; a program whose every call has a new shape must not fill the memory
 
 
@@ -23,18 +22,19 @@ class Tensors(ctypes.Structure):
                 ("n_threads", ctypes.c_int), ("n_batch", ctypes.c_int64), ("n_channels", ctypes.c_int64),
                 ("n_frames", ctypes.c_int64), ("n_taps", ctypes.c_int64), ("h_batch", ctypes.c_int64),
                 ("h_channels", ctypes.c_int64), ("x_stride", ctypes.c_int64 * 2), ("h_stride", ctypes.c_int64 * 2),
-                ("y_stride", ctypes.c_int64 * 2), ("h_lengths", ctypes.c_void_p)]
+                ("y_stride", ctypes.c_int64 * 2)]
 
 
-_pointer, _Why = ctypes.c_void_p, ctypes.c_char * 512
+_pointer, _text, _Why = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char * 512
 for _name, _result, _arguments in [
         ("hc_tensors_frames", ctypes.c_int64, [ctypes.POINTER(Tensors)]),
-        ("hc_tensors_workspace", ctypes.c_int, [ctypes.POINTER(Tensors), ctypes.c_int, ctypes.POINTER(ctypes.c_size_t),
-                                                ctypes.c_char_p, ctypes.c_size_t]),
-        ("hc_tensors_run", ctypes.c_int, [ctypes.POINTER(Tensors), ctypes.c_int, _pointer, _pointer, _pointer, _pointer,
-                                          ctypes.c_size_t, _pointer, ctypes.c_char_p, ctypes.c_size_t])]:
+        ("hc_tensor_plan_open", ctypes.c_int, [ctypes.POINTER(Tensors), ctypes.c_int, ctypes.POINTER(_pointer),
+                                               ctypes.POINTER(ctypes.c_size_t), _text, ctypes.c_size_t]),
+        ("hc_tensor_plan_run", ctypes.c_int, [_pointer, _pointer, _pointer, _pointer, _pointer, _pointer,
+                                              ctypes.c_size_t, _pointer, _text, ctypes.c_size_t]),
+        ("hc_tensor_plan_close", None, [_pointer])]:
     getattr(_lib, _name).restype, getattr(_lib, _name).argtypes = _result, _arguments
-_run = _lib.hc_tensors_run
+_run = _lib.hc_tensor_plan_run
 
 
 def check_mode(mode):
@@ -73,30 +73,32 @@ def split(whole, h):
 
 
 class Plan:
-    """A checked operation on tensors of known sizes and strides. Threads may share it.
+    """An hc_tensor_plan: an operation on tensors of known sizes and strides. Threads may share it.
 
     shape     of the result
     bytes     of workspace on the device
     copies    of inputs a and b: their frames are not adjacent; run() takes dense copies
     is_empty  there are no items or channels: the result is empty or, for GRADIENT_H, 0. run() is not called
     """
-    __slots__ = ("op", "tensors", "pointer", "bytes", "shape", "copies", "is_empty")
+    __slots__ = ("bytes", "shape", "copies", "is_empty", "_pointer")
+    _close = _lib.hc_tensor_plan_close  # at the end of Python the names of the module go before the plans
 
     def __init__(self, op, tensors, shape, copies):
-        self.op, self.tensors, self.pointer = op, tensors, ctypes.pointer(tensors)
+        self._pointer = None
         self.shape, self.copies, self.is_empty = shape, copies, not (tensors.n_batch and tensors.n_channels)
-        size, why = ctypes.c_size_t(), _Why()
-        _check(_lib.hc_tensors_workspace(self.pointer, op, ctypes.byref(size), why, len(why)), why)
-        self.bytes = size.value
+        pointer, size, why = _pointer(), ctypes.c_size_t(), _Why()
+        _check(_lib.hc_tensor_plan_open(ctypes.byref(tensors), op, ctypes.byref(pointer), ctypes.byref(size), why,
+                                        len(why)), why)
+        self._pointer, self.bytes = pointer.value, size.value
+
+    def __del__(self):
+        self._close(self._pointer)
 
     def run(self, a, b, out, workspace, stream=None, lengths=None):
         """Run the operation: a, b, out, workspace and lengths are addresses, stream is a cudaStream_t or None."""
-        pointer, why = self.pointer, _Why()
-        if lengths is not None:
-            tensors = Tensors.from_buffer_copy(self.tensors)
-            tensors.h_lengths = lengths
-            pointer = ctypes.pointer(tensors)
-        _check(_run(pointer, self.op, a, b, out, workspace, self.bytes, stream, why, len(why)), why)
+        if _run(self._pointer, a, b, lengths, out, workspace, self.bytes, stream, None, 0):  # once more, for the text
+            why = _Why()
+            _check(_run(self._pointer, a, b, lengths, out, workspace, self.bytes, stream, why, len(why)), why)
 
 
 def _rows(shape, strides, dense):
@@ -111,14 +113,13 @@ def _rows(shape, strides, dense):
     return sizes, steps, is_apart
 
 
-def make_plan(op, mode, backend, n_threads, a, b, size, has_lengths=False):
+def make_plan(op, mode, backend, n_threads, a, b, size):
     """Make the plan of an operation.
 
     a, b     (shape, strides in floats) of its inputs, as enum hc_tensors_op lists them: one to three dimensions, the
              last is time; those of h are aligned at the right, 1 where items or channels share a filter
     size     of GRADIENT_X: frames of x; of GRADIENT_H: shape of h; else None
     backend  bytes, as b"cuda:1"
-    has_lengths  run() gets lengths
 
     Raises ValueError if the shapes do not belong together, Error if the library refuses.
     """
@@ -147,7 +148,7 @@ def make_plan(op, mode, backend, n_threads, a, b, size, has_lengths=False):
                GRADIENT_H: (b_steps, out_steps, a_steps)}[op]
     h_sizes = out_sizes if op == GRADIENT_H else b_sizes
     tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
-                      x, h, y, _SOME if has_lengths else None)
+                      x, h, y)
     return Plan(op, tensors, shape, (copies_a, copies_b))
 
 

@@ -43,10 +43,9 @@ _HAS_OPERATORS = hasattr(torch.library, "register_autograd")  # torch 2.4
 
 
 def _plan_of(key):
-    op, mode, index, a_shape, a_strides, b_shape, b_strides, size, n_threads, has_lengths = key
+    op, mode, index, a_shape, a_strides, b_shape, b_strides, size, n_threads = key
     backend = b"cpu" if index < 0 else b"cuda:%d" % index
-    return _plans.keep(key, make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size,
-                                      has_lengths))
+    return _plans.keep(key, make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size))
 
 
 def _execute(op, mode, a, b, size, lengths):
@@ -60,7 +59,7 @@ def _execute(op, mode, a, b, size, lengths):
     if b.is_neg():
         b = b.resolve_neg()
     key = (op, mode, index, a.shape, a.stride(), b.shape, b.stride(), size,
-           torch.get_num_threads() if index < 0 else 0, lengths is not None)
+           torch.get_num_threads() if index < 0 else 0)
     plan = _find_plan(key) or _plan_of(key)
     copies_a, copies_b = plan.copies
     if copies_a:

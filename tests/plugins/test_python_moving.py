@@ -133,7 +133,7 @@ def test_a_bank_of_a_file_is_a_bank_of_an_array(hc, folder, backend, kind):
         one, other = (weights @ file.positions[entries] for entries, weights in mixes)
         assert np.abs(one - other).max() < 1e-3, (az, el, mixes)
     x, path = noise(5000)[:, 0], generator(3).integers(0, file.entries, 5000 // 256)
-    close(hc.convolve_moving(x, file, path, mode="same", backend=backend), moving_sum(x, h, path, 256))
+    close(hc.convolve_moving(x, file, path, mode="causal", backend=backend), moving_sum(x, h, path, 256))
     assert np.array_equal(hc.convolve_moving(x, file, path, backend=backend),
                           hc.convolve_moving(x, array, path, backend=backend))
     assert abs(hc.Bank(where, normalise=True).gain_db) < 1e-3
@@ -233,7 +233,7 @@ def test_sources_play_beside_a_mask(hc, backend):
         stream.swap(mask)
         stream.steer(0, 1)
         got = stream.process(x)
-    want = hc.convolve(x, mask, mode="same", backend="cpu") + moving_sum(x[:, 0], h, [1], 64)
+    want = hc.convolve(x, mask, mode="causal", backend="cpu") + moving_sum(x[:, 0], h, [1], 64)
     close(got, want)
 
 
@@ -348,7 +348,7 @@ def test_a_path_is_the_time_varying_sum(hc, backend, n, taps, step):
             hc.convolve_moving(x, bank, path, step=step, backend=backend)
         backend = "auto"  # the CPU then
     close(hc.convolve_moving(x, bank, path, step=step, backend=backend), want)
-    close(hc.convolve_moving(x, bank, path, step=step, mode="same", backend=backend), want[:n])
+    close(hc.convolve_moving(x, bank, path, step=step, mode="causal", backend=backend), want[:n])
     again = hc.convolve_moving(x[:, None], h, path.tolist(), step=step, backend=backend, n_threads=1)
     assert np.array_equal(again, hc.convolve_moving(x, bank, path, step=step, backend=backend))
     mono = hc.convolve_moving(x, h[:, 0], path, step=step, backend=backend)
@@ -372,19 +372,19 @@ def test_paths_of_any_kind_are_one_path(hc):
         "function": lambda t, s: places[round(t * rate / 128)][s],
     }
     for name, given in paths.items():
-        got = hc.convolve_moving(x, bank, given, step=step, mode="same", backend="cpu")
+        got = hc.convolve_moving(x, bank, given, step=step, mode="causal", backend="cpu")
         assert got.shape == want.shape, name
         close(got, want)
     path[10:14, 1] = 3
     for given in (bank.positions[path], hc.position(*np.array(ARC)[path].transpose(2, 0, 1), 2)):
-        close(hc.convolve_moving(x, bank, given, step=step, mode="same", backend="cpu"),
+        close(hc.convolve_moving(x, bank, given, step=step, mode="causal", backend="cpu"),
               sum(moving_sum(x[:, s], h, path[:, s], step) for s in range(2)))
     turn = hc.position(np.arange(32) * 7, 20)
     mixes = np.zeros((32, len(ARC)))
     for i in range(32):
         entries, weights = bank.mix(7 * i, 20)
         mixes[i, entries] = weights
-    close(hc.convolve_moving(x[:, 0], bank, turn, step=step, mode="same", mix=True, backend="cpu"),
+    close(hc.convolve_moving(x[:, 0], bank, turn, step=step, mode="causal", mix=True, backend="cpu"),
           moving_sum(x[:, 0], h, mixes, step))
     assert (hc.convolve_moving(x, bank, [], backend="cpu") == 0).all()
     late = hc.convolve_moving(x[:, 0], bank, [(200, 0, 5)], step=step, backend="cpu")
@@ -399,7 +399,7 @@ def test_refused_paths_are_exceptions(hc):
                          (dict(path=[(0.5, 0, 0)]), "rate"), (dict(path=lambda t, s: 0), "rate"),
                          (dict(path=[(0, 0, (1, 0, 0))]), "no positions"), (dict(path=[(0, 0)]), "time, source, place"),
                          (dict(path=np.zeros((4, 2), int)), "shape"), (dict(path=np.zeros((4, 1, 2))), "shape"),
-                         (dict(path=[0], mode="centre"), "mode"), (dict(path=[(0, 0, 0.5)]), "whole number"),
+                         (dict(path=[0], mode="same"), "give full or causal"), (dict(path=[(0, 0, 0.5)]), "whole number"),
                          (dict(path=[0], bank=there, rate=44100), "rate=44100"),
                          (dict(path=[(0, 0, (1, 0))], bank=there), "is not a position"),
                          (dict(path=[(0, 0, (np.nan, 0, 0))], bank=there), "is not a position"),
@@ -417,7 +417,7 @@ def test_refused_paths_are_exceptions(hc):
         y = hc.convolve_moving(x, bank, [1], backend="cpu")
     x[[3, 700]] = 0
     assert np.array_equal(y, hc.convolve_moving(x, bank, [1], backend="cpu"))
-    assert hc.convolve_moving(x[:0], bank, [1], mode="same", backend="cpu").shape == (0, 2)
+    assert hc.convolve_moving(x[:0], bank, [1], mode="causal", backend="cpu").shape == (0, 2)
 
 
 def test_threads_convolve_with_one_bank(hc):

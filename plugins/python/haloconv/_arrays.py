@@ -389,7 +389,6 @@ def convolve_columns(x, h, mode):
         raise ValueError(f"the sound has shape {tuple(x.shape)}; give [frames] or [frames, channels]")
     if h.ndim not in (1, 2, 3) or 0 in h.shape:
         raise ValueError(f"h has shape {tuple(h.shape)}; give [frames], [frames, M] or [frames, inputs, outputs]")
-    mode = {"full": "full", "same": "causal", "centre": "same"}[mode]
     is_flat = x.ndim == 1 and h.ndim == 1
     rows = x.reshape(1, -1) if x.ndim == 1 else x.T
     n_in = rows.shape[0]

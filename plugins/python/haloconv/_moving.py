@@ -108,7 +108,7 @@ def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
              A source is silent until its first place.
     step     frames between two changes, 16 to 65536. From the first multiple of `step` at or after its time, a source
              fades to its new place, linearly over one step; a place at frame 0 or before plays without a fade
-    mode     "full": N + taps - 1 frames; "same": the first N of them
+    mode     "full": N + taps - 1 frames; "causal": the first N of them
     mix      True: a position plays the mix of the entries around it (Bank.mix), not the nearest one
     rate     Hz, for paths in seconds; None: the bank's
     backend  "auto", "cpu", "cuda", "cuda:1"
@@ -121,8 +121,8 @@ def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
     Raises ValueError if a shape, the mode or the path is wrong, or the rate is not the bank's; TypeError if x is
     complex; Error if the library refuses (no such device, no memory).
     """
-    if mode not in ("full", "same"):
-        raise ValueError(f"mode {mode!r} is unknown; give full or same")
+    if mode not in ("full", "causal"):
+        raise ValueError(f"mode {mode!r} is unknown; give full or causal")
     if step < 1:
         raise ValueError(f"step {step} is too small; give 16 to 65536")
     if not isinstance(bank, Bank):

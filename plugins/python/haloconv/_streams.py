@@ -367,7 +367,7 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
     h     [frames] or [frames, M]. M = 1: the same response for every channel. M = channels: one response for each.
           One channel in x: M outputs. Two channels and M = 4: true stereo, in the order L>L L>R R>L R>R.
           Or [frames, inputs, outputs]: a matrix of responses.
-    mode  "full": N + K - 1 frames; "same": the first N of them; "centre": N of them, from (K - 1) // 2 on
+    mode  "full": N + K - 1 frames; "causal": the first N of them; "same": N of them from (K - 1) // 2 on, as in scipy
     backend, method, n_threads, rate: as for Stream
 
     Returns float32 [frames] if x and h have one dimension, else [frames, outputs]. NaN and infinite samples in x count
@@ -381,8 +381,8 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
     Raises ValueError if a shape or the mode is wrong, TypeError if x or h is complex, Error if the library refuses
     (NaN or infinite samples in h, no such device, no memory).
     """
-    if mode not in ("full", "same", "centre"):
-        raise ValueError(f"mode {mode!r} is unknown; give full, same or centre")
+    if mode not in ("full", "causal", "same"):
+        raise ValueError(f"mode {mode!r} is unknown; give full, causal or same")
     device = device_of(x)
     if device is not None or device_of(h) is not None:
         if backend not in ("auto", "cuda", f"cuda:{device}"):
@@ -392,7 +392,7 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
     n_in, n = planar.shape
     pairs, n_out = _routes(h, n_in)
     taps = len(pairs[0][2])
-    skip = (taps - 1) // 2 if mode == "centre" else 0
+    skip = (taps - 1) // 2 if mode == "same" else 0
     end = skip + n + (taps - 1 if mode == "full" else 0)
     with Stream(n_in, n_out, max_taps=taps, rate=rate, block=BLOCK_FILES, n_routes=len(pairs), fade_frames=NO_FADE,
                 n_frames=end, backend=backend, method=method, n_threads=n_threads) as stream:

@@ -141,8 +141,7 @@ def convolve_moving(x: torch.Tensor, bank: torch.Tensor, entries: Union[torch.Te
              silence
     step     frames between two changes, at least 1. From frame i * step on a row fades to its new entry, linearly over
              one step: frame i * step + j has (j + 1) / step of it. Step 0 plays without a fade
-    mode     "full": frames + taps - 1 frames; "causal": the first `frames` of them ("same" of
-             haloconv.convolve_moving)
+    mode     "full": frames + taps - 1 frames; "causal": the first `frames` of them
 
     Returns [..., frames of the mode] for a bank [entries, taps], else [..., outputs, frames of the mode]; dtypes and
     devices are those of convolve(). Gradients of any order flow to x and the bank.

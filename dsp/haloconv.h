@@ -23,7 +23,7 @@
  *   }
  *
  * Which header for whom
- *   haloconv.h          a program with an audio callback of its own: engines, masks, process, swap
+ *   haloconv.h          a program with its own audio callback: engines, masks, process, swap
  *   haloconv_live.h     a live host or plugin: plays on while mask, block, rate or backend change, or a GPU fails
  *   haloconv_files.h    a converter of files: blocks without a deadline, several of them queued
  *   haloconv_masks.h    a program that reads masks: sound files, texts, configurations of other programs
@@ -47,7 +47,7 @@
  *
  * fork()
  *   fork() waits until no other thread changes global state of the library, such as the tables of a transform in
- *   hc_open: the child can open engines of its own. Meanwhile the engines' worker threads wait; the audio thread does
+ *   hc_open: the child can open its own engines. Meanwhile the engines' worker threads wait; the audio thread does
  *   their jobs. The child can use and close an engine of the parent that no other thread used during fork(). On the CPU
  *   it plays on as in the parent, but the calling thread does the work of the engine's threads. With a device or
  *   "hybrid" hc_process returns HC_EDEVICE and hc_close frees nothing. A live convolver (haloconv_live.h) stays with
@@ -90,7 +90,7 @@ enum hc_error {
                             silence. No other call returns it: 1 of hc_collect or hc_bank_mix is a count        */
     HC_EINVAL = -1,      /* an argument is out of its range; why says which                                     */
     HC_ENOMEM = -2,      /* host or device memory ran out; lower max_taps or block                              */
-    HC_EDEVICE = -3,     /* there is no such device, or it failed; use backend "cpu"                            */
+    HC_EDEVICE = -3,     /* the device is absent, or it failed; use backend "cpu"                                */
     HC_EFILE = -4,       /* a file could not be read; why has the system's reason                               */
     HC_EUNSUPPORTED = -5 /* this build lacks the part that the call needs                                       */
 };
@@ -142,7 +142,7 @@ typedef struct hc_config {
     int in_samples, out_samples; /* the enum hc_samples that the program wants; hc_info has the formats in use. A
                                 GPU then decodes and encodes                                     HC_PLANAR (0)  */
     int queue_depth;         /* the most blocks between hc_submit and hc_collect that the program wants, 2 to 16.
-                                Each block has memory of its own                                             4  */
+                                Each block has separate memory                                               4  */
 
     /* ---- moving sources (haloconv_scenes.h), not for files ---- */
     int n_sources;           /* the first n_sources inputs are steered, 0 to n_in; set max_taps to 1 if no mask is

@@ -13,7 +13,7 @@
  *   A child of fork() must not use a live convolver of its parent, nor close it: it lacks the threads.
  *
  * Threads
- *   The library starts no thread that loads masks or builds engines: the host calls hc_live_work on a thread of its own
+ *   The library starts no thread that loads masks or builds engines: the host calls hc_live_work on a separate thread
  *   whenever hc_live_has_work says so.
  *
  *     audio thread                               worker (a loader thread, an LV2 worker)
@@ -21,13 +21,13 @@
  *     any thread: hc_live_request asks for a change, hc_live_get_stats returns the counters
  *
  * Changes
- *   A mask that hc_live_keep keeps ready has an engine of its own, which processes the input all the time. Another mask
+ *   A mask that hc_live_keep keeps ready has a separate engine, which processes the input all the time. Another mask
  *   is a mask swap inside the engine if it is no longer than the engine was made for. Every other change makes a new
  *   engine. The new engine first processes the input history; then the output crossfades to it. So
  *   no change clicks, and a new engine has the tail of the earlier input.
  *
  * Standby engine
- *   If the engine runs on a device, a second engine on the CPU processes the same input in a thread of its own, and its
+ *   If the engine runs on a device, a second engine on the CPU processes the same input in a separate thread, and its
  *   output is discarded. When the device is lost, the output of the standby engine is used from that block on. When the
  *   device is late, the same happens after 8 late blocks and 20 ms in a row. Without a standby engine hc_live_work
  *   makes a new engine on the CPU.
@@ -36,7 +36,7 @@
  *   With hc_live_config.n_sources the mask is a bank of responses: a file of hc_bank_load, also a sound file, or a
  *   configuration with /bank/read and /source/new, whose other lines play beside them. Every source of a bank file is
  *   straight ahead at first, that of a configuration where its line says. hc_live_steer moves them. hc_live keeps the
- *   places and tells them to each engine: the one that plays, a standby engine, and each new engine before its first
+ *   positions and sends them to each engine: the one that plays, a standby engine, and each new engine before its first
  *   block. Another bank that is no longer than the engine was made for is a fade of every source inside the engine, as
  *   any movement is (haloconv_scenes.h); else a new engine is made. While the standby engine is behind, it may make a
  *   move some blocks early or a block late. Dry is input i at output i, for sources too.
@@ -71,7 +71,7 @@ typedef struct hc_live_config {
     int n_in, n_out;         /* channels; a mask may have fewer                                             2, 2  */
     int rate;                /* Hz, 1 to 2^24                                                              48000  */
     int block;               /* usual frames of a call of hc_live_process; a longer call is cut               64  */
-    const char *backend;     /* as in hc_config, or "gpu": "hybrid" if the head takes the CPU little time,
+    const char *backend;     /* as in hc_config, or "gpu": "hybrid" if the head needs little CPU time,    
                                 else "cuda"                                                               "auto"  */
     const char *method;      /* as in hc_config                                                           "auto"  */
     double fade_ms;          /* crossfade to another mask or engine, at most 2^30 frames; below 0: none       10  */
@@ -94,7 +94,7 @@ typedef struct hc_live_config {
     int late_dry;            /* 1: a late block is the input; 0: silence. With "hybrid" a late block lacks only
                                 its tail, and is played as it is                                               0  */
     int lost_dry;            /* 1: the blocks of a lost device are the input; 0: silence                       0  */
-    double standby_share;    /* largest share of a block's time that a standby engine may take. A mask that takes
+    double standby_share;    /* largest share of a block's time that a standby engine may need. A mask that needs
                                 more has no standby engine; after a loss of the device the output is then the
                                 input (lost_dry) or silence. Below 0: no mask has one, and hc_live_work replaces
                                 a lost device by an engine on the CPU                                        0.6  */
@@ -164,7 +164,7 @@ void hc_live_set_freewheel(hc_live *live, int on);
  * distance and gain. In each call, or each block of the engine if that is shorter, it fades to the entries for its
  * position at the end of the call. A tracker of 20 to 150 positions a second is followed with a steady speed, and 10
  * to 50 ms late. A source jumps (1) before its first block, (2) with glide_ms below 0. From gain 0 its position jumps
- * and its gain glides. A jump is heard with the next hc_live_process.
+ * and its gain glides. A jump takes effect with the next hc_live_process.
  *
  * The position stays through changes of bank, rate, block and backend, which end its glide. It may be set before a
  * bank is loaded. A source that was never moved is where its configuration says, else straight ahead, with gain 1. The
@@ -219,7 +219,7 @@ int hc_live_keep(hc_live *live, const char *const *paths, int n);
  * ITU-R BS.1770 (K-weighted, gated; every channel counts alike) since the call. The louder of the two is turned down to
  * the loudness of the other, by at most 40 dB; the gain belongs to the mask and is crossfaded with it. It follows the
  * measurement in steps of 100 ms, with ramps of 20 ms. Masks that are made anew, as after a change of the rate, are
- * measured anew. The dry signal and all knobs are left out. stats.compared, loudness and compared_gain tell the result.
+ * measured anew. The dry signal and all knobs are left out. stats.compared, loudness and compared_gain have the result.
  * Returns HC_OK; HC_EINVAL (one path is NULL, both are the same, or one has 4096 bytes or more). [setup], at once: it
  * does not wait for hc_live_work */
 int hc_live_compare(hc_live *live, const char *a, const char *b);
@@ -293,7 +293,7 @@ void hc_live_take_peaks(hc_live *live, float *in, float *out);
 
 typedef struct hc_live_info { /* of the newest engine: it plays, or is about to                                      */
     size_t size;             /* sizeof(hc_live_info), set by the caller                                              */
-    char device[HC_DEVICE_CAP]; /* as in hc_info; "": there is no engine yet                                         */
+    char device[HC_DEVICE_CAP]; /* as in hc_info; "": no engine yet                                                  */
     const char *backend, *method; /* as in hc_info; static                                                           */
     unsigned char *reaches;  /* set by the caller: NULL, or memory for [n_in][n_out] of hc_live_config. Gets 1 where the
                                 mask has a route from the input to the output, or a source a bank with that output, else
@@ -310,7 +310,7 @@ typedef struct hc_live_info { /* of the newest engine: it plays, or is about to 
 /* Describes the newest engine. The caller sets info->size and info->reaches. [setup] */
 void hc_live_get_info(hc_live *live, hc_live_info *info);
 
-/* Writes the path of the mask that plays, or is about to, cut to cap bytes; "": there is none yet. Returns the length
+/* Writes the path of the mask that plays, or is about to, cut to cap bytes; "": no mask yet. Returns the length
  * of the whole path. [setup] */
 size_t hc_live_mask(hc_live *live, char *path, size_t cap);
 

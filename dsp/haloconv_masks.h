@@ -25,7 +25,7 @@ typedef struct hc_diagnostic { /* an error in a configuration, or a warning or a
     const char *text;         /* "hall.conf:12: /impulse/read: input 9, ..."; "hall.conf:12: warning: ..."; "note: " */
 } hc_diagnostic;
 
-typedef struct hc_source {    /* a steered source of a configuration (haloconv_scenes.h)                         */
+typedef struct hc_source {    /* a moving source of a configuration (haloconv_scenes.h)                          */
     int bank;                 /* index of hc_responses.banks                                                     */
     float position[3];        /* at the start; metres: x ahead, y left, z up of the listener                     */
 } hc_source;
@@ -34,7 +34,7 @@ typedef struct hc_responses { /* a mask as read from a file                     
     int n_channels;           /* of the file; 0 for a configuration                                              */
     int n_frames;             /* after resampling; for a configuration the longest route, delay included         */
     int rate, file_rate;      /* Hz of the samples here and of the file; of a text of coefficients 0, or the rate in
-                                 the place of %r. For a configuration: rate is the session's, or the rate on which
+                                 its name (%r). For a configuration: rate is the session's, or the rate on which
                                  its files agree, or 0; file_rate is 0                                           */
     float **channel;          /* [n_channels][n_frames]; NULL for a configuration                                */
     int n_in, n_out;          /* channels of the routes; of a configuration, as it says                          */
@@ -61,7 +61,7 @@ enum {                        /* flags of hc_responses_load                     
                                  sound file; of another mask, read nothing                                       */
     HC_TELL_FILTERS = 4,      /* add a note about the filters that are computed from a configuration: their number, the
                                  longest, and how far below them the energy of what is cut off is                */
-    HC_WITH_SOURCES = 8       /* a configuration may have steered sources (/source/new), which hc_live plays; without
+    HC_WITH_SOURCES = 8       /* a configuration may have moving sources (/source/new), which  hc_live plays; without
                                  this flag it is refused                                                         */
 };
 
@@ -78,12 +78,12 @@ enum {                        /* flags of hc_responses_load                     
  *
  * n_in: the input channels to make routes for; 0: make no routes. Sound files and texts are routed by the rule of
  * haloconv(1), DESCRIPTION: one response for every channel, channel by channel, one input to many outputs, true stereo,
- * or HeSuVi's 14 channels; else HC_EINVAL. A configuration has channel counts of its own: n_in is 0, or must equal its
+ * or HeSuVi's 14 channels; else HC_EINVAL. A configuration states its channel counts: n_in is 0, or must equal its
  * input count. All errors of a configuration are in `diagnostics`, each with file and line; why has the first. Its
  * warnings are there on success too.
  *
  * A mask has at most 2^28 frames, at the session's rate, and a file at most 2^30 samples. A line of a text or of a
- * configuration has at most 65536 bytes. A mask takes at most three quarters of the machine's memory. A longer sound
+ * configuration has at most 65536 bytes. A mask occupies at most three quarters of the machine's memory. A longer sound
  * file is refused by its header, before its samples are read. A path that is not a regular file, such as a pipe, is
  * refused too: the call never waits for a writer.
  *

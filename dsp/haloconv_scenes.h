@@ -18,11 +18,12 @@
  *       y = (1 - g) (x * h_old) + g (x * h_new),     g[i] = (i + 1) / F,  i < F;   then g = 1
  *   where both terms have the whole history of x, and F is hc_config.steer_fade. h_old is the response that plays when
  *   the fade begins, a fade under way included. Long responses are cut into levels (hc_info.steer_levels). Level l has
- *   the hop S and the delay D: at frame T, a multiple of S, it takes the last request made before the hc_process that
+ *   the hop S and the delay D: at frame T, a multiple of S, it reads the last request made before the hc_process that
  *   plays frame T, and its taps begin to fade at frame T + D. The head (level 0) has S = block, D = 0: the change is
- *   heard with the next block. If F is more than S, F is rounded up to a multiple of S in this level, and g is linear
- *   over all these hops. At most HC_MAX_SOUNDING entries of a source sound at once: a request that needs more waits
- *   until the fade under way ends. Before the first hc_process, and before the first after hc_reset, there is no fade.
+ *   in effect with the next block. If F is more than S, F is rounded up to a multiple of S in this level, and g is
+ *   linear over all these hops. At most HC_MAX_SOUNDING entries of a source sound at once: a request that needs more
+ *   waits until the fade under way ends. Before the first hc_process, and before the first after hc_reset, no source
+ *   fades.
  *
  * Conventions, tags and error codes are those of haloconv.h.
  */
@@ -73,13 +74,13 @@ enum { HC_GRID_NONE = -1 };
  * keeps the entries of the file, with their numbers. It adds entries behind them in directions that are far from all of
  * them: a barycentric mix of three, with the onset delay of each output interpolated apart from the aligned responses.
  * It adds nothing beyond the measured range. The first line of the notes names the kind of file. A bank has at most
- * 65536 entries and 1024 outputs. Its responses, with the copies that are made while it is read, take at most three
+ * 65536 entries and 1024 outputs. Its responses, with the copies that are made while it is read, occupy at most three
  * quarters of the machine's memory; this is checked before samples are read.
  *
  * Fails with HC_EFILE (missing, damaged, cut short), HC_EINVAL (sizes that are 0, too large or contradict each other;
- * samples that are NaN or Inf: the text has the place), HC_ENOMEM, HC_EUNSUPPORTED (spectra or filters of second order,
- * not impulse responses; a build without libmysofa and HDF5, or a machine on which HDF5 is not installed). *data is
- * empty then. Free *data with hc_bank_data_free. [setup], any thread */
+ * samples that are NaN or Inf: the text has the position), HC_ENOMEM, HC_EUNSUPPORTED (spectra or filters of second
+ * order, not impulse responses; a build without libmysofa and HDF5, or a machine on which HDF5 is not installed).
+ * *data is empty then. Free *data with hc_bank_data_free. [setup], any thread */
 int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_bank_data *data, char *why, size_t cap);
 
 /* Returns 1 if the path is a bank: .sofa, a folder, or a .csv whose first line has a column `file`; else 0, also for a
@@ -102,7 +103,7 @@ void hc_bank_data_free(hc_bank_data *data);
 int hc_bank_nearest(const hc_bank_data *data, const float position[3]);
 
 /* Finds up to HC_MAX_MIX entries around a direction and their weights, whose sum is 1: barycentric on the sphere,
- * between three entries. Beyond the measured range it takes the nearest edge of that range along a great circle: below
+ * between three entries. Beyond the measured range it uses the nearest edge of that range along a great circle: below
  * a set that ends at -40 degrees, the same azimuth at -40 degrees. If no entry lies within 35 degrees of one of the
  * six directions ahead, behind, left, right, up and down, directions there count as beyond the range. Returns how many.
  *
@@ -116,7 +117,7 @@ int hc_bank_nearest(const hc_bank_data *data, const float position[3]);
 int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries, float *weights);
 
 /* Finds the frame, with a fraction, at which a response begins: where the response, low-passed at 3 kHz, first comes
- * within 20 dB of its peak. All onsets are early by the same time, which the low-pass takes; their differences count.
+ * within 20 dB of its peak. All onsets are early by the same time, the delay of the low-pass; their differences count.
  * NaN: a response of zeros. Fails with HC_EINVAL (entry or output out of range, no taps), HC_ENOMEM. [setup] */
 int hc_bank_onset(const hc_bank_data *data, int entry, int out, double *frame);
 
@@ -125,7 +126,7 @@ int hc_bank_onset(const hc_bank_data *data, int entry, int out, double *frame);
 /* Prepares a bank in the memory of the engine's device. data->n_out is at most hc_config.n_out, data->n_taps at most
  * hc_config.bank_taps. *data is read during the call only. Other engines may play the bank too, if they are on the same
  * device with the same rate, block, bank_taps and steer_fade. Fails with HC_EINVAL (a tap that is NaN or Inf: the text
- * has its place; the engine has no sources), HC_ENOMEM, HC_EDEVICE; *bank is NULL then. [setup], in parallel with
+ * has its position; the engine has no sources), HC_ENOMEM, HC_EDEVICE; *bank is NULL then. [setup], in parallel with
  * hc_process */
 int hc_bank_make(hc_engine *engine, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);
 
@@ -173,7 +174,7 @@ typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outp
     int64_t from, n_out_frames; /* from: a multiple of step                                                           */
 } hc_render_job;
 
-/* Prepares a bank for hc_render. *data is read during the call only. A GPU takes steps of up to 4096 frames; with
+/* Prepares a bank for hc_render. *data is read during the call only. A GPU accepts steps of up to 4096 frames; with
  * "auto" the CPU takes over if the GPU fails to open. Fails as hc_open and hc_bank_make do. [setup] */
 int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
                      size_t cap);

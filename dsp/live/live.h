@@ -113,9 +113,19 @@ static inline int format_block(uint64_t format)
     return (int)(uint32_t)format;
 }
 
-/* ---- work.c: [setup], with l->setup locked, or alone ---- */
+/* ---- [setup], with l->setup locked, or alone ---------------------------------------------------- */
+
+/* ---- live_engine.c ---- */
 
 enum { HISTORY_SLACK_S = 2 }; /* oldest seconds of the history, not for a new engine: they may soon be overwritten */
+
+/* Makes an engine that plays a mask and has processed the history; on the CPU if its device cannot be opened and the host
+ * allows that, which config.say is told if `says`. */
+int live_engine_make(hc_live *l, const struct engine_format *format, const struct live_mask *mask, bool says,
+                     struct failover **f, struct reason *why);
+
+/* Can the engine play a mask and its banks by a fade inside it? */
+bool live_engine_fits(const struct failover *f, const struct live_mask *mask);
 
 /* NULL is allowed. */
 void live_close_engine(hc_live *l, struct failover *f);
@@ -126,5 +136,28 @@ void live_close_or_put(hc_live *l, struct failover *f);
 
 /* The same for the engine that the audio thread has returned. */
 void live_close_returned(hc_live *l);
+
+/* ---- work.c ---- */
+
+/* Does the engine have this rate and block, and does the whole history have this rate? */
+bool live_is_current(const hc_live *l, const struct engine_format *format);
+
+/* ---- keep.c ---- */
+
+/* Makes the next mask of the list ready. Returns whether there are more. */
+bool keep_ready(hc_live *l, const struct engine_format *format);
+
+/* ---- recovery.c ---- */
+
+/* Sets next_backend after a failure of the device, its recovery or a request. Returns whether one of these happened. */
+bool recovery_choose_backend(hc_live *l);
+
+/* ---- live_info.c ---- */
+
+/* Notes that the newest engine plays this mask. */
+void live_info_set(hc_live *l, const char *path, const struct live_mask *mask);
+
+/* Reports that the newest engine plays a mask that was loaded. */
+void live_info_say(const hc_live *l, const char *path);
 
 #endif

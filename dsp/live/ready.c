@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { CLOSE_BLOCKS = 2 /* a call of the audio thread catches up on so many */ };
 _Static_assert((int)MAX_READY < (int)NUMBER_MASK, "the number of a ready mask fits into hc_live.ready.wanted");
@@ -360,28 +359,4 @@ void ready_close(hc_live *l)
     free(r->list);
     sem_destroy(&r->wake);
     pthread_mutex_destroy(&r->lock);
-}
-
-struct file_id file_identify(const char *path, int rate)
-{
-    char found[TEXT_CAP + 16];
-    struct stat s;
-    if (hc_responses_find(path, rate, found, sizeof found, NULL, 0) != HC_OK || stat(found, &s) != 0)
-        return (struct file_id){0};
-    return (struct file_id){{(int64_t)s.st_dev, (int64_t)s.st_ino, (int64_t)s.st_size,
-                             (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec}};
-}
-
-int hc_live_keep(hc_live *l, const char *const *paths, int n)
-{
-    if (!l || n < 0 || n > HC_LIVE_MAX_KEPT || (n > 0 && (!paths || l->config.n_sources > 0))) return HC_EINVAL;
-    for (int i = 0; i < n; i++)
-        if (!paths[i] || !paths[i][0] || strlen(paths[i]) >= TEXT_CAP) return HC_EINVAL;
-    struct ready_list *list = calloc(1, sizeof *list + (size_t)n * TEXT_CAP);
-    if (!list) return HC_ENOMEM;
-    list->n = n;
-    for (int i = 0; i < n; i++) memcpy(list->paths[i], paths[i], strlen(paths[i]) + 1);
-    free(atomic_exchange(&l->ready.next, list));
-    atomic_store(&l->has_work, true);
-    return HC_OK;
 }

@@ -19,6 +19,7 @@
 
 #include "dsp/base/priority.h"
 #include "haloconv_live.h"
+#include "live_mask.h"
 #include "text_mailbox.h"
 
 #include <pthread.h>
@@ -35,8 +36,6 @@ struct engine_format {
     int rate, block;
     char backend[64];                    /* as requested, or "cpu" after a loss                                */
 };
-
-struct file_id { int64_t words[4]; };    /* device, inode, size, time of change; all 0: the file is not there   */
 
 struct ready_mask {
     _Atomic(struct failover *) waiting;  /* NULL: it plays, the ready thread uses it, or there is none         */
@@ -133,7 +132,5 @@ int ready_number(const hc_live *l, const struct ready_mask *mask);
 /* paths_lock: a thread that waits yields the processor. Not for [rt] threads. */
 void ready_paths_lock(struct ready *r);
 void ready_paths_unlock(struct ready *r);
-
-struct file_id file_identify(const char *path, int rate); /* of the file that is loaded at the rate */
 
 #endif

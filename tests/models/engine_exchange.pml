@@ -1,8 +1,8 @@
 /* engine_exchange - engines on their way from the worker to the audio thread and back.
  *
  * models   dsp/live/live.c: hc_live_request, hc_live_has_work, hc_live_process, take_next, engine_fade_begin,
- *          engine_fade_end, retire, process_chunk; dsp/live/work.c: hc_live_work, live_close_returned, mask_apply,
- *          hand_over, live_close_engine
+ *          engine_fade_end, retire, process_chunk; dsp/live/work.c: hc_live_work, mask_apply, hand_over;
+ *          dsp/live/live_engine.c: live_close_returned, live_close_engine
  * atomics  dsp/live/live.h: next, returned, has_work
  *
  * Proved: no engine is lost, closed twice, or used after it is closed; the last request plays in the end, and every

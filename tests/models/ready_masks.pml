@@ -2,7 +2,7 @@
  *
  * models   dsp/live/ready.c: ready_request, ready_take, ready_put, follow_block, ready_note, ready_supersede, ready_drop,
  *          close_if_waiting, ready_sweep; dsp/live/live.c: take_next, retire; dsp/live/work.c: note_ready,
- *          replace_engine, hand_over, live_close_returned, drop_outdated
+ *          replace_engine, hand_over; dsp/live/live_engine.c: live_close_returned; dsp/live/keep.c: drop_outdated
  * atomics  dsp/live/ready.h: waiting, wanted; dsp/live/live.h: next, returned
  *
  * Proved: an engine is used by one thread at a time, and not after it was closed; the engine that the worker takes for

@@ -1,0 +1,153 @@
+#include "live_mask.h"
+
+#include "messages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_DIAGNOSTICS = 10 }; /* diagnostics of a configuration that config.say gets */
+
+/* The notes of a bank report its rate. */
+static void say_diagnostics(const hc_live_config *c, const char *path, const hc_responses *responses, int rate)
+{
+    bool is_bank = responses->n_channels > 0 && c->n_sources > 0;
+    if (!is_bank && responses->file_rate && responses->rate != responses->file_rate)
+        live_say(c, HC_LIVE_NOTE, "%s: resampled from %d to %d Hz", path, responses->file_rate, responses->rate);
+    if (!is_bank && responses->rate && responses->rate != rate)
+        live_say(c, HC_LIVE_NOTE, "%s: its %d Hz are played at %d Hz", path, responses->rate, rate);
+    for (int i = 0, n = 0; i < responses->n_diagnostics && n < MAX_DIAGNOSTICS; i++) {
+        if (responses->diagnostics[i].code == HC_NOTE) continue;
+        live_say(c, HC_LIVE_WARNING, "%s", responses->diagnostics[i].text);
+        n++;
+    }
+    if (responses->n_warnings > MAX_DIAGNOSTICS)
+        live_say(c, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
+}
+
+/* A single response on a single input plays at every output. */
+static int mask_spread(hc_responses *responses, int n_out, const char *path, struct reason *why)
+{
+    hc_route *routes = realloc(responses->routes, (size_t)n_out * sizeof *routes);
+    if (!routes)
+        return fail(HC_ENOMEM, why, "%s: no memory for %d route%s; free some memory", path, n_out, PLURAL(n_out));
+    responses->routes = routes;
+    for (int o = 1; o < n_out; o++) {
+        routes[o] = routes[0];
+        routes[o].out = o;
+    }
+    responses->n_routes = responses->n_out = n_out;
+    return HC_OK;
+}
+
+void live_mask_free(struct live_mask *mask)
+{
+    hc_responses_free(&mask->responses);
+    bank_set_release(mask->banks);
+    *mask = (struct live_mask){0};
+}
+
+int live_mask_longest(const struct live_mask *mask)
+{
+    int n = mask->responses.n_frames;
+    return mask->banks && mask->banks->n_taps > n ? mask->banks->n_taps : n;
+}
+
+/* Checks that a mask fits the channels. */
+static int mask_fit(const hc_live_config *c, const char *path, struct live_mask *mask, struct reason *why)
+{
+    hc_responses *responses = &mask->responses;
+    int n_in = c->n_in, n_out = c->n_out, error = HC_OK;
+    if (c->left_of_stereo && n_in == 1 && n_out == 1 && responses->n_channels == 2) {
+        responses->n_routes = responses->n_out = 1; /* of the first channel */
+        live_say(c, HC_LIVE_WARNING, "%s: is stereo, and its left channel plays; use a mono mask to hear another",
+                 path);
+    }
+    if (responses->n_in > n_in || responses->n_out > n_out)
+        error = fail(HC_EINVAL, why,
+                     "%s: has %d input%s and %d output%s, this session %d and %d; use one with at most as many", path,
+                     responses->n_in, PLURAL(responses->n_in), responses->n_out, PLURAL(responses->n_out), n_in, n_out);
+    else if (responses->n_sources > 0 && !mask->banks)
+        error = fail(HC_EINVAL, why, "%s: has %d source%s, but this session has none; open it with n_sources", path,
+                     responses->n_sources, PLURAL(responses->n_sources));
+    else if (responses->n_routes == 0 && !mask->banks)
+        error = fail(HC_EINVAL, why, "%s: connects nothing; give it a route", path);
+    else if (responses->n_channels == 1 && n_in == 1 && n_out > 1)
+        error = mask_spread(responses, n_out, path, why);
+    return error;
+}
+
+/* Prints each line of the notes about a bank. */
+static void say_notes(const hc_live_config *c, const char *path, const char *notes)
+{
+    while (notes && *notes) {
+        int length = (int)strcspn(notes, "\n");
+        if (length > 0) live_say(c, HC_LIVE_NOTE, "%s: %.*s", path, length, notes);
+        notes += length + (notes[length] == '\n');
+    }
+}
+
+/* Loads the banks of a configuration, whose responses are loaded, or of a bank file. A sound file is one, too. */
+static int sources_load(const hc_live_config *c, const char *path, int rate, struct live_mask *mask, struct reason *why)
+{
+    if (mask->responses.n_channels > 0) hc_responses_free(&mask->responses);
+    bool is_bank = hc_bank_is_file(path) || !mask->responses.memory;
+    const hc_responses *responses = is_bank ? NULL : &mask->responses;
+    int error = bank_set_load(c, path, rate, responses, &mask->banks, why);
+    for (int i = 0; !error && i < mask->banks->n_banks; i++)
+        say_notes(c, is_bank ? path : responses->banks[i], mask->banks->banks[i].notes);
+    return error;
+}
+
+static int responses_load(const hc_live_config *c, const char *path, int rate, struct live_mask *mask,
+                          struct reason *why)
+{
+    hc_responses *responses = &mask->responses;
+    unsigned flags = (c->keep_rate ? HC_KEEP_RATE : 0) | (c->n_sources > 0 ? HC_WITH_SOURCES : 0);
+    int error = hc_responses_load(path, 0, rate, flags, responses, REASON_TEXT(why));
+    bool has_routes = responses->n_channels == 0; /* a configuration, with channel counts of its own */
+    if (!error && !has_routes && c->n_sources == 0)
+        error = hc_responses_route(responses, path, c->n_in, REASON_TEXT(why));
+    if (!error) say_diagnostics(c, path, responses, rate);
+    return error;
+}
+
+int live_mask_load(const hc_live_config *c, const char *path, int rate, struct live_mask *mask, struct reason *why)
+{
+    bool plays_banks = c->n_sources > 0;
+    int error = plays_banks && hc_bank_is_file(path) ? HC_OK : responses_load(c, path, rate, mask, why);
+    if (!error && plays_banks) error = sources_load(c, path, rate, mask, why);
+    if (!error) error = mask_fit(c, path, mask, why);
+    if (error) live_mask_free(mask);
+    return error;
+}
+
+int live_mask_adopt(const hc_live_config *c, const char *path, int rate, hc_responses *responses,
+                    struct live_mask *mask, struct reason *why)
+{
+    *mask = (struct live_mask){.responses = *responses};
+    *responses = (hc_responses){0};
+    say_diagnostics(c, path, &mask->responses, rate);
+    int error = c->n_sources > 0 ? sources_load(c, path, rate, mask, why) : HC_OK;
+    if (!error) error = mask_fit(c, path, mask, why);
+    if (error) live_mask_free(mask);
+    return error;
+}
+
+struct file_id file_identify(const char *path, int rate)
+{
+    char found[TEXT_CAP + 16];
+    struct stat s;
+    if (hc_responses_find(path, rate, found, sizeof found, NULL, 0) != HC_OK || stat(found, &s) != 0)
+        return (struct file_id){0};
+    return (struct file_id){{(int64_t)s.st_dev, (int64_t)s.st_ino, (int64_t)s.st_size,
+                             (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec}};
+}
+
+bool live_mask_is_another_file(const char *path, int rate, int rate_before)
+{
+    char now[TEXT_CAP], before[TEXT_CAP];
+    return hc_responses_find(path, rate, now, sizeof now, NULL, 0) == HC_OK &&
+           hc_responses_find(path, rate_before, before, sizeof before, NULL, 0) == HC_OK && strcmp(now, before) != 0;
+}

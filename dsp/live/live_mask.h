@@ -1,0 +1,33 @@
+/* live_mask - loads what a session plays: the responses and the banks that a path names. */
+#ifndef LIVE_MASK_H
+#define LIVE_MASK_H
+
+#include "bank_set.h"
+#include "haloconv_live.h"
+
+struct live_mask {
+    hc_responses responses;              /* no routes: a bank file                                             */
+    struct bank_set *banks;              /* NULL: none                                                         */
+};
+
+/* Loads the mask for a rate and checks that it fits the session's channels. config.say gets its diagnostics. Fails as
+ * hc_responses_load and hc_bank_load do; *mask is then empty. [setup] */
+int live_mask_load(const hc_live_config *config, const char *path, int rate, struct live_mask *mask,
+                   struct reason *why);
+
+/* The same with responses that are loaded; *responses is empty afterwards, also after a failure. [setup] */
+int live_mask_adopt(const hc_live_config *config, const char *path, int rate, hc_responses *responses,
+                    struct live_mask *mask, struct reason *why);
+
+void live_mask_free(struct live_mask *mask);
+
+/* Frames of the longest response. */
+int live_mask_longest(const struct live_mask *mask);
+
+/* Does a path with %r name another file at another rate? [setup] */
+bool live_mask_is_another_file(const char *path, int rate, int rate_before);
+
+struct file_id { int64_t words[4]; };    /* device, inode, size, time of change; all 0: the file is absent     */
+struct file_id file_identify(const char *path, int rate); /* of the file that is loaded at the rate */
+
+#endif

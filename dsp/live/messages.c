@@ -1,0 +1,20 @@
+#include "messages.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void live_say(const hc_live_config *c, int level, const char *format, ...)
+{
+    char text[SAY_CAP];
+    va_list args;
+    if (!c->say) return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    c->say(c->data, level, text);
+}
+
+void live_answer(const hc_live_config *c, uint64_t number, int error, const char *why)
+{
+    if (c->answer && number > 0) c->answer(c->data, number, error, error ? why : "");
+}

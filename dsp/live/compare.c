@@ -1,92 +1,112 @@
 #include "compare.h"
 
-#include "live.h"
-
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const double MAX_CUT_DB = 40;
 
-/* The number of mask 0 (A) or 1 (B) of a comparison; 0: it is not ready. */
-static int compared_number(uint64_t comparing, int which)
+bool meter_open(struct meter *meter, int n_channels, int rate)
 {
-    return (int)(comparing >> (which * WANTED_BITS)) & NUMBER_MASK;
+    *meter = (struct meter){.gain = {.now = 1, .target = 1}};
+    return loudness_open(&meter->loudness, n_channels, rate);
 }
 
-void compare_renew(hc_live *l)
+void meter_close(struct meter *meter)
 {
-    struct ready *r = &l->ready;
-    uint64_t was = atomic_load(&r->comparing), now = was >> (2 * WANTED_BITS) << (2 * WANTED_BITS);
-    for (int i = 0; i < 2; i++) now |= (uint64_t)ready_number(l, ready_find(l, r->compared[i])) << (i * WANTED_BITS);
-    if (now == was) return;
-    for (int i = 0; i < 2; i++) {
-        int number = compared_number(now, i);
-        if (number > 0) atomic_store(&r->masks[number - 1].loudness, -INFINITY);
-    }
-    atomic_store(&r->comparing, now + (1 << (2 * WANTED_BITS)));
+    loudness_close(&meter->loudness);
+}
+
+/* The number of mask 0 (A) or 1 (B); 0: it is not ready. */
+static int compared_number(uint64_t masks, int which)
+{
+    return (int)(masks >> (which * NUMBER_BITS)) & NUMBER_MASK;
+}
+
+/* Values of `loudness` with another count are of an earlier comparison. */
+static uint32_t count_of(uint64_t masks)
+{
+    return (uint32_t)(masks >> (2 * NUMBER_BITS));
+}
+
+void compare_renew(struct compare *c, int a, int b)
+{
+    uint64_t was = atomic_load(&c->masks), count = was >> (2 * NUMBER_BITS);
+    if (compared_number(was, 0) == a && compared_number(was, 1) == b) return;
+    atomic_store(&c->masks, (count + 1) << (2 * NUMBER_BITS) | (uint64_t)b << NUMBER_BITS | (uint64_t)a);
 }
 
 /* 0 for A, 1 for B; -1: the mask is not compared. */
-static int compared_as(const hc_live *l, const struct ready_mask *mask, uint64_t comparing)
+static int compared_as(uint64_t masks, int number)
 {
-    int number = ready_number(l, mask), a = compared_number(comparing, 0), b = compared_number(comparing, 1);
+    int a = compared_number(masks, 0), b = compared_number(masks, 1);
     return number == 0 || a == 0 || b == 0 ? -1 : number == a ? 0 : number == b ? 1 : -1;
 }
 
-void compare_measure(hc_live *l, struct failover *f, float *const *out, int n)
+void compare_measure(struct compare *c, int number, struct meter *meter, float *const *out, int n)
 {
-    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
-    struct ready_mask *mask = atomic_load_explicit(&f->home, memory_order_relaxed);
-    if (compared_as(l, mask, comparing) < 0) return;
-    if (f->compared != comparing) loudness_reset(&f->loudness);
-    f->compared = comparing;
-    if (loudness_add(&f->loudness, out, n))
-        atomic_store_explicit(&mask->loudness, (float)loudness_get(&f->loudness), memory_order_relaxed);
+    uint64_t masks = atomic_load_explicit(&c->masks, memory_order_acquire);
+    int which = compared_as(masks, number);
+    if (which < 0) return;
+    if (meter->comparison != masks) loudness_reset(&meter->loudness);
+    meter->comparison = masks;
+    if (!loudness_add(&meter->loudness, out, n)) return;
+    float lufs = (float)loudness_get(&meter->loudness);
+    uint32_t bits;
+    memcpy(&bits, &lufs, sizeof bits);
+    atomic_store_explicit(&c->loudness[which], (uint64_t)count_of(masks) << 32 | bits, memory_order_relaxed);
 }
 
-static float loudness_of(const hc_live *l, uint64_t comparing, int which)
+static float loudness_of(const struct compare *c, uint64_t masks, int which)
 {
-    int number = compared_number(comparing, which);
-    if (number == 0) return -INFINITY;
-    return atomic_load_explicit(&l->ready.masks[number - 1].loudness, memory_order_relaxed);
+    uint64_t value = atomic_load_explicit(&c->loudness[which], memory_order_relaxed);
+    uint32_t bits = (uint32_t)value;
+    float lufs;
+    if (compared_number(masks, which) == 0 || value >> 32 != count_of(masks)) return -INFINITY;
+    memcpy(&lufs, &bits, sizeof lufs);
+    return lufs;
 }
 
-static float gain_of(const hc_live *l, uint64_t comparing, int which)
+static float gain_of(const struct compare *c, uint64_t masks, int which)
 {
-    float own = loudness_of(l, comparing, which), other = loudness_of(l, comparing, 1 - which);
+    float own = loudness_of(c, masks, which), other = loudness_of(c, masks, 1 - which);
     if (!isfinite(own) || !isfinite(other) || own <= other) return 1;
     return (float)pow(10, -fmin(MAX_CUT_DB, (double)(own - other)) / 20);
 }
 
-float compare_gain(const hc_live *l, const struct failover *f)
+/* The gain with which a mask is as loud as the quieter of the two; 1: it is not compared. */
+static float gain_for(const struct compare *c, int number)
 {
-    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
-    int which = compared_as(l, atomic_load_explicit(&f->home, memory_order_relaxed), comparing);
-    return which < 0 ? 1 : gain_of(l, comparing, which);
+    uint64_t masks = atomic_load_explicit(&c->masks, memory_order_acquire);
+    int which = compared_as(masks, number);
+    return which < 0 ? 1 : gain_of(c, masks, which);
 }
 
-void compare_get_stats(const hc_live *l, hc_live_stats *stats)
+void compare_jump(const struct compare *c, int number, struct meter *meter)
 {
-    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
-    uint64_t wanted = atomic_load_explicit(&l->ready.wanted, memory_order_relaxed);
-    int number = (int)(wanted & NUMBER_MASK);
-    stats->compared = number ? compared_as(l, &l->ready.masks[number - 1], comparing) + 1 : 0;
-    for (int i = 0; i < 2; i++) {
-        stats->loudness[i] = loudness_of(l, comparing, i);
-        stats->compared_gain[i] = gain_of(l, comparing, i);
+    float gain = gain_for(c, number);
+    meter->gain = (struct ramp){.now = gain, .target = gain};
+}
+
+void compare_equalise(struct compare *c, int number, struct meter *meter, float *const *out, int n_out, int n, int rate)
+{
+    compare_measure(c, number, meter, out, n);
+    ramp_to(&meter->gain, gain_for(c, number), rate * RAMP_MS / 1000 + 1);
+    if (meter->gain.left == 0 && meter->gain.now == 1) return;
+    for (int at = 0, len; at < n; at += len) {
+        float gains[MIXER_CHUNK];
+        len = n - at < MIXER_CHUNK ? n - at : MIXER_CHUNK;
+        for (int i = 0; i < len; i++) gains[i] = ramp_step(&meter->gain);
+        for (int o = 0; o < n_out; o++)
+            for (int i = 0; i < len; i++) out[o][at + i] *= gains[i];
     }
 }
 
-int hc_live_compare(hc_live *l, const char *a, const char *b)
+void compare_get_stats(const struct compare *c, int number, hc_live_stats *stats)
 {
-    if (!l || !a != !b || (a && (strlen(a) >= TEXT_CAP || strlen(b) >= TEXT_CAP || strcmp(a, b) == 0)))
-        return HC_EINVAL;
-    struct ready *r = &l->ready;
-    ready_paths_lock(r);
-    snprintf(r->compared[0], TEXT_CAP, "%s", a ? a : "");
-    snprintf(r->compared[1], TEXT_CAP, "%s", b ? b : "");
-    compare_renew(l);
-    ready_paths_unlock(r);
-    return HC_OK;
+    uint64_t masks = atomic_load_explicit(&c->masks, memory_order_acquire);
+    stats->compared = compared_as(masks, number) + 1;
+    for (int i = 0; i < 2; i++) {
+        stats->loudness[i] = loudness_of(c, masks, i);
+        stats->compared_gain[i] = gain_of(c, masks, i);
+    }
 }

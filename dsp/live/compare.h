@@ -1,24 +1,48 @@
 /* compare - A/B: two ready masks are played at equal loudness (hc_live_compare).
  *
- * The threads that use the engines of the two masks measure their outputs, also those that are not heard. The
- * louder mask gets the gain that makes it as loud as the other one.
+ * The threads that use the engines of the two masks measure their outputs, also those that are not active. The louder
+ * mask gets the gain that makes it as loud as the other one. Masks have numbers (ready.h): a mask that is not ready has
+ * number 0 and is not compared.
  */
 #ifndef COMPARE_H
 #define COMPARE_H
 
-#include "ready.h"
+#include "loudness.h"
+#include "mixer.h"
+#include "text_mailbox.h"
 
-/* Begins to compare the two masks, if they are others than before: after a change of the ready masks. Under
- * paths_lock. */
-void compare_renew(hc_live *l);
+enum { NUMBER_BITS = 8, NUMBER_MASK = (1 << NUMBER_BITS) - 1 }; /* numbers begin with 1 */
 
-/* Measures n frames of an engine's output, if its mask is compared. [rt], the thread that uses the engine */
-void compare_measure(hc_live *l, struct failover *f, float *const *out, int n);
+struct meter {                         /* of an engine's output; for the thread that uses the engine           */
+    struct loudness loudness;
+    uint64_t comparison;               /* compare.masks when loudness was reset                                */
+    struct ramp gain;                  /* audio thread                                                         */
+};
 
-/* The gain with which the mask of an engine is as loud as the quieter of the two; 1: it is not compared. [rt] */
-float compare_gain(const hc_live *l, const struct failover *f);
+struct compare {
+    char paths[2][TEXT_CAP];           /* of A and B; "": none; under ready.paths_lock                         */
+    atomic_uint_fast64_t masks;        /* count of comparisons, and the numbers of A and B in NUMBER_BITS each */
+    atomic_uint_fast64_t loudness[2];  /* count of comparisons << 32 | the bits of a float, LUFS               */
+};
 
-/* Fills in the fields of the comparison. [rt], any thread */
-void compare_get_stats(const hc_live *l, hc_live_stats *stats);
+/* false: no memory. [setup] */
+bool meter_open(struct meter *meter, int n_channels, int rate);
+void meter_close(struct meter *meter);
+
+/* Begins to compare the masks of these numbers, if they are others than before. Under ready.paths_lock. */
+void compare_renew(struct compare *compare, int a, int b);
+
+/* Measures n frames of the output of mask `number`, if it is compared. [rt], the thread that uses its engine */
+void compare_measure(struct compare *compare, int number, struct meter *meter, float *const *out, int n);
+
+/* Sets the meter's gain to that of mask `number`, which is not active yet, without a ramp. [audio thread] */
+void compare_jump(const struct compare *compare, int number, struct meter *meter);
+
+/* Measures n frames and makes them as loud as the quieter of the two masks. [audio thread] */
+void compare_equalise(struct compare *compare, int number, struct meter *meter, float *const *out, int n_out, int n,
+                      int rate);
+
+/* Fills in the fields of the comparison; number: of the mask that was requested last. [rt], any thread */
+void compare_get_stats(const struct compare *compare, int number, hc_live_stats *stats);
 
 #endif

@@ -185,8 +185,7 @@ int failover_open(const hc_config *config, struct input_history *history, struct
     atomic_init(&f->takeover, TAKEOVER_NOT_NEEDED);
     atomic_flag_clear(&f->lock);
     sem_init(&f->wake, 0, 0);
-    f->gain = (struct ramp){.now = 1, .target = 1};
-    int error = loudness_open(&f->loudness, config->n_out, config->rate) && steered_open(&f->steered, config, places)
+    int error = steered_open(&f->steered, config, places)
                     ? runner_open(&f->main, config, why)
                     : fail(HC_ENOMEM, why, "no memory for an engine; free some memory");
     if (!error) hc_get_info(f->main.engine, &f->info);
@@ -214,7 +213,6 @@ bool failover_close(struct failover *f)
     runner_close(&f->main);
     runner_close(&f->standby);
     steered_close(&f->steered); /* no engine plays the banks any more */
-    loudness_close(&f->loudness);
     sem_destroy(&f->wake);
     free(f);
     return true;

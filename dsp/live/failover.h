@@ -19,8 +19,6 @@
 #include "dsp/base/priority.h"
 #include "haloconv_live.h"
 #include "input_history.h"
-#include "loudness.h"
-#include "mixer.h"
 #include "steered.h"
 
 #include <pthread.h>
@@ -58,12 +56,6 @@ struct runner {                /* an engine that processes the input history    
 struct failover {
     hc_config config;
     hc_info info;              /* what hc_get_info said of the main engine when it was opened                     */
-    int64_t begin;             /* hc_live.history_begin when it was made                                          */
-    struct ready_mask *_Atomic home; /* ready.h: where it waits while it does not play. NULL: it is closed then   */
-    struct loudness loudness;  /* of its output in the comparison `compared`; whoever uses the engine             */
-    uint64_t compared;         /* ready.comparing when loudness was reset                                         */
-    struct ramp gain;          /* of its output; audio thread                                                     */
-    uint64_t order;            /* ready.noted when it was handed over                                             */
     bool is_on_cpu;            /* the main engine runs on the CPU                                                 */
     struct steered steered;    /* its sources                                                                     */
     struct input_history *history;

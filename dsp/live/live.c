@@ -1,7 +1,6 @@
 /* live - hc_live_process, and the [rt] calls of haloconv_live.h that any thread may make. */
 #include "live.h"
 
-#include "compare.h"
 #include "dsp/base/await.h"
 #include "dsp/base/denormals.h"
 #include "dsp/base/samples.h"
@@ -18,12 +17,12 @@ static const double WAIT_SHARE = 0.5; /* share of a block's time to wait for a d
 
 /* ---- the engines ------------------------------------------------------------------------------- */
 
-/* Puts an engine back where it waits, or returns it to the worker. `returned` is free: take_next checks that before it
+/* Puts an engine back where it waits, or returns it to the worker. `returned` is free: join_next checks that before it
  * begins a fade. */
-static void retire(hc_live *l, struct failover *f)
+static void retire(hc_live *l, struct live_engine *e)
 {
-    if (!f) return;
-    if (!ready_put(f)) atomic_store_explicit(&l->returned, f, memory_order_release);
+    if (!e) return;
+    if (!ready_put(&l->ready, e)) atomic_store_explicit(&l->returned, e, memory_order_release);
     atomic_store_explicit(&l->has_work, true, memory_order_release);
 }
 
@@ -39,88 +38,74 @@ static void engine_fade_begin(hc_live *l)
     l->former = l->playing;
     l->playing = l->joining;
     l->joining = NULL;
-    float gain = compare_gain(l, l->playing); /* not heard yet: no ramp */
-    l->playing->gain = (struct ramp){.now = gain, .target = gain};
+    compare_jump(&l->ready.compare, l->playing->number, &l->playing->meter);
     l->is_fading = true;
     l->fade_pos = 0;
-    l->fade_len = l->playing->config.fade_frames;
+    l->fade_len = l->playing->failover->config.fade_frames;
     if (l->is_fresh) engine_fade_end(l);
 }
 
-/* Tells the engines how long a device may take for n frames, if that has changed. */
+/* Sends the engines how long a device may take for n frames, if that has changed. */
 static void set_waits(hc_live *l, int n)
 {
     int wait_us = atomic_load_explicit(&l->wait_us, memory_order_relaxed);
-    if (atomic_load_explicit(&l->freewheels, memory_order_relaxed)) wait_us = HC_WAIT_FOREVER;
-    struct failover *all[] = {l->playing, l->former, l->joining};
-    if (wait_us == l->told_us && n == l->told_n && memcmp(all, l->told, sizeof all) == 0) return;
-    l->told_us = wait_us;
-    l->told_n = n;
-    memcpy(l->told, all, sizeof all);
-    int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
+    if (stream_freewheels(&l->stream)) wait_us = HC_WAIT_FOREVER;
+    struct live_engine *all[] = {l->playing, l->former, l->joining};
+    if (wait_us == l->sent_us && n == l->sent_n && memcmp(all, l->sent, sizeof all) == 0) return;
+    l->sent_us = wait_us;
+    l->sent_n = n;
+    memcpy(l->sent, all, sizeof all);
+    int rate = stream_rate(&l->stream);
     if (wait_us == 0) wait_us = (int)fmin(INT_MAX, WAIT_SHARE * 1e6 * n / rate / (l->former || l->joining ? 2 : 1));
     if (wait_us == 0) wait_us = 1; /* 0 means the default */
     for (int i = 0; i < 3; i++)
-        if (all[i]) failover_set_wait(all[i], wait_us);
+        if (all[i]) failover_set_wait(all[i]->failover, wait_us);
 }
 
-/* Takes the engine that the worker has built, or that of the ready mask that was asked for, lets it process a part of
+/* Dequeues the engine that the worker has built, or that of the ready mask that was asked for, lets it process a part of
  * the history in each call, and begins to fade to it at the history's end. */
-static void take_next(hc_live *l, int n)
+static void join_next(hc_live *l, int n)
 {
     if (l->is_fading || atomic_load_explicit(&l->returned, memory_order_relaxed)) return;
     if (atomic_load_explicit(&l->next, memory_order_relaxed)) {
-        struct failover *outdated = l->joining, *f = atomic_exchange_explicit(&l->next, NULL, memory_order_acquire);
-        if (ready_is_newer(l, f))
-            outdated = f;
+        struct live_engine *outdated = l->joining, *e = atomic_exchange_explicit(&l->next, NULL, memory_order_acquire);
+        if (ready_is_newer(&l->ready, e))
+            outdated = e;
         else
-            l->joining = f;
+            l->joining = e;
         retire(l, outdated);
         if (outdated) return; /* `returned` holds one engine, and a fade needs it too */
     }
-    struct failover *asked = ready_take(l);
+    struct live_engine *asked = ready_dequeue(&l->ready, l->playing, l->joining);
     if (asked && asked != l->joining) {
-        struct failover *outdated = l->joining;
+        struct live_engine *outdated = l->joining;
         l->joining = asked == l->playing ? NULL : asked;
         retire(l, outdated);
         if (outdated) return;
     }
     if (!l->joining) return;
     set_waits(l, n);
-    bool freewheels = atomic_load_explicit(&l->freewheels, memory_order_relaxed);
-    if (failover_catch_up(l->joining, freewheels ? INT64_MAX : (int64_t)CATCH_UP_CALLS * n)) engine_fade_begin(l);
+    int64_t most = stream_freewheels(&l->stream) ? INT64_MAX : (int64_t)CATCH_UP_CALLS * n;
+    if (failover_catch_up(l->joining->failover, most)) engine_fade_begin(l);
 }
 
-/* An engine of another rate plays silence: its pitch would be wrong. */
-static enum failover_result engine_play(hc_live *l, struct failover *f, float *const *out, int n, int64_t now)
+/* An engine of another rate plays silence: its pitch would be wrong. A mask that is compared is as loud as the other. */
+static enum failover_result engine_play(hc_live *l, struct live_engine *e, float *const *out, int n, int64_t now)
 {
-    int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
-    if (f && f->config.rate == rate) return failover_process(f, l->rows, out, n, now);
-    failover_silence(out, l->config.n_out, n);
-    return FAILOVER_PLAYED;
-}
-
-/* Measures the output of an engine, and makes it as loud as the mask that it is compared with. */
-static void equalise(hc_live *l, struct failover *f, float *const *out, int n)
-{
-    if (!f) return;
-    compare_measure(l, f, out, n);
-    ramp_to(&f->gain, compare_gain(l, f), f->config.rate * RAMP_MS / 1000 + 1);
-    if (f->gain.left == 0 && f->gain.now == 1) return;
-    for (int at = 0, len; at < n; at += len) {
-        float gains[MIXER_CHUNK];
-        len = n - at < MIXER_CHUNK ? n - at : MIXER_CHUNK;
-        for (int i = 0; i < len; i++) gains[i] = ramp_step(&f->gain);
-        for (int o = 0; o < l->config.n_out; o++)
-            for (int i = 0; i < len; i++) out[o][at + i] *= gains[i];
-    }
+    enum failover_result result = FAILOVER_PLAYED;
+    int rate = stream_rate(&l->stream);
+    if (e && e->failover->config.rate == rate)
+        result = failover_process(e->failover, l->rows, out, n, now);
+    else
+        failover_silence(out, l->config.n_out, n);
+    if (e) compare_equalise(&l->ready.compare, e->number, &e->meter, out, l->config.n_out, n, e->failover->config.rate);
+    return result;
 }
 
 /* Both engines have processed the same input, so the gains add up to 1. */
 static void engine_crossfade(hc_live *l, int n, int64_t now)
 {
     engine_play(l, l->former, l->faded, n, now);
-    equalise(l, l->former, l->faded, n);
     for (int o = 0; o < l->config.n_out; o++) {
         float *to = l->wet[o];
         const float *from = l->faded[o];
@@ -133,8 +118,8 @@ static void engine_crossfade(hc_live *l, int n, int64_t now)
 static int max_frames(const hc_live *l)
 {
     int most = MAX_BLOCK;
-    if (l->playing && l->playing->config.block < most) most = l->playing->config.block;
-    if (l->former && l->former->config.block < most) most = l->former->config.block;
+    if (l->playing && l->playing->failover->config.block < most) most = l->playing->failover->config.block;
+    if (l->former && l->former->failover->config.block < most) most = l->former->failover->config.block;
     return most;
 }
 
@@ -163,15 +148,14 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
                                           int rate, int64_t now)
 {
     uint32_t peak = 0;
-    l->stats.non_finite += input_history_write(&l->history, in, at, n, l->rows, &peak);
+    l->stats.non_finite += input_history_write(&l->stream.history, in, at, n, l->rows, &peak);
     raise_peak(&l->peak_in, peak);
     for (int o = 0; o < l->config.n_out; o++) l->wet[o] = out[o] + at;
     enum failover_result result = engine_play(l, l->playing, l->wet, n, now);
-    equalise(l, l->playing, l->wet, n);
     if (l->is_fading) engine_crossfade(l, n, now);
-    input_history_publish(&l->history, n);
-    if (l->playing) failover_wake(l->playing);
-    if (l->former) failover_wake(l->former);
+    input_history_publish(&l->stream.history, n);
+    if (l->playing) failover_wake(l->playing->failover);
+    if (l->former) failover_wake(l->former->failover);
     l->stats.late += result == FAILOVER_LATE || result == FAILOVER_NO_TAIL;
     l->stats.lost += result == FAILOVER_SILENT;
     if ((result == FAILOVER_LATE && l->config.late_dry) || (result == FAILOVER_SILENT && l->config.lost_dry))
@@ -184,7 +168,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
 /* Leaves work to the worker when the device fails, is too slow, or is due for a probe, or banks play no more. */
 static void watch_device(hc_live *l, int64_t now)
 {
-    struct failover *f = l->playing;
+    struct failover *f = l->playing ? l->playing->failover : NULL;
     enum hc_live_state state = f ? failover_state(f) : HC_LIVE_OK;
     bool is_slow = f && atomic_load_explicit(&f->is_slow, memory_order_relaxed);
     bool probes = state != HC_LIVE_OK && now > atomic_load_explicit(&l->next_probe_ns, memory_order_relaxed);
@@ -212,9 +196,9 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
     if (n == 0) return HC_OK;
     int64_t start = now_ns();
     unsigned fp_state = denormals_off();
-    int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
+    int rate = stream_rate(&l->stream);
     enum failover_result worst = FAILOVER_PLAYED;
-    take_next(l, n);
+    join_next(l, n);
     for (int at = 0, chunk; at < n; at += chunk) {
         int most = max_frames(l);
         chunk = n - at < most ? n - at : most;
@@ -223,14 +207,13 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
         if (result > worst) worst = result;
         l->is_fresh = false;
     }
-    ready_wake(l);
+    ready_wake(&l->ready);
     watch_device(l, start);
     denormals_restore(fp_state);
     hc_live_stats *s = &l->stats;
     s->took_ns = (uint64_t)(now_ns() - start);
     histogram_add(&l->times, s->took_ns);
-    bool freewheels = atomic_load_explicit(&l->freewheels, memory_order_relaxed);
-    s->over += (double)s->took_ns > 1e9 * n / rate && !freewheels;
+    s->over += (double)s->took_ns > 1e9 * n / rate && !stream_freewheels(&l->stream);
     s->blocks++;
     s->frames += (uint64_t)n;
     s->faded_out = mixer_is_faded_out(&l->mixer);
@@ -249,7 +232,7 @@ void hc_live_set(hc_live *l, int knob, float value)
 
 void hc_live_set_freewheel(hc_live *l, int on)
 {
-    if (l) atomic_store_explicit(&l->freewheels, on != 0, memory_order_relaxed);
+    if (l) atomic_store_explicit(&l->stream.freewheels, on != 0, memory_order_relaxed);
 }
 
 static int steer(hc_live *l, int source, struct steer_target *place)
@@ -271,15 +254,15 @@ int hc_live_steer(hc_live *l, int source, const float position[3], int entry, fl
 /* Changes rate and block in one step; 0: as it is. At another rate the history begins anew. */
 static bool change_format(hc_live *l, int rate, int block)
 {
-    uint64_t was = atomic_load_explicit(&l->format, memory_order_relaxed), wanted;
+    uint64_t was = atomic_load_explicit(&l->stream.format, memory_order_relaxed), wanted;
     do {
         uint64_t new_rate = (uint64_t)(rate ? rate : format_rate(was));
         wanted = new_rate << 32 | (uint32_t)(block ? block : format_block(was));
         if (wanted == was) return false;
         if (format_rate(wanted) != format_rate(was))
-            atomic_store_explicit(&l->history_begin, input_history_end(&l->history), memory_order_relaxed);
-    } while (
-        !atomic_compare_exchange_weak_explicit(&l->format, &was, wanted, memory_order_release, memory_order_relaxed));
+            atomic_store_explicit(&l->stream.begin, input_history_end(&l->stream.history), memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak_explicit(&l->stream.format, &was, wanted, memory_order_release,
+                                                    memory_order_relaxed));
     return true;
 }
 
@@ -291,8 +274,7 @@ int hc_live_request(hc_live *l, const hc_live_change *given)
     if (change.rate < 0 || change.rate > MAX_RATE || change.block < 0 ||
         (change.mask && strlen(change.mask) >= TEXT_CAP) || (change.backend && strlen(change.backend) >= BACKEND_CAP))
         return HC_EINVAL;
-    if (change.mask && !ready_request(l, change.mask, change.number))
-        text_mailbox_put(&l->mask, change.mask, change.number);
+    if (change.mask) ready_request(&l->ready, change.mask, change.number);
     if (change.backend) text_mailbox_put(&l->backend, change.backend, 0);
     bool is_new = (change.rate || change.block) && change_format(l, change.rate, change.block);
     if (is_new) atomic_fetch_add_explicit(&l->format_requests, 1, memory_order_release);
@@ -320,8 +302,7 @@ void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
     all.masks = atomic_load_explicit(&l->masks, memory_order_relaxed);
     all.rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed);
     all.changing = all.changing || atomic_load_explicit(&l->next, memory_order_relaxed);
-    all.ready = ready_count(l);
-    compare_get_stats(l, &all);
+    ready_get_stats(&l->ready, &all);
     all.size = stats->size;
     memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
 }

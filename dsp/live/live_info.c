@@ -11,7 +11,7 @@ void live_info_set(hc_live *l, const char *path, const struct live_mask *live_ma
 {
     const hc_responses *mask = &live_mask->responses;
     const struct bank_set *banks = live_mask->banks;
-    const hc_info *info = &l->newest->info;
+    const hc_info *info = &l->newest->failover->info;
     size_t n_out = (size_t)l->config.n_out;
     pthread_mutex_lock(&l->info_lock);
     l->info = (hc_live_info){.backend = info->backend,
@@ -42,9 +42,9 @@ void live_info_set(hc_live *l, const char *path, const struct live_mask *live_ma
 
 void live_info_say(const hc_live *l, const char *path)
 {
-    const hc_info *info = &l->newest->info;
+    const hc_info *info = &l->newest->failover->info;
     int rate = l->format_used.rate;
-    const struct bank_set *banks = l->banks;
+    const struct bank_set *banks = l->mask.banks;
     if (banks) {
         char gain[32] = "none";
         double gain_db = rint(10 * (double)banks->gain_db) / 10 + 0.0; /* not -0.0 */
@@ -54,13 +54,13 @@ void live_info_say(const hc_live *l, const char *path)
                  "%d route%s; %s, %s",
                  path, banks->n_sources, PLURAL(banks->n_sources), banks->n_entries,
                  banks->n_entries == 1 ? "y" : "ies", banks->n_out, PLURAL(banks->n_out), (double)banks->n_taps / rate,
-                 banks->n_taps, PLURAL(banks->n_taps), rate, gain, l->responses.n_routes, PLURAL(l->responses.n_routes),
-                 info->device, info->method);
+                 banks->n_taps, PLURAL(banks->n_taps), rate, gain, l->mask.responses.n_routes,
+                 PLURAL(l->mask.responses.n_routes), info->device, info->method);
         return;
     }
     live_say(&l->config, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frame%s at %d Hz), %d route%s; %s, %s", path,
-             (double)l->responses.n_frames / rate, l->responses.n_frames, PLURAL(l->responses.n_frames), rate,
-             l->responses.n_routes, PLURAL(l->responses.n_routes), info->device, info->method);
+             (double)l->mask.responses.n_frames / rate, l->mask.responses.n_frames, PLURAL(l->mask.responses.n_frames),
+             rate, l->mask.responses.n_routes, PLURAL(l->mask.responses.n_routes), info->device, info->method);
 }
 
 void hc_live_get_info(hc_live *l, hc_live_info *info)

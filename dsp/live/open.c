@@ -81,7 +81,7 @@ static bool allocate(hc_live *l)
     l->places.mailboxes = calloc((size_t)c->n_sources + 1, sizeof *l->places.mailboxes);
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
     double history_s = c->history_s + HISTORY_SLACK_S;
-    return input_history_open(&l->history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MAX_BLOCK, MAX_BLOCK) &&
+    return input_history_open(&l->stream.history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MAX_BLOCK, MAX_BLOCK) &&
            mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->max_predelay_ms * c->rate / 1000), c->fade_in) &&
            l->frames && l->rows && l->wet && l->faded && l->reaches && l->n_entries && l->places.mailboxes;
 }
@@ -103,10 +103,10 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
                      l->config.n_in + l->config.n_out);
     pthread_mutex_init(&l->setup, NULL);
     pthread_mutex_init(&l->info_lock, NULL);
-    ready_open(l);
+    ready_open(&l->ready, &l->stream, &l->has_work);
     l->samples = samples_choose();
     l->is_fresh = true;
-    l->told_us = INT_MIN;
+    l->sent_us = INT_MIN;
     l->refused = UINT_MAX;
     snprintf(l->requested_backend, sizeof l->requested_backend, "%s", l->config.backend);
     memcpy(l->next_backend, l->requested_backend, sizeof l->next_backend);
@@ -115,7 +115,7 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
                                                                : "auto"; /* static: the caller may free its string */
     l->config.backend = NULL;
     feedback_limiter_open(&l->limiter);
-    atomic_init(&l->format, (uint64_t)l->config.rate << 32 | (uint32_t)l->config.block);
+    atomic_init(&l->stream.format, (uint64_t)l->config.rate << 32 | (uint32_t)l->config.block);
     atomic_init(&l->wait_us, l->config.wait_us);
     atomic_init(&l->next_probe_ns, INT64_MAX);
     if (error) {
@@ -129,13 +129,13 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
 int hc_live_close(hc_live *l)
 {
     if (!l) return HC_OK;
-    struct failover *all[] = {l->playing, l->joining, l->former, atomic_load(&l->next), atomic_load(&l->returned)};
-    ready_close(l);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) live_close_engine(l, all[i]);
-    if (l->has_hung) return HC_EDEVICE; /* an engine that hangs may still read the history */
-    hc_responses_free(&l->responses);
-    bank_set_release(l->banks);
-    input_history_close(&l->history);
+    struct live_engine *all[] = {l->playing, l->joining, l->former, atomic_load(&l->next), atomic_load(&l->returned)};
+    ready_close(&l->ready);
+    keep_close(l);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) live_engine_close(all[i]);
+    if (l->stream.is_held) return HC_EDEVICE;
+    live_mask_free(&l->mask);
+    input_history_close(&l->stream.history);
     mixer_close(&l->mixer);
     memory_place_free(l->frames);
     free(l->rows);
@@ -154,25 +154,25 @@ void hc_live_reset(hc_live *l)
 {
     if (!l) return;
     pthread_mutex_lock(&l->setup);
-    struct failover *all[] = {l->former, l->playing, l->joining, atomic_exchange(&l->next, NULL)}, *newest = NULL;
-    live_close_returned(l);
+    struct live_engine *all[] = {l->former, l->playing, l->joining, atomic_exchange(&l->next, NULL)}, *newest = NULL;
+    ready_put_or_close(&l->ready, atomic_exchange(&l->returned, NULL));
     for (int i = 0; i < 4; i++) { /* from the oldest to the newest */
         if (!all[i]) continue;
-        live_close_or_put(l, newest);
+        ready_put_or_close(&l->ready, newest);
         newest = all[i];
     }
     l->playing = newest;
     l->joining = l->former = NULL;
     l->is_fading = false;
     l->is_fresh = true;
-    memset(l->told, 0, sizeof l->told);
-    int64_t begin = input_history_end(&l->history);
-    atomic_store(&l->history_begin, begin);
+    memset(l->sent, 0, sizeof l->sent);
+    int64_t begin = input_history_end(&l->stream.history);
+    atomic_store(&l->stream.begin, begin);
     if (newest) {
-        failover_reset(newest);
+        failover_reset(newest->failover);
         newest->begin = begin;
     }
-    ready_reset(l, begin);
+    ready_reset(&l->ready);
     mixer_reset(&l->mixer);
     l->limiter.hold = 0;
     pthread_mutex_unlock(&l->setup);

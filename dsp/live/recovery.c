@@ -25,7 +25,7 @@ static bool cpu_may_play(const hc_live *l, const struct failover *f)
 /* Reports that a device is lost or too slow. Returns whether an engine on the CPU has to replace it. */
 static bool report_failure(hc_live *l)
 {
-    struct failover *f = l->newest;
+    struct failover *f = l->newest ? l->newest->failover : NULL;
     if (!f) return false;
     enum hc_live_state state = failover_state(f);
     if (state != HC_LIVE_OK && !l->is_loss_told) {
@@ -51,8 +51,8 @@ static bool report_failure(hc_live *l)
 /* A device that hung may have been busy or suspended. Returns whether it answers again and gets a new engine. */
 static bool probe(hc_live *l)
 {
-    struct failover *f = l->newest;
     if (!l->is_loss_told || now_ns() < atomic_load(&l->next_probe_ns)) return false;
+    struct failover *f = l->newest->failover;
     bool answers = failover_device_answers(f);
     schedule_probe(l, f);
     if (answers) live_say(&l->config, HC_LIVE_NOTE, "%s: answers again", f->info.device);

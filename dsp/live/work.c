@@ -9,13 +9,13 @@
 
 enum { SUPERSEDED = 1 }; /* a ready mask was asked for meanwhile: nothing was changed */
 
-static void hand_over(hc_live *l, struct failover *f)
+static void hand_over(hc_live *l, struct live_engine *e)
 {
-    l->newest = f;
+    l->newest = e;
     l->is_loss_told = false;
-    f->order = l->ready.noted;
-    struct failover *outdated = atomic_exchange_explicit(&l->next, f, memory_order_acq_rel);
-    live_close_or_put(l, outdated); /* NULL, or an engine that the audio thread has not taken */
+    e->order = l->ready.noted;
+    struct live_engine *outdated = atomic_exchange_explicit(&l->next, e, memory_order_acq_rel);
+    ready_put_or_close(&l->ready, outdated); /* NULL, or an engine that the audio thread has not dequeued */
 }
 
 static bool is_path_of_current(const hc_live *l, const char *path)
@@ -27,23 +27,17 @@ static bool is_path_of_current(const hc_live *l, const char *path)
 static int replace_engine(hc_live *l, const struct engine_format *format, const char *path,
                           const struct live_mask *mask, struct reason *why)
 {
-    struct failover *f;
-    int error = live_engine_make(l, format, mask, true, &f, why);
+    struct live_engine *e;
+    int error = live_engine_make(&l->config, &l->stream, &l->places, format, mask, true, &e, why);
     if (error) return error;
-    if (!ready_supersede(l, NULL, is_path_of_current(l, path) ? l->current : NULL)) {
-        live_close_engine(l, f);
+    if (!ready_supersede(&l->ready, NULL, is_path_of_current(l, path) ? l->current : NULL)) {
+        live_engine_close(e);
         return SUPERSEDED;
     }
     if (l->newest) atomic_fetch_add(&l->rebuilds, 1);
-    hand_over(l, f);
+    hand_over(l, e);
     l->format_used = *format;
     return HC_OK;
-}
-
-bool live_is_current(const hc_live *l, const struct engine_format *format)
-{
-    return format->rate == l->format_used.rate && format->block == l->format_used.block &&
-           l->newest->begin == atomic_load(&l->history_begin);
 }
 
 /* The ready mask that played waits again. If a new engine has its mask, it cannot be asked for, and is dropped. */
@@ -53,10 +47,10 @@ static void leave_current(hc_live *l)
     l->current = NULL;
     if (!mask) return;
     if (!mask->path[0]) {
-        ready_drop(l, mask);
+        ready_drop(&l->ready, mask);
     } else {
-        mask->responses = l->responses;
-        l->responses = (hc_responses){0};
+        mask->responses = l->mask.responses;
+        l->mask.responses = (hc_responses){0};
     }
 }
 
@@ -65,16 +59,16 @@ static void leave_current(hc_live *l)
 static int mask_apply(hc_live *l, const char *path, struct live_mask *loaded, const struct engine_format *format,
                       struct reason *why)
 {
-    const struct live_mask present = {l->responses, l->banks}, *mask = loaded ? loaded : &present;
-    struct failover *f = l->newest;
+    const struct live_mask present = l->mask, *mask = loaded ? loaded : &present;
+    struct failover *f = l->newest ? l->newest->failover : NULL;
     /* The engine of a ready mask keeps this mask, so that it can be played again at once. */
     bool swaps = f && failover_state(f) == HC_LIVE_OK && !atomic_load(&f->cannot_follow) &&
                  (!l->current || is_path_of_current(l, path)) && live_is_current(l, format) &&
-                 strcmp(format->backend, l->format_used.backend) == 0 && live_engine_fits(f, mask);
+                 strcmp(format->backend, l->format_used.backend) == 0 && live_engine_fits(l->newest, mask);
     int error = HC_OK;
     if (!swaps)
         error = replace_engine(l, format, path, mask, why);
-    else if (!ready_supersede(l, l->current, NULL))
+    else if (!ready_supersede(&l->ready, l->current, NULL))
         error = SUPERSEDED;
     else
         error = failover_load(f, mask->responses.routes, mask->responses.n_routes, mask->banks, why);
@@ -85,31 +79,29 @@ static int mask_apply(hc_live *l, const char *path, struct live_mask *loaded, co
     if (!swaps) leave_current(l);
     live_info_set(l, path, mask);
     if (!loaded) return HC_OK;
-    hc_responses_free(&l->responses);
-    bank_set_release(l->banks);
-    l->responses = loaded->responses;
-    l->banks = loaded->banks;
+    live_mask_free(&l->mask);
+    l->mask = *loaded;
     return HC_OK;
 }
 
-/* Takes note of a fade to a ready mask. Returns whether the mask has to be loaded again. *number becomes 0 when the
+/* Notes a fade to a ready mask. Returns whether the mask has to be loaded again. *number becomes 0 when the
  * request is answered. */
 static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
 {
-    bool is_lost = atomic_load(&mask->engine->cannot_follow);
+    bool is_lost = atomic_load(&mask->engine->failover->cannot_follow);
     if (!is_lost) live_answer(&l->config, *number, HC_OK, "");
     if (!is_lost) *number = 0;
     if (mask == l->current) return is_lost;
     leave_current(l);
-    hc_responses_free(&l->responses);
-    l->responses = mask->responses;
+    hc_responses_free(&l->mask.responses);
+    l->mask.responses = mask->responses;
     mask->responses = (hc_responses){0};
     l->current = mask;
     l->newest = mask->engine;
     l->is_loss_told = false;
     l->format_used = mask->format;
     if (is_lost) return true;
-    live_info_set(l, mask->path, &(struct live_mask){l->responses, NULL});
+    live_info_set(l, mask->path, &l->mask);
     atomic_fetch_add(&l->masks, 1);
     live_info_say(l, mask->path);
     struct file_id now = file_identify(mask->path, mask->format.rate);
@@ -117,11 +109,11 @@ static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
 }
 
 /* Returns whether a mask has to be loaded: path[TEXT_CAP], and the number of a request that is not answered yet. */
-static bool take_requests(hc_live *l, char *path, uint64_t *number)
+static bool read_requests(hc_live *l, char *path, uint64_t *number)
 {
     struct ready_mask *mask;
     uint64_t mask_number;
-    bool loads = ready_note(l, &mask, &mask_number, path, number);
+    bool loads = ready_note(&l->ready, &mask, &mask_number, path, number);
     if (!mask || !note_ready(l, mask, &mask_number) || loads) return loads;
     memcpy(path, mask->path, TEXT_CAP);
     *number = mask_number;
@@ -169,14 +161,15 @@ static int change_engine(hc_live *l, const struct engine_format *format)
         live_say(&l->config, HC_LIVE_NOTE, "now at %d Hz in blocks of %d frame%s", format->rate, format->block,
                  PLURAL(format->block));
     else
-        live_say(&l->config, HC_LIVE_NOTE, "a new engine; %s, %s", l->newest->info.device, l->newest->info.method);
+        live_say(&l->config, HC_LIVE_NOTE, "a new engine; %s, %s", l->newest->failover->info.device,
+                 l->newest->failover->info.method);
     return error;
 }
 
 /* The format of the next engine. */
 static struct engine_format format_wanted(const hc_live *l)
 {
-    uint64_t requested = atomic_load_explicit(&l->format, memory_order_acquire);
+    uint64_t requested = atomic_load_explicit(&l->stream.format, memory_order_acquire);
     struct engine_format format = {.rate = format_rate(requested), .block = format_block(requested)};
     memcpy(format.backend, l->next_backend, sizeof format.backend);
     return format;
@@ -190,16 +183,16 @@ int hc_live_work(hc_live *l)
     if (!l) return HC_EINVAL;
     pthread_mutex_lock(&l->setup);
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
-    live_close_returned(l);
-    ready_sweep(l);
-    /* With ready masks, which sources do not have, `newest` may be closed until take_requests names another one. */
-    if (l->newest && l->config.n_sources > 0) failover_sweep(l->newest);
-    bool loads = take_requests(l, path, &number);
+    ready_put_or_close(&l->ready, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
+    ready_sweep(&l->ready);
+    /* With ready masks, which sources do not have, `newest` may be closed until read_requests names another one. */
+    if (l->newest && l->config.n_sources > 0) failover_sweep(l->newest->failover);
+    bool loads = read_requests(l, path, &number);
     bool new_backend = recovery_choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
     if (loads) error = change_mask(l, path, number, &format);
-    if (l->newest && new_backend && failover_state(l->newest) == HC_LIVE_OK)
+    if (l->newest && new_backend && failover_state(l->newest->failover) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have done it */
     bool new_format = l->newest && l->refused != atomic_load(&l->format_requests) && !live_is_current(l, &format);
     if (l->newest && (new_backend || new_format)) {
@@ -226,7 +219,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     struct live_mask loaded;
     error = live_mask_adopt(&l->config, path, format.rate, responses, &loaded, REASON(why, cap));
     if (!error) {
-        take_requests(l, replaced, &number);
+        read_requests(l, replaced, &number);
         error = mask_apply(l, path, &loaded, &format, REASON(why, cap));
     }
     if (error == SUPERSEDED) error = HC_OK;

@@ -378,6 +378,19 @@ def test_calls_follow_the_arrows():
     assert not found, "\n" + "\n".join(found)
 
 
+def test_files_of_the_live_core_form_no_circle_of_calls():
+    needs_nm()
+    objects = {name: path for name, path in objects_of(BUILD).items() if name.startswith("dsp/live/")}
+    if not objects:
+        pytest.skip("not built")
+    table = symbols(tuple(objects.values()))
+    definers = {symbol: name for name, path in objects.items() for symbol in table[path][0]}
+    uses = {name: {definers[symbol] for symbol in table[path][1] if symbol in definers} - {name}
+            for name, path in objects.items()}
+    assert len(uses["dsp/live/work.o"]) > 3, uses
+    assert not circle(uses), " -> ".join(circle(uses))
+
+
 def test_a_call_against_the_arrows_is_found(folder):
     """The check itself, on four planted objects: one may call the other by a header, one calls past it."""
     needs_nm()

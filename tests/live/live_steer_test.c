@@ -535,7 +535,7 @@ static int64_t standby_frame(struct failover *f)
 /* Waits until the standby thread has processed all that was played. */
 static void await_standby(struct stage *s)
 {
-    struct failover *f = s->live->playing;
+    struct failover *f = s->live->playing->failover;
     int64_t at = -1;
     for (int waits = 0; at < s->pos && failover_state(f) == HC_LIVE_OK; waits++) {
         check(waits < 100000, "the standby engine has processed %ld of %d frames, and goes no further", (long)at,
@@ -549,7 +549,7 @@ static void await_standby(struct stage *s)
 /* Plays a block that the standby thread cannot process: the lock is taken. On return it most likely sleeps. */
 static void play_without_standby(struct stage *s)
 {
-    struct failover *f = s->live->playing;
+    struct failover *f = s->live->playing->failover;
     int wakes = 1;
     while (atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) pause_us(100);
     turn(s, 1);
@@ -576,7 +576,7 @@ static void the_standby_engine_goes_on_in_the_right_directions(const char *backe
                 continue;
             }
             if (i == at) {
-                behind += standby_frame(s.live->playing) == s.pos - BLOCK;
+                behind += standby_frame(s.live->playing->failover) == s.pos - BLOCK;
                 drop_deadlines(&s);
             }
             turn(&s, 1);
@@ -604,10 +604,10 @@ static void a_takeover_during_a_load_keeps_the_banks(const char *backend)
         play(&s, 1);
         await_standby(&s);
     }
-    struct failover *f = s.live->newest;
+    struct failover *f = s.live->newest->failover;
     check(failover_state(f) == HC_LIVE_STANDBY, "the device was not lost");
     f->standby_share = 0;
-    check(failover_load(f, NULL, 0, s.live->banks, REASON(why, sizeof why)) == HC_OK, "%s", why);
+    check(failover_load(f, NULL, 0, s.live->mask.banks, REASON(why, sizeof why)) == HC_OK, "%s", why);
     turn(&s, 20);
     stage_check(&s);
     stage_close(&s);
@@ -811,7 +811,7 @@ static void *worker(void *arg)
 /* Leaves a new engine in the midst of its fade: the next engine cannot begin then. */
 static void begin_fade(struct stage *s)
 {
-    int block = format_block(atomic_load(&s->live->format)) == BLOCK ? 2 * BLOCK : BLOCK;
+    int block = format_block(atomic_load(&s->live->stream.format)) == BLOCK ? 2 * BLOCK : BLOCK;
     request(s, &(hc_live_change){.size = sizeof(hc_live_change), .block = block});
     for (int i = 0; !s->live->is_fading; i++) {
         const float *in[N_IN] = {s->in[0], s->in[1], s->in[2]};

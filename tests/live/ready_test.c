@@ -90,7 +90,7 @@ static void await_ready(struct stage *s, int n)
 {
     const struct ready *r = &s->live->ready;
     double give_up = now_s() + PATIENCE_S;
-    int playing = (int)(atomic_load(&r->wanted) & ((1 << WANTED_BITS) - 1)) - 1;
+    int playing = (int)(atomic_load(&r->wanted) & NUMBER_MASK) - 1;
     for (int i = 0; i < MAX_READY; i++) {
         const struct ready_mask *m = &r->masks[i];
         while (i != playing && atomic_load(&m->at) > 0 && atomic_load(&m->at) <= s->pos) {
@@ -238,7 +238,7 @@ static void settles(struct stage *s, int mask)
 {
     const struct ready *r = &s->live->ready;
     double give_up = now_s() + PATIENCE_S;
-    for (int i = 0; i < 20 || r->taken != atomic_load(&r->wanted) || stats_of(s).changing; i++) {
+    for (int i = 0; i < 20 || r->obeyed != atomic_load(&r->wanted) || stats_of(s).changing; i++) {
         check(now_s() < give_up, "mask %d does not begin to play", mask);
         work(s);
         play(s, i < 20 ? 8 : 1);
@@ -459,7 +459,7 @@ static void the_first_of_a_list_are_ready(const char *backend)
         check(hc_live_keep(s.live, list, 3) == HC_OK, "hc_live_keep");
         work(&s);
         for (int k = 0; k < 3; k++)
-            check(!ready_find(s.live, list[k]) == (k == 2), "list %d: mask %d is %sready", i, lists[i][k],
+            check(!ready_find(&s.live->ready, list[k]) == (k == 2), "list %d: mask %d is %sready", i, lists[i][k],
                   k == 2 ? "" : "not ");
     }
     stage_close(&s);

@@ -1,15 +1,15 @@
 /* engine_exchange - engines on their way from the worker to the audio thread and back.
  *
- * models   dsp/live/live.c: hc_live_request, hc_live_has_work, hc_live_process, take_next, engine_fade_begin,
+ * models   dsp/live/live.c: hc_live_request, hc_live_has_work, hc_live_process, join_next, engine_fade_begin,
  *          engine_fade_end, retire, process_chunk; dsp/live/work.c: hc_live_work, mask_apply, hand_over;
- *          dsp/live/live_engine.c: live_close_returned, live_close_engine
+ *          dsp/live/ready.c: ready_put_or_close; dsp/live/live_engine.c: live_engine_close
  * atomics  dsp/live/live.h: next, returned, has_work
  *
  * Proved: no engine is lost, closed twice, or used after it is closed; the last request plays in the end, and every
  * engine before it is closed; no request waits for ever; the audio thread plays on though the worker stalls.
  *
  * Order: `next` and `returned` hold one engine each and pass it on by a release and an acquire of the same variable.
- * The loads of take_next may be relaxed: the audio thread alone fills `returned`, and takes `next` by an exchange.
+ * The loads of join_next may be relaxed: the audio thread alone fills `returned`, and takes `next` by an exchange.
  * has_work is released after the request or the engine that it announces, and the worker's exchange acquires it before
  * the worker looks for these. Nothing needs seq_cst: no two threads each store one variable and then load the other's.
  *
@@ -38,7 +38,7 @@ active proctype host() may_stall
     od
 }
 
-inline live_close_engine(e)
+inline live_engine_close(e)
 {
     if
     :: e != 0 -> d_step { assert(is_open[e] && e != playing); is_open[e] = false; n_open-- }
@@ -46,7 +46,7 @@ inline live_close_engine(e)
     fi
 }
 
-inline live_close_returned()
+inline put_or_close_returned()
 {
 #ifdef RETURNED_WITHOUT_EXCHANGE
     e = returned;
@@ -54,7 +54,7 @@ inline live_close_returned()
 #else
     exchange(e, returned, 0);
 #endif
-    live_close_engine(e)
+    live_engine_close(e)
 }
 
 inline hand_over()
@@ -66,7 +66,7 @@ inline hand_over()
 #else
     exchange(e, next, newest);
 #endif
-    live_close_engine(e)
+    live_engine_close(e)
 }
 
 active proctype worker() may_stall
@@ -77,7 +77,7 @@ end: do
 #ifndef WORK_IS_FORGOTTEN
         has_work = false;
 #endif
-        live_close_returned();
+        put_or_close_returned();
         if
         :: applied != requests ->
             applied = requests; /* text_mailbox_take */
@@ -130,7 +130,7 @@ inline engine_fade_begin()
     fi
 }
 
-inline take_next()
+inline join_next()
 {
     outdated = 0;
     if
@@ -176,7 +176,7 @@ active proctype audio_thread()
     bool is_fading, is_fresh = true, was_reset;
     do
     :: !was_reset && !is_fading && joining == 0 -> was_reset = true; is_fresh = true /* hc_live_reset */
-    :: take_next();
+    :: join_next();
         assert(playing == 0 || is_open[playing]); /* process_chunk */
         assert(former == 0 || is_open[former]);
 #ifdef RETIRED_BEFORE_LAST_USE

@@ -1,8 +1,8 @@
 /* ready_masks - engines of masks that wait to be asked for: who uses them, and which of them plays.
  *
- * models   dsp/live/ready.c: ready_request, ready_take, ready_put, follow_block, ready_note, ready_supersede, ready_drop,
- *          close_if_waiting, ready_sweep; dsp/live/live.c: take_next, retire; dsp/live/work.c: note_ready,
- *          replace_engine, hand_over; dsp/live/live_engine.c: live_close_returned; dsp/live/keep.c: drop_outdated
+ * models   dsp/live/ready.c: ready_request, ready_dequeue, ready_put, follow_block, ready_note, ready_supersede,
+ *          ready_drop, close_if_waiting, ready_sweep, ready_put_or_close; dsp/live/live.c: join_next, retire;
+ *          dsp/live/work.c: note_ready, replace_engine, hand_over; dsp/live/keep.c: drop_outdated
  * atomics  dsp/live/ready.h: waiting, wanted; dsp/live/live.h: next, returned
  *
  * Proved: an engine is used by one thread at a time, and not after it was closed; the engine that the worker takes for
@@ -18,7 +18,7 @@
  */
 #include "atomics.h"
 #define MASKS 2
-#define X     MASKS       /* the worker's engine, which has no place to wait */
+#define X     MASKS       /* the worker's engine, which belongs to no ready mask */
 #define NONE  (MASKS + 1)
 
 byte waiting[MASKS] = NONE, next = NONE, returned = NONE;
@@ -57,20 +57,20 @@ inline join(e)
 }
 
 /* The mask that was asked for is to join, unless it plays. */
-inline ready_take()
+inline ready_dequeue()
 {
     d_step { count = wanted; mask = asked };
     if
-    :: count == taken
+    :: count == obeyed
     :: else ->
         if
-        :: mask == NONE || mask == joining -> taken = count
-        :: mask == playing && mask != joining -> taken = count; join(NONE)
+        :: mask == NONE || mask == joining -> obeyed = count
+        :: mask == playing && mask != joining -> obeyed = count; join(NONE)
         :: else ->
             exchange(e, waiting[mask], NONE);
             if
             :: e == NONE /* the next call tries again */
-            :: else -> use(e); taken = count; join(e)
+            :: else -> use(e); obeyed = count; join(e)
             fi
         fi
     fi;
@@ -79,11 +79,11 @@ inline ready_take()
 
 active proctype audio_thread()
 {
-    byte joining = NONE, former = NONE, taken, count, mask = NONE, e = NONE, outdated = NONE;
+    byte joining = NONE, former = NONE, obeyed, count, mask = NONE, e = NONE, outdated = NONE;
     bool is_behind;
     users[0] = 1;
     do
-    :: outdated = NONE; /* take_next */
+    :: outdated = NONE; /* join_next */
         if
         :: former == NONE && returned == NONE ->
             exchange(e, next, NONE);
@@ -91,8 +91,8 @@ active proctype audio_thread()
 #ifdef ORDER_IS_FORGOTTEN
             :: e != NONE ->
 #else
-            :: e != NONE && taken > order -> outdated = e; returned = e /* a newer request was obeyed */
-            :: e != NONE && taken <= order ->
+            :: e != NONE && obeyed > order -> outdated = e; returned = e /* a newer request was obeyed */
+            :: e != NONE && obeyed <= order ->
 #endif
                 use(e);
                 outdated = joining;
@@ -105,7 +105,7 @@ active proctype audio_thread()
             :: else
             fi;
             if
-            :: outdated == NONE -> ready_take()
+            :: outdated == NONE -> ready_dequeue()
             :: else
             fi;
             e = NONE;

@@ -1,5 +1,5 @@
-/* keep - which masks of the list of hc_live_keep are ready: makes them one by one, and drops those that are not wanted
- * any more. */
+/* keep - which masks of the list of hc_live_keep are ready: makes them one by one, and drops those that the list
+ * lacks or that cannot be played. */
 #include "live.h"
 
 #include "messages.h"
@@ -35,7 +35,7 @@ static void drop_outdated(hc_live *l, const struct engine_format *format, bool l
 {
     struct kept_list *list = l->list;
     for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY; m++) {
-        if (!m->engine || m->is_dropped || !is_outdated(l, m, format, looks)) continue;
+        if (!m->path[0] || !is_outdated(l, m, format, looks)) continue;
         if (ready_drop(&l->ready, m)) memset(list->failed, 0, sizeof list->failed);
     }
 }
@@ -45,12 +45,11 @@ static bool is_too_much(const hc_live *l)
 {
     double time = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MAX_READY; m++)
-        if (m->engine && !m->is_dropped && m != l->current)
-            time += 1e-9 * m->engine->failover->info.cost_ns * m->format.rate;
+        if (m->path[0] && m != l->current) time += 1e-9 * m->engine->failover->info.cost_ns * m->format.rate;
     return time > READY_TIME_SHARE || (memory > 0 && (double)ready_bytes(&l->ready) > READY_MEMORY_SHARE * memory);
 }
 
-/* Drops the last ready mask of the list after mask i, but not the one that plays. false: there is none. */
+/* Drops the last ready mask of the list after mask i, but not the one that plays. false: it is absent. */
 static bool drop_last(hc_live *l, int i)
 {
     const struct kept_list *list = l->list;
@@ -64,7 +63,7 @@ static bool drop_last(hc_live *l, int i)
 /* Makes mask i of the list ready, instead of later ones if all together need too much. */
 static int make_ready(hc_live *l, int i, const struct engine_format *format)
 {
-    char why[SAY_CAP] = "";
+    char why[MESSAGE_CAP] = "";
     const char *path = l->list->paths[i];
     struct file_id file = file_identify(path, format->rate);
     struct live_engine *e;
@@ -80,7 +79,7 @@ static int make_ready(hc_live *l, int i, const struct engine_format *format)
     }
     if (error) {
         live_mask_free(&loaded);
-        live_say(&l->config, HC_LIVE_WARNING, "%s", why);
+        live_report(&l->config, HC_LIVE_WARNING, "%s", why);
         return error;
     }
     while (is_too_much(l)) {
@@ -91,7 +90,7 @@ static int make_ready(hc_live *l, int i, const struct engine_format *format)
     return HC_OK;
 }
 
-static void say_ready(hc_live *l)
+static void report_ready(hc_live *l)
 {
     const struct kept_list *list = l->list;
     uint64_t bytes = ready_bytes(&l->ready);
@@ -103,11 +102,11 @@ static void say_ready(hc_live *l)
     if (n == l->n_ready_reported) return;
     l->n_ready_reported = n;
     if (n < list->n)
-        live_say(&l->config, HC_LIVE_NOTE,
-                 "%d of %d masks ready, %.0f MB; the others are loaded when they are asked for", n, list->n,
-                 1e-6 * (double)bytes);
+        live_report(&l->config, HC_LIVE_NOTE,
+                    "%d of %d masks ready, %.0f MB; the others are loaded when they are asked for", n, list->n,
+                    1e-6 * (double)bytes);
     else if (n > 0)
-        live_say(&l->config, HC_LIVE_NOTE, "%d mask%s ready, %.0f MB", n, PLURAL(n), 1e-6 * (double)bytes);
+        live_report(&l->config, HC_LIVE_NOTE, "%d mask%s ready, %.0f MB", n, PLURAL(n), 1e-6 * (double)bytes);
 }
 
 bool keep_ready(hc_live *l, const struct engine_format *format)
@@ -128,7 +127,7 @@ bool keep_ready(hc_live *l, const struct engine_format *format)
         if (error == HC_ENOMEM) memset(list->failed, true, sizeof list->failed); /* the others would fail, too */
         return true;
     }
-    say_ready(l);
+    report_ready(l);
     return false;
 }
 

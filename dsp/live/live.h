@@ -95,12 +95,12 @@ struct hc_live {
     /* ---- workers, under setup ---- */
     pthread_mutex_t setup;
     struct live_engine *newest;          /* the last one built: it plays, or is about to                   */
-    bool is_loss_told;                   /* config.say was told that the device of newest failed           */
+    bool is_loss_reported;               /* config.say got a line about the failed device of newest        */
     struct engine_format format_used;    /* the format of newest                                           */
     struct ready_mask *current;          /* the ready mask that newest belongs to; NULL: none              */
     struct live_mask mask;               /* that plays                                                     */
     struct kept_list *list;              /* of masks to keep ready; NULL: none                             */
-    int n_ready_reported;                /* ready masks, as config.say was told last                       */
+    int n_ready_reported;                /* ready masks in the last such report                            */
     unsigned refused;                    /* value of format_requests when a format could not be played     */
     char requested_backend[BACKEND_CAP]; /* as in config, or in the last hc_live_request                   */
     char next_backend[BACKEND_CAP];      /* requested_backend, or "cpu" after a loss                       */
@@ -140,6 +140,6 @@ bool recovery_choose_backend(hc_live *l);
 void live_info_set(hc_live *l, const char *path, const struct live_mask *mask);
 
 /* Reports that the newest engine plays a mask that was loaded. */
-void live_info_say(const hc_live *l, const char *path);
+void live_info_report(const hc_live *l, const char *path);
 
 #endif

@@ -15,8 +15,8 @@ void live_engine_close(struct live_engine *e)
     free(e);
 }
 
-/* The backend that "gpu" stands for: hybrid, if by the known costs the head takes the CPU less than half the time that
- * a call to the device takes. Many engines can then share the device, because none waits for it in its block. */
+/* The backend that "gpu" stands for: hybrid, if by the known costs the CPU needs less than half the time for the head that
+ * a call to the device needs. Many engines can then share the device, because none waits for it in its block. */
 static const char *gpu_backend(const hc_config *config)
 {
     hc_config hybrid = *config, gpu = *config;
@@ -87,12 +87,12 @@ static int make(const hc_live_config *c, struct stream *stream, struct places *p
 }
 
 int live_engine_make(const hc_live_config *c, struct stream *stream, struct places *places,
-                     const struct engine_format *format, const struct live_mask *mask, bool says,
+                     const struct engine_format *format, const struct live_mask *mask, bool reports,
                      struct live_engine **engine, struct reason *why)
 {
     int error = make(c, stream, places, format, format->backend, mask, engine, why);
     if (!error || !c->cpu_if_no_device || strcmp(format->backend, "cpu") == 0) return error;
-    if (says) live_say(c, HC_LIVE_WARNING, "%s; the CPU plays", why->text);
+    if (reports) live_report(c, HC_LIVE_WARNING, "%s; the CPU plays", why->text);
     return make(c, stream, places, format, "cpu", mask, engine, why);
 }
 

@@ -1,4 +1,4 @@
-/* live_info - what plays: the newest engine, its mask and banks, as the host is told. */
+/* live_info - what plays: the newest engine, its mask and banks, for the host. */
 #include "live.h"
 
 #include "messages.h"
@@ -40,7 +40,7 @@ void live_info_set(hc_live *l, const char *path, const struct live_mask *live_ma
     pthread_mutex_unlock(&l->info_lock);
 }
 
-void live_info_say(const hc_live *l, const char *path)
+void live_info_report(const hc_live *l, const char *path)
 {
     const hc_info *info = &l->newest->failover->info;
     int rate = l->format_used.rate;
@@ -49,18 +49,19 @@ void live_info_say(const hc_live *l, const char *path)
         char gain[32] = "none";
         double gain_db = rint(10 * (double)banks->gain_db) / 10 + 0.0; /* not -0.0 */
         if (gain_db > -INFINITY) snprintf(gain, sizeof gain, "%+.1f dB", gain_db);
-        live_say(&l->config, HC_LIVE_NOTE,
-                 "%s: loaded, %d source%s, %d entr%s for %d output%s, %.3f s (%d frame%s at %d Hz), largest gain %s, "
-                 "%d route%s; %s, %s",
-                 path, banks->n_sources, PLURAL(banks->n_sources), banks->n_entries,
-                 banks->n_entries == 1 ? "y" : "ies", banks->n_out, PLURAL(banks->n_out), (double)banks->n_taps / rate,
-                 banks->n_taps, PLURAL(banks->n_taps), rate, gain, l->mask.responses.n_routes,
-                 PLURAL(l->mask.responses.n_routes), info->device, info->method);
+        live_report(
+            &l->config, HC_LIVE_NOTE,
+            "%s: loaded, %d source%s, %d entr%s for %d output%s, %.3f s (%d frame%s at %d Hz), largest gain %s, "
+            "%d route%s; %s, %s",
+            path, banks->n_sources, PLURAL(banks->n_sources), banks->n_entries, banks->n_entries == 1 ? "y" : "ies",
+            banks->n_out, PLURAL(banks->n_out), (double)banks->n_taps / rate, banks->n_taps, PLURAL(banks->n_taps),
+            rate, gain, l->mask.responses.n_routes, PLURAL(l->mask.responses.n_routes), info->device, info->method);
         return;
     }
-    live_say(&l->config, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frame%s at %d Hz), %d route%s; %s, %s", path,
-             (double)l->mask.responses.n_frames / rate, l->mask.responses.n_frames, PLURAL(l->mask.responses.n_frames),
-             rate, l->mask.responses.n_routes, PLURAL(l->mask.responses.n_routes), info->device, info->method);
+    live_report(&l->config, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frame%s at %d Hz), %d route%s; %s, %s", path,
+                (double)l->mask.responses.n_frames / rate, l->mask.responses.n_frames,
+                PLURAL(l->mask.responses.n_frames), rate, l->mask.responses.n_routes,
+                PLURAL(l->mask.responses.n_routes), info->device, info->method);
 }
 
 void hc_live_get_info(hc_live *l, hc_live_info *info)

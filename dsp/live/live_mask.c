@@ -10,20 +10,20 @@
 enum { MAX_DIAGNOSTICS = 10 }; /* diagnostics of a configuration that config.say gets */
 
 /* The notes of a bank report its rate. */
-static void say_diagnostics(const hc_live_config *c, const char *path, const hc_responses *responses, int rate)
+static void report_diagnostics(const hc_live_config *c, const char *path, const hc_responses *responses, int rate)
 {
     bool is_bank = responses->n_channels > 0 && c->n_sources > 0;
     if (!is_bank && responses->file_rate && responses->rate != responses->file_rate)
-        live_say(c, HC_LIVE_NOTE, "%s: resampled from %d to %d Hz", path, responses->file_rate, responses->rate);
+        live_report(c, HC_LIVE_NOTE, "%s: resampled from %d to %d Hz", path, responses->file_rate, responses->rate);
     if (!is_bank && responses->rate && responses->rate != rate)
-        live_say(c, HC_LIVE_NOTE, "%s: its %d Hz are played at %d Hz", path, responses->rate, rate);
+        live_report(c, HC_LIVE_NOTE, "%s: its %d Hz are played at %d Hz", path, responses->rate, rate);
     for (int i = 0, n = 0; i < responses->n_diagnostics && n < MAX_DIAGNOSTICS; i++) {
         if (responses->diagnostics[i].code == HC_NOTE) continue;
-        live_say(c, HC_LIVE_WARNING, "%s", responses->diagnostics[i].text);
+        live_report(c, HC_LIVE_WARNING, "%s", responses->diagnostics[i].text);
         n++;
     }
     if (responses->n_warnings > MAX_DIAGNOSTICS)
-        live_say(c, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
+        live_report(c, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
 }
 
 /* A single response on a single input plays at every output. */
@@ -61,8 +61,8 @@ static int mask_fit(const hc_live_config *c, const char *path, struct live_mask 
     int n_in = c->n_in, n_out = c->n_out, error = HC_OK;
     if (c->left_of_stereo && n_in == 1 && n_out == 1 && responses->n_channels == 2) {
         responses->n_routes = responses->n_out = 1; /* of the first channel */
-        live_say(c, HC_LIVE_WARNING, "%s: is stereo, and its left channel plays; use a mono mask to hear another",
-                 path);
+        live_report(c, HC_LIVE_WARNING, "%s: is stereo, and its left channel plays; use a mono mask to hear another",
+                    path);
     }
     if (responses->n_in > n_in || responses->n_out > n_out)
         error = fail(HC_EINVAL, why,
@@ -79,11 +79,11 @@ static int mask_fit(const hc_live_config *c, const char *path, struct live_mask 
 }
 
 /* Prints each line of the notes about a bank. */
-static void say_notes(const hc_live_config *c, const char *path, const char *notes)
+static void report_notes(const hc_live_config *c, const char *path, const char *notes)
 {
     while (notes && *notes) {
         int length = (int)strcspn(notes, "\n");
-        if (length > 0) live_say(c, HC_LIVE_NOTE, "%s: %.*s", path, length, notes);
+        if (length > 0) live_report(c, HC_LIVE_NOTE, "%s: %.*s", path, length, notes);
         notes += length + (notes[length] == '\n');
     }
 }
@@ -96,7 +96,7 @@ static int sources_load(const hc_live_config *c, const char *path, int rate, str
     const hc_responses *responses = is_bank ? NULL : &mask->responses;
     int error = bank_set_load(c, path, rate, responses, &mask->banks, why);
     for (int i = 0; !error && i < mask->banks->n_banks; i++)
-        say_notes(c, is_bank ? path : responses->banks[i], mask->banks->banks[i].notes);
+        report_notes(c, is_bank ? path : responses->banks[i], mask->banks->banks[i].notes);
     return error;
 }
 
@@ -109,7 +109,7 @@ static int responses_load(const hc_live_config *c, const char *path, int rate, s
     bool has_routes = responses->n_channels == 0; /* a configuration, with channel counts of its own */
     if (!error && !has_routes && c->n_sources == 0)
         error = hc_responses_route(responses, path, c->n_in, REASON_TEXT(why));
-    if (!error) say_diagnostics(c, path, responses, rate);
+    if (!error) report_diagnostics(c, path, responses, rate);
     return error;
 }
 
@@ -128,7 +128,7 @@ int live_mask_adopt(const hc_live_config *c, const char *path, int rate, hc_resp
 {
     *mask = (struct live_mask){.responses = *responses};
     *responses = (hc_responses){0};
-    say_diagnostics(c, path, &mask->responses, rate);
+    report_diagnostics(c, path, &mask->responses, rate);
     int error = c->n_sources > 0 ? sources_load(c, path, rate, mask, why) : HC_OK;
     if (!error) error = mask_fit(c, path, mask, why);
     if (error) live_mask_free(mask);

@@ -3,9 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void live_say(const hc_live_config *c, int level, const char *format, ...)
+void live_report(const hc_live_config *c, int level, const char *format, ...)
 {
-    char text[SAY_CAP];
+    char text[MESSAGE_CAP];
     va_list args;
     if (!c->say) return;
     va_start(args, format);

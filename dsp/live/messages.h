@@ -5,10 +5,10 @@
 #include "haloconv_live.h"
 #include "text_mailbox.h"
 
-enum { SAY_CAP = 1024 + TEXT_CAP }; /* bytes of a message, which may contain a path */
+enum { MESSAGE_CAP = 1024 + TEXT_CAP }; /* bytes of a message, which may contain a path */
 
 /* Gives config.say a line. [setup] */
-void live_say(const hc_live_config *config, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void live_report(const hc_live_config *config, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Gives config.answer the result of a request. number: the request's; 0: it has none. [setup] */
 void live_answer(const hc_live_config *config, uint64_t number, int error, const char *why);

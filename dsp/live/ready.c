@@ -267,7 +267,6 @@ struct ready_mask *ready_add(struct ready *r, const char *path, struct live_engi
     while (m < end && m->engine) m++;
     if (m == end || !thread_start(r)) return NULL;
     m->engine = e;
-    m->is_dropped = false;
     m->format = *format;
     m->file = *file;
     if (responses) m->responses = *responses;
@@ -302,7 +301,6 @@ bool ready_drop(struct ready *r, struct ready_mask *m)
     if (!is_asked) hide(r, m);
     paths_unlock(r);
     if (is_asked) return false;
-    m->is_dropped = true;
     hc_responses_free(&m->responses);
     m->responses = (hc_responses){0};
     close_if_waiting(r, m);
@@ -312,7 +310,7 @@ bool ready_drop(struct ready *r, struct ready_mask *m)
 void ready_sweep(struct ready *r)
 {
     for (struct ready_mask *m = r->masks; m < r->masks + MAX_READY; m++)
-        if (m->engine && m->is_dropped) close_if_waiting(r, m);
+        if (m->engine && !m->path[0]) close_if_waiting(r, m);
 }
 
 void ready_reset(struct ready *r)
@@ -339,7 +337,7 @@ uint64_t ready_bytes(const struct ready *r)
 {
     uint64_t bytes = 0;
     for (const struct ready_mask *m = r->masks; m < r->masks + MAX_READY; m++)
-        if (m->engine && !m->is_dropped) bytes += failover_memory(m->engine->failover) + responses_bytes(&m->responses);
+        if (m->path[0]) bytes += failover_memory(m->engine->failover) + responses_bytes(&m->responses);
     return bytes;
 }
 

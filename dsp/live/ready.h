@@ -31,10 +31,10 @@ struct ready_mask {
     _Atomic(struct live_engine *) waiting; /* NULL: it plays, the ready thread uses it, or it is absent         */
     atomic_int_fast64_t at;              /* 1 + frames of the history that it had processed when it came to
                                             wait; 0: it cannot be asked for                                    */
-    char path[TEXT_CAP];                 /* "": cannot be asked for; written by workers, under paths_lock      */
+    char path[TEXT_CAP];                 /* "": cannot be asked for, and the engine is closed as soon as it
+                                            waits; written by workers, under paths_lock                        */
     /* workers: */
     struct live_engine *engine;          /* NULL: this entry is free                                           */
-    bool is_dropped;                     /* the engine is closed as soon as it waits                           */
     struct engine_format format;
     struct file_id file;
     hc_responses responses;              /* empty while it is hc_live.current                                  */

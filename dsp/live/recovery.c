@@ -28,34 +28,35 @@ static bool report_failure(hc_live *l)
     struct failover *f = l->newest ? l->newest->failover : NULL;
     if (!f) return false;
     enum hc_live_state state = failover_state(f);
-    if (state != HC_LIVE_OK && !l->is_loss_told) {
+    if (state != HC_LIVE_OK && !l->is_loss_reported) {
         hc_info info = {.size = sizeof info};
-        l->is_loss_told = true;
+        l->is_loss_reported = true;
         /* The pause doubles each time that the device fails again. */
         l->probe_pause_s = l->probe_pause_s < PROBE_MIN_S ? PROBE_MIN_S : fmin(2 * l->probe_pause_s, PROBE_MAX_S);
         schedule_probe(l, f);
         hc_get_info(f->main.engine, &info);
         bool plays = state == HC_LIVE_STANDBY || cpu_may_play(l, f);
-        live_say(&l->config, HC_LIVE_ERROR, "%s: %s; %s", f->info.device,
-                 info.error[0] ? info.error : "it answers no more",
-                 plays                ? "the CPU goes on in its place"
-                 : l->config.lost_dry ? "the CPU cannot carry this mask, so the input is passed on dry; start again"
-                                      : "the CPU cannot carry this mask, so it is silent; start again");
+        live_report(&l->config, HC_LIVE_ERROR, "%s: %s; %s", f->info.device,
+                    info.error[0] ? info.error : "it answers no more",
+                    plays                ? "the CPU goes on in its place"
+                    : l->config.lost_dry ? "the CPU cannot carry this mask, so the input is passed on dry; start again"
+                                         : "the CPU cannot carry this mask, so it is silent; start again");
         return state == HC_LIVE_LOST && plays;
     }
     if (state != HC_LIVE_OK || !atomic_exchange(&f->is_slow, false) || !cpu_may_play(l, f)) return false;
-    live_say(&l->config, HC_LIVE_ERROR, "%s: its blocks come too late; the CPU goes on in its place", f->info.device);
+    live_report(&l->config, HC_LIVE_ERROR, "%s: its blocks come too late; the CPU goes on in its place",
+                f->info.device);
     return true;
 }
 
 /* A device that hung may have been busy or suspended. Returns whether it answers again and gets a new engine. */
 static bool probe(hc_live *l)
 {
-    if (!l->is_loss_told || now_ns() < atomic_load(&l->next_probe_ns)) return false;
+    if (!l->is_loss_reported || now_ns() < atomic_load(&l->next_probe_ns)) return false;
     struct failover *f = l->newest->failover;
     bool answers = failover_device_answers(f);
     schedule_probe(l, f);
-    if (answers) live_say(&l->config, HC_LIVE_NOTE, "%s: answers again", f->info.device);
+    if (answers) live_report(&l->config, HC_LIVE_NOTE, "%s: answers again", f->info.device);
     return answers;
 }
 
@@ -70,7 +71,7 @@ bool recovery_choose_backend(hc_live *l)
     }
     if (to_requested)
         memcpy(l->next_backend, l->requested_backend, sizeof l->next_backend);
-    else if (to_cpu || l->is_loss_told)
+    else if (to_cpu || l->is_loss_reported)
         snprintf(l->next_backend, sizeof l->next_backend, "cpu");
     return to_cpu || to_requested;
 }

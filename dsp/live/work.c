@@ -12,7 +12,7 @@ enum { SUPERSEDED = 1 }; /* a ready mask was asked for meanwhile: nothing was ch
 static void hand_over(hc_live *l, struct live_engine *e)
 {
     l->newest = e;
-    l->is_loss_told = false;
+    l->is_loss_reported = false;
     e->order = l->ready.noted;
     struct live_engine *outdated = atomic_exchange_explicit(&l->next, e, memory_order_acq_rel);
     ready_put_or_close(&l->ready, outdated); /* NULL, or an engine that the audio thread has not dequeued */
@@ -98,12 +98,12 @@ static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
     mask->responses = (hc_responses){0};
     l->current = mask;
     l->newest = mask->engine;
-    l->is_loss_told = false;
+    l->is_loss_reported = false;
     l->format_used = mask->format;
     if (is_lost) return true;
     live_info_set(l, mask->path, &l->mask);
     atomic_fetch_add(&l->masks, 1);
-    live_info_say(l, mask->path);
+    live_info_report(l, mask->path);
     struct file_id now = file_identify(mask->path, mask->format.rate);
     return memcmp(&now, &mask->file, sizeof now) != 0;
 }
@@ -124,7 +124,7 @@ static bool read_requests(hc_live *l, char *path, uint64_t *number)
  * the request's, for config.answer. */
 static int change_mask(hc_live *l, const char *path, uint64_t number, const struct engine_format *format)
 {
-    char why[SAY_CAP] = "";
+    char why[MESSAGE_CAP] = "";
     struct live_mask loaded = {0};
     struct file_id file = file_identify(path, format->rate);
     int error = live_mask_load(&l->config, path, format->rate, &loaded, REASON(why, sizeof why));
@@ -133,12 +133,12 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
     if (error == SUPERSEDED) return HC_OK;
     live_answer(&l->config, number, error, why);
     if (error) {
-        live_say(&l->config, HC_LIVE_ERROR, "%s", why);
+        live_report(&l->config, HC_LIVE_ERROR, "%s", why);
         return error;
     }
     if (l->current) l->current->file = file;
     if (!is_first) atomic_fetch_add(&l->masks, 1);
-    live_info_say(l, path);
+    live_info_report(l, path);
     return HC_OK;
 }
 
@@ -146,7 +146,7 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
  * file. */
 static int change_engine(hc_live *l, const struct engine_format *format)
 {
-    char why[SAY_CAP] = "", path[TEXT_CAP];
+    char why[MESSAGE_CAP] = "", path[TEXT_CAP];
     struct live_mask loaded = {0};
     memcpy(path, l->path, sizeof path);
     struct engine_format before = l->format_used;
@@ -156,13 +156,13 @@ static int change_engine(hc_live *l, const struct engine_format *format)
     if (!error) error = mask_apply(l, path, reloads ? &loaded : NULL, format, REASON(why, sizeof why));
     if (error == SUPERSEDED) return HC_OK;
     if (error)
-        live_say(&l->config, HC_LIVE_ERROR, "%s", why);
+        live_report(&l->config, HC_LIVE_ERROR, "%s", why);
     else if (format->rate != before.rate || format->block != before.block)
-        live_say(&l->config, HC_LIVE_NOTE, "now at %d Hz in blocks of %d frame%s", format->rate, format->block,
-                 PLURAL(format->block));
+        live_report(&l->config, HC_LIVE_NOTE, "now at %d Hz in blocks of %d frame%s", format->rate, format->block,
+                    PLURAL(format->block));
     else
-        live_say(&l->config, HC_LIVE_NOTE, "a new engine; %s, %s", l->newest->failover->info.device,
-                 l->newest->failover->info.method);
+        live_report(&l->config, HC_LIVE_NOTE, "a new engine; %s, %s", l->newest->failover->info.device,
+                    l->newest->failover->info.method);
     return error;
 }
 

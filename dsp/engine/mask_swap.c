@@ -46,7 +46,7 @@ static void mask_retire(struct mask_swap *s, hc_mask *mask)
     s->retired[s->n_retired++] = mask;
 }
 
-static void take_request(struct mask_swap *s)
+static void dequeue_request(struct mask_swap *s)
 {
     if (s->is_preparing || atomic_load_explicit(&s->requested, memory_order_relaxed) == &no_request) return;
     hc_mask *mask = atomic_exchange_explicit(&s->requested, &no_request, memory_order_acquire);
@@ -89,7 +89,7 @@ struct fade mask_swap_begin(struct mask_swap *s)
 {
     if (s->n_retired > 0) retired_sweep(s);
     if (s->fade_len == 0) {
-        take_request(s);
+        dequeue_request(s);
         begin_fade(s);
     }
     return (struct fade){s->from ? s->from->impl : NULL, s->to ? s->to->impl : NULL, s->fade_pos, s->fade_len, NULL};

@@ -1,4 +1,4 @@
-/* mask_swap - decides which masks an engine plays: it takes requests, and crossfades from one mask to the next.
+/* mask_swap - decides which masks an engine plays: it dequeues requests, and crossfades from one mask to the next.
  *
  *   any thread       mask_swap_request ----> requested          the last request wins
  *   engine thread    requested ----> preparing: the backend computes its tail levels ----> to, faded in
@@ -43,7 +43,7 @@ void mask_swap_open(struct mask_swap *swap, const struct backend *backend, void 
 /* Requests a fade to a mask; NULL is silence. [rt], any thread */
 void mask_swap_request(struct mask_swap *swap, hc_mask *mask);
 
-/* Returns the masks of the next block, with its place in the fade. [rt], engine thread */
+/* Returns the masks of the next block, with its position in the fade. [rt], engine thread */
 struct fade mask_swap_begin(struct mask_swap *swap);
 /* Counts n frames of that block as played. [rt], engine thread */
 void mask_swap_end(struct mask_swap *swap, int n);

@@ -19,7 +19,7 @@ enum {
     PROBE_US = 100000,       /* wait for a block of a device that may answer again */
     FREEWHEEL_US = 10000000, /* wait without a deadline: a device that needs longer hangs */
     WARM_UP_BLOCKS = 16,
-    TRIAL_MS = 250,      /* longest trial of the CPU, in audio that it convolves and in time that it takes */
+    TRIAL_MS = 250,      /* longest trial of the CPU, in audio that it convolves and in time that it needs */
     TRIAL_MIX = 3,       /* entries of a source in a trial of mixes */
     CATCH_UP_BLOCKS = 4, /* most that the standby engine may be behind and still play in the same block */
     SLOW_SCORE = 16,     /* a device is too slow after this many late blocks beyond SLOW_A_SECOND */
@@ -440,9 +440,9 @@ static bool standby_lock(struct failover *f, double share)
     return true;
 }
 
-/* Takes the standby engine from its thread and processes the history that it has not processed. false: that would take
+/* Acquires the standby engine from its thread and processes the history that it has not processed. false: that would take
  * longer than a block may. */
-static bool standby_take(struct failover *f)
+static bool standby_acquire(struct failover *f)
 {
     struct runner *r = &f->standby;
     int64_t now = input_history_end(f->history);
@@ -507,7 +507,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
         atomic_store(&f->takeover, TAKEOVER_BEGUN);
         takeover = failover_has_standby(f) ? TAKEOVER_PENDING : TAKEOVER_IMPOSSIBLE;
     }
-    if (takeover == TAKEOVER_PENDING && standby_take(f)) takeover = TAKEOVER_DONE;
+    if (takeover == TAKEOVER_PENDING && standby_acquire(f)) takeover = TAKEOVER_DONE;
     atomic_store_explicit(&f->takeover, takeover, memory_order_release);
     if (takeover != TAKEOVER_DONE) {
         failover_silence(out, f->config.n_out, n);

@@ -2,7 +2,7 @@
  * CPU that takes over when the device fails.
  *
  * The standby engine processes the same input one block later, in its own thread, and discards its output; its history
- * is therefore always current. When the device is lost, the audio thread takes the standby engine from that thread,
+ * is therefore always current. When the device is lost, the audio thread acquires the standby engine from that thread,
  * processes the blocks that the standby engine has not processed yet, and uses its output from this block on: the
  * listener hears no gap. The same happens when the device was late for 8 blocks and 20 ms in a row; those blocks were
  * late. The standby engine permanently costs the CPU's share of the mask on another core. It runs only if that share,
@@ -10,7 +10,7 @@
  *
  *   takeover   NOT_NEEDED --- the device fails --> BEGUN --+--> PENDING ---> DONE     the standby engine has the mask
  *                                                          |
- *                                                          +--> IMPOSSIBLE            it has not, or there is none
+ *                                                          +--> IMPOSSIBLE            it has not, or is absent
  */
 #ifndef FAILOVER_H
 #define FAILOVER_H
@@ -44,7 +44,7 @@ enum takeover {
 };
 
 struct runner {                /* an engine that processes the input history                                      */
-    hc_engine *engine;         /* NULL: there is none                                                             */
+    hc_engine *engine;         /* NULL: absent                                                                    */
     hc_mask *mask;             /* [setup] threads                                                                 */
     int64_t at;                /* frames of the history that it has processed                                     */
     int n_in, block;
@@ -55,14 +55,14 @@ struct runner {                /* an engine that processes the input history    
 
 struct failover {
     hc_config config;
-    hc_info info;              /* what hc_get_info said of the main engine when it was opened                     */
+    hc_info info;              /* hc_get_info of the main engine when it was opened                                */
     bool is_on_cpu;            /* the main engine runs on the CPU                                                 */
     struct steered steered;    /* its sources                                                                     */
     struct input_history *history;
     struct runner main;        /* the worker's until it hands this over, then the audio thread's                  */
     struct runner standby;     /* belongs to the thread that has the lock                                         */
-    double standby_share;      /* largest share of a block's time that the standby engine may take                */
-    _Atomic float cpu_share;   /* share that it takes with this mask; INFINITY: the standby engine lacks the mask */
+    double standby_share;      /* largest share of a block's time that the standby engine may need                */
+    _Atomic float cpu_share;   /* share that it needs with this mask; INFINITY: the standby engine lacks the mask */
     pthread_t thread;          /* the standby thread                                                              */
     bool has_thread;
     sem_t wake;                /* posted once a block                                                             */
@@ -81,7 +81,7 @@ struct failover {
 };
 
 /* Makes an engine for config that plays silence, and a standby engine if the first is not on the CPU and standby_share
- * > 0. places: of the sources; NULL: there are none. Fails as hc_open. [setup], as all calls down to
+ * > 0. places: of the sources; NULL: none. Fails as hc_open. [setup], as all calls down to
  * failover_device_answers: one thread at a time, in parallel with the audio thread. */
 int failover_open(const hc_config *config, struct input_history *history, struct places *places, double standby_share,
                   struct failover **failover, struct reason *why);

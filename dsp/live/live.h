@@ -6,7 +6,7 @@
  *   work.c builds it --> next --> joining --> playing --> former --> returned --> work.c closes it
  *                                 catches up  is output   fades out
  *
- * An engine of a ready mask (ready.h) comes from there, and goes back there.
+ * An engine of a ready mask comes from ready.h, and goes back to it.
  *
  * Each of these files calls only those above it:
  *

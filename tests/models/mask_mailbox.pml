@@ -1,6 +1,6 @@
 /* mask_mailbox - requests for masks, their crossfade, and the retirement of the masks before.
  *
- * models   dsp/engine/mask_swap.c: mask_swap_request, mask_unuse, mask_swap_begin, retired_sweep, take_request,
+ * models   dsp/engine/mask_swap.c: mask_swap_request, mask_unuse, mask_swap_begin, retired_sweep, dequeue_request,
  *          begin_fade, end_fade, mask_retire, mask_swap_end; dsp/engine/masks.c: masks_sweep, hc_mask_free;
  *          dsp/live/failover.c: runner_play
  * atomics  dsp/engine/mask_swap.h: requested, uses
@@ -8,8 +8,8 @@
  * Proved: no mask is deleted while it plays, waits or is worked on; `uses` never falls below 0; in the end the last
  * request plays and every other mask is unused; the engine thread plays on though all other threads stall.
  *
- * Order: the exchange in mask_swap_request releases the mask, the exchange in take_request acquires it. mask_unuse
- * releases the last use, masks_sweep acquires it. The first load in take_request may be relaxed: the exchange looks
+ * Order: the exchange in mask_swap_request releases the mask, the exchange in dequeue_request acquires it. mask_unuse
+ * releases the last use, masks_sweep acquires it. The first load in dequeue_request may be relaxed: the exchange looks
  * again. Nothing needs seq_cst: no two threads each store one variable and then load the other's.
  *
  * Sizes: a mask that a worker plays and frees, and one that another thread requests twice; one retired mask instead of
@@ -104,7 +104,7 @@ inline mask_retire(mask)
     }
 }
 
-inline take_request()
+inline dequeue_request()
 {
     if
 #ifdef PREPARATION_IS_REPLACED
@@ -174,7 +174,7 @@ active proctype engine_thread()
     do
     :: retired_sweep(); /* mask_swap_begin */
         if
-        :: fade_len == 0 -> take_request(); begin_fade()
+        :: fade_len == 0 -> dequeue_request(); begin_fade()
         :: else
         fi;
         d_step { /* the backend plays a block; mask_swap_end */

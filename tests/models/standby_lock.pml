@@ -1,6 +1,6 @@
 /* standby_lock - the standby engine: its thread follows the history until the audio thread takes it over.
  *
- * models   dsp/live/failover.c: failover_process, failover_has_standby, standby_take, standby_lock, runner_follow,
+ * models   dsp/live/failover.c: failover_process, failover_has_standby, standby_acquire, standby_lock, runner_follow,
  *          failover_wake, standby_thread, standby_follow, standby_stop, failover_load;
  *          dsp/live/input_history.c: input_history_publish
  * atomics  dsp/live/failover.h: lock, end, wake, takeover, cpu_share; dsp/live/input_history.h: end
@@ -60,7 +60,7 @@ inline standby_lock(locked)
     looks = 0
 }
 
-inline standby_take(taken)
+inline standby_acquire(taken)
 {
     standby_lock(taken);
     if
@@ -109,7 +109,7 @@ inline failover_process()
     fi;
     if
     :: next == pending ->
-        standby_take(ok);
+        standby_acquire(ok);
         if
         :: ok -> next = complete
         :: else

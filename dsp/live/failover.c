@@ -440,8 +440,8 @@ static bool standby_lock(struct failover *f, double share)
     return true;
 }
 
-/* Acquires the standby engine from its thread and processes the history that it has not processed. false: that would take
- * longer than a block may. */
+/* Acquires the standby engine from its thread and processes the history that it has not processed. false: that would
+ * need more time than a block has. */
 static bool standby_acquire(struct failover *f)
 {
     struct runner *r = &f->standby;

@@ -62,8 +62,8 @@ static void set_waits(hc_live *l, int n)
         if (all[i]) failover_set_wait(all[i]->failover, wait_us);
 }
 
-/* Dequeues the engine that the worker has built, or that of the ready mask that was asked for, lets it process a part of
- * the history in each call, and begins to fade to it at the history's end. */
+/* Dequeues the engine that the worker has built, or that of the ready mask that was asked for. Lets it process a part
+ * of the history in each call, and begins to fade to it at the history's end. */
 static void join_next(hc_live *l, int n)
 {
     if (l->is_fading || atomic_load_explicit(&l->returned, memory_order_relaxed)) return;
@@ -89,7 +89,8 @@ static void join_next(hc_live *l, int n)
     if (failover_catch_up(l->joining->failover, most)) engine_fade_begin(l);
 }
 
-/* An engine of another rate plays silence: its pitch would be wrong. A mask that is compared is as loud as the other. */
+/* An engine of another rate plays silence: its pitch would be wrong. A mask that is compared is made as loud as the
+ * other. */
 static enum failover_result engine_play(hc_live *l, struct live_engine *e, float *const *out, int n, int64_t now)
 {
     enum failover_result result = FAILOVER_PLAYED;

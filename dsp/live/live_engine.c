@@ -15,8 +15,8 @@ void live_engine_close(struct live_engine *e)
     free(e);
 }
 
-/* The backend that "gpu" stands for: hybrid, if by the known costs the CPU needs less than half the time for the head that
- * a call to the device needs. Many engines can then share the device, because none waits for it in its block. */
+/* The backend that "gpu" stands for: hybrid, if by the known costs the CPU needs less than half the time for the head
+ * that a call to the device needs. Many engines can then share the device, because none waits for it in its block. */
 static const char *gpu_backend(const hc_config *config)
 {
     hc_config hybrid = *config, gpu = *config;

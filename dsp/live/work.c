@@ -1,5 +1,5 @@
-/* work - hc_live_work: obeys requests for masks and formats, hands new engines over to the audio thread, and closes those
- * that it returns. */
+/* work - hc_live_work: obeys requests for masks and formats, hands new engines over to the audio thread, and closes
+ * those that it returns. */
 #include "live.h"
 
 #include "messages.h"

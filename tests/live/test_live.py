@@ -608,7 +608,7 @@ def test_masks_load_while_audio_plays(run):
     client.says(r"haloconv: h\.wav: .*; ")
     client.process.send_signal(signal.SIGHUP)
     wait_for("a second refusal", lambda: client.said().count("haloconv: h.wav: ") >= 2)
-    assert_close(server.play(x, 2, 25000), wet(x, g, 25000))
+    assert_close(server.play(x, 2, 25000, silence=AFTER_SWAP), wet(x, g, 25000))
     write("new.wav", h), os.rename("new.wav", "h.wav")
     wait_for("the mask again", lambda: client.said().count("h.wav: loaded") == 2)
     stats = client.end(signal.SIGINT)

@@ -96,7 +96,7 @@ struct fft_blocks { /* one partition times FFT_BLOCKS spectra of its input */
 struct fft_products { /* floats: of a chunk, fft->chunk. [rt] */
     /* y[floats] = or (add) += the sums of n products */
     void (*rings)(float *y, const struct fft_ring *list, int n, bool add, int floats);
-    /* For n_t time blocks t at once, 2 or FFT_BLOCKS, whose spectra may lie anywhere:
+    /* For n_t time blocks t at once, 1, 2 or FFT_BLOCKS, whose spectra may lie anywhere:
      *   y[t][i] = or += sum_k list[k].x[t][x_at + i] * list[k].h[h_at + i],   i < floats */
     void (*blocks)(float *const *y, int n_t, bool add, const struct fft_blocks *list, int n, size_t x_at, size_t h_at,
                    int floats);

@@ -79,7 +79,8 @@ ALWAYS_INLINE void blocks_tile(float *const *y, int n_t, bool add, const struct 
 ALWAYS_INLINE void blocks_of(float *const *y, int n_t, bool add, const struct fft_blocks *list, int n, size_t x_at,
                              size_t h_at, int floats)
 {
-    const int tile = TILE / n_t, n_vectors = floats / (2 * LANES);
+    /* One block alone shares no h: its sums must not spill. */
+    const int tile = n_t == 1 && LANES < 16 ? TILE / 2 : TILE / n_t, n_vectors = floats / (2 * LANES);
     if (n_vectors % tile == 0)
         for (int i = 0; i < n_vectors; i += tile) blocks_tile(y, n_t, add, list, n, x_at, h_at, at_vector(i), tile);
     else
@@ -89,7 +90,9 @@ ALWAYS_INLINE void blocks_of(float *const *y, int n_t, bool add, const struct ff
 static void blocks(float *const *y, int n_t, bool add, const struct fft_blocks *list, int n, size_t x_at, size_t h_at,
                    int floats)
 {
-    if (n_t == 2)
+    if (n_t == 1)
+        blocks_of(y, 1, add, list, n, x_at, h_at, floats);
+    else if (n_t == 2)
         blocks_of(y, 2, add, list, n, x_at, h_at, floats);
     else
         blocks_of(y, FFT_BLOCKS, add, list, n, x_at, h_at, floats);

@@ -2,11 +2,12 @@
  * together, and all processors work on them.
  *
  *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input (dsp/fft/fft.h)
- *   FDL        frequency-domain delay line, each spectrum in chunks of FFT_CHUNK floats
+ *   FDL        frequency-domain delay line: a row of offline.h for each input; block b is window b
  *
  * Three phases, each a list of jobs for the thread pool: transforms of (input, block); products of chunks of bins with
- * the partitions; transforms back of (output, block). In a matrix, the products are most of the work. A mask's spectra
- * lie chunk by chunk, so that a job reads them in one pass through memory and uses them for all T blocks:
+ * the partitions (an output's list has a product for each cell); transforms back of (output, block). In a matrix, the
+ * products are most of the work. A mask's spectra lie chunk by chunk, so that a job reads them in one pass through memory
+ * and uses them for all T blocks:
  *
  *   mask     [chunk 0: response 0 partition 0, 1 ...; response 1 ...][chunk 1: ...] ...
  *
@@ -14,66 +15,40 @@
  * that is not a whole number of blocks, the last block is padded with zeros for its transform, and is transformed again
  * when the missing frames come: correct, but slow in small calls. A direct plan runs in the time domain, in slices.
  */
-#include "dsp/device/backend.h"
-#include "dsp/fft/fft.h"
 #include "dsp/base/memory.h"
+#include "dsp/base/thread_pool.h"
+#include "dsp/device/backend.h"
 #include "dsp/device/outputs.h"
+#include "offline.h"
 #include "partitions.h"
 #include "simd.h"
-#include "dsp/base/thread_pool.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    JOB_CHUNKS = 8,     /* of a job of the products: to take a job then costs little in comparison */
-    MAX_PRODUCTS = 64, /* summed in registers before they join the total; keeps the rounding of long sums small */
-    JOBS_A_THREAD = 4,  /* of the products, at least: a thread that is late still finds some */
-    SLICE = 4096,       /* frames of a direct plan's job */
+    JOB_CHUNKS = 8,    /* of a job of the products: to take a job then costs little in comparison */
+    JOBS_A_THREAD = 4, /* of the products, at least: a thread that is late still finds some */
+    SLICE = 4096,      /* frames of a direct plan's job */
 };
-
-/* Frequency-domain delay line: the spectra of the latest blocks of each input. The current block's is in entry `at`. */
-struct fdl {
-    int n_entries, at;
-    size_t stride;
-    float *spectra; /* [n_in][n_entries: a ring][stride] */
-};
-
-static float *fdl_entry(const struct fdl *fdl, int in, int entry)
-{
-    return fdl->spectra + ((size_t)in * (size_t)fdl->n_entries + (size_t)entry) * fdl->stride;
-}
-
-/* The entry of the block that is `after` blocks after the current one; -n_entries < after < n_entries. */
-static int entry_after(const struct fdl *fdl, int after)
-{
-    return (fdl->at + after + fdl->n_entries) % fdl->n_entries;
-}
-
-static float *fdl_spectrum(const struct fdl *fdl, int in, int after)
-{
-    return fdl_entry(fdl, in, entry_after(fdl, after));
-}
 
 struct files {
     const struct plan *plan;
     const struct simd *simd;
     struct thread_pool *threads;
     const struct fft *fft; /* NULL for direct */
+    struct offline fdl;    /* the spectra of the latest blocks of each input */
     int n_in, n_out;
-    int max_blocks; /* T: whole blocks a batch, a multiple of FFT_BLOCKS */
-    int pos;         /* frames of the current block so far */
-    struct fdl fdl;
+    int max_blocks;   /* T: whole blocks a batch, a multiple of FFT_BLOCKS */
+    int pos;          /* frames of the current block so far */
     size_t n_earlier; /* earlier frames in front of the current block: P; for direct, max_taps - 1 rounded up */
     size_t history_size;
     float *history;     /* [n_in][history_size]: earlier frames, then the current block (direct: the call) */
     float *sums;        /* [n_out][max_blocks][fdl.stride] */
     float *frames;      /* [threads][P]: the output of an incomplete block */
-    float *zeros;       /* [2P]: the spectrum of silence */
     float **fading_out; /* [n_out][plan.block]: output of the mask that fades out */
     int64_t block;      /* index of the current block */
-    int64_t *nonzero;   /* [n_in][2]: first and last block whose transform is not 0; all blocks between count as such */
     bool *is_nonzero;   /* [n_in][max_blocks]: is the transform of this block of the batch not 0? */
 };
 
@@ -88,7 +63,8 @@ struct files_mask {
     int n_responses, n_partitions;
     struct files_response *responses;
     struct routing routing;
-    float *spectra; /* [chunks][n_partitions][FFT_CHUNK], scaled by 1 / P */
+    struct offline_product *products; /* [routing.n_cells] */
+    float *spectra;                   /* [chunks][n_partitions][FFT_CHUNK], scaled by 1 / P */
 };
 
 /* Measured on one core of an EPYC (Zen 5); only their ratios matter. */
@@ -118,40 +94,25 @@ static void files_close(void *state)
     thread_pool_close(f->threads);
     fft_put(f->fft);
     free(f->history);
-    free(f->fdl.spectra);
+    offline_close(&f->fdl);
     free(f->sums);
     free(f->frames);
-    free(f->zeros);
     outputs_close(f->fading_out);
-    free(f->nonzero);
     free(f->is_nonzero);
     free(f);
-}
-
-static void nonzero_clear(struct files *f)
-{
-    for (int in = 0; in < f->n_in && f->nonzero; in++) f->nonzero[2 * in] = f->nonzero[2 * in + 1] = INT64_MIN / 2;
 }
 
 static bool transforms_open(struct files *f)
 {
     size_t p = (size_t)f->plan->partition;
-    /* Spectra a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
-    f->fdl.stride = 2 * p + SIMD_PAD;
     int blocks = f->plan->block / f->plan->partition;
     f->max_blocks = blocks < FFT_BLOCKS ? FFT_BLOCKS : blocks / FFT_BLOCKS * FFT_BLOCKS;
-    f->fdl.n_entries = f->plan->n_partitions - 1 + f->max_blocks;
     f->fft = fft_get(f->plan->partition);
-    f->fdl.spectra = memory_floats_uncleared((size_t)f->n_in * f->fdl.n_entries * f->fdl.stride);
+    if (!f->fft || !offline_open(&f->fdl, f->fft, 1, f->n_in, f->plan->n_partitions - 1 + f->max_blocks)) return false;
     f->sums = memory_floats_uncleared((size_t)f->n_out * f->max_blocks * f->fdl.stride);
     f->frames = memory_floats_uncleared((size_t)thread_pool_size(f->threads) * p);
-    f->zeros = memory_floats(2 * p);
-    f->nonzero = calloc((size_t)f->n_in * 2, sizeof *f->nonzero);
     f->is_nonzero = calloc((size_t)f->n_in * f->max_blocks, sizeof *f->is_nonzero);
-    if (!f->fft || !f->fdl.spectra || !f->sums || !f->frames || !f->zeros || !f->nonzero || !f->is_nonzero)
-        return false;
-    nonzero_clear(f);
-    return true;
+    return f->sums && f->frames && f->is_nonzero;
 }
 
 static int files_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
@@ -183,9 +144,9 @@ static int files_reset(void *state, struct reason *why)
     (void)why;
     struct files *f = state;
     memset(f->history, 0, (size_t)f->n_in * f->history_size * sizeof(float));
-    f->fdl.at = f->pos = 0;
+    f->pos = 0;
     f->block = 0;
-    nonzero_clear(f);
+    for (int in = 0; in < f->n_in && f->fft; in++) f->fdl.ranges[in] = offline_silence;
     return HC_OK;
 }
 
@@ -200,6 +161,7 @@ static void files_mask_free(void *state, void *impl)
     free(mask->responses);
     routing_free(&mask->routing);
     free(mask->spectra);
+    free(mask->products);
     free(mask);
 }
 
@@ -247,9 +209,16 @@ static bool spectra_make(struct files *f, struct files_mask *mask, const struct 
     struct transform_job job = {f, mask, matrix,
                                 memory_floats_uncleared((size_t)thread_pool_size(f->threads) * 4 * size)};
     mask->spectra = memory_floats_uncleared((size_t)mask->n_partitions * 2 * size);
-    if (job.work && mask->spectra) thread_pool_run(f->threads, transform_partition, &job, mask->n_partitions);
+    mask->products = calloc((size_t)matrix->n_cells, sizeof *mask->products);
+    bool ok = job.work && mask->spectra && mask->products;
+    if (ok) thread_pool_run(f->threads, transform_partition, &job, mask->n_partitions);
+    for (int c = 0; ok && c < matrix->n_cells; c++) {
+        const struct files_response *r = &mask->responses[matrix->cells[c].response];
+        mask->products[c] =
+            (struct offline_product){matrix->cells[c].in, r->first, r->end, mask->spectra + (size_t)r->at * FFT_CHUNK};
+    }
     free(job.work);
-    return job.work && mask->spectra;
+    return ok;
 }
 
 static bool taps_copy(struct files_mask *mask, const struct matrix *matrix)
@@ -311,7 +280,7 @@ static void transform_input(void *data, int i, int thread)
     size_t p = (size_t)f->plan->partition;
     int in = i / batch->n_blocks, t = i % batch->n_blocks;
     const float *two = t > 0 ? batch->rows->in[in] + batch->at + (size_t)(t - 1) * p : files_history(f, in);
-    float *to = fdl_spectrum(&f->fdl, in, t);
+    float *to = offline_spectrum(&f->fdl, in, f->block + t);
     bool is_nonzero = !all_zero(two, 2 * (int)p);
     f->is_nonzero[(size_t)in * f->max_blocks + t] = is_nonzero;
     if (is_nonzero) fft_forward(f->fft, two, two + p, to, to, FFT_CHUNK);
@@ -324,70 +293,27 @@ static void nonzero_update(struct files *f, int n_blocks)
 {
     for (int in = 0; in < f->n_in; in++)
         for (int t = 0; t < n_blocks; t++) {
-            int64_t *first = &f->nonzero[2 * in], *last = first + 1, block = f->block + t;
+            struct offline_range *range = &f->fdl.ranges[in];
+            int64_t block = f->block + t;
             if (!f->is_nonzero[(size_t)in * f->max_blocks + t]) continue;
-            if (f->block - *last >= f->plan->n_partitions) *first = *last = block;
-            for (int64_t gap = *last + 1; gap < block; gap++)
-                memset(fdl_spectrum(&f->fdl, in, (int)(gap - f->block)), 0, f->fdl.stride * sizeof(float));
-            *last = block;
+            if (f->block - range->last >= f->plan->n_partitions) range->first = range->last = block;
+            for (int64_t gap = range->last + 1; gap < block; gap++)
+                memset(offline_spectrum(&f->fdl, in, gap), 0, f->fdl.stride * sizeof(float));
+            range->last = block;
         }
 }
 
-/* Block t of an output (overlap-save). */
+/* Block t of an output. */
 static void transform_output(void *data, int i, int thread)
 {
     const struct files_batch *batch = data;
     struct files *f = batch->f;
     int p = f->plan->partition, out = i / batch->n_blocks, t = i % batch->n_blocks;
-    float *to = batch->out[out] + batch->at + (size_t)t * p, *frames = f->frames + (size_t)thread * p;
-    bool incomplete = batch->n < p;
-    fft_inverse(f->fft, sum(f, out, t), incomplete ? frames : to);
-    if (incomplete) memcpy(to, frames + f->pos, (size_t)batch->n * sizeof(float));
+    offline_back(&f->fdl, sum(f, out, t), f->pos, batch->n < p ? batch->n : p,
+                 batch->out[out] + batch->at + (size_t)t * p, f->frames + (size_t)thread * p);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
-
-/* Partitions [*from, return) of a cell that meet a nonzero block in one of FFT_BLOCKS blocks from t0 of the batch. */
-static int nonzero_partitions(const struct files_batch *batch, int t0, const struct cell *cell, int *from)
-{
-    const struct files *f = batch->f;
-    const struct files_response *r = &batch->mask->responses[cell->response];
-    int64_t block = f->block + t0, *nonzero = &f->nonzero[2 * cell->in];
-    int64_t first = block - nonzero[1], end = block + FFT_BLOCKS - nonzero[0];
-    *from = first > r->first ? (int)(first < r->end ? first : r->end) : r->first;
-    return end < r->end ? (int)end : r->end;
-}
-
-/* The spectrum of the block that is `after` blocks after the current one. Slots of the FDL have no content before the
- * first nonzero block, and an old one after the last. */
-static const float *input_spectrum(const struct files *f, int in, int after)
-{
-    const int64_t *nonzero = &f->nonzero[2 * in], block = f->block + after;
-    return block >= nonzero[0] && block <= nonzero[1] ? fdl_spectrum(&f->fdl, in, after) : f->zeros;
-}
-
-/* Lists the next products of an output, its cells' partitions one after another, at blocks t0 ... of the batch. Returns
- * their number. *c and *p: the cell and the partition to go on from; a partition of -1: the cell's first. */
-static int list_products(const struct files_batch *batch, int out, int t0, int *c, int *p, struct fft_blocks *products)
-{
-    const struct files *f = batch->f;
-    const struct files_mask *mask = batch->mask;
-    int n = 0, from;
-    for (; *c < mask->routing.first_cell[out + 1]; ++*c, *p = -1) {
-        const struct cell *cell = &mask->routing.cells[*c];
-        const struct files_response *r = &mask->responses[cell->response];
-        int end = nonzero_partitions(batch, t0, cell, &from);
-        if (*p < from) *p = from;
-        for (; *p < end; ++*p) {
-            if (n == MAX_PRODUCTS) return n;
-            struct fft_blocks *product = &products[n++];
-            product->h = mask->spectra + (size_t)(r->at + *p - r->first) * FFT_CHUNK;
-            for (int t = 0; t < FFT_BLOCKS; t++) /* past the batch: the product is unused */
-                product->x[t] = input_spectrum(f, cell->in, t0 + t < batch->n_blocks ? t0 + t - *p : -*p);
-        }
-    }
-    return n;
-}
 
 /* Groups of outputs. Small transforms have few chunks: a job is then a group, so that there is one for every thread. */
 static int output_groups(const struct files *f)
@@ -407,21 +333,17 @@ static void multiply(void *data, int i, int thread)
     int n_chunks = f->fft->n_chunks, from = i / n_groups * JOB_CHUNKS;
     int end = from + JOB_CHUNKS < n_chunks ? from + JOB_CHUNKS : n_chunks;
     int first = (int)((int64_t)f->n_out * group / n_groups), last = (int)((int64_t)f->n_out * (group + 1) / n_groups);
-    struct fft_blocks products[MAX_PRODUCTS];
-    for (int out = first; out < last; out++)
-        for (int t0 = 0; t0 < batch->n_blocks; t0 += FFT_BLOCKS) {
-            int c = mask->routing.first_cell[out], p = -1, n;
-            bool add = false;
-            while ((n = list_products(batch, out, t0, &c, &p, products)) > 0 || !add) {
-                for (int chunk = from; chunk < end; chunk++) {
-                    float *y[FFT_BLOCKS];
-                    for (int t = 0; t < FFT_BLOCKS; t++) y[t] = sum(f, out, t0 + t) + (size_t)chunk * FFT_CHUNK;
-                    f->fft->products->blocks(y, FFT_BLOCKS, add, products, n, (size_t)chunk * FFT_CHUNK,
-                                             (size_t)chunk * mask->n_partitions * FFT_CHUNK, FFT_CHUNK);
-                }
-                add = true;
-            }
+    for (int out = first; out < last; out++) {
+        int cell = mask->routing.first_cell[out], n;
+        struct offline_list list = {mask->products + cell, mask->routing.first_cell[out + 1] - cell,
+                                    (size_t)mask->n_partitions * FFT_CHUNK};
+        for (int t = 0; t < batch->n_blocks; t += n) {
+            float *y[FFT_BLOCKS];
+            n = offline_windows(batch->n_blocks - t);
+            for (int k = 0; k < n; k++) y[k] = sum(f, out, t + k);
+            offline_sum(&f->fdl, &list, f->block + t, n, from, end, y);
         }
+    }
 }
 
 /* ---- process ----------------------------------------------------------------------------------------------------- */
@@ -460,7 +382,6 @@ static void advance(struct files_batch *batch)
             memcpy(h, h + p, p * sizeof(float));
     }
     f->pos = whole ? 0 : f->pos + batch->n;
-    if (whole) f->fdl.at = (f->fdl.at + batch->n_blocks) % f->fdl.n_entries;
     if (whole) f->block += batch->n_blocks;
 }
 

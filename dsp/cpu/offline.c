@@ -1,0 +1,114 @@
+#include "offline.h"
+
+#include "dsp/base/memory.h"
+#include "simd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PRODUCTS = 64 }; /* summed in registers before they join the total; keeps the rounding of long sums small */
+
+bool offline_open(struct offline *o, const struct fft *fft, int ratio, int n_rows, int n_entries)
+{
+    size_t floats = 2 * (size_t)fft->size;
+    /* Spectra a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
+    *o = (struct offline){.fft = fft, .ratio = ratio, .n_entries = n_entries, .stride = floats + SIMD_PAD};
+    o->spectra = memory_floats_uncleared((size_t)n_rows * (size_t)n_entries * o->stride);
+    o->zeros = memory_floats(floats);
+    o->ranges = calloc((size_t)n_rows, sizeof *o->ranges);
+    for (int row = 0; row < n_rows && o->ranges; row++) o->ranges[row] = offline_silence;
+    return o->spectra && o->zeros && o->ranges;
+}
+
+void offline_close(struct offline *o)
+{
+    free(o->spectra);
+    free(o->zeros);
+    free(o->ranges);
+}
+
+static int entry_of(const struct offline *o, int64_t window)
+{
+    int entry = (int)(window % o->n_entries);
+    return entry < 0 ? entry + o->n_entries : entry;
+}
+
+float *offline_spectrum(const struct offline *o, int row, int64_t window)
+{
+    return o->spectra + ((size_t)row * (size_t)o->n_entries + (size_t)entry_of(o, window)) * o->stride;
+}
+
+struct sum {
+    const struct offline *o;
+    size_t h_stride;
+    int n_windows, from, end; /* chunks [from, end) */
+    float *const *y;
+    bool add; /* to the products of an earlier list */
+    int n;
+    struct fft_blocks list[MAX_PRODUCTS];
+};
+
+static void sum_flush(struct sum *s)
+{
+    const struct fft *fft = s->o->fft;
+    size_t size = (size_t)fft->chunk;
+    for (size_t chunk = (size_t)s->from; chunk < (size_t)s->end; chunk++) {
+        float *y[FFT_BLOCKS];
+        for (int t = 0; t < s->n_windows; t++) y[t] = s->y[t] + chunk * size;
+        fft->products->blocks(y, s->n_windows, s->add, s->list, s->n, chunk * size, chunk * s->h_stride, fft->chunk);
+    }
+    s->add = true;
+    s->n = 0;
+}
+
+/* Adds the partitions of a product that meet a window of the row's range. The list ends at the same partitions for all
+ * windows: the order of the sum is then the same. */
+static void sum_add(struct sum *s, const struct offline_product *product, int64_t window)
+{
+    const struct offline *o = s->o;
+    const struct offline_range *range = &o->ranges[product->row];
+    const float *row = o->spectra + (size_t)product->row * (size_t)o->n_entries * o->stride;
+    int64_t after = window - range->last, before = window + s->n_windows - 1 - range->first;
+    if (before < 0 || after > (int64_t)o->ratio * product->end) return;
+    int64_t first = after > 0 ? (after + o->ratio - 1) / o->ratio : 0, end = before / o->ratio + 1;
+    if (first < product->first) first = product->first;
+    if (end > product->end) end = product->end;
+    int64_t w = window - o->ratio * first;
+    int entry = entry_of(o, w);
+    for (int p = (int)first; p < end; p++, w -= o->ratio) {
+        if (s->n == MAX_PRODUCTS || (p > first && p % MAX_PRODUCTS == 0)) sum_flush(s);
+        struct fft_blocks *next = &s->list[s->n++];
+        next->h = product->h + (size_t)(p - product->first) * (size_t)o->fft->chunk;
+        for (int t = 0; t < s->n_windows; t++) {
+            int at = entry + t < o->n_entries ? entry + t : entry + t - o->n_entries;
+            next->x[t] = w + t < range->first || w + t > range->last ? o->zeros : row + (size_t)at * o->stride;
+        }
+        entry -= o->ratio;
+        if (entry < 0) entry += o->n_entries;
+    }
+}
+
+bool offline_sum(const struct offline *o, const struct offline_list *list, int64_t window, int n, int from, int end,
+                 float *const *y)
+{
+    struct sum s;
+    s.o = o;
+    s.h_stride = list->stride;
+    s.n_windows = n;
+    s.from = from;
+    s.end = end;
+    s.y = y;
+    s.add = false;
+    s.n = 0;
+    for (int i = 0; i < list->n; i++) sum_add(&s, &list->products[i], window);
+    bool any = s.n > 0 || s.add;
+    if (s.n > 0 || !any) sum_flush(&s);
+    return any;
+}
+
+void offline_back(const struct offline *o, float *sum, int from, int n, float *out, float *scratch)
+{
+    bool whole = n == o->fft->size;
+    fft_inverse(o->fft, sum, whole ? out : scratch);
+    if (!whole) memcpy(out, scratch + from, (size_t)n * sizeof(float));
+}

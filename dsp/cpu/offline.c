@@ -68,14 +68,16 @@ static void sum_add(struct sum *s, const struct offline_product *product, int64_
     const struct offline *o = s->o;
     const struct offline_range *range = &o->ranges[product->row];
     const float *row = o->spectra + (size_t)product->row * (size_t)o->n_entries * o->stride;
-    int64_t after = window - range->last, before = window + s->n_windows - 1 - range->first;
-    if (before < 0 || after > (int64_t)o->ratio * product->end) return;
-    int64_t first = after > 0 ? (after + o->ratio - 1) / o->ratio : 0, end = before / o->ratio + 1;
+    /* Windows of the row from its first one to the last one that is met, and from its last one to the first one met. */
+    int64_t before = window + s->n_windows - 1 - range->first, after = window - range->last;
+    int64_t all = (int64_t)o->ratio * product->end;
+    if (before < 0 || after >= all) return;
+    int first = after > 0 ? ((int)after + o->ratio - 1) / o->ratio : 0;
+    int end = before < all ? (int)before / o->ratio + 1 : product->end;
     if (first < product->first) first = product->first;
-    if (end > product->end) end = product->end;
-    int64_t w = window - o->ratio * first;
+    int64_t w = window - (int64_t)o->ratio * first;
     int entry = entry_of(o, w);
-    for (int p = (int)first; p < end; p++, w -= o->ratio) {
+    for (int p = first; p < end; p++, w -= o->ratio) {
         if (s->n == MAX_PRODUCTS || (p > first && p % MAX_PRODUCTS == 0)) sum_flush(s);
         struct fft_blocks *next = &s->list[s->n++];
         next->h = product->h + (size_t)(p - product->first) * (size_t)o->fft->chunk;

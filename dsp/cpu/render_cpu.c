@@ -11,7 +11,7 @@
  * order in every group, so the output does not depend on the groups, threads or jobs.
  *
  * Memory: for each work in progress, the spectra of a span of windows and of the windows before it that its partitions
- * meet.
+ * meet (offline.h).
  */
 #include "dsp/device/render_backend.h"
 
@@ -21,6 +21,7 @@
 #include "dsp/base/thread_pool.h"
 #include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"
+#include "offline.h"
 #include "partitions.h"
 #include "scene_bank.h"
 #include "simd.h"
@@ -43,13 +44,12 @@ struct item { /* a product and what to do with it */
     float from, to; /* weights; 0: silent there */
 };
 
-struct scratch {               /* of a thread */
-    float *sums;               /* [2: from, to][group][2S] */
-    float *products;           /* [FFT_BLOCKS][2S] */
-    float *frames;             /* [2S], of which the first ones stay 0 */
-    struct item *items;        /* [n_items] */
-    struct fft_blocks *blocks; /* [n_partitions] */
-    float *spectra; /* as in struct window_span; NULL in threads other than 0 if all threads share each work */
+struct scratch {         /* of a thread */
+    float *sums;         /* [2: from, to][group][2S] */
+    float *products;     /* [FFT_BLOCKS][2S] */
+    float *frames;       /* [2S], of which the first ones stay 0 */
+    struct item *items;  /* [n_items] */
+    struct offline rows; /* of the sources of a work; not in threads other than 0 if all threads share each work */
 };
 
 struct render_state {
@@ -150,30 +150,16 @@ static int render_open(const struct render_setup *setup, void **state, struct re
 struct window_span {
     const struct render_state *s;
     const struct render_work *work;
-    int64_t first;           /* its first window, counted in the work */
-    int n;                   /* windows */
-    int n_entries;           /* of a phase: n_partitions - 1 before `first`, then the span */
-    float *spectra;          /* [n_sources][chunk of bins][phase: window % ratio][n_entries][fft->chunk] */
-    int n_old;               /* spectra of a source that are there */
-    struct scratch *scratch; /* [threads] */
+    const struct offline *rows; /* window w of the work, -windows_before or more, is window w of a row */
+    int64_t first, from;        /* its first window, and the first one to transform */
+    int n, n_new;               /* its windows, and those to transform */
+    struct scratch *scratch;    /* [threads] */
 };
 
-/* Windows before `first` that its partitions meet. */
+/* Windows before a window that its partitions meet. */
 static int windows_before(const struct render_state *s)
 {
     return s->ratio * (s->n_partitions - 1);
-}
-
-/* Floats from chunk to chunk of bins. */
-static size_t stride_of(const struct window_span *c)
-{
-    return (size_t)c->s->ratio * (size_t)c->n_entries * (size_t)c->s->fft->chunk;
-}
-
-static float *spectrum_of(const struct window_span *c, int source, int at)
-{
-    size_t entry = (size_t)(at % c->s->ratio) * (size_t)c->n_entries + (size_t)(at / c->s->ratio);
-    return c->spectra + (size_t)(source * c->s->fft->n_chunks) * stride_of(c) + entry * (size_t)c->s->fft->chunk;
 }
 
 /* Copies frames [from, from + n) of a source's stream; those outside the input are 0. */
@@ -199,16 +185,13 @@ static void transform_windows(void *data, int i, int thread)
 {
     const struct window_span *c = data;
     const struct render_state *s = c->s;
-    int n_new = windows_before(s) + c->n - c->n_old, n_jobs = div_up(n_new, WINDOWS_A_JOB);
-    int source = i / n_jobs, at = c->n_old + i % n_jobs * WINDOWS_A_JOB, end = at + WINDOWS_A_JOB;
-    if (end > c->n_old + n_new) end = c->n_old + n_new;
-    int64_t window = c->work->job->from / s->step + c->first - windows_before(s);
+    int n_jobs = div_up(c->n_new, WINDOWS_A_JOB), source = i / n_jobs, at = i % n_jobs * WINDOWS_A_JOB;
+    int n_frames = (s->ratio + 1) * s->step, end = at + WINDOWS_A_JOB < c->n_new ? at + WINDOWS_A_JOB : c->n_new;
     for (; at < end; at++) {
-        float *frames = c->scratch[thread].frames;
-        int n = (s->ratio + 1) * s->step;
-        copy_frames(c, source, (window + at + 1) * s->step - n, n, frames + s->floats - n);
-        fft_forward(s->fft, frames, frames + s->fft->size, c->scratch[thread].products, spectrum_of(c, source, at),
-                    stride_of(c));
+        float *frames = c->scratch[thread].frames, *spectrum = offline_spectrum(c->rows, source, c->from + at);
+        copy_frames(c, source, c->work->job->from + (c->from + at + 1) * s->step - n_frames, n_frames,
+                    frames + s->floats - n_frames);
+        fft_forward(s->fft, frames, frames + s->fft->size, spectrum, spectrum, (size_t)s->fft->chunk);
     }
 }
 
@@ -246,53 +229,33 @@ static void add_scaled(float *sum, const float *x, float gain, size_t n)
     for (size_t i = 0; i < n; i++) sum[i] += gain * x[i];
 }
 
-/* Finds the partitions [*p_from, *p_end) that meet input in n windows of the stream, from `window` on. */
-static void partitions_with_input(const struct render_state *s, const hc_render_job *job, int64_t window, int n,
-                                  int64_t *p_from, int64_t *p_end)
-{
-    int64_t in_end = job->in_from + job->n_in_frames;
-    int64_t first = (job->in_from >= 0 ? job->in_from : job->in_from - s->step + 1) / s->step;
-    int64_t last = in_end > 0 ? (in_end - 1) / s->step + s->ratio : 0;
-    *p_from = window > last ? (window - last) / s->ratio : 0;
-    *p_end = 0;
-    if (job->n_in_frames > 0 && window + n > first) *p_end = (window + n - 1 - first) / s->ratio + 1;
-    if (*p_end > s->n_partitions) *p_end = s->n_partitions;
-}
-
 /* Adds the products of n items, 1, 2 or FFT_BLOCKS, of one source and entry, in windows that follow each other. */
 static void add_products(const struct window_span *c, int first, const struct item *items, int n, int out,
                          const struct scratch *scratch)
 {
     const struct render_state *s = c->s;
-    const struct fft *fft = s->fft;
-    int64_t p_from, p_end;
-    partitions_with_input(s, c->work->job, c->work->job->from / s->step + c->first + first + items[0].window, n,
-                          &p_from, &p_end);
-    if (p_from >= p_end) return;
-    int n_partitions = (int)(p_end - p_from), at = windows_before(s) + first + items[0].window - (int)p_from * s->ratio;
-    size_t row = ((size_t)items[0].entry * (size_t)s->n_out + (size_t)out) * (size_t)s->n_partitions * s->floats;
-    const float *h = s->bank + row + p_from * fft->chunk;
-    for (int p = 0; n > 1 && p < n_partitions; p++) {
-        scratch->blocks[p].h = h + p * fft->chunk;
-        for (int t = 0; t < n; t++) scratch->blocks[p].x[t] = spectrum_of(c, items[0].source, at + t - p * s->ratio);
-    }
-    for (int i = 0; i < fft->n_chunks; i++) {
-        size_t x_at = (size_t)i * stride_of(c), h_at = (size_t)i * (size_t)s->n_partitions * (size_t)fft->chunk;
-        float *y[FFT_BLOCKS];
-        for (int t = 0; t < FFT_BLOCKS; t++) y[t] = scratch->products + (size_t)t * s->floats + i * fft->chunk;
-        struct fft_ring ring = {spectrum_of(c, items[0].source, at % s->ratio) + x_at, h + h_at, at / s->ratio,
-                                c->n_entries, n_partitions};
-        if (n == 1)
-            fft->products->rings(y[0], &ring, 1, false, fft->chunk);
-        else
-            fft->products->blocks(y, n, false, scratch->blocks, n_partitions, x_at, h_at, fft->chunk);
-    }
+    size_t response = (size_t)items[0].entry * (size_t)s->n_out + (size_t)out;
+    struct offline_product product = {items[0].source, 0, s->n_partitions,
+                                      s->bank + response * (size_t)s->n_partitions * s->floats};
+    struct offline_list list = {&product, 1, (size_t)s->n_partitions * (size_t)s->fft->chunk};
+    float *y[FFT_BLOCKS];
+    for (int t = 0; t < n; t++) y[t] = scratch->products + (size_t)t * s->floats;
+    if (!offline_sum(c->rows, &list, c->first + first + items[0].window, n, 0, s->fft->n_chunks, y)) return;
     for (int i = 0; i < n; i++) {
-        const float *product = scratch->products + (size_t)i * s->floats;
         float *from = scratch->sums + (size_t)items[i].window * s->floats, *to = from + (size_t)s->group * s->floats;
-        if (items[i].from != 0) add_scaled(from, product, items[i].from, s->floats);
-        if (items[i].to != 0) add_scaled(to, product, items[i].to, s->floats);
+        if (items[i].from != 0) add_scaled(from, y[i], items[i].from, s->floats);
+        if (items[i].to != 0) add_scaled(to, y[i], items[i].to, s->floats);
     }
+}
+
+/* Transforms a sum of n products back. Returns the last `step` frames. */
+static const float *sum_back(const struct render_state *s, int n, float *sum, float *frames)
+{
+    if (n > 0)
+        fft_inverse(s->fft, sum, frames);
+    else
+        memset(frames, 0, (size_t)s->fft->size * sizeof *frames);
+    return frames + s->fft->size - s->step;
 }
 
 /* Fades the inverse transforms of the sums of a window into the output. */
@@ -303,15 +266,14 @@ static void finish_window(const struct window_span *c, int64_t window, int at, i
     const struct render_window *lists = &c->work->windows[window];
     int64_t left = job->n_out_frames - window * s->step;
     int n = left < s->step ? (int)left : s->step;
-    float *y = job->out[out] + window * s->step, *from = scratch->products, *to = from + s->fft->size;
-    float *sum = scratch->sums + (size_t)at * s->floats;
-    memset(from, 0, s->floats * sizeof *from);
-    if (lists->n_to > 0) fft_inverse(s->fft, sum + (size_t)s->group * s->floats, to);
-    if (lists->n_from > 0) fft_inverse(s->fft, sum, from);
-    from += s->fft->size - s->step;
-    to += s->fft->size - s->step;
-    if (lists->n_from < 0) memcpy(y, to, (size_t)n * sizeof *y);
-    for (int i = 0; lists->n_from >= 0 && i < n; i++) y[i] = from[i] + s->fade[i] * (to[i] - from[i]);
+    float *y = job->out[out] + window * s->step, *sum = scratch->sums + (size_t)at * s->floats;
+    const float *to = sum_back(s, lists->n_to, sum + (size_t)s->group * s->floats, scratch->products);
+    if (lists->n_from < 0) {
+        memcpy(y, to, (size_t)n * sizeof *y);
+        return;
+    }
+    const float *from = sum_back(s, lists->n_from, sum, scratch->products + s->floats);
+    for (int i = 0; i < n; i++) y[i] = from[i] + s->fade[i] * (to[i] - from[i]);
 }
 
 /* Have n items one source and entry, in windows that follow each other? They are sorted. */
@@ -353,57 +315,55 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
         for (int i = 0; i < n; i++) job(data, i, thread);
 }
 
-/* Windows of a span: whole groups, which max_items counts, or all windows of the work. */
-static int span_windows(const struct render_state *s, const struct render_work *work)
+/* Windows of a span: whole groups, which max_items counts, or all windows. */
+static int64_t span_windows(const struct render_state *s, int n_sources, int64_t n_windows)
 {
-    int64_t a_window = (int64_t)work->job->n_sources * (int64_t)s->floats;
-    int64_t n = SPAN_FLOATS / (a_window > 0 ? a_window : 1) - windows_before(s);
-    int64_t least = 4 * (int64_t)s->group;
+    int64_t n = SPAN_FLOATS / ((int64_t)n_sources * (int64_t)s->floats) - windows_before(s),
+            least = 4 * (int64_t)s->group;
     n = n < least ? least : n - n % s->group;
-    if (n > work->n_windows) n = work->n_windows;
-    return (int)n;
+    return n < n_windows ? n : n_windows;
 }
 
-static int span_entries(const struct render_state *s, const struct render_work *work)
+static int64_t div_down(int64_t a, int64_t b)
 {
-    return s->n_partitions - 1 + div_up(span_windows(s, work), s->ratio);
+    return a / b - (a % b < 0);
 }
 
-static size_t span_floats(const struct render_state *s, const struct render_work *work)
+/* The windows of a work that meet its input. */
+static struct offline_range input_range(const struct render_state *s, const hc_render_job *job)
 {
-    return (size_t)work->job->n_sources * (size_t)(s->ratio * span_entries(s, work)) * s->floats;
+    if (job->n_in_frames == 0) return offline_silence;
+    int64_t first = div_down(job->in_from, s->step), last = div_down(job->in_from + job->n_in_frames - 1, s->step);
+    return (struct offline_range){first - job->from / s->step, last + s->ratio - job->from / s->step};
 }
 
-/* thread: the one that computes the whole work; -1: all of them. */
-static void work_run(const struct render_state *s, const struct render_work *work, int thread, float *spectra,
-                     struct scratch *scratch)
-{
-    int size = span_windows(s, work), n_entries = span_entries(s, work), n_rows = s->fft->n_chunks * s->ratio;
-    struct window_span c = {.s = s, .work = work, .spectra = spectra, .n_entries = n_entries, .scratch = scratch};
-    for (; c.first < work->n_windows; c.first += size) {
-        c.n = work->n_windows - c.first < size ? (int)(work->n_windows - c.first) : size;
-        for (int i = 0; c.first > 0 && i < work->job->n_sources * n_rows; i++) {
-            float *row = spectra + (size_t)i * (size_t)(n_entries * s->fft->chunk);
-            memmove(row, row + size / s->ratio * s->fft->chunk,
-                    (size_t)((s->n_partitions - 1) * s->fft->chunk) * sizeof *row);
-        }
-        c.n_old = c.first > 0 ? windows_before(s) : 0;
-        share(s, thread, transform_windows, &c,
-              work->job->n_sources * div_up(windows_before(s) + c.n - c.n_old, WINDOWS_A_JOB));
-        share(s, thread, render_group, &c, div_up(c.n, s->group) * s->n_out);
-    }
-}
-
-struct round {
+struct run {
     const struct render_state *s;
     const struct render_work *works;
-    struct scratch *scratch;
+    int64_t span;            /* windows of a span, at most */
+    struct scratch *scratch; /* [threads] */
 };
 
-static void whole_work(void *data, int i, int thread)
+/* Computes work i, span by span. thread: the one that computes all of it; -1: all threads share it. */
+static void work_run(void *data, int i, int thread)
 {
-    const struct round *round = data;
-    work_run(round->s, &round->works[i], thread, round->scratch[thread].spectra, round->scratch);
+    const struct run *r = data;
+    const struct render_state *s = r->s;
+    const struct render_work *work = &r->works[i];
+    const struct offline *rows = &r->scratch[thread < 0 ? 0 : thread].rows;
+    struct window_span c = {.s = s, .work = work, .rows = rows, .scratch = r->scratch};
+    struct offline_range input = input_range(s, work->job);
+    int64_t next = -windows_before(s); /* window to transform */
+    for (int source = 0; source < work->job->n_sources; source++) rows->ranges[source] = input;
+    for (; c.first < work->n_windows; c.first += r->span, next = c.first) {
+        int64_t end = work->n_windows - c.first < r->span ? work->n_windows : c.first + r->span;
+        int64_t new_end = end <= input.last ? end : input.last + 1;
+        c.n = (int)(end - c.first);
+        c.from = next > input.first ? next : input.first;
+        c.n_new = c.from < new_end ? (int)(new_end - c.from) : 0;
+        share(s, thread, transform_windows, &c, work->job->n_sources * div_up(c.n_new, WINDOWS_A_JOB));
+        share(s, thread, render_group, &c, div_up(c.n, s->group) * s->n_out);
+    }
 }
 
 /* The most items of a group of one of the works. */
@@ -420,45 +380,49 @@ static size_t max_items(const struct render_state *s, const struct render_work *
     return most;
 }
 
-static bool scratch_make(const struct render_state *s, struct scratch *scratch, size_t n_items, size_t n_spectra)
+/* n_sources: rows of a thread; 0: none. */
+static bool scratch_make(const struct render_state *s, struct scratch *scratch, size_t n_items, int n_sources,
+                         int n_entries)
 {
     scratch->sums = memory_floats_uncleared(2 * (size_t)s->group * s->floats);
     scratch->products = memory_floats(FFT_BLOCKS * s->floats);
-    scratch->blocks = calloc((size_t)s->n_partitions, sizeof *scratch->blocks);
     scratch->frames = memory_floats(s->floats);
     scratch->items = calloc(n_items + 1, sizeof *scratch->items);
-    scratch->spectra = n_spectra > 0 ? memory_floats_uncleared(n_spectra) : NULL;
-    return scratch->sums && scratch->products && scratch->frames && scratch->items && scratch->blocks &&
-           (n_spectra == 0 || scratch->spectra);
+    return scratch->sums && scratch->products && scratch->frames && scratch->items &&
+           (n_sources == 0 || offline_open(&scratch->rows, s->fft, s->ratio, n_sources, n_entries));
 }
 
 static void scratch_free(struct scratch *scratch)
 {
     free(scratch->sums);
     free(scratch->products);
-    free(scratch->blocks);
     free(scratch->frames);
     free(scratch->items);
-    free(scratch->spectra);
+    offline_close(&scratch->rows);
 }
 
 static int render_run(void *state, const struct render_work *works, int n_works, struct reason *why)
 {
     const struct render_state *s = state;
-    int n_threads = thread_pool_size(s->pool);
+    int n_threads = thread_pool_size(s->pool), n_sources = 1;
     bool is_whole = n_works >= 2 * n_threads; /* a thread computes whole works */
-    size_t n_items = max_items(s, works, n_works), n_spectra = 1;
-    for (int i = 0; i < n_works; i++)
-        if (span_floats(s, &works[i]) > n_spectra) n_spectra = span_floats(s, &works[i]);
+    size_t n_items = max_items(s, works, n_works);
+    int64_t n_windows = 0;
+    for (int i = 0; i < n_works; i++) {
+        if (works[i].job->n_sources > n_sources) n_sources = works[i].job->n_sources;
+        if (works[i].n_windows > n_windows) n_windows = works[i].n_windows;
+    }
+    int64_t span = span_windows(s, n_sources, n_windows);
     struct scratch *scratch = calloc((size_t)n_threads, sizeof *scratch);
+    struct run run = {s, works, span, scratch};
     bool ok = scratch != NULL;
     for (int t = 0; ok && t < n_threads; t++)
-        ok = scratch_make(s, &scratch[t], n_items, t == 0 || is_whole ? n_spectra : 0);
+        ok = scratch_make(s, &scratch[t], n_items, t == 0 || is_whole ? n_sources : 0, windows_before(s) + (int)span);
     unsigned denormals = denormals_off();
     if (ok && is_whole)
-        thread_pool_run(s->pool, whole_work, &(struct round){s, works, scratch}, n_works);
+        thread_pool_run(s->pool, work_run, &run, n_works);
     else
-        for (int i = 0; ok && i < n_works; i++) work_run(s, &works[i], -1, scratch[0].spectra, scratch);
+        for (int i = 0; ok && i < n_works; i++) work_run(&run, i, -1);
     denormals_restore(denormals);
     for (int t = 0; scratch && t < n_threads; t++) scratch_free(&scratch[t]);
     free(scratch);

@@ -46,8 +46,8 @@ void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64
     memset(frames + (end - from), 0, (size_t)(from + n - end) * sizeof *frames);
 }
 
-void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames, float *work,
-                   float *spectrum, size_t stride)
+void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames,
+                   float *spectrum)
 {
     int size = w->fft->size;
     const float *window = frames;
@@ -55,7 +55,21 @@ void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int
         window = x + from;
     else
         tensor_copy(frames, x, n_x, from, 2 * size);
-    fft_forward(w->fft, window, window + size, work, spectrum, stride);
+    fft_forward(w->fft, window, window + size, spectrum, spectrum, FFT_CHUNK);
+}
+
+void tensor_sums(const struct offline *rows, const struct offline_list *list, int64_t window, int n, float *const *y)
+{
+    enum { CHUNKS = 4 }; /* computed for all windows before the next ones: the partitions are then in the cache */
+    const struct offline_range *range = &rows->ranges[list->products->row];
+    bool together = window - list->products->end >= range->first - 1 && window + n - 1 <= range->last;
+    for (int from = 0; from < rows->fft->n_chunks; from += CHUNKS) {
+        int end = from + CHUNKS < rows->fft->n_chunks ? from + CHUNKS : rows->fft->n_chunks;
+        for (int t = 0, some; t < n; t += some) {
+            some = together ? offline_windows(n - t) : 1;
+            offline_sum(rows, list, window + t, some, from, end, y + t);
+        }
+    }
 }
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */

@@ -6,9 +6,9 @@
 
 #include "dsp/device/tensor_backend.h"
 
-#include "dsp/fft/fft.h"
-#include "simd.h"
 #include "dsp/base/thread_pool.h"
+#include "offline.h"
+#include "simd.h"
 
 #include <stdbool.h>
 
@@ -93,9 +93,13 @@ void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *f
 /* frames[0...n) = x[from...from + n); frames outside of x, [0, n_x), are 0. */
 void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64_t n);
 
-/* Transforms the 2S frames of x from `from` on. frames: [2S] scratch. work, spectrum, stride: as fft_forward. */
-void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames, float *work,
-                   float *spectrum, size_t stride);
+/* Transforms the 2S frames of x from `from` on. frames: [2S] scratch. */
+void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames,
+                   float *spectrum);
+
+/* y[t] = the sum of a list of one product in output window `window` + t, t < n, n <= FFT_BLOCKS. No partition is
+ * multiplied by silence: a NaN in it spoils only the windows that it meets. */
+void tensor_sums(const struct offline *rows, const struct offline_list *list, int64_t window, int n, float *const *y);
 
 /* Does job(data, i, thread) for i in [0, n), on all threads; returns when all are done. */
 void tensor_jobs_run(const struct tensor_work *w, void (*job)(void *data, int64_t i, int thread), void *data,

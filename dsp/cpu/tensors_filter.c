@@ -8,10 +8,9 @@
  *
  *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; none of them: no spectrum
  *   spectra      of a group of filters: [filter][chunk][partition][FFT_CHUNK], as a product reads them
- *   a job        some adjacent blocks of one row, BATCH at a time. Its ring holds the spectra of
- *                n_partitions - 1 + BATCH windows, or of all windows if they are fewer
+ *   a job        some adjacent blocks of one row, up to FFT_BLOCKS at a time. Each thread has a row of offline.h, for
+ *                n_partitions - 1 + FFT_BLOCKS windows, or for all windows if they are fewer
  *
- * If there is only one partition, each window is transformed, multiplied and transformed back in one place.
  * The order of a block's sum does not depend on its job.
  */
 #include "tensors_cpu.h"
@@ -22,8 +21,6 @@
 #include <string.h>
 
 enum {
-    BATCH = 8,              /* blocks whose products are computed together */
-    SUM_PRODUCTS = 32,      /* summed in registers before they join the total; keeps the rounding of long sums small */
     JOBS_A_THREAD = 4,      /* at least: a thread that starts late still finds some */
     GROUP_FLOATS = 1 << 25, /* spectra of a group of filters, about */
 };
@@ -36,8 +33,9 @@ struct filtering {
     int64_t n_blocks;           /* of a row: of S frames; direct: of TENSOR_DIRECT_FRAMES */
     int64_t n_jobs, job_blocks; /* jobs of a row, and their blocks */
     int64_t sharers;            /* rows of a filter */
-    int64_t n_partitions, n_entries;
-    float *spectra; /* [filters][chunks][n_partitions][FFT_CHUNK], scaled by 1 / S */
+    int64_t n_partitions;
+    float *spectra;      /* [filters][chunks][n_partitions][FFT_CHUNK], scaled by 1 / S */
+    struct offline rows; /* [threads] */
     size_t scratch_floats;
     float *scratch; /* [threads][scratch_floats] */
 };
@@ -69,7 +67,7 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
 static int64_t entries_for(const struct tensor_call *call, int size)
 {
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
-    return tensor_min(tensor_div_up(call->h.frames, size) - 1 + BATCH, tensor_div_up(n_in, size) + 2);
+    return tensor_min(tensor_div_up(call->h.frames, size) - 1 + FFT_BLOCKS, tensor_div_up(n_in, size) + 2);
 }
 
 size_t tensor_filter_scratch(const struct tensor_call *call, int size)
@@ -77,7 +75,7 @@ size_t tensor_filter_scratch(const struct tensor_call *call, int size)
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
     if (size == 0)
         return round_up((size_t)(2 * tensor_min(call->h.frames, n_in) + TENSOR_DIRECT_FRAMES + 2 * SIMD_PAD), SIMD_PAD);
-    return (size_t)(4 + 2 * BATCH + 2 * entries_for(call, size)) * (size_t)size;
+    return (size_t)(2 + 2 * FFT_BLOCKS + 2 * entries_for(call, size)) * (size_t)size;
 }
 
 static struct filter_job job_at(const struct filtering *f, int64_t i)
@@ -154,88 +152,35 @@ static void transform_partition(void *data, int64_t i, int thread)
     fft_forward(fft, frames, frames + size, work, spectrum, (size_t)f->n_partitions * FFT_CHUNK);
 }
 
-/* Transforms the sum of block b back into the output. frames: [S] scratch. */
-static void block_finish(const struct filtering *f, const struct filter_job *job, int64_t b, float *sum, float *frames)
-{
-    const struct tensor_work *w = f->work;
-    int64_t at = b * w->fft->size, n = tensor_min(w->fft->size, f->out->frames - at);
-    bool whole = n == w->fft->size;
-    fft_inverse(w->fft, sum, whole ? job->out + at : frames);
-    if (!whole) memcpy(job->out + at, frames, (size_t)n * sizeof(float));
-}
-
-static void block_silence(const struct filtering *f, const struct filter_job *job, int64_t b)
-{
-    int64_t at = b * f->work->fft->size, n = tensor_min(f->work->fft->size, f->out->frames - at);
-    memset(job->out + at, 0, (size_t)n * sizeof(float));
-}
-
-/* sum[FFT_CHUNK] = the sum of n products, window `entry` of the ring with the first partition */
-static void sum_products(const struct filtering *f, float *sum, const float *ring, int entry, const float *h, int n)
-{
-    float some[FFT_CHUNK] __attribute__((aligned(64)));
-    const struct fft_products *products = f->work->fft->products;
-    struct fft_ring product = {.x = ring, .h = h, .entry = entry, .n_entries = (int)f->n_entries};
-    product.n_partitions = n < SUM_PRODUCTS ? n : SUM_PRODUCTS;
-    products->rings(sum, &product, 1, false, FFT_CHUNK);
-    for (int p = SUM_PRODUCTS; p < n; p += SUM_PRODUCTS) {
-        product.h = h + (size_t)p * FFT_CHUNK;
-        product.entry = entry - p + (entry < p ? (int)tensor_div_up(p - entry, f->n_entries) * product.n_entries : 0);
-        product.n_partitions = n - p < SUM_PRODUCTS ? n - p : SUM_PRODUCTS;
-        products->rings(some, &product, 1, false, FFT_CHUNK);
-        for (int i = 0; i < FFT_CHUNK; i++) sum[i] += some[i];
-    }
-}
-
+/* Filters some blocks of a row. */
 static void filter_row(void *data, int64_t i, int thread)
 {
     const struct filtering *f = data;
     const struct tensor_work *w = f->work;
     struct filter_job job = job_at(f, i);
-    int64_t size = w->fft->size, n_entries = f->n_entries, partitions = tensor_div_up(job.filter.n_taps, size);
+    int64_t size = w->fft->size, partitions = tensor_div_up(job.filter.n_taps, size);
     int64_t filter = i / f->n_jobs / f->sharers;
-    size_t chunk_floats = (size_t)f->n_partitions * FFT_CHUNK;
-    const float *h = f->spectra + (size_t)filter * w->fft->n_chunks * chunk_floats;
-    float *frames = f->scratch + (size_t)thread * f->scratch_floats, *work = frames + 2 * size;
-    float *sums = work + 2 * size, *ring = sums + BATCH * 2 * size;
+    struct offline_product product = {thread, 0, (int)partitions, f->spectra + filter * f->n_partitions * 2 * size};
+    struct offline_list list = {&product, 1, (size_t)f->n_partitions * FFT_CHUNK};
+    float *frames = f->scratch + (size_t)thread * f->scratch_floats, *sums[FFT_BLOCKS];
+    for (int t = 0; t < FFT_BLOCKS; t++) sums[t] = frames + 2 * (t + 1) * size;
     /* The windows that meet the signal, [(w - 1) S + offset, (w + 1) S + offset) */
-    int64_t first = tensor_div_down(-size - job.offset, size) + 1;
-    int64_t last = tensor_div_up(f->in->frames + size - job.offset, size) - 1;
-    int64_t next = tensor_max(first, job.begin - (partitions - 1)); /* window to transform */
-    for (int64_t b0 = job.begin; b0 < job.end; b0 += BATCH) {
-        int64_t b1 = tensor_min(b0 + BATCH, job.end);
-        if (partitions <= 1) {
-            for (int64_t b = b0; b < b1; b++) {
-                if (partitions == 0 || b < first || b > last) {
-                    block_silence(f, &job, b);
-                    continue;
-                }
-                tensor_window(w, job.in, f->in->frames, (b - 1) * size + job.offset, frames, work, work, FFT_CHUNK);
-                for (int c = 0; c < w->fft->n_chunks; c++) {
-                    struct fft_ring product = {work + c * FFT_CHUNK, h + (size_t)c * chunk_floats, 0, 1, 1};
-                    w->fft->products->rings(work + c * FFT_CHUNK, &product, 1, false, FFT_CHUNK);
-                }
-                block_finish(f, &job, b, work, frames);
-            }
-            continue;
-        }
-        for (; next < b1 && next <= last; next++)
-            tensor_window(w, job.in, f->in->frames, (next - 1) * size + job.offset, frames, work,
-                          ring + ((next % n_entries + n_entries) % n_entries) * FFT_CHUNK, (size_t)n_entries * FFT_CHUNK);
-        for (int c = 0; c < w->fft->n_chunks; c++)
-            for (int64_t b = b0; b < b1; b++) {
-                int64_t p0 = tensor_max(0, b - last), p1 = tensor_min(partitions - 1, b - first);
-                float *sum = sums + ((b - b0) * w->fft->n_chunks + c) * FFT_CHUNK;
-                if (p0 <= p1)
-                    sum_products(f, sum, ring + (size_t)c * (size_t)n_entries * FFT_CHUNK,
-                                 (int)(((b - p0) % n_entries + n_entries) % n_entries),
-                                 h + (size_t)c * chunk_floats + (size_t)p0 * FFT_CHUNK, (int)(p1 - p0 + 1));
-            }
-        for (int64_t b = b0; b < b1; b++) {
-            if (b - last > partitions - 1 || b < first)
-                block_silence(f, &job, b);
+    struct offline_range *met = &f->rows.ranges[thread];
+    *met = (struct offline_range){tensor_div_down(-size - job.offset, size) + 1,
+                                  tensor_div_up(f->in->frames + size - job.offset, size) - 1};
+    int64_t next = tensor_max(met->first, job.begin - (partitions - 1)); /* window to transform */
+    for (int64_t b = job.begin, n; b < job.end; b += n) {
+        n = tensor_min(FFT_BLOCKS, job.end - b);
+        for (; next < b + n && next <= met->last; next++)
+            tensor_window(w, job.in, f->in->frames, (next - 1) * size + job.offset, frames,
+                          offline_spectrum(&f->rows, thread, next));
+        tensor_sums(&f->rows, &list, b, (int)n, sums);
+        for (int t = 0; t < n; t++) {
+            int64_t at = (b + t) * size, n_frames = tensor_min(size, f->out->frames - at);
+            if (b + t >= met->first && b + t - partitions < met->last)
+                offline_back(&f->rows, sums[t], 0, (int)n_frames, job.out + at, frames);
             else
-                block_finish(f, &job, b, sums + (b - b0) * 2 * size, frames);
+                memset(job.out + at, 0, (size_t)n_frames * sizeof(float));
         }
     }
 }
@@ -269,19 +214,20 @@ static bool run_transforms(struct filtering *f, int64_t n_filters)
     size_t size = (size_t)w->fft->size;
     f->n_blocks = tensor_div_up(f->out->frames, w->fft->size);
     f->n_partitions = tensor_div_up(w->call->h.frames, w->fft->size);
-    f->n_entries = entries_for(w->call, w->fft->size);
     size_t filter_floats = (size_t)f->n_partitions * 2 * size;
     int64_t group = tensor_max(1, tensor_min(n_filters, GROUP_FLOATS / (int64_t)filter_floats));
     jobs_cut(f, group * f->sharers);
-    f->scratch_floats = tensor_filter_scratch(w->call, w->fft->size);
+    f->scratch_floats = (2 + 2 * FFT_BLOCKS) * size;
     f->scratch = memory_floats_uncleared((size_t)tensor_threads(w) * f->scratch_floats);
     f->spectra = memory_floats_uncleared((size_t)group * filter_floats);
-    bool ok = f->scratch && f->spectra;
+    bool ok = offline_open(&f->rows, w->fft, 1, tensor_threads(w), (int)entries_for(w->call, w->fft->size));
+    ok = ok && f->scratch && f->spectra;
     for (; ok && f->first < n_filters; f->first += group) {
         group = tensor_min(group, n_filters - f->first);
         tensor_jobs_run(w, transform_partition, f, group * f->n_partitions);
         tensor_jobs_run(w, filter_row, f, group * f->sharers * f->n_jobs);
     }
+    offline_close(&f->rows);
     free(f->scratch);
     free(f->spectra);
     return ok;

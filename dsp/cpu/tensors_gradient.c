@@ -6,7 +6,8 @@
  *
  *   block p      frames [pS, (p + 1) S) of x, the last one first
  *   window w     frames [wS - 1 - from, (w + 2) S - 1 - from) of gy
- *   block q      of gh: the sum over rows and p of the spectra of block p times window p + q
+ *   block q      of gh: the sum over rows and p of the spectra of block p times window p + q; the last block of a pass is the
+ *                first partition
  *
  * A pass covers up to PASS_BLOCKS blocks of one row. The passes of a filter are cut into parts, each of them a job with
  * sums of its own; the number of parts depends on the sizes alone. The sums of passes are added in double precision: a
@@ -21,7 +22,7 @@
 
 enum {
     PASS_BLOCKS = 16,     /* of x, whose products are summed in single precision */
-    MAX_PARTS = 64,      /* of all filters of a group: there may be as many threads */
+    MAX_PARTS = 64,       /* of all filters of a group: there may be as many threads */
     GROUP_SUMS = 1 << 25, /* doubles of the sums of a group, about */
 };
 
@@ -35,7 +36,8 @@ struct gradient {
     int64_t n_parts;     /* of a filter */
     int64_t gh_blocks;   /* of a filter; direct: 1, of all taps */
     size_t part_doubles;
-    double *sums; /* [filters][n_parts][part_doubles]; blocks of gh in dsp/fft/fft.h's order */
+    double *sums;        /* [filters][n_parts][part_doubles]; blocks of gh in dsp/fft/fft.h's order */
+    struct offline rows; /* [threads]: of gy */
     size_t scratch_floats;
     float *scratch; /* [threads][scratch_floats] */
 };
@@ -60,10 +62,22 @@ static int64_t blocks_a_pass(const struct tensor_call *call, int size)
     return tensor_min(tensor_div_up(call->x.frames, size), PASS_BLOCKS);
 }
 
+/* Windows whose spectra a pass keeps. */
+static int64_t entries_for(const struct tensor_call *call, int size)
+{
+    return blocks_a_pass(call, size) + tensor_div_up(call->h.frames, size) - 1;
+}
+
+/* frames [2S], sums [FFT_BLOCKS][2S], blocks of x */
+static size_t pass_floats(const struct tensor_call *call, int size)
+{
+    return 2 * (size_t)(1 + FFT_BLOCKS + blocks_a_pass(call, size)) * (size_t)size;
+}
+
 size_t tensor_gradient_scratch(const struct tensor_call *call, int size)
 {
     if (size == 0) return round_up((size_t)(2 * TENSOR_DIRECT_FRAMES + 2 * call->h.frames + 2 * SIMD_PAD), SIMD_PAD);
-    return (size_t)(4 + 4 * blocks_a_pass(call, size) + 2 * (tensor_div_up(call->h.frames, size) - 1)) * (size_t)size;
+    return pass_floats(call, size) + 2 * (size_t)(entries_for(call, size) * size);
 }
 
 /* A pass of a filter: its row, and its blocks of x. */
@@ -94,12 +108,13 @@ static void reverse(float *frames, const float *x, int64_t begin, int64_t end, i
 /* ---- direct ------------------------------------------------------------------------------------------------------ */
 
 static void pass_direct(const struct gradient *g, const struct tensor_filter *filter, const struct pass *pass,
-                        double *sums, float *scratch)
+                        double *sums, int thread)
 {
     const struct tensor_call *call = g->work->call;
     int64_t n0 = pass->begin * TENSOR_DIRECT_FRAMES, n_taps = filter->n_taps;
     int64_t n1 = tensor_min(n0 + TENSOR_DIRECT_FRAMES, call->x.frames), n = n1 - n0;
-    float *x = scratch, *gh = x + TENSOR_DIRECT_FRAMES, *gy = gh + call->h.frames;
+    float *x = g->scratch + (size_t)thread * g->scratch_floats, *gh = x + TENSOR_DIRECT_FRAMES,
+          *gy = gh + call->h.frames;
     reverse(x, pass->x, n0, n1, n, 1);
     tensor_copy(gy, pass->gy, call->y.frames, n0 - call->from, n + n_taps - 1);
     memset(gy + n + n_taps - 1, 0, (SIMD_PAD + 1) * sizeof *gy);
@@ -111,41 +126,33 @@ static void pass_direct(const struct gradient *g, const struct tensor_filter *fi
 /* ---- transforms -------------------------------------------------------------------------------------------------- */
 
 static void pass_transforms(const struct gradient *g, const struct tensor_filter *filter, const struct pass *pass,
-                            double *sums, float *scratch)
+                            double *sums, int thread)
 {
     const struct tensor_work *w = g->work;
     const struct tensor_call *call = w->call;
-    int64_t size = w->fft->size, n_entries = g->pass_blocks + g->gh_blocks - 1,
-            gh_blocks = tensor_div_up(filter->n_taps, size);
-    float *frames = scratch, *work = frames + 2 * size, *blocks = work + 2 * size;
-    float *windows = blocks + g->pass_blocks * 2 * size;
+    int64_t size = w->fft->size, gh_blocks = tensor_div_up(filter->n_taps, size), n_blocks = pass->end - pass->begin;
+    float *frames = g->scratch + (size_t)thread * g->scratch_floats, *y[FFT_BLOCKS];
+    for (int t = 0; t < FFT_BLOCKS; t++) y[t] = frames + 2 * (t + 1) * size;
+    float *blocks = frames + 2 * (FFT_BLOCKS + 1) * size;
+    struct offline_product product = {thread, 0, (int)n_blocks, blocks};
+    struct offline_list list = {&product, 1, (size_t)g->pass_blocks * FFT_CHUNK};
     memset(frames + size, 0, (size_t)size * sizeof *frames);
-    for (int64_t p = pass->begin; p < pass->end; p++) { /* the last block first, as a product takes them */
+    for (int64_t p = pass->begin; p < pass->end; p++) {
         reverse(frames, pass->x, p * size, tensor_min((p + 1) * size, call->x.frames), size, 1.0f / (float)size);
-        fft_forward(w->fft, frames, frames + size, work, blocks + (pass->end - 1 - p) * FFT_CHUNK,
-                    (size_t)g->pass_blocks * FFT_CHUNK);
+        fft_forward(w->fft, frames, frames + size, y[0], blocks + (pass->end - 1 - p) * FFT_CHUNK, list.stride);
     }
-    /* The windows that meet gy */
-    int64_t first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
-    int64_t last = tensor_min(tensor_div_up(call->y.frames + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
-    for (int64_t v = first; v <= last; v++)
-        tensor_window(w, pass->gy, call->y.frames, v * size - 1 - call->from, frames, work,
-                      windows + (v - pass->begin) * FFT_CHUNK, (size_t)n_entries * FFT_CHUNK);
-    for (int c = 0; c < w->fft->n_chunks; c++)
-        for (int64_t q = 0; q < gh_blocks; q++) {
-            float some[FFT_CHUNK] __attribute__((aligned(64)));
-            int64_t p0 = tensor_max(pass->begin, first - q), p1 = tensor_min(pass->end - 1, last - q);
-            if (p0 > p1) continue;
-            struct fft_ring product = {
-                .x = windows + (size_t)c * (size_t)n_entries * FFT_CHUNK,
-                .h = blocks + ((size_t)c * (size_t)g->pass_blocks + (size_t)(pass->end - 1 - p1)) * FFT_CHUNK,
-                .entry = (int)(p1 + q - pass->begin),
-                .n_entries = (int)n_entries,
-                .n_partitions = (int)(p1 - p0 + 1)};
-            w->fft->products->rings(some, &product, 1, false, FFT_CHUNK);
-            double *sum = sums + ((size_t)q * (size_t)w->fft->n_chunks + (size_t)c) * FFT_CHUNK;
-            for (int i = 0; i < FFT_CHUNK; i++) sum[i] += (double)some[i];
-        }
+    struct offline_range *met = &g->rows.ranges[thread]; /* the windows that meet gy */
+    met->first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
+    met->last = tensor_min(tensor_div_up(call->y.frames + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
+    for (int64_t v = met->first; v <= met->last; v++)
+        tensor_window(w, pass->gy, call->y.frames, v * size - 1 - call->from, frames,
+                      offline_spectrum(&g->rows, thread, v));
+    for (int64_t q = 0, n; q < gh_blocks; q += n) {
+        n = tensor_min(FFT_BLOCKS, gh_blocks - q);
+        tensor_sums(&g->rows, &list, q + pass->end - 1, (int)n, y);
+        for (int t = 0; t < n; t++)
+            for (int64_t i = 0; i < 2 * size; i++) sums[(q + t) * 2 * size + i] += (double)y[t][i];
+    }
 }
 
 /* ---- jobs -------------------------------------------------------------------------------------------------------- */
@@ -156,12 +163,11 @@ static void sum_part(void *data, int64_t i, int thread)
     struct tensor_filter filter = tensor_filter_at(g->work->call, g->first + i / g->n_parts);
     int64_t part = i % g->n_parts, n_passes = g->sharers * g->row_passes;
     double *sums = g->sums + (size_t)i * g->part_doubles;
-    float *scratch = g->scratch + (size_t)thread * g->scratch_floats;
     memset(sums, 0, g->part_doubles * sizeof *sums);
     if (filter.n_taps == 0) return;
     for (int64_t at = n_passes * part / g->n_parts; at < n_passes * (part + 1) / g->n_parts; at++) {
         struct pass pass = pass_at(g, &filter, at);
-        (g->work->fft ? pass_transforms : pass_direct)(g, &filter, &pass, sums, scratch);
+        (g->work->fft ? pass_transforms : pass_direct)(g, &filter, &pass, sums, thread);
     }
 }
 
@@ -209,15 +215,18 @@ bool tensor_gradient_run(const struct tensor_work *work)
     int64_t group = tensor_min(n_filters, most);
     g.n_parts = tensor_min(tensor_min(most / group, tensor_div_up(MAX_PARTS, group)), g.sharers * g.row_passes);
     if (g.n_parts < 1) g.n_parts = 1; /* no rows: zeros */
-    g.scratch_floats = tensor_gradient_scratch(call, work->fft ? work->fft->size : 0);
+    g.scratch_floats = work->fft ? pass_floats(call, work->fft->size) : tensor_gradient_scratch(call, 0);
     g.scratch = memory_floats_uncleared((size_t)tensor_threads(work) * g.scratch_floats);
     g.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(group * g.n_parts) * g.part_doubles);
     bool ok = g.scratch && g.sums;
+    if (work->fft)
+        ok = offline_open(&g.rows, work->fft, 1, tensor_threads(work), (int)entries_for(call, work->fft->size)) && ok;
     for (; ok && g.first < n_filters; g.first += group) {
         group = tensor_min(group, n_filters - g.first);
         tensor_jobs_run(work, sum_part, &g, group * g.n_parts);
         tensor_jobs_run(work, finish_block, &g, group * g.gh_blocks);
     }
+    offline_close(&g.rows);
     free(g.scratch);
     free(g.sums);
     return ok;

@@ -15,23 +15,23 @@ struct thread_pool {
     pthread_mutex_t turn; /* of the callers */
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t begin, done;
-    void (*job)(void *data, int i, int thread);
+    void (*job)(void *data, int64_t i, int thread);
     void *data;
-    int n;
+    int64_t n;
     unsigned round; /* counts calls of thread_pool_run */
     int n_active;   /* threads, without the caller, that do jobs; one that wakes too late is not waited for */
     bool end;
 
-    atomic_int next; /* job to take */
-    unsigned forks;  /* fork_count() of its threads */
-    int n_threads;   /* with the caller */
-    int n_started;   /* threads that have their number */
+    atomic_int_fast64_t next; /* job to do */
+    unsigned forks;           /* fork_count() of its threads */
+    int n_threads;            /* with the caller */
+    int n_started;            /* threads that have their number */
     pthread_t threads[];
 };
 
-static void take_jobs(struct thread_pool *pool, int thread)
+static void do_jobs(struct thread_pool *pool, int thread)
 {
-    for (int i; (i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n;)
+    for (int64_t i; (i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n;)
         pool->job(pool->data, i, thread);
 }
 
@@ -49,7 +49,7 @@ static void *thread_pool_thread(void *arg)
         if (atomic_load_explicit(&pool->next, memory_order_relaxed) >= pool->n) continue;
         pool->n_active++;
         pthread_mutex_unlock(&pool->lock);
-        take_jobs(pool, thread);
+        do_jobs(pool, thread);
         pthread_mutex_lock(&pool->lock);
         if (--pool->n_active == 0) pthread_cond_signal(&pool->done);
     }
@@ -105,10 +105,10 @@ int thread_pool_size(const struct thread_pool *pool)
     return pool->n_threads;
 }
 
-void thread_pool_run(struct thread_pool *pool, void (*job)(void *data, int i, int thread), void *data, int n)
+void thread_pool_run(struct thread_pool *pool, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n)
 {
     if (!has_threads(pool)) {
-        for (int i = 0; i < n; i++) job(data, i, 0);
+        for (int64_t i = 0; i < n; i++) job(data, i, 0);
         return;
     }
     pthread_mutex_lock(&pool->turn);
@@ -122,7 +122,7 @@ void thread_pool_run(struct thread_pool *pool, void (*job)(void *data, int i, in
         pthread_cond_broadcast(&pool->begin);
     }
     pthread_mutex_unlock(&pool->lock);
-    take_jobs(pool, 0);
+    do_jobs(pool, 0);
     pthread_mutex_lock(&pool->lock);
     while (pool->n_active > 0) pthread_cond_wait(&pool->done, &pool->lock);
     pthread_mutex_unlock(&pool->lock);

@@ -5,6 +5,8 @@
 #ifndef HALOCONV_THREAD_POOL_H
 #define HALOCONV_THREAD_POOL_H
 
+#include <stdint.h>
+
 struct thread_pool;
 
 /* n_threads: the caller of thread_pool_run counts as one; 0: one for each processor that this process may use. The
@@ -15,6 +17,6 @@ int thread_pool_size(const struct thread_pool *pool);
 
 /* Does job(data, i, thread) for i in [0, n), thread in [0, thread_pool_size); returns when all are done. Any thread;
  * callers take turns. In the child of a fork() the caller does all of them. */
-void thread_pool_run(struct thread_pool *pool, void (*job)(void *data, int i, int thread), void *data, int n);
+void thread_pool_run(struct thread_pool *pool, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n);
 
 #endif

@@ -184,15 +184,15 @@ static int response_of(const struct files_mask *mask, int partition)
 }
 
 /* One partition of the mask to its spectrum, chunk by chunk. */
-static void transform_partition(void *data, int i, int thread)
+static void transform_partition(void *data, int64_t i, int thread)
 {
     struct transform_job *job = data;
     struct files *f = job->f;
     struct files_mask *mask = job->mask;
-    int response = response_of(mask, i);
+    int partition = (int)i, response = response_of(mask, partition);
     const struct files_response *r = &mask->responses[response];
-    partition_transform(f->fft, job->matrix->taps[response], job->matrix->n_taps[response], r->first + i - r->at,
-                        job->work + 4 * (size_t)thread * (size_t)f->plan->partition,
+    partition_transform(f->fft, job->matrix->taps[response], job->matrix->n_taps[response],
+                        r->first + partition - r->at, job->work + 4 * (size_t)thread * (size_t)f->plan->partition,
                         mask->spectra + (size_t)i * FFT_CHUNK, (size_t)mask->n_partitions * FFT_CHUNK);
 }
 
@@ -272,13 +272,13 @@ static float *sum(const struct files *f, int out, int t)
 
 /* Block t of an input: the first is transformed from the history, the others straight from the input, where a block
  * follows the one before it. */
-static void transform_input(void *data, int i, int thread)
+static void transform_input(void *data, int64_t i, int thread)
 {
     (void)thread;
     const struct files_batch *batch = data;
     struct files *f = batch->f;
     size_t p = (size_t)f->plan->partition;
-    int in = i / batch->n_blocks, t = i % batch->n_blocks;
+    int in = (int)(i / batch->n_blocks), t = (int)(i % batch->n_blocks);
     const float *two = t > 0 ? batch->rows->in[in] + batch->at + (size_t)(t - 1) * p : files_history(f, in);
     float *to = offline_spectrum(&f->fdl, in, f->block + t);
     bool is_nonzero = !all_zero(two, 2 * (int)p);
@@ -304,11 +304,11 @@ static void nonzero_update(struct files *f, int n_blocks)
 }
 
 /* Block t of an output. */
-static void transform_output(void *data, int i, int thread)
+static void transform_output(void *data, int64_t i, int thread)
 {
     const struct files_batch *batch = data;
     struct files *f = batch->f;
-    int p = f->plan->partition, out = i / batch->n_blocks, t = i % batch->n_blocks;
+    int p = f->plan->partition, out = (int)(i / batch->n_blocks), t = (int)(i % batch->n_blocks);
     offline_back(&f->fdl, sum(f, out, t), f->pos, batch->n < p ? batch->n : p,
                  batch->out[out] + batch->at + (size_t)t * p, f->frames + (size_t)thread * p);
 }
@@ -323,14 +323,14 @@ static int output_groups(const struct files *f)
     return groups < f->n_out ? groups : f->n_out;
 }
 
-static void multiply(void *data, int i, int thread)
+static void multiply(void *data, int64_t i, int thread)
 {
     (void)thread;
     const struct files_batch *batch = data;
     const struct files *f = batch->f;
     const struct files_mask *mask = batch->mask;
-    int n_groups = output_groups(f), group = i % n_groups;
-    int n_chunks = f->fft->n_chunks, from = i / n_groups * JOB_CHUNKS;
+    int n_groups = output_groups(f), group = (int)(i % n_groups);
+    int n_chunks = f->fft->n_chunks, from = (int)(i / n_groups) * JOB_CHUNKS;
     int end = from + JOB_CHUNKS < n_chunks ? from + JOB_CHUNKS : n_chunks;
     int first = (int)((int64_t)f->n_out * group / n_groups), last = (int)((int64_t)f->n_out * (group + 1) / n_groups);
     for (int out = first; out < last; out++) {
@@ -408,13 +408,13 @@ static void process_blocks(struct files *f, const struct rows *rows, int n, stru
 
 /* ---- the time domain --------------------------------------------------------------------------------------------- */
 
-static void fir_slice(void *data, int i, int thread)
+static void fir_slice(void *data, int64_t i, int thread)
 {
     (void)thread;
     const struct files_batch *batch = data;
     const struct files *f = batch->f;
     const struct files_mask *mask = batch->mask;
-    int n_slices = (batch->n + SLICE - 1) / SLICE, out = i / n_slices, from = i % n_slices * SLICE;
+    int n_slices = (batch->n + SLICE - 1) / SLICE, out = (int)(i / n_slices), from = (int)(i % n_slices) * SLICE;
     int n = batch->n - from < SLICE ? batch->n - from : SLICE;
     float *y = batch->out[out] + from;
     memset(y, 0, (size_t)n * sizeof(float));

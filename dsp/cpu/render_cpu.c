@@ -26,7 +26,6 @@
 #include "scene_bank.h"
 #include "simd.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,7 +81,7 @@ struct bank_job {
     float *work; /* [threads][2][2S] */
 };
 
-static void transform_response(void *data, int row, int thread)
+static void transform_response(void *data, int64_t row, int thread)
 {
     const struct bank_job *job = data;
     const struct render_state *s = job->s;
@@ -101,13 +100,10 @@ static int bank_transform(struct render_state *s, const hc_bank_data *data, stru
     double floats = (double)n_rows * s->n_partitions * (double)s->floats;
     int error = scene_bank_fits(floats, data, why);
     if (error) return error;
-    if (n_rows > INT_MAX)
-        return fail(HC_EINVAL, why, "a bank of %d entries times %d outputs has too many responses", data->n_entries,
-                    data->n_out);
     struct bank_job job = {s, data, memory_floats(2 * (size_t)thread_pool_size(s->pool) * s->floats)};
     s->bank = memory_floats_uncleared(n_rows * (size_t)s->n_partitions * s->floats);
     bool ok = job.work && s->bank;
-    if (ok) thread_pool_run(s->pool, transform_response, &job, (int)n_rows);
+    if (ok) thread_pool_run(s->pool, transform_response, &job, (int64_t)n_rows);
     free(job.work);
     return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for a bank of %d entries", data->n_entries);
 }
@@ -181,11 +177,11 @@ static int div_up(int n, int size)
 }
 
 /* Transforms WINDOWS_A_JOB windows of a source. */
-static void transform_windows(void *data, int i, int thread)
+static void transform_windows(void *data, int64_t i, int thread)
 {
     const struct window_span *c = data;
     const struct render_state *s = c->s;
-    int n_jobs = div_up(c->n_new, WINDOWS_A_JOB), source = i / n_jobs, at = i % n_jobs * WINDOWS_A_JOB;
+    int n_jobs = div_up(c->n_new, WINDOWS_A_JOB), source = (int)(i / n_jobs), at = (int)(i % n_jobs) * WINDOWS_A_JOB;
     int n_frames = (s->ratio + 1) * s->step, end = at + WINDOWS_A_JOB < c->n_new ? at + WINDOWS_A_JOB : c->n_new;
     for (; at < end; at++) {
         float *frames = c->scratch[thread].frames, *spectrum = offline_spectrum(c->rows, source, c->from + at);
@@ -284,12 +280,13 @@ static bool is_run(const struct item *first, int n)
 }
 
 /* Computes one output of a group of windows. */
-static void render_group(void *data, int i, int thread)
+static void render_group(void *data, int64_t i, int thread)
 {
     const struct window_span *c = data;
     const struct render_state *s = c->s;
     const struct scratch *scratch = &c->scratch[thread];
-    int out = i % s->n_out, first = i / s->n_out * s->group, n = c->n - first < s->group ? c->n - first : s->group;
+    int out = (int)(i % s->n_out), first = (int)(i / s->n_out) * s->group,
+        n = c->n - first < s->group ? c->n - first : s->group;
     int n_items = 0;
     for (int w = 0; w < n; w++)
         n_items += window_items(&c->work->windows[c->first + first + w], w, scratch->items + n_items);
@@ -307,7 +304,7 @@ static void render_group(void *data, int i, int thread)
 /* ---- works ------------------------------------------------------------------------------------------------------- */
 
 /* Does job(data, i) for i in [0, n): on all threads of the pool, or all on `thread`. */
-static void share(const struct render_state *s, int thread, void (*job)(void *, int, int), void *data, int n)
+static void share(const struct render_state *s, int thread, void (*job)(void *, int64_t, int), void *data, int n)
 {
     if (thread < 0)
         thread_pool_run(s->pool, job, data, n);
@@ -345,7 +342,7 @@ struct run {
 };
 
 /* Computes work i, span by span. thread: the one that computes all of it; -1: all threads share it. */
-static void work_run(void *data, int i, int thread)
+static void work_run(void *data, int64_t i, int thread)
 {
     const struct run *r = data;
     const struct render_state *s = r->s;

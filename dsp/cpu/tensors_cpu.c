@@ -11,7 +11,6 @@
 #include "dsp/base/processors.h"
 #include "dsp/device/backend.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -72,37 +71,6 @@ void tensor_sums(const struct offline *rows, const struct offline_list *list, in
     }
 }
 
-/* ---- threads ----------------------------------------------------------------------------------------------------- */
-
-struct job_range {
-    void (*job)(void *data, int64_t i, int thread);
-    void *data;
-    int64_t first;
-};
-
-static void range_job(void *data, int i, int thread)
-{
-    const struct job_range *range = data;
-    range->job(range->data, range->first + i, thread);
-}
-
-void tensor_jobs_run(const struct tensor_work *w, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n)
-{
-    struct job_range range = {job, data, 0};
-    for (; range.first < n; range.first += INT_MAX / 2) { /* a pool counts its jobs in an int */
-        int64_t some = tensor_min(n - range.first, INT_MAX / 2);
-        if (w->pool)
-            thread_pool_run(w->pool, range_job, &range, (int)some);
-        else
-            for (int i = 0; i < some; i++) range_job(&range, i, 0);
-    }
-}
-
-int tensor_threads(const struct tensor_work *w)
-{
-    return w->pool ? thread_pool_size(w->pool) : 1;
-}
-
 /* ---- the method -------------------------------------------------------------------------------------------------- */
 
 static double method_ns(const struct tensor_call *call, int size)
@@ -157,18 +125,17 @@ static int threads_for(const struct tensor_call *call, const struct tensor_metho
     double most = call->n_threads > 0 ? call->n_threads : processors_usable();
     if (most > method->ns / min_ns) most = method->ns / min_ns;
     if (most > by_scratch) most = by_scratch;
-    return (int)most;
+    return most > 1 ? (int)most : 1;
 }
 
 static int cpu_run(const struct tensor_call *call, const void *plan, const struct tensor_data *data, struct reason *why)
 {
     const struct tensor_method method = *(const struct tensor_method *)plan;
-    int n_threads = threads_for(call, &method);
     struct tensor_work work = {.call = call, .data = data, .simd = simd_choose()};
-    if (n_threads > 1) work.pool = thread_pool_open(n_threads); /* NULL: the caller does all work */
+    work.pool = thread_pool_open(threads_for(call, &method));
     if (method.size > 0) work.fft = tables_of(method.size);
     unsigned denormals = denormals_off();
-    bool ok = method.size == 0 || work.fft;
+    bool ok = work.pool && (method.size == 0 || work.fft);
     if (ok) ok = call->op == HC_GRADIENT_H ? tensor_gradient_run(&work) : tensor_filter_run(&work);
     denormals_restore(denormals);
     thread_pool_close(work.pool);

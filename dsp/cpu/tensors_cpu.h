@@ -22,7 +22,7 @@ struct tensor_work { /* a run                                                   
     const struct tensor_data *data;
     const struct simd *simd;
     const struct fft *fft;    /* NULL: direct                                                             */
-    struct thread_pool *pool; /* NULL: the caller computes alone                                            */
+    struct thread_pool *pool;
 };
 
 struct tensor_filter {     /* one filter of a call and the rows that use it                                */
@@ -100,10 +100,5 @@ void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int
 /* y[t] = the sum of a list of one product in output window `window` + t, t < n, n <= FFT_BLOCKS. No partition is
  * multiplied by silence: a NaN in it spoils only the windows that it meets. */
 void tensor_sums(const struct offline *rows, const struct offline_list *list, int64_t window, int n, float *const *y);
-
-/* Does job(data, i, thread) for i in [0, n), on all threads; returns when all are done. */
-void tensor_jobs_run(const struct tensor_work *w, void (*job)(void *data, int64_t i, int thread), void *data,
-                     int64_t n);
-int tensor_threads(const struct tensor_work *w);
 
 #endif

@@ -190,7 +190,7 @@ static void filter_row(void *data, int64_t i, int thread)
 /* Cuts a row into jobs if there are few rows. A cut costs the transforms of n_partitions - 1 windows. */
 static void jobs_cut(struct filtering *f, int64_t n_rows)
 {
-    int64_t wanted = tensor_div_up((int64_t)JOBS_A_THREAD * tensor_threads(f->work), n_rows);
+    int64_t wanted = tensor_div_up(JOBS_A_THREAD * thread_pool_size(f->work->pool), n_rows);
     f->job_blocks = f->work->fft ? tensor_max(tensor_div_up(f->n_blocks, wanted), f->n_partitions) : 1;
     f->n_jobs = tensor_div_up(f->n_blocks, f->job_blocks);
 }
@@ -201,8 +201,8 @@ static bool run_direct(struct filtering *f, int64_t n_filters)
     f->n_blocks = tensor_div_up(f->out->frames, TENSOR_DIRECT_FRAMES);
     jobs_cut(f, n_filters * f->sharers);
     f->scratch_floats = tensor_filter_scratch(w->call, 0);
-    f->scratch = memory_floats_uncleared((size_t)tensor_threads(w) * f->scratch_floats);
-    if (f->scratch) tensor_jobs_run(w, filter_direct, f, n_filters * f->sharers * f->n_jobs);
+    f->scratch = memory_floats_uncleared((size_t)thread_pool_size(w->pool) * f->scratch_floats);
+    if (f->scratch) thread_pool_run(w->pool, filter_direct, f, n_filters * f->sharers * f->n_jobs);
     bool ok = f->scratch;
     free(f->scratch);
     return ok;
@@ -218,14 +218,14 @@ static bool run_transforms(struct filtering *f, int64_t n_filters)
     int64_t group = tensor_max(1, tensor_min(n_filters, GROUP_FLOATS / (int64_t)filter_floats));
     jobs_cut(f, group * f->sharers);
     f->scratch_floats = (2 + 2 * FFT_BLOCKS) * size;
-    f->scratch = memory_floats_uncleared((size_t)tensor_threads(w) * f->scratch_floats);
+    f->scratch = memory_floats_uncleared((size_t)thread_pool_size(w->pool) * f->scratch_floats);
     f->spectra = memory_floats_uncleared((size_t)group * filter_floats);
-    bool ok = offline_open(&f->rows, w->fft, 1, tensor_threads(w), (int)entries_for(w->call, w->fft->size));
+    bool ok = offline_open(&f->rows, w->fft, 1, thread_pool_size(w->pool), (int)entries_for(w->call, w->fft->size));
     ok = ok && f->scratch && f->spectra;
     for (; ok && f->first < n_filters; f->first += group) {
         group = tensor_min(group, n_filters - f->first);
-        tensor_jobs_run(w, transform_partition, f, group * f->n_partitions);
-        tensor_jobs_run(w, filter_row, f, group * f->sharers * f->n_jobs);
+        thread_pool_run(w->pool, transform_partition, f, group * f->n_partitions);
+        thread_pool_run(w->pool, filter_row, f, group * f->sharers * f->n_jobs);
     }
     offline_close(&f->rows);
     free(f->scratch);

@@ -216,15 +216,17 @@ bool tensor_gradient_run(const struct tensor_work *work)
     g.n_parts = tensor_min(tensor_min(most / group, tensor_div_up(MAX_PARTS, group)), g.sharers * g.row_passes);
     if (g.n_parts < 1) g.n_parts = 1; /* no rows: zeros */
     g.scratch_floats = work->fft ? pass_floats(call, work->fft->size) : tensor_gradient_scratch(call, 0);
-    g.scratch = memory_floats_uncleared((size_t)tensor_threads(work) * g.scratch_floats);
+    g.scratch = memory_floats_uncleared((size_t)thread_pool_size(work->pool) * g.scratch_floats);
     g.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(group * g.n_parts) * g.part_doubles);
     bool ok = g.scratch && g.sums;
     if (work->fft)
-        ok = offline_open(&g.rows, work->fft, 1, tensor_threads(work), (int)entries_for(call, work->fft->size)) && ok;
+        ok = offline_open(&g.rows, work->fft, 1, thread_pool_size(work->pool),
+                          (int)entries_for(call, work->fft->size)) &&
+             ok;
     for (; ok && g.first < n_filters; g.first += group) {
         group = tensor_min(group, n_filters - g.first);
-        tensor_jobs_run(work, sum_part, &g, group * g.n_parts);
-        tensor_jobs_run(work, finish_block, &g, group * g.gh_blocks);
+        thread_pool_run(work->pool, sum_part, &g, group * g.n_parts);
+        thread_pool_run(work->pool, finish_block, &g, group * g.gh_blocks);
     }
     offline_close(&g.rows);
     free(g.scratch);

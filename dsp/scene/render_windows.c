@@ -94,33 +94,28 @@ static bool is_same(const struct source_terms *a, const struct source_terms *b)
 
 struct resolver {
     const hc_render_job *job;
-    int next;                     /* step to take */
-    struct source_terms *now;     /* [n_sources] */
-    struct source_terms *pending; /* [n_sources]: of the last step before an edge */
-    bool *is_pending;             /* [n_sources] */
-    int *changed;                 /* [n_sources]: sources with a pending step */
-    int n_total;                  /* terms of all sources */
+    int next;                 /* step to apply */
+    struct source_terms *now; /* [n_sources] */
+    const hc_step **last;     /* [n_sources]: the last step before an edge; else NULL */
+    int n_total;              /* terms of all sources */
     struct render_windows *windows;
     size_t n_terms, room; /* of windows->terms */
 };
 
-/* Takes the steps up to frame `edge`. Returns true if a source now has other terms. */
-static bool take_steps(struct resolver *r, int64_t edge)
+/* Applies the steps up to frame `edge`. Returns true if a source now has other terms. */
+static bool apply_steps(struct resolver *r, int64_t edge)
 {
-    int n_changed = 0;
+    int first = r->next;
     bool any = false;
-    for (; r->next < r->job->n_steps && r->job->steps[r->next].frame <= edge; r->next++) {
-        const hc_step *step = &r->job->steps[r->next];
-        r->pending[step->source] = terms_of(step);
-        if (!r->is_pending[step->source]) r->changed[n_changed++] = step->source;
-        r->is_pending[step->source] = true;
-    }
-    for (int i = 0; i < n_changed; i++) {
-        int s = r->changed[i];
-        r->is_pending[s] = false;
-        if (is_same(&r->now[s], &r->pending[s])) continue;
-        r->n_total += r->pending[s].n - r->now[s].n;
-        r->now[s] = r->pending[s];
+    for (; r->next < r->job->n_steps && r->job->steps[r->next].frame <= edge; r->next++)
+        r->last[r->job->steps[r->next].source] = &r->job->steps[r->next];
+    for (int s = 0; s < r->job->n_sources && r->next > first; s++) {
+        if (!r->last[s]) continue;
+        struct source_terms terms = terms_of(r->last[s]);
+        r->last[s] = NULL;
+        if (is_same(&r->now[s], &terms)) continue;
+        r->n_total += terms.n - r->now[s].n;
+        r->now[s] = terms;
         any = true;
     }
     return any;
@@ -152,11 +147,11 @@ static bool resolve(struct resolver *r, struct span *from, struct span *to, int 
 {
     int64_t first = r->job->from / step;
     struct span before;
-    if (first > 0) take_steps(r, (first - 1) * step);
+    if (first > 0) apply_steps(r, (first - 1) * step);
     before = (struct span){append_list(r), r->n_total};
     if (before.at == SIZE_MAX) return false;
     for (int64_t w = 0; w < r->windows->n_windows; w++) {
-        bool changed = take_steps(r, (first + w) * step);
+        bool changed = apply_steps(r, (first + w) * step);
         struct span now = changed ? (struct span){append_list(r), r->n_total} : before;
         if (now.at == SIZE_MAX) return false;
         from[w] = before;
@@ -174,23 +169,17 @@ static int make(struct render_windows *windows, const hc_render_job *job, int st
     size_t n = (size_t)job->n_sources + 1, n_windows;
     windows->n_windows = job->n_out_frames / step + (job->n_out_frames % step > 0);
     n_windows = (size_t)windows->n_windows + 1;
-    struct resolver r = {.job = job,
-                         .windows = windows,
-                         .now = calloc(n, sizeof *r.now),
-                         .pending = calloc(n, sizeof *r.pending),
-                         .is_pending = calloc(n, sizeof *r.is_pending),
-                         .changed = calloc(n, sizeof *r.changed)};
+    struct resolver r = {
+        .job = job, .windows = windows, .now = calloc(n, sizeof *r.now), .last = calloc(n, sizeof *r.last)};
     struct span *from = calloc(n_windows, sizeof *from), *to = calloc(n_windows, sizeof *to);
     windows->windows = calloc(n_windows, sizeof *windows->windows);
     /* The list is there even if nothing sounds, so that its address is not NULL. */
     windows->terms = calloc(n, sizeof *windows->terms);
     r.room = n;
-    bool ok = r.now && r.pending && r.is_pending && r.changed && from && to && windows->windows && windows->terms;
+    bool ok = r.now && r.last && from && to && windows->windows && windows->terms;
     if (ok) ok = resolve(&r, from, to, step);
     free(r.now);
-    free(r.pending);
-    free(r.is_pending);
-    free(r.changed);
+    free(r.last);
     free(from);
     free(to);
     return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for the steps of %lld windows", (long long)windows->n_windows);

@@ -169,49 +169,42 @@ struct transform_job {
     struct files *f;
     struct files_mask *mask;
     const struct matrix *matrix;
-    float *work; /* [threads][4P] */
+    int max_partitions; /* of a response */
+    float *work;        /* [threads][4P] */
 };
 
-/* The response that has this partition of the mask. */
-static int response_of(const struct files_mask *mask, int partition)
-{
-    int first = 0, end = mask->n_responses;
-    while (end - first > 1) {
-        int middle = first + (end - first) / 2;
-        *(mask->responses[middle].at <= partition ? &first : &end) = middle;
-    }
-    return first;
-}
-
-/* One partition of the mask to its spectrum, chunk by chunk. */
+/* One partition of a response to its spectrum, chunk by chunk. */
 static void transform_partition(void *data, int64_t i, int thread)
 {
-    struct transform_job *job = data;
-    struct files *f = job->f;
-    struct files_mask *mask = job->mask;
-    int partition = (int)i, response = response_of(mask, partition);
+    const struct transform_job *job = data;
+    const struct files *f = job->f;
+    const struct files_mask *mask = job->mask;
+    int64_t response = i / job->max_partitions;
+    int p = (int)(i % job->max_partitions);
     const struct files_response *r = &mask->responses[response];
-    partition_transform(f->fft, job->matrix->taps[response], job->matrix->n_taps[response],
-                        r->first + partition - r->at, job->work + 4 * (size_t)thread * (size_t)f->plan->partition,
-                        mask->spectra + (size_t)i * FFT_CHUNK, (size_t)mask->n_partitions * FFT_CHUNK);
+    if (r->first + p >= r->end) return;
+    partition_transform(f->fft, job->matrix->taps[response], job->matrix->n_taps[response], r->first + p,
+                        job->work + 4 * (size_t)thread * (size_t)f->plan->partition,
+                        mask->spectra + (size_t)(r->at + p) * FFT_CHUNK, (size_t)mask->n_partitions * FFT_CHUNK);
 }
 
 static bool spectra_make(struct files *f, struct files_mask *mask, const struct matrix *matrix)
 {
+    struct transform_job job = {.f = f, .mask = mask, .matrix = matrix};
+    size_t size = (size_t)f->plan->partition;
     for (int i = 0; i < matrix->n_responses; i++) {
         struct files_response *r = &mask->responses[i];
         partitions_find(matrix->taps[i], matrix->n_taps[i], f->plan->partition, &r->first, &r->end);
         r->at = mask->n_partitions;
         mask->n_partitions += r->end - r->first;
+        if (r->end - r->first > job.max_partitions) job.max_partitions = r->end - r->first;
     }
     if (mask->n_partitions == 0) return true;
-    size_t size = (size_t)f->plan->partition;
-    struct transform_job job = {f, mask, matrix,
-                                memory_floats_uncleared((size_t)thread_pool_size(f->threads) * 4 * size)};
+    job.work = memory_floats_uncleared((size_t)thread_pool_size(f->threads) * 4 * size);
     mask->spectra = memory_floats_uncleared((size_t)mask->n_partitions * 2 * size);
     mask->products = calloc((size_t)matrix->n_cells, sizeof *mask->products);
     bool ok = job.work && mask->spectra && mask->products;
-    if (ok) thread_pool_run(f->threads, transform_partition, &job, mask->n_partitions);
+    if (ok) thread_pool_run(f->threads, transform_partition, &job, (int64_t)matrix->n_responses * job.max_partitions);
     for (int c = 0; ok && c < matrix->n_cells; c++) {
         const struct files_response *r = &mask->responses[matrix->cells[c].response];
         mask->products[c] =

@@ -40,12 +40,12 @@ float *offline_spectrum(const struct offline *o, int row, int64_t window)
 
 struct sum {
     const struct offline *o;
-    size_t h_stride;
+    size_t stride;            /* of the list */
     int n_windows, from, end; /* chunks [from, end) */
     float *const *y;
-    bool add; /* to the products of an earlier list */
+    struct fft_blocks *products; /* [MAX_PRODUCTS] */
     int n;
-    struct fft_blocks list[MAX_PRODUCTS];
+    bool add; /* to earlier products */
 };
 
 static void sum_flush(struct sum *s)
@@ -55,14 +55,14 @@ static void sum_flush(struct sum *s)
     for (size_t chunk = (size_t)s->from; chunk < (size_t)s->end; chunk++) {
         float *y[FFT_BLOCKS];
         for (int t = 0; t < s->n_windows; t++) y[t] = s->y[t] + chunk * size;
-        fft->products->blocks(y, s->n_windows, s->add, s->list, s->n, chunk * size, chunk * s->h_stride, fft->chunk);
+        fft->products->blocks(y, s->n_windows, s->add, s->products, s->n, chunk * size, chunk * s->stride, fft->chunk);
     }
     s->add = true;
     s->n = 0;
 }
 
-/* Adds the partitions of a product that meet a window of the row's range. The list ends at the same partitions for all
- * windows: the order of the sum is then the same. */
+/* Adds the partitions of a product that meet windows of the row's range. A flush is due at the same partitions for all
+ * windows: the order of a sum is then the same, whichever windows are computed together. */
 static void sum_add(struct sum *s, const struct offline_product *product, int64_t window)
 {
     const struct offline *o = s->o;
@@ -79,7 +79,7 @@ static void sum_add(struct sum *s, const struct offline_product *product, int64_
     int entry = entry_of(o, w);
     for (int p = first; p < end; p++, w -= o->ratio) {
         if (s->n == MAX_PRODUCTS || (p > first && p % MAX_PRODUCTS == 0)) sum_flush(s);
-        struct fft_blocks *next = &s->list[s->n++];
+        struct fft_blocks *next = &s->products[s->n++];
         next->h = product->h + (size_t)(p - product->first) * (size_t)o->fft->chunk;
         for (int t = 0; t < s->n_windows; t++) {
             int at = entry + t < o->n_entries ? entry + t : entry + t - o->n_entries;
@@ -93,15 +93,8 @@ static void sum_add(struct sum *s, const struct offline_product *product, int64_
 bool offline_sum(const struct offline *o, const struct offline_list *list, int64_t window, int n, int from, int end,
                  float *const *y)
 {
-    struct sum s;
-    s.o = o;
-    s.h_stride = list->stride;
-    s.n_windows = n;
-    s.from = from;
-    s.end = end;
-    s.y = y;
-    s.add = false;
-    s.n = 0;
+    struct fft_blocks products[MAX_PRODUCTS];
+    struct sum s = {o, list->stride, n, from, end, y, products, 0, false};
     for (int i = 0; i < list->n; i++) sum_add(&s, &list->products[i], window);
     bool any = s.n > 0 || s.add;
     if (s.n > 0 || !any) sum_flush(&s);

@@ -59,9 +59,9 @@ static void *thread_pool_thread(void *arg)
 
 struct thread_pool *thread_pool_open(int n_threads)
 {
-    int most = n_threads > 0 ? n_threads : processors_usable();
-    if (most > MAX_POOL_THREADS) most = MAX_POOL_THREADS;
-    struct thread_pool *pool = calloc(1, sizeof *pool + (size_t)most * sizeof *pool->threads);
+    int max = n_threads > 0 ? n_threads : processors_usable();
+    if (max > MAX_POOL_THREADS) max = MAX_POOL_THREADS;
+    struct thread_pool *pool = calloc(1, sizeof *pool + (size_t)max * sizeof *pool->threads);
     if (!pool) return NULL;
     pthread_mutex_init(&pool->turn, NULL);
     pthread_mutex_init(&pool->lock, NULL);
@@ -69,7 +69,7 @@ struct thread_pool *thread_pool_open(int n_threads)
     pthread_cond_init(&pool->done, NULL);
     pool->forks = fork_count();
     pool->n_threads = 1;
-    while (pool->n_threads < most &&
+    while (pool->n_threads < max &&
            pthread_create(&pool->threads[pool->n_threads - 1], NULL, thread_pool_thread, pool) == 0)
         pool->n_threads++;
     return pool;

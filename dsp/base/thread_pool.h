@@ -16,7 +16,7 @@ void thread_pool_close(struct thread_pool *pool);
 int thread_pool_size(const struct thread_pool *pool);
 
 /* Does job(data, i, thread) for i in [0, n), thread in [0, thread_pool_size); returns when all are done. Any thread;
- * callers take turns. In the child of a fork() the caller does all of them. */
+ * a second caller waits. In the child of a fork() the caller does all of them. */
 void thread_pool_run(struct thread_pool *pool, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n);
 
 #endif

@@ -28,7 +28,7 @@
 #include <string.h>
 
 enum {
-    JOB_CHUNKS = 8,    /* of a job of the products: to take a job then costs little in comparison */
+    JOB_CHUNKS = 8,    /* of a job of the products: the start of a job then costs little in comparison */
     JOBS_A_THREAD = 4, /* of the products, at least: a thread that is late still finds some */
     SLICE = 4096,      /* frames of a direct plan's job */
 };

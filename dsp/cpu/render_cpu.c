@@ -316,8 +316,8 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
 static int64_t span_windows(const struct render_state *s, int n_sources, int64_t n_windows)
 {
     int64_t n = SPAN_FLOATS / ((int64_t)n_sources * (int64_t)s->floats) - windows_before(s),
-            least = 4 * (int64_t)s->group;
-    n = n < least ? least : n - n % s->group;
+            min = 4 * (int64_t)s->group;
+    n = n < min ? min : n - n % s->group;
     return n < n_windows ? n : n_windows;
 }
 
@@ -363,18 +363,18 @@ static void work_run(void *data, int64_t i, int thread)
     }
 }
 
-/* The most items of a group of one of the works. */
+/* The largest number of items of a group in one of the works. */
 static size_t max_items(const struct render_state *s, const struct render_work *works, int n_works)
 {
-    size_t most = 0, n = 0;
+    size_t max = 0, n = 0;
     for (int i = 0; i < n_works; i++)
         for (int64_t w = 0; w < works[i].n_windows; w++) {
             const struct render_window *window = &works[i].windows[w];
             if (w % s->group == 0) n = 0;
             n += (size_t)window->n_to + (size_t)(window->n_from > 0 ? window->n_from : 0);
-            if (n > most) most = n;
+            if (n > max) max = n;
         }
-    return most;
+    return max;
 }
 
 /* n_sources: rows of a thread; 0: none. */

@@ -89,16 +89,16 @@ static struct tensor_method method_choose(const struct tensor_call *call)
 }
 
 /* The tables of a size stay until the process ends: a training step makes many short calls, and the sines of a long
- * transform take as long as a hundred of the transforms. All sizes together are 2 MB. NULL: no memory. */
+ * transform cost as much as a hundred of the transforms. All sizes together are 2 MB. NULL: no memory. */
 static const struct fft *tables_of(int size)
 {
     static const struct fft *_Atomic kept[N_SIZES];
-    const struct fft *_Atomic *place = kept, *none = NULL;
-    for (int s = FFT_LONG; s < size; s *= 2) place++;
-    const struct fft *tables = atomic_load(place);
+    const struct fft *_Atomic *entry = kept, *none = NULL;
+    for (int s = FFT_LONG; s < size; s *= 2) entry++;
+    const struct fft *tables = atomic_load(entry);
     if (tables) return tables;
     tables = fft_get(size);
-    if (!tables || atomic_compare_exchange_strong(place, &none, tables)) return tables;
+    if (!tables || atomic_compare_exchange_strong(entry, &none, tables)) return tables;
     fft_put(tables); /* another thread was faster */
     return none;
 }
@@ -122,10 +122,10 @@ static int threads_for(const struct tensor_call *call, const struct tensor_metho
     size_t floats = (sums ? tensor_gradient_scratch : tensor_filter_scratch)(call, method->size);
     double bytes = call->limit > MIN_SCRATCH ? (double)call->limit : MIN_SCRATCH;
     double by_scratch = bytes / ((double)floats * sizeof(float));
-    double most = call->n_threads > 0 ? call->n_threads : processors_usable();
-    if (most > method->ns / min_ns) most = method->ns / min_ns;
-    if (most > by_scratch) most = by_scratch;
-    return most > 1 ? (int)most : 1;
+    double max = call->n_threads > 0 ? call->n_threads : processors_usable();
+    if (max > method->ns / min_ns) max = method->ns / min_ns;
+    if (max > by_scratch) max = by_scratch;
+    return max > 1 ? (int)max : 1;
 }
 
 static int cpu_run(const struct tensor_call *call, const void *plan, const struct tensor_data *data, struct reason *why)

@@ -36,7 +36,7 @@ enum { TENSOR_DIRECT_FRAMES = 4096 }; /* frames that a direct job computes or su
 double tensor_filter_ns(const struct tensor_call *call, int size);
 double tensor_gradient_ns(const struct tensor_call *call, int size);
 
-/* Floats of scratch memory that a thread takes. */
+/* Floats of scratch memory that a thread needs. */
 size_t tensor_filter_scratch(const struct tensor_call *call, int size);
 size_t tensor_gradient_scratch(const struct tensor_call *call, int size);
 

@@ -109,7 +109,7 @@ static void taps_copy(const struct filtering *f, const struct tensor_filter *fil
 
 /* ---- direct ------------------------------------------------------------------------------------------------------ */
 
-/* Computes TENSOR_DIRECT_FRAMES frames of a row. The shorter one of filter and signal takes the place of the taps. */
+/* Computes TENSOR_DIRECT_FRAMES frames of a row. The shorter one of filter and signal serves as the taps. */
 static void filter_direct(void *data, int64_t i, int thread)
 {
     const struct filtering *f = data;

@@ -2,7 +2,7 @@
  *
  *   gh[k] = sum over rows and n of x[n] gy[n + k - from]
  *
- * Blocks of S frames (dsp/fft/fft.h). Block p of x, reversed, takes the place of a filter's partition:
+ * Blocks of S frames (dsp/fft/fft.h). Block p of x, reversed, serves as a filter's partition:
  *
  *   block p      frames [pS, (p + 1) S) of x, the last one first
  *   window w     frames [wS - 1 - from, (w + 2) S - 1 - from) of gy
@@ -211,9 +211,9 @@ bool tensor_gradient_run(const struct tensor_work *work)
         g.row_passes = g.x_blocks;
         g.part_doubles = round_up((size_t)call->h.frames, SIMD_PAD);
     }
-    int64_t most = tensor_max(1, GROUP_SUMS / (int64_t)g.part_doubles); /* parts of a group */
-    int64_t group = tensor_min(n_filters, most);
-    g.n_parts = tensor_min(tensor_min(most / group, tensor_div_up(MAX_PARTS, group)), g.sharers * g.row_passes);
+    int64_t max = tensor_max(1, GROUP_SUMS / (int64_t)g.part_doubles); /* parts of a group */
+    int64_t group = tensor_min(n_filters, max);
+    g.n_parts = tensor_min(tensor_min(max / group, tensor_div_up(MAX_PARTS, group)), g.sharers * g.row_passes);
     if (g.n_parts < 1) g.n_parts = 1; /* no rows: zeros */
     g.scratch_floats = work->fft ? pass_floats(call, work->fft->size) : tensor_gradient_scratch(call, 0);
     g.scratch = memory_floats_uncleared((size_t)thread_pool_size(work->pool) * g.scratch_floats);

@@ -99,7 +99,7 @@ struct resolver {
     const hc_step **last;     /* [n_sources]: the last step before an edge; else NULL */
     int n_total;              /* terms of all sources */
     struct render_windows *windows;
-    size_t n_terms, room; /* of windows->terms */
+    size_t n_terms, capacity; /* of windows->terms */
 };
 
 /* Applies the steps up to frame `edge`. Returns true if a source now has other terms. */
@@ -121,16 +121,16 @@ static bool apply_steps(struct resolver *r, int64_t edge)
     return any;
 }
 
-/* Appends the list of the terms that sound now. Returns its place in windows->terms, or SIZE_MAX: no memory. */
+/* Appends the list of the terms that sound now. Returns its position in windows->terms, or SIZE_MAX: no memory. */
 static size_t append_list(struct resolver *r)
 {
     size_t at = r->n_terms, need = at + (size_t)r->n_total;
-    if (need > r->room) {
-        size_t room = need + need / 2 + 64;
-        struct render_term *terms = realloc(r->windows->terms, room * sizeof *terms);
+    if (need > r->capacity) {
+        size_t capacity = need + need / 2 + 64;
+        struct render_term *terms = realloc(r->windows->terms, capacity * sizeof *terms);
         if (!terms) return SIZE_MAX;
         r->windows->terms = terms;
-        r->room = room;
+        r->capacity = capacity;
     }
     for (int s = 0; s < r->job->n_sources; s++)
         for (int k = 0; k < r->now[s].n; k++) r->windows->terms[r->n_terms++] = r->now[s].terms[k];
@@ -142,7 +142,7 @@ struct span {
     int n;
 }; /* a list */
 
-/* Fills in the windows. Each keeps the places of its lists until the terms no longer move. */
+/* Fills in the windows. Each keeps the positions of its lists until the terms no longer move. */
 static bool resolve(struct resolver *r, struct span *from, struct span *to, int step)
 {
     int64_t first = r->job->from / step;
@@ -175,7 +175,7 @@ static int make(struct render_windows *windows, const hc_render_job *job, int st
     windows->windows = calloc(n_windows, sizeof *windows->windows);
     /* The list is there even if nothing sounds, so that its address is not NULL. */
     windows->terms = calloc(n, sizeof *windows->terms);
-    r.room = n;
+    r.capacity = n;
     bool ok = r.now && r.last && from && to && windows->windows && windows->terms;
     if (ok) ok = resolve(&r, from, to, step);
     free(r.now);

@@ -1,8 +1,8 @@
 /* bank - the arrays of a bank while it is read, and the steps that change all its responses: delay, rate. */
 #include "bank.h"
 
-#include "dsp/device/backend.h"
-#include "dsp/masks/arena.h"
+#include "dsp/base/error.h"
+#include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/masks/resample.h"
 #include "fractional_delay.h"

@@ -1,7 +1,7 @@
 /* bank_files - banks that are sound files: a list of them (.csv), a folder, or a single one. */
 #include "bank_sounds.h"
-#include "dsp/device/backend.h"
 #include "dsp/base/c_locale.h"
+#include "dsp/base/error.h"
 #include "dsp/masks/mask_file.h"
 
 #include <ctype.h>

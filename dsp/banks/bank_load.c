@@ -1,7 +1,7 @@
 /* bank_load - the calls for banks in files: from a path to hc_bank_data. */
 #include "bank.h"
 #include "directions.h"
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/scene/bank.h"
 #include "onset.h"

@@ -1,7 +1,7 @@
 #include "bank_sounds.h"
 
-#include "dsp/device/backend.h"
-#include "dsp/masks/arena.h"
+#include "dsp/base/error.h"
+#include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/masks/resample.h"
 

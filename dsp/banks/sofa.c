@@ -8,8 +8,8 @@
  * ListenerView, z along ListenerUp.
  */
 #include "bank.h"
-#include "dsp/device/backend.h"
-#include "dsp/masks/arena.h"
+#include "dsp/base/error.h"
+#include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 #include "sofa_reader.h"
 #include "sofa_units.h"

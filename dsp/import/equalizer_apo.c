@@ -5,7 +5,7 @@
  */
 #include "import.h"
 
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "dsp/masks/mask_file.h"
 #include "equalizer_filter.h"
 

@@ -1,6 +1,6 @@
 #include "equalizer_filter.h"
 
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "dsp/signal/frequency_curve.h"
 #include "dsp/signal/grouped_number.h"
 #include "dsp/signal/minimum_phase.h"

@@ -1,6 +1,6 @@
 #include "network.h"
 
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "dsp/masks/resample.h"
 #include "dsp/signal/response_cut.h"
 #include "dsp/signal/transform.h"

@@ -14,9 +14,9 @@
 #ifndef HALOCONV_NETWORK_H
 #define HALOCONV_NETWORK_H
 
-#include "dsp/masks/configuration.h"
-#include "dsp/masks/configuration_pairs.h"
-#include "dsp/masks/configuration_sounds.h"
+#include "configuration.h"
+#include "jconvolver_pairs.h"
+#include "configuration_sounds.h"
 
 struct network {
     struct configuration *c;       /* counts, diagnostics, arena                                        */

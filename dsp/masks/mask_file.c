@@ -2,8 +2,8 @@
  * samples that were read, not with the length in the header. */
 #include "mask_file.h"
 
-#include "dsp/device/backend.h"
 #include "dsp/base/c_locale.h"
+#include "dsp/base/error.h"
 #include "dsp/sndfile_log.h"
 #include "raw_samples.h"
 #include "resample.h"

@@ -1,12 +1,12 @@
 #include "configuration_responses.h"
 
-#include "configuration_pairs.h"
 #include "configuration_sounds.h"
 #include "configuration_sources.h"
-#include "dsp/device/backend.h"
 #include "dsp/base/c_locale.h"
-#include "dsp/import/import.h"
+#include "dsp/base/error.h"
 #include "dsp/signal/hilbert.h"
+#include "import.h"
+#include "jconvolver_pairs.h"
 
 #include <stdint.h>
 #include <stdio.h>

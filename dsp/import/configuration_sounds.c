@@ -1,7 +1,7 @@
 #include "configuration_sounds.h"
 
-#include "rate_pattern.h"
-#include "resample.h"
+#include "dsp/masks/rate_pattern.h"
+#include "dsp/masks/resample.h"
 
 #include <float.h>
 #include <math.h>

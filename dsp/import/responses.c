@@ -3,11 +3,11 @@
 #include "arena.h"
 #include "configuration_responses.h"
 #include "diagnostics.h"
-#include "dsp/device/backend.h"
-#include "dsp/import/import.h"
-#include "mask_file.h"
-#include "rate_pattern.h"
-#include "resample.h"
+#include "dsp/base/error.h"
+#include "dsp/masks/mask_file.h"
+#include "dsp/masks/rate_pattern.h"
+#include "dsp/masks/resample.h"
+#include "import.h"
 
 #include <stdio.h>
 #include <stdlib.h>

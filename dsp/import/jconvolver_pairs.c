@@ -1,4 +1,4 @@
-#include "configuration_pairs.h"
+#include "jconvolver_pairs.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "configuration_sources.h"
 
-#include "rate_pattern.h"
+#include "dsp/masks/rate_pattern.h"
 
 #include <errno.h>
 #include <string.h>

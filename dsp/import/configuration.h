@@ -8,8 +8,8 @@
 #define HALOCONV_CONFIGURATION_H
 
 #include "diagnostics.h"
-#include "mask_file.h"
-#include "raw_samples.h"
+#include "dsp/masks/mask_file.h"
+#include "dsp/masks/raw_samples.h"
 
 enum { CONFIGURATION_TAPS = 1 << 24 }; /* most frames of a response: 349 s at 48 kHz; jconvolver stops at 2^20 */
 

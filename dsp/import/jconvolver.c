@@ -1,6 +1,6 @@
 #include "configuration.h"
 
-#include "dsp/base/c_locale.h"
+#include "dsp/base/number.h"
 
 #include <float.h>
 #include <math.h>
@@ -101,10 +101,9 @@ static int take_channel(struct reader *r, const char *kind, const char *what)
 
 static bool field_number(struct reader *r, double *value)
 {
-    char *end;
-    *value = strtod(r->at, &end);
-    if (end == r->at || (*end && !strchr(BLANKS, *end))) return false;
-    r->at = end;
+    const char *end = number_read(r->at, NAN, NAN, value);
+    if (!end || (*end && !strchr(BLANKS, *end))) return false;
+    r->at += end - r->at;
     return true;
 }
 
@@ -518,9 +517,7 @@ static void take_lines(struct reader *r, char *text, size_t bytes)
 void configuration_read(struct configuration *c, char *text, size_t bytes)
 {
     struct reader r = {.configuration = c};
-    locale_t was = c_locale_enter();
     take_lines(&r, text, bytes);
-    c_locale_leave(was);
 }
 
 void configuration_open(struct configuration *c, const char *path, struct arena *arena)

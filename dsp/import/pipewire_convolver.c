@@ -1,6 +1,8 @@
+#include "dsp/base/number.h"
 #include "dsp/signal/hilbert.h"
 #include "pipewire.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,21 +41,17 @@ static const struct filter *hilbert_response(const struct convolver *v)
 static const struct filter *inline_response(const struct convolver *v)
 {
     const char *text = v->file + strlen(INLINE_IR);
-    char *end;
     int n = 0;
-    double rate = strtod(text, &end);
-    double *taps = malloc((strlen(text) / 2 + 1) * sizeof *taps); /* a value has a digit, and a separator behind it */
+    double rate, value, *taps = malloc((strlen(text) / 2 + 1) * sizeof *taps); /* a digit and a separator each */
     if (!taps) {
         v->import->c->arena->is_short = true;
         return NULL;
     }
-    for (text = end + strspn(end, ", "); *text; text = end + strspn(end, ", ")) {
-        taps[n] = v->gain * strtod(text, &end);
-        if (end == text || !isfinite(taps[n])) break;
-        n++;
-    }
+    text = number_read(text, -DBL_MAX, DBL_MAX, &rate);
+    while (text && *(text += strspn(text, ", ")) && (text = number_read(text, -DBL_MAX, DBL_MAX, &value)))
+        taps[n++] = v->gain * value;
     const struct filter *filter = NULL;
-    if (*text || n == 0 || rate != v->import->c->rate)
+    if (!text || n == 0 || rate != v->import->c->rate)
         NODE_REFUSE(v->import, v->node, "\"%.40s\" is not a response for %d Hz; write /ir:%d,VALUE,VALUE ...", v->file,
                     v->import->c->rate, v->import->c->rate);
     else

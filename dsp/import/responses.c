@@ -4,6 +4,7 @@
 #include "configuration_responses.h"
 #include "diagnostics.h"
 #include "dsp/base/error.h"
+#include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/masks/rate_pattern.h"
 #include "dsp/masks/resample.h"

@@ -2,8 +2,8 @@
  * samples that were read, not with the length in the header. */
 #include "mask_file.h"
 
-#include "dsp/base/c_locale.h"
 #include "dsp/base/error.h"
+#include "dsp/base/number.h"
 #include "dsp/sndfile_log.h"
 #include "raw_samples.h"
 #include "resample.h"
@@ -183,11 +183,11 @@ static const char blanks[] = " \t\r", separators[] = " \t\r,;";
 /* Does the line begin as a number does, or is it blank? nan and inf are numbers. */
 static bool begins_with_number(const char *line)
 {
-    char *end;
+    double number;
     line += strspn(line, blanks);
     if (strchr("0123456789+-.,;", *line)) return true; /* also the 0 at the end of a blank line */
-    strtod(line, &end);
-    return end > line && strchr(separators, *end);
+    const char *end = number_read(line, NAN, NAN, &number);
+    return end && strchr(separators, *end);
 }
 
 static void header_note(struct text_line *text, const char *line)
@@ -206,15 +206,17 @@ static bool is_fraction(const char *number)
     return n > 1 && (number[0] == '0' || number[n] == 'e' || number[n] == 'E');
 }
 
-static int coefficient_read(const struct text_line *text, const char *at, char **end, float *value, struct reason *why)
+static int coefficient_read(const struct text_line *text, const char *at, const char **end, float *value,
+                            struct reason *why)
 {
-    double number = strtod(at, end);
+    double number;
+    *end = number_read(at, NAN, NAN, &number);
     if (text->line == 1 && strncasecmp(at, "biquad", 6) == 0)
         return fail(HC_EINVAL, why,
                     "%s: has biquads for a miniDSP, and no rate; export the filters from REW as text, not as "
                     "coefficients",
                     text->path);
-    if (*end == at || !strchr(separators, **end)) { /* strchr also finds the 0 at the end of the line */
+    if (!*end || !strchr(separators, **end)) { /* strchr also finds the 0 at the end of the line */
         int length = 0; /* of the quotation, which may go to a terminal: it ends before an escape character */
         while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
         return fail(HC_EINVAL, why, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
@@ -239,9 +241,9 @@ static int refuse_decimal_comma(const struct text_line *text, const char *line, 
 
 /* Reads the *n numbers of a line. A comma, a semicolon or blanks stand between two numbers, and blanks anywhere. Commas
  * beside other separators may be decimal commas, and are refused. */
-static int coefficients_read_line(const struct text_line *text, char *line, float *values, int *n, struct reason *why)
+static int coefficients_read_line(const struct text_line *text, const char *at, float *values, int *n,
+                                  struct reason *why)
 {
-    char *at = line;
     int separator = 0; /* before the number: a comma, a semicolon, or 0 for blanks */
     bool has_comma = false, has_other = false;
     *n = 0;
@@ -308,8 +310,8 @@ static int rew_head_read(struct text_line *text, const char *line, bool *is_head
     if (strstr(line, "// Sample interval")) {
         int error = refuse_decimal_comma(text, line, why);
         if (error) return error;
-        double interval = strtod(line, NULL);
-        if (!(interval > 1e-9 && interval <= 1))
+        double interval;
+        if (!number_read(line, 1e-9, 1, &interval))
             return fail(HC_EINVAL, why, "%s:%zu: a sample interval of %g s; 1e-9 to 1 are possible", text->path,
                         text->line, interval);
         text->rate = (int)lrint(1 / interval);
@@ -405,7 +407,6 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
                      struct reason *why)
 {
     struct text_line text = {.path = path, .note = to->note};
-    locale_t was = c_locale_enter();
     int error = HC_OK;
     FILE *file = fopen(path, "re");
     if (!file || fseek(file, skip > 0 ? skip : 0, SEEK_SET) != 0)
@@ -419,7 +420,6 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
                  "its first column rises as frequencies do; `haloconv design target` makes a filter "
                  "of a curve");
     to->rate = text.rate;
-    c_locale_leave(was);
     return error;
 }
 

@@ -1,6 +1,5 @@
 #include "raw_samples.h"
 
-#include "dsp/base/c_locale.h"
 #include "dsp/base/error.h"
 
 #include <errno.h>

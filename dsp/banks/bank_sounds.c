@@ -3,7 +3,6 @@
 #include "dsp/base/error.h"
 #include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
-#include "dsp/masks/resample.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,22 +48,6 @@ void bank_sounds_free(struct bank_sounds *sounds)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Puts the same samples at another rate in the place of a file's. */
-static int file_resample(struct mask_file *file, int rate, const char *path, struct reason *why)
-{
-    struct mask_file at_rate = {.rate = rate};
-    int length = 0;
-    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why);
-    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why);
-    if (error) return error;
-    at_rate.rate = rate;
-    error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
-                     at_rate.channel, length, path, why);
-    mask_file_free(error ? &at_rate : file);
-    if (!error) *file = at_rate;
-    return error;
-}
-
 struct reading {
     struct mask_file *files; /* [n]                                  */
     size_t n, bytes;         /* of the files that have been read     */
@@ -88,7 +71,7 @@ static int file_read(struct reading *reading, const char *path, const char *firs
                     file->rate, first, reading->files[0].rate);
     if (reading->n == 1) reading->file_rate = file->rate;
     if (rate && file->rate && file->rate != rate) {
-        error = file_resample(file, rate, path, why);
+        error = mask_file_resample(file, rate, path, why);
         reading->n_resampled++;
     }
     if (file->n_frames > reading->n_taps) reading->n_taps = file->n_frames;

@@ -7,7 +7,6 @@
 #include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/masks/rate_pattern.h"
-#include "dsp/masks/resample.h"
 #include "import.h"
 
 #include <stdio.h>
@@ -89,25 +88,6 @@ static int warn_other_rate(hc_responses *responses, const char *path, const stru
 
 /* ---- the calls ---------------------------------------------------------------------------------- */
 
-/* Resamples all channels of a file. */
-static int file_resample(struct mask_file *file, int rate, const char *path, struct reason *why)
-{
-    struct mask_file at_rate = {.rate = rate};
-    int length = 0;
-    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why);
-    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why);
-    if (error) return error;
-    error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
-                     at_rate.channel, length, path, why);
-    if (error) {
-        mask_file_free(&at_rate);
-        return error;
-    }
-    mask_file_free(file);
-    *file = at_rate;
-    return HC_OK;
-}
-
 static int load_file(const struct rated_file *from, int rate, unsigned flags, hc_responses *responses,
                      struct reason *why)
 {
@@ -121,7 +101,7 @@ static int load_file(const struct rated_file *from, int rate, unsigned flags, hc
     if (file.rate == 0) file.rate = from->rate; /* a text has the rate in its name */
     responses->file_rate = file.rate;
     bool keep = file.rate == 0 || limits.rate == 0 || limits.rate == file.rate;
-    if (!error && !keep) error = file_resample(&file, rate, path, why);
+    if (!error && !keep) error = mask_file_resample(&file, rate, path, why);
     responses->rate = file.rate;
     responses->n_channels = file.n_channels;
     responses->n_frames = file.n_frames;

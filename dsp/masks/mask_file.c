@@ -576,3 +576,17 @@ void mask_file_free(struct mask_file *file)
     free(file->channel);
     *file = (struct mask_file){0};
 }
+
+int mask_file_resample(struct mask_file *file, int rate, const char *path, struct reason *why)
+{
+    struct mask_file at_rate = {.rate = rate};
+    int length = 0;
+    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why);
+    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why);
+    if (!error)
+        error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
+                         at_rate.channel, length, path, why);
+    mask_file_free(error ? &at_rate : file);
+    if (!error) *file = at_rate;
+    return error;
+}

@@ -53,6 +53,9 @@ int mask_file_check_finite(const struct mask_file *file, const char *path, struc
 int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, struct reason *why);
 void mask_file_free(struct mask_file *file);
 
+/* Resamples all channels from the rate of the file, which is not 0. After an error the file is as before. */
+int mask_file_resample(struct mask_file *file, int rate, const char *path, struct reason *why);
+
 /* HC_OK if path is a regular file that can be read and is not empty; else HC_EFILE. */
 int mask_file_check(const char *path, struct reason *why);
 

@@ -11,11 +11,46 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct segment {
-    int channel, offset, length; /* frames of the file         */
-    const float *taps;           /* [n_taps], of the session's */
+struct made {                    /* an excerpt at the session's rate */
+    int channel, offset, length; /* frames of the file               */
+    const float *taps;           /* [n_taps]                         */
     int n_taps;
 };
+
+/* ---- names -------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct sound *p = a, *q = b;
+    int order = strcmp(p->name, q->name);
+    if (!order) order = strcmp(p->folder ? p->folder->path : "", q->folder ? q->folder->path : "");
+    if (order) return order;
+    if (p->raw.format != q->raw.format) return p->raw.format < q->raw.format ? -1 : 1;
+    if (p->raw.skip != q->raw.skip) return p->raw.skip < q->raw.skip ? -1 : 1;
+    return (p->raw.most > q->raw.most) - (p->raw.most < q->raw.most);
+}
+
+struct sound *configuration_raw_file(struct configuration *c, const char *name, const struct raw_samples *raw)
+{
+    struct sound key = {.folder = c->folder, .name = name, .raw = *raw};
+    void *known = tfind(&key, &c->names, by_name);
+    if (known) return *(struct sound **)known;
+
+    struct sound **sounds = array_grow(c->arena, c->sounds, c->n_sounds, &c->sounds_cap, sizeof *sounds);
+    if (sounds) c->sounds = sounds;
+    struct sound *new = sounds ? arena_alloc(c->arena, 1, sizeof *new) : NULL;
+    if (!new) return NULL;
+    *new = key;
+    new->name = arena_text(c->arena, name);
+    if (!new->name) return NULL;
+    if (!tsearch(new, &c->names, by_name)) c->arena->is_short = true;
+    return c->sounds[c->n_sounds++] = new;
+}
+
+struct sound *configuration_file(struct configuration *c, const char *name)
+{
+    return configuration_raw_file(c, name, &(struct raw_samples){0});
+}
 
 /* ---- folders ------------------------------------------------------------------------------------ */
 
@@ -62,99 +97,98 @@ static const char *folder_find(struct configuration *c, struct folder *folder)
     return folder->found;
 }
 
-static char *sound_path(struct configuration *c, const struct sound_name *name)
+const char *sound_path(struct configuration *c, struct sound *sound)
 {
-    if (*name->name == '/') return arena_text(c->arena, name->name);
-    if (!name->folder) return path_in_own_folder(c, name->name);
-    const char *folder = folder_find(c, name->folder);
-    return path_join(c->arena, folder, strlen(folder), name->name);
+    if (sound->named_path) return sound->named_path;
+    const char *folder = *sound->name == '/' || !sound->folder ? NULL : folder_find(c, sound->folder);
+    sound->named_path = *sound->name == '/' ? arena_text(c->arena, sound->name)
+                        : folder            ? path_join(c->arena, folder, strlen(folder), sound->name)
+                                            : path_in_own_folder(c, sound->name);
+    return sound->named_path;
 }
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-void sounds_keep_paths(struct configuration *c)
+void sounds_list(struct configuration *c)
 {
-    c->arena->files = arena_alloc(c->arena, c->n_files, sizeof *c->arena->files);
+    c->arena->files = arena_alloc(c->arena, c->n_sounds, sizeof *c->arena->files);
     if (!c->arena->files) return;
-    for (; c->arena->n_files < c->n_files; c->arena->n_files++) {
-        const char *path = sound_path(c, c->files[c->arena->n_files]);
-        if (!path) return;
-        c->arena->files[c->arena->n_files] = path;
-    }
+    for (; c->arena->n_files < c->n_sounds; c->arena->n_files++)
+        if (!(c->arena->files[c->arena->n_files] = sound_path(c, c->sounds[c->arena->n_files]))) return;
 }
 
-static bool is_resampled(const struct sounds *s, const struct sound *sound)
+static bool is_resampled(const struct configuration *c, int from)
 {
-    return !s->keep_rate && s->rate && sound->file.rate && sound->file.rate != s->rate;
+    return !c->keep_rate && c->session_rate && from && from != c->session_rate;
 }
 
-static void sound_read(struct sounds *s, struct sound *sound, const struct impulse *i)
+static void sound_read(struct configuration *c, struct sound *sound, const struct excerpt *e)
 {
-    struct configuration *c = s->c;
     char why[DIAGNOSTIC_CAP / 2];
     struct rated_file found;
+    const struct raw_samples *raw = &sound->raw;
     sound->is_read = true;
-    sound->path = c->arena->files[i->file];
+    sound->path = sound_path(c, sound);
+    if (!sound->path) return;
     struct mask_limits limits = {.frames = MASK_MAX_SAMPLES, .bytes = c->arena->limit - c->arena->bytes};
-    sound->error = rate_pattern_find(sound->path, s->rate, &found, REASON(why, sizeof why));
+    sound->error = rate_pattern_find(sound->path, c->session_rate, &found, REASON(why, sizeof why));
     if (!sound->error) {
         if (found.rate && !(sound->path = arena_text(c->arena, found.path))) return;
-        const struct raw_samples *raw = &c->files[i->file]->raw;
         sound->error = raw->format ? raw_samples_read(&sound->file, sound->path, raw, &limits, REASON(why, sizeof why))
                                    : mask_file_read(&sound->file, sound->path, &limits, REASON(why, sizeof why));
     }
     if (sound->error) {
-        s->has_errors = true;
-        sound->first = i;
+        c->lacks_sounds = true;
+        sound->first = *e;
         sound->why = arena_text(c->arena, why);
         return;
     }
-    if (found.missing[0]) IMPULSE_WARN(c, i, "there is no %s; %s is taken", found.missing, sound->path);
-    if (*sound->file.note) IMPULSE_WARN(c, i, "%s: %s", sound->path, sound->file.note);
-    const char *cut_by = c->files[i->file]->raw.cut_by;
-    if (cut_by && sound->file.n_left)
-        IMPULSE_WARN(c, i, "%s: cut from %lld to %d frames by %s", sound->path,
-                     (long long)sound->file.n_frames + sound->file.n_left, sound->file.n_frames, cut_by);
+    if (found.missing[0]) EXCERPT_WARN(c, e, "there is no %s; %s is taken", found.missing, sound->path);
+    if (*sound->file.note) EXCERPT_WARN(c, e, "%s: %s", sound->path, sound->file.note);
+    if (raw->cut_by && sound->file.n_left)
+        EXCERPT_WARN(c, e, "%s: cut from %lld to %d frames by %s", sound->path,
+                     (long long)sound->file.n_frames + sound->file.n_left, sound->file.n_frames, raw->cut_by);
     if (sound->file.rate == 0)
         sound->file.rate = found.rate ? found.rate : c->rate; /* a text has the rate in its name */
     size_t samples = (size_t)sound->file.n_channels * (size_t)sound->file.n_frames;
     c->arena->bytes += samples * sizeof(float);
     for (size_t k = 0; k < samples; k++) sound->peak = fmaxf(sound->peak, fabsf(sound->file.channel[0][k]));
-    if (is_resampled(s, sound))
-        IMPULSE_WARN(c, i, "%s: resampled from %d to %d Hz", sound->path, sound->file.rate, s->rate);
-    else if (sound->file.rate && s->rate && sound->file.rate != s->rate)
-        IMPULSE_WARN(c, i, "%s: its %d Hz are played at %d Hz", sound->path, sound->file.rate, s->rate);
+    if (is_resampled(c, sound->file.rate))
+        EXCERPT_WARN(c, e, "%s: resampled from %d to %d Hz", sound->path, sound->file.rate, c->session_rate);
+    else if (sound->file.rate && c->session_rate && sound->file.rate != c->session_rate)
+        EXCERPT_WARN(c, e, "%s: its %d Hz are played at %d Hz", sound->path, sound->file.rate, c->session_rate);
 }
 
-struct sound *sounds_get(struct sounds *s, const struct impulse *i)
+struct sound *sounds_get(struct configuration *c, const struct excerpt *e)
 {
-    struct sound *sound = &s->sounds[i->file];
-    if (!sound->is_read) sound_read(s, sound, i);
+    struct sound *sound = e->sound;
+    if (!sound) return NULL; /* the arena is short */
+    if (!sound->is_read) sound_read(c, sound, e);
     sound->n_named++;
     return sound->file.channel ? sound : NULL;
 }
 
-void sounds_report(const struct sounds *s)
+void sounds_report(struct configuration *c)
 {
-    for (size_t f = 0; f < s->c->n_files; f++) {
-        const struct sound *sound = &s->sounds[f];
+    for (size_t f = 0; f < c->n_sounds; f++) {
+        const struct sound *sound = c->sounds[f];
         char more[32] = "";
         if (!sound->error) continue;
         if (sound->n_named > 1) snprintf(more, sizeof more, " (named in %d lines)", sound->n_named);
-        diagnostic(&s->c->diagnostics, sound->error, sound->first->line, sound->first->command, "%s%s",
+        diagnostic(&c->diagnostics, sound->error, sound->first.line, sound->first.command, "%s%s",
                    sound->why ? sound->why : "no memory", more);
     }
 }
 
-int sounds_rate(const struct sounds *s)
+int sounds_rate(struct configuration *c)
 {
     int rate = 0;
-    if (s->rate) return s->rate;
-    for (size_t f = 0; f < s->c->n_files; f++) {
-        const struct sound *sound = &s->sounds[f];
+    if (c->session_rate) return c->session_rate;
+    for (size_t f = 0; f < c->n_sounds; f++) {
+        const struct sound *sound = c->sounds[f];
         if (!sound->file.channel || !sound->file.rate) continue;
         if (rate && rate != sound->file.rate) {
-            diagnostic(&s->c->diagnostics, HC_OK, 0, NULL,
+            diagnostic(&c->diagnostics, HC_OK, 0, NULL,
                        "its files have different rates, such as %d and %d Hz; a session resamples those that do not "
                        "have its own",
                        rate, sound->file.rate);
@@ -165,98 +199,88 @@ int sounds_rate(const struct sounds *s)
     return rate;
 }
 
-void sounds_free(struct sounds *s)
+void sounds_free(struct configuration *c)
 {
-    for (size_t f = 0; s->sounds && f < s->c->n_files; f++) {
-        struct sound *sound = &s->sounds[f];
-        tdestroy(sound->segments, arena_keeps_node);
-        if (sound->is_played && arena_keep(s->c->arena, sound->file.channel[0])) sound->file.channel[0] = NULL;
+    for (size_t f = 0; f < c->n_sounds; f++) {
+        struct sound *sound = c->sounds[f];
+        tdestroy(sound->excerpts, arena_keeps_node);
+        if (sound->is_played && arena_keep(c->arena, sound->file.channel[0])) sound->file.channel[0] = NULL;
         mask_file_free(&sound->file);
     }
+    tdestroy(c->names, arena_keeps_node);
+    free(c->sounds);
 }
 
-/* ---- segments ----------------------------------------------------------------------------------- */
+/* ---- excerpts ----------------------------------------------------------------------------------- */
 
-/* A segment is cut from the file before it is resampled: the frames around it must not ring into it. */
-bool sounds_resample(struct sounds *s, struct sound *sound, const struct impulse *i, const float **taps, int n,
-                     int *n_taps)
+/* An excerpt is cut from the file before it is resampled: the frames around it must not ring into it. */
+bool sounds_resample(struct configuration *c, const struct excerpt *e, const char *path, int from, const float **taps,
+                     int n, int *n_taps)
 {
-    struct arena *arena = s->c->arena;
+    struct arena *arena = c->arena;
     char why[DIAGNOSTIC_CAP / 2];
-    int length = *n_taps, from = sound->file.rate;
-    if (!is_resampled(s, sound)) {
-        sound->is_played = true;
-        return true;
-    }
-    int error = resample_length(from, s->rate, length, sound->path, n_taps, REASON(why, sizeof why));
+    int length = *n_taps, rate = c->session_rate;
+    if (!is_resampled(c, from)) return true;
+    int error = resample_length(from, rate, length, path, n_taps, REASON(why, sizeof why));
     float *all = error ? NULL : arena_alloc(arena, (size_t)n * (size_t)*n_taps, sizeof *all);
     float **out = all ? calloc((size_t)n, sizeof *out) : NULL;
     if (!error && !out) return !(arena->is_short = true);
     for (int k = 0; !error && k < n; k++) out[k] = all + (size_t)k * (size_t)*n_taps;
-    if (!error) error = resample(from, s->rate, n, taps, length, out, *n_taps, sound->path, REASON(why, sizeof why));
+    if (!error) error = resample(from, rate, n, taps, length, out, *n_taps, path, REASON(why, sizeof why));
     for (int k = 0; !error && k < n; k++) taps[k] = out[k];
-    if (error) diagnostic(&s->c->diagnostics, error, i->line, i->command, "%s", why);
+    if (error) diagnostic(&c->diagnostics, error, e->line, e->command, "%s", why);
     free(out);
     return !error;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_position(const void *a, const void *b)
 {
-    const struct segment *p = a, *q = b;
+    const struct made *p = a, *q = b;
     if (p->channel != q->channel) return p->channel < q->channel ? -1 : 1;
     if (p->offset != q->offset) return p->offset < q->offset ? -1 : 1;
     return (p->length > q->length) - (p->length < q->length);
 }
 
-const float *sounds_segment(struct sounds *s, struct sound *sound, const struct impulse *i, int *n_taps)
+int sounds_length(struct configuration *c, const struct excerpt *e, int n)
 {
-    struct arena *arena = s->c->arena;
-    struct segment key = {.channel = i->channel,
-                          .offset = i->offset,
-                          .length = *n_taps,
-                          .taps = sound->file.channel[i->channel] + i->offset};
-    void *known = tfind(&key, &sound->segments, by_place);
-    if (known) {
-        *n_taps = (*(struct segment **)known)->n_taps;
-        return (*(struct segment **)known)->taps;
-    }
-    if (!sounds_resample(s, sound, i, &key.taps, 1, n_taps)) return NULL;
-    if (!is_resampled(s, sound)) return key.taps;
-    key.n_taps = *n_taps;
-    struct segment *new = arena_alloc(arena, 1, sizeof *new);
-    if (!new) return NULL;
-    *new = key;
-    if (!tsearch(new, &sound->segments, by_place)) arena->is_short = true;
-    return key.taps;
-}
-
-int sounds_length(struct sounds *s, const struct sound *sound, const struct impulse *i, int n)
-{
-    struct configuration *c = s->c;
-    int left = n - i->offset, length = i->length && i->length < left ? i->length : left;
+    const struct sound *sound = e->sound;
+    int left = n - e->offset, length = e->length && e->length < left ? e->length : left;
     if (left <= 0) {
-        IMPULSE_REFUSE(c, i, "offset %d, but %s has %d frames; give a smaller one", i->offset, sound->path, n);
+        EXCERPT_REFUSE(c, e, "offset %d, but %s has %d frames; give a smaller one", e->offset, sound->path, n);
         return 0;
     }
-    if (i->length > left)
-        IMPULSE_WARN(c, i, "length %d, but %s has %d frames from offset %d on; these are taken", i->length, sound->path,
-                     left, i->offset);
-    if ((double)sound->peak * fabs((double)i->gain) <= (double)FLT_MAX) return length;
-    IMPULSE_REFUSE(c, i, "the gain %g makes %s infinite; give a smaller one", (double)i->gain, sound->path);
+    if (e->length > left)
+        EXCERPT_WARN(c, e, "length %d, but %s has %d frames from offset %d on; these are taken", e->length, sound->path,
+                     left, e->offset);
+    if ((double)sound->peak * fabs((double)e->gain) <= (double)FLT_MAX) return length;
+    EXCERPT_REFUSE(c, e, "the gain %g makes %s infinite; give a smaller one", (double)e->gain, sound->path);
     return 0;
 }
 
-const float *sounds_taps(struct sounds *s, const struct impulse *i, int *n_taps)
+const float *sounds_taps(struct configuration *c, const struct excerpt *e, int *n_taps)
 {
-    struct sound *sound = sounds_get(s, i);
-    struct impulse place = *i;
+    struct sound *sound = sounds_get(c, e);
     if (!sound) return NULL;
-    if (i->is_in_turn) place.channel %= sound->file.n_channels;
-    if (place.channel >= sound->file.n_channels) {
-        IMPULSE_REFUSE(s->c, i, "channel %d, but %s has %d; they count from 1", i->channel + 1, sound->path,
+    int channel = e->is_in_turn ? e->channel % sound->file.n_channels : e->channel;
+    if (channel >= sound->file.n_channels) {
+        EXCERPT_REFUSE(c, e, "channel %d, but %s has %d; they count from 1", e->channel + 1, sound->path,
                        sound->file.n_channels);
         return NULL;
     }
-    *n_taps = sounds_length(s, sound, i, sound->file.n_frames);
-    return *n_taps ? sounds_segment(s, sound, &place, n_taps) : NULL;
+    *n_taps = sounds_length(c, e, sound->file.n_frames);
+    if (!*n_taps) return NULL;
+    struct made key = {channel, e->offset, *n_taps, sound->file.channel[channel] + e->offset, *n_taps};
+    if (!is_resampled(c, sound->file.rate)) {
+        sound->is_played = true;
+        return key.taps;
+    }
+    void *known = tfind(&key, &sound->excerpts, by_position);
+    struct made *made = known ? *(struct made **)known : NULL;
+    if (!known && sounds_resample(c, e, sound->path, sound->file.rate, &key.taps, 1, &key.n_taps) &&
+        (made = arena_alloc(c->arena, 1, sizeof *made))) {
+        *made = key;
+        if (!tsearch(made, &sound->excerpts, by_position)) c->arena->is_short = true;
+    }
+    *n_taps = made ? made->n_taps : 0;
+    return made ? made->taps : NULL;
 }

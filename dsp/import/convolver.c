@@ -204,20 +204,20 @@ static bool path_take(struct reader *r)
     struct network *net = &r->import->network;
     char *name = line_take(r);
     if (!name) return false;
-    struct impulse place = {.kind = IMPULSE_READ, .line = r->line, .gain = 1};
-    place.file = configuration_file(net->c, name_of_file(r, name));
+    struct excerpt excerpt = {.line = r->line, .gain = 1};
+    excerpt.sound = configuration_file(net->c, name_of_file(r, name));
     char *channel = line_take(r);
-    if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &place.channel)) {
+    if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &excerpt.channel)) {
         REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; they count from 0", channel);
-        place.channel = 0;
+        excerpt.channel = 0;
     }
     char *inputs = channel ? line_take(r) : NULL;
     const struct signal *signal = inputs ? weights_take(r, inputs, true, NULL) : NULL;
     char *outputs = inputs ? line_take(r) : NULL;
     if (outputs)
-        weights_take(r, outputs, false, signal_filter(net, signal, filter_of_file(net, &place)));
+        weights_take(r, outputs, false, signal_filter(net, signal, filter_of_file(net, &excerpt)));
     else
-        IMPORT_REFUSE(r->import, place.line, NULL,
+        IMPORT_REFUSE(r->import, excerpt.line, NULL,
                       "the path ends early; it has four lines: file, channel, inputs, outputs");
     return outputs != NULL;
 }

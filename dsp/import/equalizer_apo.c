@@ -302,15 +302,15 @@ static char *path_from_main(struct reader *r, const char *path)
 /* The channels of the file go to the selected channels in turn. */
 static void take_convolution(struct reader *r, char *parameters)
 {
-    struct impulse place = {.kind = IMPULSE_READ, .line = r->line, .command = "Convolution", .gain = 1};
+    struct excerpt excerpt = {.line = r->line, .command = "Convolution", .gain = 1};
     const char *path = path_from_main(r, parameters);
     if (!path) return;
-    place.file = configuration_file(r->import->c, path);
+    excerpt.sound = configuration_file(r->import->c, path);
     for (int i = 0; i < r->n_channels; i++) {
         if (!r->channels[i].is_selected) continue;
-        r->channels[i].signal = signal_filter(r->net, r->channels[i].signal, filter_of_file(r->net, &place));
-        place.channel++;
-        place.is_in_turn = true;
+        r->channels[i].signal = signal_filter(r->net, r->channels[i].signal, filter_of_file(r->net, &excerpt));
+        excerpt.channel++;
+        excerpt.is_in_turn = true;
     }
 }
 

@@ -1,38 +1,33 @@
-/* configuration_pairs - the response of each pair of an input and an output, as the commands of a configuration build
- * it up.
+/* jconvolver_pairs - the response of each pair of an input and an output, as the commands of jconvolver build it up.
  *
- *   pair   an input and an output; it plays the sum of its terms, or it is linked to another pair (/impulse/copy)
- *   term   taps, a gain and a delay
+ *   pair   an input and an output; it plays the sum of its parts, or it is linked to another pair (/impulse/copy)
  *
- * Terms point at shared taps: a million pairs may play the same segment of a file. Only a pair with several terms gets
- * memory of its own, for their sum. At the end every pair with data becomes one route.
+ * Parts point at shared taps: a million pairs may play the same excerpt of a file. Only a pair with several parts gets
+ * memory of its own, for their sum. At the end each output is the sum of its pairs.
  */
-#ifndef HALOCONV_CONFIGURATION_PAIRS_H
-#define HALOCONV_CONFIGURATION_PAIRS_H
+#ifndef HALOCONV_JCONVOLVER_PAIRS_H
+#define HALOCONV_JCONVOLVER_PAIRS_H
 
-#include "configuration.h"
+#include "network.h"
 
 struct pairs {
-    struct configuration *c;
-    struct pair *pairs;      /* [c->n_in][c->n_out]                        */
-    struct term *terms;      /* [n_terms], a linked list for each pair     */
-    int n_terms;
-    size_t terms_cap;
-    int64_t n_added;         /* frames of all terms that are added to a pair with data */
+    struct network *net;
+    struct pair *pairs;      /* [n_in][n_out]; NULL: none yet */
+    int n_in, n_out;
 };
 
-/* false: no memory. */
-bool pairs_open(struct pairs *pairs, struct configuration *c);
+/* Pairs without data. false: the arena is short. */
+bool pairs_open(struct pairs *pairs, int n_in, int n_out);
 void pairs_free(struct pairs *pairs);
 
-/* Adds a term with the gain of `impulse` to a pair. If the pair is linked, adds a warning instead. */
-void pairs_add(struct pairs *pairs, const struct impulse *impulse, int in, int out, const float *taps, int n_taps,
-               int delay);
+/* Adds a part with the gain of `at` to a pair. If the pair is linked, adds a warning instead. */
+void pairs_add(struct pairs *pairs, const struct excerpt *at, int in, int out, const float *taps, int n_taps, int delay);
 
-/* Links a pair to another, as an /impulse/copy says. is_complete: no data is missing because of an error. */
-void pairs_link(struct pairs *pairs, const struct impulse *copy, bool is_complete);
+/* Links a pair to another. is_complete: no data is missing because of an error. */
+void pairs_link(struct pairs *pairs, const struct excerpt *at, int in, int out, int from_in, int from_out,
+                bool is_complete);
 
-/* Makes the routes in the arena, and fills in n_frames, n_distinct and distinct_frames. */
-void pairs_routes(struct pairs *pairs, hc_responses *responses);
+/* Sets the outputs of the network. */
+void pairs_play(struct pairs *pairs);
 
 #endif

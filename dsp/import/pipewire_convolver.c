@@ -63,21 +63,20 @@ static const struct filter *inline_response(const struct convolver *v)
 /* `length` frames count from the start of the file, also if there is an offset. */
 static const struct filter *file_response(const struct convolver *v)
 {
-    struct impulse place = {.kind = IMPULSE_READ,
-                            .line = v->node->json->line,
-                            .command = v->node->statement,
-                            .gain = (float)v->gain,
-                            .offset = v->offset,
-                            .channel = v->channel,
-                            .is_in_turn = true};
-    if (v->length > 0) place.length = v->length - v->offset;
-    if (v->length > 0 && place.length <= 0) {
+    struct excerpt excerpt = {.line = v->node->json->line,
+                              .command = v->node->statement,
+                              .gain = (float)v->gain,
+                              .offset = v->offset,
+                              .channel = v->channel,
+                              .is_in_turn = true};
+    if (v->length > 0) excerpt.length = v->length - v->offset;
+    if (v->length > 0 && excerpt.length <= 0) {
         NODE_REFUSE(v->import, v->node, "length %d, but offset %d; the length counts from the start of the file",
                     v->length, v->offset);
         return NULL;
     }
-    place.file = configuration_file(v->import->c, v->file);
-    return filter_of_file(&v->import->network, &place);
+    excerpt.sound = configuration_file(v->import->c, v->file);
+    return filter_of_file(&v->import->network, &excerpt);
 }
 
 /* Do two names differ only in one number, which %r can stand for? Gives the parts around it. */

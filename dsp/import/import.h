@@ -30,12 +30,12 @@ struct import_format {
 extern const struct import_format format_jconvolver, format_brutefir, format_convolver, format_camilladsp, format_pipewire,
     format_equalizer_apo;
 
-/* The format of a text, apart from jconvolver's; NULL: none of these. path: for its extension. */
-const struct import_format *import_find(const char *path, const char *text, size_t bytes);
-
 /* Is the file at this path read as a configuration? One of jconvolver has the extension .conf; a text of another program
  * is found by its extension and by what it looks like. */
 bool import_is_configuration(const char *path);
+
+/* hc_responses_load for a configuration. */
+int import_responses(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, struct reason *why);
 
 /* Errors, warnings and notes of a reader, with the line, from 1, and the statement that they are about. */
 #define IMPORT_REFUSE(import, line, statement, ...)                                                                    \

@@ -1,7 +1,6 @@
 /* responses - loads masks from files of any kind, resamples them to the session's rate, and routes them by the channel
  * rule of haloconv_masks.h or as a configuration says. */
 #include "arena.h"
-#include "configuration_responses.h"
 #include "diagnostics.h"
 #include "dsp/base/error.h"
 #include "dsp/base/memory.h"
@@ -126,7 +125,7 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
     if (error) return error;
     bool is_configuration = import_is_configuration(file.path);
     if (!is_configuration && flags & HC_NAMES_ONLY) return HC_OK;
-    error = is_configuration ? configuration_responses(file.path, n_in, rate, flags, responses, REASON(why, cap))
+    error = is_configuration ? import_responses(file.path, n_in, rate, flags, responses, REASON(why, cap))
                              : load_file(&file, rate, flags, responses, REASON(why, cap));
     if (!error && responses->channel && n_in > 0)
         error = routes_by_channel_rule(responses, n_in, path, REASON(why, cap));

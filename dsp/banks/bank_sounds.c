@@ -52,14 +52,17 @@ struct reading {
     struct mask_file *files; /* [n]                                  */
     size_t n, bytes;         /* of the files that have been read     */
     int n_taps, n_resampled, file_rate;
+    bool sizes_only;
 };
 
 static int file_read(struct reading *reading, const char *path, const char *first, int rate, struct reason *why)
 {
     struct mask_file *file = &reading->files[reading->n];
     size_t limit = memory_limit();
-    struct mask_limits limits = {
-        .frames = MASK_MAX_TAPS, .bytes = limit > reading->bytes ? limit - reading->bytes : 0, .rate = rate};
+    struct mask_limits limits = {.frames = MASK_MAX_TAPS,
+                                 .bytes = limit > reading->bytes ? limit - reading->bytes : 0,
+                                 .rate = rate,
+                                 .sizes_only = reading->sizes_only};
     int error = mask_file_read(file, path, &limits, why);
     if (error) return error;
     reading->n++; /* from now on freed with the others */
@@ -86,7 +89,7 @@ static int bank_fill(const struct reading *reading, struct bank *bank, const cha
     int error = bank_make(bank, reading->n, n_out, (size_t)reading->n_taps, (double)reading->bytes, path, why);
     for (size_t e = 0; e < reading->n && !error; e++) {
         const struct mask_file *file = &reading->files[e];
-        for (size_t out = 0; out < n_out; out++)
+        for (size_t out = 0; out < n_out && !bank->sizes_only; out++)
             memcpy(bank_response(bank, e, out), file->channel[out], (size_t)file->n_frames * sizeof(float));
         n_padded += file->n_frames < reading->n_taps;
     }
@@ -108,7 +111,7 @@ static int positions_fill(const struct bank_sounds *sounds, struct bank *bank, c
 int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path,
                      int rate, struct reason *why)
 {
-    struct reading reading = {.files = calloc(sounds->n, sizeof *reading.files)};
+    struct reading reading = {.files = calloc(sounds->n, sizeof *reading.files), .sizes_only = bank->sizes_only};
     int error = reading.files ? HC_OK : no_memory(path, why);
     for (size_t i = 0; i < sounds->n && !error; i++)
         error = file_read(&reading, sounds->paths[i], sounds->paths[0], rate, why);

@@ -97,6 +97,16 @@ static bool has_length(const SF_INFO *info)
     return info->frames < (sf_count_t)1 << 60;
 }
 
+/* By how many frames a whole file may be shorter than its header says. The header of an MP3 holds an estimate of its
+ * length; that of ADPCM, GSM and DWVW holds whole packets. */
+static sf_count_t length_slack(const SF_INFO *info)
+{
+    int subtype = info->format & SF_FORMAT_SUBMASK;
+    bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
+    bool estimate = (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
+    return estimate ? info->frames / 10 : packets ? 4096 : 0;
+}
+
 static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames, const char *path, struct reason *why)
 {
     size_t n_channels = (size_t)info->channels;
@@ -113,14 +123,10 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
         return fail(HC_EFILE, why, "%s: damaged after frame %zu (%s); download it again, or restore it", path,
                     frames->n / n_channels, sf_strerror(file));
     if (frames->n == 0) return fail(HC_EINVAL, why, "%s: has no frames; a mask needs at least one", path);
-    /* The header of an MP3 holds an estimate of its length; that of ADPCM, GSM and DWVW holds whole packets. */
-    int subtype = info->format & SF_FORMAT_SUBMASK;
-    bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
-    bool estimate = (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
-    sf_count_t slack = estimate ? info->frames / 10 : packets ? 4096 : 0;
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
-    if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - slack) || sndfile_log_says_cut(log))
+    if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - length_slack(info)) ||
+        sndfile_log_says_cut(log))
         return fail(
             HC_EFILE, why,
             "%s: is cut short: it ends after %zu frames, its header promises more; download it again, or restore it",
@@ -152,8 +158,12 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
     if (!error) error = frames_limit(frames, info.channels, info.samplerate, path, why);
     if (!error && has_length(&info) && info.frames > (sf_count_t)frames->most) error = refuse_length(frames, path, why);
     if (!error) {
+        bool is_exact = has_length(&info) && info.frames > 0 && length_slack(&info) == 0;
         *rate = info.samplerate;
-        error = read_frames(file, &info, frames, path, why);
+        if (frames->limits->sizes_only && is_exact)
+            frames->n = (size_t)info.frames * (size_t)info.channels;
+        else
+            error = read_frames(file, &info, frames, path, why);
     }
     sf_close(file);
     return error;
@@ -513,12 +523,14 @@ bool mask_file_has_extension(const char *path, const char *extension)
     return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
 }
 
-/* Makes channels of the frames, unless there is an error already, and frees the frames. */
+/* Makes channels of the frames, unless there is an error already or no sample was read, and frees the frames. */
 static int channels_make(struct mask_file *file, struct frames *frames, int error, const char *path, struct reason *why)
 {
     if (!error) { /* frames->n is at most MASK_MAX_SAMPLES */
-        int n_frames = (int)(frames->n / (size_t)frames->n_channels);
-        error = mask_file_make(file, frames->n_channels, n_frames, path, why);
+        file->n_channels = frames->n_channels;
+        file->n_frames = (int)(frames->n / (size_t)frames->n_channels);
+        if (!frames->samples) return HC_OK;
+        error = mask_file_make(file, file->n_channels, file->n_frames, path, why);
     }
     if (!error) {
         deinterleave(frames, file->channel);

@@ -19,6 +19,7 @@ struct mask_limits {         /* mask_file_read refuses a longer file by its head
     size_t frames;           /* of a channel, after it is resampled                         */
     size_t bytes;            /* memory to read the file and to resample it                  */
     int rate;                /* Hz that the caller resamples it to; 0: it does not          */
+    bool sizes_only;         /* read no samples where the header has the exact length: channel is NULL then     */
 };
 
 struct mask_file {

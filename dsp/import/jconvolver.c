@@ -1,15 +1,13 @@
 /* jconvolver - reads the text format of jconvolver and mcfx_convolver. The man page (host/haloconv.1.in) has the grammar.
  *
  * Each command takes effect when its line is read: a file is opened then. */
+#include "dsp/base/number.h"
 #include "dsp/signal/hilbert.h"
 #include "import.h"
 #include "jconvolver_pairs.h"
 
-#include "dsp/base/number.h"
-
 #include <float.h>
 #include <math.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +15,14 @@
 
 enum { HILBERT_MAX = 65536 };
 
-struct reader { /* reads one line */
+struct reader {
     struct configuration *configuration;
     const struct command *command;
     int line;
     char *at;
     bool is_bad;    /* the line has an error: its command is skipped                    */
     bool is_broken; /* the rest of the line cannot be read: no further errors about it  */
-    bool plays;     /* the line is below the last /convolver/new, and more is wanted than names */
+    bool plays;     /* the line is below the last /convolver/new, and not only names are wanted */
     struct {
         int line;
         const struct command *command;
@@ -34,7 +32,7 @@ struct reader { /* reads one line */
     size_t n_impulses;                  /* good lines since /convolver/new                               */
     bool has_packed;                    /* one of them is a packed matrix: a text of mcfx_convolver      */
     int max_in, max_out;                /* the highest channels of such a text                           */
-    int source_line[MASK_MAX_CHANNELS]; /* line of the source of each input; 0: it is none               */
+    int source_line[MASK_MAX_CHANNELS]; /* line of the source of each input; 0: absent                  */
     float **hilbert;                    /* [HILBERT_MAX / 2 + 1]: Hilbert transformers, by half their length */
 };
 
@@ -556,7 +554,7 @@ static void take_line(struct reader *r, char *line)
                     length > 80 ? 80 : length, start);
         return;
     }
-    if (start != line) LINE_WARN(r, "is indented, and jconvolver refuses that; take the blanks away");
+    if (start != line) LINE_WARN(r, "is indented, and jconvolver refuses that; remove the blanks");
     r->at = start + length;
     r->command->take(r);
 }

@@ -20,10 +20,10 @@ enum {
 static const int64_t MAX_ADDED = (int64_t)1 << 36;
 
 struct filter {
-    struct excerpt at; /* line and command; the others: of a file                   */
-    filter_make *make; /* NULL: given taps, or a file                               */
+    struct excerpt at; /* line and command; of a file: the whole excerpt */
+    filter_make *make; /* NULL: given taps, or a file                    */
     const void *data;
-    bool is_ready;       /* filter_ready has run                                  */
+    bool is_ready;       /* filter_ready has run                                                            */
     const double *taps;  /* [n_taps]; of the text until is_ready, then for the session's rate; NULL: a file */
     const float *floats; /* [n_taps]: of a file; both NULL: not ready, or an error was reported             */
     int n_taps;
@@ -36,15 +36,15 @@ struct chain {
     int index;          /* in the order of creation: sums must not depend on addresses     */
     struct chain *next; /* to be counted or made behind this one                           */
     bool is_counted, is_made;
-    const float *taps;   /* [n_taps], for a pair; NULL: an error was reported              */
+    const float *taps;   /* [n_taps], for a term; NULL: an error was reported              */
     const double *exact; /* the same before they were rounded; NULL: of a file             */
     int n_taps;
 };
 
 struct term {
     int in;
-    struct chain *chain; /* NULL: no filter        */
-    const float *taps;   /* [n_taps]: of a response, or 1 */
+    struct chain *chain; /* NULL: no filter                             */
+    const float *taps;   /* [n_taps], without a filter: of a response, or 1 */
     int n_taps;
     double gain, delay_s;
 };

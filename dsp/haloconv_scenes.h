@@ -64,6 +64,8 @@ typedef struct hc_bank_options { /* 0: the default                              
     int mix;                   /* 1: prepare the bank for hc_bank_mix. A mix of responses that begin at different
                                   times is a comb filter, so only entries that begin together are mixed: see there.
                                   Entries need the grid if any begin more than 20 us apart                            */
+    int sizes_only;            /* 1: read headers where they suffice, and fill in n_entries, n_out, n_taps, rate and
+                                  file_rate only, at the rate of the file and without a grid                          */
 } hc_bank_options;
 enum { HC_GRID_NONE = -1 };
 

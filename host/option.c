@@ -1,5 +1,6 @@
 #include "option.h"
 
+#include "dsp/base/number.h"
 #include "dsp/haloconv_scenes.h"
 #include "mask_argument.h"
 #include "message.h"
@@ -67,10 +68,8 @@ bool option_int(const struct option_use *use, void *to)
 
 static bool take_number(const struct option_use *use, double min, double max, double *value)
 {
-    char *end;
-    double number = strtod(use->text, &end);
-    if (end == use->text || *end || !(number >= min && number <= max))
-        return option_refuse(use, "needs a number from %g to %g", min, max);
+    double number;
+    if (!number_is(use->text, min, max, &number)) return option_refuse(use, "needs a number from %g to %g", min, max);
     *value = number;
     return true;
 }

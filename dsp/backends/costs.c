@@ -2,10 +2,12 @@
 
 #include "dsp/base/c_locale.h"
 #include "dsp/base/fork_safety.h"
+#include "dsp/base/number.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,9 +145,8 @@ static bool line_read(const char *text, struct costs_line *l)
     int at = 0;
     if (sscanf(text, "%15[^\t]\t%255[^\t]\t%n", l->backend, l->device, &at) != 2 || at == 0) return false;
     for (int k = 0; k < N_NUMBERS; k++) {
-        char *end;
-        l->numbers[k] = strtod(text + at, &end);
-        if (end == text + at) return false;
+        const char *end = number_read(text + at, NAN, NAN, &l->numbers[k]);
+        if (!end) return false;
         at = (int)(end - text);
     }
     return true;
@@ -192,7 +193,6 @@ static void file_read(void)
     memcpy(known, lines, sizeof known);
     n_lines = 0;
     is_read = true;
-    locale_t was = c_locale_enter();
     FILE *file = file_open();
     bool good = file && fgets(text, sizeof text, file) && strcmp(text, FIRST_LINE "\n") == 0;
     for (int i = 0; good && i < MAX_LINES && fgets(text, sizeof text, file); i++) {
@@ -200,7 +200,6 @@ static void file_read(void)
         if (line_read(text, &l)) lines[n_lines++] = l;
     }
     if (file) fclose(file);
-    c_locale_leave(was);
     for (int i = 0; i < n_known && n_lines < MAX_LINES; i++)
         if (!line_of(known[i].backend, known[i].device)) lines[n_lines++] = known[i];
 }

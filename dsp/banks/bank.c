@@ -1,8 +1,8 @@
 /* bank - the arrays of a bank while it is read, and the steps that change all its responses: delay, rate. */
 #include "bank.h"
 
-#include "dsp/device/backend.h"
-#include "dsp/masks/arena.h"
+#include "dsp/base/error.h"
+#include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/masks/resample.h"
 #include "fractional_delay.h"
@@ -59,8 +59,8 @@ int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, 
                     "%s: %zu entries x %zu outputs x %zu taps need %.1f GB; three quarters of this machine's memory "
                     "are %.1f GB; use fewer or shorter responses",
                     path, n_entries, n_out, n_taps, (bytes + bytes_beside) / 1e9, limit / 1e9);
-    float *taps = calloc(n_entries * n_out * n_taps, sizeof *taps);
-    if (!taps)
+    float *taps = bank->sizes_only ? NULL : calloc(n_entries * n_out * n_taps, sizeof *taps);
+    if (!taps && !bank->sizes_only)
         return fail(HC_ENOMEM, why, "%s: no memory for %.1f GB of responses; free some memory", path, bytes / 1e9);
     bank->taps = taps;
     bank->n_entries = (int)n_entries;
@@ -74,7 +74,7 @@ static int make_longer(const struct bank *bank, size_t n_taps, struct bank *long
                        struct reason *why)
 {
     double old = (double)bank->n_entries * bank->n_out * bank->n_taps * sizeof(float);
-    *longer = (struct bank){0};
+    *longer = (struct bank){.sizes_only = bank->sizes_only};
     return bank_make(longer, (size_t)bank->n_entries, (size_t)bank->n_out, n_taps, old, path, why);
 }
 
@@ -98,7 +98,7 @@ int bank_delay(struct bank *bank, const double *delays, const char *path, struct
     size_t longer = (size_t)ceil(most) + (whole ? 0 : FRACTIONAL_DELAY_HALF);
     int error = make_longer(bank, (size_t)bank->n_taps + longer, &later, path, why);
     if (error) return error;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && !bank->sizes_only; i++)
         fractional_delay_add(bank->taps + i * (size_t)bank->n_taps, (size_t)bank->n_taps, delays[i], 1,
                              later.taps + i * (size_t)later.n_taps, (size_t)later.n_taps);
     take(bank, &later);

@@ -22,6 +22,7 @@ struct bank {
     float (*position)[3];       /* [n_entries]: x ahead, y left, z up, metres; NULL: none     */
     double *onsets;             /* [n_entries][n_out]: frames; NaN: silence; NULL: not found  */
     char notes[BANK_NOTES];     /* lines, each with its LF; the first says what the file is   */
+    bool sizes_only;            /* taps stays NULL                                            */
 };
 
 /* Frees the arrays. */

@@ -1,7 +1,7 @@
 /* bank_files - banks that are sound files: a list of them (.csv), a folder, or a single one. */
 #include "bank_sounds.h"
-#include "dsp/device/backend.h"
-#include "dsp/base/c_locale.h"
+#include "dsp/base/error.h"
+#include "dsp/base/number.h"
 #include "dsp/masks/mask_file.h"
 
 #include <ctype.h>
@@ -120,12 +120,10 @@ static int columns_read(struct list *list, char *line, struct reason *why)
 static int number_take(const struct list *list, enum column column, double usual, double most, double *value,
                        struct reason *why)
 {
-    char *end;
     *value = usual;
     if (list->at[column] < 0) return HC_OK;
     const char *cell = list->cells[list->at[column]];
-    *value = strtod(cell, &end);
-    if (end == cell || *end)
+    if (!number_is(cell, NAN, NAN, value))
         return fail(HC_EINVAL, why, "%s:%d: %s is not a number; write one such as 1.5", list->path, list->line,
                     column_names[column]);
     if (!(fabs(*value) <= most))
@@ -189,9 +187,7 @@ int csv_bank_read(struct bank *bank, const char *path, int rate, struct reason *
     int error = mask_file_text(path, MAX_LIST_BYTES, &text, &bytes, why);
     if (!error && memchr(text, 0, bytes))
         error = fail(HC_EINVAL, why, "%s: is not text; give a list of sound files", path);
-    locale_t was = c_locale_enter();
     if (!error) error = list_read(&list, text, &sounds, why);
-    c_locale_leave(was);
     free(text);
     bank_note(bank, "list of sound files");
     if (!error) error = bank_sounds_read(&sounds, true, bank, path, rate, why);
@@ -241,8 +237,7 @@ static bool number_in_name(const char *name, const char *const *words, double *v
             if (n == sign || n >= sizeof number) continue;
             memcpy(number, from, n);
             number[n] = 0;
-            *value = strtod(number, NULL);
-            return true;
+            return number_is(number, -INFINITY, INFINITY, value);
         }
     }
     return false;
@@ -311,10 +306,8 @@ int folder_bank_read(struct bank *bank, const char *path, int rate, struct reaso
     if (n < 0)
         return fail(errno == ENOMEM ? HC_ENOMEM : HC_EFILE, why, "%s: %s; check the path and its permissions", path,
                     strerror(errno));
-    locale_t was = c_locale_enter();
     int error = n > 0 ? names_add(names, n, &sounds, &has_positions, path, why)
                       : fail(HC_EINVAL, why, "%s: has no sound files; give a folder with .wav, .flac, .aif, ...", path);
-    c_locale_leave(was);
     for (int i = 0; i < n; i++) free(names[i]);
     free(names);
     bank_note(bank, "folder of sound files%s", has_positions ? "" : " without positions");

@@ -5,7 +5,7 @@
  * the largest gain are then measured to 0.001 dB by sine_gain_find.
  */
 #include "bank.h"
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "dsp/signal/sine_gain.h"
 #include "dsp/signal/transform.h"
 

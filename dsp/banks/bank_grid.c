@@ -8,7 +8,7 @@
  */
 #include "bank.h"
 #include "directions.h"
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "fractional_delay.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* bank_load - the calls for banks in files: from a path to hc_bank_data. */
 #include "bank.h"
 #include "directions.h"
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/scene/bank.h"
 #include "onset.h"
@@ -121,6 +121,18 @@ static int pointers_make(struct memory *memory, const char *path, struct reason 
     return HC_OK;
 }
 
+/* The steps after the file is read. */
+static int responses_finish(struct memory *memory, const hc_bank_options *chosen, int rate, float *gain_db,
+                            const char *path, struct reason *why)
+{
+    struct bank *bank = &memory->bank;
+    int error = rate && bank->rate && bank->rate != rate ? bank_resample(bank, rate, path, why) : HC_OK;
+    if (!error) error = entries_add(bank, chosen, path, why);
+    if (!error) error = bank_check_finite(bank, path, why);
+    if (!error) error = levels_set(bank, chosen->normalise, gain_db, path, why);
+    return error ? error : pointers_make(memory, path, why);
+}
+
 int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_bank_data *data, char *why, size_t cap)
 {
     hc_bank_options chosen = {0};
@@ -133,13 +145,10 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
     struct bank *bank = &memory->bank;
     int n_file_entries;
     float gain_db = 0;
-    error = read_bank(bank, path, rate, REASON(why, cap));
+    bank->sizes_only = chosen.sizes_only;
+    error = read_bank(bank, path, chosen.sizes_only ? 0 : rate, REASON(why, cap));
     n_file_entries = bank->n_entries;
-    if (!error && rate && bank->rate && bank->rate != rate) error = bank_resample(bank, rate, path, REASON(why, cap));
-    if (!error) error = entries_add(bank, &chosen, path, REASON(why, cap));
-    if (!error) error = bank_check_finite(bank, path, REASON(why, cap));
-    if (!error) error = levels_set(bank, chosen.normalise, &gain_db, path, REASON(why, cap));
-    if (!error) error = pointers_make(memory, path, REASON(why, cap));
+    if (!error && !chosen.sizes_only) error = responses_finish(memory, &chosen, rate, &gain_db, path, REASON(why, cap));
     if (error) {
         memory_free(memory);
         return error;
@@ -150,7 +159,7 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
                            .n_taps = bank->n_taps,
                            .rate = bank->rate,
                            .taps = (const float *const *)memory->taps,
-                           .position = (const float(*)[3])bank->position,
+                           .position = chosen.sizes_only ? NULL : (const float(*)[3])bank->position,
                            .gain_db = gain_db,
                            .file_rate = bank->file_rate,
                            .n_file_entries = n_file_entries,

@@ -1,9 +1,8 @@
 #include "bank_sounds.h"
 
-#include "dsp/device/backend.h"
-#include "dsp/masks/arena.h"
+#include "dsp/base/error.h"
+#include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
-#include "dsp/masks/resample.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,34 +48,21 @@ void bank_sounds_free(struct bank_sounds *sounds)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Puts the same samples at another rate in the place of a file's. */
-static int file_resample(struct mask_file *file, int rate, const char *path, struct reason *why)
-{
-    struct mask_file at_rate = {.rate = rate};
-    int length = 0;
-    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why);
-    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why);
-    if (error) return error;
-    at_rate.rate = rate;
-    error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
-                     at_rate.channel, length, path, why);
-    mask_file_free(error ? &at_rate : file);
-    if (!error) *file = at_rate;
-    return error;
-}
-
 struct reading {
     struct mask_file *files; /* [n]                                  */
     size_t n, bytes;         /* of the files that have been read     */
     int n_taps, n_resampled, file_rate;
+    bool sizes_only;
 };
 
 static int file_read(struct reading *reading, const char *path, const char *first, int rate, struct reason *why)
 {
     struct mask_file *file = &reading->files[reading->n];
     size_t limit = memory_limit();
-    struct mask_limits limits = {
-        .frames = MASK_MAX_TAPS, .bytes = limit > reading->bytes ? limit - reading->bytes : 0, .rate = rate};
+    struct mask_limits limits = {.frames = MASK_MAX_TAPS,
+                                 .bytes = limit > reading->bytes ? limit - reading->bytes : 0,
+                                 .rate = rate,
+                                 .sizes_only = reading->sizes_only};
     int error = mask_file_read(file, path, &limits, why);
     if (error) return error;
     reading->n++; /* from now on freed with the others */
@@ -88,7 +74,7 @@ static int file_read(struct reading *reading, const char *path, const char *firs
                     file->rate, first, reading->files[0].rate);
     if (reading->n == 1) reading->file_rate = file->rate;
     if (rate && file->rate && file->rate != rate) {
-        error = file_resample(file, rate, path, why);
+        error = mask_file_resample(file, rate, path, why);
         reading->n_resampled++;
     }
     if (file->n_frames > reading->n_taps) reading->n_taps = file->n_frames;
@@ -103,7 +89,7 @@ static int bank_fill(const struct reading *reading, struct bank *bank, const cha
     int error = bank_make(bank, reading->n, n_out, (size_t)reading->n_taps, (double)reading->bytes, path, why);
     for (size_t e = 0; e < reading->n && !error; e++) {
         const struct mask_file *file = &reading->files[e];
-        for (size_t out = 0; out < n_out; out++)
+        for (size_t out = 0; out < n_out && !bank->sizes_only; out++)
             memcpy(bank_response(bank, e, out), file->channel[out], (size_t)file->n_frames * sizeof(float));
         n_padded += file->n_frames < reading->n_taps;
     }
@@ -125,7 +111,7 @@ static int positions_fill(const struct bank_sounds *sounds, struct bank *bank, c
 int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path,
                      int rate, struct reason *why)
 {
-    struct reading reading = {.files = calloc(sounds->n, sizeof *reading.files)};
+    struct reading reading = {.files = calloc(sounds->n, sizeof *reading.files), .sizes_only = bank->sizes_only};
     int error = reading.files ? HC_OK : no_memory(path, why);
     for (size_t i = 0; i < sounds->n && !error; i++)
         error = file_read(&reading, sounds->paths[i], sounds->paths[0], rate, why);

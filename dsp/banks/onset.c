@@ -1,6 +1,6 @@
 #include "onset.h"
 
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "dsp/signal/transform.h"
 
 #include <math.h>

@@ -8,8 +8,8 @@
  * ListenerView, z along ListenerUp.
  */
 #include "bank.h"
-#include "dsp/device/backend.h"
-#include "dsp/masks/arena.h"
+#include "dsp/base/error.h"
+#include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 #include "sofa_reader.h"
 #include "sofa_units.h"
@@ -388,7 +388,7 @@ static int samples_read(const struct sofa *sofa, struct bank *bank, struct reaso
     size_t n_entries = sofa->n_measurements * sofa->n_emitters;
     double bytes = (double)n_entries * (double)sofa->n_receivers * (double)sofa->n_taps * sizeof(float);
     int error = bank_make(bank, n_entries, sofa->n_receivers, sofa->n_taps, bytes, sofa->path, why);
-    if (error) return error;
+    if (error || bank->sizes_only) return error;
     size_t n = n_entries * sofa->n_receivers * sofa->n_taps;
     if (!sofa->has_emitters) {
         if (!sofa->reader.read(sofa->reader.file, "Data.IR", n, bank->taps))

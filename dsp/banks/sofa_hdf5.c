@@ -3,7 +3,7 @@
  * The library is loaded with dlopen when the first file needs it. Its calls are made under one lock: Debian's build is
  * not thread-safe. Between them its messages are as the host program has set them.
  */
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "dsp/base/fork_safety.h"
 #include "sofa_reader.h"
 

@@ -1,5 +1,5 @@
 /* sofa_mysofa - reads SOFA files with libmysofa. It reads a whole file at once, at most 256 MB of each variable. */
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "sofa_reader.h"
 
 #ifdef HC_WITH_MYSOFA

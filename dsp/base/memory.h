@@ -22,4 +22,7 @@ float *memory_floats_uncleared(size_t n);
 float *memory_place(size_t n);
 void memory_place_free(float *floats);
 
+/* Three quarters of the machine's memory: a small file must not be able to ask for all of it. */
+size_t memory_limit(void);
+
 #endif

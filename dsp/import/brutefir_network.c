@@ -110,9 +110,9 @@ static const struct filter *filter_of_coeff(struct brutefir *b, struct brutefir_
     }
     struct raw_samples raw = {
         .format = coeff->format, .skip = coeff->skip, .most = blocks * b->block_frames, .cut_by = cut_by};
-    struct impulse place = {.kind = IMPULSE_READ, .line = coeff->line, .command = "coeff", .gain = 1};
-    place.file = configuration_raw_file(net->c, coeff->file, &raw);
-    const struct filter *made = filter_of_file(net, &place);
+    struct excerpt excerpt = {.line = coeff->line, .command = "coeff", .gain = 1};
+    excerpt.sound = configuration_raw_file(net->c, coeff->file, &raw);
+    const struct filter *made = filter_of_file(net, &excerpt);
     if (delay == 0) coeff->made = made;
     return made;
 }

@@ -1,5 +1,7 @@
 #include "brutefir_text.h"
+#include "dsp/base/number.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,11 +59,10 @@ static bool take_word(struct parser *p, struct value *value)
         p->at += length;
         return true;
     }
-    char *end = p->at + strspn(p->at, number_letters), *stop;
+    char *end = p->at + strspn(p->at, number_letters);
     if (end == p->at) return false;
     value->kind = VALUE_NUMBER;
-    value->number = strtod(p->at, &stop);
-    if (stop != end) return false;
+    if (number_read(p->at, -INFINITY, INFINITY, &value->number) != end) return false;
     p->at = end;
     return true;
 }

@@ -121,19 +121,19 @@ static const struct {
 static void read_sound(struct reading *r)
 {
     struct yaml *y = &r->d->yaml;
-    struct impulse place = {.kind = IMPULSE_READ, .gain = 1, .line = r->line, .command = r->command};
+    struct excerpt excerpt = {.gain = 1, .line = r->line, .command = r->command};
     const char *name = camilladsp_name(r->d, yaml_text(y, r->map, "filename", NULL));
     if (!*name) return;
-    place.channel = yaml_whole(y, r->map, "channel", 0, 0, MASK_MAX_CHANNELS - 1);
-    place.file = configuration_file(y->import->c, name);
-    reading_set_filter(r, filter_of_file(reading_network(r), &place));
+    excerpt.channel = yaml_whole(y, r->map, "channel", 0, 0, MASK_MAX_CHANNELS - 1);
+    excerpt.sound = configuration_file(y->import->c, name);
+    reading_set_filter(r, filter_of_file(reading_network(r), &excerpt));
 }
 
 /* skip_bytes_lines and read_bytes_lines count lines of a text, bytes of other formats. */
 static void read_raw(struct reading *r)
 {
     struct yaml *y = &r->d->yaml;
-    struct impulse place = {.kind = IMPULSE_READ, .gain = 1, .line = r->line, .command = r->command};
+    struct excerpt excerpt = {.gain = 1, .line = r->line, .command = r->command};
     struct raw_samples raw = {0};
     const char *name = camilladsp_name(r->d, yaml_text(y, r->map, "filename", NULL));
     const char *format = yaml_text(y, r->map, "format", "TEXT");
@@ -150,8 +150,8 @@ static void read_raw(struct reading *r)
     }
     raw.skip = strcmp(format, "TEXT") == 0 ? -skip : skip;
     raw.most = most / bytes;
-    place.file = configuration_raw_file(y->import->c, name, &raw);
-    reading_set_filter(r, filter_of_file(reading_network(r), &place));
+    excerpt.sound = configuration_raw_file(y->import->c, name, &raw);
+    reading_set_filter(r, filter_of_file(reading_network(r), &excerpt));
 }
 
 static void read_values(struct reading *r)

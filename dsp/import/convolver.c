@@ -11,6 +11,7 @@
  *
  * A channel and its factor are one word: 1.5 is channel 1 times 0.5, 1.0 channel 1 as it is, -1.5 channel 1 times -0.5.
  */
+#include "dsp/base/number.h"
 #include "import.h"
 
 #include <ctype.h>
@@ -115,10 +116,10 @@ static bool delays_take(struct reader *r)
     const struct configuration *c = r->import->c;
     int n = 0, wanted = c->n_in + c->n_out;
     while (n < wanted) {
-        char *line = line_take(r), *word = NULL, *end;
+        char *line = line_take(r), *word = NULL;
         for (; line && (word = word_take(&line)) && n < wanted; n++) {
-            double ms = strtod(word, &end);
-            if (*end || end == word || !(ms >= 0 && ms <= 1e6)) {
+            double ms;
+            if (!number_is(word, 0, 1e6, &ms)) {
                 REFUSE(r, NULL,
                        "the delay \"%.20s\" is not a number of milliseconds from 0 on; there are %d delays of inputs "
                        "and %d of outputs",
@@ -142,15 +143,13 @@ static bool delays_take(struct reader *r)
 static bool weight_read(const char *word, int *channel, double *factor)
 {
     bool is_negative = *word == '-';
-    char *end;
     word += is_negative;
     size_t digits = strspn(word, "0123456789");
     if (digits == 0 || digits > 4 || (word[digits] && word[digits] != '.')) return false;
     *channel = (int)strtol(word, NULL, 10);
     const char *fraction = word + digits;
     if (fraction[strspn(fraction, ".0123456789")] || strchr(fraction + (*fraction == '.'), '.')) return false;
-    *factor = *fraction && fraction[1] ? strtod(fraction, &end) : 0;
-    if (*factor == 0) *factor = 1;
+    if (!number_is(fraction, 0, 1, factor) || *factor == 0) *factor = 1;
     if (is_negative) *factor = -*factor;
     return true;
 }
@@ -205,20 +204,20 @@ static bool path_take(struct reader *r)
     struct network *net = &r->import->network;
     char *name = line_take(r);
     if (!name) return false;
-    struct impulse place = {.kind = IMPULSE_READ, .line = r->line, .gain = 1};
-    place.file = configuration_file(net->c, name_of_file(r, name));
+    struct excerpt excerpt = {.line = r->line, .gain = 1};
+    excerpt.sound = configuration_file(net->c, name_of_file(r, name));
     char *channel = line_take(r);
-    if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &place.channel)) {
+    if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &excerpt.channel)) {
         REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; they count from 0", channel);
-        place.channel = 0;
+        excerpt.channel = 0;
     }
     char *inputs = channel ? line_take(r) : NULL;
     const struct signal *signal = inputs ? weights_take(r, inputs, true, NULL) : NULL;
     char *outputs = inputs ? line_take(r) : NULL;
     if (outputs)
-        weights_take(r, outputs, false, signal_filter(net, signal, filter_of_file(net, &place)));
+        weights_take(r, outputs, false, signal_filter(net, signal, filter_of_file(net, &excerpt)));
     else
-        IMPORT_REFUSE(r->import, place.line, NULL,
+        IMPORT_REFUSE(r->import, excerpt.line, NULL,
                       "the path ends early; it has four lines: file, channel, inputs, outputs");
     return outputs != NULL;
 }

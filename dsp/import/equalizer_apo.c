@@ -5,11 +5,13 @@
  */
 #include "import.h"
 
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
+#include "dsp/base/number.h"
 #include "dsp/masks/mask_file.h"
 #include "equalizer_filter.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -160,11 +162,12 @@ static void take_channel(struct reader *r, char *parameters)
 /* One summand of an assignment, as 0.5*R, -6dB*R, R or 0.0. */
 static bool take_summand(struct reader *r, char *text, const struct signal **sum)
 {
-    char *star = strchr(text, '*'), *name = star ? star + 1 : text, *end = NULL;
+    char *star = strchr(text, '*'), *name = star ? star + 1 : text;
+    const char *end = NULL;
     double factor = 1;
     if (star || strchr(text, '.') || strcmp(text, "0") == 0) {
-        factor = strtod(text, &end);
-        if (end == text || !isfinite(factor)) return false;
+        end = number_read(text, -DBL_MAX, DBL_MAX, &factor);
+        if (!end) return false;
         bool is_db = strncasecmp(end, "dB", 2) == 0;
         if (is_db) factor = pow(10, factor / 20);
         if (end[is_db ? 2 : 0] != (star ? '*' : 0)) return false;
@@ -299,15 +302,15 @@ static char *path_from_main(struct reader *r, const char *path)
 /* The channels of the file go to the selected channels in turn. */
 static void take_convolution(struct reader *r, char *parameters)
 {
-    struct impulse place = {.kind = IMPULSE_READ, .line = r->line, .command = "Convolution", .gain = 1};
+    struct excerpt excerpt = {.line = r->line, .command = "Convolution", .gain = 1};
     const char *path = path_from_main(r, parameters);
     if (!path) return;
-    place.file = configuration_file(r->import->c, path);
+    excerpt.sound = configuration_file(r->import->c, path);
     for (int i = 0; i < r->n_channels; i++) {
         if (!r->channels[i].is_selected) continue;
-        r->channels[i].signal = signal_filter(r->net, r->channels[i].signal, filter_of_file(r->net, &place));
-        place.channel++;
-        place.is_in_turn = true;
+        r->channels[i].signal = signal_filter(r->net, r->channels[i].signal, filter_of_file(r->net, &excerpt));
+        excerpt.channel++;
+        excerpt.is_in_turn = true;
     }
 }
 

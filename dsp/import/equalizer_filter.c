@@ -1,8 +1,8 @@
 #include "equalizer_filter.h"
 
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
+#include "dsp/base/number.h"
 #include "dsp/signal/frequency_curve.h"
-#include "dsp/signal/grouped_number.h"
 #include "dsp/signal/minimum_phase.h"
 #include "dsp/signal/recursion.h"
 #include "dsp/signal/response_cut.h"

@@ -1,14 +1,23 @@
 #include "import.h"
 
-#include "dsp/masks/mask_file.h"
+#include "configuration_sources.h"
+#include "dsp/base/c_locale.h"
+#include "dsp/base/error.h"
 #include "dsp/masks/utf16.h"
 
 #include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LOOK_BYTES = 64 << 10 }; /* of a text, to find out what it is */
+enum {
+    LOOK_BYTES = 64 << 10,   /* of a text, to find out what it is                           */
+    MAX_TEXT_BYTES = 1 << 28 /* of a configuration: 256 for each of 1024 x 1024 pairs       */
+};
+
+/* ---- formats ------------------------------------------------------------------------------------ */
 
 static const struct import_format *const formats[] = {
     &format_equalizer_apo, &format_camilladsp, &format_pipewire, &format_brutefir, &format_convolver,
@@ -31,7 +40,8 @@ static bool has_extension_of(const char *path, const char *list)
     return false;
 }
 
-const struct import_format *import_find(const char *path, const char *text, size_t bytes)
+/* The format of a text, apart from jconvolver's; NULL: none of these. path: for its extension. */
+static const struct import_format *format_find(const char *path, const char *text, size_t bytes)
 {
     for (int i = 0; i < N_FORMATS; i++)
         if (has_extension_of(path, formats[i]->extensions) &&
@@ -53,7 +63,171 @@ bool import_is_configuration(const char *path)
     if (bytes < 0) return false; /* the reader of masks says why it cannot be read */
     text[bytes] = 0;
     if (utf16_is_text(text, (size_t)bytes)) utf8 = utf16_to_utf8(text, (size_t)bytes, &utf8_bytes);
-    bool found = import_find(path, utf8 ? utf8 : text, utf8 ? utf8_bytes : (size_t)bytes) != NULL;
+    bool found = format_find(path, utf8 ? utf8 : text, utf8 ? utf8_bytes : (size_t)bytes) != NULL;
     free(utf8);
     return found;
+}
+
+/* ---- channels ----------------------------------------------------------------------------------- */
+
+static hc_port *ports_make(struct arena *arena, const hc_port *given, int n, const char *stem)
+{
+    hc_port *ports = arena_alloc(arena, (size_t)n, sizeof *ports);
+    char name[16];
+    for (int ch = 0; ports && ch < n; ch++) {
+        snprintf(name, sizeof name, "%s-%d", stem, ch + 1);
+        ports[ch] = given[ch];
+        if (!ports[ch].name) ports[ch].name = arena_text(arena, name);
+    }
+    return ports;
+}
+
+static void check_inputs(struct configuration *c, const hc_responses *r, int n_in)
+{
+    if (n_in == 0 || n_in == r->n_in || c->is_mask || c->diagnostics.n_errors) return;
+    diagnostic(&c->diagnostics, HC_EINVAL, c->defined_line, c->defined_line ? "/convolver/new" : NULL,
+               "it takes %d input channel%s, and there %s %d; give it %d, or another configuration", r->n_in,
+               r->n_in == 1 ? "" : "s", n_in == 1 ? "is" : "are", n_in, r->n_in);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------- */
+
+static void make_responses(struct network *net, int n_in, bool with_sources, hc_responses *r)
+{
+    struct configuration *c = net->c;
+    network_make(net);
+    sounds_report(c);
+    r->n_in = c->n_in;
+    r->n_out = c->n_out;
+    check_inputs(c, r, n_in);
+    r->rate = sounds_rate(c);
+    configuration_sources(c, with_sources, c->session_rate, r);
+    if (!c->diagnostics.n_errors) network_routes(net, r);
+    r->in_port = ports_make(c->arena, c->in_port, r->n_in, "in");
+    r->out_port = ports_make(c->arena, c->out_port, r->n_out, "out");
+    r->partition = c->partition;
+}
+
+/* The text of the configuration, from malloc. NULL: the error has been added. */
+static char *configuration_text(struct configuration *c, size_t *bytes)
+{
+    const char *path = c->diagnostics.path;
+    char why[DIAGNOSTIC_CAP / 2], *text;
+    size_t prefix = strlen(path) + 2; /* "path: ", which the diagnostic has too */
+    int error = mask_file_text(path, MAX_TEXT_BYTES, &text, bytes, REASON(why, sizeof why));
+    if (error) diagnostic(&c->diagnostics, error, 0, NULL, "%s", strlen(why) > prefix ? why + prefix : why);
+    return text;
+}
+
+/* Returns the code of the first error; why gets its text and the number of the others. */
+static int first_error(const struct diagnostics *diagnostics, struct reason *why)
+{
+    const hc_diagnostic *first = diagnostics->kept, *end = first + diagnostics->n_kept;
+    while (first < end && first->code >= 0) first++;
+    if (first == end && diagnostics->arena->is_short)
+        return fail(HC_ENOMEM, why, "%s: no memory for its errors; free some memory", diagnostics->path);
+    if (first == end)
+        return fail(HC_EINVAL, why, "%s: has %d error%s; see haloconv check", diagnostics->path, diagnostics->n_errors,
+                    PLURAL(diagnostics->n_errors));
+    if (diagnostics->n_errors == 1) return fail(first->code, why, "%s", first->text);
+    return fail(first->code, why, "%s (and %d more: haloconv check %s)", first->text, diagnostics->n_errors - 1,
+                diagnostics->path);
+}
+
+/* Gives a text of another program a rate, which its filters need. */
+static void choose_rate(struct configuration *c)
+{
+    if (c->session_rate == 0 || c->keep_rate) c->session_rate = c->rate;
+    if (c->session_rate) return;
+    c->session_rate = 48000;
+    if (c->diagnostics.n_errors == 0)
+        diagnostic(&c->diagnostics, HC_OK, 0, NULL, "names no rate; its filters are computed for 48000 Hz");
+}
+
+static void text_read(struct import *import)
+{
+    struct configuration *c = import->c;
+    const struct import_format *format = format_find(c->diagnostics.path, import->text, import->bytes);
+    const char *end = memchr(import->text, 0, import->bytes);
+    int line = 1;
+    if (end) {
+        for (const char *at = import->text; at < end; at++) line += *at == '\n';
+        diagnostic(&c->diagnostics, HC_EINVAL, line, NULL, "is not text; name a sound file .wav");
+        return;
+    }
+    locale_t was = c_locale_enter();
+    (format ? format : &format_jconvolver)->read(import);
+    c_locale_leave(was);
+    if (!format) return;
+    choose_rate(c);
+    c->defined_line = c->defined_line ? c->defined_line : 1;
+}
+
+/* Makes the only response of a configuration a mask of one channel. false: no memory. */
+static bool mask_of_route(hc_responses *r)
+{
+    struct mask_file file;
+    if (mask_file_make(&file, 1, r->n_frames > 0 ? r->n_frames : 1, "", NULL) != HC_OK) return false;
+    for (int i = 0; i < r->n_routes; i++)
+        for (int k = 0; k < r->routes[i].n_taps; k++)
+            file.channel[0][r->routes[i].delay + k] = r->routes[i].gain * r->routes[i].taps[k];
+    *r = (hc_responses){
+        .memory = r->memory, .rate = r->rate, .n_channels = 1, .n_frames = file.n_frames, .channel = file.channel};
+    return true;
+}
+
+int import_responses(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, struct reason *why)
+{
+    struct arena *arena = arena_make();
+    struct configuration *c = arena ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        arena_free(arena);
+        return fail(HC_ENOMEM, why, "%s: no memory to read it; free some memory", path);
+    }
+    const struct diagnostics *diagnostics = &c->diagnostics;
+    hc_responses made = {.memory = arena};
+    *c = (struct configuration){.diagnostics = {.path = path, .arena = arena},
+                                .arena = arena,
+                                .n_in = MASK_MAX_CHANNELS,
+                                .n_out = MASK_MAX_CHANNELS,
+                                .session_rate = rate,
+                                .keep_rate = (flags & HC_KEEP_RATE) != 0};
+    struct import import = {.c = c, .names_only = (flags & HC_NAMES_ONLY) != 0};
+    import.text = configuration_text(c, &import.bytes);
+    if (import.text && network_open(&import.network, c)) {
+        import.network.tells_filters = (flags & HC_TELL_FILTERS) != 0;
+        text_read(&import);
+        made.client = c->client;
+        made.server = c->server;
+        sounds_list(c);
+        if (!arena->is_short && !import.names_only)
+            make_responses(&import.network, n_in, (flags & HC_WITH_SOURCES) != 0, &made);
+        if (c->is_mask && !arena->is_short && !diagnostics->n_errors && made.n_in > 0 && !mask_of_route(&made))
+            arena->is_short = true;
+    }
+    free(import.text);
+    sounds_free(c);
+    if (arena->is_short) {
+        size_t limit = arena->limit;
+        arena->limit = SIZE_MAX / 2; /* for the text of this diagnostic */
+        diagnostic(&c->diagnostics, HC_ENOMEM, 0, NULL,
+                   "its responses need more than %zu MB, three quarters of this machine's memory; use fewer or "
+                   "shorter ones",
+                   limit >> 20);
+    }
+    int error = diagnostics->n_errors ? first_error(diagnostics, why) : HC_OK;
+    if (error && made.channel) {
+        free(made.channel[0]);
+        free(made.channel);
+    }
+    *responses = error ? (hc_responses){.memory = arena} : made;
+    responses->n_diagnostics = diagnostics->n_kept;
+    responses->diagnostics = diagnostics->kept;
+    responses->n_errors = diagnostics->n_errors;
+    responses->n_warnings = diagnostics->n_warnings;
+    network_close(&import.network);
+    free(c->banks);
+    free(c->sources);
+    free(c);
+    return error;
 }

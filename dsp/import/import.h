@@ -1,7 +1,7 @@
-/* import - reads the configurations and filter texts of other programs: finds out whose a text is, and has it read.
+/* import - reads configurations and filter texts: finds out of which program a text is, and calls its reader.
  *
- *   text --> the format's reader --> struct configuration (counts, names, diagnostics) and a network of filters
- *        --> network_pairs --> a response for each pair, as those of a jconvolver configuration
+ *   text --> the format's reader --> struct configuration (counts, names, diagnostics) and signals of a network
+ *        --> network_make, network_routes --> routes
  *
  * A reader reports everything that it cannot represent, with its line: as an error if the sound would be another, as a
  * warning if the sound may differ in some set-ups, else as a note. Nothing is dropped silently.
@@ -16,6 +16,7 @@ struct import {
     struct network network;
     char *text;               /* [bytes + 1], with a final 0 and no other; the reader may overwrite it       */
     size_t bytes;
+    bool names_only;          /* nothing but client and server is wanted: no file has to be read              */
 };
 
 struct import_format {
@@ -25,15 +26,16 @@ struct import_format {
     void (*read)(struct import *import);
 };
 
-extern const struct import_format format_brutefir, format_convolver, format_camilladsp, format_pipewire,
+/* format_jconvolver is that of a text which no other has: it has no is_format. */
+extern const struct import_format format_jconvolver, format_brutefir, format_convolver, format_camilladsp, format_pipewire,
     format_equalizer_apo;
-
-/* The format of a text; NULL: none of these. path: for its extension. */
-const struct import_format *import_find(const char *path, const char *text, size_t bytes);
 
 /* Is the file at this path read as a configuration? One of jconvolver has the extension .conf; a text of another program
  * is found by its extension and by what it looks like. */
 bool import_is_configuration(const char *path);
+
+/* hc_responses_load for a configuration. */
+int import_responses(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, struct reason *why);
 
 /* Errors, warnings and notes of a reader, with the line, from 1, and the statement that they are about. */
 #define IMPORT_REFUSE(import, line, statement, ...)                                                                    \

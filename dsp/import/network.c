@@ -1,7 +1,6 @@
 #include "network.h"
 
-#include "dsp/device/backend.h"
-#include "dsp/masks/resample.h"
+#include "dsp/base/error.h"
 #include "dsp/signal/response_cut.h"
 #include "dsp/signal/transform.h"
 
@@ -17,15 +16,16 @@ enum {
     FEW_CHAINS = 64       /* they are made without counting: each filter is computed once, not twice          */
 };
 
+/* Frames that one configuration may add up, about half a minute of work. */
+static const int64_t MAX_ADDED = (int64_t)1 << 36;
+
 struct filter {
-    int line;
-    const char *command;
-    filter_make *make; /* NULL: given taps, or a file */
+    struct excerpt at; /* line and command; of a file: the whole excerpt */
+    filter_make *make; /* NULL: given taps, or a file                    */
     const void *data;
-    struct impulse place; /* of a file                                             */
-    bool is_ready;        /* filter_ready has run                                  */
-    const double *taps;   /* [n_taps]; of the text until is_ready, then for the session's rate; NULL: a file */
-    const float *floats;  /* [n_taps]: of a file; both NULL: not ready, or an error was reported             */
+    bool is_ready;       /* filter_ready has run                                                            */
+    const double *taps;  /* [n_taps]; of the text until is_ready, then for the session's rate; NULL: a file */
+    const float *floats; /* [n_taps]: of a file; both NULL: not ready, or an error was reported             */
     int n_taps;
 };
 
@@ -36,14 +36,16 @@ struct chain {
     int index;          /* in the order of creation: sums must not depend on addresses     */
     struct chain *next; /* to be counted or made behind this one                           */
     bool is_counted, is_made;
-    const float *taps;   /* [n_taps], for a pair; NULL: an error was reported              */
+    const float *taps;   /* [n_taps], for a term; NULL: an error was reported              */
     const double *exact; /* the same before they were rounded; NULL: of a file             */
     int n_taps;
 };
 
 struct term {
     int in;
-    struct chain *chain; /* NULL: no filter */
+    struct chain *chain; /* NULL: no filter                             */
+    const float *taps;   /* [n_taps], without a filter: of a response, or 1 */
+    int n_taps;
     double gain, delay_s;
 };
 
@@ -68,12 +70,18 @@ double network_seconds(const struct network *net, double frames)
     return frames / (net->c->rate ? net->c->rate : 48000);
 }
 
+/* Hz of the taps. Without a session's rate each file keeps its own, and a delay in frames stays the same at any rate. */
+static int rate_of(const struct network *net)
+{
+    return net->c->session_rate ? net->c->session_rate : 48000;
+}
+
 /* ---- filters ------------------------------------------------------------------------------------ */
 
 static struct filter *filter_new(struct network *net, int line, const char *command)
 {
     struct filter *f = arena_alloc(net->c->arena, 1, sizeof *f);
-    if (f) *f = (struct filter){.line = line, .command = command};
+    if (f) *f = (struct filter){.at = {.line = line, .command = command, .gain = 1}};
     return f;
 }
 
@@ -98,10 +106,10 @@ const struct filter *filter_of_taps(struct network *net, const double *taps, int
     return f;
 }
 
-const struct filter *filter_of_file(struct network *net, const struct impulse *place)
+const struct filter *filter_of_file(struct network *net, const struct excerpt *excerpt)
 {
-    struct filter *f = filter_new(net, place->line, place->command);
-    if (f) f->place = *place;
+    struct filter *f = filter_new(net, excerpt->line, excerpt->command);
+    if (f) f->at = *excerpt;
     return f;
 }
 
@@ -178,10 +186,12 @@ static struct signal *signal_copy(struct network *net, const struct signal *from
     return s;
 }
 
+static const float one = 1;
+
 const struct signal *signal_input(struct network *net, int in)
 {
     struct signal *s = signal_new(net, 1);
-    if (s) s->terms[0] = (struct term){.in = in, .gain = 1};
+    if (s) s->terms[0] = (struct term){.in = in, .taps = &one, .n_taps = 1, .gain = 1};
     return s;
 }
 
@@ -217,18 +227,24 @@ const struct signal *signal_filter(struct network *net, const struct signal *fro
     return s ? signal_tidy(s) : NULL;
 }
 
+const struct signal *signal_of_responses(struct network *net, const struct response *r, int n)
+{
+    struct signal *s = signal_new(net, n);
+    for (int i = 0; s && i < n; i++)
+        s->terms[i] = (struct term){.in = r[i].in,
+                                    .taps = r[i].taps,
+                                    .n_taps = r[i].n_taps,
+                                    .gain = (double)r[i].gain,
+                                    .delay_s = (double)r[i].delay / rate_of(net)};
+    return s;
+}
+
 void network_output(struct network *net, int out, const struct signal *signal)
 {
     net->outputs[out] = signal;
 }
 
 /* ---- taps --------------------------------------------------------------------------------------- */
-
-struct maker {
-    struct network *net;
-    struct sounds *sounds;
-    int rate; /* Hz of the taps */
-};
 
 /* Counts frames that are about to be computed. false: too many; the error is reported once. */
 static bool has_budget(struct network *net, const struct filter *f, int64_t frames)
@@ -237,8 +253,7 @@ static bool has_budget(struct network *net, const struct filter *f, int64_t fram
     net->n_frames += frames;
     if (net->n_frames <= MAX_FRAMES) return true;
     net->is_too_large = true;
-    diagnostic(&net->c->diagnostics, HC_EINVAL, f->line, f->command,
-               "its filters in series need more than %d taps in all; use shorter ones", MAX_FRAMES);
+    EXCERPT_REFUSE(net->c, &f->at, "its filters in series need more than %d taps in all; use shorter ones", MAX_FRAMES);
     return false;
 }
 
@@ -256,32 +271,25 @@ static float *floats_of(struct network *net, const struct filter *f, const doubl
     for (int i = 0; all && i < n; i++) {
         all[i] = (float)taps[i];
         if (isfinite(all[i])) continue;
-        diagnostic(&net->c->diagnostics, HC_EINVAL, f->line, f->command, "its taps are not finite; lower its gains");
+        EXCERPT_REFUSE(net->c, &f->at, "its taps are not finite; lower its gains");
         return NULL;
     }
     return all;
 }
 
 /* Taps of a text that is for another rate, resampled. NULL: an error was reported. */
-static double *resampled(const struct maker *m, const struct filter *f, int *n)
+static double *resampled(struct network *net, const struct filter *f, int *n)
 {
-    struct configuration *c = m->net->c;
-    char why[DIAGNOSTIC_CAP / 2];
-    const float *from = floats_of(m->net, f, f->taps, f->n_taps);
-    int error =
-        from ? resample_length(c->rate, m->rate, f->n_taps, c->diagnostics.path, n, REASON(why, sizeof why)) : HC_OK;
-    float *to = from && !error ? arena_alloc(c->arena, (size_t)*n, sizeof *to) : NULL;
-    if (to)
-        error = resample(c->rate, m->rate, 1, &from, f->n_taps, &to, *n, c->diagnostics.path, REASON(why, sizeof why));
-    if (error) diagnostic(&c->diagnostics, error, f->line, f->command, "%s", why);
-    return to && !error ? doubles_of(m->net, to, *n, 1) : NULL;
+    struct configuration *c = net->c;
+    const float *taps = floats_of(net, f, f->taps, f->n_taps);
+    bool good = taps && sounds_resample(c, &f->at, c->diagnostics.path, c->rate, &taps, 1, n);
+    return good ? doubles_of(net, taps, *n, 1) : NULL;
 }
 
-static const double *computed(const struct maker *m, const struct filter *f, int *n)
+static const double *computed(struct network *net, const struct filter *f, int *n)
 {
-    struct network *net = m->net;
     double rest_db, *taps = NULL;
-    *n = f->make(f->data, m->rate, &taps, &rest_db);
+    *n = f->make(f->data, rate_of(net), &taps, &rest_db);
     double *kept = *n ? arena_alloc(net->c->arena, (size_t)*n, sizeof *kept) : NULL; /* taps may have much more */
     if (kept) memcpy(kept, taps, (size_t)*n * sizeof *kept);
     free(taps);
@@ -290,14 +298,14 @@ static const double *computed(const struct maker *m, const struct filter *f, int
         return NULL;
     }
     if (rest_db > NETWORK_REST_DB) {
-        diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command,
-                   "becomes %d tap%s, and what is cut off is only %.0f dB below the filter", *n, PLURAL(*n), -rest_db);
+        EXCERPT_WARN(net->c, &f->at, "becomes %d tap%s, and what is cut off is only %.0f dB below the filter", *n,
+                     PLURAL(*n), -rest_db);
         return kept;
     }
     if (net->computed.n++ == 0 || rest_db > net->computed.rest_db) net->computed.rest_db = rest_db;
     if (*n > net->computed.longest) net->computed.longest = *n;
-    net->computed.line = f->line;
-    net->computed.command = f->command;
+    net->computed.line = f->at.line;
+    net->computed.command = f->at.command;
     return kept;
 }
 
@@ -320,17 +328,17 @@ static void note_computed(struct network *net)
 }
 
 /* Makes the taps of a filter for the session's rate, once for all chains that it is in. */
-static void filter_ready(const struct maker *m, struct filter *f)
+static void filter_ready(struct network *net, struct filter *f)
 {
-    int text_rate = m->net->c->rate, n = f->n_taps;
+    int text_rate = net->c->rate, n = f->n_taps;
     if (f->is_ready) return;
     f->is_ready = true;
     if (f->make)
-        f->taps = computed(m, f, &n);
+        f->taps = computed(net, f, &n);
     else if (!f->taps)
-        f->floats = sounds_taps(m->sounds, &f->place, &n);
-    else if (text_rate && text_rate != m->rate)
-        f->taps = resampled(m, f, &n);
+        f->floats = sounds_taps(net->c, &f->at, &n);
+    else if (text_rate && text_rate != rate_of(net))
+        f->taps = resampled(net, f, &n);
     f->n_taps = n;
 }
 
@@ -346,22 +354,21 @@ static double *in_series(struct network *net, struct chain *before, const double
 }
 
 /* The chain in front of it has been made. */
-static void chain_make(const struct maker *m, struct chain *chain)
+static void chain_make(struct network *net, struct chain *chain)
 {
-    struct network *net = m->net;
     struct chain *before = chain->before;
     struct filter *f = (struct filter *)chain->last;
     chain->is_made = true;
     if (before && !before->taps) return;
-    filter_ready(m, f);
+    filter_ready(net, f);
     chain->n_taps = f->n_taps;
-    if (!before && f->floats && f->place.gain == 1) { /* taps of a file are shared */
+    if (!before && f->floats && f->at.gain == 1) { /* taps of a file are shared */
         chain->taps = f->floats;
         return;
     }
     if (before) chain->n_taps += before->n_taps - 1;
     if ((!f->taps && !f->floats) || !has_budget(net, f, chain->n_taps)) return;
-    const double *taps = f->taps ? f->taps : doubles_of(net, f->floats, f->n_taps, (double)f->place.gain);
+    const double *taps = f->taps ? f->taps : doubles_of(net, f->floats, f->n_taps, (double)f->at.gain);
     if (before && taps) {
         double *both = in_series(net, before, taps, f->n_taps);
         /* Lengths of filters in series add up, their decays do not. */
@@ -384,68 +391,178 @@ static struct chain *chains_begin(struct chain *last, bool is_count)
     return first;
 }
 
-static void chains_make(const struct maker *m, struct chain *last)
+static void chains_make(struct network *net, struct chain *last)
 {
-    for (struct chain *c = chains_begin(last, false); c && !m->net->c->arena->is_short; c = c->next) chain_make(m, c);
+    for (struct chain *c = chains_begin(last, false); c && !net->c->arena->is_short; c = c->next) chain_make(net, c);
 }
 
 /* The taps of a filter, without keeping them; of a file 1: its length is known when it is read. */
-static int filter_length(const struct maker *m, const struct filter *f)
+static int filter_length(const struct network *net, const struct filter *f)
 {
     double rest_db, *taps = NULL;
     if (!f->make) return f->n_taps > 0 ? f->n_taps : 1;
-    int n = f->make(f->data, m->rate, &taps, &rest_db);
+    int n = f->make(f->data, rate_of(net), &taps, &rest_db);
     free(taps);
     return n;
 }
 
 /* Adds up the frames that the chains will need, before the first is made: they may take a gigabyte and many seconds. A
  * filter behind another counts twice: the product is as long as both. false: too many, which is reported. */
-static bool chains_count(const struct maker *m, struct chain *last, int64_t *frames)
+static bool chains_count(struct network *net, struct chain *last, int64_t *frames)
 {
     for (struct chain *c = chains_begin(last, true); c; c = c->next) {
-        *frames += (int64_t)filter_length(m, c->last) * (c->before && c->last->make ? 2 : 1);
+        *frames += (int64_t)filter_length(net, c->last) * (c->before && c->last->make ? 2 : 1);
         c->is_counted = true;
-        if (*frames > MAX_FRAMES) return has_budget(m->net, c->last, *frames);
+        if (*frames > MAX_FRAMES) return has_budget(net, c->last, *frames);
     }
     return true;
 }
 
-static void add_term(const struct maker *m, struct pairs *pairs, int out, const struct term *term)
+static int line_of(const struct term *term)
 {
-    static const float one = 1;
-    struct configuration *c = m->net->c;
-    struct impulse pair = {.gain = (float)term->gain, .in = term->in, .out = out};
-    const float *taps = &one;
-    int n_taps = 1;
-    if (term->chain) {
-        chains_make(m, term->chain);
-        taps = term->chain->taps;
-        n_taps = term->chain->n_taps;
-        pair.line = term->chain->last->line;
-        pair.command = term->chain->last->command;
-    }
-    double delay = rint(term->delay_s * m->rate);
-    if (!taps) return;
-    if (!isfinite(pair.gain) || !(delay >= 0 && delay + n_taps <= CONFIGURATION_TAPS))
-        IMPULSE_REFUSE(c, &pair,
-                       "input %d to output %d: a gain of %g and %.0f frames with the delay; a finite gain and "
-                       "at most %d frames are possible",
-                       term->in + 1, out + 1, term->gain, delay + n_taps, CONFIGURATION_TAPS);
-    else
-        pairs_add(pairs, &pair, term->in, out, taps, n_taps, (int)delay);
+    return term->chain ? term->chain->last->at.line : 0;
 }
 
-void network_pairs(struct network *net, struct sounds *sounds, struct pairs *pairs, int rate)
+/* What a term plays; its chain has been made. false: an error was reported. */
+static bool term_response(struct network *net, int out, const struct term *term, struct response *r)
 {
-    struct maker m = {.net = net, .sounds = sounds, .rate = rate};
+    const struct chain *chain = term->chain;
+    double delay = rint(term->delay_s * rate_of(net));
+    *r = (struct response){.in = term->in,
+                           .taps = chain ? chain->taps : term->taps,
+                           .n_taps = chain ? chain->n_taps : term->n_taps,
+                           .gain = (float)term->gain};
+    if (!r->taps) return false;
+    if (isfinite(r->gain) && delay >= 0 && delay + r->n_taps <= CONFIGURATION_TAPS) {
+        r->delay = (int)delay;
+        return true;
+    }
+    diagnostic(&net->c->diagnostics, HC_EINVAL, line_of(term), chain ? chain->last->at.command : NULL,
+               "input %d to output %d: a gain of %g and %.0f frames with the delay; a finite gain and "
+               "at most %d frames are possible",
+               term->in + 1, out + 1, term->gain, delay + r->n_taps, CONFIGURATION_TAPS);
+    return false;
+}
+
+/* Makes the taps of an output, and counts its routes. */
+static void output_make(struct network *net, int out)
+{
+    const struct signal *s = net->outputs[out];
+    struct response r;
+    for (int i = 0; s && i < s->n && !net->c->arena->is_short; i++) {
+        const struct term *term = &s->terms[i];
+        if (term->chain) chains_make(net, term->chain);
+        if (!term_response(net, out, term, &r)) continue;
+        if (i == 0 || s->terms[i - 1].in != term->in)
+            net->n_routes++;
+        else if (!network_adds(net, r.n_taps, term->in, out, line_of(term), NULL))
+            return;
+    }
+}
+
+void network_make(struct network *net)
+{
     int64_t frames = 0;
     for (int out = 0; out < net->c->n_out && net->n_chains > FEW_CHAINS; out++)
         for (int i = 0; net->outputs[out] && i < net->outputs[out]->n; i++)
-            if (net->outputs[out]->terms[i].chain && !chains_count(&m, net->outputs[out]->terms[i].chain, &frames))
+            if (net->outputs[out]->terms[i].chain && !chains_count(net, net->outputs[out]->terms[i].chain, &frames))
                 return;
-    for (int out = 0; out < net->c->n_out; out++)
-        for (int i = 0; net->outputs[out] && i < net->outputs[out]->n && !net->c->arena->is_short; i++)
-            add_term(&m, pairs, out, &net->outputs[out]->terms[i]);
+    for (int out = 0; out < net->c->n_out; out++) output_make(net, out);
     note_computed(net);
+}
+
+/* ---- routes ------------------------------------------------------------------------------------- */
+
+bool network_adds(struct network *net, int n_taps, int in, int out, int line, const char *command)
+{
+    net->n_added += n_taps;
+    if (net->n_added <= MAX_ADDED) return true;
+    diagnostic(&net->c->diagnostics, HC_EINVAL, line, command,
+               "input %d, output %d: more than %lld frames to add up; add them in a sound file", in + 1, out + 1,
+               (long long)MAX_ADDED);
+    return false;
+}
+
+bool response_sum(struct network *net, const struct response *parts, int n, int out, int line, struct response *sum)
+{
+    int start = parts->delay, end = 0;
+    *sum = *parts;
+    if (n == 1) return true;
+    for (int i = 0; i < n; i++) {
+        if (parts[i].delay < start) start = parts[i].delay;
+        if (parts[i].delay + parts[i].n_taps > end) end = parts[i].delay + parts[i].n_taps;
+    }
+    float *taps = arena_alloc(net->c->arena, (size_t)(end - start), sizeof *taps);
+    *sum = (struct response){.in = parts->in, .taps = taps, .n_taps = end - start, .delay = start, .gain = 1};
+    for (int i = 0; taps && i < n; i++) {
+        float *to = taps + parts[i].delay - start;
+        bool is_finite = true;
+        for (int k = 0; k < parts[i].n_taps; k++) {
+            to[k] += parts[i].gain * parts[i].taps[k];
+            is_finite &= !!isfinite(to[k]);
+        }
+        if (is_finite) continue;
+        diagnostic(&net->c->diagnostics, HC_EINVAL, line, NULL,
+                   "the responses from input %d to output %d add up to an infinite sample; give smaller gains",
+                   parts->in + 1, out + 1);
+        return false;
+    }
+    return taps != NULL;
+}
+
+static int by_route_response(const void *a, const void *b)
+{
+    const hc_route *p = *(const hc_route *const *)a, *q = *(const hc_route *const *)b;
+    if (p->taps != q->taps) return p->taps < q->taps ? -1 : 1;
+    if (p->n_taps != q->n_taps) return p->n_taps < q->n_taps ? -1 : 1;
+    if (p->delay != q->delay) return p->delay < q->delay ? -1 : 1;
+    return (p->gain > q->gain) - (p->gain < q->gain);
+}
+
+static void count_distinct(struct arena *arena, hc_responses *r)
+{
+    const hc_route **sorted = calloc((size_t)r->n_routes + 1, sizeof *sorted);
+    if (!sorted) {
+        arena->is_short = true;
+        return;
+    }
+    for (int i = 0; i < r->n_routes; i++) sorted[i] = &r->routes[i];
+    qsort(sorted, (size_t)r->n_routes, sizeof *sorted, by_route_response);
+    for (int i = 0; i < r->n_routes; i++) {
+        if (i > 0 && by_route_response(&sorted[i - 1], &sorted[i]) == 0) continue;
+        r->n_distinct++;
+        r->distinct_frames += (int64_t)sorted[i]->delay + sorted[i]->n_taps;
+    }
+    free(sorted);
+}
+
+/* Adds the route of an input and an output, if the output plays the input. *at: the first term of the output that belongs
+ * to this input or a higher one; goes to the next input. parts: as many as a signal has terms. */
+static void route_add(struct network *net, int in, int out, int *at, struct response *parts, hc_responses *r)
+{
+    const struct signal *s = net->outputs[out];
+    struct response sum;
+    int n = 0, line = s && *at < s->n ? line_of(&s->terms[*at]) : 0;
+    for (; s && *at < s->n && s->terms[*at].in == in; ++*at) n += term_response(net, out, &s->terms[*at], &parts[n]);
+    if (n == 0 || !response_sum(net, parts, n, out, line, &sum)) return;
+    r->routes[r->n_routes++] =
+        (hc_route){.in = in, .out = out, .taps = sum.taps, .n_taps = sum.n_taps, .gain = sum.gain, .delay = sum.delay};
+    if (sum.delay + sum.n_taps > r->n_frames) r->n_frames = sum.delay + sum.n_taps;
+}
+
+void network_routes(struct network *net, hc_responses *r)
+{
+    struct configuration *c = net->c;
+    int max = 0;
+    for (int out = 0; out < c->n_out; out++)
+        if (net->outputs[out] && net->outputs[out]->n > max) max = net->outputs[out]->n;
+    r->routes = arena_alloc(c->arena, (size_t)net->n_routes, sizeof *r->routes);
+    struct response *parts = arena_alloc(c->arena, (size_t)max, sizeof *parts);
+    int *at = arena_alloc(c->arena, (size_t)c->n_out, sizeof *at);
+    for (int in = 0; in < c->n_in && at; in++)
+        for (int out = 0; out < c->n_out && !c->arena->is_short; out++) route_add(net, in, out, &at[out], parts, r);
+    if (c->arena->is_short) return;
+    count_distinct(c->arena, r);
+    if (r->n_routes == 0 && r->n_sources == 0)
+        diagnostic(&c->diagnostics, HC_OK, 0, NULL, "has no responses; its outputs are silent");
 }

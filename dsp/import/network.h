@@ -1,22 +1,21 @@
-/* network - a linear network of sums, gains, delays and filters, as other programs describe one; and its reduction to one
- * response for each pair of an input and an output.
+/* network - a linear network of sums, gains, delays and filters, as a configuration describes one; and its reduction to
+ * one route for each pair of an input and an output.
  *
  *   input 1 --- filter --- gain --+
  *                                sum --- filter --- output 1
  *   input 2 ------------- delay --+
  *
  *   filter   taps at the session's rate: of a sound file, of the text, or computed
+ *   response an input through taps that exist already
  *   signal   what a point of the network carries: a sum of terms, each an input through a gain, a delay and some filters.
  *            NULL is silence
  *
- * Reading a text only builds signals: no file is opened and no tap computed before network_pairs.
+ * Reading a text only builds signals: no file is opened and no tap computed before network_make, except for responses.
  */
 #ifndef HALOCONV_NETWORK_H
 #define HALOCONV_NETWORK_H
 
-#include "dsp/masks/configuration.h"
-#include "dsp/masks/configuration_pairs.h"
-#include "dsp/masks/configuration_sounds.h"
+#include "configuration_sounds.h"
 
 struct network {
     struct configuration *c;       /* counts, diagnostics, arena                                        */
@@ -24,7 +23,9 @@ struct network {
     void *chains;                  /* tsearch(3): filters in series                                     */
     int n_chains;
     int n_terms;                   /* of all signals, bounded: mixers in series multiply them           */
+    int n_routes;                  /* counted by network_make                                           */
     int64_t n_frames;              /* of taps computed so far, bounded                                  */
+    int64_t n_added;               /* frames of responses that are added to others, bounded             */
     bool is_too_large;             /* the error is in the diagnostics                                   */
     bool tells_filters;            /* a note about the filters that are computed                        */
     struct {
@@ -48,9 +49,8 @@ const struct filter *filter_computed(struct network *network, filter_make *make,
                                      const char *command);
 /* taps[n], at the rate of the text (c->rate); copied. */
 const struct filter *filter_of_taps(struct network *network, const double *taps, int n, int line, const char *command);
-/* Frames of a sound file: `channel`, `offset`, `length` (0: to the end), `file` (configuration_file), `line` and
- * `command` of *place. A file without a rate has that of the text. The gain of *place is a factor too. */
-const struct filter *filter_of_file(struct network *network, const struct impulse *place);
+/* An excerpt with its gain. A file without a rate has that of the text. */
+const struct filter *filter_of_file(struct network *network, const struct excerpt *excerpt);
 
 /* Signals, in the arena. `in` counts from 0. */
 const struct signal *signal_input(struct network *network, int in);
@@ -58,6 +58,24 @@ const struct signal *signal_add(struct network *network, const struct signal *a,
 const struct signal *signal_gain(struct network *network, const struct signal *signal, double gain);
 const struct signal *signal_delay(struct network *network, const struct signal *signal, double seconds);
 const struct signal *signal_filter(struct network *network, const struct signal *signal, const struct filter *filter);
+
+struct response {
+    int in;
+    const float *taps;             /* [n_taps] at the session's rate; the arena keeps them              */
+    int n_taps, delay;             /* frames of the session                                             */
+    float gain;
+};
+/* The sum of responses[n] of different inputs, by input. Such a signal is not filtered or added to others. */
+const struct signal *signal_of_responses(struct network *network, const struct response *responses, int n);
+
+/* Counts n_taps frames of a response that is added to others of its pair. Lines are cheap: without a limit a few
+ * megabytes of them would take days. false: too many; the error has been added. */
+bool network_adds(struct network *network, int n_taps, int in, int out, int line, const char *command);
+
+/* Adds parts[n] of one input and output up: from the smallest delay to the last end, with a gain of 1. A single part
+ * stays as it is. line: for the error if a sample is infinite. false: the error has been added, or the arena is short. */
+bool response_sum(struct network *network, const struct response *parts, int n, int out, int line,
+                  struct response *sum);
 
 /* Frames of the text's rate in seconds. */
 double network_seconds(const struct network *network, double frames);
@@ -69,7 +87,10 @@ void network_close(struct network *network);
 /* Sets what an output plays. */
 void network_output(struct network *network, int out, const struct signal *signal);
 
-/* Adds all terms to the pairs, at `rate` Hz. Errors are added to the diagnostics. */
-void network_pairs(struct network *network, struct sounds *sounds, struct pairs *pairs, int rate);
+/* Makes the taps of all outputs. Errors are added to the diagnostics. */
+void network_make(struct network *network);
+
+/* Then, without errors: makes the routes in the arena, and fills in n_frames, n_distinct and distinct_frames. */
+void network_routes(struct network *network, hc_responses *responses);
 
 #endif

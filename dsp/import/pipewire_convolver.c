@@ -1,6 +1,8 @@
+#include "dsp/base/number.h"
 #include "dsp/signal/hilbert.h"
 #include "pipewire.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,21 +41,17 @@ static const struct filter *hilbert_response(const struct convolver *v)
 static const struct filter *inline_response(const struct convolver *v)
 {
     const char *text = v->file + strlen(INLINE_IR);
-    char *end;
     int n = 0;
-    double rate = strtod(text, &end);
-    double *taps = malloc((strlen(text) / 2 + 1) * sizeof *taps); /* a value has a digit, and a separator behind it */
+    double rate, value, *taps = malloc((strlen(text) / 2 + 1) * sizeof *taps); /* a digit and a separator each */
     if (!taps) {
         v->import->c->arena->is_short = true;
         return NULL;
     }
-    for (text = end + strspn(end, ", "); *text; text = end + strspn(end, ", ")) {
-        taps[n] = v->gain * strtod(text, &end);
-        if (end == text || !isfinite(taps[n])) break;
-        n++;
-    }
+    text = number_read(text, -DBL_MAX, DBL_MAX, &rate);
+    while (text && *(text += strspn(text, ", ")) && (text = number_read(text, -DBL_MAX, DBL_MAX, &value)))
+        taps[n++] = v->gain * value;
     const struct filter *filter = NULL;
-    if (*text || n == 0 || rate != v->import->c->rate)
+    if (!text || n == 0 || rate != v->import->c->rate)
         NODE_REFUSE(v->import, v->node, "\"%.40s\" is not a response for %d Hz; write /ir:%d,VALUE,VALUE ...", v->file,
                     v->import->c->rate, v->import->c->rate);
     else
@@ -65,21 +63,20 @@ static const struct filter *inline_response(const struct convolver *v)
 /* `length` frames count from the start of the file, also if there is an offset. */
 static const struct filter *file_response(const struct convolver *v)
 {
-    struct impulse place = {.kind = IMPULSE_READ,
-                            .line = v->node->json->line,
-                            .command = v->node->statement,
-                            .gain = (float)v->gain,
-                            .offset = v->offset,
-                            .channel = v->channel,
-                            .is_in_turn = true};
-    if (v->length > 0) place.length = v->length - v->offset;
-    if (v->length > 0 && place.length <= 0) {
+    struct excerpt excerpt = {.line = v->node->json->line,
+                              .command = v->node->statement,
+                              .gain = (float)v->gain,
+                              .offset = v->offset,
+                              .channel = v->channel,
+                              .is_in_turn = true};
+    if (v->length > 0) excerpt.length = v->length - v->offset;
+    if (v->length > 0 && excerpt.length <= 0) {
         NODE_REFUSE(v->import, v->node, "length %d, but offset %d; the length counts from the start of the file",
                     v->length, v->offset);
         return NULL;
     }
-    place.file = configuration_file(v->import->c, v->file);
-    return filter_of_file(&v->import->network, &place);
+    excerpt.sound = configuration_file(v->import->c, v->file);
+    return filter_of_file(&v->import->network, &excerpt);
 }
 
 /* Do two names differ only in one number, which %r can stand for? Gives the parts around it. */

@@ -1,7 +1,9 @@
 #include "relaxed_json.h"
 
+#include "dsp/base/number.h"
 #include "dsp/masks/utf16.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -184,9 +186,7 @@ const char *relaxed_text(const struct relaxed *map, const char *key, const char 
 
 bool relaxed_number_of(const struct relaxed *value, double *number)
 {
-    char *end;
-    *number = strtod(value->text, &end);
-    return *value->text && !*end && isfinite(*number);
+    return number_is(value->text, -DBL_MAX, DBL_MAX, number);
 }
 
 double relaxed_number(struct import *import, const char *statement, const struct relaxed *map, const char *key,

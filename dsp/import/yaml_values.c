@@ -1,9 +1,10 @@
 #include "yaml_values.h"
+#include "dsp/base/number.h"
 
 #ifdef HC_WITH_YAML
 
+#include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* libyaml looks at all open brackets for every token, and at all anchors for every anchor and alias. */
@@ -150,9 +151,7 @@ yaml_node_t *yaml_list(struct yaml *y, const yaml_node_t *map, const char *key, 
 bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, double *value)
 {
     const char *text = yaml_text_of(node);
-    char *end;
-    *value = strtod(text, &end);
-    if (*text && !*end && isfinite(*value)) return true;
+    if (number_is(text, -DBL_MAX, DBL_MAX, value)) return true;
     YAML_REFUSE(y, node, "%s \"%.40s\" is not a number; write one, such as -6.5", what, text);
     return false;
 }

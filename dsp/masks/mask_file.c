@@ -2,8 +2,8 @@
  * samples that were read, not with the length in the header. */
 #include "mask_file.h"
 
-#include "dsp/device/backend.h"
-#include "dsp/base/c_locale.h"
+#include "dsp/base/error.h"
+#include "dsp/base/number.h"
 #include "dsp/sndfile_log.h"
 #include "raw_samples.h"
 #include "resample.h"
@@ -97,6 +97,16 @@ static bool has_length(const SF_INFO *info)
     return info->frames < (sf_count_t)1 << 60;
 }
 
+/* By how many frames a whole file may be shorter than its header says. The header of an MP3 holds an estimate of its
+ * length; that of ADPCM, GSM and DWVW holds whole packets. */
+static sf_count_t length_slack(const SF_INFO *info)
+{
+    int subtype = info->format & SF_FORMAT_SUBMASK;
+    bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
+    bool estimate = (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
+    return estimate ? info->frames / 10 : packets ? 4096 : 0;
+}
+
 static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames, const char *path, struct reason *why)
 {
     size_t n_channels = (size_t)info->channels;
@@ -113,14 +123,10 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
         return fail(HC_EFILE, why, "%s: damaged after frame %zu (%s); download it again, or restore it", path,
                     frames->n / n_channels, sf_strerror(file));
     if (frames->n == 0) return fail(HC_EINVAL, why, "%s: has no frames; a mask needs at least one", path);
-    /* The header of an MP3 holds an estimate of its length; that of ADPCM, GSM and DWVW holds whole packets. */
-    int subtype = info->format & SF_FORMAT_SUBMASK;
-    bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
-    bool estimate = (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
-    sf_count_t slack = estimate ? info->frames / 10 : packets ? 4096 : 0;
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
-    if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - slack) || sndfile_log_says_cut(log))
+    if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - length_slack(info)) ||
+        sndfile_log_says_cut(log))
         return fail(
             HC_EFILE, why,
             "%s: is cut short: it ends after %zu frames, its header promises more; download it again, or restore it",
@@ -152,8 +158,12 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
     if (!error) error = frames_limit(frames, info.channels, info.samplerate, path, why);
     if (!error && has_length(&info) && info.frames > (sf_count_t)frames->most) error = refuse_length(frames, path, why);
     if (!error) {
+        bool is_exact = has_length(&info) && info.frames > 0 && length_slack(&info) == 0;
         *rate = info.samplerate;
-        error = read_frames(file, &info, frames, path, why);
+        if (frames->limits->sizes_only && is_exact)
+            frames->n = (size_t)info.frames * (size_t)info.channels;
+        else
+            error = read_frames(file, &info, frames, path, why);
     }
     sf_close(file);
     return error;
@@ -183,11 +193,11 @@ static const char blanks[] = " \t\r", separators[] = " \t\r,;";
 /* Does the line begin as a number does, or is it blank? nan and inf are numbers. */
 static bool begins_with_number(const char *line)
 {
-    char *end;
+    double number;
     line += strspn(line, blanks);
     if (strchr("0123456789+-.,;", *line)) return true; /* also the 0 at the end of a blank line */
-    strtod(line, &end);
-    return end > line && strchr(separators, *end);
+    const char *end = number_read(line, NAN, NAN, &number);
+    return end && strchr(separators, *end);
 }
 
 static void header_note(struct text_line *text, const char *line)
@@ -206,15 +216,17 @@ static bool is_fraction(const char *number)
     return n > 1 && (number[0] == '0' || number[n] == 'e' || number[n] == 'E');
 }
 
-static int coefficient_read(const struct text_line *text, const char *at, char **end, float *value, struct reason *why)
+static int coefficient_read(const struct text_line *text, const char *at, const char **end, float *value,
+                            struct reason *why)
 {
-    double number = strtod(at, end);
+    double number;
+    *end = number_read(at, NAN, NAN, &number);
     if (text->line == 1 && strncasecmp(at, "biquad", 6) == 0)
         return fail(HC_EINVAL, why,
                     "%s: has biquads for a miniDSP, and no rate; export the filters from REW as text, not as "
                     "coefficients",
                     text->path);
-    if (*end == at || !strchr(separators, **end)) { /* strchr also finds the 0 at the end of the line */
+    if (!*end || !strchr(separators, **end)) { /* strchr also finds the 0 at the end of the line */
         int length = 0; /* of the quotation, which may go to a terminal: it ends before an escape character */
         while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
         return fail(HC_EINVAL, why, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
@@ -239,9 +251,9 @@ static int refuse_decimal_comma(const struct text_line *text, const char *line, 
 
 /* Reads the *n numbers of a line. A comma, a semicolon or blanks stand between two numbers, and blanks anywhere. Commas
  * beside other separators may be decimal commas, and are refused. */
-static int coefficients_read_line(const struct text_line *text, char *line, float *values, int *n, struct reason *why)
+static int coefficients_read_line(const struct text_line *text, const char *at, float *values, int *n,
+                                  struct reason *why)
 {
-    char *at = line;
     int separator = 0; /* before the number: a comma, a semicolon, or 0 for blanks */
     bool has_comma = false, has_other = false;
     *n = 0;
@@ -308,8 +320,8 @@ static int rew_head_read(struct text_line *text, const char *line, bool *is_head
     if (strstr(line, "// Sample interval")) {
         int error = refuse_decimal_comma(text, line, why);
         if (error) return error;
-        double interval = strtod(line, NULL);
-        if (!(interval > 1e-9 && interval <= 1))
+        double interval;
+        if (!number_read(line, 1e-9, 1, &interval))
             return fail(HC_EINVAL, why, "%s:%zu: a sample interval of %g s; 1e-9 to 1 are possible", text->path,
                         text->line, interval);
         text->rate = (int)lrint(1 / interval);
@@ -405,7 +417,6 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
                      struct reason *why)
 {
     struct text_line text = {.path = path, .note = to->note};
-    locale_t was = c_locale_enter();
     int error = HC_OK;
     FILE *file = fopen(path, "re");
     if (!file || fseek(file, skip > 0 ? skip : 0, SEEK_SET) != 0)
@@ -419,7 +430,6 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
                  "its first column rises as frequencies do; `haloconv design target` makes a filter "
                  "of a curve");
     to->rate = text.rate;
-    c_locale_leave(was);
     return error;
 }
 
@@ -513,12 +523,14 @@ bool mask_file_has_extension(const char *path, const char *extension)
     return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
 }
 
-/* Makes channels of the frames, unless there is an error already, and frees the frames. */
+/* Makes channels of the frames, unless there is an error already or no sample was read, and frees the frames. */
 static int channels_make(struct mask_file *file, struct frames *frames, int error, const char *path, struct reason *why)
 {
     if (!error) { /* frames->n is at most MASK_MAX_SAMPLES */
-        int n_frames = (int)(frames->n / (size_t)frames->n_channels);
-        error = mask_file_make(file, frames->n_channels, n_frames, path, why);
+        file->n_channels = frames->n_channels;
+        file->n_frames = (int)(frames->n / (size_t)frames->n_channels);
+        if (!frames->samples) return HC_OK;
+        error = mask_file_make(file, file->n_channels, file->n_frames, path, why);
     }
     if (!error) {
         deinterleave(frames, file->channel);
@@ -575,4 +587,18 @@ void mask_file_free(struct mask_file *file)
     if (file->channel) free(file->channel[0]);
     free(file->channel);
     *file = (struct mask_file){0};
+}
+
+int mask_file_resample(struct mask_file *file, int rate, const char *path, struct reason *why)
+{
+    struct mask_file at_rate = {.rate = rate};
+    int length = 0;
+    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why);
+    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why);
+    if (!error)
+        error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
+                         at_rate.channel, length, path, why);
+    mask_file_free(error ? &at_rate : file);
+    if (!error) *file = at_rate;
+    return error;
 }

@@ -19,6 +19,7 @@ struct mask_limits {         /* mask_file_read refuses a longer file by its head
     size_t frames;           /* of a channel, after it is resampled                         */
     size_t bytes;            /* memory to read the file and to resample it                  */
     int rate;                /* Hz that the caller resamples it to; 0: it does not          */
+    bool sizes_only;         /* read no samples where the header has the exact length: channel is NULL then     */
 };
 
 struct mask_file {
@@ -52,6 +53,9 @@ int mask_file_check_finite(const struct mask_file *file, const char *path, struc
 /* Allocates the channels, filled with zeros, and sets the counts, but not rate. path: for the message. */
 int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, struct reason *why);
 void mask_file_free(struct mask_file *file);
+
+/* Resamples all channels from the rate of the file, which is not 0. After an error the file is as before. */
+int mask_file_resample(struct mask_file *file, int rate, const char *path, struct reason *why);
 
 /* HC_OK if path is a regular file that can be read and is not empty; else HC_EFILE. */
 int mask_file_check(const char *path, struct reason *why);

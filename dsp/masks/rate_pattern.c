@@ -1,6 +1,6 @@
 #include "rate_pattern.h"
 
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,6 @@
 #include "raw_samples.h"
 
-#include "dsp/device/backend.h"
-#include "dsp/base/c_locale.h"
+#include "dsp/base/error.h"
 
 #include <errno.h>
 #include <math.h>

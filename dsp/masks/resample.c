@@ -1,6 +1,6 @@
 #include "resample.h"
 
-#include "dsp/device/backend.h"
+#include "dsp/base/error.h"
 #include "mask_file.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 #include "frequency_curve.h"
 
-#include "grouped_number.h"
+#include "dsp/base/number.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,9 +104,8 @@ static const char *read_number(const char *at, const char *end, double *number)
 {
     at += strspn(at, blanks);
     if (at >= end || !begins_number(*at)) return NULL;
-    char *behind;
-    *number = strtod(at, &behind);
-    return behind > at && behind <= end && isfinite(*number) ? behind : NULL;
+    const char *behind = number_read(at, -DBL_MAX, DBL_MAX, number);
+    return behind && behind <= end ? behind : NULL;
 }
 
 /* Looks for the sensitivity of a microphone in a line that has no point. */

@@ -4,7 +4,7 @@
  *   20.0 71.3                   a frequency in Hz and a gain in dB; blanks, a comma or a semicolon between them
  *   25.0 72.8 14.1              a third column may be a phase in degrees; further ones are ignored, if the first point
  *                               has as many
- *   1 250 70.2                  with a no-break blank: 1250 Hz (grouped_number.h)
+ *   1 250 70.2                  with a no-break blank: 1250 Hz (number.h)
  *
  *   "Sens Factor =-.7dB, ..."   the sensitivity of a microphone in such a line of its calibration, or in
  *   *1000Hz -37.1               a line like this

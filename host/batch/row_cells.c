@@ -1,5 +1,6 @@
 #include "row_cells.h"
 
+#include "dsp/base/number.h"
 #include "host/mask_argument.h"
 #include "host/message.h"
 #include "host/moving/path.h"
@@ -45,13 +46,6 @@ static int word_of(const char *text, const char *const *words)
     return -1;
 }
 
-static bool number_take(const char *text, double least, double most, double *number)
-{
-    char *end;
-    *number = strtod(text, &end);
-    return end != text && !*end && *number >= least && *number <= most;
-}
-
 static bool seed_take(const char *text, uint64_t *seed)
 {
     char *end;
@@ -87,7 +81,7 @@ static const char *cell_take(struct row_reader *reader, struct manifest_row *row
         if (!output_stays_below(row->output)) return "a name below the folder of -o";
         return output_is_journal(row->output) ? "another name: the journal has this one" : NULL;
     case GAIN:
-        if (strcmp(text, "off") != 0 && !number_take(text, -max_db, max_db, &db))
+        if (strcmp(text, "off") != 0 && !number_is(text, -max_db, max_db, &db))
             return "decibels from -300 to 300, or off";
         row->gain = reader->defaults->gain * pow(10, db / 20);
         break;
@@ -102,17 +96,17 @@ static const char *cell_take(struct row_reader *reader, struct manifest_row *row
     case SEED:
         return seed_take(text, &row->seed) ? NULL : "a whole number from 0 on";
     case START:
-        return number_take(text, 0, longest_s, &row->start_s) ? NULL : "seconds from 0 on";
+        return number_is(text, 0, longest_s, &row->start_s) ? NULL : "seconds from 0 on";
     case LENGTH:
-        return number_take(text, shortest_s, longest_s, &row->length_s) ? NULL : "seconds above 0";
+        return number_is(text, shortest_s, longest_s, &row->length_s) ? NULL : "seconds above 0";
     case SNR:
-        return number_take(text, -max_db, max_db, &row->snr_db) ? NULL : "decibels from -300 to 300";
+        return number_is(text, -max_db, max_db, &row->snr_db) ? NULL : "decibels from -300 to 300";
     case ALIGN:
         if ((word = word_of(text, truths)) < 0) return "yes or no";
         row->align = word % 2;
         break;
     case EARLY:
-        return number_take(text, shortest_s, 1000 * longest_s, &row->early_ms) ? NULL : "milliseconds above 0";
+        return number_is(text, shortest_s, 1000 * longest_s, &row->early_ms) ? NULL : "milliseconds above 0";
     case N_COLUMNS:
         break;
     }

@@ -1,12 +1,12 @@
 /* haloconv design crossover - makes the filters of a crossover, and a configuration that plays them. */
 #include "crossover.h"
+#include "dsp/base/number.h"
 #include "host/commands.h"
 #include "host/files/format_option.h"
 #include "host/files/text_out.h"
 #include "host/json_print.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
-#include "host/number_list.h"
 #include "host/option.h"
 #include "host/plot/plot_masks.h"
 

@@ -1,9 +1,9 @@
 /* haloconv design - makes a filter or a room, and writes the mask. */
 #include "design_report.h"
+#include "dsp/base/number.h"
 #include "host/commands.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
-#include "host/number_list.h"
 #include "host/option.h"
 #include "host/plot/plot_masks.h"
 #include "random_room.h"

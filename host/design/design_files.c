@@ -1,9 +1,9 @@
 #include "design_files.h"
 
+#include "dsp/base/number.h"
 #include "host/mask_argument.h"
 #include "host/files/mask_diagnostics.h"
 #include "host/message.h"
-#include "host/number_list.h"
 #include "host/text_in.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 #include "live_options.h"
 
+#include "dsp/base/number.h"
 #include "host/message.h"
 
 #include <math.h>
@@ -47,14 +48,8 @@ static bool take_place(const struct option_use *use, void *to)
     struct live_scene_place place = {.aed = {0, 0, 1}, .entry = -1};
     char *end;
     long source = strtol(use->text, &end, 10);
-    int n = 0;
     bool good = end > use->text && *end == ':' && source >= 1 && source <= LIVE_SCENE_MAX_SOURCES;
-    for (const char *text = end + 1; good && n < 3; n++, text = end + 1) {
-        place.aed[n] = strtod(text, &end);
-        good = end > text && (*end == ',' || !*end) && isfinite(place.aed[n]);
-        if (!*end) break;
-    }
-    if (!good || *end || n < 1 || fabs(place.aed[1]) > 90 ||
+    if (!good || number_list_read(end + 1, place.aed, 3) < 2 || !isfinite(place.aed[0]) || fabs(place.aed[1]) > 90 ||
         !(place.aed[2] >= 0 && place.aed[2] <= LIVE_SCENE_MAX_METRES))
         return option_refuse(
             use, "needs a source's number, :, azimuth, elevation (-90 to 90) and distance (up to %d), as in 3:30,0,2",
@@ -71,15 +66,10 @@ static bool take_place(const struct option_use *use, void *to)
 static bool take_distance_gain(const struct option_use *use, void *to)
 {
     struct live_scene_settings *scene = to;
-    char *end;
-    double reference = strtod(use->text, &end), least = reference / 4;
-    bool good = end > use->text;
-    if (good && *end == ',') {
-        const char *second = end + 1;
-        least = strtod(second, &end);
-        good = end > second;
-    }
-    if (!good || *end || !live_scene_is_distance_gain(reference, least))
+    double list[2] = {0};
+    int n = number_list_read(use->text, list, 2);
+    double reference = list[0], least = n == 2 ? list[1] : reference / 4;
+    if (n == 0 || !live_scene_is_distance_gain(reference, least))
         return option_refuse(use, "needs one or two distances in metres, 0.001 to %d, as in 1,0.25",
                              LIVE_SCENE_MAX_METRES);
     scene->reference = reference;

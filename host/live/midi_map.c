@@ -1,5 +1,6 @@
 #include "midi_map.h"
 
+#include "dsp/base/number.h"
 #include "host/line_reader.h"
 #include "host/message.h"
 
@@ -51,10 +52,7 @@ static const char *word_take(struct words *words)
 /* NaN is refused too. */
 static bool take_number(struct words *words, double least, double most, double *number)
 {
-    const char *word = word_take(words);
-    char *end;
-    *number = strtod(word, &end);
-    return end > word && !*end && *number >= least && *number <= most;
+    return number_is(word_take(words), least, most, number);
 }
 
 static bool take_index(struct words *words, int least, int most, int *index)

@@ -1,8 +1,10 @@
 #include "service.h"
 
+#include "dsp/base/number.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -44,7 +46,9 @@ static void open_once(void)
         service.fd = -1;
     }
     bool is_ours = !pid || strtoll(pid, NULL, 10) == getpid();
-    service.watchdog_s = usec && is_ours ? 1e-6 * strtod(usec, NULL) : 0;
+    double us = 0;
+    if (usec && is_ours) number_read(usec, 0, INFINITY, &us);
+    service.watchdog_s = 1e-6 * us;
 }
 
 __attribute__((format(printf, 1, 2))) static void notify(const char *format, ...)

@@ -184,11 +184,12 @@ static int choose_inputs(const struct session_settings *settings, const hc_respo
     return settings->max_inputs > 0 && n > settings->max_inputs ? settings->max_inputs : n;
 }
 
-/* Finds the outputs and the length of a bank, for which the engine is opened; load_first_bank reads the file again. */
+/* Finds the outputs and the length of a bank, for which the engine is opened; load_first_bank reads the responses. */
 static bool bank_look(const char *path, int n_sources, int rate, hc_responses *mask, char *why, size_t cap)
 {
     hc_bank_data bank = {.size = sizeof bank};
-    if (hc_bank_load(path, 0, NULL, &bank, why, cap) != HC_OK) return false;
+    hc_bank_options options = {.size = sizeof options, .sizes_only = 1};
+    if (hc_bank_load(path, 0, &options, &bank, why, cap) != HC_OK) return false;
     double growth = bank.file_rate > 0 ? (double)rate / bank.file_rate : 1;
     mask->n_in = mask->n_sources = n_sources;
     mask->n_out = bank.n_out;

@@ -1,6 +1,6 @@
 /* Operations on the channels of several masks: convolve, add, blend, channels. */
+#include "dsp/base/number.h"
 #include "dsp/signal/transform.h"
-#include "host/number_list.h"
 #include "mask_operation.h"
 
 #include <limits.h>
@@ -70,11 +70,10 @@ static bool take_gains(const struct option_use *use, void *to)
     struct mask_settings *s = to;
     const char *at = use->text;
     for (s->n_gains = 0; s->n_gains < MAX_MASKS; at++) {
-        char *end;
-        double db = strtod(at, &end);
+        double db;
         bool is_off = strncmp(at, "off", 3) == 0;
-        if (is_off) end = (char *)at + 3;
-        if (end == at || (*end && *end != ',') || (!is_off && !(fabs(db) <= 300))) break;
+        const char *end = is_off ? at + 3 : number_read(at, -300, 300, &db);
+        if (!end || (*end && *end != ',')) break;
         s->gains[s->n_gains++] = is_off ? 0 : pow(10, db / 20);
         at = end;
         if (!*at) return true;

@@ -6,6 +6,7 @@
  *                   \  /    \  /         cosine from one band to the other
  *            0       ''      ''
  */
+#include "dsp/base/number.h"
 #include "dsp/signal/hann.h"
 #include "dsp/signal/transform.h"
 #include "host/acoustics/acoustics.h"
@@ -22,12 +23,12 @@ static bool take_octaves(const struct option_use *use, void *to)
     const char *at = use->text;
     memset(s->octave_to_s, 0, sizeof s->octave_to_s);
     for (s->n_octaves = 0;; at++) {
-        char *end;
-        double hz = strtod(at, &end), seconds = *end == ':' ? strtod(end + 1, &end) : 0;
+        double hz, seconds = 0;
+        const char *end = number_read(at, 0, INFINITY, &hz);
+        end = end && *end == ':' ? number_read(end + 1, 1e-3, 600, &seconds) : NULL;
         int i = 0;
         while (i < OCTAVES && octave_hz[i] != hz) i++;
-        if (i == OCTAVES || !(seconds >= 1e-3 && seconds <= 600) || s->octave_to_s[i] > 0 || (*end && *end != ','))
-            break;
+        if (!end || i == OCTAVES || s->octave_to_s[i] > 0 || (*end && *end != ',')) break;
         s->octave_to_s[i] = seconds;
         s->n_octaves++;
         at = end;

@@ -1,4 +1,5 @@
 /* path_csv - reads a path from comma-separated values with a header. */
+#include "dsp/base/number.h"
 #include "host/csv.h"
 #include "host/message.h"
 #include "path_make.h"
@@ -65,12 +66,10 @@ static bool header_read(struct reader *r, char *record)
     return good && header_check(r);
 }
 
-static bool number_read(struct reader *r, enum column column, const char *text, double *number)
+static bool cell_number(struct reader *r, enum column column, const char *text, double *number)
 {
-    char *end;
-    *number = strtod(text, &end);
-    end += strspn(end, " \t");
-    if (end == text || *end || !(*number >= column_least[column] && *number <= column_most[column]))
+    const char *end = number_read(text, column_least[column], column_most[column], number);
+    if (!end || end[strspn(end, " \t")])
         return line_refuse(&r->in, "%s \"%.40s\"; needs a number from %.9g to %.9g", column_names[column], text,
                            column_least[column], column_most[column]);
     if ((column == SOURCE || column == ENTRY) && *number != floor(*number))
@@ -90,7 +89,7 @@ static bool cell_take(struct reader *r, enum column column, const char *text, st
         bool is_optional = column == ELEVATION || column == DISTANCE || column == Z || column == GAIN;
         return is_optional || line_refuse(&r->in, "has no %s; write a number", column_names[column]);
     }
-    if (!number_read(r, column, text, &number)) return false;
+    if (!cell_number(r, column, text, &number)) return false;
     switch (column) {
     case TIME:
         row->frame = number * r->rate;

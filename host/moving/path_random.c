@@ -1,4 +1,5 @@
 /* path_random - draws a path from a seed: great circles between directions that are drawn uniformly, with pauses. */
+#include "dsp/base/number.h"
 #include "host/message.h"
 #include "host/splitmix64.h"
 #include "path_make.h"
@@ -41,21 +42,16 @@ static bool seed_take(const char *text, const char *end, uint64_t *seed)
 /* "20" or "10..60" */
 static bool range_take(const char *text, const char *end, int range, struct choice *choice)
 {
-    char *after, number[32];
+    char number[32];
     const char *dots = strstr(text, "..");
     const char *first_end = dots && dots < end ? dots : end;
     if (first_end - text >= (ptrdiff_t)sizeof number || first_end == text) return false;
-    /* strtod would take the first dot of "10..60" for a decimal point */
+    /* A reader of numbers takes the first dot of "10..60" for a decimal point. */
     snprintf(number, sizeof number, "%.*s", (int)(first_end - text), text);
-    double low = strtod(number, &after), high = low;
-    if (*after) return false;
-    if (first_end < end) {
-        high = strtod(dots + 2, &after);
-        if (after != end || after == dots + 2) return false;
-    }
-    choice->low[range] = low;
-    choice->high[range] = high;
-    return low >= ranges[range].least && high <= ranges[range].most && low <= high;
+    double *low = &choice->low[range], *high = &choice->high[range], max = ranges[range].most;
+    if (!number_is(number, ranges[range].least, max, low)) return false;
+    *high = *low;
+    return first_end == end || number_read(dots + 2, *low, max, high) == end;
 }
 
 static bool choose(const char *text, struct choice *choice, char *why, size_t cap)

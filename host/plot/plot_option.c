@@ -1,7 +1,7 @@
 #include "plot_option.h"
 
+#include "dsp/base/number.h"
 #include "host/message.h"
-#include "host/number_list.h"
 #include "picture.h"
 
 #include <math.h>

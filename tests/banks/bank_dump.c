@@ -7,6 +7,7 @@
 #include "haloconv_scenes.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,6 +31,23 @@ static void print_head(const hc_bank_data *bank)
     printf("%s}\n", bank->position ? "]" : "null");
 }
 
+/* Does the probe of the headers find the sizes of the bank, which was loaded at the rate of the file? */
+static bool is_probed(const char *path, const hc_bank_data *bank, bool has_grid)
+{
+    hc_bank_data sizes = {.size = sizeof sizes};
+    hc_bank_options options = {.size = sizeof options, .sizes_only = 1};
+    char why[1024] = "";
+    int code = hc_bank_load(path, 0, &options, &sizes, why, sizeof why);
+    bool good = code == HC_OK && !sizes.taps && !sizes.position && sizes.n_entries == bank->n_file_entries &&
+                sizes.n_out == bank->n_out && (has_grid || sizes.n_taps == bank->n_taps) && sizes.rate == bank->rate &&
+                sizes.file_rate == bank->file_rate;
+    if (!good)
+        fprintf(stderr, "probe: %d %s; %d entries, %d outputs, %d taps\n", code, why, sizes.n_entries, sizes.n_out,
+                sizes.n_taps);
+    hc_bank_data_free(&sizes);
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     hc_bank_data bank = {.size = sizeof bank};
@@ -44,6 +62,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%d %s\n", code, why);
         return 1;
     }
+    if (rate == 0 && !is_probed(argv[1], &bank, options.grid_deg > 0)) return 1;
     print_head(&bank);
     for (int i = 0; i < bank.n_entries * bank.n_out; i++)
         if (fwrite(bank.taps[i], sizeof(float), (size_t)bank.n_taps, stdout) != (size_t)bank.n_taps) return 1;

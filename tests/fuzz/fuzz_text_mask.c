@@ -17,7 +17,10 @@ static void try_as(const char *name, const uint8_t *data, size_t size)
 {
     hc_responses r, again;
     file_put(name, data, size);
-    if (load(name, &r) != HC_OK) return;
+    if (load(name, &r) != HC_OK) {
+        hc_responses_free(&r); /* the diagnostics of a text that is read as one of Equalizer APO */
+        return;
+    }
     responses_look(&r);
     must(r.n_channels >= 1 && r.n_frames >= 1 && r.rate == 0);
     FILE *file = fopen("again.csv", "we");

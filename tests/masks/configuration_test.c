@@ -1,7 +1,7 @@
 /* Configurations as the library's callers see them: routes that share, ports, diagnostics, and the refusal of a wrong
  * count. */
 #include "check.h"
-#include "dsp/masks/arena.h"
+#include "dsp/import/arena.h"
 #include "haloconv_masks.h"
 
 #include <math.h>

@@ -274,21 +274,21 @@ static void limited(const char *file, struct mask_limits limits, int code_wanted
 static void length_and_memory_are_limited(const char *backend)
 {
     const char *text = text_file(".txt", "1 2\n3 4\n5 6\n", 12);
-    limited(text, (struct mask_limits){3, 3 * 2 * 8, 0}, HC_OK, "");
-    limited(text, (struct mask_limits){3, 3 * 2 * 8, 96000}, HC_OK, "");
-    limited(text, (struct mask_limits){2, 3 * 2 * 8, 0}, HC_EINVAL, "longer than 2 frames of 2 channels");
-    limited(text, (struct mask_limits){3, 3 * 2 * 8 - 1, 0}, HC_ENOMEM, "longer than 2 frames of 2 channels");
+    limited(text, (struct mask_limits){3, 3 * 2 * 8, 0, false}, HC_OK, "");
+    limited(text, (struct mask_limits){3, 3 * 2 * 8, 96000, false}, HC_OK, "");
+    limited(text, (struct mask_limits){2, 3 * 2 * 8, 0, false}, HC_EINVAL, "longer than 2 frames of 2 channels");
+    limited(text, (struct mask_limits){3, 3 * 2 * 8 - 1, 0, false}, HC_ENOMEM, "longer than 2 frames of 2 channels");
     unlink(path);
 #if defined(HC_WITH_SNDFILE) && defined(HC_WITH_SOXR)
     float x[3 * 700] = {0};
     const char *sound = sound_file(3, 48000, WAV_FLOAT, x, 700);
-    limited(sound, (struct mask_limits){700, 700 * 3 * 8, 48000}, HC_OK, "");
-    limited(sound, (struct mask_limits){1400, 700 * 3 * 12 * 3, 96000}, HC_OK, "");
-    limited(sound, (struct mask_limits){175, 700 * 3 * 15, 12000}, HC_OK, "");
-    limited(sound, (struct mask_limits){699, 700 * 3 * 8, 0}, HC_EINVAL, "longer than 699 frames");
-    limited(sound, (struct mask_limits){1399, 700 * 3 * 12 * 3, 96000}, HC_EINVAL, "longer than 699 frames");
-    limited(sound, (struct mask_limits){700, 700 * 3 * 8 - 1, 0}, HC_ENOMEM, "longer than 699 frames");
-    limited(sound, (struct mask_limits){1400, 700 * 3 * 12 * 3 - 1, 96000}, HC_ENOMEM, "longer than 699 frames");
+    limited(sound, (struct mask_limits){700, 700 * 3 * 8, 48000, false}, HC_OK, "");
+    limited(sound, (struct mask_limits){1400, 700 * 3 * 12 * 3, 96000, false}, HC_OK, "");
+    limited(sound, (struct mask_limits){175, 700 * 3 * 15, 12000, false}, HC_OK, "");
+    limited(sound, (struct mask_limits){699, 700 * 3 * 8, 0, false}, HC_EINVAL, "longer than 699 frames");
+    limited(sound, (struct mask_limits){1399, 700 * 3 * 12 * 3, 96000, false}, HC_EINVAL, "longer than 699 frames");
+    limited(sound, (struct mask_limits){700, 700 * 3 * 8 - 1, 0, false}, HC_ENOMEM, "longer than 699 frames");
+    limited(sound, (struct mask_limits){1400, 700 * 3 * 12 * 3 - 1, 96000, false}, HC_ENOMEM, "longer than 699 frames");
     unlink(path);
 #endif
 }

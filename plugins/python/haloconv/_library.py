@@ -67,7 +67,7 @@ class _BankData(ctypes.Structure):
 
 class _BankOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("grid_deg", ctypes.c_double), ("normalise", ctypes.c_int),
-                ("mix", ctypes.c_int)]
+                ("mix", ctypes.c_int), ("sizes_only", ctypes.c_int)]
 
 
 class _RenderConfig(ctypes.Structure):

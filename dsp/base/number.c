@@ -1,9 +1,35 @@
-#include "grouped_number.h"
+#include "number.h"
 
+#include <float.h>
+#include <locale.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char *number_read(const char *text, double min, double max, double *value)
+{
+    char *end;
+    *value = strtod_l(text, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* a constant: nothing to free */
+    return end > text && (isnan(min) || (*value >= min && *value <= max)) ? end : NULL;
+}
+
+bool number_is(const char *text, double min, double max, double *value)
+{
+    const char *end = number_read(text, min, max, value);
+    return end && !*end;
+}
+
+int number_list_read(const char *text, double *list, int max)
+{
+    for (int n = 0; n < max; text++) {
+        text = number_read(text, -INFINITY, INFINITY, &list[n++]);
+        if (!text || (*text && *text != ',')) break;
+        if (!*text) return n;
+    }
+    return 0;
+}
+
+/* ---- numbers as programs print them for people ---------------------------------------------------- */
 
 enum { MAX_LETTERS = 512 }; /* of a number; DBL_MIN in full has 330 */
 
@@ -83,8 +109,8 @@ double grouped_number(const char *text, unsigned flags, const char **end)
         }
     }
     plain[n] = 0;
-    double number = strtod(plain, NULL);
-    if (!isfinite(number)) return 0;
+    double number = 0;
+    if (!number_is(plain, -DBL_MAX, DBL_MAX, &number)) return 0;
     *end = at;
     return number;
 }

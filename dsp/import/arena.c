@@ -1,22 +1,17 @@
 #include "arena.h"
 
+#include "dsp/base/memory.h"
+
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct allocation {
     struct allocation *before;
     void *kept; /* of arena_keep, or NULL */
     _Alignas(max_align_t) char memory[];
 };
-
-size_t memory_limit(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? (size_t)pages / 4 * 3 * (size_t)page : SIZE_MAX / 2;
-}
 
 struct arena *arena_make(void)
 {

@@ -1,6 +1,7 @@
 #include "configuration_sources.h"
 
-#include "rate_pattern.h"
+#include "configuration_sounds.h"
+#include "dsp/masks/rate_pattern.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,8 +15,8 @@ static const char *bank_path(struct configuration *c, const struct bank_line *ba
     char why[DIAGNOSTIC_CAP / 2];
     struct rated_file found;
     struct stat status;
-    if (bank->file < 0) return NULL;
-    const char *path = c->arena->files[bank->file];
+    const char *path = bank->file ? sound_path(c, bank->file) : NULL;
+    if (!path) return NULL;
     int error = rate_pattern_find(path, rate, &found, REASON(why, sizeof why));
     if (error) {
         diagnostic(&c->diagnostics, error, bank->line, READ, "%s", why);
@@ -70,7 +71,7 @@ void configuration_sources(struct configuration *c, bool is_wanted, int rate, hc
     }
     hc_source *sources = arena_alloc(arena, c->n_sources, sizeof *sources);
     const char **banks = arena_alloc(arena, c->n_banks, sizeof *banks);
-    if (!sources || !banks || arena->n_files < c->n_files) return;
+    if (!sources || !banks) return;
     if (c->diagnostics.n_errors == 0) place_sources(c, sources);
     for (size_t i = 0; i < c->n_banks; i++) banks[i] = bank_path(c, &c->banks[i], rate);
     r->n_sources = (int)c->n_sources;

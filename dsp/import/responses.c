@@ -1,13 +1,12 @@
 /* responses - loads masks from files of any kind, resamples them to the session's rate, and routes them by the channel
  * rule of haloconv_masks.h or as a configuration says. */
 #include "arena.h"
-#include "configuration_responses.h"
 #include "diagnostics.h"
-#include "dsp/device/backend.h"
-#include "dsp/import/import.h"
-#include "mask_file.h"
-#include "rate_pattern.h"
-#include "resample.h"
+#include "dsp/base/error.h"
+#include "dsp/base/memory.h"
+#include "dsp/masks/mask_file.h"
+#include "dsp/masks/rate_pattern.h"
+#include "import.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,25 +87,6 @@ static int warn_other_rate(hc_responses *responses, const char *path, const stru
 
 /* ---- the calls ---------------------------------------------------------------------------------- */
 
-/* Resamples all channels of a file. */
-static int file_resample(struct mask_file *file, int rate, const char *path, struct reason *why)
-{
-    struct mask_file at_rate = {.rate = rate};
-    int length = 0;
-    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why);
-    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why);
-    if (error) return error;
-    error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
-                     at_rate.channel, length, path, why);
-    if (error) {
-        mask_file_free(&at_rate);
-        return error;
-    }
-    mask_file_free(file);
-    *file = at_rate;
-    return HC_OK;
-}
-
 static int load_file(const struct rated_file *from, int rate, unsigned flags, hc_responses *responses,
                      struct reason *why)
 {
@@ -120,7 +100,7 @@ static int load_file(const struct rated_file *from, int rate, unsigned flags, hc
     if (file.rate == 0) file.rate = from->rate; /* a text has the rate in its name */
     responses->file_rate = file.rate;
     bool keep = file.rate == 0 || limits.rate == 0 || limits.rate == file.rate;
-    if (!error && !keep) error = file_resample(&file, rate, path, why);
+    if (!error && !keep) error = mask_file_resample(&file, rate, path, why);
     responses->rate = file.rate;
     responses->n_channels = file.n_channels;
     responses->n_frames = file.n_frames;
@@ -145,7 +125,7 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
     if (error) return error;
     bool is_configuration = import_is_configuration(file.path);
     if (!is_configuration && flags & HC_NAMES_ONLY) return HC_OK;
-    error = is_configuration ? configuration_responses(file.path, n_in, rate, flags, responses, REASON(why, cap))
+    error = is_configuration ? import_responses(file.path, n_in, rate, flags, responses, REASON(why, cap))
                              : load_file(&file, rate, flags, responses, REASON(why, cap));
     if (!error && responses->channel && n_in > 0)
         error = routes_by_channel_rule(responses, n_in, path, REASON(why, cap));

@@ -14,9 +14,6 @@ struct arena {
     size_t n_files;
 };
 
-/* Three quarters of the machine's memory: a small file must not be able to ask for all of it. */
-size_t memory_limit(void);
-
 /* Sets the limit to memory_limit(). NULL: no memory. */
 struct arena *arena_make(void);
 void arena_free(struct arena *arena);

@@ -1,7 +1,7 @@
 #include "diagnostics.h"
 
-#include "dsp/device/backend.h"
 #include "dsp/base/c_locale.h"
+#include "dsp/base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,32 +1,51 @@
-#include "configuration.h"
-
-#include "dsp/base/c_locale.h"
+/* jconvolver - reads the text format of jconvolver and mcfx_convolver. The man page (host/haloconv.1.in) has the grammar.
+ *
+ * Each command takes effect when its line is read: a file is opened then. */
+#include "dsp/base/number.h"
+#include "dsp/signal/hilbert.h"
+#include "import.h"
+#include "jconvolver_pairs.h"
 
 #include <float.h>
 #include <math.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BLANKS " \t\r\v\f"
 
-struct reader { /* reads one line */
+enum { HILBERT_MAX = 65536 };
+
+struct reader {
     struct configuration *configuration;
     const struct command *command;
     int line;
     char *at;
     bool is_bad;    /* the line has an error: its command is skipped                    */
     bool is_broken; /* the rest of the line cannot be read: no further errors about it  */
+    bool plays;     /* the line is below the last /convolver/new, and not only names are wanted */
     struct {
         int line;
         const struct command *command;
     } early; /* the first command of the file that stands before /convolver/new; line 0: none */
+    struct pairs pairs;
+    int max_taps;
+    size_t n_impulses;                  /* good lines since /convolver/new                               */
+    bool has_packed;                    /* one of them is a packed matrix: a text of mcfx_convolver      */
+    int max_in, max_out;                /* the highest channels of such a text                           */
+    int source_line[MASK_MAX_CHANNELS]; /* line of the source of each input; 0: absent                  */
+    float **hilbert;                    /* [HILBERT_MAX / 2 + 1]: Hilbert transformers, by half their length */
+};
+
+struct impulse { /* the fields of an /impulse command, from 0 */
+    int in, out; /* packed: `in` is the number of inputs       */
+    int from_in, from_out, delay;
+    struct excerpt at; /* also the gain; Hilbert: its length     */
 };
 
 struct command {
     const char *name, *fields;
     void (*take)(struct reader *r);
-    enum impulse_kind kind; /* take_impulse uses it */
+    void (*play)(struct reader *r, const struct impulse *i); /* of /impulse */
 };
 
 #define LINE_DIAGNOSTIC(r, code, ...)                                                                                  \
@@ -101,10 +120,9 @@ static int take_channel(struct reader *r, const char *kind, const char *what)
 
 static bool field_number(struct reader *r, double *value)
 {
-    char *end;
-    *value = strtod(r->at, &end);
-    if (end == r->at || (*end && !strchr(BLANKS, *end))) return false;
-    r->at = end;
+    const char *end = number_read(r->at, NAN, NAN, value);
+    if (!end || (*end && !strchr(BLANKS, *end))) return false;
+    r->at += end - r->at;
     return true;
 }
 
@@ -176,51 +194,16 @@ static void end_fields(struct reader *r)
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
-{
-    const struct sound_name *p = a, *q = b;
-    int order = strcmp(p->name, q->name);
-    if (!order) order = strcmp(p->folder ? p->folder->path : "", q->folder ? q->folder->path : "");
-    if (order) return order;
-    if (p->raw.format != q->raw.format) return p->raw.format < q->raw.format ? -1 : 1;
-    if (p->raw.skip != q->raw.skip) return p->raw.skip < q->raw.skip ? -1 : 1;
-    return (p->raw.most > q->raw.most) - (p->raw.most < q->raw.most);
-}
-
-int configuration_raw_file(struct configuration *c, const char *name, const struct raw_samples *raw)
-{
-    struct sound_name key = {.folder = c->folder, .name = name, .raw = *raw};
-    void *known = tfind(&key, &c->names, by_name);
-    if (known) return (*(struct sound_name **)known)->index;
-
-    struct sound_name **files = array_grow(c->arena, c->files, c->n_files, &c->files_cap, sizeof *files);
-    if (files) c->files = files;
-    struct sound_name *new = files ? arena_alloc(c->arena, 1, sizeof *new) : NULL;
-    if (!new) return 0;
-    *new = key;
-    new->name = arena_text(c->arena, name);
-    new->index = (int)c->n_files;
-    if (!new->name) return 0;
-    if (!tsearch(new, &c->names, by_name)) c->arena->is_short = true;
-    c->files[c->n_files] = new;
-    return (int)c->n_files++;
-}
-
-int configuration_file(struct configuration *c, const char *name)
-{
-    return configuration_raw_file(c, name, &(struct raw_samples){0});
-}
-
-static int take_file(struct reader *r)
+static struct sound *take_file(struct reader *r)
 {
     const char *name = take_text(r, "file");
-    return name ? configuration_file(r->configuration, name) : 0;
+    return name ? configuration_file(r->configuration, name) : NULL;
 }
 
 /* mcfx_convolver reads the rest of the line as the name of a packed file, with its blanks. */
-static int take_rest_as_file(struct reader *r)
+static struct sound *take_rest_as_file(struct reader *r)
 {
-    if (!has_field(r, "file")) return 0;
+    if (!has_field(r, "file")) return NULL;
     if (*r->at == '"' || *r->at == '\'') return take_file(r);
     char *name = r->at, *end = name + strlen(name);
     while (strchr(BLANKS, end[-1])) end--;
@@ -254,9 +237,9 @@ static void take_client(struct reader *r)
 static void forget_ports(struct reader *r)
 {
     struct configuration *c = r->configuration;
-    if (c->n_impulses + c->n_sources > 0)
+    if (r->n_impulses + c->n_sources > 0)
         LINE_WARN(r, "replaces that of line %d, and drops its %zu responses and %zu sources; leave one of them",
-                  c->defined_line, c->n_impulses, c->n_sources);
+                  c->defined_line, r->n_impulses, c->n_sources);
     else if (c->defined_line)
         LINE_WARN(r, "replaces that of line %d; leave one of them", c->defined_line);
     memset(c->in_port, 0, sizeof c->in_port);
@@ -278,8 +261,9 @@ static void take_new(struct reader *r)
     struct configuration *c = r->configuration;
     if (c->defined_line) forget_ports(r);
     c->n_banks = c->n_sources = 0;
-    memset(c->source_line, 0, sizeof c->source_line);
-    c->n_impulses = 0; /* impulses above a first /convolver/new too: check_new refuses them */
+    memset(r->source_line, 0, sizeof r->source_line);
+    r->n_impulses = 0; /* those above a first /convolver/new too: check_new refuses them */
+    pairs_free(&r->pairs);
     int n_in = take_int(r, "inputs", 1, MASK_MAX_CHANNELS);
     bool in_known = !r->is_bad;
     int n_out = take_int(r, "outputs", 1, MASK_MAX_CHANNELS);
@@ -297,7 +281,7 @@ static void take_new(struct reader *r)
     /* A wrong count becomes the largest: the lines below it get no errors for its sake. */
     c->n_in = in_known ? n_in : MASK_MAX_CHANNELS;
     c->n_out = out_known && n_out > 0 ? n_out : MASK_MAX_CHANNELS;
-    c->max_taps = is_bad ? CONFIGURATION_TAPS : max_taps;
+    r->max_taps = is_bad ? CONFIGURATION_TAPS : max_taps;
 }
 
 static void take_port(struct reader *r)
@@ -330,49 +314,149 @@ static void take_folder(struct reader *r)
     if (folder->path) c->folder = folder;
 }
 
+/* ---- responses ---------------------------------------------------------------------------------- */
+
+/* How many of n frames behind a delay the maximum length allows; adds a warning if fewer than n. */
+static int cut_to_max(struct reader *r, int n, int delay)
+{
+    if (delay >= r->max_taps) {
+        LINE_WARN(r, "a delay of %d leaves nothing of the maximum length %d; raise it in /convolver/new", delay,
+                  r->max_taps);
+        return 0;
+    }
+    if (n <= r->max_taps - delay) return n;
+    LINE_WARN(r, "cut from %d to %d frames by the maximum length %d; raise it in /convolver/new", n,
+              r->max_taps - delay, r->max_taps);
+    return r->max_taps - delay;
+}
+
+static void play_taps(struct reader *r, const struct impulse *i, const float *taps, int n_taps, int delay)
+{
+    n_taps = taps ? cut_to_max(r, n_taps, delay) : 0;
+    if (n_taps > 0) pairs_add(&r->pairs, &i->at, i->in, i->out, taps, n_taps, delay);
+}
+
+static void play_file(struct reader *r, const struct impulse *i)
+{
+    int n_taps = 0;
+    const float *taps = sounds_taps(r->configuration, &i->at, &n_taps);
+    play_taps(r, i, taps, n_taps, i->delay);
+}
+
+/* Each channel of the file holds the responses of one output, one behind the other: of input 1, of input 2 ... */
+static void play_packed(struct reader *r, const struct impulse *i)
+{
+    struct configuration *c = r->configuration;
+    struct sound *sound = sounds_get(c, &i->at);
+    if (!sound) return;
+    int n_in = i->in, n_out = sound->file.n_channels, frames = sound->file.n_frames / n_in, n = n_in * n_out;
+    if (n_out > r->max_out) r->max_out = n_out;
+    if (frames * n_in != sound->file.n_frames) {
+        LINE_REFUSE(r, "%s has %d frames, which %d inputs do not divide; give the number that it was made for",
+                    sound->path, sound->file.n_frames, n_in);
+        return;
+    }
+    if (n_out > c->n_out) {
+        LINE_REFUSE(r, "%s has %d channels, but /convolver/new gave %d outputs; give it as many", sound->path, n_out,
+                    c->n_out);
+        return;
+    }
+    int n_taps = sounds_length(c, &i->at, frames);
+    const float **taps = n_taps ? calloc((size_t)n, sizeof *taps) : NULL;
+    if (n_taps && !taps) c->arena->is_short = true;
+    if (!taps) return;
+    for (int k = 0; k < n; k++) taps[k] = sound->file.channel[k / n_in] + k % n_in * frames + i->at.offset;
+    const float *first = taps[0];
+    if (sounds_resample(c, &i->at, sound->path, sound->file.rate, taps, n, &n_taps)) {
+        if (taps[0] == first) sound->is_played = true;
+        n_taps = cut_to_max(r, n_taps, i->delay);
+        for (int k = 0; n_taps > 0 && k < n; k++)
+            pairs_add(&r->pairs, &i->at, k % n_in, k / n_in, taps[k], n_taps, i->delay);
+    }
+    free(taps);
+}
+
+static void play_dirac(struct reader *r, const struct impulse *i)
+{
+    static const float one = 1.0f;
+    play_taps(r, i, &one, 1, i->delay);
+}
+
+/* A Hilbert transformer of 2 * half frames: x[half - k] = v, x[half + k] = -v for odd k. NULL: the arena is short. */
+static const float *hilbert(struct reader *r, int half)
+{
+    struct arena *arena = r->configuration->arena;
+    if (!r->hilbert) r->hilbert = arena_alloc(arena, HILBERT_MAX / 2 + 1, sizeof *r->hilbert);
+    if (!r->hilbert || r->hilbert[half]) return r->hilbert ? r->hilbert[half] : NULL;
+    float *x = arena_alloc(arena, 2 * (size_t)half, sizeof *x);
+    if (!x) return NULL;
+    for (int k = 1; k < half; k += 2) {
+        double v = hilbert_tap(k, half);
+        x[half - k] = (float)v;
+        x[half + k] = (float)-v;
+    }
+    return r->hilbert[half] = x;
+}
+
+static void play_hilbert(struct reader *r, const struct impulse *i)
+{
+    int half = i->at.length / 2;
+    play_taps(r, i, hilbert(r, half), 2 * half, i->delay - half);
+}
+
+static void play_copy(struct reader *r, const struct impulse *i)
+{
+    const struct configuration *c = r->configuration;
+    pairs_link(&r->pairs, &i->at, i->in, i->out, i->from_in, i->from_out,
+               !c->lacks_sounds && c->diagnostics.n_errors == 0);
+}
+
 /* All /impulse commands: each kind has some of these fields, in this order. */
 static void take_impulse(struct reader *r)
 {
-    struct configuration *c = r->configuration;
-    enum impulse_kind kind = r->command->kind;
-    bool is_packed = kind == IMPULSE_PACKED, has_file = is_packed || kind == IMPULSE_READ;
-    struct impulse i = {.kind = kind, .line = r->line, .command = r->command->name};
+    void (*play)(struct reader *, const struct impulse *) = r->command->play;
+    bool is_packed = play == play_packed, has_file = is_packed || play == play_file;
+    struct impulse i = {.at = {.line = r->line, .command = r->command->name}};
     note_early(r);
     i.in = take_channel(r, "input", is_packed ? "inputs" : "input") + is_packed; /* packed: a count */
     if (!is_packed) i.out = take_channel(r, "output", "output");
-    if (kind == IMPULSE_COPY) {
+    if (play == play_copy) {
         i.from_in = take_channel(r, "input", "from-input");
         i.from_out = take_channel(r, "output", "from-output");
     } else {
-        i.gain = take_gain(r);
+        i.at.gain = take_gain(r);
         i.delay = take_int(r, "delay", 0, CONFIGURATION_TAPS);
     }
     if (has_file) {
-        i.offset = take_int(r, "offset", 0, 1 << 30);
-        i.length = take_int(r, "length", 0, 1 << 30);
+        i.at.offset = take_int(r, "offset", 0, 1 << 30);
+        i.at.length = take_int(r, "length", 0, 1 << 30);
     }
-    if (kind == IMPULSE_HILBERT) i.length = take_int(r, "length", 64, 65536);
-    if (kind == IMPULSE_READ) i.channel = take_int(r, "channel", 1, MASK_MAX_CHANNELS) - 1;
-    if (has_file) i.file = is_packed ? take_rest_as_file(r) : take_file(r);
-    if (!r->is_bad && kind == IMPULSE_HILBERT && i.delay < i.length / 2)
+    if (play == play_hilbert) i.at.length = take_int(r, "length", 64, HILBERT_MAX);
+    if (play == play_file) i.at.channel = take_int(r, "channel", 1, MASK_MAX_CHANNELS) - 1;
+    if (has_file) i.at.sound = is_packed ? take_rest_as_file(r) : take_file(r);
+    if (!r->is_bad && play == play_hilbert && i.delay < i.at.length / 2)
         LINE_REFUSE(r, "delay %d, but its middle is at %d frames already; give a delay of at least %d", i.delay,
-                    i.length / 2, i.length / 2);
-    if (!r->is_bad && kind == IMPULSE_COPY && i.in == i.from_in && i.out == i.from_out)
+                    i.at.length / 2, i.at.length / 2);
+    if (!r->is_bad && play == play_copy && i.in == i.from_in && i.out == i.from_out)
         LINE_REFUSE(r, "input %d, output %d is copied to itself; name another pair", i.in + 1, i.out + 1);
     end_fields(r);
     if (r->is_bad) return;
-    struct impulse *impulses = array_grow(c->arena, c->impulses, c->n_impulses, &c->impulses_cap, sizeof *impulses);
-    if (!impulses) return;
-    c->impulses = impulses;
-    c->impulses[c->n_impulses++] = i;
+    r->n_impulses++;
+    r->has_packed |= is_packed;
+    if (i.in + !is_packed > r->max_in) r->max_in = i.in + !is_packed;
+    if (i.out + 1 > r->max_out) r->max_out = i.out + 1;
+    if (r->plays && (r->pairs.pairs || pairs_open(&r->pairs, r->configuration->n_in, r->configuration->n_out)))
+        play(r, &i);
 }
+
+/* ---- banks and sources -------------------------------------------------------------------------- */
 
 static void take_bank(struct reader *r)
 {
     struct configuration *c = r->configuration;
     note_early(r);
     struct bank_line bank = {.line = r->line, .file = take_file(r)};
-    if (r->is_bad) bank.file = -1;
+    if (r->is_bad) bank.file = NULL;
     end_fields(r);
     /* A bank with an error counts too: the numbers of the others stay right. */
     struct bank_line *banks = array_grow(c->arena, c->banks, c->n_banks, &c->banks_cap, sizeof *banks);
@@ -417,11 +501,11 @@ static void take_source(struct reader *r)
         if (*r->at && *r->at != '#') distance = take_number(r, "distance", 0.01, 1e6);
     }
     end_fields(r);
-    if (!r->is_bad && c->source_line[source.in])
+    if (!r->is_bad && r->source_line[source.in])
         LINE_REFUSE(r, "input %d is a source since line %d; leave one of them", source.in + 1,
-                    c->source_line[source.in]);
+                    r->source_line[source.in]);
     if (r->is_bad) return;
-    c->source_line[source.in] = r->line;
+    r->source_line[source.in] = r->line;
     position_set(source.position, azimuth, elevation, distance);
     struct source_line *sources = array_grow(c->arena, c->sources, c->n_sources, &c->sources_cap, sizeof *sources);
     if (!sources) return;
@@ -431,19 +515,19 @@ static void take_source(struct reader *r)
 
 #define PAIR "INPUT OUTPUT "
 static const struct command commands[] = {
-    {"/impulse/read", PAIR "GAIN DELAY OFFSET LENGTH CHANNEL FILE", take_impulse, IMPULSE_READ},
-    {"/impulse/copy", PAIR "FROM-INPUT FROM-OUTPUT", take_impulse, IMPULSE_COPY},
-    {"/impulse/dirac", PAIR "GAIN DELAY", take_impulse, IMPULSE_DIRAC},
-    {"/impulse/hilbert", PAIR "GAIN DELAY LENGTH", take_impulse, IMPULSE_HILBERT},
-    {"/impulse/packedmatrix", "INPUTS GAIN DELAY OFFSET LENGTH FILE", take_impulse, IMPULSE_PACKED},
-    {"/convolver/new", "INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH [DENSITY]", take_new, 0},
-    {"/bank/read", "FILE", take_bank, 0},
-    {"/source/new", "INPUT BANK AZIMUTH ELEVATION [DISTANCE]", take_source, 0},
-    {"/input/name", "INPUT NAME [PORT]", take_port, 0},
-    {"/output/name", "OUTPUT NAME [PORT]", take_port, 0},
-    {"/cd", "FOLDER", take_folder, 0},
-    {"/jack/client", "NAME", take_client, 0},
-    {"/jack/server", "NAME", take_client, 0},
+    {"/impulse/read", PAIR "GAIN DELAY OFFSET LENGTH CHANNEL FILE", take_impulse, play_file},
+    {"/impulse/copy", PAIR "FROM-INPUT FROM-OUTPUT", take_impulse, play_copy},
+    {"/impulse/dirac", PAIR "GAIN DELAY", take_impulse, play_dirac},
+    {"/impulse/hilbert", PAIR "GAIN DELAY LENGTH", take_impulse, play_hilbert},
+    {"/impulse/packedmatrix", "INPUTS GAIN DELAY OFFSET LENGTH FILE", take_impulse, play_packed},
+    {"/convolver/new", "INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH [DENSITY]", take_new, NULL},
+    {"/bank/read", "FILE", take_bank, NULL},
+    {"/source/new", "INPUT BANK AZIMUTH ELEVATION [DISTANCE]", take_source, NULL},
+    {"/input/name", "INPUT NAME [PORT]", take_port, NULL},
+    {"/output/name", "OUTPUT NAME [PORT]", take_port, NULL},
+    {"/cd", "FOLDER", take_folder, NULL},
+    {"/jack/client", "NAME", take_client, NULL},
+    {"/jack/server", "NAME", take_client, NULL},
 };
 
 /* ---- lines -------------------------------------------------------------------------------------- */
@@ -470,7 +554,7 @@ static void take_line(struct reader *r, char *line)
                     length > 80 ? 80 : length, start);
         return;
     }
-    if (start != line) LINE_WARN(r, "is indented, and jconvolver refuses that; take the blanks away");
+    if (start != line) LINE_WARN(r, "is indented, and jconvolver refuses that; remove the blanks");
     r->at = start + length;
     r->command->take(r);
 }
@@ -479,33 +563,43 @@ static void take_line(struct reader *r, char *line)
 static void check_new(struct reader *r)
 {
     struct configuration *c = r->configuration;
-    bool packed = false, has_sources = c->n_banks + c->n_sources > 0; /* of packed files alone the counts are known */
-    for (size_t i = 0; i < c->n_impulses; i++) packed |= c->impulses[i].kind == IMPULSE_PACKED;
+    bool has_sources = c->n_banks + c->n_sources > 0;
     r->line = r->early.line;
     r->command = r->early.command;
     if (c->defined_line && r->early.line)
         LINE_REFUSE(r, "comes before /convolver/new, which is in line %d; move it below", c->defined_line);
-    else if (!c->defined_line && r->early.line && (!packed || has_sources))
+    else if (!c->defined_line && r->early.line &&
+             (!r->has_packed || has_sources)) /* of packed files alone the counts are known */
         LINE_REFUSE(r,
                     "there is no /convolver/new; put /convolver/new INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH above it");
     else if (!c->defined_line && !r->early.line)
         LINE_REFUSE(r, "has no /convolver/new; a configuration needs one");
 }
 
-static void take_lines(struct reader *r, char *text, size_t bytes)
+/* The last line with a /convolver/new: it drops the responses of all lines above. `text` if there is none. */
+static const char *last_new(const char *text)
+{
+    static const char name[] = "/convolver/new";
+    const char *last = text;
+    for (const char *at = text; (at = strstr(at, name)); at += strlen(name)) {
+        const char *start = at;
+        while (start > text && strchr(BLANKS, start[-1])) start--;
+        if ((start == text || start[-1] == '\n') && strchr("\n" BLANKS, at[strlen(name)])) last = start;
+    }
+    return last;
+}
+
+static void take_lines(struct reader *r, char *text, size_t bytes, bool names_only)
 {
     char *end = text + bytes, *line = text;
-    *end = 0;
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) line += 3; /* byte order mark of UTF-8 */
+    const char *last = last_new(line);
     while (line < end && !r->configuration->arena->is_short) {
         r->line++;
         r->command = NULL;
         char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
-        if (memchr(line, 0, (size_t)(stop - line))) {
-            LINE_REFUSE(r, "is not text; name a sound file .wav");
-            return;
-        }
         *stop = 0;
+        r->plays = !names_only && line >= last;
         if (stop - line > MASK_MAX_LINE)
             LINE_REFUSE(r, "a line of %zu bytes; %d are possible, cut it", (size_t)(stop - line), MASK_MAX_LINE);
         else
@@ -515,28 +609,25 @@ static void take_lines(struct reader *r, char *text, size_t bytes)
     check_new(r);
 }
 
-void configuration_read(struct configuration *c, char *text, size_t bytes)
+static void read_jconvolver(struct import *import)
 {
-    struct reader r = {.configuration = c};
-    locale_t was = c_locale_enter();
-    take_lines(&r, text, bytes);
-    c_locale_leave(was);
+    struct configuration *c = import->c;
+    struct reader r = {.configuration = c,
+                       .pairs = {.net = &import->network},
+                       .max_taps = CONFIGURATION_TAPS,
+                       .max_in = 1,
+                       .max_out = 1};
+    take_lines(&r, import->text, import->bytes, import->names_only);
+    if (!c->defined_line) {
+        c->n_in = r.max_in;
+        c->n_out = r.max_out;
+    }
+    if (r.pairs.pairs && !c->diagnostics.n_errors) pairs_play(&r.pairs);
+    pairs_free(&r.pairs);
 }
 
-void configuration_open(struct configuration *c, const char *path, struct arena *arena)
-{
-    *c = (struct configuration){.diagnostics = {.path = path, .arena = arena},
-                                .arena = arena,
-                                .n_in = MASK_MAX_CHANNELS,
-                                .n_out = MASK_MAX_CHANNELS,
-                                .max_taps = CONFIGURATION_TAPS};
-}
-
-void configuration_free(struct configuration *c)
-{
-    tdestroy(c->names, arena_keeps_node);
-    free(c->files);
-    free(c->impulses);
-    free(c->banks);
-    free(c->sources);
-}
+const struct import_format format_jconvolver = {
+    .name = "jconvolver",
+    .extensions = ".conf",
+    .read = read_jconvolver,
+};

@@ -1,0 +1,61 @@
+/* configuration - what a configuration says apart from its network: counts, rates, ports, banks, sources, and the sound
+ * files that it names; and the errors that are found in it.
+ *
+ * All errors and warnings of a text are collected as diagnostics. A line with an error adds nothing, so the rest of the
+ * text can still be checked.
+ */
+#ifndef HALOCONV_CONFIGURATION_H
+#define HALOCONV_CONFIGURATION_H
+
+#include "diagnostics.h"
+#include "dsp/masks/mask_file.h"
+
+enum { CONFIGURATION_TAPS = 1 << 24 }; /* most frames of a response: 349 s at 48 kHz; jconvolver stops at 2^20 */
+
+struct excerpt {                     /* frames of one channel of a sound file, as a line names them                   */
+    int line;
+    const char *command;             /* the command or statement of the line, for diagnostics                         */
+    struct sound *sound;             /* of configuration_file                                                         */
+    int channel;                     /* from 0                                                                        */
+    bool is_in_turn;                 /* after the last channel of the file comes its first again                      */
+    int offset, length;              /* frames of the file; length 0: all after offset                                */
+    float gain;
+};
+
+struct bank_line {                   /* /bank/read                                                                    */
+    int line;
+    struct sound *file;              /* NULL: the line has an error                                                   */
+};
+
+struct source_line {                 /* /source/new                                                                   */
+    int line, in, bank;              /* from 0                                                                        */
+    float position[3];               /* metres: x ahead, y left, z up of the listener                                 */
+};
+
+struct configuration {
+    struct diagnostics diagnostics;
+    struct arena *arena;             /* holds all texts; is_short: the configuration is incomplete                    */
+    int defined_line;                /* the line that gives the counts; 0: absent                                     */
+    int n_in, n_out;                 /* 1 to MASK_MAX_CHANNELS                                                        */
+    int rate;                        /* Hz that the text of another program is for; 0: it names none                  */
+    int session_rate;                /* Hz of the taps; 0: each file keeps its own                                    */
+    bool keep_rate;                  /* files of any rate play as they are                                            */
+    int partition;                   /* frames that the text asks for; 0 = none, or no possible size                  */
+    bool is_mask;                    /* one response, from input 1 to output 1, that fits any number of inputs        */
+    const char *client, *server;     /* NULL = not given                                                              */
+    hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* NULL where not given                          */
+    struct bank_line *banks;         /* [n_banks]                                                                     */
+    size_t n_banks, banks_cap;
+    struct source_line *sources;     /* [n_sources], in the order of the text                                         */
+    size_t n_sources, sources_cap;
+    struct sound **sounds;           /* [n_sounds], in the order of the text: configuration_sounds.h                  */
+    size_t n_sounds, sounds_cap;
+    void *names;                     /* tsearch(3) of sounds                                                          */
+    struct folder *folder;           /* folder of the last /cd; NULL: the configuration's own                         */
+    bool lacks_sounds;               /* a file cannot be read                                                         */
+};
+
+#define EXCERPT_WARN(c, e, ...) diagnostic(&(c)->diagnostics, HC_OK, (e)->line, (e)->command, __VA_ARGS__)
+#define EXCERPT_REFUSE(c, e, ...) diagnostic(&(c)->diagnostics, HC_EINVAL, (e)->line, (e)->command, __VA_ARGS__)
+
+#endif

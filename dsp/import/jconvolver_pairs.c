@@ -1,0 +1,114 @@
+#include "jconvolver_pairs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct pair {
+    struct response one;    /* the only part, or the sum of all                 */
+    struct response *parts; /* [n_parts] if there are several                   */
+    int n_parts;
+    int link; /* the pair whose data this pair plays, + 1; 0 = its own */
+    int line; /* line of its first data, or of its copy                */
+};
+
+bool pairs_open(struct pairs *p, int n_in, int n_out)
+{
+    p->n_in = n_in;
+    p->n_out = n_out;
+    p->pairs = calloc((size_t)n_in * (size_t)n_out, sizeof *p->pairs);
+    if (!p->pairs) p->net->c->arena->is_short = true;
+    return p->pairs != NULL;
+}
+
+void pairs_free(struct pairs *p)
+{
+    free(p->pairs);
+    p->pairs = NULL;
+}
+
+/* ---- parts and links ---------------------------------------------------------------------------- */
+
+static struct pair *pair_of(const struct pairs *p, int in, int out)
+{
+    return &p->pairs[in * p->n_out + out];
+}
+
+/* The pair whose data a pair plays. Shortens the links on the way, so that a million of them stay quick. */
+static struct pair *root_of(const struct pairs *p, struct pair *pair)
+{
+    struct pair *root = pair;
+    while (root->link) root = &p->pairs[root->link - 1];
+    while (pair->link) {
+        struct pair *next = &p->pairs[pair->link - 1];
+        pair->link = (int)(root - p->pairs) + 1;
+        pair = next;
+    }
+    return root;
+}
+
+void pairs_add(struct pairs *p, const struct excerpt *at, int in, int out, const float *taps, int n_taps, int delay)
+{
+    struct configuration *c = p->net->c;
+    struct pair *pair = pair_of(p, in, out);
+    size_t n = (size_t)pair->n_parts;
+    if (pair->link) {
+        EXCERPT_WARN(c, at,
+                     "input %d, output %d is a copy since line %d, and what is added to a copy is ignored; "
+                     "add it to the pair that it copies",
+                     in + 1, out + 1, pair->line);
+        return;
+    }
+    if (n && !network_adds(p->net, n_taps, in, out, at->line, at->command)) return;
+    if (n && (n & (n - 1)) == 0) { /* a power of two: no more fit */
+        struct response *more = arena_alloc(c->arena, 2 * n, sizeof *more);
+        if (!more) return;
+        memcpy(more, n == 1 ? &pair->one : pair->parts, n * sizeof *more);
+        pair->parts = more;
+    }
+    *(n ? &pair->parts[n] : &pair->one) = (struct response){in, taps, n_taps, delay, at->gain};
+    if (n == 0) pair->line = at->line;
+    pair->n_parts++;
+}
+
+void pairs_link(struct pairs *p, const struct excerpt *at, int in, int out, int from_in, int from_out, bool is_complete)
+{
+    struct configuration *c = p->net->c;
+    struct pair *to = pair_of(p, in, out), *from = root_of(p, pair_of(p, from_in, from_out));
+    if (from == to) {
+        EXCERPT_REFUSE(c, at,
+                       "input %d, output %d is itself a copy of input %d, output %d; name the pair with the data",
+                       from_in + 1, from_out + 1, in + 1, out + 1);
+        return;
+    }
+    if (!from->n_parts) {
+        if (is_complete)
+            EXCERPT_WARN(c, at, "input %d, output %d has no data so far, and nothing is copied; give it data above",
+                         from_in + 1, from_out + 1);
+        return;
+    }
+    if (!to->link && to->n_parts)
+        EXCERPT_WARN(c, at, "replaces the data that input %d, output %d has since line %d; leave one of them", in + 1,
+                     out + 1, to->line);
+    *to = (struct pair){.link = (int)(from - p->pairs) + 1, .line = at->line};
+}
+
+/* ---- the outputs -------------------------------------------------------------------------------- */
+
+void pairs_play(struct pairs *p)
+{
+    struct configuration *c = p->net->c;
+    struct response *responses = arena_alloc(c->arena, (size_t)p->n_in, sizeof *responses);
+    for (int out = 0; out < c->n_out && responses && !c->arena->is_short; out++) {
+        int n = 0;
+        for (int in = 0; in < c->n_in; in++) {
+            struct pair *data = root_of(p, pair_of(p, in, out));
+            if (data->n_parts > 1) /* the copies of the pair share the sum */
+                data->n_parts = response_sum(p->net, data->parts, data->n_parts, (int)(data - p->pairs) % p->n_out,
+                                             data->line, &data->one);
+            if (data->n_parts == 0) continue;
+            responses[n] = data->one;
+            responses[n++].in = in;
+        }
+        network_output(p->net, out, signal_of_responses(p->net, responses, n));
+    }
+}

@@ -1,16 +1,6 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
+# CONTRIBUTING.md lists the goals. Tests are in tests/tests.mk, wheels, installation and Debian packages in packaging/packaging.mk.
 #
-#   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
-#   make kernel-test CUDA_ARCHS=all   every kernel compiled for every GPU, on a machine without one
-#   make wheel    the Python module with library and program, for pip, in $(BUILD)/wheel; WHEEL_LIBS=0: it needs the machine's
-#                 libsndfile, soxr, ... instead of holding copies. With CUDA_ARCHS=all also a wheel of the GPU module
-#   make cross-wheel   the same for 64-bit ARM, in $(BUILD)/aarch64-linux-gnu/wheel, with the ARM libraries that are here
-#   make ladder   haloconv-ladder, the bench of the kernel ladder (kernels/ladder/README.md)
-#   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
-#   make cross-test   the library for 64-bit ARM and the tests that compare its sums, on an emulated processor
-#   make check    tests that need no sound card, GPU or package beyond those of the build; installs nothing
-#   make deb      the Debian packages, of what is committed, in $(BUILD)/deb (packaging/debian)
-#   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
 #   LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...

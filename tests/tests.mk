@@ -1,30 +1,36 @@
 # ---- tests -----------------------------------------------------------------------------------------------------------
 # tests/README.md. The sources are in folders by what they test; their names are unique, for the programs are in one
 # folder.
-TEST_FOLDERS := $(filter-out tests/README.md tests/run tests/conftest.py,$(wildcard tests/*))
-vpath %.c $(TEST_FOLDERS)
+vpath %.c $(wildcard tests/*/)
 $(BUILD)/tests/%.o: %.c $(BUILD)/flags
 	$(call compile,$(TEST_INCLUDES))
 # -O3 would take twice the time for files that mostly call the library; tests/tools, which compute, have it.
 $(BUILD)/tests/%_test.o $(ON_CPU)/tests/%_test.o: private ALL_CFLAGS := $(ALL_CFLAGS:-O3=-O1)
-TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference moving)
 # The sums in float64 that outputs are compared with: with a sanitizer they take ten times as long, without wide vectors
 # three times.
 REFERENCE_CFLAGS := $(filter-out -fsanitize=% -O1,$(ALL_CFLAGS)) -O3 $(if $(filter x86_64,$(MACHINE)),-march=native)
 $(BUILD)/tests/reference.o $(ON_CPU)/tests/reference.o: private ALL_CFLAGS := $(REFERENCE_CFLAGS)
-TRAP_TESTS := realtime lv2 lv2_binaural
-TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/lv2_device_test %/lv2_module_test) \
-                   $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test %/midi_test \
-                     %/portaudio_busy_test) \
-                   $(if $(and $(BUNDLE),$(PROGRAM),$(HAVE_LO)),,%/osc_test) \
-                   $(if $(PROGRAM),,%/output_test %/capacity_test %/progress_test %/journal_test),\
-                   $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
+# A test is linked with the helpers of tests/ whose headers it includes, helpers of helpers too, and with the program's
+# objects if it includes a header of host/. linked NAMES: these names, and those of their helpers; "host".
+INCLUDED := $(shell grep -HoE '^.include "(host/|[a-z0-9_]+[.]h")' tests/*/*.[ch] | \
+              sed -E 's|.*/([a-z0-9_]+)[.][ch]:.include "([a-z0-9_]+).*|\1:\2|')
+INCLUDED += $(patsubst tests/live/%.c,live_driver:%,$(wildcard tests/live/live_driver_*.c))
+linked_once = $(sort $(1) $(foreach n,$(1),$(patsubst $(n):%,%,$(filter $(n):%,$(INCLUDED)))))
+linked = $(call linked_once,$(call linked_once,$(call linked_once,$(1))))
+TEST_SOURCES := $(wildcard tests/*/*.c)
+HELPERS := $(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES))))
+TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_SOURCES)))) \
+              bank_dump measure lv2_instances jack_stage take_stage bench_fft
+$(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
+# those of TEST_NAMES that are linked with a helper, as programs
+tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
+TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) \
+                $(if $(HAVE_LO),,$(patsubst %,$(BUILD)/tests/%,osc_test fuzz_osc fuzz_nsm)) \
+                $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input)
+TEST_PROGRAMS := $(filter-out $(TEST_MISSING),$(patsubst %,$(BUILD)/tests/%,$(filter %_test,$(TEST_NAMES))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
-FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest midi_map preset sound_in \
-                                                                 plain_text sweep session_state osc nsm path_csv)) \
-                  $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input) $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
-                  $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_TARGETS := $(filter-out $(TEST_MISSING),$(patsubst %,$(BUILD)/tests/%,$(filter fuzz_%,$(TEST_NAMES))))
 # A GPU module that plays its input, and one of another version with the library that it belongs to.
 FAKE := $(BUILD)/tests/module
 FAKE_MODULES := $(FAKE)/libhaloconv_cuda.so $(FAKE)/other/libhaloconv_cuda.so $(FAKE)/other/libhaloconv.so
@@ -164,8 +170,6 @@ run-bench-tensors: all
 run-bench-fft: $(BUILD)/tests/bench_fft
 	@HALOCONV_SIMD=avx2 $< >&2
 	@$(RECORD) 'Transforms' $<
-$(BUILD)/tests/bench_fft: $(BUILD)/tests/bench_fft.o $(BUILD)/tests/check.o $(BUILD)/libhaloconv.a
-	$(call link,$(LIB_LIBS) -ldl)
 
 # zita-convolver has a C++ interface.
 run-bench-zita: $(BUILD)/libhaloconv.a
@@ -189,29 +193,41 @@ $(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(call pkg,--cflags,lilv-0) $< $(call pkg,--libs,lilv-0) -lm -o $@
 
-$(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
-	$(call link,$(HELP_LIBS) $(LIB_LIBS))
-FUZZ_HELP := $(patsubst %,$(BUILD)/tests/%.o,fuzz packets $(if $(findstring fuzzer,$(SAN)),,replay))
+# ---- how tests are linked --------------------------------------------------------------------------------------------
+# link_test LIBRARIES,COMPILER: objects come before archives, so that a test's own functions replace those of archives.
+# The constructor of fault_calls.o must run last. A stand-in for JACK or PortAudio has all calls that are made.
+define link_test
+$(call say,LD,$@)
+$(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(if $(filter %/lv2_host.o,$^),-rdynamic) $(filter-out %/fault_calls.o,$(filter %.o,$^)) \
+  $(filter %/libhost.a,$^) $(filter %/libhaloconv.a,$^) $(filter %/fault_calls.o,$^) $(1) -Wl,--as-needed \
+  $(if $(filter %/libhost.a,$^),$(if $(filter %/fake_jack.o,$^),$(FAKED_LIBS),$(HOST_LIBS))) $(LIB_LIBS) -o $@
+endef
+FAKED_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(filter-out portaudio-2.0 jack,$(HOST_PKGS)))
+# link_with FOLDER,NAME: the objects of a test beside its own
+link_with = $(patsubst %,$(1)/%.o,$(filter $(HELPERS),$(LINKED_$(2)))) \
+            $(if $(filter host,$(LINKED_$(2))),$(BUILD)/libhost.a)
+$(foreach t,$(TEST_NAMES),$(eval $(BUILD)/tests/$(t): $(call link_with,$(BUILD)/tests,$(t))))
+$(patsubst %,$(BUILD)/tests/%,$(filter-out bare_test,$(TEST_NAMES))): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libhaloconv.a
+	$(call link_test,$(TEST_LIBS))
+$(foreach t,$(ON_CPU_NAMES:%=%_test),$(eval $(ON_CPU)/$(t): $(call link_with,$(ON_CPU)/tests,$(t))))
+$(FUZZ_TARGETS): $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/tests/replay.o)
 # The files of the corpus are small: here sound_in reads plain files of any size by the places of their frames.
 FUZZ_SOUND_IN := $(BUILD)/tests/placed/sound_in.o
 $(FUZZ_SOUND_IN): host/files/sound_in.c $(BUILD)/flags
 	$(call compile,-DLEAST_PLACED=1,for small files)
-# The program's objects: a test gets those that it needs.
-$(BUILD)/tests/host.a: $(filter-out %/main.o,$(HOST_OBJS))
+$(filter $(FUZZ_TARGETS),$(call tests_with,host)): $(FUZZ_SOUND_IN)
+$(FUZZ_TARGETS): TEST_LIBS = $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%)
+# The program's objects without main: a test gets those that it needs.
+$(BUILD)/libhost.a: $(filter-out %/main.o,$(HOST_OBJS))
+	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(FUZZ_TARGETS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(FUZZ_HELP) $(if $(PROGRAM),$(FUZZ_SOUND_IN) $(BUILD)/tests/host.a) \
-                                   $(BUILD)/libhaloconv.a
-	$(call link,$(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(if $(PROGRAM),$(HOST_LIBS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/fuzz_manifest: FUZZ_WRAP = glob
 $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
 $(BUILD)/tests/ladder_test: $(if $(HAVE_CUDA),$(call ladder_objs,$(BUILD),$(RUNGS)))
 $(BUILD)/tests/transform_test: $(CUDA_OBJS)
-$(patsubst %,$(BUILD)/tests/%_test,ladder transform tensors): HELP_LIBS = $(CUDA_LIBS)
-$(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
-# These programs load the bundle. With -rdynamic its calls reach the functions of trap.c.
-$(patsubst %,$(BUILD)/tests/%,lv2_test lv2_binaural_test lv2_instances): $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
+$(patsubst %,$(BUILD)/tests/%_test,ladder transform tensors): TEST_LIBS = $(CUDA_LIBS)
 # A device that fails; it replaces "cuda" in every program that is linked with it.
 FAULTY := $(BUILD)/tests/faulty_device.o
 # The bundle with that device. With -Bsymbolic it calls its own engine, not the engine of the test that loads it.
@@ -222,96 +238,45 @@ $(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY) $(BUILD)/libhalo
 	$(Q)$(CC) -shared -Wl,-Bsymbolic,--exclude-libs,ALL $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(LIB_LIBS) -o $@
 	$(Q)cp -r $(BUILD)/haloconv.lv2/*.wav $(BUILD)/haloconv.lv2/*.txt $(BUILD)/haloconv.lv2/head $(@D)/
 	$(if $(HAVE_CUDA),$(Q)ln -sf ../../libhaloconv_cuda.so $(@D)/)
-$(BUILD)/tests/lv2_device_test: $(BUILD)/tests/lv2_host.o $(BUILD)/tests/trap.o $(BUILD)/tests/faulty.lv2/haloconv.so
-$(BUILD)/tests/lv2_module_test: $(BUILD)/tests/lv2_host.o $(BUILD)/tests/trap.o $(BUILD)/haloconv.lv2/manifest.ttl
-$(BUILD)/tests/lv2_device_test $(BUILD)/tests/lv2_module_test: HELP_LIBS = -rdynamic -ldl
-$(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_instances.o $(BUILD)/tests/trap.o $(TEST_HELP) $(BUILD)/libhaloconv.a
-	$(call link,-rdynamic $(LIB_LIBS) -ldl)
-$(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_binaural_test: ALL_LDFLAGS += -rdynamic
-$(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_binaural_test: HELP_LIBS = $(call pkg,--libs,sndfile) -ldl
+# They load the bundle, and this one. With -rdynamic its calls reach the functions of trap.c.
+$(call tests_with,lv2_host): | $(BUILD)/tests/faulty.lv2/haloconv.so
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
-$(BUILD)/tests/bank_dump: $(BUILD)/tests/bank_dump.o $(BUILD)/libhaloconv.a
-	$(call link,$(LIB_LIBS))
-$(BUILD)/tests/measure: $(BUILD)/tests/measure.o
-	$(call link)
-SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/live_scene live/listener live/realtime live/watch message)
-$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid hybrid_scene wakeup process_clean realtime): $(FAULTY)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)
 $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
-$(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
-	$(call link,$(LIB_LIBS))
+$(BUILD)/tests/freewheel_test: $(LATE)
 # bare_test is linked with a library that has no optional part, and with no other library.
 BARE := $(patsubst dsp/%.c,%.o,$(shell grep -rlE --include='*.c' 'HC_WITH_|HC_HDF5' dsp))
 $(BARE:%=$(BUILD)/tests/bare/%): $(BUILD)/tests/bare/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-UHC_HDF5_SONAME $(patsubst -D%,-U%,$(filter-out %=$(HDF5_SONAME),$(FEATURES))),without optional libraries)
 $(BUILD)/tests/bare_test: $(BUILD)/tests/bare_test.o $(BARE:%=$(BUILD)/tests/bare/%) \
-                          $(filter-out $(BARE:%=$(BUILD)/dsp/%),$(DSP_OBJS)) $(TEST_HELP)
+                          $(filter-out $(BARE:%=$(BUILD)/dsp/%),$(DSP_OBJS))
 	$(call link,-lm -pthread)
-$(patsubst %,$(BUILD)/tests/%_test,session ready live_steer): $(BUILD)/tests/trap.o
-$(patsubst %,$(BUILD)/tests/%_test,session failover ready live_steer): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
-                                                      $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
-	$(call link,$(LIB_LIBS))
-$(BUILD)/tests/live_test: $(SESSION_OBJS)
-$(BUILD)/tests/glide_test: $(SESSION_OBJS)
-$(BUILD)/tests/listener_test: $(BUILD)/host/live/listener.o
-# The commands jack and live, with stand-ins of the test for the JACK server and for PortAudio.
-SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 \
-                   fake_jack fake_portaudio lv2_host trap) \
-                 $(filter $(BUILD)/host/live/%,$(HOST_OBJS))
-SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
-$(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect portaudio_busy midi osc): $(BUILD)/tests/%: \
-                       $(BUILD)/tests/%.o $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/tests/host.a \
-                       $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
-	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
-# progress_test has a batch_worker of its own, which comes before that of the program.
-$(patsubst %,$(BUILD)/tests/%_test,progress journal capacity): $(BUILD)/tests/host.a
-$(patsubst %,$(BUILD)/tests/%_test,progress journal): HELP_LIBS = $(BUILD)/tests/host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
-$(BUILD)/tests/acoustics_test: $(patsubst %,$(BUILD)/host/acoustics/%.o,acoustics decay octave)
-$(BUILD)/tests/acoustics_test: HELP_LIBS = $(BUILD)/libhaloconv.a
-$(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
-$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/moving.o %/pipeline.o %/files_read.o %/mask_diagnostics.o %/format_option.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
-                            $(BUILD)/host/message.o
-$(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 # Time is virtual in this test, and so is the engine.
-$(BUILD)/tests/capacity_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_gettime clock_nanosleep getrusage \
+$(BUILD)/tests/capacity_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_gettime clock_nanosleep getrusage \
                                 sched_setscheduler hc_open hc_close hc_plan hc_get_info hc_mask_make_noise \
-                                hc_mask_swap hc_process) $(BUILD)/tests/host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
+                                hc_mask_swap hc_process)
 $(BUILD)/tests/two_copies_test: $(BUILD)/libhaloconv.so
-$(BUILD)/tests/two_copies_test: HELP_LIBS = -ldl
-$(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
+$(BUILD)/tests/no_memory_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
                                              posix_memalign fft_get)
-$(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_resampler live/clock message)
-$(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)
-ON_CPU_FAULTY := session_test faulty_device check reference
-$(ON_CPU)/session_test: $(ON_CPU_FAULTY:%=$(ON_CPU)/tests/%.o) $(SESSION_OBJS) \
-                        $(BUILD)/tests/trap.o $(BUILD)/libhaloconv.a | $(ON_CPU_MODULE)
-	$(call link,$(LIB_LIBS),$(CXX))
-$(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
-	$(call link,$(HOST_LIBS) $(LIB_LIBS))
 # For this program a RIFF file ends after 1 MB.
 RIFF_SOUND_OUT := $(BUILD)/tests/riff/sound_out.o
 $(RIFF_SOUND_OUT): host/files/sound_out.c $(BUILD)/flags
 	$(call compile,-DRIFF_BYTES=1e6,for short RIFF files)
-$(BUILD)/tests/haloconv_riff: $(filter-out %/sound_out.o,$(HOST_OBJS)) $(RIFF_SOUND_OUT) $(BUILD)/libhaloconv.a
-	$(call link,$(HOST_LIBS) $(LIB_LIBS))
 # Calls to these functions fail on demand: tests/tools/fault_calls.h.
 FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndup realpath newlocale mmap tsearch glob \
                 asprintf pthread_create access stat lstat fstat dup fallocate fdatasync flock fsync ftruncate linkat \
                 madvise mkdir mkostemp mkostemps pipe2 readlink rename unlink fopen fdopen close fclose open openat \
                 fcntl pread pwrite tee fflush fgets fputs fread fwrite getc __uflow putc putchar puts printf fprintf
 FAULTS := $(FAULTY_CALLS:%=-Wl,--wrap=%)
-# fault_calls.o is linked last: its constructor must run after all others.
-$(BUILD)/tests/haloconv_faults: $(HOST_OBJS) $(BUILD)/libhaloconv.a $(BUILD)/tests/fault_calls.o
-	$(call link,$(FAULTS) $(HOST_LIBS) $(LIB_LIBS))
-$(BUILD)/tests/faults_test: $(BUILD)/tests/fault_calls.o
-$(BUILD)/tests/faults_test: HELP_LIBS = $(FAULTS)
+# These programs are haloconv with a device that fails, short RIFF files, calls that fail.
+$(patsubst %,$(BUILD)/tests/haloconv_%,faulty riff faults): $(filter %/main.o,$(HOST_OBJS)) $(BUILD)/libhost.a $(BUILD)/libhaloconv.a
+	$(call link_test,$(TEST_LIBS))
+$(BUILD)/tests/haloconv_faulty: $(FAULTY)
+$(BUILD)/tests/haloconv_riff: $(RIFF_SOUND_OUT)
+$(BUILD)/tests/haloconv_faults: $(BUILD)/tests/fault_calls.o
+$(patsubst %,$(BUILD)/tests/%,haloconv_faults faults_test): TEST_LIBS = $(FAULTS)
 $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/trap.o
 	$(call link,-shared -ldl -pthread)
-$(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
-	$(call link,$(call pkg,--libs,jack) -pthread)
-$(BUILD)/tests/take_stage: $(BUILD)/tests/take_stage.o $(BUILD)/tests/host.a $(BUILD)/libhaloconv.a
-	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
-.SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
-            $(filter-out %haloconv_faulty.o %haloconv_faults.o %haloconv_riff.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
+$(BUILD)/tests/jack_stage: TEST_LIBS = $(call pkg,--libs,jack)

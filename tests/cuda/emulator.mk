@@ -1,7 +1,7 @@
 # ---- CUDA on the CPU: the backend and its kernels compiled by g++, for tests -----------------------------------------
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder session costs transform \
-                tensors
+ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder costs transform tensors \
+                $(if $(PROGRAM),session)
 # Without a C++ compiler or Python these tests are left out.
 ON_CPU_NEEDS := $(and $(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -40,13 +40,11 @@ $(ON_CPU_MODULE): $(ON_CPU_OBJS) $(MODULE_HELP)
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)-soname$(comma)$(@F) -pthread,$(CXX))
 $(ON_CPU)/tests/%.o: %.c $(BUILD)/flags
 	$(call compile,$(ON_CPU_FLAGS) $(TEST_INCLUDES),for CUDA on the CPU)
-$(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving) \
-                  $(BUILD)/libhaloconv.a | $(ON_CPU_MODULE)
-	$(call link,$(HELP_LIBS) $(LIB_LIBS),$(CXX))
+$(ON_CPU_TESTS): $(ON_CPU)/%: $(ON_CPU)/tests/%.o $(BUILD)/libhaloconv.a | $(ON_CPU_MODULE)
+	$(call link_test,$(TEST_LIBS),$(CXX))
 # These tests call the kernels, and those call the device.
 $(ON_CPU)/transform_test: $(ON_CPU_OBJS)
-$(patsubst %,$(ON_CPU)/%_test,costs tensors): HELP_LIBS = $(ON_CPU_MODULE) '-Wl,-rpath,$$ORIGIN'
+$(patsubst %,$(ON_CPU)/%_test,costs tensors): TEST_LIBS = $(ON_CPU_MODULE) '-Wl,-rpath,$$ORIGIN'
 $(ON_CPU)/haloconv: $(BUILD)/haloconv $(BUILD)/libhaloconv.so.1 $(MPI_PART) | $(ON_CPU_MODULE)
 	$(Q)cp -L $^ $(@D)
-.SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
-            $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving $(ON_CPU_NAMES:%=%_test))
+.SECONDARY: $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu)

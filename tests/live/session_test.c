@@ -1,6 +1,7 @@
 /* A live session without a server: masks, periods and devices change while the test plays and checks every block.
  * Backend "cuda" is faulty_device.c here, which fails when the test says so. */
 #include "check.h"
+#include "faulty_device.h" /* replaces "cuda" */
 #include "host/message.h"
 #include "dsp/live/histogram.h"
 #include "dsp/live/live.h"

@@ -1,12 +1,12 @@
 /* engine_process_clean is hc_process without the steps that its caller has done already: the output is the same, bit
  * for bit, and the wait counts from the time that the caller has read. "cuda" is faulty_device.c here. */
 #include "check.h"
-#include "faulty_device.h" /* replaces "cuda" */
 #include "dsp/base/await.h"
 #include "dsp/base/denormals.h"
 #include "dsp/base/samples.h"
 #include "dsp/bench.h"
 #include "dsp/engine/engine.h"
+#include "faulty_device.h" /* replaces "cuda" */
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* A standby engine on the CPU, and the input that it has processed when it takes over. The device is faulty_device.c.
  * The test is the audio thread, and holds the lock to keep the standby thread behind. */
 #include "check.h"
-#include "faulty_device.h" /* replaces "cuda" */
 #include "dsp/base/await.h"
 #include "dsp/live/failover.h"
+#include "faulty_device.h" /* replaces "cuda" */
 #include "reference.h"
 
 #include <math.h>

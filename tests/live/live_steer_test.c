@@ -3,10 +3,10 @@
  * Backend "cuda" is faulty_device.c. The banks are made here, by the test's own hc_bank_load: a path is
  * "bank:SEED:ENTRIES:TAPS:OUTPUTS". */
 #include "check.h"
-#include "faulty_device.h" /* replaces "cuda" */
 #include "dsp/device/backend.h" /* fade_gain */
 #include "dsp/live/live.h"
-#include "player.h" /* PEAK_SHARE */
+#include "faulty_device.h" /* replaces "cuda" */
+#include "player.h"        /* PEAK_SHARE */
 #include "trap.h"
 
 #include <limits.h>

@@ -726,9 +726,9 @@ static void sessions_last(const char *backend)
         printf("    %6.0f s, %d storms, %.1f MB", now_s() - start, round + 1, mb);
         for (int i = 0; i < N_BACKENDS; i++) {
             hc_live_stats s = status_of(&stages[i]).stats;
-            printf("; %s: %llu blocks, %llu late, %llu lost, %llu over, %llu rebuilds", backends[i],
+            printf("; %s: %llu blocks, %llu late, %llu lost, %llu overruns, %llu rebuilds", backends[i],
                    (unsigned long long)s.blocks, (unsigned long long)s.late, (unsigned long long)s.lost,
-                   (unsigned long long)s.over, (unsigned long long)s.rebuilds);
+                   (unsigned long long)s.overruns, (unsigned long long)s.rebuilds);
         }
         printf("\n");
         fflush(stdout);

@@ -1,6 +1,7 @@
 /* haloconv batch - convolves many sound files with many masks. */
 #include "batch_mask.h"
 #include "batch_summary.h"
+#include "dsp/backends/gpu_rules.h"
 #include "host/commands.h"
 #include "host/files/format_option.h"
 #include "host/missing_gpu.h"
@@ -188,16 +189,13 @@ static int count_gpus(void)
     return n;
 }
 
-/* A GPU and the engines on it take most of a second to start and to end. The CPU convolves this many bytes a processor
- * in that time: an H200 pays from 8000 files of 10 s on beside 16 Xeon processors, with masks of 1 s. */
 static bool gpu_pays_off(const struct batch *batch)
 {
-    const double bytes_a_processor = 160e6;
     const struct batch_plan *p = &batch->plan;
     double bytes = 0;
     for (size_t i = 0; i < p->n_pieces; i++) /* a piece has one length class: its first file stands for all */
         bytes += (double)batch_input_bytes(p->order[p->pieces[i]]) * (double)(p->pieces[i + 1] - p->pieces[i]);
-    return bytes / batch->settings->n_shards / batch->ranks.n > bytes_a_processor * processors();
+    return gpu_pays_off_for_batch(bytes / batch->settings->n_shards / batch->ranks.n, processors());
 }
 
 static bool choose_backend(struct batch *batch)

@@ -3,7 +3,7 @@
 #include "backends.h"
 #include "costs.h"
 #include "dsp/base/processors.h"
-#include "dsp/cpu/scene_costs.h"
+#include "dsp/cpu/cpu_costs.h"
 #include "gpu_rules.h"
 
 #include <limits.h>

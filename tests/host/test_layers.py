@@ -208,7 +208,7 @@ ARROWS = {
     "dsp/device": {},
     "dsp/fft": {},
     "dsp/cpu": {"dsp/fft": ANY, "dsp/device": ANY},
-    "dsp/backends": {"dsp/device": ANY, "dsp/cpu": ["dsp/device/backend.h", "dsp/device/scene_backend.h", "dsp/cpu/scene_costs.h"]},
+    "dsp/backends": {"dsp/device": ANY, "dsp/cpu": ["dsp/device/backend.h", "dsp/device/scene_backend.h", "dsp/cpu/cpu_costs.h"]},
     "dsp/scene": {"dsp/backends": ["dsp/backends/backends.h", "dsp/backends/backend_choice.h"], "dsp/device": ANY},
     "dsp/tensors": {"dsp/backends": ["dsp/backends/backend_choice.h"]},
     "dsp/engine": {"dsp/backends": ANY, "dsp/device": ANY, "dsp/scene": ANY},

@@ -38,6 +38,8 @@ const struct plan_costs cpu_files_costs = {
     .file_partitions = FFT_BLOCKS,
     .file_share = 4,
 };
+/* With responses that do not fit into the cache. */
+const struct cpu_slice_costs cpu_slice_costs = {.columns_ns = 0.45, .rows_ns = 0.4, .product_ns = 0.32};
 const struct cpu_tensor_costs cpu_tensor_costs = {.tap_ns = 0.035, .product_ns = 0.25, .transform_ns = 0.125};
 /* Intel Ice Lake at 2.8 GHz: the products of random entries wait for memory. An EPYC (Zen 5) takes a third. */
 const struct cpu_scene_costs cpu_scene_costs = {.float_ns = 0.38, .transform_ns = 0.16};

@@ -1,9 +1,9 @@
 /* cpu_costs - what the CPU's inner loops cost, in nanoseconds of one core: the built-in costs of all users, and the
  * measurement of those that depend most on the machine, in tens of milliseconds.
  *
- * Plans, threads and slices of live blocks go by the costs of plan->costs, which are measured once (dsp/backends/costs.h).
- * Files, tensors and the banks of moving sources go by the built-in ones: the order of their sums depends on sizes alone,
- * and their results have the same bits on every machine.
+ * Plans and threads of live blocks go by the costs of plan->costs, which are measured once (dsp/backends/costs.h). The
+ * others are not measured. Of slices only the ratios matter, and with these the load is even. The order of sums of files,
+ * tensors and moving sources depends on sizes alone, and their results have the same bits on every machine.
  */
 #ifndef HALOCONV_CPU_COSTS_H
 #define HALOCONV_CPU_COSTS_H
@@ -12,6 +12,12 @@
 #include "dsp/device/scene_plan.h"
 
 extern const struct plan_costs cpu_costs, cpu_files_costs;
+
+extern const struct cpu_slice_costs {
+    double columns_ns;   /* the steps of a transform over columns, a frame (dsp/fft/fft.h)                    */
+    double rows_ns;      /* those over rows                                                                   */
+    double product_ns;   /* a bin                                                                             */
+} cpu_slice_costs;
 
 extern const struct cpu_tensor_costs {
     double tap_ns;       /* a tap of one frame, in the time domain                                            */

@@ -215,7 +215,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
                                 NaN; 0 with HC_PLANAR                                                           */
     uint64_t clipped;        /* output samples beyond full scale (hc_count_set); 0 with HC_PLANAR               */
     uint64_t blocks, frames; /* calls of hc_process (or hc_collect) and their frames since hc_open              */
-    uint64_t late;           /* blocks that were late (HC_LATE)                                                 */
+    uint64_t late;           /* late blocks: those for which hc_process returned HC_LATE                        */
     uint64_t non_finite;     /* NaN and Inf input samples that were replaced by 0                               */
     uint64_t swaps;          /* mask swaps begun                                                                */
     uint64_t swap_frame;     /* frames played before the last swap began                                        */

@@ -244,10 +244,10 @@ enum hc_live_state {
 typedef struct hc_live_stats {
     size_t size;             /* sizeof(hc_live_stats), set by the caller                                             */
     uint64_t blocks, frames; /* calls of hc_live_process, and their frames                                           */
-    uint64_t late;           /* blocks of which a device did not convolve the whole or the tail in time; a call that is
-                                longer than the engine's block counts once for each late chunk                       */
-    uint64_t lost;           /* blocks that no engine convolved because the device is lost                           */
-    uint64_t over;           /* calls that took longer than their frames last; none while freewheeling               */
+    uint64_t late;           /* late blocks: a device missed its wait, and the block is silence or lacks its tail; a call
+                                that is longer than the engine's block counts once for each late chunk               */
+    uint64_t lost;           /* lost blocks: no engine convolves them, because the device is lost                    */
+    uint64_t overruns;       /* calls that took longer than their frames last; none while freewheeling               */
     uint64_t non_finite;     /* NaN and Inf input samples replaced by 0                                              */
     uint64_t clipped;        /* output samples beyond full scale                                                     */
     uint64_t limited;        /* times that the output was turned down (config.limit_feedback)                        */

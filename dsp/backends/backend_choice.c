@@ -3,7 +3,8 @@
 #include "backends.h"
 #include "costs.h"
 #include "dsp/base/processors.h"
-#include "dsp/cpu/scene_costs.h"
+#include "dsp/cpu/cpu_costs.h"
+#include "gpu_rules.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -26,28 +27,7 @@ const struct backend *backend_cpu_for(const hc_config *c)
     return backend_for(c, backend_find("cpu"));
 }
 
-/* ---- the rule of "auto" ------------------------------------------------------------------------------------------
- *
- * "auto" is the first GPU if auto_probes_gpu and then auto_takes_gpu agree, else the CPU. They compare the expected
- * costs of the best plans (plan_cost_ns); the work of a file is divided among all processors. If the GPU then fails to
- * open, hc_open opens the CPU.
- *
- *           a GPU is looked for if                     the GPU is taken if
- *   file    the CPU needs min_file_ns or more        it needs less time than the CPU, gpu_start_ns included
- *   live    the CPU is busy for min_live_ns or       it costs less than the CPU. By built-in costs, the CPU must also
- *           more in a second of audio                  be busy for more than unmeasured_live_ns in a second of audio
- *   steered   the CPU is busy for min_steered_ns or more in a second of audio: half of two processors, which is about
- *   sources   what 150 sources of two outputs and 0.5 s need at 48 kHz. Below that the CPU plays them without the wait
- *             for a device. The GPU's backend must have steered sources
- *
- * "auto" never chooses "hybrid": the share of a tail block's time that a device call takes, when other engines
- * share the device, is not measured yet.
- */
-static const double gpu_start_ns = 0.4e9;
-static const double min_file_ns = 2e9;
-static const double min_live_ns = 0.02e9;
-static const double unmeasured_live_ns = 0.33e9;
-static const double min_steered_ns = 1e9;
+/* ---- the rules of "auto": gpu_rules.h ----------------------------------------------------------------------------- */
 
 static double best_plan_ns(const struct auto_task *task, const struct plan_costs *costs)
 {
@@ -59,14 +39,14 @@ static double best_plan_ns(const struct auto_task *task, const struct plan_costs
 /* Is there too much for the CPU in an engine with sources? */
 static bool is_steered_by_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
-    return (best_plan_ns(task, cpu) + task->sources_ns) * task->rate >= min_steered_ns;
+    return (best_plan_ns(task, cpu) + task->sources_ns) * task->rate >= MIN_MOVING_NS;
 }
 
 bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
     if (task->sources_ns > 0) return is_steered_by_gpu(task, cpu);
     double ns = best_plan_ns(task, cpu) / task->n_processors;
-    return task->n_frames > 0 ? ns * (double)task->n_frames >= min_file_ns : ns * task->rate >= min_live_ns;
+    return task->n_frames > 0 ? ns * (double)task->n_frames >= MIN_FILE_NS : ns * task->rate >= MIN_LIVE_NS;
 }
 
 bool auto_takes_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
@@ -74,8 +54,8 @@ bool auto_takes_gpu(const struct auto_task *task, const struct plan_costs *cpu, 
 {
     if (task->sources_ns > 0) return is_steered_by_gpu(task, cpu);
     double cpu_ns = best_plan_ns(task, cpu) / task->n_processors, gpu_ns = best_plan_ns(task, gpu);
-    if (task->n_frames > 0) return gpu_ns * (double)task->n_frames + gpu_start_ns < cpu_ns * (double)task->n_frames;
-    return gpu_ns < cpu_ns && (measured || cpu_ns * task->rate > unmeasured_live_ns);
+    if (task->n_frames > 0) return gpu_ns * (double)task->n_frames + GPU_START_NS < cpu_ns * (double)task->n_frames;
+    return gpu_ns < cpu_ns && (measured || cpu_ns * task->rate > MIN_UNMEASURED_NS);
 }
 
 static double sources_ns(const hc_config *c)

@@ -1,4 +1,4 @@
-/* backend_choice - finds the backend that hc_config.backend asks for, and holds the rule of "auto". */
+/* backend_choice - finds the backend that hc_config.backend asks for, and applies the rules of "auto" (gpu_rules.h). */
 #ifndef HALOCONV_BACKEND_CHOICE_H
 #define HALOCONV_BACKEND_CHOICE_H
 
@@ -19,7 +19,7 @@ void backend_device_name(const struct backend *backend, int device, bool has_tai
 /* The shape that a resolved config asks for. */
 struct plan_shape config_shape(const hc_config *config);
 
-/* ---- the rule of "auto", which backend_choice.c has as a table. Pure functions: no device --------------------- */
+/* ---- the rules of "auto" (gpu_rules.h). Pure functions: no device ----------------------------------------------- */
 
 struct auto_task {
     struct plan_shape shape;

@@ -76,24 +76,6 @@ struct cpu_mask {
     struct tail_mask *tail; /* NULL: the plan has no tail levels */
 };
 
-/* Nanoseconds on one core of an EPYC (Zen 5). The plan needs their ratios; tail_threads and the choice of a backend need
- * the values. */
-static const struct plan_costs cpu_costs = {
-    .min_partition = 32,
-    .max_partition = 8192,
-    .min_tail = FFT_LONG,
-    .max_tail = 32768,
-    .mac_ns = 0.016,
-    .cmac_ns = 0.3,
-    .fft_ns = 0.058,
-    .tail_fft_ns = 0.033,
-    .tail_cmac_ns = 0.32,
-    .launch_ns = 50,
-    .slice_ns = 60,
-    .call_ns = 100,
-    .file_block = 65536,
-};
-
 static int cpu_describe(int device, char *text, size_t cap)
 {
     if (device != 0) return HC_EINVAL;

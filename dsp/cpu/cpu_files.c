@@ -19,6 +19,7 @@
 #include "dsp/base/thread_pool.h"
 #include "dsp/device/backend.h"
 #include "dsp/device/outputs.h"
+#include "cpu_costs.h"
 #include "offline.h"
 #include "partitions.h"
 #include "simd.h"
@@ -65,19 +66,6 @@ struct files_mask {
     struct routing routing;
     struct offline_product *products; /* [routing.n_cells] */
     float *spectra;                   /* [chunks][n_partitions][FFT_CHUNK], scaled by 1 / P */
-};
-
-/* Measured on one core of an EPYC (Zen 5); only their ratios matter. */
-static const struct plan_costs files_costs = {
-    .min_partition = FFT_LONG,
-    .max_partition = 1 << 22,
-    .mac_ns = 0.03,
-    .cmac_ns = 0.12,
-    .fft_ns = 0.03,
-    .launch_ns = 500,
-    .file_block = 262144,
-    .file_partitions = FFT_BLOCKS,
-    .file_share = 4,
 };
 
 static int files_describe(int device, char *text, size_t cap)
@@ -451,7 +439,7 @@ static int files_play(void *state, const struct rows *rows, int n, const struct 
 const struct backend backend_cpu_files = {
     .name = "cpu",
     .in_place = true,
-    .costs = &files_costs,
+    .costs = &cpu_files_costs,
     .describe = files_describe,
     .open = files_open,
     .close = files_close,

@@ -15,7 +15,7 @@ enum { MAX_RATIO = 16 };
 
 double scene_transform_ns(const struct scene_cut *cut)
 {
-    return 0.16 * cut->frames * log2(cut->frames);
+    return cpu_scene_costs.transform_ns * cut->frames * log2(cut->frames);
 }
 
 /* Expected nanoseconds of a source with two outputs in a hop. */

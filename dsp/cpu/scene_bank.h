@@ -17,6 +17,7 @@
 #define HALOCONV_CPU_SCENE_BANK_H
 
 #include "dsp/base/error.h"
+#include "cpu_costs.h"
 #include "dsp/device/scene_backend.h"
 #include "simd.h"
 
@@ -35,11 +36,10 @@ struct bank_cpu {
     int n_partitions[HC_MAX_STEER_LEVELS]; /* that this bank's responses fill                                    */
 };
 
-/* Expected nanoseconds on one core of an Intel Ice Lake at 2.8 GHz: of products that read so many floats from memory,
- * and of a source's transform with its way into the FDL. An AMD EPYC of 2024 takes a third of both. */
+/* Expected nanoseconds of products that read so many floats, and of a source's transform with its way into the FDL. */
 static inline double scene_products_ns(double floats)
 {
-    return 0.38 * floats;
+    return cpu_scene_costs.float_ns * floats;
 }
 double scene_transform_ns(const struct scene_cut *cut);
 

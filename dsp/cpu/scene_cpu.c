@@ -18,7 +18,6 @@
 #include "dsp/device/backend.h"
 #include "dsp/base/memory.h"
 #include "dsp/base/processors.h"
-#include "scene_costs.h"
 #include "scene_state.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* tail_slices - the scheduler without threads: every hop does an equal slice of the work, step by step (dsp/fft/fft.h). */
+#include "cpu_costs.h"
 #include "dsp/base/memory.h"
 #include "tail_state.h"
 
@@ -6,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Expected nanoseconds of the steps. Only their ratios matter, for an even load. Measured on one core of
- * an EPYC (Zen 5), with responses that do not fit into its cache. */
-static const double columns_ns = 0.45, rows_ns = 0.4, product_ns = 0.32; /* for a frame, a frame, a bin */
+static const struct cpu_slice_costs *const cost = &cpu_slice_costs; /* of the steps */
 
 /* For a mask that catches up, a hop may do, in addition to its slice, as much work as the mask takes while it plays,
  * and at least this much: 2 % of a processor at 48 kHz. */
@@ -49,13 +48,13 @@ struct slice_schedule {
 
 static double inputs_ns(const struct tail *tail, const struct tail_level *l)
 {
-    return l->size * tail->n_in * (columns_ns + rows_ns);
+    return l->size * tail->n_in * (cost->columns_ns + cost->rows_ns);
 }
 
 /* A block's products and transforms back. */
 static double outputs_ns(const struct tail_level *l, const struct tail_mask_level *ml)
 {
-    return l->size * (ml->n_outs * (columns_ns + rows_ns) + ml->products * product_ns);
+    return l->size * (ml->n_outs * (cost->columns_ns + cost->rows_ns) + ml->products * cost->product_ns);
 }
 
 /* A hop that plays this mask alone. */
@@ -76,12 +75,13 @@ static double step_ns(const struct tail_level *l, int level, const struct block_
     switch (w->phase) {
     case COLUMNS_IN:
     case COLUMNS_OUT:
-        return columns_ns * l->size / l->fft->column_steps;
+        return cost->columns_ns * l->size / l->fft->column_steps;
     case ROWS_IN:
     case ROWS_OUT:
-        return rows_ns * l->size / l->fft->row_steps;
+        return cost->rows_ns * l->size / l->fft->row_steps;
     default:
-        return mask ? product_ns * (FFT_CHUNK / 2) * mask->levels[level].products / mask->levels[level].n_outs : 0;
+        return mask ? cost->product_ns * (FFT_CHUNK / 2) * mask->levels[level].products / mask->levels[level].n_outs
+                    : 0;
     }
 }
 
@@ -91,7 +91,8 @@ int tail_swap_frames(const struct plan *plan, const struct plan_shape *shape)
     for (int i = 0; i < plan->n_tail_levels; i++) {
         const struct plan_level *l = &plan->tail_levels[i];
         double products = (double)shape->n_routes * l->n_partitions;
-        double frame_ns = (shape->n_in + shape->n_out) * (columns_ns + rows_ns) + products * product_ns;
+        double frame_ns =
+            (shape->n_in + shape->n_out) * (cost->columns_ns + cost->rows_ns) + products * cost->product_ns;
         all_ns += 2 * l->size * frame_ns;
         hop_ns += plan->hop * frame_ns;
     }
@@ -161,7 +162,7 @@ static void step_out(struct slice_schedule *s, int level, struct block_work *w, 
     switch (w->phase) {
     case PRODUCTS:
         if (!silent)
-            w->spent += product_ns * (FFT_CHUNK / 2) *
+            w->spent += cost->product_ns * (FFT_CHUNK / 2) *
                         tail_sum_chunk(tail, level, w->block, w == &s->catch_up ? l->oldest : NULL, mask, out, step,
                                        work + (size_t)step * FFT_CHUNK);
         next_step(w, n * l->fft->n_chunks, ROWS_OUT);

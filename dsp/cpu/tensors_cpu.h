@@ -6,6 +6,7 @@
 
 #include "dsp/device/tensor_backend.h"
 
+#include "cpu_costs.h"
 #include "dsp/base/thread_pool.h"
 #include "offline.h"
 #include "simd.h"
@@ -46,14 +47,13 @@ bool tensor_gradient_run(const struct tensor_work *work);
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
-/* ns of a transform of S, and of the product of S bins */
+/* ns of a transform of S */
 static inline double tensor_transform_ns(int size)
 {
     double ns = 0;
-    for (int n = size; n > 1; n /= 2) ns += 0.125 * size;
+    for (int n = size; n > 1; n /= 2) ns += cpu_tensor_costs.transform_ns * size;
     return ns;
 }
-static const double tensor_product_ns = 0.25, tensor_tap_ns = 0.035;
 
 static inline int64_t tensor_min(int64_t a, int64_t b)
 {

@@ -47,14 +47,14 @@ double tensor_gradient_ns(const struct tensor_call *call, int size)
     double rows = (double)call->x.batch * (double)call->x.channels,
            filters = (double)(call->h.batch * call->h.channels);
     if (size == 0)
-        return rows * (100 + (double)call->x.frames * (0.4 + 2 * tensor_tap_ns * (double)(call->h.frames + 16))) +
+        return rows * (100 + (double)call->x.frames * (0.4 + 2 * cpu_tensor_costs.tap_ns * (double)(call->h.frames + 16))) +
                filters * (double)call->h.frames;
     int64_t blocks = tensor_div_up(call->x.frames, size), gh_blocks = tensor_div_up(call->h.frames, size);
     int64_t n_passes = tensor_div_up(blocks, PASS_BLOCKS);
     int64_t windows =
         n_passes * tensor_min(tensor_min(blocks, PASS_BLOCKS) + gh_blocks - 1, tensor_div_up(call->y.frames, size) + 1);
     return (filters * (double)gh_blocks + rows * (double)(windows + blocks)) * tensor_transform_ns(size) +
-           rows * (double)blocks * (double)gh_blocks * size * 1.5 * tensor_product_ns;
+           rows * (double)blocks * (double)gh_blocks * size * 1.5 * cpu_tensor_costs.product_ns;
 }
 
 static int64_t blocks_a_pass(const struct tensor_call *call, int size)

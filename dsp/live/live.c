@@ -214,7 +214,7 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
     hc_live_stats *s = &l->stats;
     s->took_ns = (uint64_t)(now_ns() - start);
     histogram_add(&l->times, s->took_ns);
-    s->over += (double)s->took_ns > 1e9 * n / rate && !stream_freewheels(&l->stream);
+    s->overruns += (double)s->took_ns > 1e9 * n / rate && !stream_freewheels(&l->stream);
     s->blocks++;
     s->frames += (uint64_t)n;
     s->faded_out = mixer_is_faded_out(&l->mixer);

@@ -1,5 +1,6 @@
 #include "live_engine.h"
 
+#include "dsp/backends/gpu_rules.h"
 #include "dsp/engine/config.h"
 #include "messages.h"
 
@@ -15,8 +16,7 @@ void live_engine_close(struct live_engine *e)
     free(e);
 }
 
-/* The backend that "gpu" stands for: hybrid, if by the known costs the CPU needs less than half the time for the head
- * that a call to the device needs. Many engines can then share the device, because none waits for it in its block. */
+/* The backend that "gpu" stands for, by the known costs (gpu_rules.h). */
 static const char *gpu_backend(const hc_config *config)
 {
     hc_config hybrid = *config, gpu = *config;
@@ -25,7 +25,7 @@ static const char *gpu_backend(const hc_config *config)
     gpu.backend = "cuda";
     if (config->n_sources > 0) return gpu.backend; /* the costs of sources are not known */
     if (hc_plan(&hybrid, &here, NULL, 0) != HC_OK || hc_plan(&gpu, &there, NULL, 0) != HC_OK) return gpu.backend;
-    return here.cost_ns < there.cost_ns / 2 ? hybrid.backend : gpu.backend;
+    return gpu_is_hybrid(here.cost_ns, there.cost_ns) ? hybrid.backend : gpu.backend;
 }
 
 static void engine_config(const hc_live_config *c, const struct engine_format *format, const char *backend,

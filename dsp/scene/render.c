@@ -18,8 +18,8 @@ struct hc_renderer {
     struct render_bank bank;
 };
 
-/* Finds the backend and the device by name, and describes the device, if `text` is not NULL. "auto" is the first GPU,
- * else the CPU. */
+/* Finds the backend and the device by name, and describes the device, if `text` is not NULL. "auto": see
+ * gpu_rules.h. */
 static int choose(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
 {
     const struct backend *backend;
@@ -64,7 +64,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     const char *name = c.backend ? c.backend : "auto";
     error = choose(r, name, &setup.device, c.device, REASON(why, cap));
     if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
-    if (error && strcmp(name, "auto") == 0) { /* as hc_open does: the CPU takes what a GPU cannot, such as long steps */
+    if (error && strcmp(name, "auto") == 0) { /* the CPU renders what a GPU cannot, such as long steps */
         error = choose(r, "cpu", &setup.device, c.device, REASON(why, cap));
         if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     }

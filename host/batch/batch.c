@@ -1,10 +1,13 @@
 /* haloconv batch - convolves many sound files with many masks. */
+#include "batch_mask.h"
 #include "batch_summary.h"
+#include "dsp/backends/gpu_rules.h"
 #include "host/commands.h"
 #include "host/files/format_option.h"
 #include "host/missing_gpu.h"
 #include "host/option.h"
 #include "host/stopwatch.h"
+#include "moving_job.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,17 +19,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-struct batch_settings {
-    struct option_names names; /* MANIFEST */
-    const char *manifest, *folder, *inputs, *masks, *pairs;
-    const char *backend, *method, *format_text, *report;
-    struct manifest_defaults defaults;
-    enum dither dither;
-    int format, workers, cache_mb, shard, n_shards;
-    struct moving_settings moving; /* its path: of rows without one */
-    bool resume, fail_fast, json;
-};
 
 struct batch_progress { /* for the status line */
     const struct batch *batch;
@@ -44,7 +36,7 @@ static bool take_shard(const struct option_use *use, void *to)
     char *end;
     errno = 0;
     long i = strtol(use->text, &end, 10), n = *end == '/' ? strtol(end + 1, &end, 10) : 0;
-    s->shard = (int)i;
+    s->shard = (int)i - 1;
     s->n_shards = (int)n;
     return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) || option_refuse(use, "needs I/N, I from 1 to N");
 }
@@ -75,7 +67,7 @@ static int check_files(const struct batch_settings *s)
         return message_usage("batch",
                              "every row reads its path, and standard input can be read once; give --path a file");
     if (!s->folder || !*s->folder) return message_usage("batch", "needs an output folder; give -o FOLDER");
-    if (!!s->inputs != !!s->masks || !!s->inputs == !!s->manifest)
+    if (!!s->inputs != !!s->masks || !!s->inputs == !!s->list)
         return message_usage("batch", "needs the files; give a MANIFEST, or both --inputs and --masks");
     if (s->pairs && !s->inputs)
         return message_usage("batch", "--pairs belongs to --inputs and --masks; a manifest has its pairs");
@@ -168,7 +160,6 @@ static int parse(int argc, char **argv, struct batch_settings *s)
 {
     *s = (struct batch_settings){.backend = "auto",
                                  .method = "auto",
-                                 .shard = 1,
                                  .n_shards = 1,
                                  .cache_mb = 512,
                                  .dither = DITHER_TPDF,
@@ -176,7 +167,7 @@ static int parse(int argc, char **argv, struct batch_settings *s)
                                  .defaults.gain = 1};
     int status = option_parse(&batch_line, argc, argv, s);
     if (status >= 0) return status;
-    if (s->names.n > 0) s->manifest = s->names.list[0];
+    if (s->names.n > 0) s->list = s->names.list[0];
     s->defaults.path = s->moving.path;
     return check_files(s);
 }
@@ -198,20 +189,18 @@ static int count_gpus(void)
     return n;
 }
 
-/* A GPU and the engines on it take most of a second to start and to end. The CPU convolves this many bytes a processor
- * in that time: an H200 pays from 8000 files of 10 s on beside 16 Xeon processors, with masks of 1 s. */
 static bool gpu_pays_off(const struct batch *batch)
 {
-    const double bytes_a_processor = 160e6;
+    const struct batch_plan *p = &batch->plan;
     double bytes = 0;
-    for (size_t i = 0; i < batch->n_pieces; i++) /* a piece has one length class: its first file stands for all */
-        bytes += (double)batch_input_bytes(batch->order[batch->pieces[i]]) *
-                 (double)(batch->pieces[i + 1] - batch->pieces[i]);
-    return bytes / batch->n_shards / batch->ranks.n > bytes_a_processor * processors();
+    for (size_t i = 0; i < p->n_pieces; i++) /* a piece has one length class: its first file stands for all */
+        bytes += (double)batch_input_bytes(p->order[p->pieces[i]]) * (double)(p->pieces[i + 1] - p->pieces[i]);
+    return gpu_pays_off_for_batch(bytes / batch->settings->n_shards / batch->ranks.n, processors());
 }
 
-static bool choose_backend(struct batch *batch, const struct batch_settings *s)
+static bool choose_backend(struct batch *batch)
 {
+    const struct batch_settings *s = batch->settings;
     bool automatic = strcmp(s->backend, "auto") == 0;
     batch->backend = automatic ? "cpu" : s->backend;
     if (strcmp(s->backend, "cpu") == 0 || (automatic && !gpu_pays_off(batch))) return true;
@@ -234,18 +223,20 @@ static bool make_folder(const char *folder, char *why, size_t cap)
 
 /* A worker's engine has several threads if there are fewer pieces than processors. The workers of a GPU read, decode,
  * encode and write, too: 10000 files took 0.88 s with 16 workers and 1.1 s with 8, on 16 processors. */
-static void choose_workers(struct batch *batch, const struct batch_settings *s)
+static void choose_workers(struct batch *batch)
 {
+    const int64_t pieces = batch->plan.share_pieces;
     int n = processors();
-    batch->n_workers = s->workers ? s->workers : n;
-    if (batch->n_workers > batch->share_pieces) batch->n_workers = batch->share_pieces ? (int)batch->share_pieces : 1;
+    batch->n_workers = batch->settings->workers ? batch->settings->workers : n;
+    if (batch->n_workers > pieces) batch->n_workers = pieces ? (int)pieces : 1;
     batch->n_threads = n > batch->n_workers ? n / batch->n_workers : 1;
 }
 
 static bool open_journal(struct batch *batch)
 {
     const struct journal_place place = batch_journal(batch, batch->ranks.rank);
-    return journal_open(&batch->journal, &place, batch->resume, batch->report != NULL, batch->why, sizeof batch->why);
+    const struct batch_settings *s = batch->settings;
+    return journal_open(&batch->journal, &place, s->resume, s->report != NULL, batch->why, sizeof batch->why);
 }
 
 static bool has_path(const struct manifest *manifest)
@@ -262,8 +253,8 @@ static bool read_list(struct manifest *manifest, const struct batch_settings *s,
     if (s->format & SF_FORMAT_TYPEMASK) snprintf(container, sizeof container, "%s", s->format_text);
     container[strcspn(container, ":")] = 0;
     if (container[0]) defaults.extension = strcmp(container, "rf64") == 0 ? "wav" : container;
-    bool good = s->manifest
-                    ? manifest_read(manifest, s->manifest, &defaults, why, cap)
+    bool good = s->list
+                    ? manifest_read(manifest, s->list, &defaults, why, cap)
                     : manifest_pair(manifest, s->inputs, s->masks, s->pairs ? s->pairs : "all", &defaults, why, cap);
     if (good && moving_options_given(&s->moving) && !has_path(manifest)) {
         manifest_free(manifest);
@@ -275,7 +266,7 @@ static bool read_list(struct manifest *manifest, const struct batch_settings *s,
         manifest_free(manifest);
         return message_write(why, cap, "--members is for tar files, and no input is one; leave it out");
     }
-    if (good && manifest->unused) message_note("%s: columns that are not used: %s", s->manifest, manifest->unused);
+    if (good && manifest->unused) message_note("%s: columns that are not used: %s", s->list, manifest->unused);
     return good;
 }
 
@@ -292,7 +283,7 @@ static void print_progress(void *data)
     if (!progress->on || seconds < 1) return;
     if (left >= 0) snprintf(left_text, sizeof left_text, ", %.0f s left", left);
     message_status("%lld of %lld files, %.0f a second, %.0f x real time%s", (long long)(done + resumed),
-                   (long long)batch->share_rows, (double)done / seconds,
+                   (long long)batch->plan.share_rows, (double)done / seconds,
                    (double)atomic_load(&batch->counts[COUNT_SOUND_US]) * 1e-6 / seconds, left_text);
 }
 
@@ -304,24 +295,26 @@ static void keep_memory(void)
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
-static int run(struct batch *batch, const struct batch_settings *s, double start)
+static int run(struct batch *batch, double start)
 {
+    const struct batch_settings *s = batch->settings;
     struct part_file part = {.fd = -1};
+    const bool finds_t30 = s->report != NULL;
     bool ready =
-        batch_plan(batch) && batch_spares_inputs(batch) && choose_backend(batch, s) &&
+        batch_plan_make(batch) && batch_spares_inputs(batch) && choose_backend(batch) &&
         make_folder(s->folder, batch->why, sizeof batch->why) &&
         (!s->report || batch->ranks.rank != 0 || part_file_open(&part, s->report, batch->why, sizeof batch->why)) &&
         open_journal(batch);
     if (ready) {
         struct batch_progress progress = {.batch = batch, .on = batch->ranks.n == 1, .start = start};
-        choose_workers(batch, s);
+        choose_workers(batch);
         keep_memory();
-        mask_cache_open(&batch->cache, (int64_t)s->cache_mb << 20, batch->report != NULL);
-        bank_cache_open(&batch->banks, (int64_t)s->cache_mb << 20, processors(), &s->moving);
+        cache_open(&batch->masks, &batch_masks, &finds_t30, (int64_t)s->cache_mb << 20);
+        cache_open(&batch->banks, &batch_banks, &s->moving, (int64_t)s->cache_mb << 20);
         batch_work(batch, print_progress, &progress);
         if (progress.on) message_status("%s", "");
-        mask_cache_close(&batch->cache);
-        bank_cache_close(&batch->banks);
+        cache_close(&batch->masks);
+        cache_close(&batch->banks);
         char why[MESSAGE_CAP];
         if (!journal_close(&batch->journal, why, sizeof why)) batch_stop(batch, why);
     }
@@ -360,22 +353,9 @@ int batch_command(int argc, char **argv)
     if (n < (int)sizeof hashed) describe_moving(&s.moving, hashed + n, sizeof hashed - (size_t)n);
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch) {
-        *batch = (struct batch){.manifest = &manifest,
-                                .list = s.manifest,
-                                .folder = s.folder,
-                                .settings = hashed,
-                                .method = s.method,
-                                .moving = &s.moving,
-                                .format = s.format,
-                                .dither = s.dither,
-                                .shard = s.shard - 1,
-                                .n_shards = s.n_shards,
-                                .fail_fast = s.fail_fast,
-                                .resume = s.resume,
-                                .report = s.report,
-                                .journal.fd = -1};
+        *batch = (struct batch){.settings = &s, .hashed = hashed, .manifest = &manifest, .journal.fd = -1};
         pthread_mutex_init(&batch->lock, NULL);
-        status = ranks_open(&batch->ranks, why, sizeof why) ? run(batch, &s, start) : message_error("%s", why);
+        status = ranks_open(&batch->ranks, why, sizeof why) ? run(batch, start) : message_error("%s", why);
         batch_free(batch);
         pthread_mutex_destroy(&batch->lock);
     } else {

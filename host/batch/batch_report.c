@@ -46,7 +46,7 @@ char *figures_of(const struct file_job *job)
                                 json_number((double)sample_peak_value(&job->writer.seen)), "clipped",
                                 (json_int_t)(is_limited ? job->writer.seen.clipped : 0));
     if (figures && !job->mask) json_object_set_new(figures, "t30_s", json_null()); /* a bank has many */
-    if (figures && job->mask && job->batch->report)
+    if (figures && job->mask && job->batch->settings->report)
         json_object_set_new(figures, "t30_s", json_number(job->mask->t30_s));
     return figures_text(figures);
 }
@@ -107,7 +107,7 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
         return true;
     }
     const struct journal_entry *entry =
-        journal_list_find(list, journal_hash(row, batch->settings), status.st_size, &listed);
+        journal_list_find(list, journal_hash(row, batch->hashed), status.st_size, &listed);
     errno = 0;
     if (!entry || figures_check(entry->figures) != FIGURES_WHOLE) return errno != ENOMEM;
     json_t *line = cells_of(batch, row), *figures = figures_read(entry->figures);
@@ -126,7 +126,7 @@ bool batch_report_write(const struct batch *batch, const struct journal_list *li
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     bool good = file != NULL;
     for (size_t i = 0; i < batch->manifest->n && good; i++)
-        if (batch->in_share[i]) good = write_line(batch, list, &batch->manifest->rows[i], file);
+        if (batch->plan.in_share[i]) good = write_line(batch, list, &batch->manifest->rows[i], file);
     if (file && fclose(file) != 0) good = false;
     if (!file && fd >= 0) close(fd);
     if (!good)

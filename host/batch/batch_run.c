@@ -67,35 +67,38 @@ static void find_first_rows(struct entry *entries, size_t n)
  * every processor gets one. */
 static void cut_pieces(struct batch *batch, const struct entry *entries, size_t n)
 {
+    struct batch_plan *plan = &batch->plan;
     const size_t most = n / 128 < 4 ? 4 : n / 128 > BATCH_PIECE ? BATCH_PIECE : n / 128;
-    batch->n_pieces = batch->n_units = 0;
-    batch->max_piece = most;
+    plan->n_pieces = plan->n_units = 0;
+    plan->max_piece = most;
     for (size_t i = 0; i < n; i++) {
-        size_t start = batch->n_pieces ? batch->pieces[batch->n_pieces - 1] : 0;
+        size_t start = plan->n_pieces ? plan->pieces[plan->n_pieces - 1] : 0;
         bool full = i == 0 || i - start == most;
         /* A piece has files of one length class; a file of many megabytes is a piece by itself. */
         bool other = i > 0 && length_class(entries[i].bytes) != length_class(entries[i - 1].bytes);
         bool large = i > 0 && entries[i].bytes > 8 << 20;
         bool other_tar = i > 0 && entries[i].row->tar != entries[i - 1].row->tar;
         if (full || other || large || other_tar) {
-            if (!entries[i].row->tar || i == 0 || other_tar) batch->units[batch->n_units++] = batch->n_pieces;
-            batch->pieces[batch->n_pieces++] = i;
+            if (!entries[i].row->tar || i == 0 || other_tar) plan->units[plan->n_units++] = plan->n_pieces;
+            plan->pieces[plan->n_pieces++] = i;
         }
-        batch->order[i] = entries[i].row;
+        plan->order[i] = entries[i].row;
     }
-    batch->pieces[batch->n_pieces] = n;
-    batch->units[batch->n_units] = batch->n_pieces;
+    plan->pieces[plan->n_pieces] = n;
+    plan->units[plan->n_units] = plan->n_pieces;
 }
 
 static void find_share(struct batch *batch)
 {
-    for (size_t unit = (size_t)batch->shard; unit < batch->n_units; unit += (size_t)batch->n_shards) {
-        size_t first = batch->units[unit], end = batch->units[unit + 1];
-        batch->share_pieces += (int64_t)(end - first);
-        batch->share_rows += (int64_t)(batch->pieces[end] - batch->pieces[first]);
-        for (size_t at = batch->pieces[first]; at < batch->pieces[end]; at++) {
-            batch->in_share[batch->order[at] - batch->manifest->rows] = true;
-            batch_count(batch, COUNT_WORK_LEFT, batch_row_work(batch, batch->order[at]));
+    struct batch_plan *plan = &batch->plan;
+    const struct batch_settings *s = batch->settings;
+    for (size_t unit = (size_t)s->shard; unit < plan->n_units; unit += (size_t)s->n_shards) {
+        size_t first = plan->units[unit], end = plan->units[unit + 1];
+        plan->share_pieces += (int64_t)(end - first);
+        plan->share_rows += (int64_t)(plan->pieces[end] - plan->pieces[first]);
+        for (size_t at = plan->pieces[first]; at < plan->pieces[end]; at++) {
+            plan->in_share[plan->order[at] - batch->manifest->rows] = true;
+            batch_count(batch, COUNT_WORK_LEFT, batch_row_work(batch, plan->order[at]));
         }
     }
 }
@@ -103,10 +106,11 @@ static void find_share(struct batch *batch)
 /* 32 bits, so that their sum over all ranks fits in a count. */
 static int64_t plan_hash(const struct batch *batch)
 {
-    uint64_t hash = batch->n_pieces;
-    for (size_t i = 0; i < batch->n_pieces; i++)
-        for (size_t at = batch->pieces[i]; at < batch->pieces[i + 1]; at++)
-            hash = splitmix64(hash ^ i ^ journal_hash(batch->order[at], batch->settings));
+    const struct batch_plan *plan = &batch->plan;
+    uint64_t hash = plan->n_pieces;
+    for (size_t i = 0; i < plan->n_pieces; i++)
+        for (size_t at = plan->pieces[i]; at < plan->pieces[i + 1]; at++)
+            hash = splitmix64(hash ^ i ^ journal_hash(plan->order[at], batch->hashed));
     return (int64_t)(hash >> 32);
 }
 
@@ -128,21 +132,22 @@ int64_t batch_input_bytes(const struct manifest_row *row)
     return part < (double)bytes ? (int64_t)part + 1 : bytes;
 }
 
-bool batch_plan(struct batch *batch)
+bool batch_plan_make(struct batch *batch)
 {
+    struct batch_plan *plan = &batch->plan;
     size_t n = batch->manifest->n;
     struct entry *entries = calloc(n + 1, sizeof *entries);
-    batch->order = calloc(n + 1, sizeof *batch->order);
-    batch->pieces = calloc(n + 1, sizeof *batch->pieces);
-    batch->units = calloc(n + 1, sizeof *batch->units);
-    batch->work = calloc(n + 1, sizeof *batch->work);
-    batch->in_share = calloc(n + 1, sizeof *batch->in_share);
-    bool good = entries && batch->order && batch->pieces && batch->units && batch->work && batch->in_share;
+    plan->order = calloc(n + 1, sizeof *plan->order);
+    plan->pieces = calloc(n + 1, sizeof *plan->pieces);
+    plan->units = calloc(n + 1, sizeof *plan->units);
+    plan->work = calloc(n + 1, sizeof *plan->work);
+    plan->in_share = calloc(n + 1, sizeof *plan->in_share);
+    bool good = entries && plan->order && plan->pieces && plan->units && plan->work && plan->in_share;
     for (size_t i = 0; i < n && good; i++) {
         const struct manifest_row *row = &batch->manifest->rows[i];
         struct stat mask;
         entries[i] = (struct entry){.row = row, .bytes = batch_input_bytes(row)};
-        batch->work[i] = entries[i].bytes + (stat(row->mask, &mask) == 0 ? mask.st_size / 2 : 0);
+        plan->work[i] = entries[i].bytes + (stat(row->mask, &mask) == 0 ? mask.st_size / 2 : 0);
     }
     if (good) {
         find_first_rows(entries, n);
@@ -159,12 +164,13 @@ bool batch_plan(struct batch *batch)
 
 bool batch_take_piece(struct batch *batch, size_t *piece)
 {
+    const struct batch_plan *plan = &batch->plan;
     pthread_mutex_lock(&batch->lock);
     if (batch->next_piece == batch->unit_end) {
-        int64_t unit = ranks_next(&batch->ranks) * batch->n_shards + batch->shard;
-        bool is_left = unit < (int64_t)batch->n_units;
-        batch->next_piece = is_left ? batch->units[unit] : batch->n_pieces;
-        batch->unit_end = is_left ? batch->units[unit + 1] : batch->n_pieces;
+        int64_t unit = ranks_next(&batch->ranks) * batch->settings->n_shards + batch->settings->shard;
+        bool is_left = unit < (int64_t)plan->n_units;
+        batch->next_piece = is_left ? plan->units[unit] : plan->n_pieces;
+        batch->unit_end = is_left ? plan->units[unit + 1] : plan->n_pieces;
     }
     bool is_taken = batch->next_piece < batch->unit_end;
     if (is_taken) *piece = batch->next_piece++;
@@ -179,7 +185,7 @@ const char *batch_input_file(const struct manifest_row *row)
 
 int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row)
 {
-    return batch->work[row - batch->manifest->rows];
+    return batch->plan.work[row - batch->manifest->rows];
 }
 
 double batch_left(const struct batch *batch, struct progress_rate *rate, double now)
@@ -192,25 +198,27 @@ bool batch_output_path(const struct batch *batch, const struct manifest_row *row
 {
     const char *output = row->tar ? row->tar->output : row->output, *name = output;
     while (*name && strcspn(name, "/") <= NAME_MAX) name += strcspn(name, "/") + (strchr(name, '/') != NULL);
-    bool fits = !*name && snprintf(path, cap, "%s/%s", batch->folder, output) < (int)cap;
+    bool fits = !*name && snprintf(path, cap, "%s/%s", batch->settings->folder, output) < (int)cap;
     if (!fits) *path = 0;
     return fits;
 }
 
 struct journal_place batch_journal(const struct batch *batch, int rank)
 {
-    return (struct journal_place){batch->folder, batch->shard, batch->n_shards, rank, batch->ranks.n};
+    const struct batch_settings *s = batch->settings;
+    return (struct journal_place){s->folder, s->shard, s->n_shards, rank, batch->ranks.n};
 }
 
 bool batch_spares_inputs(struct batch *batch)
 {
+    const struct batch_settings *s = batch->settings;
     size_t n = batch->manifest->n;
     struct stat status;
-    if (stat(batch->folder, &status) != 0 && !batch->report) return true; /* a new folder is empty */
+    if (stat(s->folder, &status) != 0 && !s->report) return true; /* a new folder is empty */
     struct files_read read = {0};
-    bool good = !batch->list || files_read_add(&read, batch->list);
+    bool good = !s->list || files_read_add(&read, s->list);
     for (size_t i = 0; i < n && good; i++) { /* in the order of the work: many rows share a mask */
-        const struct manifest_row *row = batch->order[i], *before = i > 0 ? batch->order[i - 1] : NULL;
+        const struct manifest_row *row = batch->plan.order[i], *before = i > 0 ? batch->plan.order[i - 1] : NULL;
         if (!before || !row->tar || row->tar != before->tar) good = files_read_add(&read, batch_input_file(row));
         bool is_other = !before || strcmp(row->mask, before->mask) != 0 || before->path;
         if (good && !row->path && is_other) good = files_read_add_mask(&read, row->mask);
@@ -227,7 +235,7 @@ bool batch_spares_inputs(struct batch *batch)
             continue;
         good = message_write(batch->why, sizeof batch->why, "row %zu: %s", i + 1, why);
     }
-    if (good && batch->report) good = files_read_spare(&read, batch->report, batch->why, sizeof batch->why);
+    if (good && s->report) good = files_read_spare(&read, s->report, batch->why, sizeof batch->why);
     files_read_free(&read);
     return good;
 }
@@ -269,11 +277,12 @@ bool batch_outputs_differ(struct batch *batch)
 
 void batch_free(struct batch *batch)
 {
-    free(batch->order);
-    free(batch->pieces);
-    free(batch->units);
-    free(batch->work);
-    free(batch->in_share);
+    struct batch_plan *plan = &batch->plan;
+    free(plan->order);
+    free(plan->pieces);
+    free(plan->units);
+    free(plan->work);
+    free(plan->in_share);
 }
 
 /* ---- failures and counts ------------------------------------------------------------------------ */
@@ -285,7 +294,7 @@ void batch_fail(struct batch *batch, const struct manifest_row *row, const char 
     message_error("row %zu: %s", number, reason);
     if (!journal_add_failure(&batch->journal, number, reason, why, sizeof why)) batch_stop(batch, why);
     batch_count(batch, COUNT_FAILED, 1);
-    if (batch->fail_fast) atomic_store(&batch->stopped, true);
+    if (batch->settings->fail_fast) atomic_store(&batch->stopped, true);
 }
 
 void batch_stop(struct batch *batch, const char *why)

@@ -23,19 +23,20 @@
  *
  * The output does not depend on which worker takes a piece: pieces and groups depend on the list alone.
  *
- * Memory: the mask cache, and the workers' engines with their blocks. The output of a file whose level is matched stays
+ * Memory: the caches, and the workers' engines with their blocks. The output of a file whose level is matched stays
  * in memory until the level is known; a long file is convolved twice instead.
  */
 #ifndef BATCH_RUN_H
 #define BATCH_RUN_H
 
-#include "bank_cache.h"
+#include "cache.h"
 #include "host/files/file_convolution.h"
 #include "host/files/progress.h"
 #include "host/message.h"
+#include "host/moving/moving_options.h"
+#include "host/option.h"
 #include "journal.h"
 #include "manifest.h"
-#include "mask_cache.h"
 #include "ranks.h"
 
 #include <stdatomic.h>
@@ -48,24 +49,20 @@ enum batch_count { /* frames: of a channel, at the files' rates; sound: length o
     COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 
-struct batch {
-    const struct manifest *manifest;
-    const char *folder, *settings; /* settings: for the journal's hash */
-    const char *backend, *method;  /* "cpu", "cuda" or "cuda:N" */
-    int format;                    /* SF_FORMAT_... as far as the user asked for it */
-    int n_devices;                 /* for "cuda": workers are spread over them */
-    int shard, n_shards;           /* 0 ... n_shards - 1 */
-    bool resume;
-    const char *list, *report;     /* paths; NULL: none. A report needs the decay times of the masks */
-    int n_workers, n_threads;      /* n_threads: of an engine on the CPU */
+struct batch_settings { /* what the user has asked for */
+    struct option_names names; /* MANIFEST */
+    const char *list, *folder, *inputs, *masks, *pairs;
+    const char *backend, *method, *format_text, *report; /* report NULL: none; it needs the decay times of the masks */
+    struct manifest_defaults defaults;
     enum dither dither;
-    bool fail_fast;
-    const struct moving_settings *moving;
-    struct mask_cache cache;
-    struct bank_cache banks;
-    struct journal journal;
-    struct ranks ranks;
+    int format;                    /* SF_FORMAT_... as far as format_text gives it */
+    int workers, cache_mb;
+    int shard, n_shards;           /* 0 ... n_shards - 1 */
+    struct moving_settings moving; /* its path: of rows without one */
+    bool resume, fail_fast, json;
+};
 
+struct batch_plan { /* the order of the work, from batch_plan_make on */
     const struct manifest_row **order; /* the sorted list */
     size_t *pieces;                    /* [n_pieces + 1]: the start of each in order */
     size_t n_pieces, max_piece;        /* max_piece: rows of a piece, at most */
@@ -74,6 +71,19 @@ struct batch {
     int64_t *work;                     /* [manifest->n]: of each row, in the order of the list */
     bool *in_share;                    /* [manifest->n]: is the row of this shard? */
     int64_t share_rows, share_pieces;  /* of this shard; its ranks share them */
+};
+
+struct batch {
+    const struct batch_settings *settings;
+    const char *hashed;                /* the settings that change the outputs, for the journal's hashes */
+    const struct manifest *manifest;
+    const char *backend;               /* "cpu", "cuda" or "cuda:N" */
+    int n_devices;                     /* for "cuda": workers are spread over them */
+    int n_workers, n_threads;          /* n_threads: of an engine on the CPU */
+    struct batch_plan plan;
+    struct cache masks, banks;         /* masks: and noises */
+    struct journal journal;
+    struct ranks ranks;
 
     atomic_int n_started;              /* workers */
     atomic_bool stopped;               /* workers start no further piece */
@@ -86,7 +96,7 @@ struct batch {
 };
 
 /* Sorts and cuts the list, by the sizes of the input files, and finds this share. false: batch->why. */
-bool batch_plan(struct batch *batch);
+bool batch_plan_make(struct batch *batch);
 
 /* The work of a row: the bytes of its input and half of those of its mask, as measured with masks of a minute: the tail
  * costs half as much as the sound. Files of a batch have similar formats. A row that is done adds it to

@@ -9,7 +9,7 @@
 /* Reads what the journals of this run say; on rank 0, after all ranks have ended. */
 static bool read_journals(const struct batch *batch, struct journal_list *list, char *why, size_t cap)
 {
-    bool good = !batch->resume || journal_list_read_folder(list, batch->folder, why, cap);
+    bool good = !batch->settings->resume || journal_list_read_folder(list, batch->settings->folder, why, cap);
     list->n_failures = 0; /* of other runs */
     for (int rank = 0; rank < batch->ranks.n && good; rank++) {
         char path[PATH_MAX];
@@ -51,7 +51,7 @@ static void say_counts(const struct batch *batch, const int64_t *counts, double 
     char resumed[64] = "", failed[64] = "";
     if (counts[COUNT_RESUMED]) snprintf(resumed, sizeof resumed, ", %lld were there", (long long)counts[COUNT_RESUMED]);
     if (counts[COUNT_FAILED]) snprintf(failed, sizeof failed, ", %lld failed", (long long)counts[COUNT_FAILED]);
-    message_note("%s: %lld file%s%s%s; %.0f a second, %.0f x real time on %s", batch->folder,
+    message_note("%s: %lld file%s%s%s; %.0f a second, %.0f x real time on %s", batch->settings->folder,
                  (long long)counts[COUNT_DONE], message_s(counts[COUNT_DONE]), resumed, failed,
                  (double)counts[COUNT_DONE] / seconds, (double)counts[COUNT_SOUND_US] * 1e-6 / seconds,
                  batch->device[0] ? batch->device : batch->backend);
@@ -77,14 +77,15 @@ static int print_json(const struct batch *batch, const struct journal_list *list
 
 int batch_summary(const struct batch *batch, struct part_file *part, bool json, const int64_t *counts, double seconds)
 {
+    const char *report = batch->settings->report;
     int status = batch->why[0] ? message_error("%s", batch->why) : counts[COUNT_FAILED] ? EXIT_FAILED : 0;
     /* Rank 0 speaks for all: mpirun would end it if another rank ended with a failure before. */
     if (batch->ranks.rank != 0) return batch->why[0] ? status : 0;
     struct journal_list list = {.keeps_figures = true};
     char why[MESSAGE_CAP];
-    bool good = (!batch->report && counts[COUNT_FAILED] == 0) || read_journals(batch, &list, why, sizeof why);
+    bool good = (!report && counts[COUNT_FAILED] == 0) || read_journals(batch, &list, why, sizeof why);
     list_failures(batch, &list);
-    if (good && batch->report) good = batch_report_write(batch, &list, part, batch->report, why, sizeof why);
+    if (good && report) good = batch_report_write(batch, &list, part, report, why, sizeof why);
     if (!good) status = message_error("%s", why);
     say_counts(batch, counts, seconds);
     if (json && print_json(batch, &list, counts, seconds) != 0) status = EXIT_FAILED;

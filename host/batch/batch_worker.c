@@ -74,7 +74,7 @@ static int jobs_a_group(const struct worker *worker, struct shape shape)
 {
     if (!convolves_in_parallel(worker)) return 1;
     int n = BATCH_CHANNELS / (shape.n_in > shape.n_out ? shape.n_in : shape.n_out);
-    int most = (int)worker->batch->max_piece;
+    int most = (int)worker->batch->plan.max_piece;
     return n < 1 ? 1 : n > most ? most : n;
 }
 
@@ -90,7 +90,7 @@ static bool slot_open(struct worker *worker, struct engine_slot *slot, struct sh
     char why[MESSAGE_CAP];
     hc_config config;
     *slot = (struct engine_slot){.shape = shape, .n_jobs = jobs_a_group(worker, shape), .info.size = sizeof slot->info};
-    file_engine_config(&config, shape.rate, worker->backend, batch->method);
+    file_engine_config(&config, shape.rate, worker->backend, batch->settings->method);
     config.n_in = slot->n_jobs * shape.n_in;
     config.n_out = slot->n_jobs * shape.n_out;
     config.max_taps = shape.taps_class;
@@ -133,7 +133,7 @@ static bool set_masks(const struct group *group)
     uint64_t serials[BATCH_PIECE] = {0};
     int n_routes = 0;
     for (int i = 0; i < group->n; i++) {
-        serials[i] = group->jobs[i]->mask->serial;
+        serials[i] = group->jobs[i]->mask->entry.serial;
         n_routes += group->jobs[i]->mask->responses.n_routes;
     }
     hc_reset(slot->engine); /* no block is queued then */
@@ -314,8 +314,8 @@ static const struct journal_entry *entry_of(const struct batch *batch, const str
     if (!batch_output_path(batch, row, path, sizeof path)) return NULL;
     if (stat(path, &status) != 0 || status.st_size == 0) return NULL;
     const struct journal_entry *entry =
-        journal_list_find(&batch->journal.done, journal_hash(row, batch->settings), status.st_size, &listed);
-    if (entry && batch->report && figures_check(entry->figures) == FIGURES_UNKNOWN) {
+        journal_list_find(&batch->journal.done, journal_hash(row, batch->hashed), status.st_size, &listed);
+    if (entry && batch->settings->report && figures_check(entry->figures) == FIGURES_UNKNOWN) {
         message_note("%s: the journal has no figures of it for --report; it is made again", row->output);
         return NULL;
     }
@@ -355,7 +355,7 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
     if (batch->journal.done.n == 0 || (row->tar && !tar_is_done(batch, row->tar))) return false;
     const struct journal_entry *entry = entry_of(batch, row);
     if (!entry) return false;
-    bool lacks_t30 = batch->report && figures_check(entry->figures) == FIGURES_LACK_T30;
+    bool lacks_t30 = batch->settings->report && figures_check(entry->figures) == FIGURES_LACK_T30;
     if (!lacks_t30) batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row)); /* else the file job does */
     if (!lacks_t30 || add_t30(batch, row, entry)) batch_count(batch, COUNT_RESUMED, 1);
     return true;
@@ -363,10 +363,11 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
 
 static void run_piece(struct worker *worker, size_t piece, struct file_job *jobs)
 {
+    const struct batch_plan *plan = &worker->batch->plan;
     struct batch *batch = worker->batch;
     int n = 0;
-    for (size_t i = batch->pieces[piece]; i < batch->pieces[piece + 1] && !atomic_load(&batch->stopped); i++) {
-        if (is_done(batch, batch->order[i]) || !file_job_open(&jobs[n], batch, batch->order[i], worker->backend))
+    for (size_t i = plan->pieces[piece]; i < plan->pieces[piece + 1] && !atomic_load(&batch->stopped); i++) {
+        if (is_done(batch, plan->order[i]) || !file_job_open(&jobs[n], batch, plan->order[i], worker->backend))
             continue;
         if (convolves_in_parallel(worker) || jobs[n].moving) {
             n++;

@@ -36,12 +36,12 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
     return sound_in_cut(&job->in, (int64_t)first, n < 1e18 ? (int64_t)n : INT64_MAX, why, cap);
 }
 
-/* Takes the mask of the row. */
+/* Loads the mask of the row, or shares it. */
 static bool open_mask(struct file_job *job, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
-    const struct mask_key key = {row->mask, job->n_in, job->in.rate, row->align, row->early_ms};
-    job->mask = mask_cache_take(&job->batch->cache, &key, why, cap);
+    const struct mask_key key = {job->n_in, job->in.rate, row->align, row->early_ms};
+    job->mask = cache_get(&job->batch->masks, row->mask, &key, why, cap);
     if (!job->mask) return false;
     const hc_responses *responses = &job->mask->responses;
     job->n_out = responses->n_out;
@@ -64,7 +64,7 @@ static bool open_input(struct file_job *job, const char *backend, char *why, siz
     if (row->level != LEVEL_NONE || row->noise)
         job->stage = job->in.n_frames < 0 || job->kept_stride * job->n_out > KEPT_FLOATS ? JOB_MEASURES : JOB_KEEPS;
     job->n_passes = 1 + (job->stage == JOB_MEASURES) * ((row->level != LEVEL_NONE) + (row->noise != NULL));
-    return !row->noise || noise_open(&job->noise, &batch->cache, row->noise, job->in.rate, job->n_out, why, cap);
+    return !row->noise || noise_open(&job->noise, &batch->masks, row->noise, job->in.rate, job->n_out, why, cap);
 }
 
 bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row, const char *backend)
@@ -96,9 +96,9 @@ void file_job_close(struct file_job *job)
     count_work(job, 1);
     sound_in_close(&job->in);
     sound_out_abandon(&job->out);
-    mask_cache_give_back(&job->batch->cache, job->mask);
+    if (job->mask) cache_release(&job->batch->masks, &job->mask->entry);
     moving_job_close(job);
-    noise_close(&job->noise, &job->batch->cache);
+    noise_close(&job->noise, &job->batch->masks);
     free(job->kept);
     free(job->mixed);
     if (job->content >= 0) close(job->content);
@@ -119,6 +119,7 @@ void file_job_make_folders(char *path)
 
 void file_job_open_output(struct file_job *job)
 {
+    const struct batch_settings *s = job->batch->settings;
     char why[MESSAGE_CAP];
     int fd = -1;
     if (!job->row->tar && strchr(job->row->output, '/')) file_job_make_folders(job->path);
@@ -129,8 +130,7 @@ void file_job_open_output(struct file_job *job)
         return;
     }
     const char *path = job->row->tar ? job->row->output : job->path;
-    if (!file_open_output(&job->out, fd, path, job->batch->format, job->batch->dither, &job->in, job->n_out, job->range,
-                          why, sizeof why))
+    if (!file_open_output(&job->out, fd, path, s->format, s->dither, &job->in, job->n_out, job->range, why, sizeof why))
         job_fail(job, why);
 }
 
@@ -297,7 +297,7 @@ void file_job_enter(struct batch *batch, const struct manifest_row *row, int64_t
 {
     char why[MESSAGE_CAP] = "the journal: no memory for a line; free some memory";
     if (!figures ||
-        !journal_add(&batch->journal, journal_hash(row, batch->settings), bytes, figures, row->output, why, sizeof why))
+        !journal_add(&batch->journal, journal_hash(row, batch->hashed), bytes, figures, row->output, why, sizeof why))
         batch_stop(batch, why);
     free(figures);
 }

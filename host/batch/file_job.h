@@ -11,6 +11,7 @@
 #ifndef FILE_JOB_H
 #define FILE_JOB_H
 
+#include "batch_mask.h"
 #include "batch_run.h"
 
 #include "host/files/file_convolution.h"
@@ -34,7 +35,7 @@ struct file_job {
     struct sound_in in;
     struct sound_out out;
     struct file_writer writer;
-    struct cached_mask *mask;
+    struct batch_mask *mask;
     struct moving_job *moving; /* in the place of the mask; NULL: the row has no path */
     struct noise noise;   /* its gain is 0 until the convolution has been measured */
     char path[PATH_MAX];  /* of the output, or of the tar file that it is in */

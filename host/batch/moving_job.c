@@ -1,9 +1,83 @@
 #include "moving_job.h"
 
 #include "draw.h"
+#include "host/message.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- banks ------------------------------------------------------------------------------------- */
+
+struct bank_key {
+    char backend[32];
+    int rate; /* of the inputs: the bank is resampled to it */
+};
+
+struct batch_bank {
+    struct cache_entry entry;
+    struct bank_key key;
+    hc_bank_data data;
+    hc_renderer *renderer;
+    pthread_mutex_t turn; /* of the callers of hc_render */
+};
+
+static void bank_init(struct cache_entry *entry, const void *key)
+{
+    struct batch_bank *bank = (struct batch_bank *)entry;
+    bank->key = *(const struct bank_key *)key;
+    pthread_mutex_init(&bank->turn, NULL);
+}
+
+static bool bank_has_key(const struct cache_entry *entry, const void *key)
+{
+    const struct bank_key *a = &((const struct batch_bank *)entry)->key, *b = key;
+    return a->rate == b->rate && strcmp(a->backend, b->backend) == 0;
+}
+
+static bool bank_load(struct cache_entry *entry, const void *data)
+{
+    const struct moving_settings *settings = data;
+    struct batch_bank *bank = (struct batch_bank *)entry;
+    hc_render_config config = {
+        .size = sizeof config, .backend = bank->key.backend, .step = settings->path_options.step};
+    if (!moving_bank_load(&bank->data, entry->path, bank->key.rate, &settings->bank, settings->path_options.mixes,
+                          entry->why, sizeof entry->why) ||
+        hc_renderer_open(&config, &bank->data, &bank->renderer, entry->why, sizeof entry->why) != HC_OK) {
+        hc_bank_data_free(&bank->data);
+        return false;
+    }
+    moving_bank_print(&bank->data, entry->path);
+    /* The taps, and their spectra, which are twice as long. */
+    entry->bytes = 12ll * bank->data.n_entries * bank->data.n_out * bank->data.n_taps;
+    return true;
+}
+
+static void bank_free(struct cache_entry *entry)
+{
+    struct batch_bank *bank = (struct batch_bank *)entry;
+    hc_renderer_close(bank->renderer);
+    hc_bank_data_free(&bank->data);
+    pthread_mutex_destroy(&bank->turn);
+}
+
+const struct cache_kind batch_banks = {.size = sizeof(struct batch_bank),
+                                       .no_memory = "no memory for a bank; free some memory",
+                                       .init = bank_init,
+                                       .has_key = bank_has_key,
+                                       .load = bank_load,
+                                       .free = bank_free};
+
+/* hc_render, one caller after another. */
+static bool bank_render(struct batch_bank *bank, const hc_render_job *jobs, int n, char *why, size_t cap)
+{
+    pthread_mutex_lock(&bank->turn);
+    int error = hc_render(bank->renderer, jobs, sizeof *jobs, n, why, cap);
+    pthread_mutex_unlock(&bank->turn);
+    return error == HC_OK;
+}
+
+/* ---- jobs --------------------------------------------------------------------------------------- */
 
 static bool outs_make(struct moving_job *m, int n_out)
 {
@@ -18,7 +92,7 @@ static bool outs_make(struct moving_job *m, int n_out)
 static bool open_stream(struct file_job *job, struct moving_job *m, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
-    const struct moving_settings *settings = job->batch->moving;
+    const struct moving_settings *settings = &job->batch->settings->moving;
     const hc_bank_data *data = &m->bank->data;
     struct path path;
     int64_t n_frames = job->in.n_frames, block = INT64_MAX;
@@ -33,9 +107,11 @@ static bool open_stream(struct file_job *job, struct moving_job *m, char *why, s
 
 bool moving_job_open(struct file_job *job, const char *backend, char *why, size_t cap)
 {
+    struct bank_key key = {.rate = job->in.rate};
     struct moving_job *m = job->moving = calloc(1, sizeof *m);
+    snprintf(key.backend, sizeof key.backend, "%s", backend);
     if (!m) return message_write(why, cap, "no memory for a moving source; use fewer --workers");
-    m->bank = bank_cache_take(&job->batch->banks, job->row->mask, backend, job->in.rate, why, cap);
+    m->bank = cache_get(&job->batch->banks, job->row->mask, &key, why, cap);
     if (!m->bank || !open_stream(job, m, why, cap)) return false;
     job->n_out = m->bank->data.n_out;
     job->n_taps = m->bank->data.n_taps;
@@ -49,7 +125,7 @@ void moving_job_close(struct file_job *job)
     moving_stream_close(&m->stream);
     free(m->out);
     free(m->outs);
-    bank_cache_give_back(&job->batch->banks, m->bank);
+    if (m->bank) cache_release(&job->batch->banks, &m->bank->entry);
     free(m);
     job->moving = NULL;
 }
@@ -84,7 +160,7 @@ bool moving_jobs_convolve(struct file_job *const *jobs, int n)
         for (int i = 0; i < n; i++)
             if (read_block(jobs[i], &renders[n_busy])) busy[n_busy++] = jobs[i];
         if (n_busy == 0 || atomic_load(&batch->stopped)) return n_busy == 0;
-        if (!cached_bank_render(busy[0]->moving->bank, renders, n_busy, why, sizeof why)) {
+        if (!bank_render(busy[0]->moving->bank, renders, n_busy, why, sizeof why)) {
             batch_stop(batch, why);
             return false;
         }

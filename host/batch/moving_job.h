@@ -2,23 +2,26 @@
 #ifndef MOVING_JOB_H
 #define MOVING_JOB_H
 
-#include "bank_cache.h"
+#include "cache.h"
 #include "file_job.h"
 #include "host/moving/moving_stream.h"
 
 struct moving_job {
-    struct cached_bank *bank;
+    struct batch_bank *bank;
     struct moving_stream stream;
     float *out;   /* [n_out][stream.block] */
     float **outs; /* [n_out] */
     int n_in, n;  /* frames of the block: read, and computed */
 };
 
-/* Takes the bank and the path of a row, and sets n_out and n_taps of the job. false: why has the reason. */
+/* Loads or shares the bank of a row, reads its path, and sets n_out and n_taps of the job. false: why has the reason. */
 bool moving_job_open(struct file_job *job, const char *backend, char *why, size_t cap);
 void moving_job_close(struct file_job *job);
 
 /* Convolves n jobs of one bank to their ends, without further passes. false: batch_stop has the reason. */
 bool moving_jobs_convolve(struct file_job *const *jobs, int n);
+
+/* The banks that the workers share, each ready on a device. The settings of the cache are a struct moving_settings. */
+extern const struct cache_kind batch_banks;
 
 #endif

@@ -6,11 +6,11 @@
 
 #include <math.h>
 
-bool noise_open(struct noise *noise, struct mask_cache *cache, const char *path, int rate, int n_channels, char *why,
+bool noise_open(struct noise *noise, struct cache *masks, const char *path, int rate, int n_channels, char *why,
                 size_t cap)
 {
-    const struct mask_key key = {.path = path, .rate = rate, .early_ms = INFINITY};
-    noise->file = mask_cache_take(cache, &key, why, cap);
+    const struct mask_key key = {.rate = rate, .early_ms = INFINITY};
+    noise->file = cache_get(masks, path, &key, why, cap);
     noise->n_channels = n_channels;
     if (!noise->file) return false;
     int n_noise = noise->file->responses.n_channels;
@@ -65,8 +65,8 @@ void noise_add(const struct noise *noise, int64_t first, float *planar, int64_t 
     }
 }
 
-void noise_close(struct noise *noise, struct mask_cache *cache)
+void noise_close(struct noise *noise, struct cache *masks)
 {
-    mask_cache_give_back(cache, noise->file);
+    if (noise->file) cache_release(masks, &noise->file->entry);
     *noise = (struct noise){0};
 }

@@ -169,7 +169,8 @@ static void read_levels(struct control *c, double now)
     hc_live_take_peaks(c->live, &peak_in, &peak_out);
     report_levels_add(&c->logged, peak_in, peak_out);
     if (c->remote)
-        remote_set_levels(c->remote, report_load(&status, &c->levels), peak_in, peak_out, report_late(&status));
+        remote_set_levels(c->remote, report_load(&status, &c->levels), peak_in, peak_out,
+                          status.stats.late + status.stats.lost);
     report_levels_begin(&c->levels, &status);
     show(c, &status, now);
 }

@@ -33,7 +33,7 @@ void remote_tend(struct remote *remote, double now);
 void remote_take(void *data, const struct osc_message *message);
 
 /* Sets what subscribers get: the median load in percent of a block's time and the peaks since the last call, and the
- * number of late blocks since the start. */
+ * number of late and lost blocks since the start. */
 void remote_set_levels(struct remote *remote, double load_percent, float peak_in, float peak_out, uint64_t late);
 
 #endif

@@ -41,14 +41,9 @@ void report_levels_add(struct report_levels *levels, float peak_in, float peak_o
     levels->peak_out = fmaxf(levels->peak_out, peak_out);
 }
 
-uint64_t report_late(const struct session_status *s)
-{
-    return s->stats.late + s->stats.lost;
-}
-
 uint64_t report_trouble(const struct session_status *s)
 {
-    return s->xruns + report_late(s) + s->stats.clipped;
+    return s->xruns + s->stats.late + s->stats.lost + s->stats.clipped;
 }
 
 /* ---- the status line --------------------------------------------------------------------------- */
@@ -125,13 +120,23 @@ static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t 
     }
 }
 
+/* Lost blocks and overruns are left out while there are none. */
+static void list_counts(const struct session_status *s, char *text, size_t cap)
+{
+    const hc_live_stats *stats = &s->stats;
+    int n =
+        snprintf(text, cap, " | xruns %llu, late %llu", (unsigned long long)s->xruns, (unsigned long long)stats->late);
+    if (stats->lost) n += snprintf(text + n, cap - (size_t)n, ", lost %llu", (unsigned long long)stats->lost);
+    if (stats->overruns) snprintf(text + n, cap - (size_t)n, ", overruns %llu", (unsigned long long)stats->overruns);
+}
+
 void report_line(const struct command_target *target, const struct session_status *s,
                  const struct report_levels *levels, const char *waits_for, int columns, char *text, size_t cap)
 {
     static const char *const states[] = {[HC_LIVE_STANDBY] = " | device lost", [HC_LIVE_LOST] = " | device lost, dry"};
     char parts[N_PARTS][PART_CAP] = {""};
     int rank[N_PARTS] = {
-        [SCENE] = 3, [GAINS] = 1,  [LOAD] = 4, [LOADS] = 6, [COUNTS] = s->xruns + report_late(s) ? 2 : 5,
+        [SCENE] = 3, [GAINS] = 1,  [LOAD] = 4, [LOADS] = 6, [COUNTS] = s->xruns + s->stats.late + s->stats.lost ? 2 : 5,
         [PEAKS] = 3, [BACKEND] = 7};
     int number = command_mask_number(target, s->mask);
     snprintf(parts[NAME], PART_CAP, "%.255s", file_name(s->mask));
@@ -151,8 +156,7 @@ void report_line(const struct command_target *target, const struct session_statu
     snprintf(parts[LOAD], PART_CAP, " | load %.0f %%", report_load(s, levels));
     snprintf(parts[LOADS], PART_CAP, ", p99 %.0f %%, worst %.0f %%", load_quantile(s, &s->times, 0.99),
              load_percent(s, s->times.max_ns));
-    snprintf(parts[COUNTS], PART_CAP, " | xruns %llu, late %llu", (unsigned long long)s->xruns,
-             (unsigned long long)report_late(s));
+    list_counts(s, parts[COUNTS], PART_CAP);
     if (s->stats.clipped) snprintf(parts[CLIPPED], PART_CAP, " | clipped %llu", (unsigned long long)s->stats.clipped);
     snprintf(parts[PEAKS], PART_CAP, " | in %s, out %s", message_db(decibels((double)levels->peak_in), 1, "").text,
              message_db(decibels((double)levels->peak_out), 1, "dB").text);
@@ -168,9 +172,9 @@ void report_summary(const struct session_status *s)
         s->seconds, (unsigned long long)stats->blocks, message_s((int64_t)stats->blocks), s->info.rate, s->info.device,
         load_quantile(s, &s->times, 0.5), load_quantile(s, &s->times, 0.99), load_quantile(s, &s->times, 0.999),
         load_percent(s, s->times.max_ns));
-    message_note("xruns %llu, late blocks %llu, callbacks over time %llu, masks changed %llu",
-                 (unsigned long long)s->xruns, (unsigned long long)report_late(s), (unsigned long long)stats->over,
-                 (unsigned long long)stats->masks);
+    message_note("xruns %llu, late blocks %llu, lost blocks %llu, overruns %llu, masks changed %llu",
+                 (unsigned long long)s->xruns, (unsigned long long)stats->late, (unsigned long long)stats->lost,
+                 (unsigned long long)stats->overruns, (unsigned long long)stats->masks);
     if (stats->clipped)
         message_note("%llu sample%s of the output over full scale", (unsigned long long)stats->clipped,
                      message_s((int64_t)stats->clipped));
@@ -208,18 +212,19 @@ json_t *report_json(const struct session_status *s)
         json_pack("{s:f, s:f, s:f, s:f}", "p50", 1e-3 * (double)hc_times_quantile(&s->times, 0.5), "p99",
                   1e-3 * (double)hc_times_quantile(&s->times, 0.99), "p99.9",
                   1e-3 * (double)hc_times_quantile(&s->times, 0.999), "max", 1e-3 * (double)s->times.max_ns);
-    return json_pack("{s:f, s:I, s:I, s:o, s:f, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o, "
-                     "s:i, s:i, s:i, "
-                     "s:o}",
-                     "seconds", s->seconds, "blocks", (json_int_t)stats->blocks, "frames", (json_int_t)stats->frames,
-                     "callback_us", callback, "period_us", 1e6 * info->block / info->rate, "late",
-                     (json_int_t)report_late(s), "over", (json_int_t)stats->over, "xruns", (json_int_t)s->xruns,
-                     "last_xrun", s->last_xrun_s, "swaps", (json_int_t)stats->masks, "engines",
-                     (json_int_t)stats->rebuilds + 1, "non_finite", (json_int_t)stats->non_finite, "clipped",
-                     (json_int_t)stats->clipped, "ducked", (json_int_t)stats->limited, "backend", info->backend,
-                     "method", info->method, "device", info->device, "state", states[stats->state], "mask",
-                     json_text(s->mask), "rate", info->rate, "block", info->block, "ready", stats->ready, "ab",
-                     comparison_json(stats));
+    return json_pack(
+        "{s:f, s:I, s:I, s:o, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o, "
+        "s:i, s:i, s:i, "
+        "s:o}",
+        "seconds", s->seconds, "blocks", (json_int_t)stats->blocks, "frames", (json_int_t)stats->frames, "callback_us",
+        callback, "period_us", 1e6 * info->block / info->rate, "late", (json_int_t)stats->late, "lost",
+        (json_int_t)stats->lost, "overruns", (json_int_t)stats->overruns, "over" /* its old name */,
+        (json_int_t)stats->overruns, "xruns", (json_int_t)s->xruns, "last_xrun", s->last_xrun_s, "swaps",
+        (json_int_t)stats->masks, "engines", (json_int_t)stats->rebuilds + 1, "non_finite",
+        (json_int_t)stats->non_finite, "clipped", (json_int_t)stats->clipped, "ducked", (json_int_t)stats->limited,
+        "backend", info->backend, "method", info->method, "device", info->device, "state", states[stats->state], "mask",
+        json_text(s->mask), "rate", info->rate, "block", info->block, "ready", stats->ready, "ab",
+        comparison_json(stats));
 }
 
 static json_t *triple(const double values[3])

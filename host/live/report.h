@@ -28,9 +28,6 @@ void report_line(const struct command_target *target, const struct session_statu
 /* Returns the number of xruns, late blocks and clipped samples together. */
 uint64_t report_trouble(const struct session_status *status);
 
-/* Returns the number of blocks that were late or lost. */
-uint64_t report_late(const struct session_status *status);
-
 void report_summary(const struct session_status *status); /* on the console */
 
 /* Returns the statistics; NULL: no memory. */

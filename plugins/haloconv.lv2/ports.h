@@ -84,7 +84,7 @@ static const struct port {
                  "lv2:portProperty lv2:integer , lv2:reportsLatency , pprops:notOnGUI ; lv2:designation lv2:latency"},
     [LOAD] = {"load", "Load", "pc", 0, 0, 1000, "rdfs:comment \"Time to process a block, in percent of it.\""},
     [LATE] = {"late", "Late blocks", NULL, 0, 0, 1e9f,
-              "lv2:portProperty lv2:integer ; rdfs:comment \"Blocks that a GPU missed; they play as silence.\""},
+              "lv2:portProperty lv2:integer ; rdfs:comment \"Blocks of which the GPU missed the whole, then silent, or the tail.\""},
 };
 
 static inline int control_is_output(int control)

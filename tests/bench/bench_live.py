@@ -149,7 +149,7 @@ def play(title, mask, n_ports):
     print(f"{title}, {PERIOD} frames, {seen['seconds']:.0f} s, {seen['blocks']} blocks on {seen['device']}")
     shares = [f"{k} {us[k]:.0f} us ({100 * us[k] / period:.1f} %)" for k in ["p50", "p99", "p99.9", "max"]]
     print(f"      callback {', '.join(shares)} of {period:.0f} us; {100 * used / took:.1f} % of a core")
-    print(f"      late {seen['late']}, over {seen['over']}, xruns {seen['xruns']}; {told}")
+    print(f"      late {seen['late']}, overruns {seen['overruns']}, xruns {seen['xruns']}; {told}")
     print(f"      the driver was late {server.lost()['driver late']} times; periods missed: {server.missed()}",
           flush=True)
     server.stop()

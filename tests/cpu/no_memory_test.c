@@ -1,4 +1,4 @@
-/* Memory runs out: hc_open and hc_mask_make return HC_ENOMEM, and no other call makes tables of a transform. The Makefile
+/* Memory runs out: hc_open and hc_mask_make return HC_ENOMEM, and no other call makes tables of a transform. tests.mk
  * sends the allocations of the library, and fft_get, to the functions below. */
 #include "check.h"
 #include "haloconv.h"

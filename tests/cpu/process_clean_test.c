@@ -6,6 +6,7 @@
 #include "dsp/base/samples.h"
 #include "dsp/bench.h"
 #include "dsp/engine/engine.h"
+#include "faulty_device.h" /* replaces "cuda" */
 
 #include <math.h>
 #include <stdlib.h>

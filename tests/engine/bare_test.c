@@ -1,4 +1,4 @@
-/* A build without any optional library has every method on the CPU. The Makefile links this program with the library's
+/* A build without any optional library has every method on the CPU. tests.mk links this program with the library's
  * objects, of which those with an optional part are compiled without it, and with no other library. */
 #include "check.h"
 #include "haloconv_masks.h"

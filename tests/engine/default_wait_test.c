@@ -2,6 +2,7 @@
  * only. The device is faulty_device.c in place of "cuda"; it never returns. */
 #include "check.h"
 #include "dsp/engine/engine.h"
+#include "faulty_device.h" /* replaces "cuda" */
 #include "haloconv.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A host that freewheels gets the same frames each time, however late the engine's threads on the CPU are; a host that
  * plays live waits for none of them. realtime_pool.c and device_queue.c are compiled for this program so that their
- * threads wake up late (see the Makefile). */
+ * threads wake up late (see tests.mk). */
 #include "check.h"
 #include "dsp/bench.h"
 #include "dsp/engine/engine.h"

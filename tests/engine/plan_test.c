@@ -1,6 +1,6 @@
 /* The plan: a pure function whose cuts cover every tap, for any size. */
 #include "dsp/device/backend.h"
-#include "dsp/cpu/scene_costs.h"
+#include "dsp/cpu/cpu_costs.h"
 #include "dsp/backends/backend_choice.h"
 #include "check.h"
 

@@ -96,7 +96,8 @@ static void a_batch_counts_bytes_not_files(const char *unused)
     char folder[] = "/tmp/progress_test.XXXXXX", paths[ROWS + 1][64];
     struct manifest_row rows[ROWS] = {{0}};
     struct manifest manifest = {.rows = rows, .n = ROWS};
-    struct batch batch = {.manifest = &manifest, .settings = "", .n_shards = 1, .ranks = {.n = 1}};
+    const struct batch_settings settings = {.n_shards = 1};
+    struct batch batch = {.manifest = &manifest, .settings = &settings, .hashed = "", .ranks = {.n = 1}};
     double row_s[ROWS]; /* the seconds of a row */
     check(mkdtemp(folder), "no folder");
     for (int i = 0; i <= ROWS; i++) {
@@ -110,13 +111,13 @@ static void a_batch_counts_bytes_not_files(const char *unused)
         rows[i] = (struct manifest_row){
             .input = paths[i], .mask = paths[ROWS], .output = paths[i], .length_s = INFINITY};
     }
-    check(batch_plan(&batch), "%s", batch.why);
+    check(batch_plan_make(&batch), "%s", batch.why);
     struct progress_rate rate = {0};
     double left = 0, now = 7; /* the first mask takes 7 seconds */
     check(batch_left(&batch, &rate, now) == -1, "an estimate before the first file");
     for (int i = 0; i < ROWS; i++) left += row_s[i];
     for (int i = 0; i < ROWS; i++) {
-        const struct manifest_row *row = batch.order[i];
+        const struct manifest_row *row = batch.plan.order[i];
         int64_t work = batch_row_work(&batch, row);
         bool is_old = i % 7 == 6;
         left -= row_s[row - rows];
@@ -164,12 +165,14 @@ static void each_pass_of_a_long_file_is_work(const char *unused)
                                .noise = h,
                                .level = LEVEL_RMS};
     struct manifest manifest = {.rows = &row, .n = 1};
-    struct batch batch = {.manifest = &manifest, .folder = folder, .settings = "", .n_shards = 1, .ranks = {.n = 1}};
+    const struct batch_settings settings = {.folder = folder, .n_shards = 1};
+    struct batch batch = {.manifest = &manifest, .settings = &settings, .hashed = "", .ranks = {.n = 1}};
     struct file_job job;
     float *block = calloc(BLOCK, sizeof *block);
     for (int i = 0; block && i < BLOCK; i++) block[i] = 0.5f;
-    check(block && batch_plan(&batch), "%s", batch.why);
-    mask_cache_open(&batch.cache, 1 << 20, false);
+    const bool finds_t30 = false;
+    check(block && batch_plan_make(&batch), "%s", batch.why);
+    cache_open(&batch.masks, &batch_masks, &finds_t30, 1 << 20);
     check(file_job_open(&job, &batch, &row, "cpu"), "the file is not opened");
     for (int pass = 0; pass < PASSES - 1; pass++) {
         for (int n = 0; n < FRAMES; n += BLOCK) {
@@ -183,7 +186,7 @@ static void each_pass_of_a_long_file_is_work(const char *unused)
     check(job.stage == JOB_WRITES, "there is one more pass");
     file_job_close(&job);
     check(atomic_load(&batch.counts[COUNT_WORK_LEFT]) == 0, "work is left");
-    mask_cache_close(&batch.cache);
+    cache_close(&batch.masks);
     batch_free(&batch);
     free(block);
     unlink(x);

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "dsp/base/await.h"
 #include "dsp/live/failover.h"
+#include "faulty_device.h" /* replaces "cuda" */
 #include "reference.h"
 
 #include <math.h>

@@ -114,8 +114,9 @@ static struct live_counts counts(void)
 {
     char state[32];
     const char *json = stats();
-    struct live_counts counts = {
-        .masks = read_int(json, "swaps"), .rebuilds = read_int(json, "engines") - 1, .late = read_int(json, "late")};
+    struct live_counts counts = {.masks = read_int(json, "swaps"),
+                                 .rebuilds = read_int(json, "engines") - 1,
+                                 .late = read_int(json, "late") + read_int(json, "lost")};
     read_text(json, "state", state, sizeof state);
     read_text(json, "backend", counts.backend, sizeof counts.backend);
     counts.on_standby = strcmp(state, "standby") == 0;

@@ -5,7 +5,8 @@
 #include "check.h"
 #include "dsp/device/backend.h" /* fade_gain */
 #include "dsp/live/live.h"
-#include "player.h" /* PEAK_SHARE */
+#include "faulty_device.h" /* replaces "cuda" */
+#include "player.h"        /* PEAK_SHARE */
 #include "trap.h"
 
 #include <limits.h>

@@ -2,6 +2,7 @@
  * test is the audio thread and the worker in turn: hc_live_work runs only where the test calls it. Backend "cuda" is
  * faulty_device.c. */
 #include "check.h"
+#include "faulty_device.h" /* replaces "cuda" */
 #include "dsp/device/backend.h" /* fade_gain */
 #include "dsp/live/live.h"
 #include "player.h" /* PEAK_SHARE */

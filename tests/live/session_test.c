@@ -1,6 +1,7 @@
 /* A live session without a server: masks, periods and devices change while the test plays and checks every block.
  * Backend "cuda" is faulty_device.c here, which fails when the test says so. */
 #include "check.h"
+#include "faulty_device.h" /* replaces "cuda" */
 #include "host/message.h"
 #include "dsp/live/histogram.h"
 #include "dsp/live/live.h"
@@ -725,9 +726,9 @@ static void sessions_last(const char *backend)
         printf("    %6.0f s, %d storms, %.1f MB", now_s() - start, round + 1, mb);
         for (int i = 0; i < N_BACKENDS; i++) {
             hc_live_stats s = status_of(&stages[i]).stats;
-            printf("; %s: %llu blocks, %llu late, %llu lost, %llu over, %llu rebuilds", backends[i],
+            printf("; %s: %llu blocks, %llu late, %llu lost, %llu overruns, %llu rebuilds", backends[i],
                    (unsigned long long)s.blocks, (unsigned long long)s.late, (unsigned long long)s.lost,
-                   (unsigned long long)s.over, (unsigned long long)s.rebuilds);
+                   (unsigned long long)s.overruns, (unsigned long long)s.rebuilds);
         }
         printf("\n");
         fflush(stdout);

@@ -345,7 +345,7 @@ def test_several_servers_to_the_frame(run, backend):
         assert_close(result(), want)
     for period, client in zip([64, 256, 1024], clients):
         stats = client.end()
-        assert stats["block"] == period and stats["late"] == 0 and stats["backend"] == backend, stats
+        assert stats["block"] == period and stats["late"] == stats["lost"] == 0 and stats["backend"] == backend, stats
         assert 0 < stats["callback_us"]["p50"] <= stats["callback_us"]["p99"] <= stats["callback_us"]["max"], stats
 
 
@@ -613,7 +613,7 @@ def test_masks_load_while_audio_plays(run):
     wait_for("the mask again", lambda: client.said().count("h.wav: loaded") == 2)
     stats = client.end(signal.SIGINT)
     assert stats["swaps"] == 2 and stats["mask"] == "h.wav", stats
-    for key in ["seconds", "blocks", "late", "xruns", "swaps", "non_finite"]:
+    for key in ["seconds", "blocks", "late", "lost", "overruns", "over", "xruns", "swaps", "non_finite"]:
         assert key in stats
     assert "xruns" in client.said() and "p99.9" in client.said()
 
@@ -677,7 +677,7 @@ def test_osc_controls_it(run):
         for packet in [b"rubbish", b"", b"#bundle\0" * 9, b"/gain\0\0\0,zz\0"]:
             control.raw(packet)
         assert_close(server.play(x, 2, 10000, silence=AFTER_SWAP), 10 ** (-6 / 20) * wet(x, g, 10000))
-        assert control.stats()["late"] == 0
+        assert sum(control.stats()[count] for count in ("late", "lost")) == 0
         ours = subprocess.run(["ss", "-Hlun"], stdout=subprocess.PIPE, text=True).stdout if shutil.which("ss") else ""
         assert f"0.0.0.0:{control.port}" not in ours, "listens to the world"
     client.end()
@@ -809,7 +809,7 @@ def test_a_status_line_fits_its_terminal(run):
                              stdin=terminal, stderr=terminal, start_new_session=True,
                              preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     try:
-        shows(main, rb"^two\.wav 1/2 \| wet -3 dB \| xruns \d+, late \d+ \| in silence, out silence \| cpu "
+        shows(main, rb"^two\.wav 1/2 \| wet -3 dB \| xruns \d+, late \d+(?:, overruns \d+)? \| in silence, out silence \| cpu "
                     rb"\| load \d+ %, p99 \d+ %, worst \d+ %$")
         os.write(main, b"nb++D")
         gains = rb" 2/2 BYPASSED \| gain 2 dB, wet -3 dB, dry -20 dB"
@@ -878,7 +878,7 @@ def test_the_audio_survives_its_device(run, fault, state):
     if state == "standby":
         client.says("the CPU goes on in its place")
     stats = client.end()
-    assert stats["late"] >= max(len(silent), 7 if fault == "stall" else 0), stats
+    assert stats["late"] + stats["lost"] >= max(len(silent), 7 if fault == "stall" else 0), stats
     assert stats["backend"] == ("cuda" if state == "ok" else "cpu") and stats["state"] == state, stats
 
 
@@ -968,7 +968,7 @@ def test_portaudio_on_a_jack_server(run):
     assert 0 <= shift <= 1024, f"{shift} frames late"
     assert_close(y[shift:], want[:len(want) - shift])
     stats = client.end()
-    assert stats["late"] == 0 and stats["block"] == 128 and "drift_ppm" in stats, stats
+    assert stats["late"] == stats["lost"] == 0 and stats["block"] == 128 and "drift_ppm" in stats, stats
     assert stats["clocks"] == 1 and "none added" in client.said(), client.said()
     assert re.search(r"48000 Hz, blocks as the device has them[^$]*48000 Hz in blocks of 128 frames", client.said())
 

@@ -1,5 +1,5 @@
 /* fake_gpu - a GPU module with one device, which plays its input as it is: a stand-in for kernels/, to test how the module
- * is found, loaded and left. The Makefile builds it with this library's version and with another one. */
+ * is found, loaded and left. tests.mk builds it with this library's version and with another one. */
 #include "dsp/backends/gpu_module.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* fault_calls - makes calls to the C library fail, in programs whose linker replaces these calls (FAULTY_CALLS in the
- * Makefile). Only calls of haloconv's own code fail, with two exceptions: libsndfile reads, writes and seeks through
+/* fault_calls - makes calls to the C library fail, in programs whose linker replaces these calls (FAULTY_CALLS in
+ * tests.mk). Only calls of haloconv's own code fail, with two exceptions: libsndfile reads, writes and seeks through
  * the same functions, and host/json_print.c allocates for jansson. Allocations of other libraries do not fail: codecs
  * that libsndfile calls abort then.
  *

@@ -292,8 +292,9 @@ class Stream:
         x  [frames] if n_in is 1, or [frames, n_in]; any number of frames. NaN and infinite samples count as 0.
         Returns float32 [frames] if x has one dimension and n_out is 1, else [frames, n_out].
 
-        A block that the device does not deliver within wait_us is silence and counts as info["late"]. Raises Error if
-        the device is lost, ValueError for another number of channels, TypeError if x is complex.
+        A block that the device does not deliver within wait_us is silence or, with "hybrid", lacks its tail; it counts
+        as info["late"]. Raises Error if the device is lost, ValueError for another number of channels, TypeError if x
+        is complex.
         """
         planar = _planar(x)
         if planar.shape[0] != self.n_in:

@@ -1,0 +1,52 @@
+/* gpu_rules - all rules that choose a GPU. Arithmetic only, so that host/ can include it.
+ *
+ *   "auto" for        looks for a GPU if                       and takes it if
+ *   live blocks       the CPU is busy for MIN_LIVE_NS or       it costs less than the CPU. By built-in costs, the CPU
+ *                     more in a second of audio                must also be busy for more than MIN_UNMEASURED_NS
+ *   a file            the CPU, with all its processors,        it takes less time than the CPU, GPU_START_NS included
+ *                     takes MIN_FILE_NS or more
+ *   moving sources    the CPU is busy for MIN_MOVING_NS or     it can play sources
+ *                     more in a second of audio
+ *   hc_renderer_open  there is the driver of one               it can render; the CPU renders what it cannot
+ *   haloconv batch    MIN_BATCH_BYTES or more of input for     there is one
+ *                     each processor of a process
+ *   hc_tensors_run    never: the caller names the device whose memory the tensors are in, as Python and torch do
+ *
+ *   "gpu" for         is
+ *   hc_live_open,     "hybrid" if the head costs the CPU less than HYBRID_SHARE of a call to the GPU; many engines can
+ *   the plugins       then share the GPU, because none waits for it in its block. Else, and with moving sources, "cuda"
+ *
+ * Costs are the expected ones of the best plans (plan_cost_ns). If the GPU fails to open, "auto" opens the CPU. "auto"
+ * never chooses "hybrid": the share of a tail block's time that a call takes, when other engines share the GPU, is not
+ * measured yet.
+ */
+#ifndef HALOCONV_GPU_RULES_H
+#define HALOCONV_GPU_RULES_H
+
+#include <stdbool.h>
+
+#define GPU_START_NS 0.4e9
+#define MIN_FILE_NS 2e9
+#define MIN_LIVE_NS 0.02e9
+#define MIN_UNMEASURED_NS 0.33e9
+/* Half of two processors: about what 150 sources of two outputs and 0.5 s need at 48 kHz. Below that the CPU plays
+ * them without the wait for a device. */
+#define MIN_MOVING_NS 1e9
+/* A GPU and the engines on it take most of a second to start and to end. The CPU convolves this much in that time: an
+ * H200 pays from 8000 files of 10 s on beside 16 Xeon processors, with masks of 1 s. */
+#define MIN_BATCH_BYTES 160e6
+#define HYBRID_SHARE 0.5
+
+/* Does a GPU pay off for a batch? bytes: of the inputs of one process. */
+static inline bool gpu_pays_off_for_batch(double bytes, int n_processors)
+{
+    return bytes > MIN_BATCH_BYTES * n_processors;
+}
+
+/* Is "gpu" backend "hybrid"? Expected time inside a call of hybrid and of cuda, a frame. */
+static inline bool gpu_is_hybrid(double hybrid_ns, double cuda_ns)
+{
+    return hybrid_ns < HYBRID_SHARE * cuda_ns;
+}
+
+#endif

@@ -1,0 +1,110 @@
+#include "batch_mask.h"
+
+#include "host/acoustics/acoustics.h"
+#include "host/files/output_range.h"
+#include "host/mask_argument.h"
+#include "host/message.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { EARLY_FADE_MS = 2 };
+
+/* ---- the cut ------------------------------------------------------------------------------------ */
+
+/* Keeps n_frames from frame `first` on, and fades the last n_fade of them. */
+static void keep_frames(hc_responses *mask, int first, int n_frames, int n_fade)
+{
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        float *taps = mask->channel[ch];
+        memmove(taps, taps + first, (size_t)n_frames * sizeof *taps);
+        for (int i = 0; i < n_fade; i++) taps[n_frames - 1 - i] *= (float)(0.5 - 0.5 * cos(M_PI * (i + 0.5) / n_fade));
+    }
+    mask->n_frames = n_frames;
+    for (int i = 0; i < mask->n_routes; i++) mask->routes[i].n_taps = n_frames;
+}
+
+/* Cuts a mask as its key asks. The last EARLY_FADE_MS of the early part, or its second half if that is shorter, fall to
+ * 0 as half a cosine. false: the mask is a configuration. */
+static bool mask_cut(struct batch_mask *mask)
+{
+    hc_responses *responses = &mask->responses;
+    const struct mask_key *key = &mask->key;
+    mask->n_frames = routes_taps(responses->routes, responses->n_routes);
+    if (!key->align && isinf(key->early_ms)) return true;
+    if (responses->n_channels == 0)
+        return message_write(mask->entry.why, sizeof mask->entry.why,
+                             "%s: is a configuration; align and early need a sound file or a text", mask->entry.path);
+    mask->onset = acoustics_start(responses->channel, responses->n_channels, responses->n_frames);
+    int first = key->align ? mask->onset : 0, n_fade = 0;
+    int left = mask->n_frames = responses->n_frames - first;
+    double early = fmax(round(key->early_ms * key->rate / 1000), 1); /* frames, may be infinite */
+    if (mask->onset - first + early < left) {
+        left = mask->onset - first + (int)early;
+        n_fade = EARLY_FADE_MS * key->rate / 1000;
+        if (n_fade > early / 2) n_fade = (int)early / 2;
+    }
+    keep_frames(responses, first, left, n_fade);
+    return true;
+}
+
+/* ---- the entries of the cache ------------------------------------------------------------------- */
+
+static void mask_init(struct cache_entry *entry, const void *key)
+{
+    ((struct batch_mask *)entry)->key = *(const struct mask_key *)key;
+}
+
+static bool mask_has_key(const struct cache_entry *entry, const void *key)
+{
+    const struct mask_key *a = &((const struct batch_mask *)entry)->key, *b = key;
+    return a->n_in == b->n_in && a->rate == b->rate && a->align == b->align && a->early_ms == b->early_ms;
+}
+
+/* The mean of the channels that have one; a configuration has none. */
+static bool find_t30(struct batch_mask *mask)
+{
+    const hc_responses *taps = &mask->responses;
+    struct acoustics acoustics;
+    double sum = 0;
+    int n = 0;
+    for (int ch = 0; ch < taps->n_channels; ch++) {
+        if (!acoustics_find(&acoustics, taps->channel[ch], taps->n_frames, mask->key.rate, false))
+            return message_write(mask->entry.why, sizeof mask->entry.why,
+                                 "%s: no memory for its decay time; leave --report out", mask->entry.path);
+        double t30_s = acoustics.all.value[ACOUSTIC_T30];
+        if (!isnan(t30_s)) sum += t30_s, n++;
+    }
+    if (n) mask->t30_s = sum / n;
+    return true;
+}
+
+static bool mask_load(struct cache_entry *entry, const void *finds_t30)
+{
+    struct batch_mask *mask = (struct batch_mask *)entry;
+    const struct mask_key *key = &mask->key;
+    hc_responses *taps = &mask->responses;
+    entry->bytes = (int64_t)sizeof *mask;
+    mask->t30_s = NAN;
+    if (hc_responses_load(entry->path, key->n_in, key->rate, 0, taps, entry->why, sizeof entry->why) != HC_OK) {
+        mask_argument_explain(entry->path, entry->why, sizeof entry->why);
+        return false;
+    }
+    /* A sound file has channels, a configuration responses. */
+    entry->bytes += ((int64_t)taps->n_channels * taps->n_frames + taps->distinct_frames) * (int64_t)sizeof(float);
+    if (key->n_in == 0) return true;
+    if (*(const bool *)finds_t30 && !find_t30(mask)) return false;
+    return mask_cut(mask);
+}
+
+static void mask_free(struct cache_entry *entry)
+{
+    hc_responses_free(&((struct batch_mask *)entry)->responses);
+}
+
+const struct cache_kind batch_masks = {.size = sizeof(struct batch_mask),
+                                       .no_memory = "no memory for a mask; use a smaller --cache",
+                                       .init = mask_init,
+                                       .has_key = mask_has_key,
+                                       .load = mask_load,
+                                       .free = mask_free};

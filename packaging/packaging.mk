@@ -1,0 +1,121 @@
+# ---- the Python wheels -----------------------------------------------------------------------------------------------
+# plugins/python/haloconv_build.py puts the shared libraries that library and program need into libs/ beside them.
+OLD_HYPOT := $(BUILD)/plugins/python/old_hypot.o
+$(WHEEL_LIBRARY) $(WHEEL_PROGRAM): private ALL_LDFLAGS += -Wl,-s,--disable-new-dtags,--wrap=hypot \
+  '-Wl,-rpath,$$ORIGIN/libs'
+$(WHEEL_LIBRARY): private ALL_LDFLAGS += $(OLD_HYPOT)
+$(WHEEL_LIBRARY) $(WHEEL_PROGRAM): $(OLD_HYPOT)
+# The program of a wheel has no live sessions: libjack must be that of the machine's server, and PortAudio needs it.
+WHEEL_WITHOUT := JACK PORTAUDIO ALSA LO SAMPLERATE CAIRO MPI LV2
+WHEEL_HOST := $(patsubst %.c,$(BUILD)/wheel/%.o,$(shell grep -rlE --include='*.c' \
+                'HC_WITH_($(subst $(space),|,$(WHEEL_WITHOUT)))' host))
+$(WHEEL_HOST): $(BUILD)/wheel/%.o: %.c $(BUILD)/flags
+	$(call compile,$(WHEEL_WITHOUT:%=-UHC_WITH_%),for the wheel)
+$(WHEEL_PROGRAM): $(WHEEL_HOST) $(filter-out $(WHEEL_HOST:$(BUILD)/wheel/%=$(BUILD)/%),$(HOST_OBJS)) $(BUILD)/libhaloconv.a
+	$(call link,$(WHEEL_HOST_LIBS) $(LIB_LIBS) -ldl)
+WHEEL_HOST_LIBS = $(ARCHIVE_LIB) $(call pkg,--libs,$(if $(PROGRAM),sndfile jansson))
+WHEEL_ARCHIVES = $(if $(WHEEL_PROGRAM),$(filter %.a,$(ARCHIVE_LIB))) $(if $(WHEEL_INSIDE),$(WHEEL_CUDART))
+WHEEL_CUDART = $(if $(CUDA_MODULE),$(CUDA_HOME)/lib64/libcudart_static.a)
+WHEEL_FOLDER ?= $(BUILD)/wheel
+# WHEEL_MODULE=inside: the GPU module, if it is built, is in the wheel of the library (pip builds one wheel of a source).
+WHEEL_INSIDE := $(and $(CUDA_MODULE),$(WHEEL_MODULE))
+WHEEL_CUDA := $(CUDA_MODULE:$(BUILD)/%=$(BUILD)/wheel/%)
+$(WHEEL_CUDA): $(CUDA_MODULE)
+	@mkdir -p $(@D)
+	$(Q)strip -o $@ $<
+wheel_make = $(Q)CC='$(CC)' $(PYTHON) plugins/python/haloconv_build.py $(1) '$(WHEEL_FOLDER)'
+WHEEL_LIBRARIES = $(if $(filter 0,$(WHEEL_LIBS)),system,copies)
+wheel: $(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(WHEEL_CUDA) $(if $(WHEEL_PROGRAM),$(BUILD)/impulses/made)
+	$(call say,WHL,$(WHEEL_FOLDER))
+	$(call wheel_make,haloconv) $(WHEEL_LIBRARIES) $(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(if $(WHEEL_INSIDE),$(WHEEL_CUDA)) \
+	  $(WHEEL_ARCHIVES) $(if $(WHEEL_PROGRAM),$(BUILD)/impulses)
+	$(if $(WHEEL_MODULE),,$(if $(WHEEL_CUDA),$(call wheel_make,haloconv-cuda) $(WHEEL_CUDA) $(WHEEL_CUDART),\
+	  @echo 'haloconv-cuda is not made: it needs nvcc and, without a GPU, CUDA_ARCHS=all'))
+# What pip asks before it builds: the licences are those of the libraries that the linker would take.
+wheel-metadata:
+	@mkdir -p $(BUILD)/wheel
+	$(Q)$(CC) -shared -Wl,--no-as-needed $(WHEEL_HOST_LIBS) $(LIB_LIBS) -o $(BUILD)/wheel/needs.so
+	$(call wheel_make,metadata) $(WHEEL_LIBRARIES) $(BUILD)/wheel/needs.so $(WHEEL_ARCHIVES)
+cross-wheel:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc WITH_CUDA=0 \
+	  PKG_CONFIG='env PKG_CONFIG_LIBDIR=/usr/lib/$(CROSS)/pkgconfig pkg-config' wheel
+
+# ---- install ---------------------------------------------------------------------------------------------------------
+PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)
+SO := libhaloconv.so
+SO_NAME := $(SO).1
+TO = $(DESTDIR)$(PREFIX)
+TO_LIB = $(DESTDIR)$(LIBDIR)
+LV2_FOLDER ?= $(LIBDIR)/lv2
+TO_COMPLETIONS = $(TO)/share/bash-completion/completions
+METAINFO := org.freedesktop.LinuxAudio.Plugins.haloconv.metainfo.xml
+INSTALL ?= install
+STRIP ?= $(CROSS_PREFIX)strip
+INSTALL_BINARY = $(INSTALL) -m 755 $(if $(STRIP),-s $(if $(filter-out strip,$(STRIP)),--strip-program=$(STRIP)))
+# The folder below PREFIX where Python looks for modules; empty without Python: the module is not installed.
+PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % \
+                   (sysconfig.get_python_version(), sysconfig.get_path("purelib").rsplit("/", 1)[1]))' 2>/dev/null)
+# Folders of systemd's units: those of its pkg-config file, moved to PREFIX. unit WHOSE,OTHERS: one of the two units.
+unit_folder = $(or $(shell $(PKG_CONFIG) --define-variable=prefix=$(PREFIX) --define-variable=root_prefix=$(PREFIX) \
+                --define-variable=rootprefix=$(PREFIX) --variable=$(1) systemd 2>/dev/null),$(2))
+USER_UNITS ?= $(call unit_folder,systemduserunitdir,$(PREFIX)/lib/systemd/user)
+SYSTEM_UNITS ?= $(call unit_folder,systemdsystemunitdir,$(PREFIX)/lib/systemd/system)
+unit = sed -e '/^@$(2)@/d' -e 's|^@$(1)@||' -e 's|@PREFIX@|$(PREFIX)|' host/haloconv@.service.in
+# The program looks for its parts in ../lib/haloconv, whatever LIBDIR is.
+install: all impulses
+	$(INSTALL) -d $(addprefix $(TO)/,bin include share/man/man1 share/haloconv/impulses) $(TO_LIB)/pkgconfig
+	$(if $(PROGRAM),$(INSTALL_BINARY) $(PROGRAM) $(TO)/bin/haloconv)
+	$(if $(MPI_PART)$(PLOT_PART),$(INSTALL) -d $(TO)/lib/haloconv && \
+	  $(INSTALL_BINARY) $(MPI_PART) $(PLOT_PART) $(TO)/lib/haloconv/)
+	$(if $(CUDA_MODULE),$(INSTALL) -d $(TO_LIB)/haloconv && $(INSTALL_BINARY) $(CUDA_MODULE) $(TO_LIB)/haloconv/)
+	$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(TO)/include/
+	$(INSTALL) -m 644 $(BUILD)/libhaloconv.a $(TO_LIB)/
+	$(if $(STRIP),$(STRIP) -g $(TO_LIB)/libhaloconv.a)
+	$(INSTALL_BINARY) $(BUILD)/$(SO) $(TO_LIB)/$(SO).$(VERSION)
+	ln -sf $(SO).$(VERSION) $(TO_LIB)/$(SO_NAME)
+	ln -sf $(SO_NAME) $(TO_LIB)/$(SO)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' -e 's|@VERSION@|$(VERSION)|' \
+	  -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in >$(TO_LIB)/pkgconfig/haloconv.pc
+	$(if $(MAN_PAGE),$(INSTALL) -m 644 $(MAN_PAGE) $(TO)/share/man/man1/)
+	$(if $(COMPLETION),$(INSTALL) -d $(TO_COMPLETIONS) && $(INSTALL) -m 644 $(COMPLETION) $(TO_COMPLETIONS)/haloconv)
+	$(if $(PYTHON_FOLDER),$(INSTALL) -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv && \
+	  $(INSTALL) -m 644 plugins/python/haloconv/*.py plugins/python/haloconv/py.typed $(DESTDIR)$(PYTHON_FOLDER)/haloconv/)
+	$(INSTALL) -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
+	$(INSTALL) -d $(TO)/share/haloconv/impulses/head
+	$(INSTALL) -m 644 $(BUILD)/impulses/head/*.wav $(TO)/share/haloconv/impulses/head/
+ifneq ($(PROGRAM),)
+	$(INSTALL) -d $(DESTDIR)$(USER_UNITS) $(DESTDIR)$(SYSTEM_UNITS)
+	$(call unit,user,system) >$(DESTDIR)$(USER_UNITS)/haloconv@.service
+	$(call unit,system,user) >$(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
+endif
+ifneq ($(BUNDLE),)
+	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2 $(TO)/share/metainfo
+	$(INSTALL) -m 644 plugins/haloconv.lv2/$(METAINFO) $(TO)/share/metainfo/
+	$(INSTALL_BINARY) $(BUNDLE)/haloconv.so $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
+	$(INSTALL) -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
+	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head
+	$(INSTALL) -m 644 $(BUNDLE)/head/*.wav $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head/
+endif
+uninstall:
+	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
+	rm -f $(TO_LIB)/libhaloconv.a $(TO_LIB)/pkgconfig/haloconv.pc
+	rm -f $(TO_LIB)/$(SO) $(TO_LIB)/$(SO_NAME) $(TO_LIB)/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
+	rm -f $(TO_COMPLETIONS)/haloconv $(TO)/share/metainfo/$(METAINFO)
+	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
+	rm -f $(TO_LIB)/haloconv/libhaloconv_cuda.so
+	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2
+	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)
+
+# ---- Debian packages -------------------------------------------------------------------------------------------------
+# Of the last commit. DEB_BUILD_OPTIONS=nocheck: without `make check`. DEB_BUILD_PROFILES=pkg.haloconv.cuda: also
+# libhaloconv-cuda, with nvcc. Packages that are not uploaded close no bug of Debian's, which lintian would like.
+DEB := $(BUILD)/deb
+DEB_SOURCE := $(DEB)/haloconv-$(VERSION)
+deb:
+	@rm -rf $(DEB) && mkdir -p $(DEB)
+	$(call say,TAR,$(DEB)/haloconv_$(VERSION).orig.tar.gz)
+	$(Q)git archive --format=tar.gz --prefix=haloconv-$(VERSION)/ -o $(DEB)/haloconv_$(VERSION).orig.tar.gz HEAD
+	$(Q)tar -C $(DEB) -xf $(DEB)/haloconv_$(VERSION).orig.tar.gz
+	$(Q)cp -r $(DEB_SOURCE)/packaging/debian $(DEB_SOURCE)/debian
+	$(Q)cd $(DEB_SOURCE) && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKEOVERRIDES dpkg-buildpackage -us -uc
+	$(Q)lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs $(DEB)/*.changes

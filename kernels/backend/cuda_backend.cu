@@ -166,7 +166,7 @@ static int state_open(struct state *s, const hc_config *config, struct reason *w
         TRY(gpu_tail_load(s->tail, s->device, s->audio), "loading the kernels of tail levels");
     } else if (!plan->direct) {
         float2 tw[FFT_MOST];
-        part_twiddles(tw, P);
+        fft_twiddles(tw, P);
         TRY(cudaMemcpyAsync(s->twiddles, tw, P * sizeof(float2), cudaMemcpyHostToDevice, s->audio),
             "cudaMemcpyAsync(%zu)", P * sizeof(float2));
     }

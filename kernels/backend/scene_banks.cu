@@ -10,7 +10,6 @@
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "fft_block.cuh"
-#include "partition.h"
 #include "pinned_memory.h"
 #include "scene_transform.h"
 
@@ -111,7 +110,7 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
     for (int l = 0; l < bank->n_levels; l++) {
         float2 tw[FFT_MOST];
         const size_t bytes = sizeof(float2) << bank->log2_P[l];
-        part_twiddles(tw, 1 << bank->log2_P[l]);
+        fft_twiddles(tw, 1 << bank->log2_P[l]);
         TRY(cudaMemcpyAsync(m->tw[l], tw, bytes, cudaMemcpyHostToDevice, m->stream), "cudaMemcpyAsync(%zu)", bytes);
     }
     for (int first = 0, i = 0; first < data->n_entries; first += step, i ^= 1) {

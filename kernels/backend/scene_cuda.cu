@@ -20,7 +20,6 @@
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "fft_block.cuh"
-#include "partition.h"
 #include "pinned_memory.h"
 #include "scene_transform.h"
 
@@ -173,7 +172,7 @@ static int level_open(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
     float2 tw[FFT_MOST];
-    part_twiddles(tw, 1 << level->log2_P);
+    fft_twiddles(tw, 1 << level->log2_P);
     TRY(cudaMemcpyAsync(level->tw, tw, spectrum_bytes(level), cudaMemcpyHostToDevice, s->head), "cudaMemcpyAsync(%zu)",
         spectrum_bytes(level)); /* gpu_reset waits for the stream */
     if (!l) return HC_OK;

@@ -12,7 +12,7 @@
 
 #include "device_memory.h"
 #include "kernels_load.h"
-#include "partition.h"
+#include "fft_block.cuh"
 
 #include <math.h>
 #include <stdlib.h>
@@ -469,7 +469,7 @@ cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream
     if (!tw) return cudaErrorMemoryAllocation;
     cudaError_t e = cudaSuccess;
     for (int i = 0; i < tail->n_levels && e == cudaSuccess; i++) {
-        part_twiddles(tw, tail->level[i].size);
+        fft_twiddles(tw, tail->level[i].size);
         e = send(tail, tail->level[i].tw, tw, tail->level[i].size * sizeof *tw, stream);
     }
     free(tw);

@@ -3,7 +3,7 @@
 #ifndef HALOCONV_CUDA_MASKS_H
 #define HALOCONV_CUDA_MASKS_H
 
-#include "cuda_state.h"
+#include "cuda_live.h"
 #include "dsp/base/error.h"
 
 /* Allocates and frees s->pinned and its events, in which masks of a plan without tail levels are packed. */

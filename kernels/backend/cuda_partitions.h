@@ -2,7 +2,7 @@
 #ifndef HALOCONV_CUDA_PARTITIONS_H
 #define HALOCONV_CUDA_PARTITIONS_H
 
-#include "cuda_state.h"
+#include "cuda_live.h"
 #include "dsp/base/error.h"
 
 /* As struct backend's process. */

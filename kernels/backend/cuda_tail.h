@@ -2,7 +2,7 @@
 #ifndef HALOCONV_CUDA_TAIL_H
 #define HALOCONV_CUDA_TAIL_H
 
-#include "cuda_state.h"
+#include "cuda_live.h"
 #include "dsp/base/error.h"
 
 /* Fills m, which is all zero; after an error too, cuda_mask_free frees it. noise: the taps, instead of matrix->taps; or

@@ -3,7 +3,7 @@
 #ifndef HALOCONV_CUDA_TRANSFER_H
 #define HALOCONV_CUDA_TRANSFER_H
 
-#include "cuda_state.h"
+#include "cuda_live.h"
 #include "dsp/base/error.h"
 
 size_t cuda_receive_bytes(const struct state *s); /* the size of the receive buffer; 0: the plan needs none     */

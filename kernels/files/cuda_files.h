@@ -3,7 +3,7 @@
 #ifndef HALOCONV_CUDA_FILES_H
 #define HALOCONV_CUDA_FILES_H
 
-#include "cuda_state.h"
+#include "cuda_live.h"
 #include "dsp/base/error.h"
 
 int cuda_files_open(struct state *s, struct reason *why); /* if s->queue_depth > 1 */

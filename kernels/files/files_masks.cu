@@ -1,4 +1,4 @@
-/* cuda_masks - makes masks on the device, from taps in host memory or from noise.
+/* files_masks - makes masks on the device, from taps in host memory or from noise.
  *
  * A mask is packed in pinned host memory and sent from there in a few calls, however many responses it has: a driver
  * call blocks the driver calls of all other threads. Copies from memory that is not pinned, and waits that spin, delay

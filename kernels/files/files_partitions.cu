@@ -1,4 +1,4 @@
-/* cuda_partitions - a call of a plan without tail levels.
+/* files_partitions - a call of a plan without tail levels.
  *
  *   stream   |  block b-1  |   block b   |  block b+1  |..     blocks of P frames from the start of the stream
  *   a call         [ start |     whole blocks     | end  ]

@@ -94,13 +94,12 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
                      struct bank_maker *m, struct reason *why)
 {
     const size_t pitch = (size_t)data->n_taps, entry_bytes = pitch * data->n_out * sizeof(float);
-    int step = (int)(HALF_BYTES / entry_bytes), least, greatest;
+    int step = (int)(HALF_BYTES / entry_bytes);
     if (step < 1) step = 1;
     if (step > data->n_entries) step = data->n_entries;
     const size_t half = step * entry_bytes;
 
-    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-    TRY(cudaStreamCreateWithPriority(&m->stream, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
+    PASS(device_stream_make(&m->stream, false, why));
     for (int i = 0; i < 2; i++)
         TRY(cudaEventCreateWithFlags(&m->sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     PASS(pinned_alloc(&m->host, 2 * half, why));
@@ -140,10 +139,7 @@ static size_t bank_cut(struct scene_bank *bank, void *base)
 static int bank_open(const struct scene_plan *plan, struct scene_bank *bank, const hc_bank_data *data,
                      struct reason *why)
 {
-    int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why);
-    TRY(cudaSetDevice(bank->device), "cudaSetDevice(%d)", bank->device);
+    PASS(device_use(bank->device, why));
     bank->n_entries = data->n_entries;
     bank->n_out = data->n_out;
     bank->n_levels = plan->n_levels;

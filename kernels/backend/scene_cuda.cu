@@ -187,16 +187,12 @@ static int level_open(struct scene_gpu *s, int l, struct reason *why)
 static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape,
                       struct reason *why)
 {
-    int n = 0, least, greatest;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why);
+    PASS(device_use(s->device, why));
     PASS(sizes_set(s, plan, shape, why));
-    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     TRY(scene_transform_load(), "loading kernels");
     TRY(scene_product_load(), "loading kernels");
-    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-    TRY(cudaStreamCreateWithPriority(&s->head, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
-    TRY(cudaStreamCreateWithPriority(&s->tail, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
+    PASS(device_stream_make(&s->head, true, why));
+    PASS(device_stream_make(&s->tail, false, why));
     PASS(list_maker_open(&s->maker, terms_most(shape), why));
     PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why));
     state_cut(s, s->memory);

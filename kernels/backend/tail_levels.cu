@@ -10,6 +10,7 @@
  */
 #include "tail_levels.h"
 
+#include "cuda_error.h"
 #include "device_memory.h"
 #include "kernels_load.h"
 #include "fft_block.cuh"
@@ -35,8 +36,13 @@ static double products_cost(double cell_parts, double input_parts, int n_out)
 
 /* ---- the state --------------------------------------------------------------------------------------------------- */
 
-static void level_add(struct gpu_tail *tail, int offset, int size, int n_parts, double routes)
+static int level_add(struct gpu_tail *tail, int offset, int size, int n_parts, double routes, struct reason *why)
 {
+    if (tail->n_levels == TAIL_LEVELS)
+        return fail(HC_EINVAL, why, "cuda: a plan of more than %d levels", TAIL_LEVELS);
+    if (size < TAIL_SIZE_LEAST || size > TAIL_SIZE_MOST || (size & (size - 1)))
+        return fail(HC_EINVAL, why, "cuda: a level of %d frames: it must be a power of two from %d to %d", size,
+                    TAIL_SIZE_LEAST, TAIL_SIZE_MOST);
     struct gpu_tail_level *level = &tail->level[tail->n_levels++];
     level->offset = offset;
     level->size = size;
@@ -49,6 +55,20 @@ static void level_add(struct gpu_tail *tail, int offset, int size, int n_parts, 
     const double products = products_cost(n_parts * routes, n_parts * inputs, tail->n_out);
     const double rest = products + (double)INVERSE_COST * tail->n_out;
     level->forward_share = forward / (forward + rest);
+    return HC_OK;
+}
+
+/* Frames of the input history and of a call. */
+static size_t ring_frames(const struct gpu_tail *tail, int block)
+{
+    size_t most = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK + HEAD_CHUNK;
+    for (int i = 0; i < tail->n_levels; i++) {
+        const struct gpu_tail_level *level = &tail->level[i];
+        const size_t slices = (size_t)(level->forward_share * level->n_slices) + 1; /* in which they run */
+        const size_t frames = 2 * (size_t)level->size + slices * tail->hop;
+        if (frames > most) most = frames;
+    }
+    return most + block;
 }
 
 int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm, struct reason *why)
@@ -62,17 +82,16 @@ int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_confi
     const double routes = config->n_routes               ? config->n_routes
                           : config->n_in > config->n_out ? config->n_in
                                                          : config->n_out;
-    if (plan->n_tail_levels + !plan->direct > TAIL_LEVELS)
-        return fail(HC_EINVAL, why, "cuda: a plan of %d tail levels; %d are possible", plan->n_tail_levels,
-                    TAIL_LEVELS - 1);
-    if (!plan->direct) level_add(tail, plan->partition, plan->partition, plan->n_partitions - 1, routes);
+    if (!plan->direct && plan->n_partitions > 1)
+        PASS(level_add(tail, plan->partition, plan->partition, plan->n_partitions - 1, routes, why));
     for (int i = 0; i < plan->n_tail_levels; i++) {
         const struct plan_level *level = &plan->tail_levels[i];
-        if (level->size < TAIL_SIZE_LEAST || level->size > TAIL_SIZE_MOST || (level->size & (level->size - 1)))
-            return fail(HC_EINVAL, why, "cuda: a tail level of %d frames: it must be a power of two from %d to %d",
-                        level->size, TAIL_SIZE_LEAST, TAIL_SIZE_MOST);
-        level_add(tail, level->offset, level->size, level->n_partitions, routes);
+        PASS(level_add(tail, level->offset, level->size, level->n_partitions, routes, why));
     }
+    if (!tail->n_levels) tail->hop = 1 << 30; /* no call is cut */
+    tail->y_pitch = (size_t)plan->block;
+    tail->ring_mask = 1;
+    while (tail->ring_mask + (size_t)1 < ring_frames(tail, plan->block)) tail->ring_mask = 2 * tail->ring_mask + 1;
     const size_t head_taps = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK;
     tail->pitch = ((size_t)plan->max_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK;
     if (tail->pitch < head_taps) tail->pitch = head_taps;
@@ -82,16 +101,14 @@ int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_confi
     return HC_OK;
 }
 
-size_t gpu_tail_ring_frames(const struct gpu_tail *tail, int block)
+static size_t ring_bytes(const struct gpu_tail *tail)
 {
-    size_t most = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK + HEAD_CHUNK;
-    for (int i = 0; i < tail->n_levels; i++) {
-        const struct gpu_tail_level *level = &tail->level[i];
-        const size_t slices = (size_t)(level->forward_share * level->n_slices) + 1; /* in which they run */
-        const size_t frames = 2 * (size_t)level->size + slices * tail->hop;
-        if (frames > most) most = frames;
-    }
-    return most + block;
+    return tail->n_in * ((size_t)tail->ring_mask + 1) * sizeof(float);
+}
+
+static size_t scratch_bytes(const struct gpu_tail *tail)
+{
+    return tail->n_levels ? head_scratch_bytes(tail->n_sm) : fir_scratch_bytes(tail->n_sm);
 }
 
 static size_t counts_bytes(const struct gpu_tail *tail)
@@ -102,13 +119,14 @@ static size_t counts_bytes(const struct gpu_tail *tail)
 size_t gpu_tail_cut(struct gpu_tail *tail, void *base)
 {
     size_t used = 0;
+    tail->ring = (float *)device_cut(base, &used, ring_bytes(tail));
     for (int i = 0; i < tail->n_levels; i++) {
         struct gpu_tail_level *level = &tail->level[i];
         level->tw = (float2 *)device_cut(base, &used, level->size * sizeof(float2));
         level->spectra =
             (float2 *)device_cut(base, &used, (size_t)tail->n_in * level->n_slots * level->size * sizeof(float2));
     }
-    tail->head_scratch = device_cut(base, &used, head_scratch_bytes(tail->n_sm));
+    tail->scratch = device_cut(base, &used, scratch_bytes(tail));
     tail->taps = (float *)device_cut(base, &used, tail->rows * tail->pitch * sizeof(float));
     tail->envelope = (float *)device_cut(base, &used, tail->pitch * sizeof(float));
     tail->counts = (int *)device_cut(base, &used, counts_bytes(tail));
@@ -189,8 +207,8 @@ int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tai
     draft->noise = noise;
     draft->n_groups = (tail->n_out + TAIL_OUTS - 1) / TAIL_OUTS;
     draft->first_term = (int *)malloc((draft->n_groups + 1) * sizeof(int));
-    draft->n_parts = (int *)malloc(tail->n_levels * n * sizeof(int));
-    draft->part_at = (int *)malloc(tail->n_levels * n * sizeof(int));
+    draft->n_parts = (int *)malloc((tail->n_levels + 1) * n * sizeof(int));
+    draft->part_at = (int *)malloc((tail->n_levels + 1) * n * sizeof(int));
     if (draft->first_term && draft->n_parts && draft->part_at) {
         const int n_terms = groups_make(draft);
         draft->terms = (struct draft_terms *)malloc((n_terms + 1) * sizeof *draft->terms);
@@ -220,9 +238,11 @@ int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tai
     return HC_OK;
 }
 
-static bool is_sparse(const struct gpu_tail *tail, const struct gpu_tail_draft *draft)
+/* Has the head cells, for head_sparse or the FIR? */
+static bool has_cells(const struct gpu_tail *tail, const struct gpu_tail_draft *draft)
 {
-    return head_is_sparse((size_t)draft->matrix->n_cells, (size_t)draft->first_term[draft->n_groups], tail->n_out,
+    return !tail->n_levels ||
+           head_is_sparse((size_t)draft->matrix->n_cells, (size_t)draft->first_term[draft->n_groups], tail->n_out,
                           tail->n_sm);
 }
 
@@ -233,9 +253,9 @@ size_t gpu_tail_mask_cut(struct gpu_tail_mask *mask, const struct gpu_tail *tail
 {
     const size_t n_terms = draft->first_term[draft->n_groups], n_chunks = chunks_of(tail);
     size_t used = 0;
-    if (is_sparse(tail, draft)) {
+    if (has_cells(tail, draft)) {
         const size_t n_cells = draft->matrix->n_cells;
-        mask->head_cells = (struct head_cell *)device_cut(base, &used, n_cells * sizeof *mask->head_cells);
+        mask->head_cells = (struct fir_cell *)device_cut(base, &used, n_cells * sizeof *mask->head_cells);
         mask->head_first = (int *)device_cut(base, &used, (tail->n_out + 1) * sizeof(int));
     } else {
         mask->head_terms = (struct head_terms *)device_cut(base, &used, n_terms * sizeof *mask->head_terms);
@@ -290,7 +310,8 @@ static cudaError_t batch_send(const struct gpu_tail *tail, const struct gpu_tail
         memcpy(counts + (size_t)2 * i * tail->rows, draft->n_parts + i * stride + first, n * sizeof(int));
         memcpy(counts + (size_t)(2 * i + 1) * tail->rows, draft->part_at + i * stride + first, n * sizeof(int));
     }
-    TAIL_TRY(cudaMemcpyAsync(tail->counts, counts, counts_bytes(tail), cudaMemcpyHostToDevice, stream));
+    if (tail->n_levels)
+        TAIL_TRY(cudaMemcpyAsync(tail->counts, counts, counts_bytes(tail), cudaMemcpyHostToDevice, stream));
     if (draft->noise) {
         noise_fill<<<dim3((unsigned)((tail->pitch + 255) / 256), n), 256, 0, stream>>>(
             tail->taps, tail->pitch, draft->noise->n_taps, tail->envelope, draft->noise->seed, first);
@@ -398,16 +419,22 @@ static cudaError_t head_terms_send(struct gpu_tail_mask *mask, const struct gpu_
 
 /* cells, first_cell: host buffers for the tables. The cells of the matrix are sorted by output. */
 static cudaError_t head_cells_send(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
-                                   const struct matrix *matrix, struct head_cell *cells, int *first_cell,
+                                   const struct matrix *matrix, struct fir_cell *cells, int *first_cell,
                                    cudaStream_t stream)
 {
     int n = 0;
     for (int out = 0; out <= tail->n_out; out++) {
+        int n_taps = 0;
         first_cell[out] = n;
         for (; n < matrix->n_cells && matrix->cells[n].out == out; n++) {
-            cells[n].taps = head_taps_of(mask, matrix->cells[n].response);
+            const int r = matrix->cells[n].response;
+            cells[n].taps = head_taps_of(mask, r);
+            cells[n].n_taps = matrix->n_taps[r] < tail->head_taps ? matrix->n_taps[r] : tail->head_taps;
             cells[n].in = matrix->cells[n].in;
+            n_taps += cells[n].n_taps;
         }
+        if (n_taps > mask->max_taps) mask->max_taps = n_taps;
+        if (n - first_cell[out] > mask->max_cells) mask->max_cells = n - first_cell[out];
     }
     TAIL_TRY(send(tail, mask->head_cells, cells, n * sizeof *cells, stream));
     return send(tail, mask->head_first, first_cell, (tail->n_out + 1) * sizeof(int), stream);
@@ -419,7 +446,7 @@ static cudaError_t head_tables(struct gpu_tail_mask *mask, const struct gpu_tail
     const size_t n_terms = draft->first_term[draft->n_groups], n_cells = draft->matrix->n_cells;
     cudaError_t e = cudaErrorMemoryAllocation;
     if (mask->head_cells) {
-        struct head_cell *cells = (struct head_cell *)calloc(n_cells + 1, sizeof *cells);
+        struct fir_cell *cells = (struct fir_cell *)calloc(n_cells + 1, sizeof *cells);
         int *first_cell = (int *)calloc(tail->n_out + 1, sizeof *first_cell);
         if (cells && first_cell) e = head_cells_send(mask, tail, draft->matrix, cells, first_cell, stream);
         free(first_cell);
@@ -463,8 +490,8 @@ cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream
     TAIL_TRY(kernels_load(noise_fill));
     TAIL_TRY(tail_transform_load(device));
     TAIL_TRY(tail_product_load());
-    TAIL_TRY(head_load());
-    TAIL_TRY(cudaMemsetAsync(tail->head_scratch, 0, head_scratch_bytes(tail->n_sm), stream));
+    TAIL_TRY(tail->n_levels ? head_load() : fir_load());
+    TAIL_TRY(cudaMemsetAsync(tail->scratch, 0, scratch_bytes(tail), stream));
     float2 *tw = (float2 *)malloc(TAIL_SIZE_MOST * sizeof *tw);
     if (!tw) return cudaErrorMemoryAllocation;
     cudaError_t e = cudaSuccess;
@@ -570,19 +597,20 @@ static cudaError_t work_launch(struct step_work *work, const struct gpu_tail *ta
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-void gpu_tail_reset(struct gpu_tail *tail)
+cudaError_t gpu_tail_reset(struct gpu_tail *tail, cudaStream_t stream)
 {
     tail->step = 0;
     for (int i = 0; i < TAIL_PREPARED; i++)
         for (int l = 0; tail->prepared[i] && l < tail->n_levels; l++) tail->prepared[i]->level[l].from_window = 1;
+    return cudaMemsetAsync(tail->ring, 0, ring_bytes(tail), stream);
 }
 
-cudaError_t gpu_tail_step(struct gpu_tail *tail, const float *ring, unsigned ring_mask, cudaStream_t stream)
+cudaError_t gpu_tail_step(struct gpu_tail *tail, cudaStream_t stream)
 {
     const int64_t w = ++tail->step;
     struct tail_forwards job = {};
-    job.x = ring;
-    job.ring_mask = ring_mask;
+    job.x = tail->ring;
+    job.ring_mask = tail->ring_mask;
     for (int i = tail->n_levels - 1; i >= 0; i--) { /* the largest level first */
         const struct gpu_tail_level *level = &tail->level[i];
         const int64_t window = w / level->n_slices;
@@ -613,7 +641,7 @@ cudaError_t gpu_tail_step(struct gpu_tail *tail, const float *ring, unsigned rin
 }
 
 /* Computes all products of a mask for the window that is due and for the one under way. That is the work of two
- * windows; gpu_tail_prepare calls it if the work is small. */
+ * windows, or if a window is complete within a hop, of one. */
 static cudaError_t catch_up(struct gpu_tail *tail, struct gpu_tail_mask *mask, cudaStream_t stream)
 {
     const int64_t w = tail->step;
@@ -640,7 +668,8 @@ cudaError_t gpu_tail_prepare(struct gpu_tail *tail, struct gpu_tail_mask *mask, 
 {
     for (int i = 0; i < TAIL_PREPARED && !is_prepared(tail, mask); i++)
         if (!tail->prepared[i]) tail->prepared[i] = mask;
-    if (mask->spectra_bytes <= CHEAP_BYTES) return catch_up(tail, mask, stream);
+    const bool in_a_hop = !tail->n_levels || tail->level[tail->n_levels - 1].n_slices == 1;
+    if (mask->spectra_bytes <= CHEAP_BYTES || in_a_hop) return catch_up(tail, mask, stream);
     for (int i = 0; i < tail->n_levels; i++) mask->level[i].from_window = tail->step / tail->level[i].n_slices + 1;
     return cudaSuccess;
 }
@@ -667,14 +696,36 @@ void gpu_tail_retire(struct gpu_tail *tail, struct gpu_tail_mask *mask)
         if (tail->prepared[i] == mask) tail->prepared[i] = NULL;
 }
 
-cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, const float *ring, unsigned ring_mask,
-                          int64_t from, int n, float *y, size_t y_pitch, int first_group, int n_groups,
-                          cudaStream_t stream)
+/* As gpu_tail_play, without levels. */
+static cudaError_t fir_play(const struct gpu_tail *tail, const struct gpu_tail_mask *mask, int64_t from, int n,
+                            float *y, int first_group, int n_groups, cudaStream_t stream)
 {
+    const int first = first_group * HEAD_OUTS, left = tail->n_out - first, all = n_groups * HEAD_OUTS;
+    struct fir_job job = {};
+    job.x = tail->ring;
+    job.ring_mask = tail->ring_mask;
+    job.pos = (unsigned)from;
+    job.cells = mask->head_cells;
+    job.first_cell = mask->head_first + first;
+    job.y = y + first * tail->y_pitch;
+    job.y_pitch = tail->y_pitch;
+    job.n = n;
+    job.n_out = all < left ? all : left;
+    job.max_taps = mask->max_taps;
+    job.max_cells = mask->max_cells;
+    job.scratch = tail->scratch;
+    job.n_sm = tail->n_sm;
+    return fir_launch(&job, stream);
+}
+
+cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, int64_t from, int n, float *y,
+                          int first_group, int n_groups, cudaStream_t stream)
+{
+    if (!tail->n_levels) return fir_play(tail, mask, from, n, y, first_group, n_groups, stream);
     if (!gpu_tail_ready(tail, mask)) TAIL_TRY(catch_up(tail, mask, stream));
     struct head_job job = {};
-    job.x = ring;
-    job.ring_mask = ring_mask;
+    job.x = tail->ring;
+    job.ring_mask = tail->ring_mask;
     job.pos = (unsigned)from;
     job.terms = mask->head_terms;
     job.cells = mask->head_cells;
@@ -682,7 +733,7 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, con
     job.n_chunks = mask->n_chunks;
     job.max_terms = mask->max_terms;
     job.y = y;
-    job.y_pitch = y_pitch;
+    job.y_pitch = tail->y_pitch;
     job.n = n;
     job.n_out = tail->n_out;
     job.first_group = first_group;
@@ -695,7 +746,7 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, con
         due->ring_mask = 2 * level->size - 1;
         due->at = (unsigned)from & due->ring_mask;
     }
-    job.scratch = tail->head_scratch;
+    job.scratch = tail->scratch;
     job.n_sm = tail->n_sm;
     return head_launch(&job, stream);
 }

@@ -40,7 +40,8 @@ int device_use(int device, struct reason *why)
     if (e != cudaSuccess || n < 1) return refuse_no_gpu(e, why);
     if (device < 0 || device >= n)
         return fail(HC_EDEVICE, why,
-                    "cuda: no device cuda:%d: there are %d, from cuda:0 on (haloconv devices); or use the CPU", device, n);
+                    "cuda: no device cuda:%d: there are %d, from cuda:0 on (haloconv devices); or use the CPU", device,
+                    n);
     TRY(cudaSetDevice(device), "cudaSetDevice(%d)", device);
     return HC_OK;
 }

@@ -18,6 +18,7 @@
 #include "crossfade.h"
 #include "cuda_transfer.h"
 #include "cuda_error.h"
+#include "tail_masks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,32 +122,13 @@ static void needs_find(const struct cuda_live *s, const struct matrix *matrix, i
     }
 }
 
-static int mask_fill(struct cuda_live *s, struct cuda_live_mask *m, const struct matrix *matrix,
-                     const struct noise *noise, struct reason *why)
-{
-    struct gpu_tail_draft draft;
-    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(gpu_tail_draft_make(&draft, &s->tail, matrix, noise, why));
-    int rc = device_take(&s->store, &m->memory, &m->bytes, gpu_tail_mask_cut(&m->tail, &s->tail, &draft, NULL), why);
-    if (rc == HC_OK) {
-        needs_find(s, matrix, m->needs);
-        gpu_tail_mask_cut(&m->tail, &s->tail, &draft, m->memory);
-        cudaError_t e = gpu_tail_mask_fill(&m->tail, &s->tail, &draft, s->setup);
-        const cudaError_t done = device_wait(s->setup);
-        if (e == cudaSuccess) e = done;
-        if (e != cudaSuccess) rc = cuda_fail(e, why, "making a mask");
-    }
-    gpu_tail_draft_free(&draft);
-    return rc;
-}
-
 void cuda_live_mask_free(void *state, void *mask)
 {
     struct cuda_live *s = (struct cuda_live *)state;
     struct cuda_live_mask *m = (struct cuda_live_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    device_give(&s->store, m->memory, m->bytes, s->audio); /* its last products may still be under way */
+    device_give(&s->store, m->tail.memory, m->tail.bytes, s->audio); /* its last products may still be under way */
     free(m);
 }
 
@@ -157,7 +139,9 @@ static int mask_make(struct cuda_live *s, const struct matrix *matrix, const str
     struct cuda_live_mask *m = (struct cuda_live_mask *)calloc(1, sizeof *m);
     *mask = NULL;
     if (!m) return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
-    const int rc = mask_fill(s, m, matrix, noise, why);
+    cudaSetDevice(s->device);
+    needs_find(s, matrix, m->needs);
+    const int rc = gpu_tail_mask_make(&m->tail, &s->tail, &s->store, matrix, noise, s->setup, why);
     if (rc < 0) {
         device_wait(s->setup);
         cuda_live_mask_free(s, m);
@@ -301,7 +285,8 @@ int cuda_live_process(void *state, struct slot *slot, int n, const struct fade *
     const int hop = s->tail.hop;
     const size_t block = (size_t)s->plan->block;
     const bool two = fade->pos < fade->len, fading = two && !fade->apart;
-    struct cuda_live_mask *masks[2] = {(struct cuda_live_mask *)fade->to, two ? (struct cuda_live_mask *)fade->from : NULL};
+    struct cuda_live_mask *masks[2] = {(struct cuda_live_mask *)fade->to,
+                                       two ? (struct cuda_live_mask *)fade->from : NULL};
     float *const out = s->out_overlapped ? s->wet[0] : slot->out; /* the kernels write the output there */
     float *const wet[2] = {fading ? s->wet[0] : out, fade->apart ? fade->apart->out : s->wet[1]};
     const int all = (s->n_out + HEAD_OUTS - 1) / HEAD_OUTS;

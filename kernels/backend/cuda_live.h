@@ -2,7 +2,7 @@
  *
  *   cuda_live      open, close, reset, masks, and process, which calls the files below
  *   cuda_transfer  copies frames between a slot and the device; makes slots
- *   tail_levels    convolves: the input history, the head, the tail levels
+ *   tail_levels    convolves: the input history, the head, the tail levels; tail_masks makes their masks
  *
  * Words: up is from the host to the device, down is back. A chunk is a range of the channels of a large block, which
  * goes up or down as one. struct slot is the host's buffers of one call.
@@ -38,8 +38,6 @@ struct cuda_live {
 };
 
 struct cuda_live_mask {
-    void *memory;            /* device                                                                         */
-    size_t bytes;
     struct gpu_tail_mask tail;
     int needs[MAX_TRANSFER_CHUNKS]; /* chunks 0 ... i of the output need inputs [0, needs[i])                  */
 };

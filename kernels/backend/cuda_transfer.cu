@@ -166,7 +166,8 @@ static int rows_copy(const struct cuda_live *s, float *to, const float *from, in
 /* The copy to the receive buffer overlaps the last step of the tail levels. The copy to the ring comes behind that step
  * in s->audio, so it overwrites nothing that the step reads. The receive buffer is free, because the call before has
  * ended. */
-int cuda_upload_chunk(struct cuda_live *s, const struct slot *slot, int n, struct transfer *transfer, struct reason *why)
+int cuda_upload_chunk(struct cuda_live *s, const struct slot *slot, int n, struct transfer *transfer,
+                      struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_in), i = transfer->up++, first = transfer->n_channels;
     const int share = COPY_CHUNKS * (i + 1) / chunks;

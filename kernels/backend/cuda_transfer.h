@@ -27,7 +27,8 @@ struct transfer {
 /* The number of chunks of a block of n_channels. */
 int cuda_chunks_of(const struct cuda_live *s, int n_channels);
 /* Uploads the next chunk, or all, through the receive buffer. */
-int cuda_upload_chunk(struct cuda_live *s, const struct slot *slot, int n, struct transfer *transfer, struct reason *why);
+int cuda_upload_chunk(struct cuda_live *s, const struct slot *slot, int n, struct transfer *transfer,
+                      struct reason *why);
 int cuda_upload_overlapped(struct cuda_live *s, const struct slot *slot, int n, struct reason *why);
 /* If s->out_overlapped: downloads n frames of outputs [ch, end) from wet[0] to the slot, behind the work in s->audio.
  * Records the event `arrived` behind the copy. */

@@ -66,6 +66,8 @@ struct gpu_tail_mask_level {
 };
 
 struct gpu_tail_mask {
+    void *memory;            /* device; all below points into it                                                    */
+    size_t bytes;
     int n_groups, n_chunks, max_terms;
     size_t spectra_bytes;
     struct head_terms *head_terms;   /* NULL for a mask with cells                                                  */
@@ -76,34 +78,22 @@ struct gpu_tail_mask {
     struct gpu_tail_mask_level level[TAIL_LEVELS];
 };
 
-/* Set-up. gpu_tail_open needs no device. gpu_tail_cut and gpu_tail_mask_cut lay memory out at base (NULL: they only
- * count) and return its size. */
+#define TAIL_TRY(call)                                    \
+    do {                                                  \
+        const cudaError_t tail_error = (call);            \
+        if (tail_error != cudaSuccess) return tail_error; \
+    } while (0)
+
+/* Set-up. gpu_tail_open needs no device. gpu_tail_cut lays memory out at base (NULL: it only counts) and returns its
+ * size. */
 int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm,
                   struct reason *why);
 size_t gpu_tail_cut(struct gpu_tail *tail, void *base);
 size_t gpu_tail_pinned_bytes(const struct gpu_tail *tail);
 cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream); /* loads kernels, fills tables */
 
-struct draft_terms { int in, response[TAIL_OUTS]; }; /* from one input to a group of outputs; response -1: none     */
-
-/* The layout of a mask, in host memory: the outputs that share an input, and the place of every partition. */
-struct gpu_tail_draft {
-    const struct matrix *matrix;
-    const struct noise *noise;         /* the taps, instead of matrix->taps; or NULL                                */
-    int n_groups;
-    int *first_term;                   /* [n_groups + 1]                                                            */
-    struct draft_terms *terms;         /* [first_term[n_groups]]                                                    */
-    int *n_parts, *part_at;            /* [n_levels][n_responses]                                                   */
-    int all_parts[TAIL_LEVELS];
-};
-int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tail, const struct matrix *matrix,
-                        const struct noise *noise, struct reason *why);
-void gpu_tail_draft_free(struct gpu_tail_draft *draft);
-size_t gpu_tail_mask_cut(struct gpu_tail_mask *mask, const struct gpu_tail *tail, const struct gpu_tail_draft *draft,
-                         void *base);
-/* Asynchronous: the mask may play when the work in the stream is done. */
-cudaError_t gpu_tail_mask_fill(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
-                               const struct gpu_tail_draft *draft, cudaStream_t stream);
+/* The products' share of the work on a mask's window: partitions of the mask's responses, and of its inputs. */
+double gpu_tail_product_share(double cell_parts, double input_parts, int n_out);
 
 /* Calls from the thread that plays. Everything is ordered by the stream. */
 cudaError_t gpu_tail_reset(struct gpu_tail *tail, cudaStream_t stream);

@@ -44,8 +44,9 @@ static __global__ void __launch_bounds__(MAX_THREADS) forward(const __grid_const
     float2 r[8];
     fft_points(lane, [&](int m, int i) { r[m] = *(const float2 *)(x + ((level.from + i) & job.ring_mask)); });
     fft_forward<SKEWED>(lane, level.tw, r);
-    if (active)
-        fft_unpack<SKEWED>(lane, level.tw, 1.0f, level.spectra + ((ch * level.n_slots + level.slot) << level.log2_size));
+    if (!active) return;
+    const size_t at = (ch * level.n_slots + level.slot) << level.log2_size;
+    fft_unpack<SKEWED>(lane, level.tw, 1.0f, level.spectra + at);
 }
 
 template <bool SKEWED>

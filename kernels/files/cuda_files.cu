@@ -31,7 +31,8 @@
 static size_t state_cut(struct cuda_files *s, void *base)
 {
     const struct plan *plan = s->plan;
-    const size_t P = (size_t)plan->partition, n_in = (size_t)s->n_in, wet_bytes = (size_t)s->n_out * plan->block * sizeof(float);
+    const size_t P = (size_t)plan->partition, n_in = (size_t)s->n_in;
+    const size_t wet_bytes = (size_t)s->n_out * plan->block * sizeof(float);
     size_t used = 0;
     s->ring = (float *)device_cut(base, &used, n_in * s->ring_length * sizeof(float));
     s->fir_scratch = device_cut(base, &used, fir_scratch_bytes(s->n_sm));

@@ -74,8 +74,8 @@ static struct mask_header header_of(const struct cuda_files *s, const struct mat
 }
 static_assert(sizeof(struct fir_cell) == 16 && sizeof(struct part_cell) == 16, "the arrays that follow are aligned");
 
-static size_t mask_cut(struct cuda_files_mask *m, const struct cuda_files *s, const struct mask_header *header, size_t parts,
-                       void *base)
+static size_t mask_cut(struct cuda_files_mask *m, const struct cuda_files *s, const struct mask_header *header,
+                       size_t parts, void *base)
 {
     const size_t P = (size_t)s->plan->partition;
     size_t used = 0;
@@ -167,8 +167,8 @@ static int header_pack(struct cuda_files *s, struct mask_upload *upload, const s
     return upload_send(s, upload, why);
 }
 
-static int parts_pack(struct cuda_files *s, struct cuda_files_mask *m, struct mask_upload *upload, const struct matrix *matrix,
-                      const struct mask_layout *layout, struct reason *why)
+static int parts_pack(struct cuda_files *s, struct cuda_files_mask *m, struct mask_upload *upload,
+                      const struct matrix *matrix, const struct mask_layout *layout, struct reason *why)
 {
     const size_t bytes = s->plan->partition * sizeof(float);
     /* so that no partition is cut at the end of a half */
@@ -203,8 +203,9 @@ static void cells_make(const struct cuda_files *s, struct cuda_files_mask *m, co
     }
 }
 
-static int mask_fill(struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix, const struct mask_layout *layout,
-                     int *first_cell, struct fir_cell *fir, struct part_cell *part, struct reason *why)
+static int mask_fill(struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix,
+                     const struct mask_layout *layout, int *first_cell, struct fir_cell *fir, struct part_cell *part,
+                     struct reason *why)
 {
     const int P = s->plan->partition;
     size_t head_taps = 0, parts = 0;

@@ -42,8 +42,8 @@ static int spectra_make(struct cuda_files *s, int64_t end, struct reason *why)
 }
 
 /* Writes the sum of partitions first_part ... for n_blocks blocks from block b on to y. */
-static int parts_play(struct cuda_files *s, const struct cuda_files_mask *m, int64_t b, int n_blocks, int first_part, float *y,
-                      size_t y_pitch, struct reason *why)
+static int parts_play(struct cuda_files *s, const struct cuda_files_mask *m, int64_t b, int n_blocks,
+                      int first_part, float *y, size_t y_pitch, struct reason *why)
 {
     const int P = s->plan->partition;
     struct part_mac mac = {};
@@ -81,8 +81,8 @@ static int due_make(struct cuda_files *s, struct cuda_files_mask *m, int64_t b, 
 
 /* Writes the FIR's output for n frames from frame `from` of the stream on to y[n_out][.]. due: m->due at frame `from`,
  * to be added, or NULL. */
-static int fir_play(struct cuda_files *s, const struct cuda_files_mask *m, int64_t from, int n, const float *due, float *y,
-                    struct reason *why)
+static int fir_play(struct cuda_files *s, const struct cuda_files_mask *m, int64_t from, int n,
+                    const float *due, float *y, struct reason *why)
 {
     struct fir_job job = {};
     job.x = s->ring;
@@ -133,7 +133,8 @@ int files_play(struct cuda_files *s, struct cuda_files_mask *m, int n, bool whol
     return HC_OK;
 }
 
-int files_prepare(struct cuda_files *s, bool whole, struct cuda_files_mask *to, struct cuda_files_mask *from, struct reason *why)
+int files_prepare(struct cuda_files *s, bool whole, struct cuda_files_mask *to, struct cuda_files_mask *from,
+                  struct reason *why)
 {
     const int P = s->plan->partition;
     if (s->plan->direct) return HC_OK;

@@ -145,7 +145,7 @@ ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthre
               $(call pkg,--cflags,$(LIB_PKGS) $(if $(HAVE_HDF5),$(HDF5_PKG)) $(HOST_PKGS)) $(CPPFLAGS) $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 NVCC_FLAGS := -std=c++17 -O3 $(if $(LINEINFO),-lineinfo) $(if $(HAVE_CUDA),$(shell $(NVCC) --help | grep -q -e \
-                --compress-mode && echo --compress-mode=size)) -Xptxas -v -Idsp $(addprefix -Ikernels/,backend ladder) -I. \
+                --compress-mode && echo --compress-mode=size)) -Xptxas -v -Idsp $(addprefix -Ikernels/,backend files ladder) -I. \
               -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
               $(foreach f,$(CPPFLAGS) $(filter-out -O%,$(CXXFLAGS)),-Xcompiler $(subst $(comma),\\$(comma),$(f))) \
               $(if $(WERROR),-Werror all-warnings) \
@@ -169,10 +169,11 @@ SHORT_FFTS := base_4_4 $(if $(filter v4,$(ISAS)),v3_4_4 v3_8_8 v3_8_4 v4_4_4 v4_
 SIMD_OBJS := $(foreach l,$(ISAS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o)) $(SHORT_FFTS:%=$(BUILD)/dsp/fft/fft_short_%.o)
 DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/%.c) dsp/fft/fft_short.c,$(wildcard dsp/*.c dsp/*/*.c))
 DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
-CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu)))
+KERNELS := $(wildcard $(addprefix kernels/,$(addsuffix /*.cu,backend files tensors module)))
+CUDA_OBJS := $(if $(HAVE_CUDA),$(KERNELS:%.cu=$(BUILD)/%.o))
 CUDA_MODULE := $(if $(HAVE_CUDA),$(BUILD)/libhaloconv_cuda.so)
 # The module has its own copies of the functions of dsp/ that kernels call.
-MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/backend/module dsp/base/error dsp/device/parallel_copy dsp/base/processors)
+MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/module/module dsp/base/error dsp/device/parallel_copy dsp/base/processors)
 # Library and module belong together if this text is the same in both: it has a checksum of the files that define structs
 # which both use. parallel_copy.c is compiled into both and defines one.
 MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/device/parallel_copy.c \
@@ -217,7 +218,7 @@ CUDA_AWARE := $(addprefix $(BUILD)/,$(CUDA_AWARE))
 $(CUDA_AWARE): $(BUILD)/cuda_flags
 $(CUDA_AWARE): private ALL_CFLAGS += $(if $(HAVE_CUDA),-DHC_WITH_CUDA)
 # `make install PREFIX=...` keeps the LIBDIR of the build: the module is also found from the places of library and program.
-MODULE_AWARE := $(BUILD)/dsp/backends/gpu_module.o $(BUILD)/kernels/backend/module.o
+MODULE_AWARE := $(BUILD)/dsp/backends/gpu_module.o $(BUILD)/kernels/module/module.o
 $(BUILD)/module_flags: ALL_FLAGS = $(subst ',,$(MODULE_FLAGS))
 $(MODULE_AWARE): private ALL_CFLAGS += $(MODULE_FLAGS)
 $(MODULE_AWARE): $(if $(filter install,$(MAKECMDGOALS)),,$(BUILD)/module_flags)
@@ -264,8 +265,8 @@ $(BUILD)/libhaloconv.so $(WHEEL_LIBRARY): $(DSP_OBJS) dsp/haloconv.map
 	  $(DSP_OBJS) $(LIB_LIBS) -o $@
 # With -z nodelete a host cannot unload the CUDA runtime.
 gpu-module: $(CUDA_MODULE)
-$(BUILD)/libhaloconv_cuda.so: $(CUDA_OBJS) $(MODULE_HELP) kernels/backend/module.map
-	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)--version-script=kernels/backend/module.map \
+$(BUILD)/libhaloconv_cuda.so: $(CUDA_OBJS) $(MODULE_HELP) kernels/module/module.map
+	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)--version-script=kernels/module/module.map \
 	  $(CUDA_LIBS) -lm -pthread)
 $(BUILD)/libhaloconv.so.1: $(BUILD)/libhaloconv.so
 	$(Q)ln -sf $(<F) $@

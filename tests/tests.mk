@@ -40,12 +40,12 @@ fake_compile = $(call compile,$(MODULE_FLAGS) $(if $(findstring /other/,$@),-UMO
 $(FAKE_OBJS): $(BUILD)/flags $(BUILD)/module_flags
 $(filter %/fake_gpu.o,$(FAKE_OBJS)): tests/tools/fake_gpu.c
 	$(fake_compile)
-$(filter %/module.o,$(FAKE_OBJS)): kernels/backend/module.c
+$(filter %/module.o,$(FAKE_OBJS)): kernels/module/module.c
 	$(fake_compile)
 $(FAKE)/other/gpu_module.o: dsp/backends/gpu_module.c
 	$(fake_compile)
 $(filter %_cuda.so,$(FAKE_MODULES)): %/libhaloconv_cuda.so: %/fake_gpu.o %/module.o $(filter %/error.o,$(MODULE_HELP))
-	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)--version-script=kernels/backend/module.map)
+	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)-z$(comma)nodelete$(comma)--version-script=kernels/module/module.map)
 $(FAKE)/other/libhaloconv.so: $(filter-out %/gpu_module.o,$(DSP_OBJS)) $(FAKE)/other/gpu_module.o
 	$(call link,-shared -Wl$(comma)--version-script=dsp/haloconv.map $(LIB_LIBS))
 $(patsubst %,$(BUILD)/tests/%_test,gpu_module lv2_module): | $(FAKE_MODULES)

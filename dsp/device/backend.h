@@ -165,8 +165,8 @@ struct backend {
     void (*wait_set)(void *state, bool waits);
     /* Forgets the input history, as if just opened; the masks stay. No block may be playing. */
     int (*reset)(void *state, struct reason *why);
-    /* The two halves of process, for files (block 0): begin returns at once, end waits for the oldest block. Up to
-     * config.queue_depth blocks, each with its own slot, may be between the two. NULL: not supported. */
+    /* A backend for files on a device has these in the place of process: begin returns at once, end waits for the oldest
+     * block. Up to config.queue_depth blocks, each with its own slot, may be between the two. Else NULL. */
     int (*begin)(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
     int (*end)(void *state, struct reason *why);
 };

@@ -55,9 +55,11 @@ static double tail_level_ns(const struct plan_costs *costs, const struct plan_sh
 double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape)
 {
     bool live = shape->block > 0 && costs->live_cmac_ns > 0;
-    double ns = plan->direct ? costs->mac_ns * plan->head_taps * shape->n_routes
-                             : level_ns(shape, plan->partition, plan->n_partitions, costs->fft_ns,
-                                        live ? costs->live_cmac_ns : costs->cmac_ns, live ? costs->input_share : 0);
+    int n_fir = plan->direct ? plan->head_taps : shape->block > 0 && costs->fir_first ? plan->partition : 0;
+    double ns = costs->mac_ns * n_fir * shape->n_routes;
+    if (!plan->direct)
+        ns += level_ns(shape, plan->partition, plan->n_partitions - (n_fir > 0), costs->fft_ns,
+                       live ? costs->live_cmac_ns : costs->cmac_ns, live ? costs->input_share : 0);
     if (!plan->direct || plan->n_tail_levels > 0) ns += costs->launch_ns / plan->hop;
     if (shape->block > 0) ns += costs->call_ns / shape->block;
     for (const struct plan_level *level = plan->tail_levels; level < plan->tail_levels + plan->n_tail_levels; level++)

@@ -33,6 +33,7 @@ struct plan_costs {         /* the abilities of a backend, and its costs in nano
     int min_partition;      /* of the head; powers of two                                                       */
     int max_partition;
     int min_tail, max_tail; /* least and largest S of tail levels; max_tail 0: the backend has no tail levels   */
+    bool fir_first;         /* live: the first partition of an fft head is convolved in the time domain         */
     double mac_ns;          /* one tap of one output frame, in the time domain                                  */
     double cmac_ns;         /* one bin of one partition                                                         */
     double live_cmac_ns;    /* the same if blocks come one at a time; 0: cmac_ns                                */

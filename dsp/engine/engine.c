@@ -225,7 +225,7 @@ static int queue_open(hc_engine *e, struct reason *why)
 static int open_on(hc_engine *e, int device, struct reason *why)
 {
     plan_make(e->backend, device, &e->config, &e->plan, &e->tail_plan, &e->costs);
-    e->async = e->config.block == 0 && e->backend->begin && e->plan.n_tail_levels == 0;
+    e->async = e->backend->begin != NULL;
     if (!e->async || !e->backend->raw) e->config.in_samples = e->config.out_samples = HC_PLANAR;
     if (e->config.queue_depth < 2) e->config.queue_depth = e->config.queue_depth ? 2 : USUAL_QUEUE_DEPTH;
     e->queue_depth = e->async ? e->config.queue_depth : e->backend->in_place && e->config.block == 0 ? 1 : 0;

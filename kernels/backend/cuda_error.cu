@@ -16,7 +16,7 @@ int cuda_fail(cudaError_t e, struct reason *why, const char *format, ...)
     return fail(HC_EDEVICE, why, "cuda: %s failed: %s; use the CPU", call, cudaGetErrorString(e));
 }
 
-int cuda_refuse_no_gpu(cudaError_t e, struct reason *why)
+static int refuse_no_gpu(cudaError_t e, struct reason *why)
 {
     int driver = 0, needed = 0;
     cudaGetLastError();
@@ -31,4 +31,17 @@ int cuda_refuse_no_gpu(cudaError_t e, struct reason *why)
                     "the NVIDIA driver is for CUDA %d.%d, but this program needs %d.%d; update it, or use the CPU",
                     driver / 1000, driver % 1000 / 10, needed / 1000, needed % 1000 / 10);
     return cuda_fail(e, why, "cudaGetDeviceCount");
+}
+
+int device_use(int device, struct reason *why)
+{
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e != cudaSuccess || n < 1) return refuse_no_gpu(e, why);
+    if (device < 0 || device >= n)
+        return fail(HC_EDEVICE, why,
+                    "cuda: no device cuda:%d: there are %d, from cuda:0 on (haloconv devices); or use the CPU", device,
+                    n);
+    TRY(cudaSetDevice(device), "cudaSetDevice(%d)", device);
+    return HC_OK;
 }

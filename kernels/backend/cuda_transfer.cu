@@ -1,20 +1,15 @@
 /* cuda_transfer - copies the frames of a call between a slot in host memory and the device.
  *
  *                   up                                                down
- *   few frames      slot -- fetch -> ring                               written in the slot
- *   more            slot -- copy engine -> ring                         wet -- copy engine -> slot
+ *   a small block   slot -- fetch -> ring                               written in the slot
  *   a large block   slot -- copy engine -> receive -- spread -> ring    wet -- copy engine -> slot
- *   raw samples     slot -- copy engine -> raw_in -- pcm -> ring        wet -- pcm -> raw_out -- copy engine -> slot
  *
- * With tail levels, the transfer of a large block is overlapped with their steps; every other block takes the way of
- * few frames. Raw samples, which are not planar floats, cross the bus as the file has them (pcm.h).
+ * The transfer of a large block is overlapped with the steps of the tail levels.
  */
 #include "cuda_transfer.h"
 
 #include "cuda_error.h"
 #include "kernels_load.h"
-#include "pcm.h"
-#include "pinned_memory.h"
 
 #include <string.h>
 
@@ -25,8 +20,7 @@
 #define OVERLAPPED_BYTES (8 << 20)
 #endif
 enum {
-    LIVE_FLOATS = 16384,    /* a call of up to so many samples (64 KiB), in and out together, makes no copies */
-    CHUNK_BYTES = 512 << 10 /* of a large block, each way: 10 us of the bus; but at most TRANSFER_CHUNKS_MOST */
+    CHUNK_BYTES = 512 << 10 /* of a large block, each way: 10 us of the bus; but at most MAX_TRANSFER_CHUNKS */
 };
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -55,185 +49,108 @@ cudaError_t cuda_transfer_load(void) { return kernels_load(fetch, spread<float>,
 
 /* ---- set-up ------------------------------------------------------------------------------------------------------ */
 
-size_t cuda_receive_bytes(const struct state *s)
+size_t cuda_receive_bytes(const struct cuda_live *s)
 {
     const size_t bytes = (size_t)s->n_in * s->plan->block * sizeof(float);
-    return s->tail && bytes >= OVERLAPPED_BYTES ? bytes : 0;
+    return bytes >= OVERLAPPED_BYTES ? bytes : 0;
 }
 
 /* Makes both streams. If only the input or only the output is large, which is rare, one stream has no work. */
-static int overlapped_open(struct state *s, struct reason *why)
+static int overlapped_open(struct cuda_live *s, struct reason *why)
 {
-    int least, greatest;
-    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-    TRY(cudaStreamCreateWithPriority(&s->up, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
-    TRY(cudaStreamCreateWithPriority(&s->down, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
-    for (int i = 0; i < TRANSFER_CHUNKS_MOST; i++)
+    PASS(device_stream_make(&s->up, true, why));
+    PASS(device_stream_make(&s->down, true, why));
+    for (int i = 0; i < MAX_TRANSFER_CHUNKS; i++)
         TRY(cudaEventCreateWithFlags(&s->chunk_up[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
 }
 
-int cuda_transfer_open(struct state *s, struct reason *why)
+int cuda_transfer_open(struct cuda_live *s, struct reason *why)
 {
-    for (int i = 0; i < TRANSFER_CHUNKS_MOST; i++)
+    for (int i = 0; i < MAX_TRANSFER_CHUNKS; i++)
         TRY(cudaEventCreateWithFlags(&s->chunk_down[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    s->out_overlapped = s->tail && (size_t)s->n_out * s->plan->block * sizeof(float) >= OVERLAPPED_BYTES;
+    s->out_overlapped = (size_t)s->n_out * s->plan->block * sizeof(float) >= OVERLAPPED_BYTES;
     if (s->receive || s->out_overlapped) PASS(overlapped_open(s, why));
     return HC_OK;
 }
 
-void cuda_transfer_close(struct state *s)
+void cuda_transfer_close(struct cuda_live *s)
 {
-    for (int i = 0; i < TRANSFER_CHUNKS_MOST; i++) {
+    for (int i = 0; i < MAX_TRANSFER_CHUNKS; i++) {
         if (s->chunk_up[i]) cudaEventDestroy(s->chunk_up[i]);
         if (s->chunk_down[i]) cudaEventDestroy(s->chunk_down[i]);
     }
+    if (s->down) cudaStreamDestroy(s->down);
+    if (s->up) cudaStreamDestroy(s->up);
 }
 
 /* ---- slots: pinned, so that copies overlap kernels --------------------------------------------------------------- */
 
-void cuda_slot_free(void *state, struct slot *slot)
+void cuda_live_slot_free(void *state, struct slot *slot)
 {
-    const struct state *s = (const struct state *)state;
-    cudaSetDevice(s->device);
-    if (s->queue_depth == 1) {
-        cudaFreeHost(slot->in);
-        cudaFreeHost(slot->out);
-    } else {
-        pinned_free(slot->in);
-        pinned_free(slot->out);
-        pinned_free(slot->seen);
-    }
+    cudaSetDevice(((const struct cuda_live *)state)->device);
+    cudaFreeHost(slot->in);
+    cudaFreeHost(slot->out);
     slot->in = slot->out = NULL;
-    slot->seen = NULL;
 }
 
-static int slot_alloc(struct state *s, struct slot *slot, struct reason *why)
+/* The driver allocates both buffers: kernels read and write them. */
+static int slot_alloc(struct cuda_live *s, struct slot *slot, struct reason *why)
 {
-    const size_t n_in = (size_t)s->n_in * s->plan->block, n_out = (size_t)s->n_out * s->plan->block;
+    const size_t in_bytes = (size_t)s->n_in * s->plan->block * sizeof(float);
+    const size_t out_bytes = (size_t)s->n_out * s->plan->block * sizeof(float);
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    if (s->queue_depth == 1) { /* live: kernels read and write the slot, so the driver allocates it */
-        TRY(cudaHostAlloc((void **)&slot->in, n_in * sizeof(float), cudaHostAllocDefault), "cudaHostAlloc(%zu)", n_in);
-        TRY(cudaHostAlloc((void **)&slot->out, n_out * sizeof(float), cudaHostAllocDefault), "cudaHostAlloc(%zu)",
-            n_out);
-        memset(slot->in, 0, n_in * sizeof(float));
-        memset(slot->out, 0, n_out * sizeof(float));
-        return HC_OK;
-    }
-    PASS(pinned_alloc((void **)&slot->in, n_in * samples_bytes(s->in_samples), why));
-    PASS(pinned_alloc((void **)&slot->out, n_out * samples_bytes(s->out_samples), why));
-    if (s->in_samples || s->out_samples) PASS(pinned_alloc((void **)&slot->seen, sizeof *slot->seen, why));
+    TRY(cudaHostAlloc((void **)&slot->in, in_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", in_bytes);
+    TRY(cudaHostAlloc((void **)&slot->out, out_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", out_bytes);
+    memset(slot->in, 0, in_bytes);
+    memset(slot->out, 0, out_bytes);
     return HC_OK;
 }
 
-int cuda_slot_make(void *state, struct slot *slot, struct reason *why)
+int cuda_live_slot_make(void *state, struct slot *slot, struct reason *why)
 {
     slot->in = slot->out = NULL;
-    slot->seen = NULL;
-    int rc = slot_alloc((struct state *)state, slot, why);
-    if (rc < 0) cuda_slot_free(state, slot);
+    int rc = slot_alloc((struct cuda_live *)state, slot, why);
+    if (rc < 0) cuda_live_slot_free(state, slot);
     return rc;
 }
 
 /* ---- whole blocks ------------------------------------------------------------------------------------------------ */
 
-bool cuda_is_live(const struct state *s, int n)
-{
-    return (size_t)n * (s->n_in + s->n_out) <= LIVE_FLOATS && !s->seen;
-}
-
-int cuda_chunks_of(const struct state *s, int n_channels)
+int cuda_chunks_of(const struct cuda_live *s, int n_channels)
 {
     const size_t n = (size_t)n_channels * s->plan->block * sizeof(float) / CHUNK_BYTES;
-    return n < 1 ? 1 : n > TRANSFER_CHUNKS_MOST ? TRANSFER_CHUNKS_MOST : (int)n;
+    return n < 1 ? 1 : n > MAX_TRANSFER_CHUNKS ? MAX_TRANSFER_CHUNKS : (int)n;
 }
 
 /* Uploads n frames of inputs [ch, end) by a kernel. */
-static int fetch_channels(struct state *s, const struct slot *slot, int n, int ch, int end, cudaStream_t stream,
-                          struct reason *why)
+static int fetch_channels(struct cuda_live *s, const struct slot *slot, int n, int ch, int end, struct reason *why)
 {
     const size_t block = (size_t)s->plan->block;
-    fetch<<<dim3(end - ch, (n + 127) / 128), 128, 0, stream>>>(s->ring + (size_t)ch * s->ring_length,
-                                                               s->ring_length - 1, (unsigned)s->total,
-                                                               slot->in + ch * block, block, n);
+    float *ring = s->tail.ring + ch * ((size_t)s->tail.ring_mask + 1);
+    fetch<<<dim3(end - ch, (n + 127) / 128), 128, 0, s->audio>>>(ring, s->tail.ring_mask, (unsigned)s->total,
+                                                                 slot->in + ch * block, block, n);
     TRY(cudaGetLastError(), "fetching the input");
     return HC_OK;
 }
 
-static int upload_raw(struct state *s, const struct slot *slot, int n, cudaStream_t stream, struct reason *why)
+int cuda_upload(struct cuda_live *s, const struct slot *slot, int n, struct reason *why)
 {
-    char *raw = s->raw_in + queue_place(s) * s->raw_in_bytes;
-    const size_t bytes = (size_t)n * s->n_in * samples_bytes(s->in_samples);
-    TRY(cudaMemcpyAsync(raw, slot->in, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync(%zu)", bytes);
-    const struct pcm_decode job = {s->in_samples, raw, s->n_in, n, s->ring, s->ring_length - 1, (unsigned)s->total,
-                                   s->seen + queue_place(s)};
-    TRY(pcm_decode_launch(&job, stream), "decoding the input");
-    return HC_OK;
-}
-
-int cuda_upload(struct state *s, const struct slot *slot, int n, bool live, cudaStream_t stream, struct reason *why)
-{
-    if (s->seen) TRY(cudaMemsetAsync(s->seen + queue_place(s), 0, sizeof *s->seen, stream), "cudaMemsetAsync");
-    if (s->raw_in) return upload_raw(s, slot, n, stream, why);
-    const int chunks = slot->copy ? cuda_chunks_of(s, s->n_in) : 0;
+    if (!slot->copy) return fetch_channels(s, slot, n, 0, s->n_in, why);
+    const int chunks = cuda_chunks_of(s, s->n_in);
     for (int i = 0, loaded = 0, ch = 0; i < chunks && loaded < COPY_CHUNKS; i++) {
         while (loaded < COPY_CHUNKS * (i + 1) / chunks) loaded = parallel_copy_loaded(slot->copy, loaded);
         const int end = (int)((int64_t)s->n_in * loaded / COPY_CHUNKS);
-        if (live && end > ch) PASS(fetch_channels(s, slot, n, ch, end, stream, why));
+        if (end > ch) PASS(fetch_channels(s, slot, n, ch, end, why));
         ch = end;
     }
-    if (live) return slot->copy ? HC_OK : fetch_channels(s, slot, n, 0, s->n_in, stream, why);
-    const size_t block = (size_t)s->plan->block, pitch = s->ring_length * sizeof(float);
-    const unsigned at = (unsigned)s->total & (s->ring_length - 1);
-    const size_t room = s->ring_length - at, head = (size_t)n < room ? n : room;
-    TRY(cudaMemcpy2DAsync(s->ring + at, pitch, slot->in, block * sizeof(float), head * sizeof(float), s->n_in,
-                          cudaMemcpyHostToDevice, stream), "cudaMemcpy2DAsync(%zu)", head * sizeof(float));
-    if (head < (size_t)n) /* the rest wraps to the start of the ring */
-        TRY(cudaMemcpy2DAsync(s->ring, pitch, slot->in + head, block * sizeof(float), (n - head) * sizeof(float),
-                              s->n_in, cudaMemcpyHostToDevice, stream),
-            "cudaMemcpy2DAsync(%zu)", (n - head) * sizeof(float));
     return HC_OK;
-}
-
-int cuda_download(struct state *s, const struct slot *slot, const float *wet, int n, cudaStream_t down,
-                  struct reason *why)
-{
-    const size_t pitch = s->plan->block * sizeof(float), width = n * sizeof(float);
-    char *raw = s->raw_out ? s->raw_out + queue_place(s) * s->raw_out_bytes : NULL;
-    if (raw) {
-        const struct pcm_encode job = {s->out_samples, wet, (size_t)s->plan->block, s->n_out, n, raw, slot->count_from,
-                                       slot->count_to, s->seen + queue_place(s)};
-        TRY(pcm_encode_launch(&job, s->audio), "encoding the output");
-    }
-    if (down != s->audio) {
-        TRY(cudaEventRecord(s->played[queue_place(s)], s->audio), "cudaEventRecord");
-        TRY(cudaStreamWaitEvent(down, s->played[queue_place(s)], 0), "cudaStreamWaitEvent");
-    }
-    const size_t bytes = (size_t)n * s->n_out * samples_bytes(s->out_samples);
-    if (raw) TRY(cudaMemcpyAsync(slot->out, raw, bytes, cudaMemcpyDeviceToHost, down), "cudaMemcpyAsync(%zu)", bytes);
-    else
-        TRY(cudaMemcpy2DAsync(slot->out, pitch, wet, pitch, width, s->n_out, cudaMemcpyDeviceToHost, down),
-            "cudaMemcpy2DAsync(%zu)", width);
-    return HC_OK;
-}
-
-int cuda_seen_download(struct state *s, const struct slot *slot, cudaStream_t down, struct reason *why)
-{
-    if (s->seen)
-        TRY(cudaMemcpyAsync(slot->seen, s->seen + queue_place(s), sizeof *s->seen, cudaMemcpyDeviceToHost, down),
-            "cudaMemcpyAsync(%zu)", sizeof *s->seen);
-    return HC_OK;
-}
-
-void cuda_rows_clear(float *rows, int n_rows, size_t pitch, int n)
-{
-    for (int row = 0; row < n_rows; row++) memset(rows + row * pitch, 0, n * sizeof(float));
 }
 
 /* ---- large blocks, overlapped with the tail levels --------------------------------------------------------------- */
 
 /* A copy engine copies n frames of channels [ch, end). Both sides have rows of `block` frames. */
-static int rows_copy(const struct state *s, float *to, const float *from, int ch, int end, int n,
+static int rows_copy(const struct cuda_live *s, float *to, const float *from, int ch, int end, int n,
                      enum cudaMemcpyKind kind, cudaStream_t stream, struct reason *why)
 {
     const size_t block = (size_t)s->plan->block, at = ch * block, pitch = block * sizeof(float);
@@ -249,7 +166,8 @@ static int rows_copy(const struct state *s, float *to, const float *from, int ch
 /* The copy to the receive buffer overlaps the last step of the tail levels. The copy to the ring comes behind that step
  * in s->audio, so it overwrites nothing that the step reads. The receive buffer is free, because the call before has
  * ended. */
-int cuda_upload_chunk(struct state *s, const struct slot *slot, int n, struct transfer *transfer, struct reason *why)
+int cuda_upload_chunk(struct cuda_live *s, const struct slot *slot, int n, struct transfer *transfer,
+                      struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_in), i = transfer->up++, first = transfer->n_channels;
     const int share = COPY_CHUNKS * (i + 1) / chunks;
@@ -261,28 +179,28 @@ int cuda_upload_chunk(struct state *s, const struct slot *slot, int n, struct tr
     PASS(rows_copy(s, s->receive, slot->in, first, end, n, cudaMemcpyHostToDevice, s->up, why));
     TRY(cudaEventRecord(s->chunk_up[i], s->up), "cudaEventRecord");
     TRY(cudaStreamWaitEvent(s->audio, s->chunk_up[i], 0), "cudaStreamWaitEvent");
-    const unsigned at = (unsigned)s->total & (s->ring_length - 1), blocks = (end - first + ROWS - 1) / ROWS;
+    const unsigned at = (unsigned)s->total & s->tail.ring_mask, blocks = (end - first + ROWS - 1) / ROWS;
     const size_t block = (size_t)s->plan->block;
     const dim3 threads(ROW_THREADS, ROWS);
-    float *ring = s->ring + (size_t)first * s->ring_length;
+    float *ring = s->tail.ring + first * ((size_t)s->tail.ring_mask + 1);
     const float *in = s->receive + first * block;
     if (n % 4 == 0 && at % 4 == 0 && block % 4 == 0)
-        spread<<<blocks, threads, 0, s->audio>>>((float4 *)ring, s->ring_length / 4 - 1, at / 4, (const float4 *)in,
+        spread<<<blocks, threads, 0, s->audio>>>((float4 *)ring, s->tail.ring_mask / 4, at / 4, (const float4 *)in,
                                                  block / 4, n / 4, end - first);
     else
-        spread<<<blocks, threads, 0, s->audio>>>(ring, s->ring_length - 1, at, in, block, n, end - first);
+        spread<<<blocks, threads, 0, s->audio>>>(ring, s->tail.ring_mask, at, in, block, n, end - first);
     TRY(cudaGetLastError(), "copying the input to the ring");
     return HC_OK;
 }
 
-int cuda_upload_overlapped(struct state *s, const struct slot *slot, int n, struct reason *why)
+int cuda_upload_overlapped(struct cuda_live *s, const struct slot *slot, int n, struct reason *why)
 {
     struct transfer transfer = {};
     while (transfer.n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, &transfer, why));
     return HC_OK;
 }
 
-int cuda_download_overlapped(struct state *s, struct slot *slot, int n, int ch, int end, cudaEvent_t arrived,
+int cuda_download_overlapped(struct cuda_live *s, struct slot *slot, int n, int ch, int end, cudaEvent_t arrived,
                              struct reason *why)
 {
     TRY(cudaEventRecord(arrived, s->audio), "cudaEventRecord");

@@ -47,6 +47,15 @@ cudaError_t device_wait_event(cudaEvent_t event)
     return e;
 }
 
+int device_stream_make(cudaStream_t *stream, bool urgent, struct reason *why)
+{
+    int lowest, highest;
+    TRY(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+    TRY(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, urgent ? highest : lowest),
+        "cudaStreamCreateWithPriority");
+    return HC_OK;
+}
+
 int device_alloc(void **p, size_t bytes, const char *what, struct reason *why)
 {
     size_t free_bytes, all;

@@ -17,6 +17,9 @@ void *device_cut(void *base, size_t *used, size_t n);
 cudaError_t device_wait(cudaStream_t stream);
 cudaError_t device_wait_event(cudaEvent_t event);
 
+/* Makes a stream. urgent: with the highest priority, else with the lowest. */
+int device_stream_make(cudaStream_t *stream, bool urgent, struct reason *why);
+
 /* Allocates bytes. HC_ENOMEM: the line says how much is needed and how much is free. what: the owner, "the engine". */
 int device_alloc(void **p, size_t bytes, const char *what, struct reason *why);
 

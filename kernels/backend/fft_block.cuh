@@ -12,7 +12,7 @@
  *
  * Shared memory is skewed so that there are no bank conflicts at strides of 8 (last pass), of 64 and of P/16
  * (bit-reversed reads). The twiddle factors tw[i] = W^i, i < P, are a table that the host makes in double precision
- * (part_twiddles).
+ * (fft_twiddles).
  *
  * cost     2P real points: 5 P log2(P) flop; shared memory is crossed ceil(log2(P) / 3) + 1 times
  * limits   8.53 P bytes of shared memory: 34.1 KiB at P = 4096
@@ -22,6 +22,7 @@
 #define HALOCONV_FFT_BLOCK_CUH
 
 #include <cuda_runtime.h>
+#include <math.h>
 
 enum { FFT_LEAST = 32, FFT_MOST = 4096 }; /* P */
 
@@ -29,10 +30,62 @@ static inline __host__ __device__ int fft_skew(int i) { return i + (i >> 4) + (i
 /* SKEWED false: slower, for the one size that does not fit otherwise (8192 points in the 64 KiB of sm_75). */
 template <bool SKEWED> static inline __host__ __device__ int fft_at(int i) { return SKEWED ? fft_skew(i) : i; }
 
+/* Fills tw[P], in host memory: tw[k] = (cos a, -sin a), a = pi k / P. */
+static inline void fft_twiddles(float2 *tw, int P)
+{
+    for (int i = 0; i < P; i++) {
+        const double a = 3.14159265358979323846 * i / P;
+        tw[i] = make_float2((float)cos(a), (float)-sin(a));
+    }
+}
+
+/* The least log2 with n <= 1 << log2. */
+static inline int log2_of(int n)
+{
+    int log2 = 0;
+    while (1 << log2 < n) log2++;
+    return log2;
+}
+
 /* The transforms of a block, which has at least 64 threads; its threads; its shared memory. */
 static inline int fft_per_block(int P) { return P >= 512 ? 1 : 512 / P; }
 static inline int fft_threads(int P) { return fft_per_block(P) * P / 8; }
 static inline size_t fft_shared_bytes(int P) { return fft_per_block(P) * (size_t)fft_skew(P) * sizeof(float2); }
+
+/* Thread blocks of a launch of n transforms, with fft_threads(P) threads and fft_shared_bytes(P). */
+static inline unsigned fft_blocks(size_t n, int P)
+{
+    const size_t per_block = (size_t)fft_per_block(P);
+    return (unsigned)((n + per_block - 1) / per_block);
+}
+
+struct fft_lane {          /* a thread of a launch of many transforms, several a block                            */
+    int log2_P;
+    int t;                 /* the thread's index in its transform                                                 */
+    int which;             /* the transform's index                                                               */
+    float2 *s;             /* the transform's shared memory                                                       */
+};
+
+/* first_block: the block in which transform 0 is. */
+template <bool SKEWED = true>
+__device__ static inline struct fft_lane fft_lane_of(float2 *shared, int log2_P, int first_block = 0)
+{
+    const int log2_threads = log2_P - 3, i = (int)threadIdx.x >> log2_threads;
+    struct fft_lane lane;
+    lane.log2_P = log2_P;
+    lane.t = threadIdx.x & ((1 << log2_threads) - 1);
+    lane.which = ((int)blockIdx.x - first_block) * ((int)blockDim.x >> log2_threads) + i;
+    lane.s = shared + i * fft_at<SKEWED>(1 << log2_P);
+    return lane;
+}
+
+/* Calls each(m, i) for the points m = FIRST ... 7 of a thread. Point m is frames i and i + 1 of 2P. */
+template <int FIRST = 0, class Each>
+__device__ static inline void fft_points(const struct fft_lane lane, Each each)
+{
+#pragma unroll
+    for (int m = FIRST; m < 8; m++) each(m, 2 * (lane.t + (m << (lane.log2_P - 3))));
+}
 
 __device__ static inline float2 cadd(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
 __device__ static inline float2 csub(float2 a, float2 b) { return make_float2(a.x - b.x, a.y - b.y); }
@@ -137,70 +190,45 @@ __device__ static inline struct fft_reach fft_reach_of(int t, int log2_L)
     return at;
 }
 
-/* Forward transform. On entry r[m] = z[t + m P/8]. On return s[fft_at(brev(k))] = Z[k], behind a barrier. All threads
- * of the block call it. s: this transform's shared memory. */
+/* Forward transform. On entry r[m] = z[t + m P/8]. On return lane.s[fft_at(brev(k))] = Z[k], behind a barrier. All
+ * threads of the block call it. */
 template <bool SKEWED = true>
-__device__ static inline void fft_forward(float2 *s, int log2_P, int t, const float2 *tw, float2 r[8])
+__device__ static inline void fft_forward(const struct fft_lane lane, const float2 *tw, float2 r[8])
 {
-    int log2_L = log2_P;
+    int log2_L = lane.log2_P;
     for (;;) {
-        struct fft_reach at = fft_reach_of(t, log2_L);
-        const int i = at.j << (log2_P + 1 - log2_L);
+        struct fft_reach at = fft_reach_of(lane.t, log2_L);
+        const int i = at.j << (lane.log2_P + 1 - log2_L);
         fft_pass(r, __ldg(tw + i), __ldg(tw + 2 * i), __ldg(tw + 4 * i));
 #pragma unroll
-        for (int m = 0; m < 8; m++) s[fft_at<SKEWED>(at.first + m * at.step)] = r[m];
+        for (int m = 0; m < 8; m++) lane.s[fft_at<SKEWED>(at.first + m * at.step)] = r[m];
         __syncthreads();
         log2_L -= 3;
         if (log2_L <= 3) break;
-        at = fft_reach_of(t, log2_L);
+        at = fft_reach_of(lane.t, log2_L);
 #pragma unroll
-        for (int m = 0; m < 8; m++) r[m] = s[fft_at<SKEWED>(at.first + m * at.step)];
+        for (int m = 0; m < 8; m++) r[m] = lane.s[fft_at<SKEWED>(at.first + m * at.step)];
     }
 #pragma unroll
-    for (int m = 0; m < 8; m++) r[m] = s[fft_at<SKEWED>(8 * t + m)];
+    for (int m = 0; m < 8; m++) r[m] = lane.s[fft_at<SKEWED>(8 * lane.t + m)];
     fft_ends(r, 1 << log2_L, 1);
 #pragma unroll
-    for (int m = 0; m < 8; m++) s[fft_at<SKEWED>(8 * t + m)] = r[m];
+    for (int m = 0; m < 8; m++) lane.s[fft_at<SKEWED>(8 * lane.t + m)] = r[m];
     __syncthreads();
-}
-
-/* Inverse transform without the division by P. On entry s[fft_at(brev(k))] = Z[k], behind a barrier. On return
- * r[m] = z[t + m P/8]. */
-template <bool SKEWED = true>
-__device__ static inline void fft_inverse(float2 *s, int log2_P, int t, const float2 *tw, float2 r[8])
-{
-    int log2_L = (log2_P - 1) % 3 + 1;
-#pragma unroll
-    for (int m = 0; m < 8; m++) r[m] = s[fft_at<SKEWED>(8 * t + m)];
-    fft_ends(r, 1 << log2_L, -1);
-#pragma unroll
-    for (int m = 0; m < 8; m++) s[fft_at<SKEWED>(8 * t + m)] = r[m];
-    for (;;) {
-        __syncthreads();
-        log2_L += 3;
-        struct fft_reach at = fft_reach_of(t, log2_L);
-        const int i = at.j << (log2_P + 1 - log2_L);
-#pragma unroll
-        for (int m = 0; m < 8; m++) r[m] = s[fft_at<SKEWED>(at.first + m * at.step)];
-        fft_pass_back(r, __ldg(tw + i), __ldg(tw + 2 * i), __ldg(tw + 4 * i));
-        if (log2_L == log2_P) return;
-#pragma unroll
-        for (int m = 0; m < 8; m++) s[fft_at<SKEWED>(at.first + m * at.step)] = r[m];
-    }
 }
 
 /* After fft_forward: writes the spectrum of the real points, times scale, to X. */
 template <bool SKEWED = true>
-__device__ static inline void fft_unpack(const float2 *s, int log2_P, int t, const float2 *tw, float scale, float2 *X)
+__device__ static inline void fft_unpack(const struct fft_lane lane, const float2 *tw, float scale, float2 *X)
 {
-    const int P = 1 << log2_P;
-    for (int k = t; k <= P / 2; k += P / 8) {
-        float2 z = s[fft_at<SKEWED>(__brev(k) >> (32 - log2_P))];
+    const int P = 1 << lane.log2_P;
+    for (int k = lane.t; k <= P / 2; k += P / 8) {
+        float2 z = lane.s[fft_at<SKEWED>(__brev(k) >> (32 - lane.log2_P))];
         if (k == 0) {
             X[0] = make_float2(scale * (z.x + z.y), scale * (z.x - z.y));
             continue;
         }
-        float2 q = conj(s[fft_at<SKEWED>(__brev(P - k) >> (32 - log2_P))]);
+        float2 q = conj(lane.s[fft_at<SKEWED>(__brev(P - k) >> (32 - lane.log2_P))]);
         float2 e = cadd(z, q), o = cmul(csub(z, q), __ldg(tw + k));
         const float half = 0.5f * scale;
         X[k] = make_float2(half * (e.x + o.y), half * (e.y - o.x));
@@ -208,23 +236,49 @@ __device__ static inline void fft_unpack(const float2 *s, int log2_P, int t, con
     }
 }
 
-/* Before fft_inverse: fills s from the spectrum, whose bin k is load(k). The gain of fft_pack and fft_inverse is 2P. */
+/* Fills lane.s[fft_at(brev(k))] = Z[k] from the spectrum whose bin k is load(k). It ends with a barrier. */
 template <bool SKEWED = true, class Load>
-__device__ static inline void fft_pack(float2 *s, int log2_P, int t, const float2 *tw, Load load)
+__device__ static inline void fft_pack(const struct fft_lane lane, const float2 *tw, Load load)
 {
-    const int P = 1 << log2_P;
-    for (int k = t; k <= P / 2; k += P / 8) {
+    const int P = 1 << lane.log2_P;
+    for (int k = lane.t; k <= P / 2; k += P / 8) {
         float2 y = load(k), q = load((P - k) & (P - 1));
         if (k == 0) {
-            s[0] = make_float2(y.x + y.y, y.x - y.y);
+            lane.s[0] = make_float2(y.x + y.y, y.x - y.y);
             continue;
         }
         q = conj(q);
         float2 e = cadd(y, q), o = cmul(csub(y, q), conj(__ldg(tw + k)));
-        s[fft_at<SKEWED>(__brev(k) >> (32 - log2_P))] = make_float2(e.x - o.y, e.y + o.x);
-        s[fft_at<SKEWED>(__brev(P - k) >> (32 - log2_P))] = make_float2(e.x + o.y, o.x - e.y);
+        lane.s[fft_at<SKEWED>(__brev(k) >> (32 - lane.log2_P))] = make_float2(e.x - o.y, e.y + o.x);
+        lane.s[fft_at<SKEWED>(__brev(P - k) >> (32 - lane.log2_P))] = make_float2(e.x + o.y, o.x - e.y);
     }
     __syncthreads();
+}
+
+/* Inverse of the spectrum whose bin k is load(k), with a gain of 2P. On return r[m] = z[t + m P/8]. All threads of the
+ * block call it. */
+template <bool SKEWED = true, class Load>
+__device__ static inline void fft_inverse(const struct fft_lane lane, const float2 *tw, Load load, float2 r[8])
+{
+    fft_pack<SKEWED>(lane, tw, load);
+    int log2_L = (lane.log2_P - 1) % 3 + 1;
+#pragma unroll
+    for (int m = 0; m < 8; m++) r[m] = lane.s[fft_at<SKEWED>(8 * lane.t + m)];
+    fft_ends(r, 1 << log2_L, -1);
+#pragma unroll
+    for (int m = 0; m < 8; m++) lane.s[fft_at<SKEWED>(8 * lane.t + m)] = r[m];
+    for (;;) {
+        __syncthreads();
+        log2_L += 3;
+        struct fft_reach at = fft_reach_of(lane.t, log2_L);
+        const int i = at.j << (lane.log2_P + 1 - log2_L);
+#pragma unroll
+        for (int m = 0; m < 8; m++) r[m] = lane.s[fft_at<SKEWED>(at.first + m * at.step)];
+        fft_pass_back(r, __ldg(tw + i), __ldg(tw + 2 * i), __ldg(tw + 4 * i));
+        if (log2_L == lane.log2_P) return;
+#pragma unroll
+        for (int m = 0; m < 8; m++) lane.s[fft_at<SKEWED>(at.first + m * at.step)] = r[m];
+    }
 }
 
 #endif

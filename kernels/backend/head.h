@@ -3,6 +3,7 @@
 #ifndef HALOCONV_HEAD_H
 #define HALOCONV_HEAD_H
 
+#include "fir.h"
 #include "tail_transform.h"
 
 enum {
@@ -12,11 +13,6 @@ enum {
 
 struct head_terms {              /* the responses from one input to a group of outputs                               */
     const float *taps[HEAD_OUTS]; /* [n_chunks * HEAD_CHUNK], 16-byte aligned; NULL = no response                    */
-    int in;
-};
-
-struct head_cell {               /* one response of one output                                                       */
-    const float *taps;           /* as above                                                                         */
     int in;
 };
 
@@ -30,7 +26,7 @@ struct head_job {                /* y[out][i] = sum of taps[k] x[in][pos + i - k
     unsigned ring_mask, pos;
     const struct head_terms *terms; /* for head.cu; NULL: cells                                                      */
     const int *first_term;       /* [all groups + 1]: the terms of group g start at terms[first_term[g]]             */
-    const struct head_cell *cells; /* for head_sparse.cu; NULL: terms                                                */
+    const struct fir_cell *cells; /* for head_sparse.cu, which reads n_chunks of each; NULL: terms                    */
     const int *first_cell;       /* [n_out + 1]: the cells of an output start there                                  */
     int n_chunks;                /* of a response                                                                    */
     int max_terms;               /* of a group                                                                       */

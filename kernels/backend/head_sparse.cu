@@ -50,7 +50,7 @@ __device__ static inline void source_find(struct source &source, const struct he
 #pragma unroll
     for (int u = 0; u < MINE; u++) {
         const int mine = out + row_of(u);
-        const struct head_cell *cell = mine < end ? job.cells + job.first_cell[mine] + term : NULL;
+        const struct fir_cell *cell = mine < end ? job.cells + job.first_cell[mine] + term : NULL;
         const bool has_cell = cell && cell < job.cells + job.first_cell[mine + 1];
         source.x[u] = has_cell ? job.x + cell->in * ((size_t)job.ring_mask + 1) : NULL;
         source.taps[u] = has_cell ? cell->taps : NULL;

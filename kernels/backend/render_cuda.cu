@@ -12,7 +12,6 @@
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "fft_block.cuh"
-#include "partition.h"
 #include "pinned_memory.h"
 #include "render_kernels.h"
 #include "scene_gpu.h"
@@ -374,7 +373,7 @@ static int state_open(struct render_gpu *s, const struct render_setup *setup, st
     PASS(device_alloc(&s->memory, tw_bytes, "a renderer", why));
     s->tw = (float2 *)s->memory;
     float2 tw[FFT_MOST];
-    part_twiddles(tw, 1 << s->log2_P);
+    fft_twiddles(tw, 1 << s->log2_P);
     TRY(cudaMemcpy(s->tw, tw, tw_bytes, cudaMemcpyHostToDevice), "cudaMemcpy(%zu)", tw_bytes);
     TRY(cudaStreamSynchronize(NULL), "cudaStreamSynchronize"); /* cudaMemcpy may return before the bytes are there */
     return HC_OK;

@@ -18,53 +18,25 @@
 
 #include "fft_block.cuh"
 #include "kernels_load.h"
+#include "spectrum.cuh"
 
 enum { THREADS = 128, OUTS = 2, PARTS = 4 /* whose loads are under way at once */ };
-
-struct place { int t, which; float2 *s; }; /* thread of a transform, its number in the grid, its shared memory */
-
-__device__ static inline struct place place_of(float2 *shared, int log2_P)
-{
-    const int per_transform = 1 << (log2_P - 3), mine = threadIdx.x >> (log2_P - 3);
-    struct place place;
-    place.t = threadIdx.x & (per_transform - 1);
-    place.which = blockIdx.x * (blockDim.x >> (log2_P - 3)) + mine;
-    place.s = shared + mine * fft_skew(1 << log2_P);
-    return place;
-}
 
 /* grid: the rows, several a thread block */
 static __global__ void __launch_bounds__(512) render_forward(const __grid_constant__ struct render_batch job)
 {
     extern __shared__ float2 shared[];
-    const int P = 1 << job.log2_P, skipped = 2 * (P - job.step); /* frames in front, which no output needs */
-    const struct place place = place_of(shared, job.log2_P);
-    const bool active = place.which < job.n_rows;
-    const int row = active ? place.which : 0;
+    const int skipped = (2 << job.log2_P) - 2 * job.step; /* frames in front, which no output needs */
+    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
+    const bool active = lane.which < job.n_rows;
+    const int row = active ? lane.which : 0;
     const float *in = job.in + job.rows[row];
     float2 r[8];
-#pragma unroll
-    for (int m = 0; m < 8; m++) {
-        const int i = 2 * (place.t + m * (P / 8)) - skipped;
-        r[m] = i >= 0 ? make_float2(in[i], in[i + 1]) : make_float2(0.0f, 0.0f);
-    }
-    fft_forward(place.s, job.log2_P, place.t, job.tw, r);
-    if (active) fft_unpack(place.s, job.log2_P, place.t, job.tw, 1.0f, job.x + ((size_t)row << job.log2_P));
-}
-
-__device__ static inline void multiply_add(float4 &sum, float4 x, float4 h, bool bin0)
-{
-    const float hb = bin0 ? 0.0f : h.y, hc = bin0 ? h.y : h.x; /* bin 0 holds two real bins (fft_block.cuh) */
-    sum.x = fmaf(x.x, h.x, fmaf(-x.y, hb, sum.x));
-    sum.y = fmaf(x.y, hc, fmaf(x.x, hb, sum.y));
-    sum.z = fmaf(x.z, h.z, fmaf(-x.w, h.w, sum.z));
-    sum.w = fmaf(x.w, h.z, fmaf(x.z, h.w, sum.w));
-}
-
-__device__ static inline void weigh_add(float4 &sum, float4 x, float w)
-{
-    sum.x = fmaf(w, x.x, sum.x), sum.y = fmaf(w, x.y, sum.y);
-    sum.z = fmaf(w, x.z, sum.z), sum.w = fmaf(w, x.w, sum.w);
+    fft_points(lane, [&](int m, int i) {
+        r[m] = i >= skipped ? make_float2(in[i - skipped], in[i - skipped + 1]) : make_float2(0.0f, 0.0f);
+    });
+    fft_forward(lane, job.tw, r);
+    if (active) fft_unpack(lane, job.tw, 1.0f, job.x + ((size_t)row << job.log2_P));
 }
 
 /* grid: (tiles of outputs, `from` and `to`) x windows, P / 2 threads each */
@@ -101,62 +73,50 @@ static __global__ void __launch_bounds__(THREADS) render_products(const __grid_c
 #pragma unroll
             for (int u = 0; u < PARTS; u++)
 #pragma unroll
-                for (int o = 0; o < OUTS; o++) multiply_add(sum[o], xs[u], hs[u][o], bin0);
+                for (int o = 0; o < OUTS; o++) bin_multiply_add(sum[o], xs[u], hs[u][o], bin0);
         }
 #pragma unroll
-        for (int o = 0; o < OUTS; o++) weigh_add(total[o], sum[o], line.weight);
+        for (int o = 0; o < OUTS; o++) bin_weigh_add(total[o], sum[o], line.weight);
     }
     float2 *sums = job.sums + (((size_t)(2 * window + to) * job.n_out + out0) << job.log2_P) + bin;
     *(float4 *)sums = total[0];
     if (second) *(float4 *)(sums + P) = total[1];
 }
 
-/* All threads of the block call it. */
-__device__ static inline void inverse(const float2 *Y, const struct place place, int log2_P, const float2 *tw,
-                                      float2 r[8])
-{
-    fft_pack(place.s, log2_P, place.t, tw, [&](int k) { return Y[k]; });
-    fft_inverse(place.s, log2_P, place.t, tw, r);
-    __syncthreads(); /* the next transform uses the same shared memory */
-}
-
 /* grid: windows x outputs, several a thread block */
 static __global__ void __launch_bounds__(512) render_inverse(const __grid_constant__ struct render_batch job)
 {
     extern __shared__ float2 shared[];
-    const int P = 1 << job.log2_P, skipped = 2 * P - job.step;
-    const struct place place = place_of(shared, job.log2_P);
-    const bool active = place.which < job.n_spans * job.n_out;
-    const int window = active ? place.which / job.n_out : 0, out = active ? place.which % job.n_out : 0;
+    const int skipped = (2 << job.log2_P) - job.step;
+    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
+    const bool active = lane.which < job.n_spans * job.n_out;
+    const int window = active ? lane.which / job.n_out : 0, out = active ? lane.which % job.n_out : 0;
     const struct render_span span = job.spans[window];
     const bool fades = span.n_from >= 0;
     const float2 *to_sum = job.sums + (((size_t)(2 * window + 1) * job.n_out + out) << job.log2_P);
     const float2 *from_sum = fades ? job.sums + (((size_t)2 * window * job.n_out + out) << job.log2_P) : to_sum;
     float2 from[8], to[8];
-    inverse(from_sum, place, job.log2_P, job.tw, from); /* its barriers are for all windows of the block */
-    inverse(to_sum, place, job.log2_P, job.tw, to);
+    fft_inverse(lane, job.tw, [&](int k) { return from_sum[k]; }, from);
+    __syncthreads(); /* the next transform uses the same shared memory; all windows of the block come here */
+    fft_inverse(lane, job.tw, [&](int k) { return to_sum[k]; }, to);
     if (!active) return;
     float *y = job.out + span.out + (size_t)out * span.pitch;
     auto store = [&](int i, float a, float b) {
         if (i >= 0) y[i] = fades ? a + (float)(i + 1) / (float)job.step * (b - a) : b;
     };
-#pragma unroll
-    for (int m = 0; m < 8; m++) {
-        const int i = 2 * (place.t + m * (P / 8)) - skipped;
-        store(i, from[m].x, to[m].x);
-        store(i + 1, from[m].y, to[m].y);
-    }
+    fft_points(lane, [&](int m, int i) {
+        store(i - skipped, from[m].x, to[m].x);
+        store(i + 1 - skipped, from[m].y, to[m].y);
+    });
 }
-
-static unsigned blocks_of(size_t n, size_t per_block) { return (unsigned)((n + per_block - 1) / per_block); }
 
 cudaError_t render_batch_launch(const struct render_batch *job, cudaStream_t stream)
 {
     const int P = 1 << job->log2_P, threads = fft_threads(P), out_tiles = (job->n_out + OUTS - 1) / OUTS;
-    const size_t shared = fft_shared_bytes(P), per_block = fft_per_block(P);
-    if (job->n_rows) render_forward<<<blocks_of(job->n_rows, per_block), threads, shared, stream>>>(*job);
-    render_products<<<blocks_of((size_t)job->n_spans * 2 * out_tiles * P / 2, THREADS), THREADS, 0, stream>>>(*job);
-    render_inverse<<<blocks_of((size_t)job->n_spans * job->n_out, per_block), threads, shared, stream>>>(*job);
+    const size_t shared = fft_shared_bytes(P), n_products = (size_t)job->n_spans * 2 * out_tiles * P / 2;
+    if (job->n_rows) render_forward<<<fft_blocks(job->n_rows, P), threads, shared, stream>>>(*job);
+    render_products<<<(unsigned)((n_products + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*job);
+    render_inverse<<<fft_blocks((size_t)job->n_spans * job->n_out, P), threads, shared, stream>>>(*job);
     return cudaGetLastError();
 }
 

@@ -10,7 +10,6 @@
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "fft_block.cuh"
-#include "partition.h"
 #include "pinned_memory.h"
 #include "scene_transform.h"
 
@@ -95,13 +94,12 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
                      struct bank_maker *m, struct reason *why)
 {
     const size_t pitch = (size_t)data->n_taps, entry_bytes = pitch * data->n_out * sizeof(float);
-    int step = (int)(HALF_BYTES / entry_bytes), least, greatest;
+    int step = (int)(HALF_BYTES / entry_bytes);
     if (step < 1) step = 1;
     if (step > data->n_entries) step = data->n_entries;
     const size_t half = step * entry_bytes;
 
-    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-    TRY(cudaStreamCreateWithPriority(&m->stream, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
+    PASS(device_stream_make(&m->stream, false, why));
     for (int i = 0; i < 2; i++)
         TRY(cudaEventCreateWithFlags(&m->sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     PASS(pinned_alloc(&m->host, 2 * half, why));
@@ -111,7 +109,7 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
     for (int l = 0; l < bank->n_levels; l++) {
         float2 tw[FFT_MOST];
         const size_t bytes = sizeof(float2) << bank->log2_P[l];
-        part_twiddles(tw, 1 << bank->log2_P[l]);
+        fft_twiddles(tw, 1 << bank->log2_P[l]);
         TRY(cudaMemcpyAsync(m->tw[l], tw, bytes, cudaMemcpyHostToDevice, m->stream), "cudaMemcpyAsync(%zu)", bytes);
     }
     for (int first = 0, i = 0; first < data->n_entries; first += step, i ^= 1) {
@@ -141,10 +139,7 @@ static size_t bank_cut(struct scene_bank *bank, void *base)
 static int bank_open(const struct scene_plan *plan, struct scene_bank *bank, const hc_bank_data *data,
                      struct reason *why)
 {
-    int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why);
-    TRY(cudaSetDevice(bank->device), "cudaSetDevice(%d)", bank->device);
+    PASS(device_use(bank->device, why));
     bank->n_entries = data->n_entries;
     bank->n_out = data->n_out;
     bank->n_levels = plan->n_levels;

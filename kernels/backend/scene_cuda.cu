@@ -20,7 +20,6 @@
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "fft_block.cuh"
-#include "partition.h"
 #include "pinned_memory.h"
 #include "scene_transform.h"
 
@@ -173,7 +172,7 @@ static int level_open(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
     float2 tw[FFT_MOST];
-    part_twiddles(tw, 1 << level->log2_P);
+    fft_twiddles(tw, 1 << level->log2_P);
     TRY(cudaMemcpyAsync(level->tw, tw, spectrum_bytes(level), cudaMemcpyHostToDevice, s->head), "cudaMemcpyAsync(%zu)",
         spectrum_bytes(level)); /* gpu_reset waits for the stream */
     if (!l) return HC_OK;
@@ -188,16 +187,12 @@ static int level_open(struct scene_gpu *s, int l, struct reason *why)
 static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape,
                       struct reason *why)
 {
-    int n = 0, least, greatest;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why);
+    PASS(device_use(s->device, why));
     PASS(sizes_set(s, plan, shape, why));
-    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     TRY(scene_transform_load(), "loading kernels");
     TRY(scene_product_load(), "loading kernels");
-    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-    TRY(cudaStreamCreateWithPriority(&s->head, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
-    TRY(cudaStreamCreateWithPriority(&s->tail, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
+    PASS(device_stream_make(&s->head, true, why));
+    PASS(device_stream_make(&s->tail, false, why));
     PASS(list_maker_open(&s->maker, terms_most(shape), why));
     PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why));
     state_cut(s, s->memory);

@@ -17,6 +17,7 @@
 #include "scene_product.h"
 
 #include "kernels_load.h"
+#include "spectrum.cuh"
 
 enum {
     THREADS = 256,
@@ -27,26 +28,6 @@ enum {
     ROOM_BYTES = 64 << 20,  /* of `partial`                                                                           */
     REDUCE_ROWS = 16
 };
-
-__device__ static inline void multiply_add(float4 &sum, float4 x, float4 h, bool bin0)
-{
-    const float hb = bin0 ? 0.0f : h.y, hc = bin0 ? h.y : h.x; /* bin 0 holds two real bins (fft_block.cuh) */
-    sum.x = fmaf(x.x, h.x, fmaf(-x.y, hb, sum.x));
-    sum.y = fmaf(x.y, hc, fmaf(x.x, hb, sum.y));
-    sum.z = fmaf(x.z, h.z, fmaf(-x.w, h.w, sum.z));
-    sum.w = fmaf(x.w, h.z, fmaf(x.z, h.w, sum.w));
-}
-
-__device__ static inline void add(float4 &sum, float4 x)
-{
-    sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
-}
-
-__device__ static inline void weigh_add(float4 &sum, float4 x, float w)
-{
-    sum.x = fmaf(w, x.x, sum.x), sum.y = fmaf(w, x.y, sum.y);
-    sum.z = fmaf(w, x.z, sum.z), sum.w = fmaf(w, x.w, sum.w);
-}
 
 /* grid: (splits, tiles of outputs, tiles of bins) x lists */
 template <int OUTS>
@@ -92,10 +73,10 @@ static __global__ void __launch_bounds__(THREADS, OUTS <= 2 ? 4 : 2)
                 xs[u] = inside ? *(const float4 *)(x + ((size_t)s.source << job.log2_P)) : make_float4(0, 0, 0, 0);
             }
 #pragma unroll
-            for (int u = 0; u < TERMS; u++) weigh_add(z, xs[u], w[u]);
+            for (int u = 0; u < TERMS; u++) bin_weigh_add(z, xs[u], w[u]);
         }
 #pragma unroll
-        for (int o = 0; o < OUTS; o++) multiply_add(sum[o], z, h[o], bin0);
+        for (int o = 0; o < OUTS; o++) bin_multiply_add(sum[o], z, h[o], bin0);
     }
 
 #pragma unroll
@@ -104,7 +85,7 @@ static __global__ void __launch_bounds__(THREADS, OUTS <= 2 ? 4 : 2)
     for (int o = way; o < OUTS; o += ways) {
         if (out0 + o >= job.n_out) continue;
         float4 total = shared[o][lane];
-        for (int i = 1; i < ways; i++) add(total, shared[o][i * lanes + lane]);
+        for (int i = 1; i < ways; i++) bin_add(total, shared[o][i * lanes + lane]);
         float2 *to = job.partial + ((((size_t)blockIdx.y * job.n_splits + split) * job.n_out + out0 + o) << job.log2_P);
         *(float4 *)(to + bin) = total;
     }

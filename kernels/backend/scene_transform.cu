@@ -20,92 +20,64 @@
 #include "fft_block.cuh"
 #include "kernels_load.h"
 
-struct lane { int t, which; float2 *s; }; /* thread of a transform, its number in the grid, its shared memory */
-
-__device__ static inline struct lane lane_of(float2 *shared, int log2_P)
-{
-    const int per_transform = 1 << (log2_P - 3), mine = threadIdx.x >> (log2_P - 3);
-    struct lane lane;
-    lane.t = threadIdx.x & (per_transform - 1);
-    lane.which = blockIdx.x * (blockDim.x >> (log2_P - 3)) + mine;
-    lane.s = shared + mine * fft_skew(1 << log2_P);
-    return lane;
-}
-
 /* grid: the sources, several a thread block */
 static __global__ void __launch_bounds__(512) forward(const __grid_constant__ struct scene_forward job)
 {
     extern __shared__ float2 shared[];
-    const int P = 1 << job.log2_P;
-    const struct lane lane = lane_of(shared, job.log2_P);
+    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
     const bool active = lane.which < job.n_sources;
     const int source = active ? lane.which : 0;
     float *ring = job.ring + (size_t)source * ((size_t)job.ring_mask + 1);
     const float *receive = job.receive + (size_t)source * job.n_new;
-    float2 r[8];
     auto frame = [&](int i) {
         const int fresh = i - job.new_at;
         if (fresh < 0) return ring[(job.from + (unsigned)i) & job.ring_mask];
         return fresh < job.n_new ? receive[fresh] : 0.0f;
     };
-#pragma unroll
-    for (int m = 0; m < 8; m++) {
-        const int i = 2 * (lane.t + m * (P / 8));
-        r[m] = make_float2(frame(i), frame(i + 1));
-    }
+    float2 r[8];
+    fft_points(lane, [&](int m, int i) { r[m] = make_float2(frame(i), frame(i + 1)); });
     if (active)
-        for (int i = lane.t; i < job.n_new; i += P / 8)
+        for (int i = lane.t; i < job.n_new; i += 1 << (job.log2_P - 3))
             ring[(job.from + (unsigned)(job.new_at + i)) & job.ring_mask] = receive[i];
-    fft_forward(lane.s, job.log2_P, lane.t, job.tw, r);
-    if (active) fft_unpack(lane.s, job.log2_P, lane.t, job.tw, 1.0f, job.x + ((size_t)source << job.log2_P));
+    fft_forward(lane, job.tw, r);
+    if (active) fft_unpack(lane, job.tw, 1.0f, job.x + ((size_t)source << job.log2_P));
 }
 
 /* grid: (row, part), several a thread block */
 static __global__ void __launch_bounds__(512) responses(const __grid_constant__ struct scene_responses job)
 {
     extern __shared__ float2 shared[];
-    const int P = 1 << job.log2_P;
-    const struct lane lane = lane_of(shared, job.log2_P);
+    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
     const bool active = lane.which < job.n_rows * job.n_parts;
     const int row = active ? lane.which / job.n_parts : 0, part = active ? lane.which % job.n_parts : 0;
     const int first = job.offset + part * job.hop, n = min(job.hop, job.n_taps - first);
     const float *taps = job.taps + (size_t)row * job.pitch + first;
     float2 r[8];
-#pragma unroll
-    for (int m = 0; m < 8; m++) {
-        const int i = 2 * (lane.t + m * (P / 8));
+    fft_points(lane, [&](int m, int i) {
         r[m] = make_float2(i < n ? taps[i] : 0.0f, i + 1 < n ? taps[i + 1] : 0.0f);
-    }
-    fft_forward(lane.s, job.log2_P, lane.t, job.tw, r);
+    });
+    fft_forward(lane, job.tw, r);
     const size_t at = ((size_t)(row / job.n_out) * job.n_parts + part) * job.n_out + row % job.n_out;
-    if (active) fft_unpack(lane.s, job.log2_P, lane.t, job.tw, 0.5f / (float)P, job.h + (at << job.log2_P));
-}
-
-/* r[m] = frames 2i and 2i + 1 of the inverse of Y, i = t + m P/8. All threads of the block call it. */
-__device__ static inline void inverse(const float2 *Y, const struct lane lane, int log2_P, const float2 *tw, float2 r[8])
-{
-    fft_pack(lane.s, log2_P, lane.t, tw, [&](int k) { return Y[k]; });
-    fft_inverse(lane.s, log2_P, lane.t, tw, r);
+    if (active) fft_unpack(lane, job.tw, 0.5f / (float)(1 << job.log2_P), job.h + (at << job.log2_P));
 }
 
 /* grid: the outputs, several a thread block */
 static __global__ void __launch_bounds__(512) window(const __grid_constant__ struct scene_window job)
 {
     extern __shared__ float2 shared[];
-    const int P = 1 << job.log2_P, skipped = 2 * P - job.n;
-    const struct lane lane = lane_of(shared, job.log2_P);
+    const int skipped = (2 << job.log2_P) - job.n;
+    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
     const bool active = lane.which < job.n_out;
     const int out = active ? lane.which : 0;
+    const float2 *sums = job.sums + ((size_t)out << job.log2_P);
     float2 r[8];
-    inverse(job.sums + ((size_t)out << job.log2_P), lane, job.log2_P, job.tw, r);
+    fft_inverse(lane, job.tw, [&](int k) { return sums[k]; }, r);
     if (!active) return;
-    float *y = job.y + (size_t)out * job.n;
-#pragma unroll
-    for (int m = 0; m < 8; m++) {
-        const int i = 2 * (lane.t + m * (P / 8)) - skipped;
-        if (i >= 0) y[i] = r[m].x;
-        if (i + 1 >= 0) y[i + 1] = r[m].y;
-    }
+    float *y = job.y + (size_t)out * job.n - skipped;
+    fft_points(lane, [&](int m, int i) {
+        if (i >= skipped) y[i] = r[m].x;
+        if (i + 1 >= skipped) y[i + 1] = r[m].y;
+    });
 }
 
 __device__ static inline float gain_at(int i, int fade) { return i < fade ? (float)(i + 1) / (float)fade : 1.0f; }
@@ -124,18 +96,18 @@ __device__ static inline float tail_at(const struct scene_tail &tail, int out, i
 static __global__ void __launch_bounds__(512) output(const __grid_constant__ struct scene_output job)
 {
     extern __shared__ float2 shared[];
-    const int P = 1 << job.log2_P, skipped = 2 * P - job.block;
-    const struct lane lane = lane_of(shared, job.log2_P);
+    const int skipped = (2 << job.log2_P) - job.block;
+    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
     const bool active = lane.which < job.n_out;
     const int out = active ? lane.which : 0;
     const float2 *sums = job.sums + ((size_t)out << job.log2_P);
     float2 from[8] = {}, to[8];
     if (job.n_lists == 2) {
-        inverse(sums, lane, job.log2_P, job.tw, from);
+        fft_inverse(lane, job.tw, [&](int k) { return sums[k]; }, from);
         __syncthreads(); /* the next transform uses the same shared memory */
         sums += (size_t)job.n_out << job.log2_P;
     }
-    inverse(sums, lane, job.log2_P, job.tw, to);
+    fft_inverse(lane, job.tw, [&](int k) { return sums[k]; }, to);
     if (!active) return;
     float *y = job.out + (size_t)out * job.block;
     auto store = [&](int i, float a, float b) { /* i: frame of the block */
@@ -145,24 +117,16 @@ static __global__ void __launch_bounds__(512) output(const __grid_constant__ str
         for (int l = 0; l < job.n_tails; l++) sum += tail_at(job.tails[l], out, i);
         y[i] = sum;
     };
-#pragma unroll
-    for (int m = 0; m < 8; m++) {
-        const int i = 2 * (lane.t + m * (P / 8)) - skipped;
-        store(i, from[m].x, to[m].x);
-        store(i + 1, from[m].y, to[m].y);
-    }
-}
-
-static unsigned blocks_of(size_t n, int log2_P)
-{
-    const size_t per_block = fft_per_block(1 << log2_P);
-    return (unsigned)((n + per_block - 1) / per_block);
+    fft_points(lane, [&](int m, int i) {
+        store(i - skipped, from[m].x, to[m].x);
+        store(i + 1 - skipped, from[m].y, to[m].y);
+    });
 }
 
 cudaError_t scene_forward_launch(const struct scene_forward *job, cudaStream_t stream)
 {
     const int P = 1 << job->log2_P;
-    forward<<<blocks_of(job->n_sources, job->log2_P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
+    forward<<<fft_blocks(job->n_sources, P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
     return cudaGetLastError();
 }
 
@@ -170,21 +134,21 @@ cudaError_t scene_responses_launch(const struct scene_responses *job, cudaStream
 {
     const int P = 1 << job->log2_P;
     const size_t n = (size_t)job->n_rows * job->n_parts;
-    responses<<<blocks_of(n, job->log2_P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
+    responses<<<fft_blocks(n, P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
     return cudaGetLastError();
 }
 
 cudaError_t scene_window_launch(const struct scene_window *job, cudaStream_t stream)
 {
     const int P = 1 << job->log2_P;
-    window<<<blocks_of(job->n_out, job->log2_P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
+    window<<<fft_blocks(job->n_out, P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
     return cudaGetLastError();
 }
 
 cudaError_t scene_output_launch(const struct scene_output *job, cudaStream_t stream)
 {
     const int P = 1 << job->log2_P;
-    output<<<blocks_of(job->n_out, job->log2_P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
+    output<<<fft_blocks(job->n_out, P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
     return cudaGetLastError();
 }
 

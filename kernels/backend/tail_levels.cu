@@ -1,4 +1,4 @@
-/* tail_levels - the memory, the tables and the schedule of the tail levels. Its only kernel makes noise.
+/* tail_levels - the memory and the schedule of the tail levels.
  *
  *   step      7  8  9 10 11 12 13 14 15 16
  *   S = hop   f* f* f* f* f* f* f* f* f* f*      f forward, * products, i inverse; here all three in each step
@@ -10,11 +10,11 @@
  */
 #include "tail_levels.h"
 
+#include "cuda_error.h"
 #include "device_memory.h"
-#include "kernels_load.h"
-#include "partition.h"
+#include "fft_block.cuh"
+#include "tail_masks.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,10 +33,21 @@ static double products_cost(double cell_parts, double input_parts, int n_out)
     return CELL_COST * cell_parts + INPUT_COST * input_parts + (double)SUM_COST * n_out;
 }
 
+double gpu_tail_product_share(double cell_parts, double input_parts, int n_out)
+{
+    const double products = products_cost(cell_parts, input_parts, n_out);
+    return products / (products + (double)INVERSE_COST * n_out);
+}
+
 /* ---- the state --------------------------------------------------------------------------------------------------- */
 
-static void level_add(struct gpu_tail *tail, int offset, int size, int n_parts, double routes)
+static int level_add(struct gpu_tail *tail, int offset, int size, int n_parts, double routes, struct reason *why)
 {
+    if (tail->n_levels == TAIL_LEVELS)
+        return fail(HC_EINVAL, why, "cuda: a plan of more than %d levels", TAIL_LEVELS);
+    if (size < TAIL_SIZE_LEAST || size > TAIL_SIZE_MOST || (size & (size - 1)))
+        return fail(HC_EINVAL, why, "cuda: a level of %d frames: it must be a power of two from %d to %d", size,
+                    TAIL_SIZE_LEAST, TAIL_SIZE_MOST);
     struct gpu_tail_level *level = &tail->level[tail->n_levels++];
     level->offset = offset;
     level->size = size;
@@ -49,6 +60,20 @@ static void level_add(struct gpu_tail *tail, int offset, int size, int n_parts, 
     const double products = products_cost(n_parts * routes, n_parts * inputs, tail->n_out);
     const double rest = products + (double)INVERSE_COST * tail->n_out;
     level->forward_share = forward / (forward + rest);
+    return HC_OK;
+}
+
+/* Frames of the input history and of a call. */
+static size_t ring_frames(const struct gpu_tail *tail, int block)
+{
+    size_t most = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK + HEAD_CHUNK;
+    for (int i = 0; i < tail->n_levels; i++) {
+        const struct gpu_tail_level *level = &tail->level[i];
+        const size_t slices = (size_t)(level->forward_share * level->n_slices) + 1; /* in which they run */
+        const size_t frames = 2 * (size_t)level->size + slices * tail->hop;
+        if (frames > most) most = frames;
+    }
+    return most + block;
 }
 
 int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm, struct reason *why)
@@ -62,17 +87,16 @@ int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_confi
     const double routes = config->n_routes               ? config->n_routes
                           : config->n_in > config->n_out ? config->n_in
                                                          : config->n_out;
-    if (plan->n_tail_levels + !plan->direct > TAIL_LEVELS)
-        return fail(HC_EINVAL, why, "cuda: a plan of %d tail levels; %d are possible", plan->n_tail_levels,
-                    TAIL_LEVELS - 1);
-    if (!plan->direct) level_add(tail, plan->partition, plan->partition, plan->n_partitions - 1, routes);
+    if (!plan->direct && plan->n_partitions > 1)
+        PASS(level_add(tail, plan->partition, plan->partition, plan->n_partitions - 1, routes, why));
     for (int i = 0; i < plan->n_tail_levels; i++) {
         const struct plan_level *level = &plan->tail_levels[i];
-        if (level->size < TAIL_SIZE_LEAST || level->size > TAIL_SIZE_MOST || (level->size & (level->size - 1)))
-            return fail(HC_EINVAL, why, "cuda: a tail level of %d frames: it must be a power of two from %d to %d",
-                        level->size, TAIL_SIZE_LEAST, TAIL_SIZE_MOST);
-        level_add(tail, level->offset, level->size, level->n_partitions, routes);
+        PASS(level_add(tail, level->offset, level->size, level->n_partitions, routes, why));
     }
+    if (!tail->n_levels) tail->hop = 1 << 30; /* no call is cut */
+    tail->y_pitch = (size_t)plan->block;
+    tail->ring_mask = 1;
+    while (tail->ring_mask + (size_t)1 < ring_frames(tail, plan->block)) tail->ring_mask = 2 * tail->ring_mask + 1;
     const size_t head_taps = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK;
     tail->pitch = ((size_t)plan->max_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK;
     if (tail->pitch < head_taps) tail->pitch = head_taps;
@@ -82,16 +106,14 @@ int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_confi
     return HC_OK;
 }
 
-size_t gpu_tail_ring_frames(const struct gpu_tail *tail, int block)
+static size_t ring_bytes(const struct gpu_tail *tail)
 {
-    size_t most = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK + HEAD_CHUNK;
-    for (int i = 0; i < tail->n_levels; i++) {
-        const struct gpu_tail_level *level = &tail->level[i];
-        const size_t slices = (size_t)(level->forward_share * level->n_slices) + 1; /* in which they run */
-        const size_t frames = 2 * (size_t)level->size + slices * tail->hop;
-        if (frames > most) most = frames;
-    }
-    return most + block;
+    return tail->n_in * ((size_t)tail->ring_mask + 1) * sizeof(float);
+}
+
+static size_t scratch_bytes(const struct gpu_tail *tail)
+{
+    return tail->n_levels ? head_scratch_bytes(tail->n_sm) : fir_scratch_bytes(tail->n_sm);
 }
 
 static size_t counts_bytes(const struct gpu_tail *tail)
@@ -102,13 +124,14 @@ static size_t counts_bytes(const struct gpu_tail *tail)
 size_t gpu_tail_cut(struct gpu_tail *tail, void *base)
 {
     size_t used = 0;
+    tail->ring = (float *)device_cut(base, &used, ring_bytes(tail));
     for (int i = 0; i < tail->n_levels; i++) {
         struct gpu_tail_level *level = &tail->level[i];
         level->tw = (float2 *)device_cut(base, &used, level->size * sizeof(float2));
         level->spectra =
             (float2 *)device_cut(base, &used, (size_t)tail->n_in * level->n_slots * level->size * sizeof(float2));
     }
-    tail->head_scratch = device_cut(base, &used, head_scratch_bytes(tail->n_sm));
+    tail->scratch = device_cut(base, &used, scratch_bytes(tail));
     tail->taps = (float *)device_cut(base, &used, tail->rows * tail->pitch * sizeof(float));
     tail->envelope = (float *)device_cut(base, &used, tail->pitch * sizeof(float));
     tail->counts = (int *)device_cut(base, &used, counts_bytes(tail));
@@ -120,357 +143,19 @@ size_t gpu_tail_pinned_bytes(const struct gpu_tail *tail)
     return tail->rows * tail->pitch * sizeof(float) + counts_bytes(tail);
 }
 
-/* ---- noise ------------------------------------------------------------------------------------------------------- */
-
-/* taps[row][k] = tap k of the noise of response first + row; then zeros. grid: taps x rows */
-static __global__ void noise_fill(float *taps, size_t pitch, int n_taps, const float *envelope, uint64_t seed,
-                                  int first)
-{
-    const struct noise_key key = noise_key_of(seed, (uint32_t)(first + (int)blockIdx.y));
-    const size_t k = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (k < pitch)
-        taps[blockIdx.y * pitch + k] = k < (size_t)n_taps ? noise_tap(key, (uint32_t)k, envelope[k]) : 0.0f;
-}
-
-/* ---- masks ------------------------------------------------------------------------------------------------------- */
-
-/* Merges the inputs of four outputs into one list of terms, and returns its length. at, end: the cells of each output.
- * to: receives the terms; NULL: only counts. */
-static int group_merge(const struct matrix *matrix, int at[TAIL_OUTS], const int end[TAIL_OUTS], struct draft_terms *to)
-{
-    int n = 0;
-    for (;; n++) {
-        int in = INT32_MAX;
-        for (int o = 0; o < TAIL_OUTS; o++)
-            if (at[o] < end[o] && matrix->cells[at[o]].in < in) in = matrix->cells[at[o]].in;
-        if (in == INT32_MAX) return n;
-        if (to) to[n].in = in;
-        for (int o = 0; o < TAIL_OUTS; o++) {
-            const bool has_input = at[o] < end[o] && matrix->cells[at[o]].in == in;
-            if (to) to[n].response[o] = has_input ? matrix->cells[at[o]].response : -1;
-            at[o] += has_input;
-        }
-    }
-}
-
-/* Fills first_term and, unless it is NULL, terms. Returns the number of terms. */
-static int groups_make(struct gpu_tail_draft *draft)
-{
-    const struct matrix *matrix = draft->matrix;
-    int c = 0, n = 0;
-    for (int g = 0; g < draft->n_groups; g++) {
-        int at[TAIL_OUTS], end[TAIL_OUTS];
-        for (int o = 0; o < TAIL_OUTS; o++) {
-            at[o] = c;
-            while (c < matrix->n_cells && matrix->cells[c].out == g * TAIL_OUTS + o) c++;
-            end[o] = c;
-        }
-        draft->first_term[g] = n;
-        n += group_merge(matrix, at, end, draft->terms ? draft->terms + n : NULL);
-    }
-    return draft->first_term[draft->n_groups] = n;
-}
-
-void gpu_tail_draft_free(struct gpu_tail_draft *draft)
-{
-    free(draft->first_term);
-    free(draft->terms);
-    free(draft->n_parts);
-    free(draft->part_at);
-    memset(draft, 0, sizeof *draft);
-}
-
-int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tail, const struct matrix *matrix,
-                        const struct noise *noise, struct reason *why)
-{
-    const size_t n = (size_t)matrix->n_responses + 1;
-    memset(draft, 0, sizeof *draft);
-    draft->matrix = matrix;
-    draft->noise = noise;
-    draft->n_groups = (tail->n_out + TAIL_OUTS - 1) / TAIL_OUTS;
-    draft->first_term = (int *)malloc((draft->n_groups + 1) * sizeof(int));
-    draft->n_parts = (int *)malloc(tail->n_levels * n * sizeof(int));
-    draft->part_at = (int *)malloc(tail->n_levels * n * sizeof(int));
-    if (draft->first_term && draft->n_parts && draft->part_at) {
-        const int n_terms = groups_make(draft);
-        draft->terms = (struct draft_terms *)malloc((n_terms + 1) * sizeof *draft->terms);
-    }
-    if (!draft->terms) {
-        gpu_tail_draft_free(draft);
-        return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
-    }
-    groups_make(draft);
-    for (int i = 0; i < tail->n_levels; i++) {
-        const struct gpu_tail_level *level = &tail->level[i];
-        int64_t all = 0;
-        for (int r = 0; r < matrix->n_responses; r++) {
-            const int left = matrix->n_taps[r] - level->offset;
-            int parts = left <= 0 ? 0 : (left - 1) / level->size + 1;
-            if (parts > level->n_parts) parts = level->n_parts;
-            draft->n_parts[i * n + r] = parts;
-            draft->part_at[i * n + r] = (int)all;
-            all += parts;
-            if (all > INT32_MAX) {
-                gpu_tail_draft_free(draft);
-                return fail(HC_ENOMEM, why, "cuda: a mask of over 2^31 partitions; use fewer or shorter responses");
-            }
-        }
-        draft->all_parts[i] = (int)all;
-    }
-    return HC_OK;
-}
-
-static bool is_sparse(const struct gpu_tail *tail, const struct gpu_tail_draft *draft)
-{
-    return head_is_sparse((size_t)draft->matrix->n_cells, (size_t)draft->first_term[draft->n_groups], tail->n_out,
-                          tail->n_sm);
-}
-
-static int chunks_of(const struct gpu_tail *tail) { return (tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK; }
-
-size_t gpu_tail_mask_cut(struct gpu_tail_mask *mask, const struct gpu_tail *tail, const struct gpu_tail_draft *draft,
-                         void *base)
-{
-    const size_t n_terms = draft->first_term[draft->n_groups], n_chunks = chunks_of(tail);
-    size_t used = 0;
-    if (is_sparse(tail, draft)) {
-        const size_t n_cells = draft->matrix->n_cells;
-        mask->head_cells = (struct head_cell *)device_cut(base, &used, n_cells * sizeof *mask->head_cells);
-        mask->head_first = (int *)device_cut(base, &used, (tail->n_out + 1) * sizeof(int));
-    } else {
-        mask->head_terms = (struct head_terms *)device_cut(base, &used, n_terms * sizeof *mask->head_terms);
-        mask->head_first = (int *)device_cut(base, &used, (draft->n_groups + 1) * sizeof(int));
-    }
-    mask->head_taps =
-        (float *)device_cut(base, &used, draft->matrix->n_responses * n_chunks * HEAD_CHUNK * sizeof(float));
-    mask->spectra_bytes = 0;
-    for (int i = 0; i < tail->n_levels; i++) {
-        struct gpu_tail_mask_level *level = &mask->level[i];
-        const size_t size = tail->level[i].size, bytes = draft->all_parts[i] * size * sizeof(float2);
-        level->terms = (struct tail_terms *)device_cut(base, &used, n_terms * sizeof *level->terms);
-        level->first_term = (int *)device_cut(base, &used, (draft->n_groups + 1) * sizeof(int));
-        level->spectra = (float2 *)device_cut(base, &used, bytes);
-        level->sums = (float2 *)device_cut(base, &used, tail->n_out * size * sizeof(float2));
-        level->due = (float *)device_cut(base, &used, tail->n_out * 2 * size * sizeof(float));
-        mask->spectra_bytes += bytes;
-    }
-    return used;
-}
-
-#define TAIL_TRY(call)                                    \
-    do {                                                  \
-        const cudaError_t tail_error = (call);            \
-        if (tail_error != cudaSuccess) return tail_error; \
-    } while (0)
-
-/* Copies through pinned memory: a copy from other memory waits inside the driver and delays the launches of audio.
- * Waits for the device before each copy, because a full queue delays launches too. */
-static cudaError_t send(const struct gpu_tail *tail, void *to, const void *host, size_t bytes, cudaStream_t stream)
-{
-    const size_t room = gpu_tail_pinned_bytes(tail);
-    for (size_t at = 0; at < bytes; at += room) {
-        const size_t n = bytes - at < room ? bytes - at : room;
-        TAIL_TRY(device_wait(stream));
-        memcpy(tail->pinned, (const char *)host + at, n);
-        TAIL_TRY(cudaMemcpyAsync((char *)to + at, tail->pinned, n, cudaMemcpyHostToDevice, stream));
-    }
-    return cudaSuccess;
-}
-
-/* Sends the taps and counts of responses first ... first + n - 1. */
-static cudaError_t batch_send(const struct gpu_tail *tail, const struct gpu_tail_draft *draft, int first, int n,
-                              cudaStream_t stream)
-{
-    const struct matrix *matrix = draft->matrix;
-    const size_t stride = (size_t)matrix->n_responses + 1, rows_bytes = n * tail->pitch * sizeof(float);
-    float *taps = (float *)tail->pinned;
-    int *counts = (int *)(taps + tail->rows * tail->pitch);
-    TAIL_TRY(device_wait(stream)); /* the batch before still reads the pinned memory */
-    for (int i = 0; i < tail->n_levels; i++) {
-        memcpy(counts + (size_t)2 * i * tail->rows, draft->n_parts + i * stride + first, n * sizeof(int));
-        memcpy(counts + (size_t)(2 * i + 1) * tail->rows, draft->part_at + i * stride + first, n * sizeof(int));
-    }
-    TAIL_TRY(cudaMemcpyAsync(tail->counts, counts, counts_bytes(tail), cudaMemcpyHostToDevice, stream));
-    if (draft->noise) {
-        noise_fill<<<dim3((unsigned)((tail->pitch + 255) / 256), n), 256, 0, stream>>>(
-            tail->taps, tail->pitch, draft->noise->n_taps, tail->envelope, draft->noise->seed, first);
-        return cudaGetLastError();
-    }
-    for (int r = 0; r < n; r++) {
-        const size_t used = matrix->n_taps[first + r];
-        memcpy(taps + r * tail->pitch, matrix->taps[first + r], used * sizeof(float));
-        memset(taps + r * tail->pitch + used, 0, (tail->pitch - used) * sizeof(float));
-    }
-    return cudaMemcpyAsync(tail->taps, taps, rows_bytes, cudaMemcpyHostToDevice, stream);
-}
-
-/* Makes the head taps and spectra of responses first ... first + n - 1. */
-static cudaError_t batch_fill(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
-                              const struct gpu_tail_draft *draft, int first, int n, cudaStream_t stream)
-{
-    const size_t row_bytes = tail->pitch * sizeof(float),
-                 head_bytes = (size_t)mask->n_chunks * HEAD_CHUNK * sizeof(float);
-    const size_t stride = (size_t)draft->matrix->n_responses + 1;
-    TAIL_TRY(batch_send(tail, draft, first, n, stream));
-    TAIL_TRY(cudaMemcpy2DAsync(mask->head_taps + (size_t)first * mask->n_chunks * HEAD_CHUNK, head_bytes, tail->taps,
-                               row_bytes, tail->head_taps * sizeof(float), n, cudaMemcpyDeviceToDevice, stream));
-    for (int i = 0; i < tail->n_levels; i++) {
-        struct tail_responses job = {};
-        for (int r = 0; r < n; r++)
-            if (draft->n_parts[i * stride + first + r] > job.max_parts)
-                job.max_parts = draft->n_parts[i * stride + first + r];
-        if (!job.max_parts) continue;
-        job.taps = tail->taps;
-        job.pitch = tail->pitch;
-        job.n_rows = n;
-        job.n_parts = tail->counts + (size_t)2 * i * tail->rows;
-        job.part_at = job.n_parts + tail->rows;
-        job.offset = tail->level[i].offset;
-        job.log2_size = tail->level[i].log2_size;
-        job.spectra = mask->level[i].spectra;
-        job.tw = tail->level[i].tw;
-        TAIL_TRY(tail_responses_launch(&job, stream));
-    }
-    return cudaSuccess;
-}
-
-/* Makes and sends the tables of one level, without the terms that have no partition in it. terms, first_term: host
- * buffers for the tables. */
-static cudaError_t level_tables(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
-                                const struct gpu_tail_draft *draft, int i_level, struct tail_terms *terms,
-                                int *first_term, cudaStream_t stream)
-{
-    struct gpu_tail_mask_level *level = &mask->level[i_level];
-    const size_t row = i_level * ((size_t)draft->matrix->n_responses + 1), size = tail->level[i_level].size;
-    const int *n_parts = draft->n_parts + row, *part_at = draft->part_at + row;
-    int n = 0;
-    double cell_parts = 0, input_parts = 0;
-    for (int g = 0; g < draft->n_groups; g++) {
-        first_term[g] = n;
-        for (int i = draft->first_term[g]; i < draft->first_term[g + 1]; i++) {
-            struct tail_terms *to = &terms[n];
-            memset(to, 0, sizeof *to);
-            to->in = draft->terms[i].in;
-            for (int o = 0; o < TAIL_OUTS; o++) {
-                const int r = draft->terms[i].response[o];
-                if (r < 0) continue;
-                to->h[o] = level->spectra + part_at[r] * size;
-                to->n_parts[o] = n_parts[r];
-                if (n_parts[r] > to->max_parts) to->max_parts = n_parts[r];
-                cell_parts += n_parts[r];
-            }
-            input_parts += to->max_parts;
-            n += to->max_parts > 0;
-            if (to->max_parts > level->max_parts) level->max_parts = to->max_parts;
-        }
-        if (n - first_term[g] > level->max_terms) level->max_terms = n - first_term[g];
-    }
-    first_term[draft->n_groups] = n;
-    const double all_parts = (double)tail->n_in * tail->level[i_level].n_parts; /* several groups may read the same */
-    const double products = products_cost(cell_parts, input_parts < all_parts ? input_parts : all_parts, tail->n_out);
-    level->product_share = products / (products + (double)INVERSE_COST * tail->n_out);
-    TAIL_TRY(send(tail, level->terms, terms, n * sizeof *terms, stream));
-    return send(tail, level->first_term, first_term, (draft->n_groups + 1) * sizeof(int), stream);
-}
-
-static const float *head_taps_of(const struct gpu_tail_mask *mask, int response)
-{
-    return mask->head_taps + (size_t)response * mask->n_chunks * HEAD_CHUNK;
-}
-
-static cudaError_t head_terms_send(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
-                                   const struct gpu_tail_draft *draft, struct head_terms *terms, cudaStream_t stream)
-{
-    for (int g = 0; g < draft->n_groups; g++) {
-        const int n = draft->first_term[g + 1] - draft->first_term[g];
-        if (n > mask->max_terms) mask->max_terms = n;
-        for (int i = draft->first_term[g]; i < draft->first_term[g + 1]; i++) {
-            terms[i].in = draft->terms[i].in;
-            for (int o = 0; o < TAIL_OUTS; o++) {
-                const int r = draft->terms[i].response[o];
-                terms[i].taps[o] = r < 0 ? NULL : head_taps_of(mask, r);
-            }
-        }
-    }
-    TAIL_TRY(send(tail, mask->head_terms, terms, draft->first_term[draft->n_groups] * sizeof *terms, stream));
-    return send(tail, mask->head_first, draft->first_term, (draft->n_groups + 1) * sizeof(int), stream);
-}
-
-/* cells, first_cell: host buffers for the tables. The cells of the matrix are sorted by output. */
-static cudaError_t head_cells_send(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
-                                   const struct matrix *matrix, struct head_cell *cells, int *first_cell,
-                                   cudaStream_t stream)
-{
-    int n = 0;
-    for (int out = 0; out <= tail->n_out; out++) {
-        first_cell[out] = n;
-        for (; n < matrix->n_cells && matrix->cells[n].out == out; n++) {
-            cells[n].taps = head_taps_of(mask, matrix->cells[n].response);
-            cells[n].in = matrix->cells[n].in;
-        }
-    }
-    TAIL_TRY(send(tail, mask->head_cells, cells, n * sizeof *cells, stream));
-    return send(tail, mask->head_first, first_cell, (tail->n_out + 1) * sizeof(int), stream);
-}
-
-static cudaError_t head_tables(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
-                               const struct gpu_tail_draft *draft, cudaStream_t stream)
-{
-    const size_t n_terms = draft->first_term[draft->n_groups], n_cells = draft->matrix->n_cells;
-    cudaError_t e = cudaErrorMemoryAllocation;
-    if (mask->head_cells) {
-        struct head_cell *cells = (struct head_cell *)calloc(n_cells + 1, sizeof *cells);
-        int *first_cell = (int *)calloc(tail->n_out + 1, sizeof *first_cell);
-        if (cells && first_cell) e = head_cells_send(mask, tail, draft->matrix, cells, first_cell, stream);
-        free(first_cell);
-        free(cells);
-    } else {
-        struct head_terms *terms = (struct head_terms *)calloc(n_terms + 1, sizeof *terms);
-        if (terms) e = head_terms_send(mask, tail, draft, terms, stream);
-        free(terms);
-    }
-    return e;
-}
-
-cudaError_t gpu_tail_mask_fill(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
-                               const struct gpu_tail_draft *draft, cudaStream_t stream)
-{
-    const size_t n_terms = draft->first_term[draft->n_groups];
-    struct tail_terms *terms = (struct tail_terms *)calloc(n_terms + 1, sizeof *terms);
-    int *first_term = (int *)calloc(draft->n_groups + 1, sizeof(int));
-    cudaError_t e = terms && first_term ? cudaSuccess : cudaErrorMemoryAllocation;
-    mask->n_groups = draft->n_groups;
-    mask->n_chunks = chunks_of(tail);
-    if (e == cudaSuccess) e = head_tables(mask, tail, draft, stream);
-    if (e == cudaSuccess) /* the taps of a response are padded with zeros */
-        e = cudaMemsetAsync(mask->head_taps, 0,
-                            (size_t)draft->matrix->n_responses * mask->n_chunks * HEAD_CHUNK * sizeof(float), stream);
-    for (int i = 0; i < tail->n_levels && e == cudaSuccess; i++)
-        e = level_tables(mask, tail, draft, i, terms, first_term, stream);
-    free(first_term);
-    free(terms);
-    if (e == cudaSuccess && draft->noise)
-        e = send(tail, tail->envelope, draft->noise->envelope, draft->noise->n_taps * sizeof(float), stream);
-    for (int r = 0; r < draft->matrix->n_responses && e == cudaSuccess; r += tail->rows) {
-        const int left = draft->matrix->n_responses - r;
-        e = batch_fill(mask, tail, draft, r, left < tail->rows ? left : tail->rows, stream);
-    }
-    return e;
-}
-
 cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream)
 {
-    TAIL_TRY(kernels_load(noise_fill));
+    TAIL_TRY(gpu_tail_masks_load());
     TAIL_TRY(tail_transform_load(device));
     TAIL_TRY(tail_product_load());
-    TAIL_TRY(head_load());
-    TAIL_TRY(cudaMemsetAsync(tail->head_scratch, 0, head_scratch_bytes(tail->n_sm), stream));
+    TAIL_TRY(tail->n_levels ? head_load() : fir_load());
+    TAIL_TRY(cudaMemsetAsync(tail->scratch, 0, scratch_bytes(tail), stream));
     float2 *tw = (float2 *)malloc(TAIL_SIZE_MOST * sizeof *tw);
     if (!tw) return cudaErrorMemoryAllocation;
     cudaError_t e = cudaSuccess;
     for (int i = 0; i < tail->n_levels && e == cudaSuccess; i++) {
-        part_twiddles(tw, tail->level[i].size);
-        e = send(tail, tail->level[i].tw, tw, tail->level[i].size * sizeof *tw, stream);
+        fft_twiddles(tw, tail->level[i].size);
+        e = gpu_tail_send(tail, tail->level[i].tw, tw, tail->level[i].size * sizeof *tw, stream);
     }
     free(tw);
     return e;
@@ -570,19 +255,20 @@ static cudaError_t work_launch(struct step_work *work, const struct gpu_tail *ta
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-void gpu_tail_reset(struct gpu_tail *tail)
+cudaError_t gpu_tail_reset(struct gpu_tail *tail, cudaStream_t stream)
 {
     tail->step = 0;
     for (int i = 0; i < TAIL_PREPARED; i++)
         for (int l = 0; tail->prepared[i] && l < tail->n_levels; l++) tail->prepared[i]->level[l].from_window = 1;
+    return cudaMemsetAsync(tail->ring, 0, ring_bytes(tail), stream);
 }
 
-cudaError_t gpu_tail_step(struct gpu_tail *tail, const float *ring, unsigned ring_mask, cudaStream_t stream)
+cudaError_t gpu_tail_step(struct gpu_tail *tail, cudaStream_t stream)
 {
     const int64_t w = ++tail->step;
     struct tail_forwards job = {};
-    job.x = ring;
-    job.ring_mask = ring_mask;
+    job.x = tail->ring;
+    job.ring_mask = tail->ring_mask;
     for (int i = tail->n_levels - 1; i >= 0; i--) { /* the largest level first */
         const struct gpu_tail_level *level = &tail->level[i];
         const int64_t window = w / level->n_slices;
@@ -613,7 +299,7 @@ cudaError_t gpu_tail_step(struct gpu_tail *tail, const float *ring, unsigned rin
 }
 
 /* Computes all products of a mask for the window that is due and for the one under way. That is the work of two
- * windows; gpu_tail_prepare calls it if the work is small. */
+ * windows, or if a window is complete within a hop, of one. */
 static cudaError_t catch_up(struct gpu_tail *tail, struct gpu_tail_mask *mask, cudaStream_t stream)
 {
     const int64_t w = tail->step;
@@ -640,7 +326,8 @@ cudaError_t gpu_tail_prepare(struct gpu_tail *tail, struct gpu_tail_mask *mask, 
 {
     for (int i = 0; i < TAIL_PREPARED && !is_prepared(tail, mask); i++)
         if (!tail->prepared[i]) tail->prepared[i] = mask;
-    if (mask->spectra_bytes <= CHEAP_BYTES) return catch_up(tail, mask, stream);
+    const bool in_a_hop = !tail->n_levels || tail->level[tail->n_levels - 1].n_slices == 1;
+    if (mask->spectra_bytes <= CHEAP_BYTES || in_a_hop) return catch_up(tail, mask, stream);
     for (int i = 0; i < tail->n_levels; i++) mask->level[i].from_window = tail->step / tail->level[i].n_slices + 1;
     return cudaSuccess;
 }
@@ -667,14 +354,36 @@ void gpu_tail_retire(struct gpu_tail *tail, struct gpu_tail_mask *mask)
         if (tail->prepared[i] == mask) tail->prepared[i] = NULL;
 }
 
-cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, const float *ring, unsigned ring_mask,
-                          int64_t from, int n, float *y, size_t y_pitch, int first_group, int n_groups,
-                          cudaStream_t stream)
+/* As gpu_tail_play, without levels. */
+static cudaError_t fir_play(const struct gpu_tail *tail, const struct gpu_tail_mask *mask, int64_t from, int n,
+                            float *y, int first_group, int n_groups, cudaStream_t stream)
 {
+    const int first = first_group * HEAD_OUTS, left = tail->n_out - first, all = n_groups * HEAD_OUTS;
+    struct fir_job job = {};
+    job.x = tail->ring;
+    job.ring_mask = tail->ring_mask;
+    job.pos = (unsigned)from;
+    job.cells = mask->head_cells;
+    job.first_cell = mask->head_first + first;
+    job.y = y + first * tail->y_pitch;
+    job.y_pitch = tail->y_pitch;
+    job.n = n;
+    job.n_out = all < left ? all : left;
+    job.max_taps = mask->max_taps;
+    job.max_cells = mask->max_cells;
+    job.scratch = tail->scratch;
+    job.n_sm = tail->n_sm;
+    return fir_launch(&job, stream);
+}
+
+cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, int64_t from, int n, float *y,
+                          int first_group, int n_groups, cudaStream_t stream)
+{
+    if (!tail->n_levels) return fir_play(tail, mask, from, n, y, first_group, n_groups, stream);
     if (!gpu_tail_ready(tail, mask)) TAIL_TRY(catch_up(tail, mask, stream));
     struct head_job job = {};
-    job.x = ring;
-    job.ring_mask = ring_mask;
+    job.x = tail->ring;
+    job.ring_mask = tail->ring_mask;
     job.pos = (unsigned)from;
     job.terms = mask->head_terms;
     job.cells = mask->head_cells;
@@ -682,7 +391,7 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, con
     job.n_chunks = mask->n_chunks;
     job.max_terms = mask->max_terms;
     job.y = y;
-    job.y_pitch = y_pitch;
+    job.y_pitch = tail->y_pitch;
     job.n = n;
     job.n_out = tail->n_out;
     job.first_group = first_group;
@@ -695,7 +404,7 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, con
         due->ring_mask = 2 * level->size - 1;
         due->at = (unsigned)from & due->ring_mask;
     }
-    job.scratch = tail->head_scratch;
+    job.scratch = tail->scratch;
     job.n_sm = tail->n_sm;
     return head_launch(&job, stream);
 }

@@ -1,5 +1,6 @@
-/* tail_levels - the tail levels of a plan on the device: their memory, and which slice of which level runs in which
- * hop.
+/* tail_levels - live convolution on the device: the input history, the head and the tail levels of a plan, and which
+ * slice of which level runs in which hop. A plan without tail levels has one level of the size of a hop, P, or if it is
+ * direct none.
  *
  * A level of partition size S has a spectrum for each window, the 2S frames of an overlap-save block:
  *
@@ -32,14 +33,18 @@ struct gpu_tail_level {
     float2 *spectra;         /* [n_in][n_slots][S]: window j at slot j % n_slots                                    */
 };
 
-struct gpu_tail {            /* the tail levels of a state                                                          */
-    int n_in, n_out, n_sm, hop;
+struct gpu_tail {            /* the head and the tail levels of a state                                             */
+    int n_in, n_out, n_sm;
+    int hop;                 /* frames; a call is cut at hops. Without levels: more than a call                     */
     int head_taps;           /* taps computed in the time domain: level[0] starts behind them                       */
     int n_levels;
     struct gpu_tail_level level[TAIL_LEVELS];
     int64_t step;            /* steps since the stream began, one for each complete hop                             */
     struct gpu_tail_mask *prepared[TAIL_PREPARED];
-    void *head_scratch;
+    float *ring;             /* the input history: [n_in][ring_mask + 1], frame f at f & ring_mask                  */
+    unsigned ring_mask;
+    size_t y_pitch;          /* floats between the rows of outputs: the plan's block                                */
+    void *scratch;           /* of the head or, without levels, of the FIR                                          */
     /* Buffers for a batch of responses, of which a mask's spectra are made; for stream `setup`.                    */
     int rows;                /* responses of a batch                                                                */
     size_t pitch;            /* floats of a row                                                                     */
@@ -61,55 +66,44 @@ struct gpu_tail_mask_level {
 };
 
 struct gpu_tail_mask {
+    void *memory;            /* device; all below points into it                                                    */
+    size_t bytes;
     int n_groups, n_chunks, max_terms;
     size_t spectra_bytes;
-    struct head_terms *head_terms;   /* NULL for a sparse mask (head_is_sparse)                                     */
-    struct head_cell *head_cells;    /* NULL for every other mask                                                   */
-    int *head_first;         /* first_term or first_cell of head_job, whichever is used                             */
+    struct head_terms *head_terms;   /* NULL for a mask with cells                                                  */
+    struct fir_cell *head_cells;     /* of a sparse mask (head_is_sparse), and without levels; else NULL            */
+    int *head_first;         /* first_term or first_cell of the head, whichever is used                             */
+    int max_taps, max_cells; /* of one output: without levels, as in fir_job                                        */
     float *head_taps;        /* [n_responses][n_chunks * HEAD_CHUNK]                                                */
     struct gpu_tail_mask_level level[TAIL_LEVELS];
 };
 
-/* Set-up. gpu_tail_open needs no device. gpu_tail_cut and gpu_tail_mask_cut lay memory out at base (NULL: they only
- * count) and return its size. */
+#define TAIL_TRY(call)                                    \
+    do {                                                  \
+        const cudaError_t tail_error = (call);            \
+        if (tail_error != cudaSuccess) return tail_error; \
+    } while (0)
+
+/* Set-up. gpu_tail_open needs no device. gpu_tail_cut lays memory out at base (NULL: it only counts) and returns its
+ * size. */
 int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm,
                   struct reason *why);
-size_t gpu_tail_ring_frames(const struct gpu_tail *tail, int block); /* of the input history and a call */
 size_t gpu_tail_cut(struct gpu_tail *tail, void *base);
 size_t gpu_tail_pinned_bytes(const struct gpu_tail *tail);
 cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream); /* loads kernels, fills tables */
 
-struct draft_terms { int in, response[TAIL_OUTS]; }; /* from one input to a group of outputs; response -1: none     */
-
-/* The layout of a mask, in host memory: the outputs that share an input, and the place of every partition. */
-struct gpu_tail_draft {
-    const struct matrix *matrix;
-    const struct noise *noise;         /* the taps, instead of matrix->taps; or NULL                                */
-    int n_groups;
-    int *first_term;                   /* [n_groups + 1]                                                            */
-    struct draft_terms *terms;         /* [first_term[n_groups]]                                                    */
-    int *n_parts, *part_at;            /* [n_levels][n_responses]                                                   */
-    int all_parts[TAIL_LEVELS];
-};
-int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tail, const struct matrix *matrix,
-                        const struct noise *noise, struct reason *why);
-void gpu_tail_draft_free(struct gpu_tail_draft *draft);
-size_t gpu_tail_mask_cut(struct gpu_tail_mask *mask, const struct gpu_tail *tail, const struct gpu_tail_draft *draft,
-                         void *base);
-/* Asynchronous: the mask may play when the work in the stream is done. */
-cudaError_t gpu_tail_mask_fill(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
-                               const struct gpu_tail_draft *draft, cudaStream_t stream);
+/* The products' share of the work on a mask's window: partitions of the mask's responses, and of its inputs. */
+double gpu_tail_product_share(double cell_parts, double input_parts, int n_out);
 
 /* Calls from the thread that plays. Everything is ordered by the stream. */
-void gpu_tail_reset(struct gpu_tail *tail);
-cudaError_t gpu_tail_step(struct gpu_tail *tail, const float *ring, unsigned ring_mask, cudaStream_t stream);
+cudaError_t gpu_tail_reset(struct gpu_tail *tail, cudaStream_t stream);
+cudaError_t gpu_tail_step(struct gpu_tail *tail, cudaStream_t stream);
 cudaError_t gpu_tail_prepare(struct gpu_tail *tail, struct gpu_tail_mask *mask, cudaStream_t stream);
 bool gpu_tail_ready(const struct gpu_tail *tail, const struct gpu_tail_mask *mask);
 void gpu_tail_retire(struct gpu_tail *tail, struct gpu_tail_mask *mask);
 /* Writes n frames from frame `from` on to y[out][i], for n_groups groups of HEAD_OUTS outputs. All frames are inside
  * hop number tail->step. */
-cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, const float *ring, unsigned ring_mask,
-                          int64_t from, int n, float *y, size_t y_pitch, int first_group, int n_groups,
-                          cudaStream_t stream);
+cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, int64_t from, int n, float *y,
+                          int first_group, int n_groups, cudaStream_t stream);
 
 #endif

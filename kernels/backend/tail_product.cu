@@ -19,24 +19,10 @@
  */
 #include "tail_product.h"
 
-#include "fft_block.cuh"
 #include "kernels_load.h"
+#include "spectrum.cuh"
 
 enum { WARPS = 8, LEAF = 32 /* parts in one plain sum */ };
-
-__device__ static inline void multiply_add(float4 &sum, float4 x, float4 h, bool bin0)
-{
-    const float hb = bin0 ? 0.0f : h.y, hc = bin0 ? h.y : h.x; /* bin 0 holds two real bins (fft_block.cuh) */
-    sum.x = fmaf(x.x, h.x, fmaf(-x.y, hb, sum.x));
-    sum.y = fmaf(x.y, hc, fmaf(x.x, hb, sum.y));
-    sum.z = fmaf(x.z, h.z, fmaf(-x.w, h.w, sum.z));
-    sum.w = fmaf(x.w, h.z, fmaf(x.z, h.w, sum.w));
-}
-
-__device__ static inline void add(float4 &sum, float4 x)
-{
-    sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
-}
 
 /* grid: the units of each level, WARPS >> log2_ways of them a block */
 static __global__ void __launch_bounds__(32 * WARPS, 2) products(const __grid_constant__ struct tail_products job)
@@ -86,10 +72,10 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) products(const __grid_co
 #pragma unroll
                     for (int u = 0; u < 2; u++)
 #pragma unroll
-                        for (int o = 0; o < TAIL_OUTS; o++) multiply_add(part[o], xs[u], hs[u][o], bin0);
+                        for (int o = 0; o < TAIL_OUTS; o++) bin_multiply_add(part[o], xs[u], hs[u][o], bin0);
                 }
 #pragma unroll
-                for (int o = 0; o < TAIL_OUTS; o++) add(total[o], part[o]);
+                for (int o = 0; o < TAIL_OUTS; o++) bin_add(total[o], part[o]);
             }
         }
 
@@ -106,7 +92,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) products(const __grid_co
         float4 sum = total[o];
         if (log2_ways) {
             sum = sums[first_warp][o][lane];
-            for (int w = 1; w < ways; w++) add(sum, sums[first_warp + w][o][lane]);
+            for (int w = 1; w < ways; w++) bin_add(sum, sums[first_warp + w][o][lane]);
         }
         *(float4 *)(level.sums + ((size_t)out << level.log2_size) + bin) = sum;
     }

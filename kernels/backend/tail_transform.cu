@@ -31,42 +31,22 @@ __device__ static inline int my_level(const int *first_block, int n)
     return l;
 }
 
-/* The transform that this thread works on. */
-struct my_transform {
-    int which; /* of the level's */
-    int t;     /* the thread's index in the transform */
-    float2 *s; /* its shared memory */
-};
-
-template <bool SKEWED>
-__device__ static inline struct my_transform my_transform_of(float2 *shared, int log2_size, int first_block)
-{
-    const int log2_threads = log2_size - 3, i = (int)threadIdx.x >> log2_threads;
-    struct my_transform mine;
-    mine.t = threadIdx.x & ((1 << log2_threads) - 1);
-    mine.which = ((int)blockIdx.x - first_block) * ((int)blockDim.x >> log2_threads) + i;
-    mine.s = shared + i * fft_at<SKEWED>(1 << log2_size);
-    return mine;
-}
-
 template <bool SKEWED>
 static __global__ void __launch_bounds__(MAX_THREADS) forward(const __grid_constant__ struct tail_forwards job)
 {
     extern __shared__ float2 shared[];
     const int l = my_level(job.first_block, job.n);
     const struct tail_forward &level = job.level[l];
-    const int log2_size = level.log2_size, step = 1 << (log2_size - 3);
-    const struct my_transform mine = my_transform_of<SKEWED>(shared, log2_size, job.first_block[l]);
-    const bool active = mine.which < level.n_ch;
-    const size_t ch = level.first_ch + (active ? mine.which : 0);
+    const struct fft_lane lane = fft_lane_of<SKEWED>(shared, level.log2_size, job.first_block[l]);
+    const bool active = lane.which < level.n_ch;
+    const size_t ch = level.first_ch + (active ? lane.which : 0);
     const float *x = job.x + ch * ((size_t)job.ring_mask + 1);
     float2 r[8];
-#pragma unroll
-    for (int m = 0; m < 8; m++) r[m] = *(const float2 *)(x + ((level.from + 2 * (mine.t + m * step)) & job.ring_mask));
-    fft_forward<SKEWED>(mine.s, log2_size, mine.t, level.tw, r);
-    if (active)
-        fft_unpack<SKEWED>(mine.s, log2_size, mine.t, level.tw, 1.0f,
-                           level.spectra + ((ch * level.n_slots + level.slot) << log2_size));
+    fft_points(lane, [&](int m, int i) { r[m] = *(const float2 *)(x + ((level.from + i) & job.ring_mask)); });
+    fft_forward<SKEWED>(lane, level.tw, r);
+    if (!active) return;
+    const size_t at = (ch * level.n_slots + level.slot) << level.log2_size;
+    fft_unpack<SKEWED>(lane, level.tw, 1.0f, level.spectra + at);
 }
 
 template <bool SKEWED>
@@ -75,21 +55,18 @@ static __global__ void __launch_bounds__(MAX_THREADS) inverse(const __grid_const
     extern __shared__ float2 shared[];
     const int l = my_level(job.first_block, job.n);
     const struct tail_inverse &level = job.level[l];
-    const int log2_size = level.log2_size, size = 1 << log2_size;
-    const struct my_transform mine = my_transform_of<SKEWED>(shared, log2_size, job.first_block[l]);
-    const bool active = mine.which < level.n_out;
-    const size_t out = level.first_out + (active ? mine.which : 0);
-    const float2 *sums = level.sums + (out << log2_size);
+    const int size = 1 << level.log2_size;
+    const struct fft_lane lane = fft_lane_of<SKEWED>(shared, level.log2_size, job.first_block[l]);
+    const bool active = lane.which < level.n_out;
+    const size_t out = level.first_out + (active ? lane.which : 0);
+    const float2 *sums = level.sums + (out << level.log2_size);
     float2 r[8];
-    fft_pack<SKEWED>(mine.s, log2_size, mine.t, level.tw, [&](int k) { return sums[k]; });
-    fft_inverse<SKEWED>(mine.s, log2_size, mine.t, level.tw, r);
+    fft_inverse<SKEWED>(lane, level.tw, [&](int k) { return sums[k]; }, r);
     if (!active) return;
-    float *due = level.due + (out << (log2_size + 1));
-#pragma unroll
-    for (int m = 4; m < 8; m++) { /* `at` is even, as is every hop */
-        const int i = 2 * (mine.t + m * (size / 8)) - size;
-        *(float2 *)(due + ((level.at + i) & (2 * size - 1))) = r[m];
-    }
+    float *due = level.due + (out << (level.log2_size + 1));
+    fft_points<4>(lane, [&](int m, int i) { /* `at` is even, as is every hop */
+        *(float2 *)(due + ((level.at + i - size) & (2 * size - 1))) = r[m];
+    });
 }
 
 /* grid: the transforms (row, part), several a thread block */
@@ -97,22 +74,21 @@ template <bool SKEWED>
 static __global__ void __launch_bounds__(MAX_THREADS) responses(const __grid_constant__ struct tail_responses job)
 {
     extern __shared__ float2 shared[];
-    const int log2_size = job.log2_size, size = 1 << log2_size;
-    const struct my_transform mine = my_transform_of<SKEWED>(shared, log2_size, 0);
-    const int row = mine.which / job.max_parts, part = mine.which % job.max_parts;
+    const int size = 1 << job.log2_size;
+    const struct fft_lane lane = fft_lane_of<SKEWED>(shared, job.log2_size);
+    const int row = lane.which / job.max_parts, part = lane.which % job.max_parts;
     const bool active = row < job.n_rows && part < job.n_parts[row];
-    const size_t first = (size_t)job.offset + ((size_t)part << log2_size);
+    const size_t first = (size_t)job.offset + ((size_t)part << job.log2_size);
     const float *taps = job.taps + (active ? row : 0) * job.pitch + first;
     float2 r[8];
-#pragma unroll
-    for (int m = 0; m < 8; m++) {
-        const int i = 2 * (mine.t + m * (size / 8));
-        r[m] = active && i < size && first + i < job.pitch ? *(const float2 *)(taps + i) : make_float2(0.0f, 0.0f);
-    }
-    fft_forward<SKEWED>(mine.s, log2_size, mine.t, job.tw, r);
+    fft_points(lane, [&](int m, int i) {
+        const bool inside = active && i < size && first + i < job.pitch;
+        r[m] = inside ? *(const float2 *)(taps + i) : make_float2(0.0f, 0.0f);
+    });
+    fft_forward<SKEWED>(lane, job.tw, r);
     if (active) /* the scale undoes the gain of the inverse */
-        fft_unpack<SKEWED>(mine.s, log2_size, mine.t, job.tw, 0.5f / (float)size,
-                           job.spectra + ((size_t)(job.part_at[row] + part) << log2_size));
+        fft_unpack<SKEWED>(lane, job.tw, 0.5f / (float)size,
+                           job.spectra + ((size_t)(job.part_at[row] + part) << job.log2_size));
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */

@@ -114,7 +114,7 @@ __device__ static inline void transform(float2 *s, int t, const float2 *tw, floa
     }
 }
 
-/* As fft_pack and fft_inverse: r[m] = z[t + m S / 8] on return. */
+/* As fft_inverse: r[m] = z[t + m S / 8] on return. */
 template <int LOG2>
 __device__ static inline void transform_back(float2 *s, int t, const float2 *tw, const float2 *Y, float2 r[8])
 {

@@ -133,6 +133,7 @@ static struct plan_costs gpu_like(bool slow_memory)
     return (struct plan_costs){.min_partition = 32,
                                .max_partition = 4096,
                                .max_tail = 8192,
+                               .fir_first = true,
                                .mac_ns = 6e-5,
                                .cmac_ns = 1e-4,
                                .live_cmac_ns = slow_memory ? 2.2e-2 : 2.2e-3,
@@ -142,6 +143,28 @@ static struct plan_costs gpu_like(bool slow_memory)
                                .slice_ns = 1000,
                                .call_ns = 13000,
                                .file_block = 262144};
+}
+
+/* A wide matrix in large blocks has a short head: on a GPU each call convolves the first partition in the time domain. A
+ * stereo engine has the long one all the same, and a file, whose calls are whole partitions. */
+static void a_first_partition_in_the_time_domain_is_counted(const char *backend)
+{
+    struct plan_costs gpu = gpu_like(false), blind = gpu;
+    blind.fir_first = false;
+    for (int block = 1024; block <= 8192; block *= 2) {
+        struct plan_shape wide = {12000, block, 64, 64, 64 * 64}, stereo = {48000, block, 2, 2, 2};
+        struct plan_shape file = {12000, 0, 64, 64, 64 * 64};
+        struct plan p, unseen;
+        plan_choose(&unseen, &blind, &wide, "auto");
+        plan_choose(&p, &gpu, &wide, "auto");
+        check(!unseen.direct && unseen.partition >= 1024 && p.hop <= 256, "block %d: partitions of %d, hop of %d", block,
+              unseen.partition, p.hop);
+        double difference = plan_cost_ns(&unseen, &gpu, &wide) - plan_cost_ns(&unseen, &blind, &wide);
+        check(difference > 0.9 * gpu.mac_ns * unseen.partition * wide.n_routes, "block %d: %g ns", block, difference);
+        plan_choose(&p, &gpu, &stereo, "auto");
+        check(!p.direct && p.partition >= 1024, "stereo, block %d: partitions of %d", block, p.partition);
+        check(plan_cost_ns(&p, &gpu, &file) == plan_cost_ns(&p, &blind, &file), "a file costs more");
+    }
 }
 
 /* The same work costs more there, and it is cut so that less is read of memory than by the fast one's plan. */
@@ -310,6 +333,7 @@ int main(void)
         TEST(auto_takes_the_cheaper, false),
         TEST(slow_memory_is_read_less, false),
         TEST(inputs_of_their_own_are_counted, false),
+        TEST(a_first_partition_in_the_time_domain_is_counted, false),
         TEST(a_slow_gpu_is_taken_for_less, false),
         TEST(a_file_must_be_long_for_a_gpu, false),
         TEST(many_steered_sources_take_a_gpu, false),

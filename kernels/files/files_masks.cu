@@ -1,4 +1,4 @@
-/* cuda_masks - makes masks on the device, from taps in host memory or from noise.
+/* files_masks - makes masks on the device from taps in host memory, in parallel with calls.
  *
  * A mask is packed in pinned host memory and sent from there in a few calls, however many responses it has: a driver
  * call blocks the driver calls of all other threads. Copies from memory that is not pinned, and waits that spin, delay
@@ -11,10 +11,9 @@
  *
  * The two halves of the pinned memory take turns: one is filled while the other is copied.
  */
-#include "cuda_masks.h"
+#include "cuda_files.h"
 
 #include "cuda_error.h"
-#include "cuda_tail.h"
 #include "fft_block.cuh"
 #include "fir.h"
 #include "partition.h"
@@ -24,32 +23,30 @@
 #include <string.h>
 
 enum {
-    HALF_LEAST = 2 * FFT_MOST * (int)sizeof(float), /* bytes: a multiple of a partition of any size            */
-    HALF_MOST = 1 << 20      /* sent in 20 us (55 GB/s), but filled more slowly: more would not help           */
+    MIN_HALF = 2 * FFT_MOST * (int)sizeof(float), /* bytes: a multiple of a partition of any size            */
+    MAX_HALF = 1 << 20      /* sent in 20 us (55 GB/s), but filled more slowly: more would not help           */
 };
 
 /* Pinned memory is slow to allocate, and the driver calls of other threads wait meanwhile. So it is allocated once, and
  * no larger than a mask of this shape needs. A larger mask is sent in several turns. */
-int cuda_staging_open(struct state *s, const hc_config *config, struct reason *why)
+int files_staging_open(struct cuda_files *s, const hc_config *config, struct reason *why)
 {
     const size_t n_channels = s->n_in > s->n_out ? s->n_in : s->n_out;
     const size_t n_routes = config->n_routes ? (size_t)config->n_routes : n_channels;
     const size_t taps = s->plan->direct ? s->plan->max_taps : (size_t)(s->plan->n_partitions + 1) * s->plan->partition;
-    for (s->half = HALF_LEAST; s->half < HALF_MOST && 2 * s->half < n_routes * taps * sizeof(float);) s->half *= 2;
+    for (s->half = MIN_HALF; s->half < MAX_HALF && 2 * s->half < n_routes * taps * sizeof(float);) s->half *= 2;
     PASS(pinned_alloc((void **)&s->pinned, 2 * s->half, why));
     for (int i = 0; i < 2; i++)
         TRY(cudaEventCreateWithFlags(&s->half_sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
 }
 
-void cuda_staging_close(struct state *s)
+void files_staging_close(struct cuda_files *s)
 {
     for (int i = 0; i < 2; i++)
         if (s->half_sent[i]) cudaEventDestroy(s->half_sent[i]);
     pinned_free(s->pinned);
 }
-
-/* ---- from taps in host memory ------------------------------------------------------------------------------------ */
 
 /* For each response: the number of taps for the FIR and the index of the first; the same of its partitions. */
 struct mask_layout { int *head, *head_at, *parts, *parts_at; };
@@ -65,7 +62,7 @@ struct mask_upload {
 
 static size_t taps_padded(int n) { return ((size_t)n + FIR_PAD - 1) / FIR_PAD * FIR_PAD; }
 
-static struct mask_header header_of(const struct state *s, const struct matrix *matrix, size_t head_taps)
+static struct mask_header header_of(const struct cuda_files *s, const struct matrix *matrix, size_t head_taps)
 {
     const size_t n_part_cells = s->plan->direct ? 0 : matrix->n_cells;
     struct mask_header header;
@@ -77,8 +74,8 @@ static struct mask_header header_of(const struct state *s, const struct matrix *
 }
 static_assert(sizeof(struct fir_cell) == 16 && sizeof(struct part_cell) == 16, "the arrays that follow are aligned");
 
-static size_t mask_cut(struct mask *m, const struct state *s, const struct mask_header *header, size_t parts,
-                       void *base)
+static size_t mask_cut(struct cuda_files_mask *m, const struct cuda_files *s, const struct mask_header *header,
+                       size_t parts, void *base)
 {
     const size_t P = (size_t)s->plan->partition;
     size_t used = 0;
@@ -95,7 +92,7 @@ static size_t mask_cut(struct mask *m, const struct state *s, const struct mask_
     return used;
 }
 
-static int parts_transform(struct state *s, float2 *spectra, int n, struct reason *why)
+static int parts_transform(struct cuda_files *s, float2 *spectra, int n, struct reason *why)
 {
     const int P = s->plan->partition;
     struct part_forward job = {};
@@ -111,7 +108,7 @@ static int parts_transform(struct state *s, float2 *spectra, int n, struct reaso
 }
 
 /* Sends the bytes that were packed since the last call of upload_send. */
-static int upload_send(struct state *s, struct mask_upload *upload, struct reason *why)
+static int upload_send(struct cuda_files *s, struct mask_upload *upload, struct reason *why)
 {
     const size_t bytes = upload->used - upload->sent, P = (size_t)s->plan->partition;
     const char *from = s->pinned + upload->half * s->half + upload->sent;
@@ -130,7 +127,7 @@ static int upload_send(struct state *s, struct mask_upload *upload, struct reaso
 }
 
 /* The half is full: sends it and waits until the other one is free. */
-static int upload_turn(struct state *s, struct mask_upload *upload, struct reason *why)
+static int upload_turn(struct cuda_files *s, struct mask_upload *upload, struct reason *why)
 {
     PASS(upload_send(s, upload, why));
     TRY(cudaEventRecord(s->half_sent[upload->half], s->setup), "cudaEventRecord");
@@ -141,7 +138,7 @@ static int upload_turn(struct state *s, struct mask_upload *upload, struct reaso
 }
 
 /* Packs `bytes` and then zeros, `padded` bytes in all. */
-static int upload_pack(struct state *s, struct mask_upload *upload, const void *from, size_t bytes, size_t padded,
+static int upload_pack(struct cuda_files *s, struct mask_upload *upload, const void *from, size_t bytes, size_t padded,
                        struct reason *why)
 {
     for (size_t done = 0, n; done < padded; done += n) {
@@ -156,7 +153,7 @@ static int upload_pack(struct state *s, struct mask_upload *upload, const void *
     return HC_OK;
 }
 
-static int header_pack(struct state *s, struct mask_upload *upload, const struct matrix *matrix,
+static int header_pack(struct cuda_files *s, struct mask_upload *upload, const struct matrix *matrix,
                        const struct mask_layout *layout, const struct mask_header *header, const int *first_cell,
                        const struct fir_cell *fir, const struct part_cell *part, struct reason *why)
 {
@@ -170,8 +167,8 @@ static int header_pack(struct state *s, struct mask_upload *upload, const struct
     return upload_send(s, upload, why);
 }
 
-static int parts_pack(struct state *s, struct mask *m, struct mask_upload *upload, const struct matrix *matrix,
-                      const struct mask_layout *layout, struct reason *why)
+static int parts_pack(struct cuda_files *s, struct cuda_files_mask *m, struct mask_upload *upload,
+                      const struct matrix *matrix, const struct mask_layout *layout, struct reason *why)
 {
     const size_t bytes = s->plan->partition * sizeof(float);
     /* so that no partition is cut at the end of a half */
@@ -183,7 +180,7 @@ static int parts_pack(struct state *s, struct mask *m, struct mask_upload *uploa
 }
 
 /* Fills the tables of cells, the arrays `first_cell`, fir and part. */
-static void cells_make(const struct state *s, struct mask *m, const struct matrix *matrix,
+static void cells_make(const struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix,
                        const struct mask_layout *layout, int *first_cell, struct fir_cell *fir, struct part_cell *part)
 {
     const int n = matrix->n_cells;
@@ -206,8 +203,9 @@ static void cells_make(const struct state *s, struct mask *m, const struct matri
     }
 }
 
-static int mask_fill(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_layout *layout,
-                     int *first_cell, struct fir_cell *fir, struct part_cell *part, struct reason *why)
+static int mask_fill(struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix,
+                     const struct mask_layout *layout, int *first_cell, struct fir_cell *fir, struct part_cell *part,
+                     struct reason *why)
 {
     const int P = s->plan->partition;
     size_t head_taps = 0, parts = 0;
@@ -236,17 +234,17 @@ static int mask_fill(struct state *s, struct mask *m, const struct matrix *matri
     return HC_OK;
 }
 
-void cuda_mask_free(void *state, void *mask)
+void cuda_files_mask_free(void *state, void *mask)
 {
-    struct state *s = (struct state *)state;
-    struct mask *m = (struct mask *)mask;
+    struct cuda_files *s = (struct cuda_files *)state;
+    struct cuda_files_mask *m = (struct cuda_files_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
     device_give(&s->store, m->memory, m->bytes, s->audio); /* its last products may still be under way */
     free(m);
 }
 
-static int partitions_mask_make(struct state *s, const struct matrix *matrix, struct mask *m, struct reason *why)
+static int mask_make(struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix, struct reason *why)
 {
     const size_t n_r = (size_t)matrix->n_responses, n_c = (size_t)matrix->n_cells;
     int *counts = (int *)calloc(4 * n_r + s->n_out + 1, sizeof(int));
@@ -261,75 +259,19 @@ static int partitions_mask_make(struct state *s, const struct matrix *matrix, st
     return rc;
 }
 
-/* noise: instead of matrix->taps, only with tail levels; or NULL. */
-static int mask_make(struct state *s, const struct matrix *matrix, const struct noise *noise, void **mask,
-                     struct reason *why)
+int cuda_files_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
 {
-    struct mask *m = (struct mask *)calloc(1, sizeof *m);
+    struct cuda_files *s = (struct cuda_files *)state;
+    struct cuda_files_mask *m = (struct cuda_files_mask *)calloc(1, sizeof *m);
     *mask = NULL;
     if (!m) return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
     m->due_block = -1;
-    const int rc = s->tail ? cuda_tail_mask_make(s, matrix, noise, m, why) : partitions_mask_make(s, matrix, m, why);
+    const int rc = mask_make(s, m, matrix, why);
     if (rc < 0) {
         device_wait(s->setup);
-        cuda_mask_free(s, m);
+        cuda_files_mask_free(s, m);
         return rc;
     }
     *mask = m;
-    return rc;
-}
-
-int cuda_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
-{
-    return mask_make((struct state *)state, matrix, NULL, mask, why);
-}
-
-/* ---- from noise -------------------------------------------------------------------------------------------------- */
-
-static void noise_matrix_free(struct matrix *matrix)
-{
-    for (int r = 0; matrix->taps && r < matrix->n_responses; r++) free(matrix->taps[r]);
-    free(matrix->taps);
-    free(matrix->n_taps);
-    free(matrix->cells);
-}
-
-/* Makes the matrix that a mask of noise has. with_taps: also its taps, on the host; else the device makes them. False:
- * no memory; noise_matrix_free frees the rest. */
-static bool noise_matrix_make(struct matrix *matrix, const struct state *s, const struct noise *noise, bool with_taps)
-{
-    const int n_diagonal = s->n_in < s->n_out ? s->n_in : s->n_out;
-    const size_t n = noise->diagonal ? n_diagonal : (size_t)s->n_in * s->n_out;
-    memset(matrix, 0, sizeof *matrix);
-    if (n > INT32_MAX / 2) return false;
-    matrix->n_taps = (int *)malloc(n * sizeof(int));
-    matrix->cells = (struct cell *)malloc(n * sizeof(struct cell));
-    if (with_taps) matrix->taps = (float **)calloc(n, sizeof(float *));
-    if (!matrix->n_taps || !matrix->cells || (with_taps && !matrix->taps)) return false;
-    matrix->n_responses = matrix->n_cells = (int)n;
-    for (int r = 0; r < (int)n; r++) {
-        struct cell *cell = &matrix->cells[r]; /* by out, then in, as noise_response numbers them */
-        cell->in = noise->diagonal ? r : r % s->n_in;
-        cell->out = noise->diagonal ? r : r / s->n_in;
-        cell->response = r;
-        matrix->n_taps[r] = noise->n_taps;
-        if (!with_taps) continue;
-        const struct noise_key key = noise_key_of(noise->seed, (uint32_t)r);
-        matrix->taps[r] = (float *)malloc(noise->n_taps * sizeof(float));
-        if (!matrix->taps[r]) return false;
-        for (int k = 0; k < noise->n_taps; k++) matrix->taps[r][k] = noise_tap(key, (uint32_t)k, noise->envelope[k]);
-    }
-    return true;
-}
-
-int cuda_mask_make_noise(void *state, const struct noise *noise, void **mask, struct reason *why)
-{
-    struct state *s = (struct state *)state;
-    struct matrix matrix;
-    *mask = NULL;
-    const int rc = noise_matrix_make(&matrix, s, noise, !s->tail)
-                       ? mask_make(s, &matrix, noise, mask, why)
-                       : fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
-    noise_matrix_free(&matrix);
     return rc;
 }

@@ -43,16 +43,6 @@ struct part_inverse {         /* y[out][b P + i] = frame P + i of the inverse of
     size_t y_pitch;
 };
 
-/* Fills tw[P], in host memory: tw[k] = (cos a, -sin a), a = pi k / P. */
-void part_twiddles(float2 *tw, int P);
-/* The least log2 with n <= 1 << log2. */
-static inline int log2_of(int n)
-{
-    int log2 = 0;
-    while (1 << log2 < n) log2++;
-    return log2;
-}
-
 cudaError_t part_forward_launch(const struct part_forward *job, int P, const float2 *tw, cudaStream_t stream);
 /* *n_splits receives the number of partial sums of each output and block. */
 cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cudaStream_t stream);

@@ -1,4 +1,4 @@
-/* cuda_partitions - a call of a plan without tail levels.
+/* files_partitions - the convolution of the frames of a call, on stream `audio`.
  *
  *   stream   |  block b-1  |   block b   |  block b+1  |..     blocks of P frames from the start of the stream
  *   a call         [ start |     whole blocks     | end  ]
@@ -10,20 +10,16 @@
  * The spectra and sums that the next call needs are made behind the output; nobody waits for them. A single whole block
  * of P <= 256 is treated as a part of a block: then only the FIR runs between input and output.
  */
-#include "cuda_partitions.h"
+#include "cuda_files.h"
 
-#include "crossfade.h"
-#include "cuda_transfer.h"
 #include "cuda_error.h"
 #include "fir.h"
 #include "partition.h"
 
-#include <string.h>
-
-enum { FIR_MOST = 256 };     /* a call of one whole block of up to so many frames goes through the FIR         */
+enum { MAX_FIR = 256 };      /* a call of one whole block of up to so many frames goes through the FIR         */
 
 /* Makes the spectra of all blocks before `end`, whose input is in the ring. */
-static int spectra_make(struct state *s, int64_t end, struct reason *why)
+static int spectra_make(struct cuda_files *s, int64_t end, struct reason *why)
 {
     const int P = s->plan->partition;
     if (s->n_spectra >= end) return HC_OK;
@@ -46,8 +42,8 @@ static int spectra_make(struct state *s, int64_t end, struct reason *why)
 }
 
 /* Writes the sum of partitions first_part ... for n_blocks blocks from block b on to y. */
-static int parts_play(struct state *s, const struct mask *m, int64_t b, int n_blocks, int first_part, float *y,
-                      size_t y_pitch, struct reason *why)
+static int parts_play(struct cuda_files *s, const struct cuda_files_mask *m, int64_t b, int n_blocks,
+                      int first_part, float *y, size_t y_pitch, struct reason *why)
 {
     const int P = s->plan->partition;
     struct part_mac mac = {};
@@ -73,7 +69,7 @@ static int parts_play(struct state *s, const struct mask *m, int64_t b, int n_bl
 }
 
 /* Makes m->due for block b, unless it is there. The blocks before b are in the ring. */
-static int due_make(struct state *s, struct mask *m, int64_t b, struct reason *why)
+static int due_make(struct cuda_files *s, struct cuda_files_mask *m, int64_t b, struct reason *why)
 {
     if (m->max_parts < 2 || (m->due_block == b && m->due_resets == s->resets)) return HC_OK;
     PASS(spectra_make(s, b, why));
@@ -85,8 +81,8 @@ static int due_make(struct state *s, struct mask *m, int64_t b, struct reason *w
 
 /* Writes the FIR's output for n frames from frame `from` of the stream on to y[n_out][.]. due: m->due at frame `from`,
  * to be added, or NULL. */
-static int fir_play(struct state *s, const struct mask *m, int64_t from, int n, const float *due, float *y,
-                    struct reason *why)
+static int fir_play(struct cuda_files *s, const struct cuda_files_mask *m, int64_t from, int n,
+                    const float *due, float *y, struct reason *why)
 {
     struct fir_job job = {};
     job.x = s->ring;
@@ -108,15 +104,15 @@ static int fir_play(struct state *s, const struct mask *m, int64_t from, int n, 
     return HC_OK;
 }
 
-bool cuda_partitions_whole(const struct state *s, int n)
+bool files_has_whole(const struct cuda_files *s, int n)
 {
     const int P = s->plan->partition;
     if (s->plan->direct) return false;
     const int64_t n_whole = (s->total + n) / P - (s->total + P - 1) / P; /* -1: the call is inside one block */
-    return n_whole > 1 || (n_whole == 1 && P > FIR_MOST);
+    return n_whole > 1 || (n_whole == 1 && P > MAX_FIR);
 }
 
-int cuda_partitions_play(struct state *s, struct mask *m, int n, bool whole, float *wet, struct reason *why)
+int files_play(struct cuda_files *s, struct cuda_files_mask *m, int n, bool whole, float *wet, struct reason *why)
 {
     const int P = s->plan->partition;
     if (s->plan->direct) return fir_play(s, m, s->total, n, NULL, wet, why);
@@ -137,7 +133,8 @@ int cuda_partitions_play(struct state *s, struct mask *m, int n, bool whole, flo
     return HC_OK;
 }
 
-int cuda_partitions_prepare(struct state *s, bool whole, struct mask *to, struct mask *from, struct reason *why)
+int files_prepare(struct cuda_files *s, bool whole, struct cuda_files_mask *to, struct cuda_files_mask *from,
+                  struct reason *why)
 {
     const int P = s->plan->partition;
     if (s->plan->direct) return HC_OK;
@@ -145,42 +142,5 @@ int cuda_partitions_prepare(struct state *s, bool whole, struct mask *to, struct
     if (whole && s->total % P == 0) return HC_OK; /* a file: its next call starts with a whole block, without `due` */
     if (to) PASS(due_make(s, to, s->total / P, why));
     if (from) PASS(due_make(s, from, s->total / P, why));
-    return HC_OK;
-}
-
-int cuda_partitions_process(struct state *s, struct slot *slot, int n, const struct fade *fade, struct reason *why)
-{
-    const int block = s->plan->block;
-    struct mask *to = (struct mask *)fade->to, *from = fade->pos < fade->len ? (struct mask *)fade->from : NULL;
-    const bool two = fade->pos < fade->len, fading = two && !fade->apart;
-    const bool live = cuda_is_live(s, n);
-    float *wet = live && !fading ? slot->out : s->wet[0]; /* rows of `block` frames, both */
-    PASS(cuda_upload(s, slot, n, live, s->audio, why));
-
-    const bool whole = cuda_partitions_whole(s, n);
-    if (to) PASS(cuda_partitions_play(s, to, n, whole, wet, why));
-    float *other = live && two && !fading ? fade->apart->out : s->wet[1];
-    if (from) PASS(cuda_partitions_play(s, from, n, whole, other, why));
-    if (fading && (to || from)) {
-        const struct crossfade job = {s->wet[0], from ? s->wet[1] : NULL, to ? s->wet[0] : NULL, (size_t)block,
-                                      s->n_out, n, fade->pos, fade->len};
-        TRY(crossfade_launch(&job, s->audio), "the crossfade");
-    }
-    if ((to || (from && fading)) && wet != slot->out) PASS(cuda_download(s, slot, s->wet[0], n, s->audio, why));
-    PASS(cuda_seen_download(s, slot, s->audio, why));
-    if (from && !fading && other != fade->apart->out)
-        TRY(cudaMemcpy2DAsync(fade->apart->out, block * sizeof(float), other, block * sizeof(float), n * sizeof(float),
-                              s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
-    TRY(cudaEventRecord(s->done, s->audio), "cudaEventRecord");
-
-    s->total += n;
-    /* behind the output */
-    PASS(cuda_partitions_prepare(s, whole, to, fade->pos + n < fade->len ? from : NULL, why));
-    if (!to && !(from && fading) && s->raw_out)
-        memset(slot->out, 0, (size_t)n * s->n_out * samples_bytes(s->out_samples));
-    else if (!to && !(from && fading))
-        cuda_rows_clear(slot->out, s->n_out, (size_t)block, n);
-    if (two && !fading && !from) cuda_rows_clear(fade->apart->out, s->n_out, (size_t)block, n);
-    TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }

@@ -23,85 +23,53 @@
 
 #include "fft_block.cuh"
 #include "kernels_load.h"
-
-#include <math.h>
+#include "spectrum.cuh"
 
 enum {
-    MAC_BLOCKS = 8, /* of audio, a thread                                                                 */
+    MAC_BLOCKS = 8,    /* of audio, a thread                                                                 */
     MAC_THREADS = 128,
     ONE_THREADS = 512, /* of mac_one                                                                         */
     LEAF = 32,         /* products in one plain sum, so that the error does not grow with the number of parts */
-    MAX_SPLITS = 16    /* the inverse reads the splits one after another                                     */
+    MAX_SPLITS = 16   /* the inverse reads the splits one after another                                     */
 };
-
-void part_twiddles(float2 *tw, int P)
-{
-    for (int i = 0; i < P; i++) {
-        double a = 3.14159265358979323846 * i / P;
-        tw[i] = make_float2((float)cos(a), (float)-sin(a));
-    }
-}
 
 /* grid: the transforms (channel, block of audio), several a thread block */
 static __global__ void __launch_bounds__(512) forward(struct part_forward job, int log2_P, const float2 *tw)
 {
     extern __shared__ float2 shared[];
-    const int P = 1 << log2_P, per_transform = P / 8;
-    const int t = threadIdx.x & (per_transform - 1), mine = threadIdx.x >> (log2_P - 3);
-    const int which = blockIdx.x * (blockDim.x >> (log2_P - 3)) + mine;
-    const bool active = which < job.n_ch * job.n_blocks;
-    const int ch = active ? which / job.n_blocks : 0, b = active ? which % job.n_blocks : 0;
-    float2 *s = shared + mine * fft_skew(P), r[8];
-
+    const struct fft_lane lane = fft_lane_of(shared, log2_P);
+    const bool active = lane.which < job.n_ch * job.n_blocks;
+    const int ch = active ? lane.which / job.n_blocks : 0, b = active ? lane.which % job.n_blocks : 0;
     const float *x = job.x + ch * job.x_pitch;
     const unsigned from = job.from + (unsigned)b * job.hop;
-#pragma unroll
-    for (int m = 0; m < 8; m++) {
-        const int i = 2 * (t + m * per_transform);
+    float2 r[8];
+    fft_points(lane, [&](int m, int i) {
         r[m] = i < job.n_valid ? *(const float2 *)(x + ((from + i) & job.ring_mask)) : make_float2(0.0f, 0.0f);
-    }
-    fft_forward(s, log2_P, t, tw, r);
+    });
+    fft_forward(lane, tw, r);
     if (!active) return;
-
     const int slot = (job.slot + b) % job.n_slots;
-    fft_unpack(s, log2_P, t, tw, job.scale, job.spectra + ((size_t)ch * job.n_slots + slot) * P);
+    fft_unpack(lane, tw, job.scale, job.spectra + (((size_t)ch * job.n_slots + slot) << log2_P));
 }
 
 /* grid: the transforms (output, block of audio), several a thread block. Gain: 2P. */
 static __global__ void __launch_bounds__(512) inverse(struct part_inverse job, int log2_P, const float2 *tw)
 {
     extern __shared__ float2 shared[];
-    const int P = 1 << log2_P, per_transform = P / 8;
-    const int t = threadIdx.x & (per_transform - 1), mine = threadIdx.x >> (log2_P - 3);
-    const int which = blockIdx.x * (blockDim.x >> (log2_P - 3)) + mine, n = job.n_out * job.n_blocks;
-    const bool active = which < n;
-    float2 *s = shared + mine * fft_skew(P), r[8];
-
-    const float2 *Y = job.sums + (size_t)(active ? which : 0) * P;
-    fft_pack(s, log2_P, t, tw, [&](int k) {
+    const struct fft_lane lane = fft_lane_of(shared, log2_P);
+    const int P = 1 << log2_P, n = job.n_out * job.n_blocks, which = lane.which < n ? lane.which : 0;
+    const float2 *Y = job.sums + (size_t)which * P;
+    float2 r[8];
+    auto sum_of_splits = [&](int k) {
         float2 sum = make_float2(0.0f, 0.0f);
 #pragma unroll 8
         for (int split = 0; split < job.n_splits; split++) sum = cadd(sum, Y[(size_t)split * n * P + k]);
         return sum;
-    });
-    fft_inverse(s, log2_P, t, tw, r);
-    if (!active) return;
-
+    };
+    fft_inverse(lane, tw, sum_of_splits, r);
+    if (lane.which >= n) return;
     float *y = job.y + which / job.n_blocks * job.y_pitch + (size_t)(which % job.n_blocks) * P;
-#pragma unroll
-    for (int m = 4; m < 8; m++) {
-        const int i = 2 * (t + m * per_transform) - P;
-        y[i] = r[m].x;
-        y[i + 1] = r[m].y;
-    }
-}
-
-/* sum += x h. Bin 0 holds two real bins (fft_block.cuh). */
-__device__ static inline void multiply_add(float2 &sum, float2 x, float2 h, bool bin0)
-{
-    const float hb = bin0 ? 0.0f : h.y, hc = bin0 ? h.y : h.x; /* computed once for all blocks that meet this h */
-    sum.x = fmaf(x.x, h.x, fmaf(-x.y, hb, sum.x));
-    sum.y = fmaf(x.y, hc, fmaf(x.x, hb, sum.y));
+    fft_points<4>(lane, [&](int m, int i) { y[i - P] = r[m].x, y[i - P + 1] = r[m].y; });
 }
 
 /* The parts [from, to) of split i of n. */
@@ -145,7 +113,7 @@ static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_ma
                 for (int u = 0; u < MAC_BLOCKS; u++) { /* block j meets window[j - u]; then the oldest is replaced */
 #pragma unroll
                     for (int j = 0; j < MAC_BLOCKS; j++)
-                        multiply_add(sum[j], window[(j - u) & (MAC_BLOCKS - 1)], hs[u], bin0);
+                        bin_multiply_add(sum[j], window[(j - u) & (MAC_BLOCKS - 1)], hs[u], bin0);
                     window[(MAC_BLOCKS - 1 - u)] = next[u];
                 }
             }
@@ -182,7 +150,7 @@ static __global__ void __launch_bounds__(ONE_THREADS) mac_one(struct part_mac jo
             int stop = min(end, p + LEAF);
 #pragma unroll 8
             for (; p < stop; p++) {
-                multiply_add(sum, x[(size_t)slot * P], h[(size_t)p * P], bin0);
+                bin_multiply_add(sum, x[(size_t)slot * P], h[(size_t)p * P], bin0);
                 if (--slot < 0) slot += job.n_slots;
             }
             total = cadd(total, sum);
@@ -197,15 +165,15 @@ static __global__ void __launch_bounds__(ONE_THREADS) mac_one(struct part_mac jo
 
 cudaError_t part_forward_launch(const struct part_forward *job, int P, const float2 *tw, cudaStream_t stream)
 {
-    const int n = job->n_ch * job->n_blocks, per_block = fft_per_block(P);
-    forward<<<(n + per_block - 1) / per_block, fft_threads(P), fft_shared_bytes(P), stream>>>(*job, log2_of(P), tw);
+    const unsigned blocks = fft_blocks((size_t)job->n_ch * job->n_blocks, P);
+    forward<<<blocks, fft_threads(P), fft_shared_bytes(P), stream>>>(*job, log2_of(P), tw);
     return cudaGetLastError();
 }
 
 cudaError_t part_inverse_launch(const struct part_inverse *job, int P, const float2 *tw, cudaStream_t stream)
 {
-    const int n = job->n_out * job->n_blocks, per_block = fft_per_block(P);
-    inverse<<<(n + per_block - 1) / per_block, fft_threads(P), fft_shared_bytes(P), stream>>>(*job, log2_of(P), tw);
+    const unsigned blocks = fft_blocks((size_t)job->n_out * job->n_blocks, P);
+    inverse<<<blocks, fft_threads(P), fft_shared_bytes(P), stream>>>(*job, log2_of(P), tw);
     return cudaGetLastError();
 }
 

@@ -1,0 +1,325 @@
+/* cuda_live - set-up, masks and calls of the CUDA backend for live blocks. open and mask_make allocate all memory and
+ * load all kernels. A call uploads only its own frames: the input history stays on the device, in a ring.
+ *
+ * There are two streams: `audio` (high priority) for process and `setup` for mask_make, so that a mask can be made
+ * while audio plays.
+ *
+ * A call is cut at hops. The output of each hop is the sum of the head (head.cu) and of the output that the tail levels
+ * have ready for it. When a call completes a hop, the step of the tail levels for this hop runs behind the output,
+ * between calls. Copy engines carry a large block: it goes up during the step of the hop before, and down during the
+ * step of its own hop.
+ *
+ *   up      | in b |        | in b+1 |
+ *   audio   .. step | head b | step b .. | head b+1 | step ..
+ *   down            | out b     |        | out b+1     |
+ */
+#include "cuda_live.h"
+
+#include "crossfade.h"
+#include "cuda_transfer.h"
+#include "cuda_error.h"
+#include "tail_masks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- open, close, reset ------------------------------------------------------------------------------------------ */
+
+static size_t state_cut(struct cuda_live *s, void *base)
+{
+    const size_t wet_bytes = (size_t)s->n_out * s->plan->block * sizeof(float), receive = cuda_receive_bytes(s);
+    size_t used = 0;
+    for (int i = 0; i < 2; i++) s->wet[i] = (float *)device_cut(base, &used, wet_bytes);
+    if (receive) s->receive = (float *)device_cut(base, &used, receive);
+    return used + gpu_tail_cut(&s->tail, base ? (char *)base + used : NULL);
+}
+
+int cuda_live_reset(void *state, struct reason *why)
+{
+    struct cuda_live *s = (struct cuda_live *)state;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    TRY(gpu_tail_reset(&s->tail, s->audio), "clearing the input history");
+    TRY(cudaStreamSynchronize(s->audio), "cudaStreamSynchronize");
+    s->total = 0;
+    return HC_OK;
+}
+
+static int state_open(struct cuda_live *s, const hc_config *config, struct reason *why)
+{
+    int n_sm;
+    PASS(device_use(s->device, why));
+    TRY(cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
+    TRY(crossfade_load(), "loading kernels");
+    TRY(cuda_transfer_load(), "loading kernels");
+    PASS(gpu_tail_open(&s->tail, s->plan, config, n_sm, why));
+    PASS(device_stream_make(&s->audio, true, why));
+    PASS(device_stream_make(&s->setup, false, why));
+    TRY(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    PASS(device_alloc(&s->memory, state_cut(s, NULL), "the engine", why));
+    state_cut(s, s->memory);
+    PASS(cuda_transfer_open(s, why));
+    const size_t pinned = gpu_tail_pinned_bytes(&s->tail);
+    TRY(cudaHostAlloc(&s->tail.pinned, pinned, cudaHostAllocDefault), "cudaHostAlloc(%zu)", pinned);
+    TRY(gpu_tail_load(&s->tail, s->device, s->audio), "loading the kernels of the head and the tail levels");
+    return cuda_live_reset(s, why);
+}
+
+void cuda_live_close(void *state)
+{
+    struct cuda_live *s = (struct cuda_live *)state;
+    if (!s) return;
+    cudaSetDevice(s->device);
+    if (s->up) cudaStreamSynchronize(s->up);
+    if (s->audio) cudaStreamSynchronize(s->audio);
+    if (s->down) cudaStreamSynchronize(s->down);
+    device_store_clear(&s->store);
+    cudaFree(s->memory);
+    cudaFreeHost(s->tail.pinned);
+    if (s->done) cudaEventDestroy(s->done);
+    cuda_transfer_close(s);
+    if (s->setup) cudaStreamDestroy(s->setup);
+    if (s->audio) cudaStreamDestroy(s->audio);
+    cudaGetLastError();
+    free(s);
+}
+
+int cuda_live_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
+{
+    struct cuda_live *s = (struct cuda_live *)calloc(1, sizeof *s);
+    *state = NULL;
+    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    s->device = device;
+    s->plan = plan;
+    s->n_in = config->n_in;
+    s->n_out = config->n_out;
+    int rc = state_open(s, config, why);
+    if (rc < 0) {
+        cuda_live_close(s);
+        return rc;
+    }
+    *state = s;
+    return HC_OK;
+}
+
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
+
+/* The index of the first group (of HEAD_OUTS outputs) of chunk i of the output. */
+static int chunk_start(const struct cuda_live *s, int i, int chunks)
+{
+    const int groups = (s->n_out + HEAD_OUTS - 1) / HEAD_OUTS;
+    return (int)((int64_t)groups * i / chunks);
+}
+
+/* Fills needs[] of a mask. */
+static void needs_find(const struct cuda_live *s, const struct matrix *matrix, int *needs)
+{
+    const int chunks = cuda_chunks_of(s, s->n_out);
+    for (int i = 0, c = 0, most = 0; i < chunks; i++) {
+        const int end = chunk_start(s, i + 1, chunks) * HEAD_OUTS;
+        for (; c < matrix->n_cells && matrix->cells[c].out < end; c++)
+            if (matrix->cells[c].in >= most) most = matrix->cells[c].in + 1;
+        needs[i] = most;
+    }
+}
+
+void cuda_live_mask_free(void *state, void *mask)
+{
+    struct cuda_live *s = (struct cuda_live *)state;
+    struct cuda_live_mask *m = (struct cuda_live_mask *)mask;
+    if (!m) return;
+    cudaSetDevice(s->device);
+    device_give(&s->store, m->tail.memory, m->tail.bytes, s->audio); /* its last products may still be under way */
+    free(m);
+}
+
+/* noise: the taps, instead of matrix->taps; or NULL. */
+static int mask_make(struct cuda_live *s, const struct matrix *matrix, const struct noise *noise, void **mask,
+                     struct reason *why)
+{
+    struct cuda_live_mask *m = (struct cuda_live_mask *)calloc(1, sizeof *m);
+    *mask = NULL;
+    if (!m) return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+    cudaSetDevice(s->device);
+    needs_find(s, matrix, m->needs);
+    const int rc = gpu_tail_mask_make(&m->tail, &s->tail, &s->store, matrix, noise, s->setup, why);
+    if (rc < 0) {
+        device_wait(s->setup);
+        cuda_live_mask_free(s, m);
+        return rc;
+    }
+    *mask = m;
+    return rc;
+}
+
+int cuda_live_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
+{
+    return mask_make((struct cuda_live *)state, matrix, NULL, mask, why);
+}
+
+/* Makes the matrix of a mask of noise, without taps. False: no memory. */
+static bool noise_matrix_make(struct matrix *matrix, const struct cuda_live *s, const struct noise *noise)
+{
+    const int n_diagonal = s->n_in < s->n_out ? s->n_in : s->n_out;
+    const size_t n = noise->diagonal ? n_diagonal : (size_t)s->n_in * s->n_out;
+    memset(matrix, 0, sizeof *matrix);
+    if (n > INT32_MAX / 2) return false;
+    matrix->n_taps = (int *)malloc(n * sizeof(int));
+    matrix->cells = (struct cell *)malloc(n * sizeof(struct cell));
+    if (!matrix->n_taps || !matrix->cells) return false;
+    matrix->n_responses = matrix->n_cells = (int)n;
+    for (int r = 0; r < (int)n; r++) { /* by out, then in, as noise_response numbers them */
+        const struct cell cell = {noise->diagonal ? r : r % s->n_in, noise->diagonal ? r : r / s->n_in, r};
+        matrix->cells[r] = cell;
+        matrix->n_taps[r] = noise->n_taps;
+    }
+    return true;
+}
+
+int cuda_live_mask_make_noise(void *state, const struct noise *noise, void **mask, struct reason *why)
+{
+    struct cuda_live *s = (struct cuda_live *)state;
+    struct matrix matrix;
+    *mask = NULL;
+    const int rc = noise_matrix_make(&matrix, s, noise) ? mask_make(s, &matrix, noise, mask, why)
+                                                        : fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+    free(matrix.n_taps);
+    free(matrix.cells);
+    return rc;
+}
+
+void cuda_live_mask_prepare(void *state, void *mask)
+{
+    struct cuda_live *s = (struct cuda_live *)state;
+    if (cudaSetDevice(s->device) != cudaSuccess) return;
+    /* After an error the next process fails, because the error is sticky. */
+    gpu_tail_prepare(&s->tail, &((struct cuda_live_mask *)mask)->tail, s->audio);
+}
+
+bool cuda_live_mask_ready(void *state, const void *mask)
+{
+    return gpu_tail_ready(&((const struct cuda_live *)state)->tail, &((const struct cuda_live_mask *)mask)->tail);
+}
+
+void cuda_live_mask_retire(void *state, void *mask)
+{
+    gpu_tail_retire(&((struct cuda_live *)state)->tail, &((struct cuda_live_mask *)mask)->tail);
+}
+
+/* ---- process ----------------------------------------------------------------------------------------------------- */
+
+static int steps_run(struct cuda_live *s, int64_t hops, struct reason *why)
+{
+    while (s->tail.step < hops) TRY(gpu_tail_step(&s->tail, s->audio), "a step of the tail levels");
+    return HC_OK;
+}
+
+/* Computes the next chunk of the output, sends it down, and records its event chunk_down. All n frames are in one
+ * hop. */
+static int chunk_play(struct cuda_live *s, struct slot *slot, int n, struct gpu_tail_mask *mask, float *wet,
+                      struct transfer *transfer, struct reason *why)
+{
+    const int chunks = cuda_chunks_of(s, s->n_out), i = transfer->down++;
+    const int first = chunk_start(s, i, chunks), end = chunk_start(s, i + 1, chunks);
+    const int last = end * HEAD_OUTS < s->n_out ? end * HEAD_OUTS : s->n_out;
+    if (end > first)
+        TRY(gpu_tail_play(&s->tail, mask, s->total, n, wet, first, end - first, s->audio), "the head taps");
+    if (s->out_overlapped) return cuda_download_overlapped(s, slot, n, first * HEAD_OUTS, last, s->chunk_down[i], why);
+    TRY(cudaEventRecord(s->chunk_down[i], s->audio), "cudaEventRecord");
+    return HC_OK;
+}
+
+/* Tells the copy threads which chunks are in the slot. wait: waits for all but the last chunk, for which the caller
+ * waits (s->done). */
+static int chunks_tell(struct cuda_live *s, struct slot *slot, struct transfer *transfer, bool wait, struct reason *why)
+{
+    const int chunks = cuda_chunks_of(s, s->n_out);
+    for (; slot->copy && transfer->told < transfer->down && transfer->told < chunks - 1; transfer->told++) {
+        const cudaError_t e =
+            wait ? cudaEventSynchronize(s->chunk_down[transfer->told]) : cudaEventQuery(s->chunk_down[transfer->told]);
+        if (e == cudaErrorNotReady) {
+            cudaGetLastError();
+            return HC_OK;
+        }
+        TRY(e, "waiting for outputs");
+        parallel_copy_done(slot->copy, chunk_start(s, transfer->told + 1, chunks) * HEAD_OUTS);
+    }
+    return HC_OK;
+}
+
+/* Plays a block in chunks: each chunk of the output is computed as soon as its inputs are in the ring. If the channels
+ * are independent, the last chunk goes up while the first ones come down.
+ *
+ *   up      | 0 | 1 | 2 | 3 |
+ *   audio       |0 |1  |2  |3 |  step ..
+ *   down           | 0 | 1 | 2 | 3 |
+ */
+static int play_chunks(struct cuda_live *s, struct slot *slot, int n, struct cuda_live_mask *mask, float *wet,
+                       struct transfer *transfer, struct reason *why)
+{
+    const int chunks = cuda_chunks_of(s, s->n_out);
+    PASS(steps_run(s, s->total / s->tail.hop, why));
+    if (!s->receive) {
+        PASS(cuda_upload(s, slot, n, why));
+        transfer->n_channels = s->n_in;
+    }
+    do {
+        if (transfer->n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, transfer, why));
+        while (transfer->down < chunks && mask->needs[transfer->down] <= transfer->n_channels)
+            PASS(chunk_play(s, slot, n, &mask->tail, wet, transfer, why));
+        PASS(chunks_tell(s, slot, transfer, false, why));
+    } while (transfer->n_channels < s->n_in);
+    return HC_OK;
+}
+
+/* Sets n frames of each row to 0, on the host. */
+static void rows_clear(float *rows, int n_rows, size_t pitch, int n)
+{
+    for (int row = 0; row < n_rows; row++) memset(rows + row * pitch, 0, n * sizeof(float));
+}
+
+/* For a small block there are no copies: the device reads the frames from pinned memory and writes them there. */
+int cuda_live_process(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
+{
+    struct cuda_live *s = (struct cuda_live *)state;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    const int hop = s->tail.hop;
+    const size_t block = (size_t)s->plan->block;
+    const bool two = fade->pos < fade->len, fading = two && !fade->apart;
+    struct cuda_live_mask *masks[2] = {(struct cuda_live_mask *)fade->to,
+                                       two ? (struct cuda_live_mask *)fade->from : NULL};
+    float *const out = s->out_overlapped ? s->wet[0] : slot->out; /* the kernels write the output there */
+    float *const wet[2] = {fading ? s->wet[0] : out, fade->apart ? fade->apart->out : s->wet[1]};
+    const int all = (s->n_out + HEAD_OUTS - 1) / HEAD_OUTS;
+    const bool sounds = masks[0] || (fading && masks[1]);
+    const bool in_chunks = (slot->copy || s->out_overlapped) && masks[0] && !two && s->total % hop + n <= hop;
+    struct transfer transfer = {};
+    if (in_chunks)
+        PASS(play_chunks(s, slot, n, masks[0], out, &transfer, why));
+    else
+        PASS(s->receive ? cuda_upload_overlapped(s, slot, n, why) : cuda_upload(s, slot, n, why));
+    for (int frame = 0, len; frame < n && !in_chunks; frame += len) {
+        const int64_t at = s->total + frame;
+        len = hop - (int)(at % hop) < n - frame ? hop - (int)(at % hop) : n - frame;
+        PASS(steps_run(s, at / hop, why));
+        for (int i = 0; i < 2; i++)
+            if (masks[i])
+                TRY(gpu_tail_play(&s->tail, &masks[i]->tail, at, len, wet[i] + frame, 0, all, s->audio),
+                    "the head taps");
+    }
+    if (fading && sounds) {
+        const struct crossfade job = {out, masks[1] ? s->wet[1] : NULL, masks[0] ? s->wet[0] : NULL, block, s->n_out, n,
+                                      fade->pos, fade->len};
+        TRY(crossfade_launch(&job, s->audio), "the crossfade");
+    }
+    if (s->out_overlapped && sounds && !in_chunks)
+        PASS(cuda_download_overlapped(s, slot, n, 0, s->n_out, s->done, why));
+    else
+        TRY(cudaEventRecord(s->done, s->out_overlapped && in_chunks ? s->down : s->audio), "cudaEventRecord");
+    s->total += n;
+    PASS(steps_run(s, s->total / hop, why)); /* behind the output */
+    if (!sounds) rows_clear(slot->out, s->n_out, block, n);
+    if (two && !fading && !masks[1]) rows_clear(fade->apart->out, s->n_out, block, n);
+    if (in_chunks) PASS(chunks_tell(s, slot, &transfer, true, why));
+    TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
+    return HC_OK;
+}

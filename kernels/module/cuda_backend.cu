@@ -1,0 +1,106 @@
+/* cuda_backend - the tables of the CUDA backends (dsp/device/backend.h): live blocks and files, and the costs by which
+ * their plans are chosen. */
+#include "dsp/device/backend.h"
+
+#include "dsp/device/render_backend.h"
+#include "dsp/device/tensor_backend.h"
+#include "dsp/device/scene_backend.h"
+#include "cuda_error.h"
+#include "cuda_files.h"
+#include "cuda_live.h"
+#include "device_costs.h"
+#include "fft_block.cuh"
+
+#include <stdio.h>
+
+static int cuda_describe(int device, char *text, size_t cap)
+{
+    int n = 0, driver = 0;
+    struct cudaDeviceProp prop;
+    struct reason why = {text, cap};
+    if (cudaGetDeviceCount(&n) != cudaSuccess || device < 0 || device >= n) {
+        cudaGetLastError();
+        return fail(HC_EINVAL, &why, "none");
+    }
+    cudaError_t e = cudaGetDeviceProperties(&prop, device);
+    if (e == cudaSuccess) e = cudaDriverGetVersion(&driver);
+    if (e != cudaSuccess) return cuda_fail(e, &why, "cudaGetDeviceProperties(%d)", device);
+    if (text && cap)
+        snprintf(text, cap, "%s, %d SMs, %d GiB, driver %d.%d, sm_%d%d", prop.name, prop.multiProcessorCount,
+                 (int)(prop.totalGlobalMem >> 30), driver / 1000, driver % 1000 / 10, prop.major, prop.minor);
+    return HC_OK;
+}
+
+/* Nanoseconds on an H200, rounded; used until the costs are measured (device_costs.h). */
+static constexpr struct plan_costs costs_of_a_gpu(void)
+{
+    struct plan_costs costs = {};
+    costs.min_partition = 32;
+    costs.max_partition = FFT_MOST;
+    costs.max_tail = TAIL_SIZE_MOST;
+    costs.fir_first = true;
+    costs.mac_ns = 6e-5; /* 28 to 41 TFLOP/s, depending on the channels */
+    costs.cmac_ns = 1e-4;
+    costs.live_cmac_ns = 2.2e-3; /* 8 bytes from memory, and a quarter of that from L2 */
+    costs.input_share = 0.8;     /* 8 bytes from memory; for independent channels as many bytes as the responses */
+    costs.fft_ns = 5e-4;
+    costs.launch_ns = 1500; /* a block costs between 300 (files: 32 blocks a launch) and 10000 (live: transform,
+                               products, inverse) */
+    costs.slice_ns = 1000;  /* a hop of eight levels has three launches */
+    costs.call_ns = 13000;  /* to the card and back, including the launch of a hop */
+    costs.file_block = 262144; /* stereo: 2 MiB up and 2 MiB down, 64 partitions of 4096 a launch */
+    return costs;
+}
+static constexpr struct plan_costs costs = costs_of_a_gpu();
+
+/* What both backends have. */
+static constexpr struct backend backend_of_a_gpu(void)
+{
+    struct backend backend = {};
+    backend.name = "cuda";
+    backend.costs = &costs;
+    backend.describe = cuda_describe;
+    backend.measure = device_costs_measure;
+    return backend;
+}
+
+static constexpr struct backend files_backend(void)
+{
+    struct backend backend = backend_of_a_gpu();
+    backend.open = cuda_files_open;
+    backend.close = cuda_files_close;
+    backend.slot_make = cuda_files_slot_make;
+    backend.slot_free = cuda_files_slot_free;
+    backend.mask_make = cuda_files_mask_make;
+    backend.mask_free = cuda_files_mask_free;
+    backend.reset = cuda_files_reset;
+    backend.raw = true;
+    backend.begin = cuda_files_begin;
+    backend.end = cuda_files_end;
+    return backend;
+}
+static constexpr struct backend backend_cuda_files = files_backend();
+
+static constexpr struct backend live_backend(void)
+{
+    struct backend backend = backend_of_a_gpu();
+    backend.files = &backend_cuda_files;
+    backend.scene = &scene_cuda;
+    backend.render = &render_cuda;
+    backend.tensors = &tensors_cuda;
+    backend.in_chunks = true;
+    backend.open = cuda_live_open;
+    backend.close = cuda_live_close;
+    backend.slot_make = cuda_live_slot_make;
+    backend.slot_free = cuda_live_slot_free;
+    backend.mask_make = cuda_live_mask_make;
+    backend.mask_free = cuda_live_mask_free;
+    backend.mask_make_noise = cuda_live_mask_make_noise;
+    backend.mask_prepare = cuda_live_mask_prepare;
+    backend.mask_ready = cuda_live_mask_ready;
+    backend.mask_retire = cuda_live_mask_retire;
+    backend.process = cuda_live_process;
+    backend.reset = cuda_live_reset;
+    return backend;
+}
+constexpr struct backend backend_cuda = live_backend(); /* constant: it must exist before any constructor runs */

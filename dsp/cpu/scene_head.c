@@ -9,6 +9,7 @@
  * A block that comes in several calls computes partitions from 1 on in its first call, and partition 0 in each.
  */
 #include "dsp/base/memory.h"
+#include "dsp/device/backend.h"
 #include "scene_state.h"
 
 #include <stdlib.h>
@@ -140,13 +141,10 @@ static void output_add(const struct scene_state *s, const struct scene_call *cal
         for (int k = 0; k < call->n; k++) sum[k] += y[k];
         return;
     }
-    for (int k = 0; k < call->n; k++) {
-        float g = pos + k + 1 >= fade ? 1 : (float)(pos + k + 1) / (float)fade;
-        sum[k] += g * y[k];
-    }
+    for (int k = 0; k < call->n; k++) sum[k] += steer_gain(pos + k, fade) * y[k];
     if (pos + 1 >= fade) return;
     fft_inverse(level->fft, h->from + spectrum, h->scratch);
-    for (int k = 0; k < call->n && pos + k + 1 < fade; k++) sum[k] += (1 - (float)(pos + k + 1) / (float)fade) * y[k];
+    for (int k = 0; k < call->n && pos + k + 1 < fade; k++) sum[k] += (1 - steer_gain(pos + k, fade)) * y[k];
 }
 
 void scene_head_play(struct scene_state *s, const struct scene_call *call)

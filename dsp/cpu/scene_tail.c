@@ -14,6 +14,7 @@
  */
 #include "dsp/base/memory.h"
 #include "dsp/base/realtime_pool.h"
+#include "dsp/device/backend.h"
 #include "scene_state.h"
 
 #include <math.h>
@@ -157,7 +158,7 @@ static void job_out(const struct tail_level *t, int out, float *scratch)
     fft_inverse(t->level->fft, sum, scratch);
     memcpy(y, scratch + cut->frames / 2 - cut->window, (size_t)cut->window * sizeof *y);
     for (int k = 0; k < fade; k++) {
-        float g = k + 1 >= fade ? 1 : (float)(k + 1) / (float)fade;
+        float g = steer_gain(k, fade);
         y[k] *= g;
         y[cut->hop + k] *= 1 - g;
     }

@@ -41,7 +41,7 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     int slot_offset;
     int n_heard;        /* most outputs of the banks since open                                                       */
     int64_t until_us;   /* hybrid, as in struct rows: the end of the wait for the device                              */
-    /* The head in this block: y = (1 - g) from + g to, g[i] = (i + 1) / fade from the block's first frame. The same
+    /* The head in this block: y = (1 - g) from + g to, g[i] = steer_gain(i, fade) from the block's first frame. The same
      * mixes in every call of a block. is_still: both are the same. If the first mix of a block (from, or to if is_still)
      * has the address and the length of `to` of the block before, its terms are the same                             */
     struct scene_mix from, to;

@@ -140,7 +140,7 @@ static bool place_update(struct steered *s, int source, int64_t now_us, struct s
     struct sent *sent = &s->sent[source];
     struct glide *glide = &s->glides[source];
     bool jumps = sent->stamp == NO_STAMP || s->clock.n == 0 || s->clock.frame == 0; /* not active yet */
-    if (place_read(&s->places->mailboxes[source], &sent->stamp, place)) {
+    if (mailbox_read(&s->places->targets, source, &sent->stamp, place)) {
         if (jumps)
             glide_jump(glide, place);
         else

@@ -11,13 +11,20 @@
 #define STEERED_H
 
 #include "bank_set.h"
+#include "dsp/base/mailbox.h"
 #include "dsp/base/error.h"
 #include "glide.h"
 #include "haloconv.h"
-#include "places.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
+
+struct places {                              /* where each source is, as last requested                         */
+    int n;                                   /* sources                                                         */
+    bool mixes;                              /* hc_live_config.mix_entries                                      */
+    double glide_ms;                         /* hc_live_config                                                  */
+    struct mailboxes targets;                /* [n]: struct steer_target; every engine reads them               */
+};
 
 struct engine_banks {
     struct bank_set *set;

@@ -1,7 +1,8 @@
 #include "scene.h"
 
+#include "dsp/base/mailbox.h"
+#include "dsp/base/memory.h"
 #include "dsp/device/backend.h"
-#include "scene_memory.h"
 #include "steering.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ struct scene {
     struct scene_setup setup;
     void *state; /* the backend's */
     struct bank_meter *meter;
-    struct mailbox *mailboxes; /* [n_sources] */
+    struct mailboxes requests; /* [n_sources]: struct steer_request */
 
     /* engine thread */
     struct wanted *wanted; /* [n_sources] */
@@ -33,13 +34,13 @@ void scene_close(struct scene *s)
     const struct scene_shape *shape = &s->setup.shape;
     if (s->state) s->setup.backend->close(s->state);
     for (int l = 0; l < s->setup.plan.n_levels; l++) steering_close(&s->levels[l]);
-    for (int i = 0; s->mailboxes && i < shape->n_sources; i++) {
+    for (int i = 0; s->requests.memory && i < shape->n_sources; i++) {
         struct steer_request request;
-        if (mailbox_take(&s->mailboxes[i], &request)) bank_unuse(request.bank, 1);
+        if (mailbox_remove(&s->requests, i, &request)) bank_unuse(request.bank, 1);
         if (s->wanted) bank_unuse(s->wanted[i].request.bank, 1);
     }
     bank_meter_release(s->meter);
-    free(s->mailboxes);
+    mailboxes_close(&s->requests);
     free(s->wanted);
     free(s->in);
     free(s->out);
@@ -53,11 +54,11 @@ static bool memory_open(struct scene *s)
     const struct scene_plan *plan = &s->setup.plan;
     size_t n = (size_t)shape->n_sources;
     s->meter = bank_meter_make();
-    s->mailboxes = scene_memory(n, sizeof *s->mailboxes);
-    s->wanted = scene_memory(n, sizeof *s->wanted);
+    bool ok = mailboxes_open(&s->requests, shape->n_sources, sizeof(struct steer_request));
+    s->wanted = memory_lines(n, sizeof *s->wanted);
     s->in = calloc(n, sizeof *s->in);
     s->out = calloc((size_t)shape->n_out, sizeof *s->out);
-    if (!s->meter || !s->mailboxes || !s->wanted || !s->in || !s->out) return false;
+    if (!ok || !s->meter || !s->wanted || !s->in || !s->out) return false;
     for (int l = 0; l < plan->n_levels; l++) {
         int hop = plan->levels[l].hop;
         if (!steering_open(&s->levels[l], shape->n_sources, (plan->steer_fade + hop - 1) / hop)) return false;
@@ -93,28 +94,28 @@ int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *ent
     if (n > 0 && (bank->backend != s->setup.backend || bank->device != s->setup.device ||
                   !scene_plan_is_same(&bank->plan, &s->setup.plan) || bank->n_out > s->setup.shape.n_out))
         return HC_EINVAL;
-    struct steer_request request = {.bank = n > 0 ? (hc_bank *)bank : NULL, .n = n};
+    struct steer_request request = {.bank = n > 0 ? (hc_bank *)bank : NULL, .n = n}, unread;
     for (int i = 0; i < n; i++) {
         request.entry[i] = entry[i];
         request.weight[i] = weight ? weight[i] : 1;
         if (entry[i] < 0 || entry[i] >= bank->n_entries || !isfinite(request.weight[i])) return HC_EINVAL;
     }
     bank_use(request.bank, 1);
-    mailbox_put(&s->mailboxes[source], &request);
+    if (mailbox_put(&s->requests, source, &request, &unread)) bank_unuse(unread.bank, 1);
     return HC_OK;
 }
 
-static void take_requests(struct scene *s)
+static void apply_requests(struct scene *s)
 {
     hc_bank *unused = NULL; /* most requests replace one of the same bank: give up its uses together */
     int n_unused = 0;
     for (int i = 0; i < s->setup.shape.n_sources; i++) {
         struct steer_request request;
         if (i + PREFETCH < s->setup.shape.n_sources) {
-            __builtin_prefetch(&s->mailboxes[i + PREFETCH], 1);
+            mailbox_prefetch(&s->requests, i + PREFETCH);
             __builtin_prefetch(&s->wanted[i + PREFETCH], 1);
         }
-        if (!mailbox_take(&s->mailboxes[i], &request)) continue;
+        if (!mailbox_remove(&s->requests, i, &request)) continue;
         if (s->wanted[i].request.bank != unused) {
             bank_unuse(unused, n_unused);
             unused = s->wanted[i].request.bank;
@@ -130,7 +131,7 @@ static void take_requests(struct scene *s)
 void scene_prepare(struct scene *s)
 {
     if (s->has_taken || s->frame % s->setup.plan.block) return;
-    take_requests(s);
+    apply_requests(s);
     s->has_taken = true;
 }
 
@@ -227,7 +228,7 @@ int scene_bank_make(struct scene *s, const hc_bank_data *data, hc_bank **bank, s
 static double memory_of(const struct scene *s)
 {
     const struct scene_setup *setup = &s->setup;
-    double a_source = (double)(sizeof *s->mailboxes + sizeof *s->wanted + sizeof *s->in);
+    double a_source = (double)(s->requests.stride + sizeof *s->wanted + sizeof *s->in);
     return setup->shape.n_sources * a_source + setup->shape.n_out * (double)sizeof *s->out +
            setup->plan.n_levels * steering_memory(setup->shape.n_sources) +
            setup->backend->memory(&setup->plan, &setup->shape);

@@ -1,6 +1,6 @@
 /* scene - the steered sources of an engine: takes requests at the edges of hops, and lets a backend play.
  *
- *   any thread       hc_steer -> a record in the source's mailbox (mailbox.h); the last one stays
+ *   any thread       hc_steer -> the source's mailbox (dsp/base/mailbox.h); the last request stays
  *   engine thread    scene_play: at the edge of a hop mailbox -> mix of each level (steering.h) -> backend->play
  */
 #ifndef HALOCONV_SCENE_H

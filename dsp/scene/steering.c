@@ -1,6 +1,6 @@
 #include "steering.h"
 
-#include "scene_memory.h"
+#include "dsp/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ struct source_mix {                       /* aligned: a source that plays up to 
 static bool list_open(struct term_list *list, int n_sources)
 {
     size_t n = (size_t)n_sources * HC_MAX_SOUNDING;
-    list->terms = scene_memory(n, sizeof *list->terms);
-    list->banks = scene_memory(n, sizeof *list->banks);
+    list->terms = memory_lines(n, sizeof *list->terms);
+    list->banks = memory_lines(n, sizeof *list->banks);
     return list->terms && list->banks;
 }
 
@@ -53,7 +53,7 @@ bool steering_open(struct steering *s, int n_sources, int n_hops)
 {
     s->n_sources = n_sources;
     s->n_hops = n_hops;
-    s->mixes = scene_memory((size_t)n_sources, sizeof *s->mixes);
+    s->mixes = memory_lines((size_t)n_sources, sizeof *s->mixes);
     return list_open(&s->lists[0], n_sources) && list_open(&s->lists[1], n_sources) && s->mixes;
 }
 

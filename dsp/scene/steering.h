@@ -6,7 +6,16 @@
 #ifndef HALOCONV_STEERING_H
 #define HALOCONV_STEERING_H
 
-#include "mailbox.h"
+#include "bank.h"
+
+enum { CACHE_LINE = 64 };
+
+struct steer_request {
+    hc_bank *bank; /* counted in its uses; NULL if n is 0 */
+    int n;
+    int entry[HC_MAX_MIX];
+    float weight[HC_MAX_MIX];
+};
 
 struct wanted {       /* the last request that the engine thread has taken; a cache line                         */
     _Alignas(CACHE_LINE) struct steer_request request;

@@ -3,8 +3,8 @@
  *
  *   phase      a job                                                          jobs
  *   INS        a source: the window before the edge -> FFT -> FDL              n_sources
- *   CHUNKS     a chunk of bins: the products of all terms, or of a part of     n_chunks * n_parts
- *              them if they are many, in order
+ *   CHUNKS     a chunk of bins: the products of all sources of the list, or    n_chunks * n_parts
+ *              of a part of them if they are many, in order
  *   OUTS       an output: its sums -> IFFT -> fades                            n_heard
  *
  * Any thread takes the next job of a phase; whoever completes the last one publishes the next phase. A job sums in one
@@ -46,11 +46,12 @@ struct tail_level {
     int64_t edge; /* frame; -1: no hop is under way */
     int n_jobs[N_PHASES];
     int64_t cost[N_PHASES]; /* of a job, picoseconds as estimated */
-    int n_products, n_heard;
+    int n_heard;
 
-    int n_parts;    /* of the terms: see max_parts */
-    float *sums;    /* [n_parts][n_out][fft] */
-    float *results; /* [n_out][window] */
+    int n_parts;                                /* of the sources of the list: see max_parts */
+    const struct scene_piece *first[MAX_PARTS]; /* piece of a part */
+    float *sums;                                /* [n_parts][n_out][fft] */
+    float *results;                             /* [n_out][window] */
 
     /* Engine thread: */
     int64_t own;           /* cost of the jobs of this hop that it has done */
@@ -120,19 +121,23 @@ static int64_t whole(const struct tail_level *t)
 
 /* ---- jobs, in any thread ----------------------------------------------------------------------------------------- */
 
-/* The first product of a part. */
+/* The first source of a part. */
 static int part_begin(const struct tail_level *t, int part)
 {
-    return (int)((int64_t)t->n_products * part / t->n_parts);
+    return (int)((int64_t)t->level->lists[0].n_sources * part / t->n_parts);
 }
 
 static void job_chunk(const struct scene_state *s, const struct tail_level *t, int i, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
     int64_t hop = t->edge / cut->hop;
-    int part = i % t->n_parts, first = part_begin(t, part);
-    struct scene_sum sum = {.products = t->level->products + first,
-                            .n = part_begin(t, part + 1) - first,
+    int part = i % t->n_parts;
+    struct scene_sum sum = {.piece = t->first[part],
+                            .sources = t->level->lists[0].sources,
+                            .from = part_begin(t, part),
+                            .to = part_begin(t, part + 1),
+                            .fdl = t->level->fdl + scene_fdl_phase(cut, hop),
+                            .x_source = scene_fdl_source(cut),
                             .chunk = i / t->n_parts,
                             .mixed = scratch,
                             .end = cut->n_partitions,
@@ -206,7 +211,7 @@ static size_t max_scratch(const struct scene_plan *plan)
     return n;
 }
 
-/* Parts of a level's terms: with one term a source, jobs of about RESPONSES_A_PART responses. */
+/* Parts of a level's list: with one term a source, jobs of about RESPONSES_A_PART responses. */
 static int max_parts(const struct scene_shape *shape)
 {
     int64_t n = (int64_t)shape->n_sources * shape->n_out / RESPONSES_A_PART;
@@ -325,14 +330,14 @@ static void hop_begin(struct scene_state *s, struct tail_level *t, const struct 
 {
     const struct scene_cut *cut = &t->level->cut;
     double floats = 0, transform = scene_transform_ns(cut);
-    const float *fdl = t->level->fdl + scene_fdl_phase(cut, call->frame / cut->hop);
-    int n_heard = 0;
+    struct scene_list *list = &t->level->lists[0];
+    int n_heard = 0, part = 0;
     t->edge = call->frame;
-    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], fdl, t->level->products, &s->groups);
-    for (int i = 0; i < t->n_products; i++) {
-        const struct scene_product *product = &t->level->products[i];
-        floats += (double)product->n_partitions * (1 + product->n_out);
-        if (product->n_out > n_heard) n_heard = product->n_out;
+    scene_list_make(&s->maker, call->tail[t->l], t->l, list);
+    for (const struct scene_piece *piece = list->pieces; piece < list->pieces + list->n; piece++) {
+        floats += (double)piece->n * piece->n_partitions * (1 + piece->n_out);
+        if (piece->n_out > n_heard) n_heard = piece->n_out;
+        while (part < t->n_parts && part_begin(t, part) < piece->first + piece->n) t->first[part++] = piece;
     }
     t->n_heard = n_heard;
     t->n_jobs[INS] = s->shape.n_sources;

@@ -29,7 +29,7 @@ enum { LISTS = 2 };         /* of a level: of its last two edges                
 
 struct list_buffers {
     char *pinned[LISTS], *device[LISTS];
-    int n_pieces[LISTS];
+    struct scene_list list[LISTS]; /* in device memory                                                               */
 };
 
 struct cuda_level {
@@ -65,7 +65,7 @@ struct scene_gpu {
     struct cuda_level levels[HC_MAX_STEER_LEVELS];
     void *pinned;           /* the lists, and:                                                                        */
     float *out;             /* [n_out][block]                                                                         */
-    struct list_maker maker;
+    struct piece_maker maker;
     /* The head's lists: the terms that list `now` was made of, and the block that played them as `to`. */
     int now;
     const struct scene_term *terms;
@@ -79,6 +79,8 @@ static int terms_most(const struct scene_shape *shape)
 {
     return shape->n_sources * HC_MAX_SOUNDING;
 }
+/* Of a list of n terms: the sources, then at most as many pieces. */
+static size_t list_bytes(int n) { return (size_t)n * (sizeof(struct scene_source) + sizeof(struct scene_piece)); }
 static size_t spectrum_bytes(const struct cuda_level *level) { return sizeof(float2) << level->log2_P; }
 
 static int level_set(struct scene_gpu *s, int l, struct reason *why)
@@ -118,7 +120,7 @@ static size_t state_cut(struct scene_gpu *s, void *base)
         level->partial = (float2 *)device_cut(base, &used, level->room * spectrum_bytes(level));
         level->sums = (float2 *)device_cut(base, &used, level->n_lists * n_out * spectrum_bytes(level));
         for (int i = 0; i < LISTS; i++)
-            level->lists.device[i] = (char *)device_cut(base, &used, list_bytes_most(terms_most(&s->shape)));
+            level->lists.device[i] = (char *)device_cut(base, &used, list_bytes(terms_most(&s->shape)));
     }
     return used;
 }
@@ -126,7 +128,7 @@ static size_t state_cut(struct scene_gpu *s, void *base)
 /* The lists first: their pieces hold pointers. */
 static size_t pinned_cut(struct scene_gpu *s, char *base)
 {
-    const size_t list = list_bytes_most(terms_most(&s->shape));
+    const size_t list = list_bytes(terms_most(&s->shape));
     size_t used = 0;
     for (int l = 0; l < s->plan.n_levels; l++)
         for (int i = 0; i < LISTS; i++, used += list) s->levels[l].lists.pinned[i] = base ? base + used : NULL;
@@ -193,7 +195,8 @@ static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const 
     TRY(scene_product_load(), "loading kernels");
     PASS(device_stream_make(&s->head, true, why));
     PASS(device_stream_make(&s->tail, false, why));
-    PASS(list_maker_open(&s->maker, terms_most(shape), why));
+    if (!piece_maker_open(&s->maker, terms_most(shape), SCENE_PIECE_MOST, scene_bank_responses))
+        return fail(HC_ENOMEM, why, "cuda: no memory for the steering of %d sources; use fewer", shape->n_sources);
     PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why));
     state_cut(s, s->memory);
     PASS(pinned_alloc(&s->pinned, pinned_cut(s, NULL), why));
@@ -216,7 +219,7 @@ static void gpu_close(void *state)
         free(level->ready);
         free(level->n_heard);
     }
-    list_maker_close(&s->maker);
+    piece_maker_close(&s->maker);
     pinned_free(s->pinned);
     cudaFree(s->memory);
     if (s->tail) cudaStreamDestroy(s->tail);
@@ -256,14 +259,25 @@ static int input_upload(struct scene_gpu *s, const struct scene_call *call, stru
     return HC_OK;
 }
 
+/* Fills in a list of n terms that lies at `base`. */
+static void list_place(struct scene_list *list, char *base, int n)
+{
+    list->sources = (struct scene_source *)base;
+    list->pieces = (struct scene_piece *)(list->sources + n);
+}
+
 /* Makes the list of a mix and sends it to buffer i of a level. */
 static int list_upload(struct scene_gpu *s, int l, int i, const struct scene_mix *mix, cudaStream_t stream,
                        struct reason *why)
 {
-    struct list_buffers *lists = &s->levels[l].lists;
-    const size_t bytes = list_make(&s->maker, mix, l, lists->pinned[i], &lists->n_pieces[i]);
-    if (bytes)
-        TRY(cudaMemcpyAsync(lists->device[i], lists->pinned[i], bytes, cudaMemcpyHostToDevice, stream),
+    struct list_buffers *buffers = &s->levels[l].lists;
+    struct scene_list *list = &buffers->list[i];
+    list_place(list, buffers->pinned[i], mix->n);
+    scene_list_make(&s->maker, mix, l, list);
+    const size_t bytes = (char *)(list->pieces + list->n) - buffers->pinned[i];
+    list_place(list, buffers->device[i], mix->n);
+    if (list->n)
+        TRY(cudaMemcpyAsync(buffers->device[i], buffers->pinned[i], bytes, cudaMemcpyHostToDevice, stream),
             "cudaMemcpyAsync(%zu)", bytes);
     return HC_OK;
 }
@@ -310,11 +324,6 @@ static struct scene_forward forward_of(const struct scene_gpu *s, const struct c
     job.log2_P = level->log2_P;
     job.x = level->x + (((size_t)(hop % level->plan->n_partitions) * s->shape.n_sources) << level->log2_P);
     return job;
-}
-
-static struct scene_list list_of(const struct cuda_level *level, int i)
-{
-    return list_at(level->lists.device[i], level->lists.n_pieces[i]);
 }
 
 static float *window_at(const struct scene_gpu *s, const struct cuda_level *level, int64_t j)
@@ -371,8 +380,8 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, struct
     PASS(head_lists_set(s, call, b, why));
 
     struct scene_product product = product_of(s, level, b, call->n_heard);
-    if (!call->is_still) product.lists[product.n_lists++] = list_of(level, s->now ^ 1);
-    product.lists[product.n_lists++] = list_of(level, s->now);
+    if (!call->is_still) product.lists[product.n_lists++] = level->lists.list[s->now ^ 1];
+    product.lists[product.n_lists++] = level->lists.list[s->now];
     TRY(scene_product_launch(&product, s->head), "the products of the sources");
 
     struct scene_output output = {};
@@ -409,7 +418,7 @@ static int tail_order(struct scene_gpu *s, int l, struct reason *why)
     TRY(scene_forward_launch(&forward, s->tail), "the transforms of the tail");
     if (n_heard > 0) {
         struct scene_product product = product_of(s, level, j, n_heard);
-        product.lists[product.n_lists++] = list_of(level, i);
+        product.lists[product.n_lists++] = level->lists.list[i];
         TRY(scene_product_launch(&product, s->tail), "the products of the tail");
         struct scene_window window = {level->tw, level->sums, window_at(s, level, j), n_heard, level->log2_P, row};
         TRY(scene_window_launch(&window, s->tail), "a window of the tail");

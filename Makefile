@@ -178,7 +178,7 @@ MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/module/module dsp/base/error ds
 # which both use. parallel_copy.c is compiled into both and defines one.
 MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/device/parallel_copy.c \
                   $(addprefix dsp/,$(addsuffix .h,backends/gpu_module device/backend device/plan device/noise device/scene_backend \
-                    device/scene_plan device/scene_pieces device/render_backend device/tensor_backend))
+                    device/scene_plan device/hc_bank device/scene_pieces device/render_backend device/tensor_backend))
 MODULE_VERSION := $(VERSION)-$(firstword $(shell cat $(MODULE_HEADERS) | cksum))
 MODULE_FLAGS = -DMODULE_VERSION='"$(MODULE_VERSION)"' -DLIBDIR='"$(LIBDIR)"'
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))

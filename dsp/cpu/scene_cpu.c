@@ -103,7 +103,7 @@ static double cpu_memory(const struct scene_plan *plan, const struct scene_shape
 {
     double floats = (double)shape->n_sources * history_frames(plan) + (double)shape->n_out * due_frames(plan);
     double bytes = sizeof(struct scene_state);
-    bytes += piece_maker_bytes((int)max_terms(shape));
+    bytes += piece_maker_bytes(shape);
     for (int l = 0; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
@@ -184,7 +184,7 @@ static int cpu_open(const struct scene_plan *plan, const struct scene_shape *sha
         s->history = memory_floats((size_t)shape->n_sources * (size_t)s->history_length);
         s->due = memory_floats((size_t)shape->n_out * (size_t)s->due_length);
         ok = s->history && s->due && scene_head_open(s) &&
-             piece_maker_open(&s->maker, (int)max_terms(shape), INT_MAX, scene_bank_cpu_responses);
+             piece_maker_open(&s->maker, shape, INT_MAX, scene_bank_cpu_responses);
     }
     if (ok && plan->n_levels > 1) {
         s->tail = scene_tail_open(s, threads_for(plan, shape));

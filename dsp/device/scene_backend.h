@@ -15,9 +15,10 @@
 struct slot;
 
 struct scene_term {     /* a part of what is heard of a source: weight * (x * the entry's responses)                  */
-    void *bank;         /* the backend's bank                                                                         */
+    hc_bank *bank;      /* hc_bank.h                                                                                  */
     int source, entry;
     float weight;
+    float target;       /* dsp/scene/steering.c: the weight at the end of the fade                                    */
 };
 
 struct scene_mix {      /* all of them, sorted by source                                                              */
@@ -29,6 +30,7 @@ struct scene_shape {
     int n_sources, n_out;
     int n_threads;      /* as in hc_config                                                                            */
     int slot_stride;    /* frames of a channel in a slot                                                              */
+    int part;           /* hc_bank.impl[part] is the backend's bank                                                   */
 };
 
 struct scene_call {     /* n frames that lie in one block of the stream                                               */
@@ -57,12 +59,12 @@ struct scene_backend {
     int (*open)(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
                 struct reason *why);
     void (*close)(void *state);
-    /* *data is checked: finite taps, sizes that fit the plan. *bytes: the memory of the bank. */
+    /* *data is checked: finite taps, sizes that fit the plan. *bytes: the memory of the bank. Backend hybrid makes
+     * bank[0] and bank[1] (hc_bank.impl). */
     int (*bank_make)(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank, uint64_t *bytes,
                      struct reason *why);
     void (*bank_free)(void *bank);
-    /* May a bank be freed that no mix has any more? NULL: always. [rt], any thread */
-    bool (*bank_released)(const void *bank);
+    void (*tail_bank_free)(void *bank); /* hybrid: bank[1] */
     /* Bytes of a state. */
     double (*memory)(const struct scene_plan *plan, const struct scene_shape *shape);
     /* Starts the work of a call that needs no mixes, before the requests are taken: a device then works beside the engine

@@ -1,10 +1,12 @@
 #include "scene_pieces.h"
 
+#include "hc_bank.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 struct piece_key {
-    const void *bank;
+    const hc_bank *bank;
     uint64_t list;    /* the list that has this key; an older one: free */
     int entry, piece; /* piece -1: the bank has no taps in the level */
 };
@@ -23,9 +25,12 @@ static void *touched(size_t bytes)
     return p ? memset(p, 0xff, bytes) : NULL;
 }
 
-bool piece_maker_open(struct piece_maker *m, int max_terms, int max_sources, piece_responses *responses)
+bool piece_maker_open(struct piece_maker *m, const struct scene_shape *shape, int max_sources,
+                      piece_responses *responses)
 {
+    const int max_terms = shape->n_sources * HC_MAX_SOUNDING;
     m->responses = responses;
+    m->part = shape->part;
     m->max_sources = max_sources;
     m->log2_table = log2_table(max_terms);
     m->table = touched(sizeof *m->table << m->log2_table);
@@ -39,13 +44,14 @@ void piece_maker_close(struct piece_maker *m)
     free(m->piece_of);
 }
 
-double piece_maker_bytes(int max_terms)
+double piece_maker_bytes(const struct scene_shape *shape)
 {
+    const int max_terms = shape->n_sources * HC_MAX_SOUNDING;
     return (double)sizeof(struct piece_key) * (1 << log2_table(max_terms)) + (double)sizeof(int) * max_terms;
 }
 
 /* Neighbouring entries have neighbouring keys, so that a bank of 1,000 entries stays in the cache. */
-static struct piece_key *key_find(const struct piece_maker *m, const void *bank, int entry)
+static struct piece_key *key_find(const struct piece_maker *m, const hc_bank *bank, int entry)
 {
     const size_t mask = ((size_t)1 << m->log2_table) - 1;
     size_t i = (size_t)((uint64_t)(uintptr_t)bank / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 20) + (size_t)entry;
@@ -66,7 +72,8 @@ static int pieces_count(struct piece_maker *m, const struct scene_mix *mix, int 
         if (key->list != m->n_lists) {
             *key = (struct piece_key){term->bank, m->n_lists, term->entry, -1};
             pieces[n].n = 0;
-            if (m->responses(term->bank, level, term->entry, &pieces[n])) key->piece = n++;
+            const void *impl = term->bank->impl[m->part];
+            if (impl && m->responses(impl, level, term->entry, &pieces[n])) key->piece = n++;
         } else if (key->piece >= 0 && pieces[key->piece].n == m->max_sources) {
             pieces[n] = pieces[key->piece];
             pieces[n].n = 0;

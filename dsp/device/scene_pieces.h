@@ -32,24 +32,26 @@ struct scene_list {         /* a mix in pieces                                  
     int n, n_sources;
 };
 
-/* Fills in the responses of an entry in a level. false: the bank has no taps there. */
+/* Fills in the responses of an entry of a backend's bank in a level. false: the bank has no taps there. */
 typedef bool piece_responses(const void *bank, int level, int entry, struct scene_piece *piece);
 
 struct piece_key;
 struct piece_maker {        /* of one thread                                                                          */
     piece_responses *responses;
+    int part;               /* hc_bank.impl[part] is the backend's bank                                               */
     int max_sources;        /* of a piece                                                                             */
     struct piece_key *table; /* [1 << log2_table]: an entry's newest piece, found by its bank and number              */
     int log2_table;
     uint64_t n_lists;       /* that were made                                                                         */
-    int *piece_of;          /* [max_terms]                                                                            */
+    int *piece_of;          /* [terms of a mix, at most]                                                                          */
 };
 
 /* false: no memory; piece_maker_close is due all the same. [setup] */
-bool piece_maker_open(struct piece_maker *maker, int max_terms, int max_sources, piece_responses *responses);
+bool piece_maker_open(struct piece_maker *maker, const struct scene_shape *shape, int max_sources,
+                      piece_responses *responses);
 void piece_maker_close(struct piece_maker *maker);
 /* Bytes of a maker. */
-double piece_maker_bytes(int max_terms);
+double piece_maker_bytes(const struct scene_shape *shape);
 
 /* Makes the list of a mix for a level. [rt] */
 void scene_list_make(struct piece_maker *maker, const struct scene_mix *mix, int level, struct scene_list *list);

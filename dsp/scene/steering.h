@@ -23,9 +23,8 @@ struct wanted {       /* the last request that the engine thread has taken; a ca
 };
 
 struct term_list {
-    struct scene_term *terms; /* [n_sources * HC_MAX_SOUNDING], sorted by source                                */
-    hc_bank **banks;          /* [likewise]; each is counted in its uses                                         */
-    int n, n_heard;           /* n_heard: most outputs of a bank                                                 */
+    struct scene_term *terms; /* [n_sources * HC_MAX_SOUNDING], sorted by source; each counts a use of its bank      */
+    int n, n_heard;           /* n_heard: most outputs of a bank                                                     */
 };
 
 struct source_mix;

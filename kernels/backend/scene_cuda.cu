@@ -195,7 +195,7 @@ static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const 
     TRY(scene_product_load(), "loading kernels");
     PASS(device_stream_make(&s->head, true, why));
     PASS(device_stream_make(&s->tail, false, why));
-    if (!piece_maker_open(&s->maker, terms_most(shape), SCENE_PIECE_MOST, scene_bank_responses))
+    if (!piece_maker_open(&s->maker, shape, SCENE_PIECE_MOST, scene_bank_responses))
         return fail(HC_ENOMEM, why, "cuda: no memory for the steering of %d sources; use fewer", shape->n_sources);
     PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why));
     state_cut(s, s->memory);

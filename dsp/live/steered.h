@@ -34,7 +34,7 @@ struct engine_banks {
 struct sent {                                /* what the main engine was sent of a source last                  */
     unsigned stamp;                          /* of the place; NO_STAMP: nothing yet                             */
     unsigned number;                         /* changes with each change of what follows                        */
-    int bank, n, entry[HC_MAX_MIX];
+    int n, entry[HC_MAX_MIX];
     float weight[HC_MAX_MIX];
     bool glides;                             /* the source has not arrived yet                                  */
 };

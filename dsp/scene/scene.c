@@ -87,7 +87,17 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, struct rea
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *entry, const float *weight, int n)
+/* Returns the bank of the request before: a use of it ends. */
+static hc_bank *request_apply(struct wanted *wanted, const struct steer_request *request)
+{
+    hc_bank *before = wanted->request.bank;
+    wanted->request = *request;
+    wanted->number++;
+    return before;
+}
+
+int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *entry, const float *weight, int n,
+                bool from_engine_thread)
 {
     if (source < 0 || source >= s->setup.shape.n_sources || n < 0 || n > HC_MAX_MIX) return HC_EINVAL;
     if (n > 0 && (!bank || !entry)) return HC_EINVAL;
@@ -101,13 +111,16 @@ int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *ent
         if (entry[i] < 0 || entry[i] >= bank->n_entries || !isfinite(request.weight[i])) return HC_EINVAL;
     }
     bank_use(request.bank, 1);
-    if (mailbox_put(&s->requests, source, &request, &unread)) bank_unuse(unread.bank, 1);
+    if (from_engine_thread)
+        bank_unuse(request_apply(&s->wanted[source], &request), 1);
+    else if (mailbox_put(&s->requests, source, &request, &unread))
+        bank_unuse(unread.bank, 1);
     return HC_OK;
 }
 
 static void apply_requests(struct scene *s)
 {
-    hc_bank *unused = NULL; /* most requests replace one of the same bank: give up its uses together */
+    hc_bank *unused = NULL; /* most requests replace one of the same bank: its uses end together */
     int n_unused = 0;
     for (int i = 0; i < s->setup.shape.n_sources; i++) {
         struct steer_request request;
@@ -116,14 +129,13 @@ static void apply_requests(struct scene *s)
             __builtin_prefetch(&s->wanted[i + PREFETCH], 1);
         }
         if (!mailbox_remove(&s->requests, i, &request)) continue;
-        if (s->wanted[i].request.bank != unused) {
+        hc_bank *before = request_apply(&s->wanted[i], &request);
+        if (before != unused) {
             bank_unuse(unused, n_unused);
-            unused = s->wanted[i].request.bank;
+            unused = before;
             n_unused = 0;
         }
         n_unused++;
-        s->wanted[i].request = request;
-        s->wanted[i].number++;
     }
     bank_unuse(unused, n_unused);
 }

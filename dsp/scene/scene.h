@@ -29,8 +29,9 @@ void scene_close(struct scene *scene);
 void scene_prepare(struct scene *scene);
 /* Adds n frames of the sources to the output; rows or slot, as backend.h says. [engine thread] */
 int scene_play(struct scene *scene, const struct rows *rows, struct slot *slot, int n, struct reason *why);
-/* As hc_steer. [rt], any thread */
-int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
+/* As hc_steer. [rt], any thread. from_engine_thread: the request needs no mailbox; no other thread steers the source */
+int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n,
+                bool from_engine_thread);
 void scene_wait_set(struct scene *scene, bool waits);      /* [rt], any thread */
 /* The last requests stay; they play without a fade. No block may be playing. [setup] */
 int scene_reset(struct scene *scene, struct reason *why);

@@ -37,7 +37,7 @@ struct scene_job {
     bool is_still;        /* both mixes are the same */
     bool follows;         /* `from` is the `to` of the job before, and no hop was skipped in between */
     bool sounds;          /* the output is not just silence */
-    int n_heard;
+    int n_active;
 };
 
 struct hybrid_scene {
@@ -220,7 +220,7 @@ static int job_play(void *data, int64_t i, struct slot *slot, int n, struct reas
     struct scene_job *job = &s->jobs[i % TAIL_JOBS];
     if (!job->follows && !job->is_still) lists_exchange(&s->playing, &job->from);
     if (!job->follows || !job->is_still) lists_exchange(&s->playing, &job->to);
-    struct scene_call call = {.is_still = job->is_still, .n_heard = job->n_heard, .to = mix_of(&s->playing)};
+    struct scene_call call = {.is_still = job->is_still, .n_active = job->n_active, .to = mix_of(&s->playing)};
     call.from = job->is_still ? call.to : mix_of(&job->to);
     memset(slot->out, 0, (size_t)s->shape.n_out * (size_t)n * sizeof(float));
     return tail_call(s, slot, n, &call, why);
@@ -350,7 +350,7 @@ static void job_fill(struct hybrid_scene *s, const struct scene_call *call, bool
     job->is_still = is_still;
     job->follows = s->follows;
     job->sounds = sounds;
-    job->n_heard = call->n_heard;
+    job->n_active = call->n_active;
     if (!job->follows && !is_still) list_copy(&job->from, &s->edge_mix);
     if (!job->follows || !is_still) list_copy(&job->to, call->tail[1]);
 }
@@ -378,7 +378,7 @@ static int tail_play(struct hybrid_scene *s, const struct scene_call *call, stru
     const struct scene_job *job = due >= 0 ? &s->jobs[due % TAIL_JOBS] : NULL;
     const bool sounds = job ? job->sounds : s->edge_sounds;
     const int result = delayed_tail_await(&s->delayed, due, sounds, call->until_us, why);
-    for (int out = 0; result == HC_OK && job && sounds && out < job->n_heard; out++) {
+    for (int out = 0; result == HC_OK && job && sounds && out < job->n_active; out++) {
         const float *from = s->delayed.slots[due % TAIL_JOBS].out + (size_t)out * (size_t)hop + s->delayed.pos;
         for (int i = 0; i < call->n; i++) call->out[out][i] += from[i];
     }

@@ -1,7 +1,7 @@
-/* scene_cpu - steered sources on the CPU.
+/* scene_cpu - moving sources on the CPU.
  *
  *   head          inside the call (scene_head.c)
- *   tail level    at frame T, a multiple of the hop, the engine thread takes the mix and publishes jobs; threads and,
+ *   tail level    at frame T, a multiple of the hop, the engine thread records the mix and publishes jobs; threads and,
  *                 in even shares, its own calls do them until frame T + delay (scene_tail.c)
  *
  * Cost. The products of random entries wait for memory. With 128 sources, 2 outputs, 0.5 s at 48 kHz and 64 frames, all
@@ -229,7 +229,7 @@ static void history_write(struct scene_state *s, const struct scene_call *call)
 static void due_read(struct scene_state *s, const struct scene_call *call)
 {
     int at = (int)(call->frame % s->due_length);
-    for (int out = 0; out < call->n_heard; out++) {
+    for (int out = 0; out < call->n_active; out++) {
         float *due = s->due + (size_t)out * (size_t)s->due_length;
         for (int k = 0, i = at; k < call->n; k++) {
             call->out[out][k] += due[i];

@@ -1,4 +1,4 @@
-/* scene_head - the head of steered sources, computed inside the call.
+/* scene_head - the head of moving sources, computed inside the call.
  *
  *   FDL      the spectrum of [block before | block] of each source, one a block
  *   sums     to:   sum of weight * X * H over all partitions
@@ -162,5 +162,5 @@ void scene_head_play(struct scene_state *s, const struct scene_call *call)
         sums_of_block(s, call->is_still, b);
     else
         sums_of_part(s, pos == 0, call->is_still, b);
-    for (int out = 0; out < call->n_heard; out++) output_add(s, call, out, pos);
+    for (int out = 0; out < call->n_active; out++) output_add(s, call, out, pos);
 }

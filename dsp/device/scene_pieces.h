@@ -43,7 +43,7 @@ struct piece_maker {        /* of one thread                                    
     struct piece_key *table; /* [1 << log2_table]: an entry's newest piece, found by its bank and number              */
     int log2_table;
     uint64_t n_lists;       /* that were made                                                                         */
-    int *piece_of;          /* [terms of a mix, at most]                                                                          */
+    int *piece_of;          /* [terms of a mix, at most]                                                              */
 };
 
 /* false: no memory; piece_maker_close is due all the same. [setup] */

@@ -96,7 +96,7 @@ void engine_banks_free(struct engine_banks *banks)
 
 void steered_load(struct steered *s, struct engine_banks *banks)
 {
-    engine_banks_free(atomic_exchange_explicit(&s->next, banks, memory_order_acq_rel)); /* not taken: NULL mostly */
+    engine_banks_free(atomic_exchange_explicit(&s->next, banks, memory_order_acq_rel)); /* unused: NULL mostly */
 }
 
 void steered_sweep(struct steered *s)
@@ -107,7 +107,7 @@ void steered_sweep(struct steered *s)
 /* ---- moving ------------------------------------------------------------------------------------ */
 
 /* `former` holds one set of banks: `next` waits until a worker has freed it. */
-static void take_next(struct steered *s)
+static void next_apply(struct steered *s)
 {
     if (!atomic_load_explicit(&s->next, memory_order_relaxed)) return;
     if (atomic_load_explicit(&s->former, memory_order_acquire)) return;
@@ -177,7 +177,7 @@ static const hc_bank *bank_of(const struct steered *s, hc_bank *const *banks, in
 
 void steered_move(struct steered *s, hc_engine *main, int n, int64_t now_us)
 {
-    take_next(s);
+    next_apply(s);
     s->clock.n = n;
     for (int i = 0; s->playing && i < s->n_sources; i++)
         if (entries_update(s, i, now_us)) {

@@ -2,7 +2,7 @@
  * engines have been sent.
  *
  *   worker: engine_banks_make --> next --> playing --> former --> the worker frees them
- *                                       steered_move tells an engine each place that has changed, by glide.h
+ *                                       steered_move sends an engine each source that has moved, by glide.h
  *
  * A change of the bank is a change of every place: all sources fade to entries of the next bank. The standby engine is
  * sent them after the main engine has played a block, because it plays that block later.

@@ -21,9 +21,9 @@ struct scene {
     struct wanted *wanted; /* [n_sources] */
     struct steering levels[HC_MAX_STEER_LEVELS];
     int64_t frame;    /* since open or reset */
-    bool has_taken;   /* the requests for the block that begins with the next frame */
+    bool is_prepared; /* the requests for the block that begins with the next frame */
     bool is_still;    /* the head in this block */
-    int n_heard;      /* most outputs of a bank so far: its tail may still be due */
+    int n_active;     /* most outputs of a bank so far: its tail may still be due */
     const float **in; /* [n_sources] */
     float **out;      /* [n_out] */
 };
@@ -142,9 +142,9 @@ static void apply_requests(struct scene *s)
 
 void scene_prepare(struct scene *s)
 {
-    if (s->has_taken || s->frame % s->setup.plan.block) return;
+    if (s->is_prepared || s->frame % s->setup.plan.block) return;
     apply_requests(s);
-    s->has_taken = true;
+    s->is_prepared = true;
 }
 
 /* ---- audio ------------------------------------------------------------------------------------------------------- */
@@ -154,13 +154,13 @@ static struct scene_mix mix_of(const struct term_list *list)
     return (struct scene_mix){.n = list->n, .terms = list->terms};
 }
 
-/* Takes requests at the first frame of a block, for the levels that have an edge there. Sets the tail mixes of *call,
+/* Applies requests at the first frame of a block, for the levels that have an edge there. Sets the tail mixes of *call,
  * which point into tail[]. */
-static void take_edges(struct scene *s, struct scene_call *call, struct scene_mix tail[])
+static void apply_edges(struct scene *s, struct scene_call *call, struct scene_mix tail[])
 {
     const struct scene_plan *plan = &s->setup.plan;
     scene_prepare(s);
-    s->has_taken = false;
+    s->is_prepared = false;
     s->is_still = true;
     for (int l = 0; l < plan->n_levels; l++) {
         if (s->frame % plan->levels[l].hop) continue;
@@ -168,9 +168,9 @@ static void take_edges(struct scene *s, struct scene_call *call, struct scene_mi
         if (follows)
             steering_follow(&s->levels[l], &s->levels[0]);
         else
-            changed = steering_take(&s->levels[l], s->wanted, s->frame == 0);
+            changed = steering_step(&s->levels[l], s->wanted, s->frame == 0);
         const struct term_list *now = &s->levels[l].lists[s->levels[l].now];
-        if (now->n_heard > s->n_heard) s->n_heard = now->n_heard;
+        if (now->n_active > s->n_active) s->n_active = now->n_active;
         if (l == 0) {
             s->is_still = !changed || s->frame == 0;
         } else {
@@ -193,12 +193,12 @@ static int play_piece(struct scene *s, const struct rows *rows, struct slot *slo
         int error = s->setup.backend->begin(s->state, &call, why);
         if (error) return error;
     }
-    if (s->frame % s->setup.plan.block == 0) take_edges(s, &call, tail);
+    if (s->frame % s->setup.plan.block == 0) apply_edges(s, &call, tail);
     const struct steering *head = &s->levels[0];
     call.to = mix_of(&head->lists[head->now]);
     call.from = s->is_still ? call.to : mix_of(&head->lists[1 - head->now]);
     call.is_still = s->is_still;
-    call.n_heard = s->n_heard;
+    call.n_active = s->n_active;
     s->frame += n;
     return s->setup.backend->play(s->state, &call, why);
 }

@@ -1,4 +1,4 @@
-/* scene - the steered sources of an engine: takes requests at the edges of hops, and lets a backend play.
+/* scene - the moving sources of an engine: applies requests at the edges of hops, and lets a backend play.
  *
  *   any thread       hc_steer -> the source's mailbox (dsp/base/mailbox.h); the last request stays
  *   engine thread    scene_play: at the edge of a hop mailbox -> mix of each level (steering.h) -> backend->play
@@ -24,8 +24,8 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, struct rea
 /* NULL is allowed. [setup] */
 void scene_close(struct scene *scene);
 
-/* Takes the requests for the next block, if it begins with the next frame: its input may still be on the way. scene_play
- * follows, and takes them without this call too. [engine thread] */
+/* Applies the requests for the next block, if it begins with the next frame: its input may still be on the way. scene_play
+ * follows, and applies them without this call too. [engine thread] */
 void scene_prepare(struct scene *scene);
 /* Adds n frames of the sources to the output; rows or slot, as backend.h says. [engine thread] */
 int scene_play(struct scene *scene, const struct rows *rows, struct slot *slot, int n, struct reason *why);

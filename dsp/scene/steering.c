@@ -16,7 +16,7 @@ struct source_mix {                       /* aligned: a source that plays up to 
 static void list_clear(struct term_list *list)
 {
     terms_use(list->terms, list->n, -1);
-    list->n = list->n_heard = 0;
+    list->n = list->n_active = 0;
 }
 
 bool steering_open(struct steering *s, int n_sources, int n_hops)
@@ -149,11 +149,11 @@ static void list_add(struct term_list *list, const struct source_mix *mix)
 {
     for (int k = 0; k < mix->n; k++) {
         list->terms[list->n++] = mix->terms[k];
-        if (mix->terms[k].bank->n_out > list->n_heard) list->n_heard = mix->terms[k].bank->n_out;
+        if (mix->terms[k].bank->n_out > list->n_active) list->n_active = mix->terms[k].bank->n_out;
     }
 }
 
-bool steering_take(struct steering *s, const struct wanted *wanted, bool at_once)
+bool steering_step(struct steering *s, const struct wanted *wanted, bool at_once)
 {
     struct term_list *other = &s->lists[1 - s->now];
     bool changed = false;
@@ -190,7 +190,7 @@ void steering_follow(struct steering *s, const struct steering *head)
     s->n_changes = head->n_changes;
     memcpy(to->terms, from->terms, (size_t)from->n * sizeof *to->terms);
     to->n = from->n;
-    to->n_heard = from->n_heard;
+    to->n_active = from->n_active;
     terms_use(to->terms, to->n, 1);
     s->now = 1 - s->now;
 }

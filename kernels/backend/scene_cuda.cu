@@ -1,4 +1,4 @@
-/* scene_cuda - steered sources on a CUDA GPU (dsp/device/scene_backend.h).
+/* scene_cuda - moving sources on a CUDA GPU (dsp/device/scene_backend.h).
  *
  *   stream head   [new frames up] forward > [lists up] products > reduce > output -> pinned memory       each call
  *   stream tail   [list up] forward > products > reduce > window                                        at an edge
@@ -45,7 +45,7 @@ struct cuda_level {
     int n_windows;
     float *windows;         /* [n_windows][n_out][hop + fade]                                                         */
     cudaEvent_t *ready;     /* [n_windows]                                                                            */
-    int *n_heard;           /* [n_windows]                                                                            */
+    int *n_active;          /* [n_windows]                                                                           */
     int64_t awaited;        /* windows that the head's stream has waited for                                          */
     struct scene_mix waiting; /* the mix of an edge whose work begins in the next block                               */
     int64_t waiting_frame;  /* -1: none                                                                               */
@@ -179,8 +179,8 @@ static int level_open(struct scene_gpu *s, int l, struct reason *why)
         spectrum_bytes(level)); /* gpu_reset waits for the stream */
     if (!l) return HC_OK;
     level->ready = (cudaEvent_t *)calloc((size_t)level->n_windows, sizeof *level->ready);
-    level->n_heard = (int *)calloc((size_t)level->n_windows, sizeof *level->n_heard);
-    if (!level->ready || !level->n_heard) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    level->n_active = (int *)calloc((size_t)level->n_windows, sizeof *level->n_active);
+    if (!level->ready || !level->n_active) return fail(HC_ENOMEM, why, "cuda: out of memory");
     for (int i = 0; i < level->n_windows; i++)
         TRY(cudaEventCreateWithFlags(&level->ready[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
@@ -217,7 +217,7 @@ static void gpu_close(void *state)
         for (int i = 0; level->ready && i < level->n_windows; i++)
             if (level->ready[i]) cudaEventDestroy(level->ready[i]);
         free(level->ready);
-        free(level->n_heard);
+        free(level->n_active);
     }
     piece_maker_close(&s->maker);
     pinned_free(s->pinned);
@@ -342,10 +342,10 @@ static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first
     for (; level->awaited <= j; level->awaited++)
         TRY(cudaStreamWaitEvent(s->head, level->ready[level->awaited % level->n_windows], 0), "cudaStreamWaitEvent");
     tail->now = window_at(s, level, j);
-    tail->n_now = level->n_heard[j % level->n_windows];
+    tail->n_now = level->n_active[j % level->n_windows];
     if (j > 0) {
         tail->before = window_at(s, level, j - 1);
-        tail->n_before = level->n_heard[(j - 1) % level->n_windows];
+        tail->n_before = level->n_active[(j - 1) % level->n_windows];
     }
     tail->at = (int)(first - plan->delay - j * plan->hop);
     tail->hop = plan->hop;
@@ -376,10 +376,10 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, struct
     struct cuda_level *level = &s->levels[0];
     const int block = s->plan.block;
     const int64_t b = call->frame / block;
-    if (call->n_heard == 0) return HC_OK; /* no request yet */
+    if (call->n_active == 0) return HC_OK; /* no request yet */
     PASS(head_lists_set(s, call, b, why));
 
-    struct scene_product product = product_of(s, level, b, call->n_heard);
+    struct scene_product product = product_of(s, level, b, call->n_active);
     if (!call->is_still) product.lists[product.n_lists++] = level->lists.list[s->now ^ 1];
     product.lists[product.n_lists++] = level->lists.list[s->now];
     TRY(scene_product_launch(&product, s->head), "the products of the sources");
@@ -388,7 +388,7 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, struct
     output.tw = level->tw;
     output.sums = level->sums;
     output.n_lists = product.n_lists;
-    output.n_out = call->n_heard;
+    output.n_out = call->n_active;
     output.log2_P = level->log2_P;
     output.block = block;
     output.fade = level->plan->fade;
@@ -408,7 +408,7 @@ static int tail_order(struct scene_gpu *s, int l, struct reason *why)
     struct cuda_level *level = &s->levels[l];
     const struct scene_level *plan = level->plan;
     const int64_t frame = level->waiting_frame, j = frame / plan->hop;
-    const int n_heard = level->waiting_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
+    const int n_active = level->waiting_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
     level->waiting_frame = -1;
     PASS(list_upload(s, l, i, &level->waiting, s->tail, why));
 
@@ -416,14 +416,14 @@ static int tail_order(struct scene_gpu *s, int l, struct reason *why)
     forward.from = (unsigned)frame - (2u << level->log2_P);
     forward.new_at = 2 << level->log2_P;
     TRY(scene_forward_launch(&forward, s->tail), "the transforms of the tail");
-    if (n_heard > 0) {
-        struct scene_product product = product_of(s, level, j, n_heard);
+    if (n_active > 0) {
+        struct scene_product product = product_of(s, level, j, n_active);
         product.lists[product.n_lists++] = level->lists.list[i];
         TRY(scene_product_launch(&product, s->tail), "the products of the tail");
-        struct scene_window window = {level->tw, level->sums, window_at(s, level, j), n_heard, level->log2_P, row};
+        struct scene_window window = {level->tw, level->sums, window_at(s, level, j), n_active, level->log2_P, row};
         TRY(scene_window_launch(&window, s->tail), "a window of the tail");
     }
-    level->n_heard[j % level->n_windows] = n_heard;
+    level->n_active[j % level->n_windows] = n_active;
     TRY(cudaEventRecord(level->ready[j % level->n_windows], s->tail), "cudaEventRecord");
     return HC_OK;
 }
@@ -439,7 +439,7 @@ static int tails_order(struct scene_gpu *s, const struct scene_call *call, struc
         if (!call->tail[l]) continue;
         level->waiting = *call->tail[l];
         level->waiting_frame = call->frame;
-        level->waiting_heard = call->n_heard;
+        level->waiting_heard = call->n_active;
         if (level->plan->delay < 4 * block) PASS(tail_order(s, l, why));
     }
     return HC_OK;
@@ -448,7 +448,7 @@ static int tails_order(struct scene_gpu *s, const struct scene_call *call, struc
 static void output_add(const struct scene_gpu *s, const struct scene_call *call)
 {
     const int at = (int)(call->frame % s->plan.block);
-    for (int out = 0; out < call->n_heard; out++) {
+    for (int out = 0; out < call->n_active; out++) {
         float *to = call->slot->out + (size_t)out * s->shape.slot_stride + call->slot_offset;
         const float *from = s->out + (size_t)out * s->plan.block + at;
         for (int i = 0; i < call->n; i++) to[i] += from[i];

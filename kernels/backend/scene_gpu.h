@@ -1,4 +1,4 @@
-/* scene_gpu - the structs that the files of the CUDA backend for steered sources share.
+/* scene_gpu - the structs that the files of the CUDA backend for moving sources share.
  *
  *   scene_cuda       struct scene_backend: open, play, reset
  *   scene_banks      makes and frees banks

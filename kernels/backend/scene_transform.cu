@@ -1,4 +1,4 @@
-/* scene_transform - the transforms of steered sources: overlap-save with windows of 2P frames.
+/* scene_transform - the transforms of moving sources: overlap-save with windows of 2P frames.
  *
  *   forward   ring  ..[  old frames  ]            receive [new frames]
  *             window  [ 2P - n_new frames          | new frames | 0 ]  -> X; the new frames go into the ring

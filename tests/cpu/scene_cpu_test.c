@@ -1,4 +1,4 @@
-/* Steered sources on the CPU, without an engine: what scene_cpu.c promises beside the sound that
+/* Moving sources on the CPU, without an engine: what scene_cpu.c promises beside the sound that
  * tests/engine/steer_test.c checks. */
 #include "check.h"
 #include "dsp/cpu/scene_state.h"
@@ -47,7 +47,8 @@ static void stage_bank(struct stage *s, struct random *random, int n_entries, in
     s->n_entries[b] = n_entries;
     s->n_out[b] = n_out;
     s->n_taps[b] = n_taps;
-    check(scene_cpu.bank_make(&s->plan, 0, &data, s->banks[b].impl, &bytes, REASON(why, sizeof why)) == HC_OK, "%s", why);
+    check(scene_cpu.bank_make(&s->plan, 0, &data, s->banks[b].impl, &bytes, REASON(why, sizeof why)) == HC_OK, "%s",
+          why);
 }
 
 static void stage_close(struct stage *s)
@@ -68,7 +69,7 @@ static void stage_close(struct stage *s)
 /* Plays n frames of noise in one block of the stream; every source takes another entry at each block. */
 static void stage_play(struct stage *s, struct random *random, int n)
 {
-    struct scene_call call = {.frame = s->frame, .n = n, .n_heard = s->shape.n_out};
+    struct scene_call call = {.frame = s->frame, .n = n, .n_active = s->shape.n_out};
     struct scene_mix tail = {s->shape.n_sources, s->terms[2]};
     char why[256] = "";
     if (s->frame % s->plan.block == 0) {
@@ -115,7 +116,7 @@ static void check_response(int block, int fade, int n_taps, int n_out, int n_thr
     struct scene_mix mix = {1, &term};
     for (int64_t frame = 0; frame < n; frame += block) {
         struct scene_call call = {
-            .frame = frame, .n = block, .n_heard = n_out, .is_still = true, .to = mix, .from = mix};
+            .frame = frame, .n = block, .n_active = n_out, .is_still = true, .to = mix, .from = mix};
         for (int l = 1; l < s.plan.n_levels; l++)
             if (frame % s.plan.levels[l].hop == 0) call.tail[l] = &mix;
         for (int k = 0; k < block; k++) s.x[0][k] = frame + k == impulse;

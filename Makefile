@@ -173,12 +173,12 @@ KERNELS := $(wildcard $(addprefix kernels/,$(addsuffix /*.cu,backend files tenso
 CUDA_OBJS := $(if $(HAVE_CUDA),$(KERNELS:%.cu=$(BUILD)/%.o))
 CUDA_MODULE := $(if $(HAVE_CUDA),$(BUILD)/libhaloconv_cuda.so)
 # The module has its own copies of the functions of dsp/ that kernels call.
-MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/module/module dsp/base/error dsp/device/parallel_copy dsp/base/processors)
+MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/module/module dsp/base/error dsp/device/parallel_copy dsp/device/scene_pieces dsp/base/processors)
 # Library and module belong together if this text is the same in both: it has a checksum of the files that define structs
 # which both use. parallel_copy.c is compiled into both and defines one.
 MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/device/parallel_copy.c \
                   $(addprefix dsp/,$(addsuffix .h,backends/gpu_module device/backend device/plan device/noise device/scene_backend \
-                    device/scene_plan device/render_backend device/tensor_backend))
+                    device/scene_plan device/hc_bank device/scene_pieces device/render_backend device/tensor_backend))
 MODULE_VERSION := $(VERSION)-$(firstword $(shell cat $(MODULE_HEADERS) | cksum))
 MODULE_FLAGS = -DMODULE_VERSION='"$(MODULE_VERSION)"' -DLIBDIR='"$(LIBDIR)"'
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))

@@ -2,14 +2,12 @@
 
 #include "backends.h"
 #include "dsp/base/await.h"
-#include "dsp/device/device_queue.h"
+#include "dsp/device/delayed_tail.h"
 #include "dsp/device/scene_backend.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_JOBS = 4 }; /* one that is filled, one that is due, and two that the device may be late with */
 
 struct hybrid_mask {
     void *head, *tail;             /* masks of the two backends; tail NULL: the mask has no taps there */
@@ -26,12 +24,11 @@ struct retirement {
 };
 
 struct hybrid_job {
-    struct slot slot, second; /* second.out: the output of a second mask */
-    int64_t block;            /* of T frames, counted from the start of the stream; -1: none */
+    struct slot second; /* its `out`: the output of a second mask */
     int n_masks, n_retirements;
-    struct hybrid_mask *masks[MAX_PREPARED]; /* those prepared or playing when the job is posted */
-    uint64_t preparation[MAX_PREPARED];      /* of the masks: an address may be used again for another mask */
-    bool full[MAX_PREPARED];                 /* is the mask's full tail in the output? Set when the job is posted, if
+    struct hybrid_mask *masks[MAX_PREPARED];    /* those prepared or playing when the job is posted */
+    uint64_t preparation[MAX_PREPARED];         /* of the masks: an address may be used again for another mask */
+    bool full[MAX_PREPARED];                    /* is the mask's full tail in the output? Set when the job is posted, if
                                                  that is known, else by the device thread */
     struct retirement retirements[MAX_RETIRED]; /* to begin before the job is played */
 };
@@ -39,25 +36,18 @@ struct hybrid_job {
 struct hybrid {
     const struct backend *head_backend, *tail_backend;
     void *head, *tail; /* their states; tail NULL: the plan has no tail */
-    int n_in, n_out;
-    int tail_block; /* T frames (hybrid.h) */
-    struct device_queue *queue;
-    struct hybrid_job jobs[MAX_JOBS];  /* job i at i % MAX_JOBS */
+    struct delayed_tail delayed;
+    struct hybrid_job jobs[TAIL_JOBS]; /* job i at i % TAIL_JOBS */
     atomic_bool waits;                 /* calls wait without bound */
 
     /* audio thread */
-    int pos; /* frames of the current block so far */
-    int64_t block_index;
-    bool fresh;      /* nothing was played since open or reset */
-    bool has_room;   /* for the current block's input */
-    bool has_waited; /* for the job that is due */
+    bool fresh; /* nothing was played since open or reset */
     uint64_t n_preparations;
     struct hybrid_mask *prepared[MAX_PREPARED];
     struct retirement retirements[MAX_RETIRED]; /* to post with the next job */
     int n_retirements;
 
     /* device thread */
-    struct slot silence;
     struct retirement retired[MAX_RETIRED]; /* in the tail backend, not released yet */
     int n_retired;
 
@@ -74,7 +64,7 @@ int hybrid_tail_block(int rate, int block)
 
 double hybrid_memory(const struct plan *tail, const struct plan_shape *shape)
 {
-    return 4.0 * MAX_JOBS * tail->block * (shape->n_in + shape->n_out);
+    return delayed_tail_memory(shape->n_in, shape->n_out, tail->block);
 }
 
 /* ---- the device thread ------------------------------------------------------------------------------------------- */
@@ -113,14 +103,12 @@ static void job_prepare(struct hybrid *h, struct hybrid_job *job, int i)
     job->full[i] = mask->is_ready;
 }
 
-static int job_play(void *data, int64_t i, int n, struct reason *why)
+static int job_play(void *data, int64_t i, struct slot *slot, int n, struct reason *why)
 {
     struct hybrid *h = data;
-    const char *reason;
     struct fade fade = {0};
-    if (device_queue_failed(h->queue, &reason) >= 0) return HC_EDEVICE;
-    if (i == DEVICE_QUEUE_SILENCE) return slot_play(h->tail_backend, h->tail, &h->silence, n, &fade, why);
-    struct hybrid_job *job = &h->jobs[i % MAX_JOBS];
+    if (i == DEVICE_QUEUE_SILENCE) return slot_play(h->tail_backend, h->tail, slot, n, &fade, why);
+    struct hybrid_job *job = &h->jobs[i % TAIL_JOBS];
     for (int k = 0; k < job->n_retirements; k++) retirement_begin(h, &job->retirements[k]);
     for (int k = 0; k < job->n_masks; k++) job_prepare(h, job, k);
     fade.to = job->n_masks > 0 ? job->masks[0]->tail : NULL;
@@ -129,56 +117,40 @@ static int job_play(void *data, int64_t i, int n, struct reason *why)
         fade.len = 1;
         fade.apart = &job->second;
     }
-    int error = slot_play(h->tail_backend, h->tail, &job->slot, n, &fade, why);
+    int error = slot_play(h->tail_backend, h->tail, slot, n, &fade, why);
     if (!error) retirements_sweep(h, false);
     return error;
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-static void stream_restart(struct hybrid *h)
-{
-    for (int i = 0; i < MAX_JOBS; i++) h->jobs[i].block = -1;
-    h->block_index = 0;
-    h->pos = 0;
-    h->fresh = true;
-}
-
 static void hybrid_close(void *state)
 {
     struct hybrid *h = state;
     if (!h) return;
-    device_queue_close(h->queue);
-    for (int i = 0; i < MAX_JOBS; i++) {
-        slot_free(h->tail_backend, h->tail, &h->jobs[i].slot);
-        slot_free(h->tail_backend, h->tail, &h->jobs[i].second);
-    }
-    slot_free(h->tail_backend, h->tail, &h->silence);
+    delayed_tail_close(&h->delayed);
+    for (int i = 0; i < TAIL_JOBS; i++) slot_free(h->tail_backend, h->tail, &h->jobs[i].second);
     if (h->tail) h->tail_backend->close(h->tail);
     if (h->head) h->head_backend->close(h->head);
     free(h);
-}
-
-static int hybrid_slot_make(struct hybrid *h, struct slot *slot, struct reason *why)
-{
-    return slot_make(h->tail_backend, h->tail, h->n_in, h->n_out, h->tail_block, slot, why);
 }
 
 static int hybrid_tail_open(struct hybrid *h, const hc_config *config, const struct plan *plan, int device,
                             struct reason *why)
 {
     hc_config c = *config;
-    c.block = h->tail_block = plan->block;
+    c.block = plan->block;
     c.max_taps = plan->max_taps;
     int error = h->tail_backend->open(&c, plan, device, &h->tail, why);
     if (error) return error;
-    for (int i = 0; i < MAX_JOBS && !error; i++) error = hybrid_slot_make(h, &h->jobs[i].slot, why);
-    if (!error) error = hybrid_slot_make(h, &h->silence, why);
-    if (error) return error;
-    /* The device thread has T frames of time. It sleeps at once, because many engines share the processors. */
-    struct device_queue_setup setup = {.n_blocks = MAX_JOBS, .block = h->tail_block, .play = job_play, .data = h};
-    h->queue = device_queue_open(&setup, why);
-    return h->queue ? HC_OK : HC_ENOMEM;
+    struct delayed_tail_setup setup = {.backend = h->tail_backend,
+                                       .state = h->tail,
+                                       .n_in = config->n_in,
+                                       .n_out = config->n_out,
+                                       .hop = plan->block,
+                                       .play = job_play,
+                                       .data = h};
+    return delayed_tail_open(&h->delayed, &setup, why);
 }
 
 static int hybrid_open(const struct backend *self, const hc_config *config, const struct plan *plan, int device,
@@ -190,8 +162,6 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
     c.max_taps = plan->max_taps;
     h->head_backend = backend_find(self->head);
     h->tail_backend = backend_find(self->tail);
-    h->n_in = config->n_in;
-    h->n_out = config->n_out;
     atomic_init(&h->waits, config->wait_us < 0);
     int error = h->head_backend->open(&c, plan, 0, &h->head, why);
     if (!error && plan->tail_plan) error = hybrid_tail_open(h, config, plan->tail_plan, device, why);
@@ -199,7 +169,7 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
         hybrid_close(h);
         return error;
     }
-    stream_restart(h);
+    h->fresh = true;
     *state = h;
     return HC_OK;
 }
@@ -271,8 +241,10 @@ static int hybrid_tail_mask_make(struct hybrid *h, struct hybrid_mask *mask, con
                                  struct reason *why)
 {
     int error = HC_OK;
-    for (int i = 0; i < MAX_JOBS && h->n_tails > 0 && !error; i++)
-        if (!h->jobs[i].second.in) error = hybrid_slot_make(h, &h->jobs[i].second, why);
+    const struct delayed_tail_setup *setup = &h->delayed.setup;
+    for (int i = 0; i < TAIL_JOBS && h->n_tails > 0 && !error; i++)
+        if (!h->jobs[i].second.in)
+            error = slot_make(h->tail_backend, h->tail, setup->n_in, setup->n_out, setup->hop, &h->jobs[i].second, why);
     if (!error) error = h->tail_backend->mask_make(h->tail, tail, &mask->tail, why);
     if (!error) h->n_tails++;
     return error;
@@ -284,7 +256,7 @@ static int hybrid_mask_make(void *state, const struct matrix *matrix, void **imp
     struct split split = {0};
     struct hybrid_mask *mask = calloc(1, sizeof *mask);
     int error = HC_ENOMEM;
-    if (!mask || !split_make(&split, matrix, h->tail ? 2 * h->tail_block : INT_MAX))
+    if (!mask || !split_make(&split, matrix, h->tail ? 2 * h->delayed.setup.hop : INT_MAX))
         fail(HC_ENOMEM, why, "hybrid: no memory for a mask of %d response%s", matrix->n_responses,
              PLURAL(matrix->n_responses));
     else
@@ -330,23 +302,13 @@ static bool hybrid_mask_released(void *state, const void *impl)
 
 /* ---- play -------------------------------------------------------------------------------------------------------- */
 
-/* Finds the job whose output is due in the current block. false: that block was skipped. */
-static bool due_find(const struct hybrid *h, int64_t *i)
-{
-    int64_t next = device_queue_next(h->queue);
-    for (int back = 1; back < MAX_JOBS && back <= next; back++) {
-        *i = next - back;
-        if (h->jobs[*i % MAX_JOBS].block == h->block_index - 2) return true;
-    }
-    return false;
-}
-
 /* The output of a mask in a job, [n_out][T]; NULL: the job does not have it with the full tail. */
-static const float *rows_of(const struct hybrid_job *job, const struct hybrid_mask *mask)
+static const float *rows_of(const struct hybrid *h, int64_t i, const struct hybrid_mask *mask)
 {
-    for (int i = 0; i < job->n_masks; i++)
-        if (job->masks[i] == mask && job->preparation[i] == mask->preparation && job->full[i])
-            return i == 0 ? job->slot.out : job->second.out;
+    const struct hybrid_job *job = &h->jobs[i % TAIL_JOBS];
+    for (int k = 0; k < job->n_masks; k++)
+        if (job->masks[k] == mask && job->preparation[k] == mask->preparation && job->full[k])
+            return k == 0 ? h->delayed.slots[i % TAIL_JOBS].out : job->second.out;
     return NULL;
 }
 
@@ -354,13 +316,13 @@ static bool hybrid_mask_ready(void *state, const void *impl)
 {
     struct hybrid *h = state;
     const struct hybrid_mask *mask = impl;
-    int64_t due;
     if (h->head_backend->mask_ready && !h->head_backend->mask_ready(h->head, mask->head)) return false;
     if (!mask->tail || mask->from_start) return true;
-    if (!due_find(h, &due)) return false;
+    int64_t due = delayed_tail_due(&h->delayed);
+    if (due < 0) return false;
     /* The answer must not depend on the timing of threads. The play that follows waits for this job in any case. */
-    if (atomic_load_explicit(&h->waits, memory_order_relaxed)) device_queue_await(h->queue, due, AWAIT_FOREVER);
-    return device_queue_is_done(h->queue, due) && rows_of(&h->jobs[due % MAX_JOBS], mask);
+    if (atomic_load_explicit(&h->waits, memory_order_relaxed)) device_queue_await(h->delayed.queue, due, AWAIT_FOREVER);
+    return device_queue_is_done(h->delayed.queue, due) && rows_of(h, due, mask);
 }
 
 static void tail_mix(float *y, const float *from, const float *to, int n, const struct fade *fade, int at)
@@ -375,42 +337,28 @@ static void tail_mix(float *y, const float *from, const float *to, int n, const 
     }
 }
 
-/* Adds the tail to frames [at, at + n) of the output, which are in one block. HC_LATE: the job is not done. HC_EDEVICE:
- * it will never be done. Jobs that were done before the device was lost are still used. */
-static int hybrid_tail_add(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade)
+/* Adds the tail to frames [at, at + n) of the output, which are in one hop. Fails as delayed_tail_await. */
+static int hybrid_tail_add(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade,
+                           struct reason *why)
 {
     const struct hybrid_mask *to = fade->to, *from = fade->pos < fade->len ? fade->from : NULL;
     bool has_tail = (to && to->tail) || (from && from->tail);
-    int64_t due;
-    if (h->block_index < 2) return HC_OK;
-    bool found = due_find(h, &due);
-    if (found && has_tail && !h->has_waited) {
-        device_queue_await(h->queue, due, rows->until_us);
-        h->has_waited = true;
-    }
-    const char *why;
-    int64_t failed = device_queue_failed(h->queue, &why);
-    if (failed >= 0 && (!found || due >= failed)) return HC_EDEVICE;
-    if (!has_tail) return HC_OK;
-    if (!found || !device_queue_is_done(h->queue, due)) return HC_LATE;
-    const struct hybrid_job *job = &h->jobs[due % MAX_JOBS];
-    const float *to_rows = to ? rows_of(job, to) : NULL, *from_rows = from ? rows_of(job, from) : NULL;
-    for (int o = 0; o < h->n_out && (to_rows || from_rows); o++) {
-        size_t row = (size_t)o * (size_t)h->tail_block + (size_t)h->pos;
+    int64_t due = delayed_tail_due(&h->delayed);
+    int result = delayed_tail_await(&h->delayed, due, has_tail, rows->until_us, why);
+    if (result != HC_OK || due < 0 || !has_tail) return result;
+    const struct delayed_tail_setup *setup = &h->delayed.setup;
+    const float *to_rows = to ? rows_of(h, due, to) : NULL, *from_rows = from ? rows_of(h, due, from) : NULL;
+    for (int o = 0; o < setup->n_out && (to_rows || from_rows); o++) {
+        size_t row = (size_t)o * (size_t)setup->hop + (size_t)h->delayed.pos;
         tail_mix(rows->out[o] + at, from_rows ? from_rows + row : NULL, to_rows ? to_rows + row : NULL, n, fade, at);
     }
     return HC_OK;
 }
 
-static struct hybrid_job *job_next(struct hybrid *h)
+/* Adds the masks to the job of the hop that ends. */
+static void job_fill(struct hybrid *h)
 {
-    return &h->jobs[device_queue_next(h->queue) % MAX_JOBS];
-}
-
-static void job_post(struct hybrid *h)
-{
-    struct hybrid_job *job = job_next(h);
-    job->block = h->block_index;
+    struct hybrid_job *job = &h->jobs[delayed_tail_next(&h->delayed) % TAIL_JOBS];
     job->n_masks = 0;
     for (int i = 0; i < MAX_PREPARED; i++) {
         if (!h->prepared[i]) continue;
@@ -421,30 +369,19 @@ static void job_post(struct hybrid *h)
     job->n_retirements = h->n_retirements;
     memcpy(job->retirements, h->retirements, sizeof h->retirements);
     h->n_retirements = 0;
-    device_queue_post(h->queue, h->tail_block, 0);
 }
 
-/* Plays frames [at, at + n) of a call, which are in one block: copies their input to the next job, and adds the tail to
- * their output. */
-static int hybrid_tail_play(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade)
+/* Plays frames [at, at + n) of a call, which are in one hop. */
+static int hybrid_tail_play(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade,
+                            struct reason *why)
 {
-    if (h->pos == 0) {
-        h->has_waited = false;
-        h->has_room = device_queue_has_room(h->queue, rows->until_us == AWAIT_FOREVER ? AWAIT_FOREVER : 0);
-    }
-    for (int ch = 0; ch < h->n_in && h->has_room; ch++)
-        memcpy(job_next(h)->slot.in + (size_t)ch * (size_t)h->tail_block + h->pos, rows->in[ch] + at,
-               (size_t)n * sizeof(float));
-    int result = hybrid_tail_add(h, rows, at, n, fade);
+    if (h->delayed.pos == 0) delayed_tail_begin(&h->delayed, rows->until_us);
+    int result = hybrid_tail_add(h, rows, at, n, fade, why);
     if (result == HC_EDEVICE) return result;
-    h->pos += n;
-    if (h->pos < h->tail_block) return result;
-    if (h->has_room)
-        job_post(h);
-    else
-        device_queue_skip(h->queue, h->tail_block);
-    h->pos = 0;
-    h->block_index++;
+    delayed_tail_input(&h->delayed, rows->in, at, n);
+    if (h->delayed.pos < h->delayed.setup.hop) return result;
+    if (h->delayed.has_job) job_fill(h);
+    delayed_tail_end(&h->delayed);
     return result;
 }
 
@@ -457,14 +394,10 @@ static int hybrid_play(void *state, const struct rows *rows, int n, const struct
     head.from = from ? from->head : NULL;
     int worst = h->head_backend->play(h->head, rows, n, &head, why);
     for (int at = 0, len; h->tail && at < n && worst >= 0; at += len) {
-        len = n - at < h->tail_block - h->pos ? n - at : h->tail_block - h->pos;
-        int result = hybrid_tail_play(h, rows, at, len, fade);
-        if (result == HC_EDEVICE) {
-            const char *reason;
-            device_queue_failed(h->queue, &reason);
-            return fail(HC_EDEVICE, why, "%s", reason);
-        }
-        if (result == HC_LATE) worst = HC_LATE;
+        int left = h->delayed.setup.hop - h->delayed.pos;
+        len = n - at < left ? n - at : left;
+        int result = hybrid_tail_play(h, rows, at, len, fade, why);
+        if (result != HC_OK) worst = result;
     }
     h->fresh = false;
     return worst;
@@ -475,14 +408,15 @@ static int hybrid_reset(void *state, struct reason *why)
     struct hybrid *h = state;
     int error = h->head_backend->reset(h->head, why);
     if (!h->tail) return error;
-    device_queue_drain(h->queue);
+    device_queue_drain(h->delayed.queue);
     for (int i = 0; i < h->n_retirements; i++) retirement_begin(h, &h->retirements[i]);
     h->n_retirements = 0;
     if (!error) error = h->tail_backend->reset(h->tail, why);
     retirements_sweep(h, true);
     for (int i = 0; i < MAX_PREPARED; i++)
         if (h->prepared[i]) h->prepared[i]->from_start = true;
-    stream_restart(h);
+    delayed_tail_restart(&h->delayed);
+    h->fresh = true;
     return error;
 }
 

@@ -33,6 +33,13 @@ float *memory_floats(size_t n)
     return floats ? memset(floats, 0, n * sizeof(float)) : NULL;
 }
 
+void *memory_lines(size_t n, size_t size)
+{
+    size_t bytes = n * size, whole = round_up(bytes ? bytes : 1, bytes >= HUGE_PAGE / 2 ? HUGE_PAGE : LINE);
+    void *p = aligned_bytes(whole);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
 #ifdef __SANITIZE_ADDRESS__ /* the sanitizer sees writes past the end only of memory that it allocated itself */
 
 float *memory_place(size_t n)

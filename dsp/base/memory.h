@@ -16,7 +16,11 @@ float *memory_floats(size_t n);
 /* The same without zeros. The system provides a page when it is first written. [setup] */
 float *memory_floats_uncleared(size_t n);
 
-/* The same for memory that every block of audio touches: small places share huge pages with those of other engines, so
+/* Zeroed memory for n values of `size` bytes; half a huge page or more lies on huge pages. free() gives it back.
+ * [setup] */
+void *memory_lines(size_t n, size_t size);
+
+/* As memory_floats, for memory that every block of audio touches: small places share huge pages with those of other engines, so
  * that hundreds of small engines take as few pages as one large engine. memory_place_free gives them back; NULL is
  * allowed. [setup], any thread */
 float *memory_place(size_t n);

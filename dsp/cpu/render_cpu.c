@@ -136,7 +136,7 @@ static int render_open(const struct render_setup *setup, void **state, struct re
         render_close(s);
         return error;
     }
-    for (int i = 0; i < s->step; i++) s->fade[i] = (float)(i + 1) / (float)s->step;
+    for (int i = 0; i < s->step; i++) s->fade[i] = steer_gain(i, s->step);
     *state = s;
     return HC_OK;
 }

@@ -1,7 +1,7 @@
 #include "scene_bank.h"
 
-#include "dsp/device/backend.h"
 #include "dsp/base/memory.h"
+#include "dsp/device/backend.h"
 #include "partitions.h"
 
 #include <math.h>
@@ -58,53 +58,6 @@ int scene_bank_fits(double floats, const hc_bank_data *data, struct reason *why)
                 data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
-
-static struct scene_product product_of(const struct scene_cut *cut, int level, const struct scene_term *term,
-                                       const float *fdl)
-{
-    const struct bank_cpu *bank = term->bank;
-    size_t floats = (size_t)cut->frames * (size_t)bank->n_out * (size_t)bank->n_partitions[level];
-    return (struct scene_product){.x = fdl + (size_t)term->source * scene_fdl_source(cut),
-                                  .h = bank->spectra[level] + (size_t)term->entry * floats,
-                                  .weight = term->weight,
-                                  .n_partitions = bank->n_partitions[level],
-                                  .n_out = bank->n_out};
-}
-
-/* The bucket of a term's entry in the hash table: a free one, or that of the entry's first term. */
-static int *bucket_of(const struct scene_groups *groups, size_t size, const struct scene_term *terms,
-                      const struct scene_term *term)
-{
-    uint64_t key = ((uintptr_t)term->bank >> 4) + (uint64_t)term->entry;
-    size_t i = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (size - 1);
-    for (;; i = (i + 1) & (size - 1)) {
-        int first = groups->first[i];
-        if (first < 0 || (terms[first].bank == term->bank && terms[first].entry == term->entry))
-            return &groups->first[i];
-    }
-}
-
-int scene_products_make(const struct scene_cut *cut, int level, const struct scene_mix *mix, const float *fdl,
-                        struct scene_product *products, struct scene_groups *groups)
-{
-    size_t size = scene_groups_size((size_t)mix->n);
-    int n = 0;
-    memset(groups->first, 0xff, size * sizeof *groups->first); /* -1 */
-    for (int i = mix->n; i-- > 0;) {
-        int *bucket = bucket_of(groups, size, mix->terms, &mix->terms[i]);
-        groups->next[i] = *bucket;
-        *bucket = i;
-    }
-    for (int i = 0; i < mix->n; i++) {
-        const struct scene_term *term = &mix->terms[i];
-        const struct bank_cpu *bank = term->bank;
-        if (!bank->spectra[level] || *bucket_of(groups, size, mix->terms, term) != i) continue;
-        for (int k = i; k >= 0; k = groups->next[k]) products[n++] = product_of(cut, level, &mix->terms[k], fdl);
-    }
-    return n;
-}
-
 /* ---- banks ------------------------------------------------------------------------------------------------------- */
 
 void scene_bank_cpu_free(void *impl)
@@ -113,6 +66,16 @@ void scene_bank_cpu_free(void *impl)
     if (!bank) return;
     for (int l = 0; l < bank->n_levels; l++) free(bank->spectra[l]);
     free(bank);
+}
+
+bool scene_bank_cpu_responses(const void *impl, int level, int entry, struct scene_piece *piece)
+{
+    const struct bank_cpu *bank = impl;
+    if (!bank->spectra[level]) return false;
+    piece->h = bank->spectra[level] + (size_t)entry * bank->floats[level];
+    piece->n_partitions = bank->n_partitions[level];
+    piece->n_out = bank->n_out;
+    return true;
 }
 
 /* taps: of the level. work: [2][cut->frames]. */
@@ -154,6 +117,7 @@ static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *pl
     int offset = plan->levels[l].offset, n_taps = taps_in(&plan->levels[l], data);
     if (n_taps == 0) return true;
     bank->n_partitions[l] = (n_taps + cut.size - 1) / cut.size;
+    bank->floats[l] = (size_t)cut.frames * (size_t)bank->n_out * (size_t)bank->n_partitions[l];
     double floats = level_floats(plan, l, data);
     const struct fft *fft = fft_get(cut.frames / 2);
     float *work = memory_floats(2 * (size_t)cut.frames);

@@ -34,6 +34,7 @@ struct bank_cpu {
     int n_out, n_levels;
     float *spectra[HC_MAX_STEER_LEVELS];   /* NULL: the bank has no taps there                                   */
     int n_partitions[HC_MAX_STEER_LEVELS]; /* that this bank's responses fill                                    */
+    size_t floats[HC_MAX_STEER_LEVELS];     /* of an entry                                                        */
 };
 
 /* Expected nanoseconds of products that read so many floats, and of a source's transform with its way into the FDL. */
@@ -56,22 +57,8 @@ double scene_max_floats(void);
 /* HC_ENOMEM if a bank of so many floats is larger than the memory of this machine. */
 int scene_bank_fits(double floats, const hc_bank_data *data, struct reason *why);
 
-struct scene_groups { /* finds terms of one entry of a bank; scratch                                            */
-    int *first;       /* [a power of 2, scene_groups_size]: a hash table of terms, -1: free                     */
-    int *next;        /* [max terms]:  the next term of the same entry, -1: none                                */
-};
-
-/* Buckets of a hash table for n terms. */
-static inline size_t scene_groups_size(size_t n)
-{
-    size_t size = 16;
-    while (size < 2 * n) size *= 2;
-    return size;
-}
-
-/* The products of a mix in a level, those of one entry after each other; fdl is at the phase. Returns how many. [rt] */
-int scene_products_make(const struct scene_cut *cut, int level, const struct scene_mix *mix, const float *fdl,
-                        struct scene_product *products, struct scene_groups *groups);
+/* As in scene_pieces.h. [rt] */
+bool scene_bank_cpu_responses(const void *bank, int level, int entry, struct scene_piece *piece);
 
 /* Floats from chunk to chunk and from source to source of an FDL. */
 static inline size_t scene_fdl_chunk(const struct scene_cut *cut)

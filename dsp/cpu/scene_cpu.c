@@ -1,7 +1,7 @@
-/* scene_cpu - steered sources on the CPU.
+/* scene_cpu - moving sources on the CPU.
  *
  *   head          inside the call (scene_head.c)
- *   tail level    at frame T, a multiple of the hop, the engine thread takes the mix and publishes jobs; threads and,
+ *   tail level    at frame T, a multiple of the hop, the engine thread records the mix and publishes jobs; threads and,
  *                 in even shares, its own calls do them until frame T + delay (scene_tail.c)
  *
  * Cost. The products of random entries wait for memory. With 128 sources, 2 outputs, 0.5 s at 48 kHz and 64 frames, all
@@ -15,11 +15,12 @@
  */
 #include "dsp/device/scene_backend.h"
 
-#include "dsp/device/backend.h"
 #include "dsp/base/memory.h"
 #include "dsp/base/processors.h"
+#include "dsp/device/backend.h"
 #include "scene_state.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -91,21 +92,23 @@ static size_t max_terms(const struct scene_shape *shape)
     return (size_t)shape->n_sources * HC_MAX_SOUNDING;
 }
 
-static double products_bytes(const struct scene_shape *shape, int level)
+/* Bytes of a level's lists. */
+static double lists_bytes(const struct scene_shape *shape, int level)
 {
-    return (double)(sizeof(struct scene_product) * max_terms(shape)) * (level == 0 ? 2 : 1);
+    return (double)((sizeof(struct scene_piece) + sizeof(struct scene_source)) * max_terms(shape)) *
+           (level == 0 ? 2 : 1);
 }
 
 static double cpu_memory(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     double floats = (double)shape->n_sources * history_frames(plan) + (double)shape->n_out * due_frames(plan);
     double bytes = sizeof(struct scene_state);
-    bytes += (double)((max_terms(shape) + scene_groups_size(max_terms(shape))) * sizeof(int));
+    bytes += piece_maker_bytes(shape);
     for (int l = 0; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
         floats += (double)shape->n_sources * (double)scene_fdl_source(&cut);
-        bytes += products_bytes(shape, l);
+        bytes += lists_bytes(shape, l);
         if (l == 0) floats += scene_head_floats(&cut, shape->n_out);
     }
     floats += scene_tail_floats(plan, shape, threads_for(plan, shape));
@@ -123,10 +126,12 @@ static void cpu_close(void *state)
     for (int l = 0; l < s->plan.n_levels; l++) {
         fft_put(s->levels[l].fft);
         free(s->levels[l].fdl);
-        free(s->levels[l].products);
+        for (int i = 0; i < 2; i++) {
+            free(s->levels[l].lists[i].pieces);
+            free(s->levels[l].lists[i].sources);
+        }
     }
-    free(s->groups.first);
-    free(s->groups.next);
+    piece_maker_close(&s->maker);
     free(s->history);
     free(s->due);
     free(s);
@@ -148,8 +153,13 @@ static bool level_open(struct scene_state *s, int l)
     level->n_sums = (size_t)s->shape.n_out * (size_t)level->cut.frames;
     level->fft = fft_get(level->cut.frames / 2);
     level->fdl = memory_floats((size_t)s->shape.n_sources * scene_fdl_source(&level->cut));
-    level->products = touched((size_t)products_bytes(&s->shape, l));
-    return level->fft && level->fdl && level->products;
+    bool ok = level->fft && level->fdl;
+    for (int i = 0; i < (l == 0 ? 2 : 1) && ok; i++) {
+        level->lists[i].pieces = touched(max_terms(&s->shape) * sizeof(struct scene_piece));
+        level->lists[i].sources = touched(max_terms(&s->shape) * sizeof(struct scene_source));
+        ok = level->lists[i].pieces && level->lists[i].sources;
+    }
+    return ok;
 }
 
 static int cpu_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
@@ -173,9 +183,8 @@ static int cpu_open(const struct scene_plan *plan, const struct scene_shape *sha
     if (ok) {
         s->history = memory_floats((size_t)shape->n_sources * (size_t)s->history_length);
         s->due = memory_floats((size_t)shape->n_out * (size_t)s->due_length);
-        s->groups.first = touched(scene_groups_size(max_terms(shape)) * sizeof *s->groups.first);
-        s->groups.next = touched(max_terms(shape) * sizeof *s->groups.next);
-        ok = s->history && s->due && s->groups.first && s->groups.next && scene_head_open(s);
+        ok = s->history && s->due && scene_head_open(s) &&
+             piece_maker_open(&s->maker, shape, INT_MAX, scene_bank_cpu_responses);
     }
     if (ok && plan->n_levels > 1) {
         s->tail = scene_tail_open(s, threads_for(plan, shape));
@@ -220,7 +229,7 @@ static void history_write(struct scene_state *s, const struct scene_call *call)
 static void due_read(struct scene_state *s, const struct scene_call *call)
 {
     int at = (int)(call->frame % s->due_length);
-    for (int out = 0; out < call->n_heard; out++) {
+    for (int out = 0; out < call->n_active; out++) {
         float *due = s->due + (size_t)out * (size_t)s->due_length;
         for (int k = 0, i = at; k < call->n; k++) {
             call->out[out][k] += due[i];

@@ -1,4 +1,4 @@
-/* scene_head - the head of steered sources, computed inside the call.
+/* scene_head - the head of moving sources, computed inside the call.
  *
  *   FDL      the spectrum of [block before | block] of each source, one a block
  *   sums     to:   sum of weight * X * H over all partitions
@@ -9,6 +9,7 @@
  * A block that comes in several calls computes partitions from 1 on in its first call, and partition 0 in each.
  */
 #include "dsp/base/memory.h"
+#include "dsp/device/backend.h"
 #include "scene_state.h"
 
 #include <stdlib.h>
@@ -43,19 +44,18 @@ void scene_head_close(struct scene_state *s)
     free(s->head.scratch);
 }
 
-static struct scene_product *from_products(const struct scene_level_cpu *level, const struct scene_shape *shape)
-{
-    return level->products + (size_t)shape->n_sources * HC_MAX_SOUNDING;
-}
+enum { TO, FROM };
 
-/* Adds partitions [first, end) of n products to y, and to `next` what is due a block later unless that is NULL. */
-static void sum(const struct scene_state *s, float *y, float *next, const struct scene_product *products, int n,
-                int first, int end, int64_t block)
+/* Adds partitions [first, end) of a list's products to y, and to `next` what is due a block later unless that is NULL. */
+static void sum(const struct scene_state *s, float *y, float *next, int list, int first, int end, int64_t block)
 {
     const struct scene_level_cpu *level = &s->levels[0];
     const struct scene_cut *cut = &level->cut;
-    struct scene_sum sum = {.products = products,
-                            .n = n,
+    struct scene_sum sum = {.piece = level->lists[list].pieces,
+                            .sources = level->lists[list].sources,
+                            .to = level->lists[list].n_sources,
+                            .fdl = level->fdl,
+                            .x_source = scene_fdl_source(cut),
                             .mixed = s->head.scratch,
                             .first = first,
                             .end = end,
@@ -86,45 +86,43 @@ static void exchange(float **a, float **b)
 static void sums_of_block(struct scene_state *s, bool is_still, int64_t block)
 {
     struct scene_head *h = &s->head;
-    const struct scene_product *to = s->levels[0].products, *from = from_products(&s->levels[0], &s->shape);
     int all = s->levels[0].cut.n_partitions;
     clear(s, h->to);
     if (is_still) {
-        sum(s, h->to, NULL, to, h->n_to, 0, all, block);
+        sum(s, h->to, NULL, TO, 0, all, block);
         h->has_next = false;
         return;
     }
     bool has_rest = h->has_next;
     exchange(&h->from, &h->next);
     clear(s, h->next);
-    sum(s, h->to, h->next, to, h->n_to, 0, all, block);
+    sum(s, h->to, h->next, TO, 0, all, block);
     h->has_next = true;
     if (!has_rest) clear(s, h->from);
-    sum(s, h->from, NULL, from, h->n_from, 0, has_rest ? 1 : all, block);
+    sum(s, h->from, NULL, FROM, 0, has_rest ? 1 : all, block);
 }
 
 /* A part of a block. */
 static void sums_of_part(struct scene_state *s, bool is_first, bool is_still, int64_t block)
 {
     struct scene_head *h = &s->head;
-    const struct scene_product *to = s->levels[0].products, *from = from_products(&s->levels[0], &s->shape);
     size_t bytes = s->levels[0].n_sums * sizeof(float);
     int all = s->levels[0].cut.n_partitions;
     if (is_first) {
         clear(s, h->rest_to);
-        sum(s, h->rest_to, NULL, to, h->n_to, 1, all, block);
+        sum(s, h->rest_to, NULL, TO, 1, all, block);
         if (h->has_next) exchange(&h->rest_from, &h->next);
         if (!is_still && !h->has_next) {
             clear(s, h->rest_from);
-            sum(s, h->rest_from, NULL, from, h->n_from, 1, all, block);
+            sum(s, h->rest_from, NULL, FROM, 1, all, block);
         }
         h->has_next = false;
     }
     memcpy(h->to, h->rest_to, bytes);
-    sum(s, h->to, NULL, to, h->n_to, 0, 1, block);
+    sum(s, h->to, NULL, TO, 0, 1, block);
     if (is_still) return;
     memcpy(h->from, h->rest_from, bytes);
-    sum(s, h->from, NULL, from, h->n_from, 0, 1, block);
+    sum(s, h->from, NULL, FROM, 0, 1, block);
 }
 
 static void output_add(const struct scene_state *s, const struct scene_call *call, int out, int pos)
@@ -140,13 +138,10 @@ static void output_add(const struct scene_state *s, const struct scene_call *cal
         for (int k = 0; k < call->n; k++) sum[k] += y[k];
         return;
     }
-    for (int k = 0; k < call->n; k++) {
-        float g = pos + k + 1 >= fade ? 1 : (float)(pos + k + 1) / (float)fade;
-        sum[k] += g * y[k];
-    }
+    for (int k = 0; k < call->n; k++) sum[k] += steer_gain(pos + k, fade) * y[k];
     if (pos + 1 >= fade) return;
     fft_inverse(level->fft, h->from + spectrum, h->scratch);
-    for (int k = 0; k < call->n && pos + k + 1 < fade; k++) sum[k] += (1 - (float)(pos + k + 1) / (float)fade) * y[k];
+    for (int k = 0; k < call->n && pos + k + 1 < fade; k++) sum[k] += (1 - steer_gain(pos + k, fade)) * y[k];
 }
 
 void scene_head_play(struct scene_state *s, const struct scene_call *call)
@@ -158,11 +153,8 @@ void scene_head_play(struct scene_state *s, const struct scene_call *call)
     if (pos == 0) {
         if (call->from.terms != h->last.terms || call->from.n != h->last.n) h->has_next = false;
         h->last = call->to;
-        h->n_to = scene_products_make(&level->cut, 0, &call->to, level->fdl, level->products, &s->groups);
-        h->n_from = 0;
-        if (!call->is_still)
-            h->n_from = scene_products_make(&level->cut, 0, &call->from, level->fdl, from_products(level, &s->shape),
-                                            &s->groups);
+        scene_list_make(&s->maker, &call->to, 0, &level->lists[TO]);
+        if (!call->is_still) scene_list_make(&s->maker, &call->from, 0, &level->lists[FROM]);
     }
     for (int i = 0; i < s->shape.n_sources; i++)
         scene_source_transform(s, 0, i, call->frame + call->n, block - pos - call->n, b, h->scratch);
@@ -170,5 +162,5 @@ void scene_head_play(struct scene_state *s, const struct scene_call *call)
         sums_of_block(s, call->is_still, b);
     else
         sums_of_part(s, pos == 0, call->is_still, b);
-    for (int out = 0; out < call->n_heard; out++) output_add(s, call, out, pos);
+    for (int out = 0; out < call->n_active; out++) output_add(s, call, out, pos);
 }

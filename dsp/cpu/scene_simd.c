@@ -66,53 +66,52 @@ ALWAYS_INLINE void sum_chunk(float *now, float *next, const struct scene_sum *s,
         }
 }
 
-/* How many products from `product` on have its responses. */
-static int count_same(const struct scene_product *product, const struct scene_product *end)
+/* mixed = the weighted sum of the FDLs of n sources, in the entries that the sum meets. */
+static void mix(float *mixed, const struct scene_piece *piece, const struct scene_source *sources, int n,
+                const struct scene_sum *s)
 {
-    int n = 1;
-    while (product + n < end && product[n].h == product->h) n++;
-    return n;
-}
-
-/* mixed = the weighted sum of the FDLs of n products, in the entries that the sum meets. */
-static void mix(float *mixed, const struct scene_product *products, int n, const struct scene_sum *s)
-{
-    int end = s->end < products->n_partitions ? s->end : products->n_partitions;
+    int end = s->end < piece->n_partitions ? s->end : piece->n_partitions;
     for (int p = s->first; p < end; p++) {
-        size_t at = (size_t)((s->entry + p) % s->n_entries) * (size_t)s->floats,
-               from = (size_t)s->chunk * s->x_step + at;
-        for (int i = 0; i < s->floats; i += LANES) {
-            vec total = {0};
-            for (int k = 0; k < n; k++) total += broadcast(products[k].weight) * load(products[k].x + from + i);
-            store(mixed + at + i, total);
+        size_t at = (size_t)((s->entry + p) % s->n_entries) * (size_t)s->floats;
+        const float *x = s->fdl + (size_t)s->chunk * s->x_step + at;
+        for (int i = 0; i < s->floats; i += 2 * LANES) {
+            vec total[2] = {{0}};
+            for (int k = 0; k < n; k++) {
+                const float *from = x + (size_t)sources[k].source * s->x_source + i;
+                for (int j = 0; j < 2; j++) total[j] += broadcast(sources[k].weight) * load(from + j * LANES);
+            }
+            for (int j = 0; j < 2; j++) store(mixed + at + i + j * LANES, total[j]);
         }
     }
 }
 
-static struct streams streams_of(const struct scene_product *product, const struct scene_sum *s)
+/* Of a piece, and of one of its sources. */
+static struct streams streams_of(const struct scene_piece *piece, int source, const struct scene_sum *s)
 {
-    size_t floats = (size_t)product->n_out * (size_t)(product->n_partitions * s->floats);
-    return (struct streams){product->x + (size_t)s->chunk * s->x_step, product->h + (size_t)s->chunk * floats};
+    size_t floats = (size_t)piece->n_out * (size_t)(piece->n_partitions * s->floats);
+    return (struct streams){s->fdl + (size_t)source * s->x_source + (size_t)s->chunk * s->x_step,
+                            (const float *)piece->h + (size_t)s->chunk * floats};
 }
 
 ALWAYS_INLINE void sum_products(float *now, float *next, const struct scene_sum *s, bool twice)
 {
-    const struct scene_product *product = s->products, *end = product + s->n, *then;
-    for (; product < end; product = then) {
-        int n_same = count_same(product, end), n_partitions = product->n_partitions;
-        struct streams at = streams_of(product, s);
-        float gain = product->weight;
-        then = product + n_same;
-        if (n_same > 1) {
-            mix(s->mixed, product, n_same, s);
+    const struct scene_piece *piece = s->piece;
+    for (int from = s->from, to; from < s->to; from = to, piece++) {
+        to = piece->first + piece->n < s->to ? piece->first + piece->n : s->to;
+        int n_partitions = piece->n_partitions;
+        struct streams at = streams_of(piece, s->sources[from].source, s), then = at;
+        float gain = s->sources[from].weight;
+        if (to < s->to) then = streams_of(piece + 1, s->sources[to].source, s);
+        if (to - from > 1) {
+            mix(s->mixed, piece, s->sources + from, to - from, s);
             at.x = s->mixed;
             gain = 1;
         }
-        for (int out = 0; out < product->n_out; out += SCENE_PAIR) {
+        for (int out = 0; out < piece->n_out; out += SCENE_PAIR) {
             struct streams ahead = {at.x, at.h + (size_t)(n_partitions * s->floats) * SCENE_PAIR};
             float *y = now + (size_t)out * s->y_step, *z = twice ? next + (size_t)out * s->y_step : now;
-            if (out + SCENE_PAIR >= product->n_out) ahead = streams_of(then < end ? then : product, s);
-            if (out + 1 < product->n_out)
+            if (out + SCENE_PAIR >= piece->n_out) ahead = then;
+            if (out + 1 < piece->n_out)
                 sum_chunk(y, z, s, n_partitions, gain, at, ahead, SCENE_PAIR, twice);
             else
                 sum_chunk(y, z, s, n_partitions, gain, at, ahead, 1, twice);

@@ -12,7 +12,7 @@ struct scene_level_cpu {
     struct scene_cut cut;
     const struct fft *fft;
     float *fdl; /* scene_bank.h                                                                         */
-    struct scene_product *products; /* [n_sources * HC_MAX_SOUNDING]; head: [2][...], from and to                */
+    struct scene_list lists[2]; /* tail level: of its hop; head: of `to` and `from`                             */
     size_t n_sums; /* floats of the sums of all outputs                                                    */
 };
 
@@ -22,7 +22,6 @@ struct scene_head { /* the sums of a block, [n_out][fft]                        
     bool has_next;
     struct scene_mix last; /* `to` of the block before; only its address and length are read                      */
     float *rest_to, *rest_from; /* partitions from 1 on, for the calls of a block that comes in parts             */
-    int n_to, n_from; /* products                                                                             */
     float *scratch;
 };
 
@@ -37,7 +36,7 @@ struct scene_state {
     int history_length;
     float *due; /* [n_out][due_length]: output of the tail levels, a ring likewise                      */
     int due_length;
-    struct scene_groups groups; /* scratch of the engine thread                                                   */
+    struct piece_maker maker; /* engine thread                                                                   */
     struct scene_head head;
     struct scene_tail *tail; /* NULL: there is the head only                                                      */
 };

@@ -1,19 +1,20 @@
-/* scene_tail - the tail levels of steered sources: jobs of equal cost, done between the edge of a hop and the frame at
+/* scene_tail - the tail levels of moving sources: jobs of equal cost, done between the edge of a hop and the frame at
  * which the hop is due.
  *
  *   phase      a job                                                          jobs
  *   INS        a source: the window before the edge -> FFT -> FDL              n_sources
- *   CHUNKS     a chunk of bins: the products of all terms, or of a part of     n_chunks * n_parts
- *              them if they are many, in order
- *   OUTS       an output: its sums -> IFFT -> fades                            n_heard
+ *   CHUNKS     a chunk of bins: the products of all sources of the list, or    n_chunks * n_parts
+ *              of a part of them if they are many, in order
+ *   OUTS       an output: its sums -> IFFT -> fades                            n_active
  *
- * Any thread takes the next job of a phase; whoever completes the last one publishes the next phase. A job sums in one
+ * Any thread claims the next job of a phase; whoever completes the last one publishes the next phase. A job sums in one
  * order, so the output does not depend on who does it. The engine thread divides what the others are not expected to do
  * evenly among its calls. In its last call before the hop is due it does all that nobody has begun; when the hop is due
  * it waits at most for the jobs, one a thread, that others began before (tens of microseconds with 128 sources).
  */
 #include "dsp/base/memory.h"
 #include "dsp/base/realtime_pool.h"
+#include "dsp/device/backend.h"
 #include "scene_state.h"
 
 #include <math.h>
@@ -45,11 +46,12 @@ struct tail_level {
     int64_t edge; /* frame; -1: no hop is under way */
     int n_jobs[N_PHASES];
     int64_t cost[N_PHASES]; /* of a job, picoseconds as estimated */
-    int n_products, n_heard;
+    int n_active;
 
-    int n_parts;    /* of the terms: see max_parts */
-    float *sums;    /* [n_parts][n_out][fft] */
-    float *results; /* [n_out][window] */
+    int n_parts;                                /* of the sources of the list: see max_parts */
+    const struct scene_piece *first[MAX_PARTS]; /* piece of a part */
+    float *sums;                                /* [n_parts][n_out][fft] */
+    float *results;                             /* [n_out][window] */
 
     /* Engine thread: */
     int64_t own;           /* cost of the jobs of this hop that it has done */
@@ -77,7 +79,7 @@ static void publish(struct tail_level *t, int phase)
 }
 
 /* A ticket of the same value may come again a hop later: the job is then one of that hop. */
-static bool take(struct tail_level *t, struct job *job)
+static bool job_claim(struct tail_level *t, struct job *job)
 {
     uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
     do {
@@ -119,19 +121,23 @@ static int64_t whole(const struct tail_level *t)
 
 /* ---- jobs, in any thread ----------------------------------------------------------------------------------------- */
 
-/* The first product of a part. */
+/* The first source of a part. */
 static int part_begin(const struct tail_level *t, int part)
 {
-    return (int)((int64_t)t->n_products * part / t->n_parts);
+    return (int)((int64_t)t->level->lists[0].n_sources * part / t->n_parts);
 }
 
 static void job_chunk(const struct scene_state *s, const struct tail_level *t, int i, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
     int64_t hop = t->edge / cut->hop;
-    int part = i % t->n_parts, first = part_begin(t, part);
-    struct scene_sum sum = {.products = t->level->products + first,
-                            .n = part_begin(t, part + 1) - first,
+    int part = i % t->n_parts;
+    struct scene_sum sum = {.piece = t->first[part],
+                            .sources = t->level->lists[0].sources,
+                            .from = part_begin(t, part),
+                            .to = part_begin(t, part + 1),
+                            .fdl = t->level->fdl + scene_fdl_phase(cut, hop),
+                            .x_source = scene_fdl_source(cut),
                             .chunk = i / t->n_parts,
                             .mixed = scratch,
                             .end = cut->n_partitions,
@@ -141,7 +147,7 @@ static void job_chunk(const struct scene_state *s, const struct tail_level *t, i
                             .x_step = scene_fdl_chunk(cut),
                             .y_step = (size_t)cut->frames};
     float *y = t->sums + (size_t)part * t->level->n_sums + (size_t)(sum.chunk * cut->chunk);
-    for (int out = 0; out < t->n_heard; out++) memset(y + (size_t)out * sum.y_step, 0, (size_t)cut->chunk * sizeof *y);
+    for (int out = 0; out < t->n_active; out++) memset(y + (size_t)out * sum.y_step, 0, (size_t)cut->chunk * sizeof *y);
     s->simd->scene_sum(y, NULL, &sum);
 }
 
@@ -157,7 +163,7 @@ static void job_out(const struct tail_level *t, int out, float *scratch)
     fft_inverse(t->level->fft, sum, scratch);
     memcpy(y, scratch + cut->frames / 2 - cut->window, (size_t)cut->window * sizeof *y);
     for (int k = 0; k < fade; k++) {
-        float g = k + 1 >= fade ? 1 : (float)(k + 1) / (float)fade;
+        float g = steer_gain(k, fade);
         y[k] *= g;
         y[cut->hop + k] *= 1 - g;
     }
@@ -167,7 +173,7 @@ static void job_out(const struct tail_level *t, int out, float *scratch)
 static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *scratch, int64_t *cost)
 {
     struct job job;
-    if (!take(t, &job)) return false;
+    if (!job_claim(t, &job)) return false;
     int n = t->n_jobs[job.phase]; /* once the last job counts as done, the next hop may begin */
     *cost = t->cost[job.phase];
     if (job.phase == INS)
@@ -205,7 +211,7 @@ static size_t max_scratch(const struct scene_plan *plan)
     return n;
 }
 
-/* Parts of a level's terms: with one term a source, jobs of about RESPONSES_A_PART responses. */
+/* Parts of a level's list: with one term a source, jobs of about RESPONSES_A_PART responses. */
 static int max_parts(const struct scene_shape *shape)
 {
     int64_t n = (int64_t)shape->n_sources * shape->n_out / RESPONSES_A_PART;
@@ -304,7 +310,7 @@ static void hop_finish(struct scene_tail *tail, struct tail_level *t)
     measure_others(t, due);
     while (!is_complete(t))
         if (!own_job(tail, t)) realtime_pool_await(&since_ns);
-    for (int out = 0; out < t->n_heard; out++) {
+    for (int out = 0; out < t->n_active; out++) {
         const float *y = t->results + (size_t)out * (size_t)cut->window;
         float *ring = s->due + (size_t)out * (size_t)s->due_length;
         for (int k = 0, i = (int)(due % s->due_length); k < cut->window; k++) {
@@ -324,19 +330,19 @@ static void hop_begin(struct scene_state *s, struct tail_level *t, const struct 
 {
     const struct scene_cut *cut = &t->level->cut;
     double floats = 0, transform = scene_transform_ns(cut);
-    const float *fdl = t->level->fdl + scene_fdl_phase(cut, call->frame / cut->hop);
-    int n_heard = 0;
+    struct scene_list *list = &t->level->lists[0];
+    int n_active = 0, part = 0;
     t->edge = call->frame;
-    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], fdl, t->level->products, &s->groups);
-    for (int i = 0; i < t->n_products; i++) {
-        const struct scene_product *product = &t->level->products[i];
-        floats += (double)product->n_partitions * (1 + product->n_out);
-        if (product->n_out > n_heard) n_heard = product->n_out;
+    scene_list_make(&s->maker, call->tail[t->l], t->l, list);
+    for (const struct scene_piece *piece = list->pieces; piece < list->pieces + list->n; piece++) {
+        floats += (double)piece->n * piece->n_partitions * (1 + piece->n_out);
+        if (piece->n_out > n_active) n_active = piece->n_out;
+        while (part < t->n_parts && part_begin(t, part) < piece->first + piece->n) t->first[part++] = piece;
     }
-    t->n_heard = n_heard;
+    t->n_active = n_active;
     t->n_jobs[INS] = s->shape.n_sources;
-    t->n_jobs[CHUNKS] = n_heard > 0 ? cut->n_chunks * t->n_parts : 0;
-    t->n_jobs[OUTS] = n_heard;
+    t->n_jobs[CHUNKS] = n_active > 0 ? cut->n_chunks * t->n_parts : 0;
+    t->n_jobs[OUTS] = n_active;
     t->cost[INS] = picoseconds(transform);
     t->cost[CHUNKS] = picoseconds(scene_products_ns(floats * cut->chunk / t->n_parts));
     t->cost[OUTS] = picoseconds(transform);

@@ -2,6 +2,7 @@
 #ifndef HALOCONV_SIMD_H
 #define HALOCONV_SIMD_H
 
+#include "dsp/device/scene_pieces.h"
 #include "dsp/fft/fft.h"
 
 #include <stdbool.h>
@@ -13,17 +14,12 @@
 /* Moving sources: scene_bank.h has the layout. */
 #define SCENE_PAIR 2 /* outputs whose responses lie beside each other */
 
-struct scene_product { /* one source's FDL times one entry's responses                                              */
-    const float *x;    /* [n_chunks], x_step apart: [n_entries][floats], a ring                                       */
-    const float *h;    /* [n_chunks][pair]: [n_partitions][outputs of the pair][floats]                             */
-    float weight;
-    int n_partitions, n_out;
-};
-
-struct scene_sum { /* of products, for one chunk of bins                                                        */
-    const struct scene_product *products; /* those that follow each other with the same h are mixed first: H is read
-                            once                                                                                      */
-    int n;
+struct scene_sum { /* of the products of FDLs and responses, for one chunk of bins                              */
+    const struct scene_piece *piece; /* the first one: that of source `from`                                        */
+    const struct scene_source *sources; /* of the list                                                              */
+    int from, to;      /* sources [from, to) of the list. Those of a piece are mixed first: H is read once          */
+    const float *fdl;  /* [source][n_chunks], x_source and x_step apart: [n_entries][floats], a ring                */
+    size_t x_source;   /* floats                                                                                    */
     int chunk, floats; /* of a chunk                                                                                */
     float *mixed;      /* [n_entries][floats], scratch                                                                */
     int first, end;    /* partitions [first, end), as far as a response has them                                    */

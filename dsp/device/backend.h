@@ -83,7 +83,7 @@ struct fade {                /* the masks of a call: `to`; while pos < len a cro
     const struct slot *apart; /* if set: do not crossfade, and write the output of `from` to the `out` of this slot */
 };
 
-/* The curve of every fade: the gain of `to` at frame pos of len, a smoothstep. The gain of `from` is 1 minus this gain:
+/* The curve of the fades of masks: the gain of `to` at frame pos of len, a smoothstep. The gain of `from` is 1 minus this gain:
  * both signals come from the same input, so their amplitudes add. */
 #ifdef __CUDACC__
 __host__ __device__
@@ -93,6 +93,15 @@ static inline float fade_gain(int pos, int len)
     if (pos >= len) return 1.0f;
     float t = (float)(pos + 1) / (float)(len + 1);
     return t * t * (3.0f - 2.0f * t);
+}
+
+/* The curve of the fades of moving sources, as fade_gain: a line, which fades that follow each other continue. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+static inline float steer_gain(int pos, int len)
+{
+    return pos + 1 < len ? (float)(pos + 1) / (float)len : 1.0f;
 }
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */

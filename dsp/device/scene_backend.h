@@ -1,4 +1,4 @@
-/* scene_backend - the interface between the steered sources of an engine and a device.
+/* scene_backend - the interface between the moving sources of an engine and a device.
  *
  * One thread at a time uses a state: the engine thread. bank_make and bank_free run in parallel with it, also while no
  * state exists: a bank belongs to a device, not to a state. A call without a tag is [setup]. A call that fails returns
@@ -14,10 +14,11 @@
 
 struct slot;
 
-struct scene_term {     /* a part of what is heard of a source: weight * (x * the entry's responses)                  */
-    void *bank;         /* the backend's bank                                                                         */
+struct scene_term {     /* what a source plays: the sum over its terms of weight * (x * the entry's responses)        */
+    hc_bank *bank;      /* hc_bank.h                                                                                  */
     int source, entry;
     float weight;
+    float target;       /* dsp/scene/steering.c: the weight at the end of the fade                                    */
 };
 
 struct scene_mix {      /* all of them, sorted by source                                                              */
@@ -29,6 +30,7 @@ struct scene_shape {
     int n_sources, n_out;
     int n_threads;      /* as in hc_config                                                                            */
     int slot_stride;    /* frames of a channel in a slot                                                              */
+    int part;           /* hc_bank.impl[part] is the backend's bank                                                   */
 };
 
 struct scene_call {     /* n frames that lie in one block of the stream                                               */
@@ -36,17 +38,17 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     int n;
     /* A backend that plays in place has rows, else a slot: channel ch starts at in + ch * slot_stride + slot_offset  */
     const float *const *in; /* [n_sources][n], finite                                                                 */
-    float *const *out;  /* [n_out][n]; the sources are added to it. Outputs from `n_heard` on are not touched         */
+    float *const *out;  /* [n_out][n]; the sources are added to it. Outputs from `n_active` on are not touched        */
     struct slot *slot;
     int slot_offset;
-    int n_heard;        /* most outputs of the banks since open                                                       */
+    int n_active;       /* most outputs of the banks since open                                                      */
     int64_t until_us;   /* hybrid, as in struct rows: the end of the wait for the device                              */
-    /* The head in this block: y = (1 - g) from + g to, g[i] = (i + 1) / fade from the block's first frame. The same
+    /* The head in this block: y = (1 - g) from + g to, g[i] = steer_gain(i, fade) from the block's first frame. The same
      * mixes in every call of a block. is_still: both are the same. If the first mix of a block (from, or to if is_still)
      * has the address and the length of `to` of the block before, its terms are the same                             */
     struct scene_mix from, to;
     bool is_still;
-    /* [level], from 1: the mix that the level takes now, if this is the first call of a block that begins at a multiple
+    /* [level], from 1: the mix of the level from now on, if this is the first call of a block that begins at a multiple
      * of the level's hop; else NULL. It stays valid until the level's next edge has been played                      */
     const struct scene_mix *tail[HC_MAX_STEER_LEVELS];
 };
@@ -57,16 +59,16 @@ struct scene_backend {
     int (*open)(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
                 struct reason *why);
     void (*close)(void *state);
-    /* *data is checked: finite taps, sizes that fit the plan. *bytes: the memory of the bank. */
+    /* *data is checked: finite taps, sizes that fit the plan. *bytes: the memory of the bank. Backend hybrid makes
+     * bank[0] and bank[1] (hc_bank.impl). */
     int (*bank_make)(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank, uint64_t *bytes,
                      struct reason *why);
     void (*bank_free)(void *bank);
-    /* May a bank be freed that no mix has any more? NULL: always. [rt], any thread */
-    bool (*bank_released)(const void *bank);
+    void (*tail_bank_free)(void *bank); /* hybrid: bank[1] */
     /* Bytes of a state. */
     double (*memory)(const struct scene_plan *plan, const struct scene_shape *shape);
-    /* Starts the work of a call that needs no mixes, before the requests are taken: a device then works beside the engine
-     * thread. play with the same call follows. NULL: there is none. */
+    /* Starts the work of a call that needs no mixes, before the requests are applied: a device then works beside the
+     * engine thread. play with the same call follows. NULL: there is none. */
     int (*begin)(void *state, const struct scene_call *call, struct reason *why);
     /* Returns HC_OK, or HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct scene_call *call, struct reason *why);

@@ -1,8 +1,8 @@
-/* engine - hc_process for a caller whose input is already clean: the live core. */
+/* engine - hc_process for a caller whose input is already clean, and hc_steer for its thread: the live core. */
 #ifndef HALOCONV_ENGINE_H
 #define HALOCONV_ENGINE_H
 
-#include "haloconv.h"
+#include "haloconv_scenes.h"
 
 /* hc_process without its preparation. The caller has made every input sample finite and has switched denormals off on
  * this thread. now_ns: the time of the call (await.h), from which the wait for a device counts. On the CPU the input is
@@ -14,5 +14,9 @@ int engine_process_clean(hc_engine *engine, const float *const *in, float *const
  * in hc_config, it makes hc_process wait for the engine's own threads on the CPU as well: the frame at which a swap's
  * fade begins then depends on the calls alone. HC_EINVAL: less than HC_WAIT_NONE. [rt], any thread */
 int engine_wait_set(hc_engine *engine, int wait_us);
+
+/* hc_steer for the thread that calls engine_process_clean next, which alone steers this engine. In place, the request
+ * needs no mailbox. [rt] */
+int engine_steer(hc_engine *engine, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
 
 #endif

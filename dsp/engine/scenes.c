@@ -2,6 +2,7 @@
 #include "dsp/scene/bank.h"
 #include "dsp/scene/scene.h"
 
+#include "engine.h"
 #include "engine_state.h"
 
 int engine_scene_open(hc_engine *e, int device, struct reason *why)
@@ -35,5 +36,10 @@ int hc_bank_make(hc_engine *e, const hc_bank_data *data, hc_bank **bank, char *w
 int hc_steer(hc_engine *e, int source, const hc_bank *bank, const int *entry, const float *weight, int n)
 {
     if (!e || !e->scene) return HC_EINVAL;
-    return scene_steer(e->scene, source, bank, entry, weight, n);
+    return scene_steer(e->scene, source, bank, entry, weight, n, false);
+}
+
+int engine_steer(hc_engine *e, int source, const hc_bank *bank, const int *entry, const float *weight, int n)
+{
+    return scene_steer(e->scene, source, bank, entry, weight, n, e->backend->in_place);
 }

@@ -3,8 +3,8 @@
 #define BANK_SET_H
 
 #include "dsp/base/error.h"
+#include "glide.h"
 #include "haloconv_live.h"
-#include "places.h"
 
 struct set_source {
     int bank;

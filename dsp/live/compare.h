@@ -9,7 +9,7 @@
 
 #include "loudness.h"
 #include "mixer.h"
-#include "text_mailbox.h"
+#include "text_request.h"
 
 enum { NUMBER_BITS = 8, NUMBER_MASK = (1 << NUMBER_BITS) - 1 }; /* numbers begin with 1 */
 

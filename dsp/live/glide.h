@@ -9,9 +9,15 @@
 #ifndef GLIDE_H
 #define GLIDE_H
 
-#include "places.h"
-
+#include <stdbool.h>
 #include <stdint.h>
+
+struct steer_target {
+    float position[3];           /* metres: x ahead, y left, z up of the listener                  */
+    float gain;                  /* linear                                                         */
+    int entry;                   /* of the bank; -1: the one at the position                       */
+    unsigned put_us;             /* the clock of await.h when it was put, modulo 2^32              */
+};
 
 struct glide {
     struct steer_target to;      /* where it ends                                                  */

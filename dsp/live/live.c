@@ -242,7 +242,7 @@ static int steer(hc_live *l, int source, struct steer_target *place)
     for (int i = 0; i < 3; i++)
         if (!isfinite(place->position[i])) return HC_EINVAL;
     place->put_us = (unsigned)now_us();
-    place_put(&l->places.mailboxes[source], place);
+    mailbox_put(&l->places.targets, source, place, NULL);
     return HC_OK;
 }
 
@@ -276,7 +276,7 @@ int hc_live_request(hc_live *l, const hc_live_change *given)
         (change.mask && strlen(change.mask) >= TEXT_CAP) || (change.backend && strlen(change.backend) >= BACKEND_CAP))
         return HC_EINVAL;
     if (change.mask) ready_request(&l->ready, change.mask, change.number);
-    if (change.backend) text_mailbox_put(&l->backend, change.backend, 0);
+    if (change.backend) text_request_put(&l->backend, change.backend, 0);
     bool is_new = (change.rate || change.block) && change_format(l, change.rate, change.block);
     if (is_new) atomic_fetch_add_explicit(&l->format_requests, 1, memory_order_release);
     if (change.mask || change.backend || is_new) atomic_store_explicit(&l->has_work, true, memory_order_release);

@@ -79,7 +79,7 @@ struct hc_live {
     _Atomic(struct live_engine *) next;  /* worker -> audio thread                                         */
     _Atomic(struct live_engine *) returned; /* audio thread -> worker                                      */
     atomic_bool has_work;
-    struct text_mailbox backend;         /* the request for another                                        */
+    struct mailboxes backend;            /* one struct text_request: another backend                       */
     atomic_uint format_requests;         /* counts changes of stream.format                                */
     _Atomic(struct kept_list *) next_list; /* hc_live_keep -> worker                                       */
     atomic_int wait_us;                  /* of config; tests change it                                     */

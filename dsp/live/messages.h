@@ -3,7 +3,7 @@
 #define MESSAGES_H
 
 #include "haloconv_live.h"
-#include "text_mailbox.h"
+#include "text_request.h"
 
 enum { MESSAGE_CAP = 1024 + TEXT_CAP }; /* bytes of a message, which may contain a path */
 

@@ -64,10 +64,10 @@ void ready_request(struct ready *r, const char *path, uint64_t number)
     bool is_asked = false;
     if (!atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire)) {
         is_asked = ask(r, path, number);
-        if (is_asked) text_mailbox_clear(&r->loads);
+        if (is_asked) mailbox_remove(&r->loads, 0, NULL);
         paths_unlock(r);
     }
-    if (!is_asked) text_mailbox_put(&r->loads, path, number);
+    if (!is_asked) text_request_put(&r->loads, path, number);
 }
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
@@ -207,7 +207,12 @@ void ready_put_or_close(struct ready *r, struct live_engine *e)
 bool ready_note(struct ready *r, struct ready_mask **mask, uint64_t *mask_number, char *path, uint64_t *number)
 {
     paths_lock(r);
-    bool is_there = text_mailbox_take(&r->loads, path, number);
+    struct text_request request;
+    bool is_there = mailbox_remove(&r->loads, 0, &request);
+    if (is_there) {
+        memcpy(path, request.text, sizeof request.text);
+        *number = request.number;
+    }
     bool loads = is_there && !ask(r, path, *number); /* false: the mask has become ready */
     uint64_t wanted = atomic_load(&r->wanted);
     *mask = wanted != r->noted ? mask_of(r, wanted) : NULL;

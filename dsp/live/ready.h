@@ -45,7 +45,7 @@ struct ready {
     atomic_bool *has_work;               /* set: a worker has something to do                                  */
     struct ready_mask masks[MAX_READY];
     atomic_flag paths_lock;              /* held for a search; [rt] threads only try it                        */
-    struct text_mailbox loads;           /* the request for a mask that a worker has to load                   */
+    struct mailboxes loads;              /* one struct text_request: a mask that a worker has to load          */
     atomic_uint_fast64_t wanted;         /* count of requests << NUMBER_BITS | number of the mask; 0: none     */
     uint64_t number;                     /* of the request that `wanted` has; under paths_lock                 */
     struct compare compare;

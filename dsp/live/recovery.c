@@ -62,11 +62,10 @@ static bool probe(hc_live *l)
 
 bool recovery_choose_backend(hc_live *l)
 {
-    char text[TEXT_CAP];
-    uint64_t number;
+    struct text_request request;
     bool to_cpu = report_failure(l), to_requested = probe(l);
-    if (text_mailbox_take(&l->backend, text, &number)) {
-        snprintf(l->requested_backend, sizeof l->requested_backend, "%.*s", BACKEND_CAP - 1, text);
+    if (mailbox_remove(&l->backend, 0, &request)) {
+        snprintf(l->requested_backend, sizeof l->requested_backend, "%.*s", BACKEND_CAP - 1, request.text);
         to_requested = true;
     }
     if (to_requested)

@@ -1,6 +1,7 @@
 #include "steered.h"
 
 #include "dsp/device/backend.h"
+#include "dsp/engine/engine.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -95,7 +96,7 @@ void engine_banks_free(struct engine_banks *banks)
 
 void steered_load(struct steered *s, struct engine_banks *banks)
 {
-    engine_banks_free(atomic_exchange_explicit(&s->next, banks, memory_order_acq_rel)); /* not taken: NULL mostly */
+    engine_banks_free(atomic_exchange_explicit(&s->next, banks, memory_order_acq_rel)); /* unused: NULL mostly */
 }
 
 void steered_sweep(struct steered *s)
@@ -106,7 +107,7 @@ void steered_sweep(struct steered *s)
 /* ---- moving ------------------------------------------------------------------------------------ */
 
 /* `former` holds one set of banks: `next` waits until a worker has freed it. */
-static void take_next(struct steered *s)
+static void next_apply(struct steered *s)
 {
     if (!atomic_load_explicit(&s->next, memory_order_relaxed)) return;
     if (atomic_load_explicit(&s->former, memory_order_acquire)) return;
@@ -120,7 +121,7 @@ static void take_next(struct steered *s)
 
 static bool is_same(const struct sent *a, const struct sent *b)
 {
-    if (a->bank != b->bank || a->n != b->n) return false;
+    if (a->n != b->n) return false;
     for (int i = 0; i < a->n; i++)
         if (a->entry[i] != b->entry[i] || a->weight[i] != b->weight[i]) return false;
     return true;
@@ -140,7 +141,7 @@ static bool place_update(struct steered *s, int source, int64_t now_us, struct s
     struct sent *sent = &s->sent[source];
     struct glide *glide = &s->glides[source];
     bool jumps = sent->stamp == NO_STAMP || s->clock.n == 0 || s->clock.frame == 0; /* not active yet */
-    if (place_read(&s->places->mailboxes[source], &sent->stamp, place)) {
+    if (mailbox_read(&s->places->targets, source, &sent->stamp, place)) {
         if (jumps)
             glide_jump(glide, place);
         else
@@ -160,29 +161,29 @@ static bool entries_update(struct steered *s, int source, int64_t now_us)
     struct steer_target place = {{1, 0, 0}, 1, -1, 0};
     if (source < set->n_sources) place = set->sources[source].first;
     if (!place_update(s, source, now_us, &place)) return false;
-    sent->bank = sent->n = 0;
-    if (source < set->n_sources) {
-        sent->bank = set->sources[source].bank;
+    sent->n = 0;
+    if (source < set->n_sources)
         sent->n = bank_set_find(set, source, &place, s->places->mixes, sent->entry, sent->weight);
-    }
     if (before.stamp != NO_STAMP && is_same(&before, sent)) return false;
     sent->number++;
     return true;
 }
 
-/* banks NULL: silence, which does not keep a core busy. */
-static void entries_request(hc_engine *engine, int source, hc_bank *const *banks, const struct sent *sent)
+/* The bank of a source's entries. NULL: silence, which does not keep a core busy. */
+static const hc_bank *bank_of(const struct steered *s, hc_bank *const *banks, int source)
 {
-    int n = banks ? sent->n : 0;
-    hc_steer(engine, source, n > 0 ? banks[sent->bank] : NULL, sent->entry, sent->weight, n);
+    return banks && s->sent[source].n > 0 ? banks[s->playing->set->sources[source].bank] : NULL;
 }
 
 void steered_move(struct steered *s, hc_engine *main, int n, int64_t now_us)
 {
-    take_next(s);
+    next_apply(s);
     s->clock.n = n;
     for (int i = 0; s->playing && i < s->n_sources; i++)
-        if (entries_update(s, i, now_us)) entries_request(main, i, s->playing->main, &s->sent[i]);
+        if (entries_update(s, i, now_us)) {
+            const hc_bank *bank = bank_of(s, s->playing->main, i);
+            engine_steer(main, i, bank, s->sent[i].entry, s->sent[i].weight, s->sent[i].n);
+        }
     s->clock.frame += n;
 }
 
@@ -192,6 +193,7 @@ void steered_move_standby(struct steered *s, hc_engine *standby)
         /* NO_STAMP: no place was read since the banks changed, and `sent` has entries of the former banks. */
         if (s->sent[i].stamp == NO_STAMP || s->standby_numbers[i] == s->sent[i].number) continue;
         s->standby_numbers[i] = s->sent[i].number;
-        entries_request(standby, i, s->playing->standby, &s->sent[i]);
+        const hc_bank *bank = bank_of(s, s->playing->standby, i);
+        hc_steer(standby, i, bank, s->sent[i].entry, s->sent[i].weight, bank ? s->sent[i].n : 0);
     }
 }

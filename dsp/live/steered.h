@@ -2,7 +2,7 @@
  * engines have been sent.
  *
  *   worker: engine_banks_make --> next --> playing --> former --> the worker frees them
- *                                       steered_move tells an engine each place that has changed, by glide.h
+ *                                       steered_move sends an engine each source that has moved, by glide.h
  *
  * A change of the bank is a change of every place: all sources fade to entries of the next bank. The standby engine is
  * sent them after the main engine has played a block, because it plays that block later.
@@ -11,13 +11,20 @@
 #define STEERED_H
 
 #include "bank_set.h"
+#include "dsp/base/mailbox.h"
 #include "dsp/base/error.h"
 #include "glide.h"
 #include "haloconv.h"
-#include "places.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
+
+struct places {                              /* where each source is, as last requested                         */
+    int n;                                   /* sources                                                         */
+    bool mixes;                              /* hc_live_config.mix_entries                                      */
+    double glide_ms;                         /* hc_live_config                                                  */
+    struct mailboxes targets;                /* [n]: struct steer_target; every engine reads them               */
+};
 
 struct engine_banks {
     struct bank_set *set;
@@ -27,7 +34,7 @@ struct engine_banks {
 struct sent {                                /* what the main engine was sent of a source last                  */
     unsigned stamp;                          /* of the place; NO_STAMP: nothing yet                             */
     unsigned number;                         /* changes with each change of what follows                        */
-    int bank, n, entry[HC_MAX_MIX];
+    int n, entry[HC_MAX_MIX];
     float weight[HC_MAX_MIX];
     bool glides;                             /* the source has not arrived yet                                  */
 };

@@ -1,7 +1,7 @@
 #include "bank.h"
 
-#include "dsp/device/backend.h"
 #include "dsp/base/fork_safety.h"
+#include "dsp/device/backend.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ int bank_prepare(const struct scene_backend *backend, int device, const struct s
     bank->plan = *plan;
     bank->n_entries = data->n_entries;
     bank->n_out = data->n_out;
-    error = backend->bank_make(plan, device, data, &bank->impl, &bank->bytes, why);
+    error = backend->bank_make(plan, device, data, bank->impl, &bank->bytes, why);
     if (error) {
         free(bank);
         return error;
@@ -98,16 +98,13 @@ static bool is_left_behind(const hc_bank *bank)
 
 static void bank_delete(hc_bank *bank)
 {
-    if (!is_left_behind(bank)) bank->backend->bank_free(bank->impl);
+    if (!is_left_behind(bank)) {
+        bank->backend->bank_free(bank->impl[0]);
+        if (bank->impl[1]) bank->backend->tail_bank_free(bank->impl[1]);
+    }
     atomic_fetch_sub(&bank->meter->bytes, bank->bytes);
     bank_meter_release(bank->meter);
     free(bank);
-}
-
-static bool is_released(const hc_bank *bank)
-{
-    if (atomic_load_explicit(&bank->uses, memory_order_acquire) != 0) return false;
-    return !bank->backend->bank_released || is_left_behind(bank) || bank->backend->bank_released(bank->impl);
 }
 
 void banks_sweep(void)
@@ -115,7 +112,7 @@ void banks_sweep(void)
     global_lock(LOCK_BANKS);
     for (hc_bank **link = &freed; *link;) {
         hc_bank *bank = *link;
-        if (is_released(bank)) {
+        if (atomic_load_explicit(&bank->uses, memory_order_acquire) == 0) {
             *link = bank->next;
             bank_delete(bank);
         } else {

@@ -2,8 +2,8 @@
  * (render_windows.c), and gives these to a backend.
  */
 #include "bank.h"
-#include "dsp/backends/backends.h"
 #include "dsp/backends/backend_choice.h"
+#include "dsp/backends/backends.h"
 #include "render_windows.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 #include "scene.h"
 
+#include "dsp/base/mailbox.h"
+#include "dsp/base/memory.h"
 #include "dsp/device/backend.h"
-#include "scene_memory.h"
 #include "steering.h"
 
 #include <math.h>
@@ -14,15 +15,15 @@ struct scene {
     struct scene_setup setup;
     void *state; /* the backend's */
     struct bank_meter *meter;
-    struct mailbox *mailboxes; /* [n_sources] */
+    struct mailboxes requests; /* [n_sources]: struct steer_request */
 
     /* engine thread */
     struct wanted *wanted; /* [n_sources] */
     struct steering levels[HC_MAX_STEER_LEVELS];
     int64_t frame;    /* since open or reset */
-    bool has_taken;   /* the requests for the block that begins with the next frame */
+    bool is_prepared; /* the requests for the block that begins with the next frame */
     bool is_still;    /* the head in this block */
-    int n_heard;      /* most outputs of a bank so far: its tail may still be due */
+    int n_active;     /* most outputs of a bank so far: its tail may still be due */
     const float **in; /* [n_sources] */
     float **out;      /* [n_out] */
 };
@@ -33,13 +34,13 @@ void scene_close(struct scene *s)
     const struct scene_shape *shape = &s->setup.shape;
     if (s->state) s->setup.backend->close(s->state);
     for (int l = 0; l < s->setup.plan.n_levels; l++) steering_close(&s->levels[l]);
-    for (int i = 0; s->mailboxes && i < shape->n_sources; i++) {
+    for (int i = 0; s->requests.memory && i < shape->n_sources; i++) {
         struct steer_request request;
-        if (mailbox_take(&s->mailboxes[i], &request)) bank_unuse(request.bank, 1);
+        if (mailbox_remove(&s->requests, i, &request)) bank_unuse(request.bank, 1);
         if (s->wanted) bank_unuse(s->wanted[i].request.bank, 1);
     }
     bank_meter_release(s->meter);
-    free(s->mailboxes);
+    mailboxes_close(&s->requests);
     free(s->wanted);
     free(s->in);
     free(s->out);
@@ -53,11 +54,11 @@ static bool memory_open(struct scene *s)
     const struct scene_plan *plan = &s->setup.plan;
     size_t n = (size_t)shape->n_sources;
     s->meter = bank_meter_make();
-    s->mailboxes = scene_memory(n, sizeof *s->mailboxes);
-    s->wanted = scene_memory(n, sizeof *s->wanted);
+    bool ok = mailboxes_open(&s->requests, shape->n_sources, sizeof(struct steer_request));
+    s->wanted = memory_lines(n, sizeof *s->wanted);
     s->in = calloc(n, sizeof *s->in);
     s->out = calloc((size_t)shape->n_out, sizeof *s->out);
-    if (!s->meter || !s->mailboxes || !s->wanted || !s->in || !s->out) return false;
+    if (!ok || !s->meter || !s->wanted || !s->in || !s->out) return false;
     for (int l = 0; l < plan->n_levels; l++) {
         int hop = plan->levels[l].hop;
         if (!steering_open(&s->levels[l], shape->n_sources, (plan->steer_fade + hop - 1) / hop)) return false;
@@ -86,52 +87,64 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, struct rea
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *entry, const float *weight, int n)
+/* Returns the bank of the request before: a use of it ends. */
+static hc_bank *request_apply(struct wanted *wanted, const struct steer_request *request)
+{
+    hc_bank *before = wanted->request.bank;
+    wanted->request = *request;
+    wanted->number++;
+    return before;
+}
+
+int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *entry, const float *weight, int n,
+                bool from_engine_thread)
 {
     if (source < 0 || source >= s->setup.shape.n_sources || n < 0 || n > HC_MAX_MIX) return HC_EINVAL;
     if (n > 0 && (!bank || !entry)) return HC_EINVAL;
     if (n > 0 && (bank->backend != s->setup.backend || bank->device != s->setup.device ||
                   !scene_plan_is_same(&bank->plan, &s->setup.plan) || bank->n_out > s->setup.shape.n_out))
         return HC_EINVAL;
-    struct steer_request request = {.bank = n > 0 ? (hc_bank *)bank : NULL, .n = n};
+    struct steer_request request = {.bank = n > 0 ? (hc_bank *)bank : NULL, .n = n}, unread;
     for (int i = 0; i < n; i++) {
         request.entry[i] = entry[i];
         request.weight[i] = weight ? weight[i] : 1;
         if (entry[i] < 0 || entry[i] >= bank->n_entries || !isfinite(request.weight[i])) return HC_EINVAL;
     }
     bank_use(request.bank, 1);
-    mailbox_put(&s->mailboxes[source], &request);
+    if (from_engine_thread)
+        bank_unuse(request_apply(&s->wanted[source], &request), 1);
+    else if (mailbox_put(&s->requests, source, &request, &unread))
+        bank_unuse(unread.bank, 1);
     return HC_OK;
 }
 
-static void take_requests(struct scene *s)
+static void apply_requests(struct scene *s)
 {
-    hc_bank *unused = NULL; /* most requests replace one of the same bank: give up its uses together */
+    hc_bank *unused = NULL; /* most requests replace one of the same bank: its uses end together */
     int n_unused = 0;
     for (int i = 0; i < s->setup.shape.n_sources; i++) {
         struct steer_request request;
         if (i + PREFETCH < s->setup.shape.n_sources) {
-            __builtin_prefetch(&s->mailboxes[i + PREFETCH], 1);
+            mailbox_prefetch(&s->requests, i + PREFETCH);
             __builtin_prefetch(&s->wanted[i + PREFETCH], 1);
         }
-        if (!mailbox_take(&s->mailboxes[i], &request)) continue;
-        if (s->wanted[i].request.bank != unused) {
+        if (!mailbox_remove(&s->requests, i, &request)) continue;
+        hc_bank *before = request_apply(&s->wanted[i], &request);
+        if (before != unused) {
             bank_unuse(unused, n_unused);
-            unused = s->wanted[i].request.bank;
+            unused = before;
             n_unused = 0;
         }
         n_unused++;
-        s->wanted[i].request = request;
-        s->wanted[i].number++;
     }
     bank_unuse(unused, n_unused);
 }
 
 void scene_prepare(struct scene *s)
 {
-    if (s->has_taken || s->frame % s->setup.plan.block) return;
-    take_requests(s);
-    s->has_taken = true;
+    if (s->is_prepared || s->frame % s->setup.plan.block) return;
+    apply_requests(s);
+    s->is_prepared = true;
 }
 
 /* ---- audio ------------------------------------------------------------------------------------------------------- */
@@ -141,13 +154,13 @@ static struct scene_mix mix_of(const struct term_list *list)
     return (struct scene_mix){.n = list->n, .terms = list->terms};
 }
 
-/* Takes requests at the first frame of a block, for the levels that have an edge there. Sets the tail mixes of *call,
+/* Applies requests at the first frame of a block, for the levels that have an edge there. Sets the tail mixes of *call,
  * which point into tail[]. */
-static void take_edges(struct scene *s, struct scene_call *call, struct scene_mix tail[])
+static void apply_edges(struct scene *s, struct scene_call *call, struct scene_mix tail[])
 {
     const struct scene_plan *plan = &s->setup.plan;
     scene_prepare(s);
-    s->has_taken = false;
+    s->is_prepared = false;
     s->is_still = true;
     for (int l = 0; l < plan->n_levels; l++) {
         if (s->frame % plan->levels[l].hop) continue;
@@ -155,9 +168,9 @@ static void take_edges(struct scene *s, struct scene_call *call, struct scene_mi
         if (follows)
             steering_follow(&s->levels[l], &s->levels[0]);
         else
-            changed = steering_take(&s->levels[l], s->wanted, s->frame == 0);
+            changed = steering_step(&s->levels[l], s->wanted, s->frame == 0);
         const struct term_list *now = &s->levels[l].lists[s->levels[l].now];
-        if (now->n_heard > s->n_heard) s->n_heard = now->n_heard;
+        if (now->n_active > s->n_active) s->n_active = now->n_active;
         if (l == 0) {
             s->is_still = !changed || s->frame == 0;
         } else {
@@ -180,12 +193,12 @@ static int play_piece(struct scene *s, const struct rows *rows, struct slot *slo
         int error = s->setup.backend->begin(s->state, &call, why);
         if (error) return error;
     }
-    if (s->frame % s->setup.plan.block == 0) take_edges(s, &call, tail);
+    if (s->frame % s->setup.plan.block == 0) apply_edges(s, &call, tail);
     const struct steering *head = &s->levels[0];
     call.to = mix_of(&head->lists[head->now]);
     call.from = s->is_still ? call.to : mix_of(&head->lists[1 - head->now]);
     call.is_still = s->is_still;
-    call.n_heard = s->n_heard;
+    call.n_active = s->n_active;
     s->frame += n;
     return s->setup.backend->play(s->state, &call, why);
 }
@@ -227,7 +240,7 @@ int scene_bank_make(struct scene *s, const hc_bank_data *data, hc_bank **bank, s
 static double memory_of(const struct scene *s)
 {
     const struct scene_setup *setup = &s->setup;
-    double a_source = (double)(sizeof *s->mailboxes + sizeof *s->wanted + sizeof *s->in);
+    double a_source = (double)(s->requests.stride + sizeof *s->wanted + sizeof *s->in);
     return setup->shape.n_sources * a_source + setup->shape.n_out * (double)sizeof *s->out +
            setup->plan.n_levels * steering_memory(setup->shape.n_sources) +
            setup->backend->memory(&setup->plan, &setup->shape);

@@ -1,6 +1,6 @@
-/* scene - the steered sources of an engine: takes requests at the edges of hops, and lets a backend play.
+/* scene - the moving sources of an engine: applies requests at the edges of hops, and lets a backend play.
  *
- *   any thread       hc_steer -> a record in the source's mailbox (mailbox.h); the last one stays
+ *   any thread       hc_steer -> the source's mailbox (dsp/base/mailbox.h); the last request stays
  *   engine thread    scene_play: at the edge of a hop mailbox -> mix of each level (steering.h) -> backend->play
  */
 #ifndef HALOCONV_SCENE_H
@@ -24,13 +24,14 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, struct rea
 /* NULL is allowed. [setup] */
 void scene_close(struct scene *scene);
 
-/* Takes the requests for the next block, if it begins with the next frame: its input may still be on the way. scene_play
- * follows, and takes them without this call too. [engine thread] */
+/* Applies the requests for the next block, if it begins with the next frame: its input may still be on the way. scene_play
+ * follows, and applies them without this call too. [engine thread] */
 void scene_prepare(struct scene *scene);
 /* Adds n frames of the sources to the output; rows or slot, as backend.h says. [engine thread] */
 int scene_play(struct scene *scene, const struct rows *rows, struct slot *slot, int n, struct reason *why);
-/* As hc_steer. [rt], any thread */
-int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
+/* As hc_steer. [rt], any thread. from_engine_thread: the request needs no mailbox; no other thread steers the source */
+int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n,
+                bool from_engine_thread);
 void scene_wait_set(struct scene *scene, bool waits);      /* [rt], any thread */
 /* The last requests stay; they play without a fade. No block may be playing. [setup] */
 int scene_reset(struct scene *scene, struct reason *why);

@@ -1,60 +1,32 @@
 #include "steering.h"
 
-#include "scene_memory.h"
+#include "dsp/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct sounding {
-    hc_bank *bank;
-    int entry;
-    float weight, target;
-};
 
 enum { PREFETCH = 8 }; /* sources */
 
 struct source_mix {                       /* aligned: a source that plays up to two entries needs one cache line */
     _Alignas(CACHE_LINE) unsigned number; /* of the request that the targets are from */
     int n, hops_left;
-    struct sounding sounding[HC_MAX_SOUNDING];
+    struct scene_term terms[HC_MAX_SOUNDING];
 };
-
-static bool list_open(struct term_list *list, int n_sources)
-{
-    size_t n = (size_t)n_sources * HC_MAX_SOUNDING;
-    list->terms = scene_memory(n, sizeof *list->terms);
-    list->banks = scene_memory(n, sizeof *list->banks);
-    return list->terms && list->banks;
-}
-
-/* Calls `count`, bank_use or bank_unuse, for all terms; those of one bank usually follow each other. */
-static void list_banks_count(const struct term_list *list, void (*count)(hc_bank *, int))
-{
-    for (int i = 0, end; i < list->n; i = end) {
-        for (end = i + 1; end < list->n && list->banks[end] == list->banks[i];) end++;
-        count(list->banks[i], end - i);
-    }
-}
 
 static void list_clear(struct term_list *list)
 {
-    list_banks_count(list, bank_unuse);
-    list->n = list->n_heard = 0;
-}
-
-static void list_add(struct term_list *list, int source, const struct sounding *sounding)
-{
-    list->banks[list->n] = sounding->bank;
-    list->terms[list->n++] = (struct scene_term){sounding->bank->impl, source, sounding->entry, sounding->weight};
-    if (sounding->bank->n_out > list->n_heard) list->n_heard = sounding->bank->n_out;
+    terms_use(list->terms, list->n, -1);
+    list->n = list->n_active = 0;
 }
 
 bool steering_open(struct steering *s, int n_sources, int n_hops)
 {
     s->n_sources = n_sources;
     s->n_hops = n_hops;
-    s->mixes = scene_memory((size_t)n_sources, sizeof *s->mixes);
-    return list_open(&s->lists[0], n_sources) && list_open(&s->lists[1], n_sources) && s->mixes;
+    s->mixes = memory_lines((size_t)n_sources, sizeof *s->mixes);
+    for (int i = 0; i < 2; i++)
+        s->lists[i].terms = memory_lines((size_t)n_sources * HC_MAX_SOUNDING, sizeof *s->lists[i].terms);
+    return s->mixes && s->lists[0].terms && s->lists[1].terms;
 }
 
 void steering_close(struct steering *s)
@@ -62,21 +34,19 @@ void steering_close(struct steering *s)
     for (int i = 0; i < 2; i++) {
         list_clear(&s->lists[i]);
         free(s->lists[i].terms);
-        free(s->lists[i].banks);
     }
     free(s->mixes);
 }
 
 double steering_memory(int n_sources)
 {
-    const double a_list = (double)(HC_MAX_SOUNDING * (sizeof(struct scene_term) + sizeof(hc_bank *)));
-    return n_sources * ((double)sizeof(struct source_mix) + 2 * a_list);
+    return n_sources * (double)(sizeof(struct source_mix) + 2 * HC_MAX_SOUNDING * sizeof(struct scene_term));
 }
 
-static struct sounding *find(struct source_mix *mix, const hc_bank *bank, int entry)
+static struct scene_term *find(struct source_mix *mix, const hc_bank *bank, int entry)
 {
     for (int i = 0; i < mix->n; i++)
-        if (mix->sounding[i].bank == bank && mix->sounding[i].entry == entry) return &mix->sounding[i];
+        if (mix->terms[i].bank == bank && mix->terms[i].entry == entry) return &mix->terms[i];
     return NULL;
 }
 
@@ -94,25 +64,25 @@ static int count_new(struct source_mix *mix, const struct steer_request *request
 
 /* Makes a request the target. false: too many entries sound; the fade under way must end first. *changed: the target is
  * another one than before. */
-static bool aim(struct source_mix *mix, const struct steer_request *request, bool *changed)
+static bool aim(struct source_mix *mix, int source, const struct steer_request *request, bool *changed)
 {
     float before[HC_MAX_SOUNDING] = {0};
     const int n_before = mix->n;
     *changed = false;
     if (mix->n + count_new(mix, request) > HC_MAX_SOUNDING) return false;
     for (int i = 0; i < mix->n; i++) {
-        before[i] = mix->sounding[i].target;
-        mix->sounding[i].target = 0;
+        before[i] = mix->terms[i].target;
+        mix->terms[i].target = 0;
     }
     for (int i = 0; i < request->n; i++) {
-        struct sounding *sounding = find(mix, request->bank, request->entry[i]);
-        if (!sounding) {
-            sounding = &mix->sounding[mix->n++];
-            *sounding = (struct sounding){request->bank, request->entry[i], 0, 0};
+        struct scene_term *term = find(mix, request->bank, request->entry[i]);
+        if (!term) {
+            term = &mix->terms[mix->n++];
+            *term = (struct scene_term){.bank = request->bank, .source = source, .entry = request->entry[i]};
         }
-        sounding->target += request->weight[i];
+        term->target += request->weight[i];
     }
-    for (int i = 0; i < mix->n; i++) *changed = *changed || mix->sounding[i].target != before[i];
+    for (int i = 0; i < mix->n; i++) *changed = *changed || mix->terms[i].target != before[i];
     if (!*changed) mix->n = n_before; /* the new entries have weight 0, and no list counts a use of their bank */
     return true;
 }
@@ -121,34 +91,35 @@ static void move(struct source_mix *mix)
 {
     int n = 0, left = mix->hops_left--;
     for (int i = 0; i < mix->n; i++) {
-        struct sounding *sounding = &mix->sounding[i];
+        struct scene_term *term = &mix->terms[i];
         if (left == 1)
-            sounding->weight = sounding->target;
+            term->weight = term->target;
         else
-            sounding->weight += (sounding->target - sounding->weight) / (float)left;
-        if (left > 1 || sounding->weight != 0) mix->sounding[n++] = *sounding;
+            term->weight += (term->target - term->weight) / (float)left;
+        if (left > 1 || term->weight != 0) mix->terms[n++] = *term;
     }
     mix->n = n;
 }
 
 /* Plays a request at once. Returns true if other entries or weights sound than before. */
-static bool jump(struct source_mix *mix, const struct steer_request *request)
+static bool jump(struct source_mix *mix, int source, const struct steer_request *request)
 {
-    struct sounding next[HC_MAX_MIX];
+    struct scene_term next[HC_MAX_MIX];
     int n_next = 0, n = 0;
     bool same = true;
     for (int i = 0; i < request->n; i++) {
         int k = 0;
         while (k < n_next && next[k].entry != request->entry[i]) k++;
-        if (k == n_next) next[n_next++] = (struct sounding){request->bank, request->entry[i], 0, 0};
+        if (k == n_next)
+            next[n_next++] = (struct scene_term){.bank = request->bank, .source = source, .entry = request->entry[i]};
         next[k].weight = next[k].target += request->weight[i];
     }
     for (int i = 0; i < n_next; i++)
         if (next[i].weight != 0) next[n++] = next[i];
     for (int i = 0; i < n; i++) {
-        const struct sounding *old = &mix->sounding[i], *new = &next[i];
+        const struct scene_term *old = &mix->terms[i], *new = &next[i];
         same = same && i < mix->n && old->bank == new->bank && old->entry == new->entry && old->weight == new->weight;
-        mix->sounding[i] = *new;
+        mix->terms[i] = *new;
     }
     same = same && n == mix->n;
     mix->n = n;
@@ -157,15 +128,15 @@ static bool jump(struct source_mix *mix, const struct steer_request *request)
 }
 
 /* Goes on to the next edge. Returns true if weights change there. */
-static bool step(struct source_mix *mix, const struct wanted *wanted, int n_hops, bool at_once)
+static bool step(struct source_mix *mix, int source, const struct wanted *wanted, int n_hops, bool at_once)
 {
     bool changed = false;
     if (at_once || n_hops == 1) {
         if (!at_once && mix->number == wanted->number) return false;
         mix->number = wanted->number;
-        return jump(mix, &wanted->request) || at_once;
+        return jump(mix, source, &wanted->request) || at_once;
     }
-    if (mix->number != wanted->number && aim(mix, &wanted->request, &changed)) {
+    if (mix->number != wanted->number && aim(mix, source, &wanted->request, &changed)) {
         mix->number = wanted->number;
         if (changed) mix->hops_left = n_hops;
     }
@@ -174,13 +145,15 @@ static bool step(struct source_mix *mix, const struct wanted *wanted, int n_hops
     return true;
 }
 
-static void list_add_source(struct term_list *list, const struct steering *s, int source)
+static void list_add(struct term_list *list, const struct source_mix *mix)
 {
-    const struct source_mix *mix = &s->mixes[source];
-    for (int k = 0; k < mix->n; k++) list_add(list, source, &mix->sounding[k]);
+    for (int k = 0; k < mix->n; k++) {
+        list->terms[list->n++] = mix->terms[k];
+        if (mix->terms[k].bank->n_out > list->n_active) list->n_active = mix->terms[k].bank->n_out;
+    }
 }
 
-bool steering_take(struct steering *s, const struct wanted *wanted, bool at_once)
+bool steering_step(struct steering *s, const struct wanted *wanted, bool at_once)
 {
     struct term_list *other = &s->lists[1 - s->now];
     bool changed = false;
@@ -190,14 +163,14 @@ bool steering_take(struct steering *s, const struct wanted *wanted, bool at_once
             __builtin_prefetch(&s->mixes[i + PREFETCH], 1);
             __builtin_prefetch(&wanted[i + PREFETCH]);
         }
-        if (step(&s->mixes[i], &wanted[i], s->n_hops, at_once) && !changed) {
+        if (step(&s->mixes[i], i, &wanted[i], s->n_hops, at_once) && !changed) {
             changed = true;
-            for (int k = 0; k < i; k++) list_add_source(other, s, k);
+            for (int k = 0; k < i; k++) list_add(other, &s->mixes[k]);
         }
-        if (changed) list_add_source(other, s, i);
+        if (changed) list_add(other, &s->mixes[i]);
     }
     if (!changed) return false;
-    list_banks_count(other, bank_use);
+    terms_use(other->terms, other->n, 1);
     s->now = 1 - s->now;
     s->n_changes++;
     return true;
@@ -216,9 +189,8 @@ void steering_follow(struct steering *s, const struct steering *head)
     if (s->n_changes == head->n_changes) return;
     s->n_changes = head->n_changes;
     memcpy(to->terms, from->terms, (size_t)from->n * sizeof *to->terms);
-    memcpy(to->banks, from->banks, (size_t)from->n * sizeof *to->banks);
     to->n = from->n;
-    to->n_heard = from->n_heard;
-    list_banks_count(to, bank_use);
+    to->n_active = from->n_active;
+    terms_use(to->terms, to->n, 1);
     s->now = 1 - s->now;
 }

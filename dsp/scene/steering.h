@@ -1,4 +1,4 @@
-/* steering - what is heard of each source in one level: the fades between requests, hop by hop.
+/* steering - the terms of each source in one level: the fades between requests, hop by hop.
  *
  * At each edge of a hop the weights of a source's terms move towards those of its last request, in equal steps over
  * n_hops hops. Within a hop the backend fades between the lists of two edges.
@@ -6,17 +6,25 @@
 #ifndef HALOCONV_STEERING_H
 #define HALOCONV_STEERING_H
 
-#include "mailbox.h"
+#include "bank.h"
 
-struct wanted {       /* the last request that the engine thread has taken; a cache line                         */
+enum { CACHE_LINE = 64 };
+
+struct steer_request {
+    hc_bank *bank; /* counted in its uses; NULL if n is 0 */
+    int n;
+    int entry[HC_MAX_MIX];
+    float weight[HC_MAX_MIX];
+};
+
+struct wanted {       /* the last request that the engine thread applied; a cache line                           */
     _Alignas(CACHE_LINE) struct steer_request request;
     unsigned number;  /* counts the requests of the source                                                       */
 };
 
 struct term_list {
-    struct scene_term *terms; /* [n_sources * HC_MAX_SOUNDING], sorted by source                                */
-    hc_bank **banks;          /* [likewise]; each is counted in its uses                                         */
-    int n, n_heard;           /* n_heard: most outputs of a bank                                                 */
+    struct scene_term *terms; /* [n_sources * HC_MAX_SOUNDING], sorted by source; each counts a use of its bank      */
+    int n, n_active;           /* n_active: most outputs of a bank                                                    */
 };
 
 struct source_mix;
@@ -37,10 +45,10 @@ double steering_memory(int n_sources);
 
 /* Goes to the next edge. at_once: without a fade. Returns true if the list differs from that of the edge before. The
  * list of the edge before stays valid until the next call. [rt], engine thread */
-bool steering_take(struct steering *steering, const struct wanted *wanted, bool at_once);
+bool steering_step(struct steering *steering, const struct wanted *wanted, bool at_once);
 
 /* If the fades of a level and of the head last one hop each, both have the same list at an edge of both: the entries of
- * the last requests. steering_follow copies the list of the head, in place of steering_take. If the head has not changed
+ * the last requests. steering_follow copies the list of the head, in place of steering_step. If the head has not changed
  * since the edge before, the level keeps its list, and a backend sees that nothing fades. [rt], engine thread */
 bool steering_can_follow(const struct steering *steering, const struct steering *head);
 void steering_follow(struct steering *steering, const struct steering *head);

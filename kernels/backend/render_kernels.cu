@@ -16,6 +16,7 @@
  */
 #include "render_kernels.h"
 
+#include "dsp/device/backend.h"
 #include "fft_block.cuh"
 #include "kernels_load.h"
 #include "spectrum.cuh"
@@ -102,7 +103,7 @@ static __global__ void __launch_bounds__(512) render_inverse(const __grid_consta
     if (!active) return;
     float *y = job.out + span.out + (size_t)out * span.pitch;
     auto store = [&](int i, float a, float b) {
-        if (i >= 0) y[i] = fades ? a + (float)(i + 1) / (float)job.step * (b - a) : b;
+        if (i >= 0) y[i] = fades ? a + steer_gain(i, job.step) * (b - a) : b;
     };
     fft_points(lane, [&](int m, int i) {
         store(i - skipped, from[m].x, to[m].x);

@@ -174,6 +174,16 @@ int scene_bank_of_data(const struct scene_plan *plan, int device, const hc_bank_
     return HC_OK;
 }
 
+bool scene_bank_responses(const void *impl, int level, int entry, struct scene_piece *piece)
+{
+    const struct scene_bank *bank = (const struct scene_bank *)impl;
+    const size_t spectra = (size_t)bank->n_parts[level] * bank->n_out;
+    piece->h = bank->h[level] + ((entry * spectra) << bank->log2_P[level]);
+    piece->n_partitions = bank->n_parts[level];
+    piece->n_out = bank->n_out;
+    return piece->n_partitions > 0;
+}
+
 void scene_bank_release(void *bank)
 {
     struct scene_bank *b = (struct scene_bank *)bank;

@@ -1,4 +1,4 @@
-/* scene_cuda - steered sources on a CUDA GPU (dsp/device/scene_backend.h).
+/* scene_cuda - moving sources on a CUDA GPU (dsp/device/scene_backend.h).
  *
  *   stream head   [new frames up] forward > [lists up] products > reduce > output -> pinned memory       each call
  *   stream tail   [list up] forward > products > reduce > window                                        at an edge
@@ -29,7 +29,7 @@ enum { LISTS = 2 };         /* of a level: of its last two edges                
 
 struct list_buffers {
     char *pinned[LISTS], *device[LISTS];
-    int n_pieces[LISTS];
+    struct scene_list list[LISTS]; /* in device memory                                                               */
 };
 
 struct cuda_level {
@@ -45,7 +45,7 @@ struct cuda_level {
     int n_windows;
     float *windows;         /* [n_windows][n_out][hop + fade]                                                         */
     cudaEvent_t *ready;     /* [n_windows]                                                                            */
-    int *n_heard;           /* [n_windows]                                                                            */
+    int *n_active;          /* [n_windows]                                                                           */
     int64_t awaited;        /* windows that the head's stream has waited for                                          */
     struct scene_mix waiting; /* the mix of an edge whose work begins in the next block                               */
     int64_t waiting_frame;  /* -1: none                                                                               */
@@ -65,7 +65,7 @@ struct scene_gpu {
     struct cuda_level levels[HC_MAX_STEER_LEVELS];
     void *pinned;           /* the lists, and:                                                                        */
     float *out;             /* [n_out][block]                                                                         */
-    struct list_maker maker;
+    struct piece_maker maker;
     /* The head's lists: the terms that list `now` was made of, and the block that played them as `to`. */
     int now;
     const struct scene_term *terms;
@@ -79,6 +79,8 @@ static int terms_most(const struct scene_shape *shape)
 {
     return shape->n_sources * HC_MAX_SOUNDING;
 }
+/* Of a list of n terms: the sources, then at most as many pieces. */
+static size_t list_bytes(int n) { return (size_t)n * (sizeof(struct scene_source) + sizeof(struct scene_piece)); }
 static size_t spectrum_bytes(const struct cuda_level *level) { return sizeof(float2) << level->log2_P; }
 
 static int level_set(struct scene_gpu *s, int l, struct reason *why)
@@ -118,7 +120,7 @@ static size_t state_cut(struct scene_gpu *s, void *base)
         level->partial = (float2 *)device_cut(base, &used, level->room * spectrum_bytes(level));
         level->sums = (float2 *)device_cut(base, &used, level->n_lists * n_out * spectrum_bytes(level));
         for (int i = 0; i < LISTS; i++)
-            level->lists.device[i] = (char *)device_cut(base, &used, list_bytes_most(terms_most(&s->shape)));
+            level->lists.device[i] = (char *)device_cut(base, &used, list_bytes(terms_most(&s->shape)));
     }
     return used;
 }
@@ -126,7 +128,7 @@ static size_t state_cut(struct scene_gpu *s, void *base)
 /* The lists first: their pieces hold pointers. */
 static size_t pinned_cut(struct scene_gpu *s, char *base)
 {
-    const size_t list = list_bytes_most(terms_most(&s->shape));
+    const size_t list = list_bytes(terms_most(&s->shape));
     size_t used = 0;
     for (int l = 0; l < s->plan.n_levels; l++)
         for (int i = 0; i < LISTS; i++, used += list) s->levels[l].lists.pinned[i] = base ? base + used : NULL;
@@ -177,8 +179,8 @@ static int level_open(struct scene_gpu *s, int l, struct reason *why)
         spectrum_bytes(level)); /* gpu_reset waits for the stream */
     if (!l) return HC_OK;
     level->ready = (cudaEvent_t *)calloc((size_t)level->n_windows, sizeof *level->ready);
-    level->n_heard = (int *)calloc((size_t)level->n_windows, sizeof *level->n_heard);
-    if (!level->ready || !level->n_heard) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    level->n_active = (int *)calloc((size_t)level->n_windows, sizeof *level->n_active);
+    if (!level->ready || !level->n_active) return fail(HC_ENOMEM, why, "cuda: out of memory");
     for (int i = 0; i < level->n_windows; i++)
         TRY(cudaEventCreateWithFlags(&level->ready[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
@@ -193,7 +195,8 @@ static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const 
     TRY(scene_product_load(), "loading kernels");
     PASS(device_stream_make(&s->head, true, why));
     PASS(device_stream_make(&s->tail, false, why));
-    PASS(list_maker_open(&s->maker, terms_most(shape), why));
+    if (!piece_maker_open(&s->maker, shape, SCENE_PIECE_MOST, scene_bank_responses))
+        return fail(HC_ENOMEM, why, "cuda: no memory for the steering of %d sources; use fewer", shape->n_sources);
     PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why));
     state_cut(s, s->memory);
     PASS(pinned_alloc(&s->pinned, pinned_cut(s, NULL), why));
@@ -214,9 +217,9 @@ static void gpu_close(void *state)
         for (int i = 0; level->ready && i < level->n_windows; i++)
             if (level->ready[i]) cudaEventDestroy(level->ready[i]);
         free(level->ready);
-        free(level->n_heard);
+        free(level->n_active);
     }
-    list_maker_close(&s->maker);
+    piece_maker_close(&s->maker);
     pinned_free(s->pinned);
     cudaFree(s->memory);
     if (s->tail) cudaStreamDestroy(s->tail);
@@ -256,14 +259,25 @@ static int input_upload(struct scene_gpu *s, const struct scene_call *call, stru
     return HC_OK;
 }
 
+/* Fills in a list of n terms that lies at `base`. */
+static void list_place(struct scene_list *list, char *base, int n)
+{
+    list->sources = (struct scene_source *)base;
+    list->pieces = (struct scene_piece *)(list->sources + n);
+}
+
 /* Makes the list of a mix and sends it to buffer i of a level. */
 static int list_upload(struct scene_gpu *s, int l, int i, const struct scene_mix *mix, cudaStream_t stream,
                        struct reason *why)
 {
-    struct list_buffers *lists = &s->levels[l].lists;
-    const size_t bytes = list_make(&s->maker, mix, l, lists->pinned[i], &lists->n_pieces[i]);
-    if (bytes)
-        TRY(cudaMemcpyAsync(lists->device[i], lists->pinned[i], bytes, cudaMemcpyHostToDevice, stream),
+    struct list_buffers *buffers = &s->levels[l].lists;
+    struct scene_list *list = &buffers->list[i];
+    list_place(list, buffers->pinned[i], mix->n);
+    scene_list_make(&s->maker, mix, l, list);
+    const size_t bytes = (char *)(list->pieces + list->n) - buffers->pinned[i];
+    list_place(list, buffers->device[i], mix->n);
+    if (list->n)
+        TRY(cudaMemcpyAsync(buffers->device[i], buffers->pinned[i], bytes, cudaMemcpyHostToDevice, stream),
             "cudaMemcpyAsync(%zu)", bytes);
     return HC_OK;
 }
@@ -312,11 +326,6 @@ static struct scene_forward forward_of(const struct scene_gpu *s, const struct c
     return job;
 }
 
-static struct scene_list list_of(const struct cuda_level *level, int i)
-{
-    return list_at(level->lists.device[i], level->lists.n_pieces[i]);
-}
-
 static float *window_at(const struct scene_gpu *s, const struct cuda_level *level, int64_t j)
 {
     const size_t row = (size_t)(level->plan->hop + level->plan->fade);
@@ -333,10 +342,10 @@ static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first
     for (; level->awaited <= j; level->awaited++)
         TRY(cudaStreamWaitEvent(s->head, level->ready[level->awaited % level->n_windows], 0), "cudaStreamWaitEvent");
     tail->now = window_at(s, level, j);
-    tail->n_now = level->n_heard[j % level->n_windows];
+    tail->n_now = level->n_active[j % level->n_windows];
     if (j > 0) {
         tail->before = window_at(s, level, j - 1);
-        tail->n_before = level->n_heard[(j - 1) % level->n_windows];
+        tail->n_before = level->n_active[(j - 1) % level->n_windows];
     }
     tail->at = (int)(first - plan->delay - j * plan->hop);
     tail->hop = plan->hop;
@@ -367,19 +376,19 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, struct
     struct cuda_level *level = &s->levels[0];
     const int block = s->plan.block;
     const int64_t b = call->frame / block;
-    if (call->n_heard == 0) return HC_OK; /* no request yet */
+    if (call->n_active == 0) return HC_OK; /* no request yet */
     PASS(head_lists_set(s, call, b, why));
 
-    struct scene_product product = product_of(s, level, b, call->n_heard);
-    if (!call->is_still) product.lists[product.n_lists++] = list_of(level, s->now ^ 1);
-    product.lists[product.n_lists++] = list_of(level, s->now);
+    struct scene_product product = product_of(s, level, b, call->n_active);
+    if (!call->is_still) product.lists[product.n_lists++] = level->lists.list[s->now ^ 1];
+    product.lists[product.n_lists++] = level->lists.list[s->now];
     TRY(scene_product_launch(&product, s->head), "the products of the sources");
 
     struct scene_output output = {};
     output.tw = level->tw;
     output.sums = level->sums;
     output.n_lists = product.n_lists;
-    output.n_out = call->n_heard;
+    output.n_out = call->n_active;
     output.log2_P = level->log2_P;
     output.block = block;
     output.fade = level->plan->fade;
@@ -399,7 +408,7 @@ static int tail_order(struct scene_gpu *s, int l, struct reason *why)
     struct cuda_level *level = &s->levels[l];
     const struct scene_level *plan = level->plan;
     const int64_t frame = level->waiting_frame, j = frame / plan->hop;
-    const int n_heard = level->waiting_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
+    const int n_active = level->waiting_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
     level->waiting_frame = -1;
     PASS(list_upload(s, l, i, &level->waiting, s->tail, why));
 
@@ -407,14 +416,14 @@ static int tail_order(struct scene_gpu *s, int l, struct reason *why)
     forward.from = (unsigned)frame - (2u << level->log2_P);
     forward.new_at = 2 << level->log2_P;
     TRY(scene_forward_launch(&forward, s->tail), "the transforms of the tail");
-    if (n_heard > 0) {
-        struct scene_product product = product_of(s, level, j, n_heard);
-        product.lists[product.n_lists++] = list_of(level, i);
+    if (n_active > 0) {
+        struct scene_product product = product_of(s, level, j, n_active);
+        product.lists[product.n_lists++] = level->lists.list[i];
         TRY(scene_product_launch(&product, s->tail), "the products of the tail");
-        struct scene_window window = {level->tw, level->sums, window_at(s, level, j), n_heard, level->log2_P, row};
+        struct scene_window window = {level->tw, level->sums, window_at(s, level, j), n_active, level->log2_P, row};
         TRY(scene_window_launch(&window, s->tail), "a window of the tail");
     }
-    level->n_heard[j % level->n_windows] = n_heard;
+    level->n_active[j % level->n_windows] = n_active;
     TRY(cudaEventRecord(level->ready[j % level->n_windows], s->tail), "cudaEventRecord");
     return HC_OK;
 }
@@ -430,7 +439,7 @@ static int tails_order(struct scene_gpu *s, const struct scene_call *call, struc
         if (!call->tail[l]) continue;
         level->waiting = *call->tail[l];
         level->waiting_frame = call->frame;
-        level->waiting_heard = call->n_heard;
+        level->waiting_heard = call->n_active;
         if (level->plan->delay < 4 * block) PASS(tail_order(s, l, why));
     }
     return HC_OK;
@@ -439,7 +448,7 @@ static int tails_order(struct scene_gpu *s, const struct scene_call *call, struc
 static void output_add(const struct scene_gpu *s, const struct scene_call *call)
 {
     const int at = (int)(call->frame % s->plan.block);
-    for (int out = 0; out < call->n_heard; out++) {
+    for (int out = 0; out < call->n_active; out++) {
         float *to = call->slot->out + (size_t)out * s->shape.slot_stride + call->slot_offset;
         const float *from = s->out + (size_t)out * s->plan.block + at;
         for (int i = 0; i < call->n; i++) to[i] += from[i];

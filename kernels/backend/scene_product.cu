@@ -52,9 +52,9 @@ static __global__ void __launch_bounds__(THREADS, OUTS <= 2 ? 4 : 2)
     for (int i = way; i < n_items; i += ways) {
         const struct scene_piece piece = list.pieces[piece0 + i / n_parts];
         const int p = part0 + i % n_parts;
-        if (p >= piece.n_parts) continue;
+        if (p >= piece.n_partitions) continue;
         float4 h[OUTS];
-        const float2 *row = piece.h + (((size_t)p * piece.n_out + out0) << job.log2_P) + bin;
+        const float2 *row = (const float2 *)piece.h + (((size_t)p * piece.n_out + out0) << job.log2_P) + bin;
 #pragma unroll
         for (int o = 0; o < OUTS; o++)
             h[o] = out0 + o < piece.n_out ? *(const float4 *)(row + ((size_t)o << job.log2_P)) : make_float4(0, 0, 0, 0);

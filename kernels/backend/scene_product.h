@@ -1,30 +1,18 @@
-/* scene_product - the sums of products of spectra for steered sources. Picture and cost in scene_product.cu. A spectrum
+/* scene_product - the sums of products of spectra for moving sources. Picture and cost in scene_product.cu. A spectrum
  * is [P] float2 in the layout of fft_block.cuh. */
 #ifndef HALOCONV_SCENE_PRODUCT_H
 #define HALOCONV_SCENE_PRODUCT_H
+
+#include "dsp/device/scene_pieces.h"
 
 #include <cuda_runtime.h>
 #include <stddef.h>
 
 enum { SCENE_PIECE_MOST = 16 };     /* sources of a piece                                                             */
 
-struct scene_source { int source; float weight; };
-
-struct scene_piece {                /* an entry of a bank, and some of the sources that play it                       */
-    const float2 *h;                /* [n_parts][n_out][P]                                                            */
-    int first, n;                   /* its sources                                                                    */
-    int n_parts, n_out;
-};
-
-struct scene_list {                 /* a mix in device memory                                                         */
-    const struct scene_piece *pieces; /* [n]                                                                          */
-    const struct scene_source *sources;
-    int n;
-};
-
 /* sums[list][out] = sum over pieces and parts p of H[p][out] (sum over the piece's sources of weight X[slot - p]) */
 struct scene_product {
-    struct scene_list lists[2];
+    struct scene_list lists[2];     /* in device memory                                                               */
     int n_lists;
     const float2 *x;                /* [n_slots][n_sources][P]: the FDL                                               */
     int n_sources, slot, n_slots;

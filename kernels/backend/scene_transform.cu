@@ -1,4 +1,4 @@
-/* scene_transform - the transforms of steered sources: overlap-save with windows of 2P frames.
+/* scene_transform - the transforms of moving sources: overlap-save with windows of 2P frames.
  *
  *   forward   ring  ..[  old frames  ]            receive [new frames]
  *             window  [ 2P - n_new frames          | new frames | 0 ]  -> X; the new frames go into the ring
@@ -17,6 +17,7 @@
  */
 #include "scene_transform.h"
 
+#include "dsp/device/backend.h"
 #include "fft_block.cuh"
 #include "kernels_load.h"
 
@@ -80,15 +81,13 @@ static __global__ void __launch_bounds__(512) window(const __grid_constant__ str
     });
 }
 
-__device__ static inline float gain_at(int i, int fade) { return i < fade ? (float)(i + 1) / (float)fade : 1.0f; }
-
 __device__ static inline float tail_at(const struct scene_tail &tail, int out, int i)
 {
     const int length = tail.hop + tail.fade, at = tail.at + i;
     float y = 0.0f;
-    if (out < tail.n_now) y = gain_at(at, tail.fade) * tail.now[(size_t)out * length + at];
+    if (out < tail.n_now) y = steer_gain(at, tail.fade) * tail.now[(size_t)out * length + at];
     if (at < tail.fade && out < tail.n_before)
-        y += (1.0f - gain_at(at, tail.fade)) * tail.before[(size_t)out * length + tail.hop + at];
+        y += (1.0f - steer_gain(at, tail.fade)) * tail.before[(size_t)out * length + tail.hop + at];
     return y;
 }
 
@@ -112,7 +111,7 @@ static __global__ void __launch_bounds__(512) output(const __grid_constant__ str
     float *y = job.out + (size_t)out * job.block;
     auto store = [&](int i, float a, float b) { /* i: frame of the block */
         if (i < job.at || i >= job.at + job.n) return;
-        const float g = gain_at(i, job.fade);
+        const float g = steer_gain(i, job.fade);
         float sum = job.n_lists == 2 ? (1.0f - g) * a + g * b : b;
         for (int l = 0; l < job.n_tails; l++) sum += tail_at(job.tails[l], out, i);
         y[i] = sum;

@@ -1,4 +1,4 @@
-/* scene_transform - the transforms of steered sources and of their banks. Picture in scene_transform.cu. A spectrum is
+/* scene_transform - the transforms of moving sources and of their banks. Picture in scene_transform.cu. A spectrum is
  * [P] float2 in the layout of fft_block.cuh; tw: [P], of fft_twiddles. */
 #ifndef HALOCONV_SCENE_TRANSFORM_H
 #define HALOCONV_SCENE_TRANSFORM_H

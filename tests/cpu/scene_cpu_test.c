@@ -1,7 +1,8 @@
-/* Steered sources on the CPU, without an engine: what scene_cpu.c promises beside the sound that
+/* Moving sources on the CPU, without an engine: what scene_cpu.c promises beside the sound that
  * tests/engine/steer_test.c checks. */
 #include "check.h"
 #include "dsp/cpu/scene_state.h"
+#include "dsp/device/hc_bank.h"
 
 #include <math.h>
 #include <sched.h>
@@ -11,7 +12,8 @@
 struct stage {
     struct scene_plan plan;
     struct scene_shape shape;
-    void *state, *banks[2];
+    void *state;
+    hc_bank banks[2];
     int n_banks, n_entries[2], n_out[2], n_taps[2];
     float **taps[2]; /* [bank][entry * n_out + out] */
     float **x, **y;
@@ -45,14 +47,15 @@ static void stage_bank(struct stage *s, struct random *random, int n_entries, in
     s->n_entries[b] = n_entries;
     s->n_out[b] = n_out;
     s->n_taps[b] = n_taps;
-    check(scene_cpu.bank_make(&s->plan, 0, &data, &s->banks[b], &bytes, REASON(why, sizeof why)) == HC_OK, "%s", why);
+    check(scene_cpu.bank_make(&s->plan, 0, &data, s->banks[b].impl, &bytes, REASON(why, sizeof why)) == HC_OK, "%s",
+          why);
 }
 
 static void stage_close(struct stage *s)
 {
     scene_cpu.close(s->state);
     for (int b = 0; b < s->n_banks; b++) {
-        scene_cpu.bank_free(s->banks[b]);
+        scene_cpu.bank_free(s->banks[b].impl[0]);
         for (int i = 0; i < s->n_entries[b] * s->n_out[b]; i++) free(s->taps[b][i]);
         free(s->taps[b]);
     }
@@ -66,7 +69,7 @@ static void stage_close(struct stage *s)
 /* Plays n frames of noise in one block of the stream; every source takes another entry at each block. */
 static void stage_play(struct stage *s, struct random *random, int n)
 {
-    struct scene_call call = {.frame = s->frame, .n = n, .n_heard = s->shape.n_out};
+    struct scene_call call = {.frame = s->frame, .n = n, .n_active = s->shape.n_out};
     struct scene_mix tail = {s->shape.n_sources, s->terms[2]};
     char why[256] = "";
     if (s->frame % s->plan.block == 0) {
@@ -75,7 +78,7 @@ static void stage_play(struct stage *s, struct random *random, int n)
         s->terms[0] = before;
         for (int i = 0; i < s->shape.n_sources; i++) {
             int b = random_int(random, 0, s->n_banks - 1);
-            s->terms[0][i] = (struct scene_term){.bank = s->banks[b], .source = i, .weight = random_sample(random)};
+            s->terms[0][i] = (struct scene_term){.bank = &s->banks[b], .source = i, .weight = random_sample(random)};
             s->terms[0][i].entry = random_int(random, 0, s->n_entries[b] - 1);
         }
     }
@@ -109,11 +112,11 @@ static void check_response(int block, int fade, int n_taps, int n_out, int n_thr
     stage_bank(&s, &random, 2, n_out, n_taps);
     int n = (n_taps + 3 * block) / block * block, impulse = 5;
     float *y = must_alloc((size_t)n * (size_t)n_out, sizeof *y);
-    struct scene_term term = {.bank = s.banks[0], .entry = 1, .weight = 0.5f};
+    struct scene_term term = {.bank = &s.banks[0], .entry = 1, .weight = 0.5f};
     struct scene_mix mix = {1, &term};
     for (int64_t frame = 0; frame < n; frame += block) {
         struct scene_call call = {
-            .frame = frame, .n = block, .n_heard = n_out, .is_still = true, .to = mix, .from = mix};
+            .frame = frame, .n = block, .n_active = n_out, .is_still = true, .to = mix, .from = mix};
         for (int l = 1; l < s.plan.n_levels; l++)
             if (frame % s.plan.levels[l].hop == 0) call.tail[l] = &mix;
         for (int k = 0; k < block; k++) s.x[0][k] = frame + k == impulse;

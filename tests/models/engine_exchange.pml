@@ -80,7 +80,7 @@ end: do
         put_or_close_returned();
         if
         :: applied != requests ->
-            applied = requests; /* text_mailbox_take */
+            applied = requests; /* mailbox_remove */
             if
             :: newest != 0 -> assert(is_open[newest]); mask[newest] = applied /* mask_apply: failover_load */
             :: d_step { built++; is_open[built] = true; n_open++; mask[built] = applied } /* replace_engine */

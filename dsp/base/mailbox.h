@@ -1,0 +1,52 @@
+/* mailbox - passes a value from any thread to others; the last value that was put wins. No call waits, locks or
+ * allocates.
+ *
+ *   put      fills in an unused record and lets `newest` name it; the record that `newest` named before is unused again
+ *   remove   lets `newest` name no record: one thread gets the value
+ *   read     copies the value; any thread may read it, as often as it likes
+ *
+ * A mailbox is for readers or for threads that remove. `newest` has the stamp of a record. A stamp comes back only after
+ * 2^30 uses of its record: a reader that finds the same stamp before and after it copies has a whole value.
+ */
+#ifndef HALOCONV_MAILBOX_H
+#define HALOCONV_MAILBOX_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct mailboxes {
+    int n;
+    size_t bytes;  /* of a value: a multiple of 8 */
+    size_t stride; /* bytes from mailbox to mailbox: whole cache lines. A value of up to 48 bytes, in its mailbox's first
+                      record, which is nearly always the one in use, shares a cache line with `newest` */
+    char *memory;
+};
+
+enum { MAILBOX_RECORDS = 4 };
+#define NO_STAMP UINT_MAX /* of a reader that has not read yet */
+
+/* n empty mailboxes. false: no memory; mailboxes_close is then allowed, as for mailboxes that are all 0. [setup] */
+bool mailboxes_open(struct mailboxes *mailboxes, int n, size_t bytes);
+void mailboxes_close(struct mailboxes *mailboxes);
+
+/* Puts a value into mailbox i. If several threads put values at the same moment, the value of one of them wins. Returns
+ * true if a value is left that nobody will read: *unread (NULL: not wanted) is the value that was replaced, or this one
+ * if other threads use all records. [rt], any thread */
+bool mailbox_put(const struct mailboxes *mailboxes, int i, const void *value, void *unread);
+
+/* Removes the value (NULL: drops it). false: the mailbox is empty. [rt], any thread */
+bool mailbox_remove(const struct mailboxes *mailboxes, int i, void *value);
+
+/* Copies the value if *stamp is not its stamp. If nobody has put a value, *stamp becomes 0 and *value stays. false: the
+ * stamp is the same, or too many threads put values at this moment (*value is undefined); read again later. [rt], any
+ * thread */
+bool mailbox_read(const struct mailboxes *mailboxes, int i, unsigned *stamp, void *value);
+
+/* Loads mailbox i into the cache. */
+static inline void mailbox_prefetch(const struct mailboxes *mailboxes, int i)
+{
+    __builtin_prefetch(mailboxes->memory + (size_t)i * mailboxes->stride, 1);
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* delayed_tail - the tail of backend hybrid, of masks and of moving sources: a device computes it hop by hop, behind a
+ * queue.
+ *
+ *   frames   ... kS ......... (k+1)S ......... (k+2)S ......... (k+3)S
+ *   input        [=== hop k ====)
+ *   device                      [ S frames of time )
+ *   output                                        [=== hop k ====)
+ *
+ * A complete hop of input is posted as a job to the device thread (device_queue.h). S frames later the job's output is
+ * due. If it is not complete then, the call waits for it until its deadline, at most once a hop. If it is still not
+ * complete, the hop has no tail: HC_LATE. The thread plays jobs in order: the device's input history contains a late hop
+ * too. If all jobs are in use, a hop is skipped, and the device's history contains silence instead.
+ *
+ * Every engine has a separate device thread, so that a device that stalls delays only its own engines. Hops are counted
+ * from the start of the stream. A host that runs fifty engines can start their streams in different calls, so that they
+ * do not use the device at the same moment. The output of an engine does not depend on other engines.
+ */
+#ifndef HALOCONV_DELAYED_TAIL_H
+#define HALOCONV_DELAYED_TAIL_H
+
+#include "backend.h"
+#include "device_queue.h"
+
+enum { TAIL_JOBS = 4 }; /* one that is filled, one that is due, and two that the device may be late with */
+
+struct delayed_tail_setup {
+    const struct backend *backend; /* makes the slots, with its state */
+    void *state;
+    int n_in, n_out, hop;
+    /* As in device_queue.h, but it is not called after the device was lost. The slot has the input. */
+    int (*play)(void *data, int64_t job, struct slot *slot, int n, struct reason *why);
+    /* Called after each job, also if the device is lost. NULL: nothing is to be done. [device thread] */
+    void (*job_end)(void *data, int64_t job);
+    void *data;
+};
+
+struct delayed_tail {
+    struct delayed_tail_setup setup;
+    struct device_queue *queue;
+    struct slot slots[TAIL_JOBS], silence; /* job i has slot i % TAIL_JOBS */
+    /* audio thread: */
+    int64_t hops[TAIL_JOBS]; /* of the jobs' input; -1: none */
+    int64_t hop;             /* that plays now */
+    int pos;                 /* frames of this hop so far */
+    bool has_job;            /* this hop has a job for its input */
+    bool has_waited;         /* for the job that is due in this hop */
+};
+
+/* After an error delayed_tail_close follows. [setup] */
+int delayed_tail_open(struct delayed_tail *tail, const struct delayed_tail_setup *setup, struct reason *why);
+/* Before the state of its backend is closed. A tail that is all 0 is allowed. [setup] */
+void delayed_tail_close(struct delayed_tail *tail);
+/* Begins a new stream. Every job must have ended: device_queue_drain. [setup] */
+void delayed_tail_restart(struct delayed_tail *tail);
+/* Bytes of the slots. */
+double delayed_tail_memory(int n_in, int n_out, int hop);
+
+/* ---- for the audio thread, all [rt] except a wait without bound -------------------------------------------------- */
+
+/* Begins a hop. */
+void delayed_tail_begin(struct delayed_tail *tail, int64_t until_us);
+/* Finds the job whose output is due in this hop. -1: that hop was skipped, or has not been played. */
+int64_t delayed_tail_due(const struct delayed_tail *tail);
+/* Waits for the job that is due (-1: it is absent) if its output is wanted. HC_LATE: the output is not complete.
+ * HC_EDEVICE: it will never be complete. Jobs that ended before the device was lost are still used. */
+int delayed_tail_await(struct delayed_tail *tail, int64_t due, bool is_wanted, int64_t until_us, struct reason *why);
+/* Appends frames [at, at + n) of the rows to the input of this hop. */
+void delayed_tail_input(struct delayed_tail *tail, const float *const *in, int at, int n);
+/* The number of the next job: that of this hop if it has one. */
+int64_t delayed_tail_next(const struct delayed_tail *tail);
+/* Ends a hop: posts its job, or skips it. */
+void delayed_tail_end(struct delayed_tail *tail);
+
+#endif

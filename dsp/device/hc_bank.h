@@ -1,0 +1,49 @@
+/* hc_bank - a bank in a device's memory, with the count of its users. dsp/scene/bank.h makes and frees it. */
+#ifndef HALOCONV_HC_BANK_H
+#define HALOCONV_HC_BANK_H
+
+#include "scene_backend.h"
+
+#include <stdatomic.h>
+
+struct bank_meter;
+
+struct hc_bank {
+    const struct scene_backend *backend;
+    int device;
+    bool is_on_device;   /* or a part of it: a child of fork() cannot free it */
+    unsigned forks;      /* fork_count() of the process that made it */
+    struct scene_plan plan;
+    int n_entries, n_out;
+    uint64_t bytes;
+    void *impl[2];       /* the backend's bank; hybrid: of the head, and of the tail (NULL: no response is so long) */
+    struct bank_meter *meter;
+    struct hc_bank *next; /* freed by the caller, but still used */
+    /* All threads that steer write `uses`, and the engine thread reads the fields above for each term: with the count in
+     * their cache line it waits 100 ns a term. */
+    char apart[64];
+    atomic_int uses;     /* requests, and lists of terms, that name the bank */
+    char apart_too[64];
+};
+
+/* [rt], any thread */
+static inline void bank_use(hc_bank *bank, int n)
+{
+    if (bank) atomic_fetch_add_explicit(&bank->uses, n, memory_order_relaxed);
+}
+static inline void bank_unuse(hc_bank *bank, int n)
+{
+    if (bank) atomic_fetch_sub_explicit(&bank->uses, n, memory_order_release);
+}
+
+/* Counts a use of the bank of each term, or the end of these uses (by -1). The terms of one bank usually follow each
+ * other. [rt], any thread */
+static inline void terms_use(const struct scene_term *terms, int n, int by)
+{
+    for (int i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && terms[end].bank == terms[i].bank;) end++;
+        by > 0 ? bank_use(terms[i].bank, end - i) : bank_unuse(terms[i].bank, end - i);
+    }
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* scene_pieces - the terms of a mix, grouped by entry: the sources that play the same entry are added first, and then
+ * multiplied by its responses once.
+ *
+ *   terms     source 0: entry 7    source 1: entry 2    source 2: entry 7    ...      sorted by source
+ *   pieces    entry 7 [0, 2)       entry 2 [2, 3)       ...                           in the order of their first term
+ *   sources   0, 2                 1                    ...
+ *
+ * Two passes over the terms and a hash table; 4 ns a term. The order depends on the mix alone.
+ */
+#ifndef HALOCONV_SCENE_PIECES_H
+#define HALOCONV_SCENE_PIECES_H
+
+#include "scene_backend.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct scene_source { int source; float weight; };
+
+struct scene_piece {        /* an entry of a bank, and some of the sources that play it                               */
+    const void *h;          /* its responses in a level, in the backend's memory and layout                           */
+    int n_partitions, n_out; /* of these responses                                                                    */
+    int first, n;           /* its sources                                                                            */
+};
+
+struct scene_list {         /* a mix in pieces                                                                        */
+    struct scene_piece *pieces; /* [n], in memory for [terms of the mix]                                              */
+    struct scene_source *sources; /* [n_sources], likewise                                                            */
+    int n, n_sources;
+};
+
+/* Fills in the responses of an entry of a backend's bank in a level. false: the bank has no taps there. */
+typedef bool piece_responses(const void *bank, int level, int entry, struct scene_piece *piece);
+
+struct piece_key;
+struct piece_maker {        /* of one thread                                                                          */
+    piece_responses *responses;
+    int part;               /* hc_bank.impl[part] is the backend's bank                                               */
+    int max_sources;        /* of a piece                                                                             */
+    struct piece_key *table; /* [1 << log2_table]: an entry's newest piece, found by its bank and number              */
+    int log2_table;
+    uint64_t n_lists;       /* that were made                                                                         */
+    int *piece_of;          /* [terms of a mix, at most]                                                              */
+};
+
+/* false: no memory; piece_maker_close is due all the same. [setup] */
+bool piece_maker_open(struct piece_maker *maker, const struct scene_shape *shape, int max_sources,
+                      piece_responses *responses);
+void piece_maker_close(struct piece_maker *maker);
+/* Bytes of a maker. */
+double piece_maker_bytes(const struct scene_shape *shape);
+
+/* Makes the list of a mix for a level. [rt] */
+void scene_list_make(struct piece_maker *maker, const struct scene_mix *mix, int level, struct scene_list *list);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -9,7 +9,7 @@
 const char *number_read(const char *text, double min, double max, double *value)
 {
     char *end;
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* a constant: nothing to free */
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* of glibc a constant: nothing to free */
     *value = c ? strtod_l(text, &end, c) : strtod(text, &end);
     return end > text && (isnan(min) || (*value >= min && *value <= max)) ? end : NULL;
 }

@@ -59,8 +59,8 @@ enum {
 
 static const int64_t round_ns = 1000000; /* a round runs a loop for at least this time; the fastest of ROUNDS counts */
 
-/* A run of products or transforms uses the next range of a and b: an engine finds its data in the shared cache, because those of its
- * other channels, and of other engines, have passed through the core's own since the last block. */
+/* A run of products or transforms uses the next range of a and b: an engine finds its data in the shared cache, because
+ * those of its other channels, and of other engines, have passed through the core's own since the last block. */
 struct loop_data {
     const struct simd *simd;
     const struct fft *fft, *tail_fft;

@@ -1,8 +1,8 @@
 /* cpu_costs - what the CPU's inner loops cost, in nanoseconds of one core: the built-in costs of all users, and the
  * measurement of those that depend most on the machine, in tens of milliseconds.
  *
- * Plans and threads of live blocks go by the costs of plan->costs, which are measured once (dsp/backends/costs.h). The
- * others are not measured. Of slices only the ratios matter, and with these the load is even. The order of sums of files,
+ * Plans and threads of live blocks go by plan->costs, which are measured once (dsp/backends/costs.h). The others are not
+ * measured. Of slices only the ratios matter, and with these the load is even. The order of sums of files,
  * tensors and moving sources depends on sizes alone, and their results have the same bits on every machine.
  */
 #ifndef HALOCONV_CPU_COSTS_H

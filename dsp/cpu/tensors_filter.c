@@ -55,7 +55,8 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
            filters = (double)(call->h.batch * call->h.channels);
     int64_t n_in = reversed ? call->y.frames : call->x.frames, n_out = reversed ? call->x.frames : call->y.frames;
     int64_t taps = call->h.frames;
-    if (size == 0) return rows * (100 + (double)n_out * (0.4 + cpu_tensor_costs.tap_ns * (double)tensor_min(taps, n_in)));
+    if (size == 0)
+        return rows * (100 + (double)n_out * (0.4 + cpu_tensor_costs.tap_ns * (double)tensor_min(taps, n_in)));
     int64_t partitions = tensor_div_up(taps, size), blocks = tensor_div_up(n_out, size);
     int64_t windows = tensor_min(tensor_div_up(n_in, size) + 1, blocks + partitions - 1);
     double products = (double)blocks * (double)tensor_min(partitions, windows);

@@ -47,7 +47,8 @@ double tensor_gradient_ns(const struct tensor_call *call, int size)
     double rows = (double)call->x.batch * (double)call->x.channels,
            filters = (double)(call->h.batch * call->h.channels);
     if (size == 0)
-        return rows * (100 + (double)call->x.frames * (0.4 + 2 * cpu_tensor_costs.tap_ns * (double)(call->h.frames + 16))) +
+        return rows * (100 +
+                       (double)call->x.frames * (0.4 + 2 * cpu_tensor_costs.tap_ns * (double)(call->h.frames + 16))) +
                filters * (double)call->h.frames;
     int64_t blocks = tensor_div_up(call->x.frames, size), gh_blocks = tensor_div_up(call->h.frames, size);
     int64_t n_passes = tensor_div_up(blocks, PASS_BLOCKS);

@@ -18,8 +18,8 @@ struct hc_renderer {
     struct render_bank bank;
 };
 
-/* Finds the backend and the device by name, and describes the device, if `text` is not NULL. "auto": see
- * gpu_rules.h. */
+/* Finds the backend and the device by name (for "auto" see gpu_rules.h), and describes the device, if `text` is not
+ * NULL. */
 static int choose(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
 {
     const struct backend *backend;

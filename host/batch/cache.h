@@ -1,5 +1,5 @@
-/* cache - masks, noises or banks of a batch, which its workers share. The first worker that needs an entry loads it, and
- * others wait. The entries used most recently stay, within a limit of memory.
+/* cache - masks, noises or banks of a batch, which its workers share. The first worker that needs an entry loads it,
+ * and others wait. The entries used most recently stay, within a limit of memory.
  *
  * An entry is a struct of its user that begins with struct cache_entry and has a key; struct cache_kind says how.
  */

@@ -21,7 +21,7 @@ void moving_job_close(struct file_job *job);
 /* Convolves n jobs of one bank to their ends, without further passes. false: batch_stop has the reason. */
 bool moving_jobs_convolve(struct file_job *const *jobs, int n);
 
-/* The banks that the workers share, each ready on a device. The settings of the cache are a struct moving_settings. */
+/* The banks that the workers share, each ready on a device. The cache's settings are a struct moving_settings. */
 extern const struct cache_kind batch_banks;
 
 #endif

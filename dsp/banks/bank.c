@@ -69,7 +69,7 @@ int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, 
     return HC_OK;
 }
 
-/* Makes a bank of zeros with the same entries and n_taps taps. take() then moves its taps into the old bank. */
+/* Makes a bank of zeros with the same entries and n_taps taps. replace_taps() then moves its taps into the old bank. */
 static int make_longer(const struct bank *bank, size_t n_taps, struct bank *longer, const char *path,
                        struct reason *why)
 {
@@ -78,7 +78,7 @@ static int make_longer(const struct bank *bank, size_t n_taps, struct bank *long
     return bank_make(longer, (size_t)bank->n_entries, (size_t)bank->n_out, n_taps, old, path, why);
 }
 
-static void take(struct bank *bank, struct bank *from)
+static void replace_taps(struct bank *bank, struct bank *from)
 {
     free(bank->taps);
     bank->taps = from->taps;
@@ -88,20 +88,20 @@ static void take(struct bank *bank, struct bank *from)
 int bank_delay(struct bank *bank, const double *delays, const char *path, struct reason *why)
 {
     size_t n = (size_t)bank->n_entries * (size_t)bank->n_out;
-    double most = 0;
+    double max = 0;
     bool whole = true;
     for (size_t i = 0; i < n; i++) {
-        most = fmax(most, delays[i]);
+        max = fmax(max, delays[i]);
         whole = whole && delays[i] == floor(delays[i]);
     }
     struct bank later;
-    size_t longer = (size_t)ceil(most) + (whole ? 0 : FRACTIONAL_DELAY_HALF);
+    size_t longer = (size_t)ceil(max) + (whole ? 0 : FRACTIONAL_DELAY_HALF);
     int error = make_longer(bank, (size_t)bank->n_taps + longer, &later, path, why);
     if (error) return error;
     for (size_t i = 0; i < n && !bank->sizes_only; i++)
         fractional_delay_add(bank->taps + i * (size_t)bank->n_taps, (size_t)bank->n_taps, delays[i], 1,
                              later.taps + i * (size_t)later.n_taps, (size_t)later.n_taps);
-    take(bank, &later);
+    replace_taps(bank, &later);
     return HC_OK;
 }
 
@@ -117,7 +117,7 @@ int bank_onsets(struct bank *bank, const char *path, struct reason *why)
 
 double bank_onset_spread(const struct bank *bank, const int *entries, int n)
 {
-    double most = 0;
+    double max = 0;
     for (int out = 0; out < bank->n_out; out++) {
         double first = INFINITY, last = -INFINITY;
         for (int i = 0; i < n; i++) {
@@ -125,9 +125,9 @@ double bank_onset_spread(const struct bank *bank, const int *entries, int n)
             first = fmin(first, onset); /* ignores NaN */
             last = fmax(last, onset);
         }
-        most = fmax(most, last - first);
+        max = fmax(max, last - first);
     }
-    return most / (bank->rate ? bank->rate : 48000);
+    return max / (bank->rate ? bank->rate : 48000);
 }
 
 int bank_check_finite(const struct bank *bank, const char *path, struct reason *why)
@@ -167,7 +167,7 @@ int bank_resample(struct bank *bank, int rate, const char *path, struct reason *
         return error;
     }
     bank_note(bank, "resampled from %d to %d Hz", bank->rate, rate);
-    take(bank, &resampled);
+    replace_taps(bank, &resampled);
     bank->rate = rate;
     return HC_OK;
 }

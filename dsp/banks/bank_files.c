@@ -31,7 +31,7 @@ struct list {
 
 /* Takes a line off the text that is neither blank nor a comment, and ends it. *number: of lines taken, comments too.
  * NULL: no more lines. */
-static char *line_take(char **text, int *number)
+static char *next_line(char **text, int *number)
 {
     if (*number == 0 && strncmp(*text, "\xef\xbb\xbf", 3) == 0) *text += 3; /* byte order mark of UTF-8 */
     while (**text) {
@@ -48,7 +48,7 @@ static char *line_take(char **text, int *number)
 
 /* Takes one cell off a line: the text before a comma, without blanks around it; or a text in quotation marks, in which
  * "" stands for one mark. *more: a comma follows. NULL: something follows the closing mark, or there is none. */
-static char *cell_take(char **line, bool *more)
+static char *next_cell(char **line, bool *more)
 {
     char *at = *line + strspn(*line, " \t"), *cell = at, *to = at;
     if (*at == '"') {
@@ -71,14 +71,14 @@ static char *cell_take(char **line, bool *more)
     return cell;
 }
 
-static int cells_take(struct list *list, char *line, int *n, struct reason *why)
+static int split_cells(struct list *list, char *line, int *n, struct reason *why)
 {
     bool more = true;
     for (*n = 0; more; (*n)++) {
         if (*n == MAX_CELLS)
             return fail(HC_EINVAL, why, "%s:%d: more than %d cells; a list has up to seven columns", list->path,
                         list->line, MAX_CELLS);
-        list->cells[*n] = cell_take(&line, &more);
+        list->cells[*n] = next_cell(&line, &more);
         if (!list->cells[*n])
             return fail(HC_EINVAL, why, "%s:%d: a quotation mark has no partner; quote whole cells", list->path,
                         list->line);
@@ -88,7 +88,7 @@ static int cells_take(struct list *list, char *line, int *n, struct reason *why)
 
 static int columns_read(struct list *list, char *line, struct reason *why)
 {
-    int error = cells_take(list, line, &list->n_cells, why);
+    int error = split_cells(list, line, &list->n_cells, why);
     for (int c = 0; c < N_COLUMNS; c++) list->at[c] = -1;
     for (int i = 0; i < list->n_cells && !error; i++) {
         int column = 0;
@@ -117,8 +117,8 @@ static int columns_read(struct list *list, char *line, struct reason *why)
     return HC_OK;
 }
 
-static int number_take(const struct list *list, enum column column, double usual, double most, double *value,
-                       struct reason *why)
+static int column_number(const struct list *list, enum column column, double usual, double max, double *value,
+                         struct reason *why)
 {
     *value = usual;
     if (list->at[column] < 0) return HC_OK;
@@ -126,19 +126,19 @@ static int number_take(const struct list *list, enum column column, double usual
     if (!number_is(cell, NAN, NAN, value))
         return fail(HC_EINVAL, why, "%s:%d: %s is not a number; write one such as 1.5", list->path, list->line,
                     column_names[column]);
-    if (!(fabs(*value) <= most))
+    if (!(fabs(*value) <= max))
         return fail(HC_EINVAL, why, "%s:%d: %s is %g; -%g to %g are possible", list->path, list->line,
-                    column_names[column], *value, most, most);
+                    column_names[column], *value, max, max);
     return HC_OK;
 }
 
-static int position_take(const struct list *list, double position[3], struct reason *why)
+static int row_position(const struct list *list, double position[3], struct reason *why)
 {
     double v[3];
     bool angles = list->at[AZIMUTH] >= 0;
-    int error = number_take(list, angles ? AZIMUTH : X, 0, angles ? 3600 : max_distance, &v[0], why);
-    if (!error) error = number_take(list, angles ? ELEVATION : Y, 0, angles ? 90 : max_distance, &v[1], why);
-    if (!error) error = number_take(list, angles ? DISTANCE : Z, 1, max_distance, &v[2], why);
+    int error = column_number(list, angles ? AZIMUTH : X, 0, angles ? 3600 : max_distance, &v[0], why);
+    if (!error) error = column_number(list, angles ? ELEVATION : Y, 0, angles ? 90 : max_distance, &v[1], why);
+    if (!error) error = column_number(list, angles ? DISTANCE : Z, 1, max_distance, &v[2], why);
     if (error) return error;
     if (angles && v[2] < 0)
         return fail(HC_EINVAL, why, "%s:%d: distance is %g; give 0 or more", list->path, list->line, v[2]);
@@ -149,15 +149,15 @@ static int position_take(const struct list *list, double position[3], struct rea
     return HC_OK;
 }
 
-static int row_take(struct list *list, char *line, struct bank_sounds *sounds, struct reason *why)
+static int row_read(struct list *list, char *line, struct bank_sounds *sounds, struct reason *why)
 {
     int n;
     double position[3];
-    int error = cells_take(list, line, &n, why);
+    int error = split_cells(list, line, &n, why);
     if (!error && n != list->n_cells)
         error = fail(HC_EINVAL, why, "%s:%d: %d cell%s, but the first line has %d; every line needs as many",
                      list->path, list->line, n, n == 1 ? "" : "s", list->n_cells);
-    if (!error) error = position_take(list, position, why);
+    if (!error) error = row_position(list, position, why);
     if (error) return error;
     const char *slash = strrchr(list->path, '/'), *name = list->cells[list->at[COLUMN_FILE]];
     if (!*name) return fail(HC_EINVAL, why, "%s:%d: the file is missing; name one", list->path, list->line);
@@ -170,9 +170,9 @@ static int row_take(struct list *list, char *line, struct bank_sounds *sounds, s
 
 static int list_read(struct list *list, char *text, struct bank_sounds *sounds, struct reason *why)
 {
-    char *line = line_take(&text, &list->line);
+    char *line = next_line(&text, &list->line);
     int error = line ? columns_read(list, line, why) : HC_OK;
-    while (!error && (line = line_take(&text, &list->line))) error = row_take(list, line, sounds, why);
+    while (!error && (line = next_line(&text, &list->line))) error = row_read(list, line, sounds, why);
     if (!error && sounds->n == 0)
         error = fail(HC_EINVAL, why, "%s: lists no sound files; write a line for each entry", list->path);
     return error;
@@ -211,8 +211,8 @@ bool csv_is_bank(const char *path)
     enum { START = 8192 };
     struct list list = {.path = path};
     char start[START], *text = start, *line;
-    if (!start_read(path, start, sizeof start) || !(line = line_take(&text, &list.line))) return false;
-    if (cells_take(&list, line, &list.n_cells, NULL) != HC_OK) return false;
+    if (!start_read(path, start, sizeof start) || !(line = next_line(&text, &list.line))) return false;
+    if (split_cells(&list, line, &list.n_cells, NULL) != HC_OK) return false;
     for (int i = 0; i < list.n_cells; i++)
         if (strcasecmp(list.cells[i], column_names[COLUMN_FILE]) == 0) return true;
     return false;

@@ -21,10 +21,10 @@ static bool find_peaks(const struct bank *bank, size_t n, double *peaks)
     if (!transform_open(&transform, transform_size(4 * (size_t)bank->n_taps))) return false;
     double complex *bins = malloc((transform.size / 2 + 1) * sizeof *bins);
     for (size_t i = 0; i < n && bins; i++) {
-        double most = 0;
+        double max = 0;
         transform_response_float(&transform, bank->taps + i * (size_t)bank->n_taps, (size_t)bank->n_taps, bins);
-        for (size_t k = 0; k <= transform.size / 2; k++) most = fmax(most, bin_power(bins[k]));
-        peaks[i] = sqrt(most);
+        for (size_t k = 0; k <= transform.size / 2; k++) max = fmax(max, bin_power(bins[k]));
+        peaks[i] = sqrt(max);
     }
     free(bins);
     transform_close(&transform);

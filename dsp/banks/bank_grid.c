@@ -50,8 +50,8 @@ struct shell {
 
 static int entry_add(struct grid *grid, const struct new_entry *entry, struct reason *why)
 {
-    size_t most = BANK_MAX_ENTRIES - (size_t)grid->bank->n_entries;
-    if (grid->n >= most)
+    size_t max = BANK_MAX_ENTRIES - (size_t)grid->bank->n_entries;
+    if (grid->n >= max)
         return fail(HC_EINVAL, why,
                     "%s: a grid of %g degrees makes more than %d entries, the most that a bank has; choose a coarser "
                     "one",
@@ -188,13 +188,13 @@ static double shifts_of(const struct grid *grid, const struct new_entry *entry, 
 
 static double largest_shift(const struct grid *grid)
 {
-    double most = 0, shifts[3];
+    double max = 0, shifts[3];
     for (size_t e = 0; e < grid->n; e++)
         for (size_t out = 0; out < (size_t)grid->bank->n_out; out++) {
             shifts_of(grid, &grid->entries[e], out, shifts);
-            for (int i = 0; i < grid->entries[e].n; i++) most = fmax(most, shifts[i]);
+            for (int i = 0; i < grid->entries[e].n; i++) max = fmax(max, shifts[i]);
         }
-    return most;
+    return max;
 }
 
 /* to->onsets: [n_entries][n_out], begins with those of the old entries. */

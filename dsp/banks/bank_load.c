@@ -213,12 +213,12 @@ static int mix_align(const struct bank *bank, int *entries, float *weights, int 
 {
     float sum = 0;
     while (n > 1 && bank_onset_spread(bank, entries, n) > BANK_MIX_SPREAD_S) {
-        int least = 0;
+        int min = 0;
         for (int i = 1; i < n; i++)
-            if (weights[i] < weights[least]) least = i;
+            if (weights[i] < weights[min]) min = i;
         n--;
-        entries[least] = entries[n];
-        weights[least] = weights[n];
+        entries[min] = entries[n];
+        weights[min] = weights[n];
     }
     for (int i = 0; i < n; i++) sum += weights[i];
     for (int i = 0; i < n; i++) weights[i] /= sum;

@@ -55,17 +55,17 @@ static double chord2(const double a[3], const double b[3])
 
 int positions_nearest(const float (*position)[3], int n, const float wanted[3])
 {
-    double to[3], best[3] = {0}, least = INFINITY, min_off = INFINITY;
+    double to[3], best[3] = {0}, min = INFINITY, min_off = INFINITY;
     double distance = direction_of(wanted, to);
     int nearest = 0;
     for (int i = 0; i < n; i++) {
         double direction[3], off = fabs(direction_of(position[i], direction) - distance);
         double chord = chord2(direction, to);
         bool same = chord2(direction, best) <= same_direction * same_direction;
-        if (same ? !(off < min_off) : !(chord < least)) continue;
+        if (same ? !(off < min_off) : !(chord < min)) continue;
         if (!same) {
             memcpy(best, direction, sizeof best);
-            least = chord;
+            min = chord;
         }
         min_off = off;
         nearest = i;
@@ -186,13 +186,13 @@ static void cell_direction(int n_side, int cell, double x, double y, double v[3]
 /* The largest chord from the middle of a cell to its edge: to a corner. */
 static double cell_radius(int n_side, int cell, const double middle[3])
 {
-    double most = 0;
+    double max = 0;
     for (int corner = 0; corner < 4; corner++) {
         double v[3];
         cell_direction(n_side, cell, corner & 1 ? 1 : 0, corner & 2 ? 1 : 0, v);
-        most = fmax(most, chord2(middle, v));
+        max = fmax(max, chord2(middle, v));
     }
-    return sqrt(most);
+    return sqrt(max);
 }
 
 static bool candidate_add(struct directions *d, int point)
@@ -212,12 +212,12 @@ static bool candidate_add(struct directions *d, int point)
  * from the middle, so its nearest point is at most 2 * radius farther from the middle than the point nearest to that. */
 static bool cell_fill(struct directions *d, const int *from, int n, const double middle[3], double radius)
 {
-    double least = INFINITY;
-    for (int i = 0; i < n; i++) least = fmin(least, chord2(middle, d->point[from ? from[i] : i]));
-    double most = sqrt(least) + 2 * radius + same_direction;
+    double min = INFINITY;
+    for (int i = 0; i < n; i++) min = fmin(min, chord2(middle, d->point[from ? from[i] : i]));
+    double max = sqrt(min) + 2 * radius + same_direction;
     for (int i = 0; i < n; i++) {
         int point = from ? from[i] : i;
-        if (chord2(middle, d->point[point]) <= most * most && !candidate_add(d, point)) return false;
+        if (chord2(middle, d->point[point]) <= max * max && !candidate_add(d, point)) return false;
     }
     return true;
 }
@@ -324,11 +324,11 @@ void directions_free(struct directions *d)
 static int point_nearest(const struct directions *d, const double to[3])
 {
     int cell = cell_of(d->n_side, to), nearest = d->candidate[d->cell_first[cell]];
-    double least = INFINITY;
+    double min = INFINITY;
     for (int i = d->cell_first[cell]; i < d->cell_first[cell + 1]; i++) {
         double chord = chord2(d->point[d->candidate[i]], to);
-        if (!(chord < least)) continue;
-        least = chord;
+        if (!(chord < min)) continue;
+        min = chord;
         nearest = d->candidate[i];
     }
     return nearest;

@@ -407,15 +407,15 @@ static int samples_read(const struct sofa *sofa, struct bank *bank, struct reaso
 
 /* ---- delays ------------------------------------------------------------------------------------------------------ */
 
-/* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *delays: NULL if there are none; *most:
+/* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *delays: NULL if there are none; *max:
  * the longest. */
-static int delays_read(const struct sofa *sofa, int rate, double **delays, double *most, struct reason *why)
+static int delays_read(const struct sofa *sofa, int rate, double **delays, double *max, struct reason *why)
 {
     struct sofa_variable v;
     size_t n_r = sofa->n_receivers, n_e = sofa->n_emitters, n_m = sofa->n_measurements;
     float *values;
     *delays = NULL;
-    *most = 0;
+    *max = 0;
     bool is_there;
     int error = variable_look(sofa, "Data.Delay", &v, &is_there, why);
     if (error || !is_there || v.n == 0) return error;
@@ -450,7 +450,7 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
                 if (to_frames != 1 && fabs(delay - whole) <= 2e-7 * delay)
                     delay = whole; /* a float has no more digits */
                 (*delays)[(m * n_e + e) * n_r + r] = delay;
-                if (delay > *most) *most = delay;
+                if (delay > *max) *max = delay;
             }
     free(values);
     return error;
@@ -458,11 +458,11 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
 
 static int delays_apply(const struct sofa *sofa, struct bank *bank, struct reason *why)
 {
-    double *delays = NULL, most = 0;
-    int error = delays_read(sofa, bank->rate, &delays, &most, why);
-    if (!error && most > 0) {
+    double *delays = NULL, max = 0;
+    int error = delays_read(sofa, bank->rate, &delays, &max, why);
+    if (!error && max > 0) {
         error = bank_delay(bank, delays, sofa->path, why);
-        bank_note(bank, "delays of the file are applied: up to %.2f frames", most);
+        bank_note(bank, "delays of the file are applied: up to %.2f frames", max);
     }
     free(delays);
     return error;

@@ -7,8 +7,8 @@
 
 static const double helper_gap = 0.8191520442889918; /* cos 35 degrees */
 enum { MAX_STEPS = 4096 };                           /* of a walk: more than across the largest set */
-static const double flat = -2e-9;        /* by so much a direction may be outside of the facet that holds it */
-static const double min_weight = 5e-5;   /* smaller ones are left out: -86 dB of another direction */
+static const double flat = -2e-9;      /* by so much a direction may be outside of the facet that holds it */
+static const double min_weight = 5e-5; /* smaller ones are left out: -86 dB of another direction */
 
 static double dot(const double a[3], const double b[3])
 {
@@ -161,9 +161,9 @@ static bool first_facets(struct making *making, int first[4])
     for (int k = 0; k < 4; k++) {
         first[k] = -1;
         for (int i = 0; i < hull->n_points; i++) {
-            bool taken = false;
-            for (int j = 0; j < k; j++) taken = taken || first[j] == i;
-            if (!taken && (first[k] < 0 || dot(corner[k], making->moved[i]) > dot(corner[k], making->moved[first[k]])))
+            bool used = false;
+            for (int j = 0; j < k; j++) used = used || first[j] == i;
+            if (!used && (first[k] < 0 || dot(corner[k], making->moved[i]) > dot(corner[k], making->moved[first[k]])))
                 first[k] = i;
         }
         if (first[k] < 0) return false;
@@ -225,19 +225,19 @@ static void facets_make(struct making *making)
 
 bool spherical_hull_make(struct spherical_hull *hull, const double (*points)[3], int n)
 {
-    size_t most = (size_t)n + 6;
+    size_t max = (size_t)n + 6;
     /* n points have 2 n - 4 facets; those that are replaced by a fan are free before the next point, but not during it. */
-    struct making making = {.hull = hull, .capacity = (int)(4 * most)};
-    size_t n_facets = 4 * most;
+    struct making making = {.hull = hull, .capacity = (int)(4 * max)};
+    size_t n_facets = 4 * max;
     *hull = (struct spherical_hull){0};
-    hull->point = malloc(most * sizeof *hull->point);
+    hull->point = malloc(max * sizeof *hull->point);
     hull->facets = malloc(n_facets * sizeof *hull->facets);
-    making.moved = malloc(most * sizeof *making.moved);
+    making.moved = malloc(max * sizeof *making.moved);
     making.stamp = malloc(n_facets * sizeof *making.stamp);
     making.seen = malloc(n_facets * sizeof *making.seen);
     making.unused = malloc(n_facets * sizeof *making.unused);
-    making.fan = malloc(most * sizeof *making.fan);
-    making.fan_end = malloc(most * sizeof *making.fan_end);
+    making.fan = malloc(max * sizeof *making.fan);
+    making.fan_end = malloc(max * sizeof *making.fan_end);
     bool good = hull->point && hull->facets && making.moved && making.stamp && making.seen && making.unused &&
                 making.fan && making.fan_end;
     if (good) {
@@ -268,15 +268,15 @@ int spherical_hull_find(const struct spherical_hull *hull, const double directio
     int at = from;
     for (int step = 0;; step++) {
         const struct facet *facet = &hull->facets[at];
-        int least = 0;
+        int min = 0;
         for (int i = 0; i < 3; i++) {
             weights[i] =
                 triple(hull->point[facet->point[(i + 1) % 3]], hull->point[facet->point[(i + 2) % 3]], direction);
-            if (weights[i] < weights[least]) least = i;
+            if (weights[i] < weights[min]) min = i;
         }
         /* Points were moved while facets were chosen: a flat facet may not hold the direction exactly. */
-        if (weights[least] >= flat || step >= MAX_STEPS) return at;
-        at = facet->next[least];
+        if (weights[min] >= flat || step >= MAX_STEPS) return at;
+        at = facet->next[min];
     }
 }
 

@@ -7,13 +7,13 @@
 
 /* ---- settings ----------------------------------------------------------------------------------- */
 
-static void take_rate(struct brutefir *b, const struct statement *s, void *structure)
+static void read_rate(struct brutefir *b, const struct statement *s, void *structure)
 {
     (void)structure;
     brutefir_int(b, s, 1, 10000000, &b->import->c->rate);
 }
 
-static void take_length(struct brutefir *b, const struct statement *s, void *structure)
+static void read_length(struct brutefir *b, const struct statement *s, void *structure)
 {
     (void)structure;
     const struct value *v = s->values;
@@ -32,7 +32,7 @@ static void take_length(struct brutefir *b, const struct statement *s, void *str
     }
 }
 
-static void take_logic(struct brutefir *b, const struct statement *s, void *structure)
+static void read_logic(struct brutefir *b, const struct statement *s, void *structure)
 {
     (void)structure;
     for (int i = 0; i < s->n_values; i++) {
@@ -56,7 +56,7 @@ static void take_logic(struct brutefir *b, const struct statement *s, void *stru
     }
 }
 
-static void take_powersave(struct brutefir *b, const struct statement *s, void *structure)
+static void read_powersave(struct brutefir *b, const struct statement *s, void *structure)
 {
     (void)structure;
     bool is_level = s->n_values == 1 && s->values->kind == VALUE_NUMBER;
@@ -65,7 +65,7 @@ static void take_powersave(struct brutefir *b, const struct statement *s, void *
         BRUTEFIR_WARN(b, s, "input below %g dB is played here, and silence in BruteFIR", s->values->number);
 }
 
-static void take_safety_limit(struct brutefir *b, const struct statement *s, void *structure)
+static void read_safety_limit(struct brutefir *b, const struct statement *s, void *structure)
 {
     (void)structure;
     const struct value *value = brutefir_value(b, s, VALUE_NUMBER);
@@ -73,7 +73,7 @@ static void take_safety_limit(struct brutefir *b, const struct statement *s, voi
         BRUTEFIR_WARN(b, s, "louder output than %g dB ends BruteFIR, and is played here", value->number);
 }
 
-static void take_sdf_length(struct brutefir *b, const struct statement *s, void *structure)
+static void read_sdf_length(struct brutefir *b, const struct statement *s, void *structure)
 {
     (void)structure;
     if (s->n_values && s->values->kind == VALUE_NUMBER && s->values->number > 0) b->has_sdf_length = true;
@@ -81,12 +81,12 @@ static void take_sdf_length(struct brutefir *b, const struct statement *s, void 
 
 enum { SEEN_RATE = 1, SEEN_LENGTH = 2, N_DEFAULTS = 2 }; /* the first two: also of the defaults file */
 static const struct field settings[] = {
-    {"sampling_rate", take_rate},
-    {"filter_length", take_length},
-    {"logic", take_logic},
-    {"powersave", take_powersave},
-    {"safety_limit", take_safety_limit},
-    {"sdf_length", take_sdf_length},
+    {"sampling_rate", read_rate},
+    {"filter_length", read_length},
+    {"logic", read_logic},
+    {"powersave", read_powersave},
+    {"safety_limit", read_safety_limit},
+    {"sdf_length", read_sdf_length},
     {"float_bits", NULL},
     {"config_file", NULL},
     {"overflow_warnings", NULL},
@@ -105,7 +105,7 @@ static const struct field settings[] = {
 /* ---- the file of defaults ----------------------------------------------------------------------- */
 
 /* Takes those of the first settings that the text does not give. Returns their bits. */
-static unsigned defaults_take(struct brutefir *b, struct import *import, unsigned seen)
+static unsigned defaults_apply(struct brutefir *b, struct import *import, unsigned seen)
 {
     struct configuration *c = import->c;
     struct brutefir own = {.import = import};
@@ -113,7 +113,7 @@ static unsigned defaults_take(struct brutefir *b, struct import *import, unsigne
     for (struct statement *s = brutefir_parse(import); s; s = s->next)
         for (unsigned i = 0; i < N_DEFAULTS; i++) {
             if (seen & 1U << i || strcmp(s->name, settings[i].name) != 0) continue;
-            settings[i].take(&own, s, NULL);
+            settings[i].read(&own, s, NULL);
             found |= 1U << i;
         }
     if (c->diagnostics.n_errors) {
@@ -145,7 +145,7 @@ static unsigned defaults_read(struct brutefir *b, unsigned seen)
     if (mask_file_text(path, MAX_BYTES, &text, &bytes, REASON(why, sizeof why)) != HC_OK)
         IMPORT_WARN(b->import, 0, NULL, "%s", why);
     else
-        found = defaults_take(b, &(struct import){.c = c, .text = text, .bytes = bytes}, seen);
+        found = defaults_apply(b, &(struct import){.c = c, .text = text, .bytes = bytes}, seen);
     free(text);
     if (found & SEEN_RATE) IMPORT_NOTE(b->import, 0, NULL, "sampling_rate %d is that of %s", b->import->c->rate, path);
     if (found & SEEN_LENGTH)
@@ -157,10 +157,10 @@ static unsigned defaults_read(struct brutefir *b, unsigned seen)
 
 static const struct {
     const char *name;
-    void (*take)(struct brutefir *b, const struct statement *s);
+    void (*read)(struct brutefir *b, const struct statement *s);
 } structures[] = {
-    {"coeff", brutefir_take_coeff},   {"input", brutefir_take_device}, {"output", brutefir_take_device},
-    {"filter", brutefir_take_filter}, {"route", brutefir_take_filter},
+    {"coeff", brutefir_read_coeff},   {"input", brutefir_read_device}, {"output", brutefir_read_device},
+    {"filter", brutefir_read_filter}, {"route", brutefir_read_filter},
 };
 enum { COEFF, INPUT, OUTPUT, FILTER, ROUTE, N_STRUCTURES };
 
@@ -225,7 +225,7 @@ static void read_brutefir(struct import *import)
     if (!(seen & SEEN_LENGTH)) brutefir_warn_missing(&b, 0, NULL, "filter_length", "65536");
     if (c->arena->is_short || !structures_make(&b, only_structures)) return;
     for (const struct statement *s = only_structures; s && !c->arena->is_short; s = s->next)
-        structures[structure_of(s)].take(&b, s);
+        structures[structure_of(s)].read(&b, s);
     note_run(&b);
     if (b.n_device_channels[BRUTEFIR_IN]) c->n_in = b.n_device_channels[BRUTEFIR_IN];
     if (b.n_device_channels[BRUTEFIR_OUT]) c->n_out = b.n_device_channels[BRUTEFIR_OUT];

@@ -16,7 +16,7 @@ struct device { /* an input or output structure */
     const struct statement *ports; /* of JACK */
 };
 
-static void take_channels(struct brutefir *b, const struct statement *s, void *structure)
+static void read_channels(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct device *d = structure;
     const struct value *v = s->values;
@@ -46,7 +46,7 @@ static void take_channels(struct brutefir *b, const struct statement *s, void *s
                       n, open, io_names[d->io], b->n_device_channels[d->io] + 1, b->n_device_channels[d->io] + n);
 }
 
-static void take_sample(struct brutefir *b, const struct statement *s, void *structure)
+static void read_sample(struct brutefir *b, const struct statement *s, void *structure)
 {
     const struct device *d = structure;
     const struct value *value = brutefir_value(b, s, VALUE_STRING);
@@ -60,7 +60,7 @@ static void take_sample(struct brutefir *b, const struct statement *s, void *str
             value->text);
 }
 
-static void take_delay(struct brutefir *b, const struct statement *s, void *structure)
+static void read_delay(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct device *d = structure;
     if (!brutefir_list_fits(b, s, VALUE_NUMBER, d->n)) return;
@@ -69,14 +69,14 @@ static void take_delay(struct brutefir *b, const struct statement *s, void *stru
             d->channels[i].delay = (int)s->values[i].number;
 }
 
-static void take_mute(struct brutefir *b, const struct statement *s, void *structure)
+static void read_mute(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct device *d = structure;
     if (!brutefir_list_fits(b, s, VALUE_BOOLEAN, d->n)) return;
     for (int i = 0; i < s->n_values; i++) d->channels[i].is_muted = s->values[i].number != 0;
 }
 
-static void take_mapping(struct brutefir *b, const struct statement *s, void *structure)
+static void read_mapping(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct device *d = structure;
     if (!brutefir_list_fits(b, s, VALUE_NUMBER, d->n)) return;
@@ -91,7 +91,7 @@ static void take_mapping(struct brutefir *b, const struct statement *s, void *st
 }
 
 /* Delays of -99 to 99 hundredths of a frame; -100: none. Without an sdf_length BruteFIR ignores them. */
-static void take_subdelay(struct brutefir *b, const struct statement *s, void *structure)
+static void read_subdelay(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct device *d = structure;
     bool is_used = false;
@@ -104,7 +104,7 @@ static void take_subdelay(struct brutefir *b, const struct statement *s, void *s
         BRUTEFIR_NOTE(b, s, "has no effect: BruteFIR delays by parts of a frame only if sdf_length is above 0");
 }
 
-static void take_dither(struct brutefir *b, const struct statement *s, void *structure)
+static void read_dither(struct brutefir *b, const struct statement *s, void *structure)
 {
     (void)structure;
     const struct value *value = brutefir_value(b, s, VALUE_BOOLEAN);
@@ -112,7 +112,7 @@ static void take_dither(struct brutefir *b, const struct statement *s, void *str
         BRUTEFIR_WARN(b, s, "no dither is added here; the output keeps floats where its format can");
 }
 
-static void take_device(struct brutefir *b, const struct statement *s, void *structure)
+static void read_device(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct device *d = structure;
     const struct value *value = brutefir_value(b, s, VALUE_STRING);
@@ -131,7 +131,7 @@ static void take_device(struct brutefir *b, const struct statement *s, void *str
 }
 
 /* "system:capture_1"/"name", ...: the port to connect to, and the own name; each may be missing. */
-static void take_ports(struct brutefir *b, const struct statement *s, hc_port *ports, int n)
+static void read_ports(struct brutefir *b, const struct statement *s, hc_port *ports, int n)
 {
     int ch = -1;
     for (int i = 0; i < s->n_values; i++) {
@@ -147,10 +147,10 @@ static void take_ports(struct brutefir *b, const struct statement *s, hc_port *p
 }
 
 static const struct field device_fields[] = {
-    {"device", take_device},     {"sample", take_sample}, {"channels", take_channels},
-    {"delay", take_delay},       {"mute", take_mute},     {"mapping", take_mapping},
-    {"subdelay", take_subdelay}, {"maxdelay", NULL},      {"individual_maxdelay", NULL},
-    {"dither", take_dither},     {"merge", NULL},
+    {"device", read_device},     {"sample", read_sample}, {"channels", read_channels},
+    {"delay", read_delay},       {"mute", read_mute},     {"mapping", read_mapping},
+    {"subdelay", read_subdelay}, {"maxdelay", NULL},      {"individual_maxdelay", NULL},
+    {"dither", read_dither},     {"merge", NULL},
 };
 enum { SEEN_CHANNELS = 4, N_INPUT_FIELDS = 9 }; /* a bit; the fields behind the ninth are those of outputs only */
 
@@ -176,11 +176,11 @@ static void map_channels(struct brutefir *b, const struct statement *s, struct d
         hc_port *port = &ports[base + channel];
         if (!port->name) port->name = arena_text(b->import->c->arena, d->channels[i].name);
     }
-    if (d->ports) take_ports(b, d->ports, ports + base, d->n_used);
+    if (d->ports) read_ports(b, d->ports, ports + base, d->n_used);
     b->n_device_channels[d->io] += d->n_used;
 }
 
-void brutefir_take_device(struct brutefir *b, const struct statement *s)
+void brutefir_read_device(struct brutefir *b, const struct statement *s)
 {
     int io = strcmp(s->name, "output") == 0;
     struct device *d = s->n_values ? arena_alloc(b->import->c->arena, 1, sizeof *d) : NULL;

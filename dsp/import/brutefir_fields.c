@@ -28,14 +28,14 @@ void brutefir_int(struct brutefir *b, const struct statement *s, int min, int ma
     if (value && brutefir_number_fits(b, s, value->number, min, max)) *number = (int)value->number;
 }
 
-bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum value_kind kind, int most)
+bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum value_kind kind, int n_channels)
 {
     bool good = s->n_values > 0;
     for (int i = 0; i < s->n_values; i++) good &= s->values[i].kind == kind && s->values[i].before != '/';
     if (!good) BRUTEFIR_REFUSE(b, s, "needs a %s for each channel, with commas between them", kind_names[kind]);
-    if (good && s->n_values > most)
-        BRUTEFIR_REFUSE(b, s, "%d values for %d channels; give one each", s->n_values, most);
-    return good && s->n_values <= most;
+    if (good && s->n_values > n_channels)
+        BRUTEFIR_REFUSE(b, s, "%d values for %d channels; give one each", s->n_values, n_channels);
+    return good && s->n_values <= n_channels;
 }
 
 void brutefir_note_run(struct brutefir *b, const struct statement *s, const char *what)
@@ -71,8 +71,8 @@ unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const st
         }
         if (seen & 1U << i) BRUTEFIR_REFUSE(b, s, "is there twice; leave one of them");
         seen |= 1U << i;
-        if (fields[i].take)
-            fields[i].take(b, s, structure);
+        if (fields[i].read)
+            fields[i].read(b, s, structure);
         else
             brutefir_note_run(b, s, NULL);
     }

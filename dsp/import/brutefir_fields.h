@@ -17,8 +17,8 @@ bool brutefir_number_fits(struct brutefir *b, const struct statement *s, double 
 /* Sets *number to the statement's only value; after an error it stays. */
 void brutefir_int(struct brutefir *b, const struct statement *s, int min, int max, int *number);
 
-/* Values of one kind with commas between them, for at most `most` channels. false: an error was reported. */
-bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum value_kind kind, int most);
+/* Values of one kind with commas between them, for at most n_channels channels. false: an error was reported. */
+bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum value_kind kind, int n_channels);
 
 /* The i-th name of a structure: a string, or the number that it has anyway. NULL: an error was reported. */
 const char *brutefir_name(struct brutefir *b, const struct statement *s, int i, int index);
@@ -30,7 +30,7 @@ void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, 
 
 struct field {
     const char *name;
-    void (*take)(struct brutefir *b, const struct statement *s, void *structure); /* NULL: about the run */
+    void (*read)(struct brutefir *b, const struct statement *s, void *structure); /* NULL: about the run */
 };
 
 /* Takes the statements of a structure. Returns a bit for each field of the table that is there. */
@@ -40,8 +40,8 @@ unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const st
     brutefir_fields(b, first, fields, (int)(sizeof(fields) / sizeof *(fields)), structure)
 
 /* The structures: each adds itself to b. */
-void brutefir_take_coeff(struct brutefir *b, const struct statement *s);
-void brutefir_take_device(struct brutefir *b, const struct statement *s);
-void brutefir_take_filter(struct brutefir *b, const struct statement *s);
+void brutefir_read_coeff(struct brutefir *b, const struct statement *s);
+void brutefir_read_device(struct brutefir *b, const struct statement *s);
+void brutefir_read_filter(struct brutefir *b, const struct statement *s);
 
 #endif

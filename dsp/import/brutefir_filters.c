@@ -7,7 +7,7 @@
 
 /* ---- coeff -------------------------------------------------------------------------------------- */
 
-static void take_file(struct brutefir *b, const struct statement *s, void *structure)
+static void read_file(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct brutefir_coeff *coeff = structure;
     if (s->n_values && s->values->kind == VALUE_NUMBER) {
@@ -19,7 +19,7 @@ static void take_file(struct brutefir *b, const struct statement *s, void *struc
     if (value && !*value->text) BRUTEFIR_REFUSE(b, s, "is empty; name a file");
 }
 
-static void take_format(struct brutefir *b, const struct statement *s, void *structure)
+static void read_format(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct brutefir_coeff *coeff = structure;
     const struct value *value = brutefir_value(b, s, VALUE_STRING);
@@ -33,32 +33,32 @@ static void take_format(struct brutefir *b, const struct statement *s, void *str
                         value->text);
 }
 
-static void take_attenuation(struct brutefir *b, const struct statement *s, void *structure)
+static void read_attenuation(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct brutefir_coeff *coeff = structure;
     const struct value *value = brutefir_value(b, s, VALUE_NUMBER);
     if (value) coeff->gain = pow(10, -value->number / 20);
 }
 
-static void take_blocks(struct brutefir *b, const struct statement *s, void *structure)
+static void read_blocks(struct brutefir *b, const struct statement *s, void *structure)
 {
     int blocks = 0;
     brutefir_int(b, s, -1, 1 << 24, &blocks);
     ((struct brutefir_coeff *)structure)->blocks = blocks > 0 ? blocks : 0;
 }
 
-static void take_skip(struct brutefir *b, const struct statement *s, void *structure)
+static void read_skip(struct brutefir *b, const struct statement *s, void *structure)
 {
     brutefir_int(b, s, 0, 1 << 30, &((struct brutefir_coeff *)structure)->skip);
 }
 
 enum { SEEN_FILENAME = 1, SEEN_FORMAT = 2 }; /* the bits of the first two */
 static const struct field coeff_fields[] = {
-    {"filename", take_file}, {"format", take_format}, {"attenuation", take_attenuation},
-    {"blocks", take_blocks}, {"skip", take_skip},     {"shared_mem", NULL},
+    {"filename", read_file}, {"format", read_format}, {"attenuation", read_attenuation},
+    {"blocks", read_blocks}, {"skip", read_skip},     {"shared_mem", NULL},
 };
 
-void brutefir_take_coeff(struct brutefir *b, const struct statement *s)
+void brutefir_read_coeff(struct brutefir *b, const struct statement *s)
 {
     struct brutefir_coeff *coeff = &b->coeffs[b->n_coeffs];
     *coeff = (struct brutefir_coeff){.line = s->line, .gain = 1};
@@ -80,7 +80,7 @@ void brutefir_take_coeff(struct brutefir *b, const struct statement *s)
 /* ---- filter ------------------------------------------------------------------------------------- */
 
 /* NAME, NAME/DB, NAME/DB/FACTOR or NAME//FACTOR, with commas between them. */
-static void ends_take(struct brutefir *b, const struct statement *s, struct brutefir_ends *ends, bool has_gains)
+static void ends_read(struct brutefir *b, const struct statement *s, struct brutefir_ends *ends, bool has_gains)
 {
     struct brutefir_end *end = NULL;
     bool good = s->n_values > 0;
@@ -108,17 +108,17 @@ static void ends_take(struct brutefir *b, const struct statement *s, struct brut
                               : " without attenuation,");
 }
 
-#define TAKE_ENDS(function, member, side, has_gains)                                                                   \
+#define READ_ENDS(function, member, side, has_gains)                                                                   \
     static void function(struct brutefir *b, const struct statement *s, void *structure)                               \
     {                                                                                                                  \
-        ends_take(b, s, &((struct brutefir_filter *)structure)->member[side], has_gains);                              \
+        ends_read(b, s, &((struct brutefir_filter *)structure)->member[side], has_gains);                              \
     }
-TAKE_ENDS(take_inputs, channels, BRUTEFIR_IN, true)
-TAKE_ENDS(take_outputs, channels, BRUTEFIR_OUT, true)
-TAKE_ENDS(take_from_filters, filters, BRUTEFIR_IN, true)
-TAKE_ENDS(take_to_filters, filters, BRUTEFIR_OUT, false)
+READ_ENDS(read_inputs, channels, BRUTEFIR_IN, true)
+READ_ENDS(read_outputs, channels, BRUTEFIR_OUT, true)
+READ_ENDS(read_from_filters, filters, BRUTEFIR_IN, true)
+READ_ENDS(read_to_filters, filters, BRUTEFIR_OUT, false)
 
-static void take_filter_coeff(struct brutefir *b, const struct statement *s, void *structure)
+static void read_filter_coeff(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct brutefir_filter *filter = structure;
     filter->coeff_line = s->line;
@@ -128,7 +128,7 @@ static void take_filter_coeff(struct brutefir *b, const struct statement *s, voi
         brutefir_int(b, s, -1, 1 << 24, &filter->coeff);
 }
 
-static void take_filter_delay(struct brutefir *b, const struct statement *s, void *structure)
+static void read_filter_delay(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct brutefir_filter *filter = structure;
     brutefir_int(b, s, -(1 << 24), 1 << 24, &filter->delay);
@@ -138,19 +138,19 @@ static void take_filter_delay(struct brutefir *b, const struct statement *s, voi
 /* Bits of the first rows. */
 enum { SEEN_FROM = 1 | 2 | 4, SEEN_TO = 8 | 16 | 32, SEEN_COEFF = 64 };
 static const struct field filter_fields[] = {
-    {"from_inputs", take_inputs},
-    {"inputs", take_inputs}, /* an older name */
-    {"from_filters", take_from_filters},
-    {"to_outputs", take_outputs},
-    {"outputs", take_outputs}, /* an older name */
-    {"to_filters", take_to_filters},
-    {"coeff", take_filter_coeff},
-    {"delay", take_filter_delay},
+    {"from_inputs", read_inputs},
+    {"inputs", read_inputs}, /* an older name */
+    {"from_filters", read_from_filters},
+    {"to_outputs", read_outputs},
+    {"outputs", read_outputs}, /* an older name */
+    {"to_filters", read_to_filters},
+    {"coeff", read_filter_coeff},
+    {"delay", read_filter_delay},
     {"process", NULL},
     {"crossfade", NULL},
 };
 
-void brutefir_take_filter(struct brutefir *b, const struct statement *s)
+void brutefir_read_filter(struct brutefir *b, const struct statement *s)
 {
     struct brutefir_filter *filter = &b->filters[b->n_filters];
     *filter = (struct brutefir_filter){.line = s->line, .coeff = -1};

@@ -109,7 +109,7 @@ static const struct filter *filter_of_coeff(struct brutefir *b, struct brutefir_
         cut_by = NULL;
     }
     struct raw_samples raw = {
-        .format = coeff->format, .skip = coeff->skip, .most = blocks * b->block_frames, .cut_by = cut_by};
+        .format = coeff->format, .skip = coeff->skip, .max = blocks * b->block_frames, .cut_by = cut_by};
     struct excerpt excerpt = {.line = coeff->line, .command = "coeff", .gain = 1};
     excerpt.sound = configuration_raw_file(net->c, coeff->file, &raw);
     const struct filter *made = filter_of_file(net, &excerpt);

@@ -34,7 +34,7 @@ static char skip_blanks(struct parser *p)
 /* ---- values ------------------------------------------------------------------------------------- */
 
 /* Reads a string behind its quote, and unescapes it in place. false: it has no end. */
-static bool take_string(struct parser *p, struct value *value)
+static bool read_string(struct parser *p, struct value *value)
 {
     char *to = p->at;
     value->kind = VALUE_STRING;
@@ -50,7 +50,7 @@ static bool take_string(struct parser *p, struct value *value)
     return true;
 }
 
-static bool take_word(struct parser *p, struct value *value)
+static bool read_word(struct parser *p, struct value *value)
 {
     size_t length = strspn(p->at, name_letters);
     bool is_true = length == 4 && memcmp(p->at, "true", 4) == 0;
@@ -67,19 +67,19 @@ static bool take_word(struct parser *p, struct value *value)
     return true;
 }
 
-static struct statement *take_block(struct parser *p, const char *name);
+static struct statement *read_block(struct parser *p, const char *name);
 
 /* Reads one value, or none in front of a slash, and the block behind it. false: an error was reported. */
-static bool take_value(struct parser *p, const char *name, struct value *value)
+static bool read_value(struct parser *p, const char *name, struct value *value)
 {
     int line = p->line;
     char c = *p->at, *start = p->at;
     bool good = true;
     if (c == '"') {
         p->at++;
-        good = take_string(p, value);
+        good = read_string(p, value);
     } else if (!strchr("/,{", c)) {
-        good = take_word(p, value);
+        good = read_word(p, value);
     }
     if (!good) {
         IMPORT_REFUSE(p->import, line, name,
@@ -88,12 +88,12 @@ static bool take_value(struct parser *p, const char *name, struct value *value)
         return false;
     }
     value->has_block = skip_blanks(p) == '{';
-    if (value->has_block) value->block = take_block(p, name);
+    if (value->has_block) value->block = read_block(p, name);
     return true;
 }
 
 /* Reads the values of a statement. Returns their number; -1: an error was reported. */
-static int take_values(struct parser *p, const char *name)
+static int read_values(struct parser *p, const char *name)
 {
     int first = p->n_values;
     char before = 0;
@@ -103,7 +103,7 @@ static int take_values(struct parser *p, const char *name)
             IMPORT_REFUSE(p->import, p->line, name, "there is no , / or ; between two of its values; add one");
             return -1;
         }
-        if (!take_value(p, name, &value)) return -1;
+        if (!read_value(p, name, &value)) return -1;
         if (p->n_values == MAX_VALUES) {
             IMPORT_REFUSE(p->import, p->line, name, "more than %d values; split them", MAX_VALUES);
             return -1;
@@ -131,13 +131,13 @@ static void skip_statement(struct parser *p)
         if (c == ';' && depth == 0) return;
         if (c == '"') {
             struct value ignored = {0};
-            take_string(p, &ignored);
+            read_string(p, &ignored);
         }
     }
 }
 
 /* Reads the name in front of the values. NULL: an error was reported. */
-static const char *take_name(struct parser *p)
+static const char *read_name(struct parser *p)
 {
     size_t length = strspn(p->at, name_letters);
     char *name = p->at, end = name[length];
@@ -159,12 +159,12 @@ static const char *take_name(struct parser *p)
 }
 
 /* Reads a statement. NULL: an error was reported, or there is no memory. */
-static struct statement *take_statement(struct parser *p)
+static struct statement *read_statement(struct parser *p)
 {
     struct arena *arena = p->import->c->arena;
     int line = p->line, first = p->n_values;
-    const char *name = take_name(p);
-    int n = name ? take_values(p, name) : -1;
+    const char *name = read_name(p);
+    int n = name ? read_values(p, name) : -1;
     p->n_values = first;
     if (n < 0) {
         skip_statement(p);
@@ -183,7 +183,7 @@ static struct statement *take_statement(struct parser *p)
 }
 
 /* Reads statements up to the } that closes their block, or to the end of the text. Returns the first of them. */
-static struct statement *take_statements(struct parser *p)
+static struct statement *read_statements(struct parser *p)
 {
     struct statement *first = NULL, **end = &first;
     for (char c = skip_blanks(p); c && !p->import->c->arena->is_short; c = skip_blanks(p)) {
@@ -191,21 +191,21 @@ static struct statement *take_statements(struct parser *p)
         if (c == '}' || c == ';') {
             if (c == '}') IMPORT_REFUSE(p->import, p->line, NULL, "} closes no block; remove it");
             p->at++;
-        } else if ((*end = take_statement(p))) {
+        } else if ((*end = read_statement(p))) {
             end = &(*end)->next;
         }
     }
     return first;
 }
 
-static struct statement *take_block(struct parser *p, const char *name)
+static struct statement *read_block(struct parser *p, const char *name)
 {
     int line = p->line;
     struct statement *first = NULL;
     p->at++;
     p->depth++;
     if (p->depth <= MAX_DEPTH) {
-        first = take_statements(p);
+        first = read_statements(p);
     } else {
         IMPORT_REFUSE(p->import, line, name, "more than %d braces are open; close some", MAX_DEPTH);
         while (skip_blanks(p) && *p->at != '}') skip_statement(p);
@@ -228,7 +228,7 @@ struct statement *brutefir_parse(struct import *import)
     p->import = import;
     p->at = import->text;
     p->line = 1;
-    struct statement *first = take_statements(p);
+    struct statement *first = read_statements(p);
     free(p);
     return first;
 }

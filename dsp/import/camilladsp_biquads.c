@@ -43,12 +43,12 @@ static const struct biquad_type {
     {"AllpassFO", BIQUAD_ALLPASS_1, NO_WIDTH, false},
 };
 
-/* A number that must be above 0 and at most `most`. */
-static double positive(struct reading *r, const char *key, double most)
+/* A number that must be above 0 and at most `max`. */
+static double positive(struct reading *r, const char *key, double max)
 {
     double value = NUMBER(r, key);
-    if (value > 0 && value <= most) return value;
-    REFUSE(r, "%s is %g; give one above 0, and at most %g", key, value, most);
+    if (value > 0 && value <= max) return value;
+    REFUSE(r, "%s is %g; give one above 0, and at most %g", key, value, max);
     return 1;
 }
 

@@ -138,7 +138,7 @@ static void read_raw(struct reading *r)
     const char *name = camilladsp_name(r->d, yaml_text(y, r->map, "filename", NULL));
     const char *format = yaml_text(y, r->map, "format", "TEXT");
     int skip = yaml_whole(y, r->map, "skip_bytes_lines", 0, 0, INT32_MAX);
-    int most = yaml_whole(y, r->map, "read_bytes_lines", 0, 0, INT32_MAX), bytes = 1;
+    int max = yaml_whole(y, r->map, "read_bytes_lines", 0, 0, INT32_MAX), bytes = 1;
     for (size_t i = 0; i < sizeof raw_names / sizeof *raw_names; i++) {
         if (strcmp(format, raw_names[i].name) != 0) continue;
         raw.format = raw_format_find(raw_names[i].raw);
@@ -149,7 +149,7 @@ static void read_raw(struct reading *r)
         return;
     }
     raw.skip = strcmp(format, "TEXT") == 0 ? -skip : skip;
-    raw.most = most / bytes;
+    raw.max = max / bytes;
     excerpt.sound = configuration_raw_file(y->import->c, name, &raw);
     reading_set_filter(r, filter_of_file(reading_network(r), &excerpt));
 }

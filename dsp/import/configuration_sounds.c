@@ -27,7 +27,7 @@ static int by_name(const void *a, const void *b)
     if (order) return order;
     if (p->raw.format != q->raw.format) return p->raw.format < q->raw.format ? -1 : 1;
     if (p->raw.skip != q->raw.skip) return p->raw.skip < q->raw.skip ? -1 : 1;
-    return (p->raw.most > q->raw.most) - (p->raw.most < q->raw.most);
+    return (p->raw.max > q->raw.max) - (p->raw.max < q->raw.max);
 }
 
 struct sound *configuration_raw_file(struct configuration *c, const char *name, const struct raw_samples *raw)

@@ -34,7 +34,7 @@ struct reader {
 /* ---- lines -------------------------------------------------------------------------------------- */
 
 /* The next line that is neither blank nor comment, without the blanks around it. NULL: the end. */
-static char *line_take(struct reader *r)
+static char *line_read(struct reader *r)
 {
     while (*r->at) {
         char *line = r->at + strspn(r->at, BLANKS), *end = r->at + strcspn(r->at, "\n");
@@ -49,7 +49,7 @@ static char *line_take(struct reader *r)
 }
 
 /* Cuts the first word off a line of numbers, which a comment may follow. NULL: there is none. */
-static char *word_take(char **line)
+static char *word_read(char **line)
 {
     char *word = *line + strspn(*line, BLANKS);
     size_t length = strcspn(word, BLANKS "#");
@@ -92,11 +92,11 @@ static void name_outputs(struct reader *r, const char *word)
             if (mask >> bit & 1) c->out_port[out++].name = speakers[bit];
 }
 
-static bool head_take(struct reader *r)
+static bool head_read(struct reader *r)
 {
     struct configuration *c = r->import->c;
-    char *line = line_take(r), *words[4] = {NULL};
-    for (int i = 0; line && i < 4; i++) words[i] = word_take(&line);
+    char *line = line_read(r), *words[4] = {NULL};
+    for (int i = 0; line && i < 4; i++) words[i] = word_read(&line);
     if (!words[2] || !word_int(words[0], 1, 10000000, &c->rate) ||
         !word_int(words[1], 1, MASK_MAX_CHANNELS, &c->n_in) || !word_int(words[2], 1, MASK_MAX_CHANNELS, &c->n_out)) {
         c->n_in = c->n_out = 1;
@@ -111,13 +111,13 @@ static bool head_take(struct reader *r)
 }
 
 /* The delays of inputs and then outputs, on any number of lines. */
-static bool delays_take(struct reader *r)
+static bool delay_lines_read(struct reader *r)
 {
     const struct configuration *c = r->import->c;
     int n = 0, wanted = c->n_in + c->n_out;
     while (n < wanted) {
-        char *line = line_take(r), *word = NULL;
-        for (; line && (word = word_take(&line)) && n < wanted; n++) {
+        char *line = line_read(r), *word = NULL;
+        for (; line && (word = word_read(&line)) && n < wanted; n++) {
             double ms;
             if (!number_is(word, 0, 1e6, &ms)) {
                 REFUSE(r, NULL,
@@ -170,7 +170,7 @@ static const char *name_of_file(struct reader *r, char *name)
 
 /* Goes through the words of a line of inputs (r->out is not changed) or outputs. from: what outputs get; NULL with
  * is_in. Returns the sum of the inputs. */
-static const struct signal *weights_take(struct reader *r, char *line, bool is_in, const struct signal *from)
+static const struct signal *weights_read(struct reader *r, char *line, bool is_in, const struct signal *from)
 {
     struct network *net = &r->import->network;
     const struct configuration *c = r->import->c;
@@ -178,7 +178,7 @@ static const struct signal *weights_take(struct reader *r, char *line, bool is_i
     char *word;
     int channel = 0, n = is_in ? c->n_in : c->n_out;
     double factor = 1;
-    for (; (word = word_take(&line));) {
+    for (; (word = word_read(&line));) {
         if (!weight_read(word, &channel, &factor)) {
             REFUSE(r, NULL,
                    "\"%.20s\" is not a channel with a factor, such as 1.5 for half of channel 1 and 1.0 for all", word);
@@ -199,23 +199,23 @@ static const struct signal *weights_take(struct reader *r, char *line, bool is_i
 }
 
 /* Reads the four lines of a path. false: the end. */
-static bool path_take(struct reader *r)
+static bool convolver_path_read(struct reader *r)
 {
     struct network *net = &r->import->network;
-    char *name = line_take(r);
+    char *name = line_read(r);
     if (!name) return false;
     struct excerpt excerpt = {.line = r->line, .gain = 1};
     excerpt.sound = configuration_file(net->c, name_of_file(r, name));
-    char *channel = line_take(r);
+    char *channel = line_read(r);
     if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &excerpt.channel)) {
         REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; they count from 0", channel);
         excerpt.channel = 0;
     }
-    char *inputs = channel ? line_take(r) : NULL;
-    const struct signal *signal = inputs ? weights_take(r, inputs, true, NULL) : NULL;
-    char *outputs = inputs ? line_take(r) : NULL;
+    char *inputs = channel ? line_read(r) : NULL;
+    const struct signal *signal = inputs ? weights_read(r, inputs, true, NULL) : NULL;
+    char *outputs = inputs ? line_read(r) : NULL;
     if (outputs)
-        weights_take(r, outputs, false, signal_filter(net, signal, filter_of_file(net, &excerpt)));
+        weights_read(r, outputs, false, signal_filter(net, signal, filter_of_file(net, &excerpt)));
     else
         IMPORT_REFUSE(r->import, excerpt.line, NULL,
                       "the path ends early; it has four lines: file, channel, inputs, outputs");
@@ -231,9 +231,9 @@ static void read_convolver(struct import *import)
     }
     r->import = import;
     r->at = import->text;
-    if (head_take(r) && delays_take(r)) {
+    if (head_read(r) && delay_lines_read(r)) {
         int n = 0;
-        while (!import->c->arena->is_short && path_take(r)) n++;
+        while (!import->c->arena->is_short && convolver_path_read(r)) n++;
         if (n == 0 && !import->c->diagnostics.n_errors) IMPORT_REFUSE(import, 0, NULL, "has no path; add one");
         for (int out = 0; out < import->c->n_out; out++) network_output(&import->network, out, r->out[out]);
     }

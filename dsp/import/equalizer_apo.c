@@ -139,7 +139,7 @@ static struct channel *channel_find(struct reader *r, const char *name, bool may
     return new;
 }
 
-static void take_channel(struct reader *r, char *parameters)
+static void apply_channel(struct reader *r, char *parameters)
 {
     char *save = NULL;
     r->names_channels = true;
@@ -160,7 +160,7 @@ static void take_channel(struct reader *r, char *parameters)
 /* ---- Copy --------------------------------------------------------------------------------------- */
 
 /* One summand of an assignment, as 0.5*R, -6dB*R, R or 0.0. */
-static bool take_summand(struct reader *r, char *text, const struct signal **sum)
+static bool read_summand(struct reader *r, char *text, const struct signal **sum)
 {
     char *star = strchr(text, '*'), *name = star ? star + 1 : text;
     const char *end = NULL;
@@ -191,7 +191,7 @@ static bool take_summand(struct reader *r, char *text, const struct signal **sum
 }
 
 /* All assignments of a line take the signals from before the line. */
-static void take_copy(struct reader *r, char *parameters)
+static void apply_copy(struct reader *r, char *parameters)
 {
     const struct signal *made[MAX_CHANNELS];
     struct channel *to[MAX_CHANNELS];
@@ -208,7 +208,7 @@ static void take_copy(struct reader *r, char *parameters)
         *equals = 0;
         if (r->is_survey) use_channel(r, word);
         for (char *s = strtok_r(equals + 1, "+", &save_sum); s; s = strtok_r(NULL, "+", &save_sum))
-            if (!take_summand(r, s, &sum)) {
+            if (!read_summand(r, s, &sum)) {
                 EQ_REFUSE(r, "%s has no factor; write a number, such as 0.5 or -6dB, in front of *", s);
                 return;
             }
@@ -236,7 +236,7 @@ static void filter_selected(struct reader *r, const struct filter *filter)
             r->channels[i].signal = signal_filter(r->net, r->channels[i].signal, filter);
 }
 
-static void take_filter(struct reader *r, char *parameters)
+static void apply_filter(struct reader *r, char *parameters)
 {
     char why[256] = "";
     const struct filter *filter;
@@ -246,7 +246,7 @@ static void take_filter(struct reader *r, char *parameters)
         filter_selected(r, filter);
 }
 
-static void take_graphic(struct reader *r, char *parameters)
+static void apply_graphic(struct reader *r, char *parameters)
 {
     char why[256] = "";
     const struct filter *filter;
@@ -256,7 +256,7 @@ static void take_graphic(struct reader *r, char *parameters)
         filter_selected(r, filter);
 }
 
-static void take_preamp(struct reader *r, char *parameters)
+static void apply_preamp(struct reader *r, char *parameters)
 {
     const char *end;
     double db;
@@ -269,7 +269,7 @@ static void take_preamp(struct reader *r, char *parameters)
             r->channels[i].signal = signal_gain(r->net, r->channels[i].signal, pow(10, db / 20));
 }
 
-static void take_delay(struct reader *r, char *parameters)
+static void apply_delay(struct reader *r, char *parameters)
 {
     const char *end;
     double delay;
@@ -300,7 +300,7 @@ static char *path_from_main(struct reader *r, const char *path)
 }
 
 /* The channels of the file go to the selected channels in turn. */
-static void take_convolution(struct reader *r, char *parameters)
+static void apply_convolution(struct reader *r, char *parameters)
 {
     struct excerpt excerpt = {.line = r->line, .command = "Convolution", .gain = 1};
     const char *path = path_from_main(r, parameters);
@@ -316,7 +316,7 @@ static void take_convolution(struct reader *r, char *parameters)
 
 /* ---- control ------------------------------------------------------------------------------------ */
 
-static void take_text(struct reader *r, char *text);
+static void apply_text(struct reader *r, char *text);
 
 /* Reads an included text. NULL: it was reported. */
 static char *include_read(struct reader *r, const char *name)
@@ -340,7 +340,7 @@ static char *include_read(struct reader *r, const char *name)
 }
 
 /* Channels that an included text selects, and its stage, end with it. */
-static void take_include(struct reader *r, char *parameters)
+static void apply_include(struct reader *r, char *parameters)
 {
     const struct reader was = *r;
     if (r->is_too_much) return;
@@ -356,7 +356,7 @@ static void take_include(struct reader *r, char *parameters)
     r->depth++;
     r->include = name;
     r->include_line = 0;
-    take_text(r, text);
+    apply_text(r, text);
     free(text);
     r->depth = was.depth;
     r->include = was.include;
@@ -365,7 +365,7 @@ static void take_include(struct reader *r, char *parameters)
     for (int i = 0; i < r->n_channels; i++) r->channels[i].is_selected = was.channels[i].is_selected;
 }
 
-static void take_device(struct reader *r, char *parameters)
+static void apply_device(struct reader *r, char *parameters)
 {
     const char *device = strcasecmp(parameters, "all") == 0 ? NULL : arena_text(r->import->c->arena, parameters);
     if (device && r->device && strcmp(device, r->device) != 0)
@@ -375,25 +375,25 @@ static void take_device(struct reader *r, char *parameters)
     if (device) r->device = device;
 }
 
-static void take_stage(struct reader *r, char *parameters)
+static void apply_stage(struct reader *r, char *parameters)
 {
     r->is_capture = !strstr(parameters, "pre-mix") && !strstr(parameters, "post-mix");
     if (r->is_capture) EQ_WARN(r, "the lines below, for the capture stage, are left out");
 }
 
-static void take_expression(struct reader *r, char *parameters)
+static void apply_expression(struct reader *r, char *parameters)
 {
     (void)parameters;
     EQ_REFUSE(r, "expressions are not evaluated; write the values");
 }
 
-static void take_other(struct reader *r, char *parameters)
+static void apply_other(struct reader *r, char *parameters)
 {
     (void)parameters;
     EQ_REFUSE(r, "no linear filter can do this; take the line away");
 }
 
-static void take_nothing(struct reader *r, char *parameters)
+static void apply_nothing(struct reader *r, char *parameters)
 {
     (void)r, (void)parameters;
 }
@@ -402,36 +402,36 @@ static void take_nothing(struct reader *r, char *parameters)
 
 static const struct command {
     const char *name;
-    void (*take)(struct reader *r, char *parameters);
+    void (*apply)(struct reader *r, char *parameters);
 } commands[] = {
-    {"Preamp", take_preamp},
-    {"GraphicEQ", take_graphic},
-    {"Channel", take_channel},
-    {"Copy", take_copy},
-    {"Delay", take_delay},
-    {"Convolution", take_convolution},
-    {"Include", take_include},
-    {"Device", take_device},
-    {"Stage", take_stage},
-    {"If", take_expression},
-    {"ElseIf", take_expression},
-    {"Else", take_expression},
-    {"EndIf", take_nothing},
-    {"Eval", take_expression},
-    {"VSTPlugin", take_other},
-    {"LoudnessCorrection", take_other},
+    {"Preamp", apply_preamp},
+    {"GraphicEQ", apply_graphic},
+    {"Channel", apply_channel},
+    {"Copy", apply_copy},
+    {"Delay", apply_delay},
+    {"Convolution", apply_convolution},
+    {"Include", apply_include},
+    {"Device", apply_device},
+    {"Stage", apply_stage},
+    {"If", apply_expression},
+    {"ElseIf", apply_expression},
+    {"Else", apply_expression},
+    {"EndIf", apply_nothing},
+    {"Eval", apply_expression},
+    {"VSTPlugin", apply_other},
+    {"LoudnessCorrection", apply_other},
     /* the head of REW's texts */
-    {"Notes", take_nothing},
-    {"Dated", take_nothing},
-    {"Equaliser", take_nothing},
-    {"Equalizer", take_nothing},
-    {"Average 1", take_nothing},
-    {"Room EQ V", take_nothing},
+    {"Notes", apply_nothing},
+    {"Dated", apply_nothing},
+    {"Equaliser", apply_nothing},
+    {"Equalizer", apply_nothing},
+    {"Average 1", apply_nothing},
+    {"Room EQ V", apply_nothing},
 };
 
 static const struct command *command_find(const char *name, size_t length)
 {
-    static const struct command filter = {"Filter", take_filter};
+    static const struct command filter = {"Filter", apply_filter};
     if (length >= 6 && strncmp(name, "Filter", 6) == 0 && name[6 + strspn(name + 6, " \t0123456789")] == ':')
         return &filter; /* its number means nothing */
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
@@ -442,11 +442,11 @@ static const struct command *command_find(const char *name, size_t length)
 /* Does a command name channels, or decide which lines count? */
 static bool is_surveyed(const struct command *command)
 {
-    return command->take == take_channel || command->take == take_copy || command->take == take_include ||
-           command->take == take_stage;
+    return command->apply == apply_channel || command->apply == apply_copy || command->apply == apply_include ||
+           command->apply == apply_stage;
 }
 
-static void take_line(struct reader *r, char *line)
+static void apply_line(struct reader *r, char *line)
 {
     line += strspn(line, " \t");
     char *colon = strchr(line, ':');
@@ -460,24 +460,24 @@ static void take_line(struct reader *r, char *line)
         return;
     }
     r->command = command->name;
-    if (r->is_capture && command->take != take_stage && command->take != take_device) return;
+    if (r->is_capture && command->apply != apply_stage && command->apply != apply_device) return;
     if (r->is_survey && !is_surveyed(command)) return;
     char *parameters = colon + 1 + strspn(colon + 1, " \t"), *end = parameters + strlen(parameters);
     while (end > parameters && strchr(" \t\r", end[-1])) *--end = 0;
     if (strchr(parameters, '`'))
-        take_expression(r, parameters);
+        apply_expression(r, parameters);
     else
-        command->take(r, parameters);
+        command->apply(r, parameters);
 }
 
-static void take_text(struct reader *r, char *text)
+static void apply_text(struct reader *r, char *text)
 {
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0) text += 3; /* byte order mark of UTF-8 */
     for (char *end; *text && !r->import->c->arena->is_short; text = end) {
         end = text + strcspn(text, "\n");
         if (*end) *end++ = 0;
         *(r->include ? &r->include_line : &r->line) += 1;
-        take_line(r, text);
+        apply_line(r, text);
     }
 }
 
@@ -490,12 +490,12 @@ static void read_equalizer_apo(struct import *import)
     r->import = import;
     r->net = &import->network;
     r->is_survey = true;
-    take_text(r, copy);
+    apply_text(r, copy);
     r->is_survey = r->is_capture = r->is_too_much = false;
     r->n_included = 0;
     r->line = 0;
     choose_layout(r);
-    take_text(r, import->text);
+    apply_text(r, import->text);
     c->n_in = c->n_out = r->n_layout;
     c->is_mask = !r->names_channels;
     for (int i = 0; i < r->n_layout; i++) {
@@ -512,7 +512,7 @@ static bool is_equalizer_apo(const char *text, size_t bytes)
         line += strspn(line, " \t");
         size_t length = strcspn(line, ":\n");
         const struct command *command = line[length] == ':' ? command_find(line, length) : NULL;
-        if (command && command->take != take_nothing) return true;
+        if (command && command->apply != apply_nothing) return true;
     }
     return false;
 }

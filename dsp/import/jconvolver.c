@@ -44,7 +44,7 @@ struct impulse { /* the fields of an /impulse command, from 0 */
 
 struct command {
     const char *name, *fields;
-    void (*take)(struct reader *r);
+    void (*read)(struct reader *r);
     void (*play)(struct reader *r, const struct impulse *i); /* of /impulse */
 };
 
@@ -90,7 +90,7 @@ static bool read_int(struct reader *r, const char *what, long long *value, int *
 }
 
 /* Refuses a number out of its range and returns min, so that the fields behind the number are checked too. */
-static int take_int(struct reader *r, const char *what, int min, int max)
+static int read_bounded_int(struct reader *r, const char *what, int min, int max)
 {
     long long value;
     int length;
@@ -101,7 +101,7 @@ static int take_int(struct reader *r, const char *what, int min, int max)
 }
 
 /* A channel, counted from 1 in the file and from 0 here. kind: "input" or "output"; what: its name in messages. */
-static int take_channel(struct reader *r, const char *kind, const char *what)
+static int read_channel(struct reader *r, const char *kind, const char *what)
 {
     const struct configuration *c = r->configuration;
     int n = strcmp(kind, "input") == 0 ? c->n_in : c->n_out;
@@ -127,7 +127,7 @@ static bool field_number(struct reader *r, double *value)
 }
 
 /* Returns 0 after an error. */
-static double take_number(struct reader *r, const char *what, double min, double max)
+static double read_number(struct reader *r, const char *what, double min, double max)
 {
     double value = 0;
     if (!has_field(r, what)) return 0;
@@ -141,7 +141,7 @@ static double take_number(struct reader *r, const char *what, double min, double
     return 0;
 }
 
-static float take_gain(struct reader *r)
+static float read_gain(struct reader *r)
 {
     double gain = 0;
     if (!has_field(r, "gain")) return 0;
@@ -157,7 +157,7 @@ static float take_gain(struct reader *r)
 
 /* A text: up to the next blank, or between "" or ''. A backslash keeps the next character, except between ''. Unescapes
  * the text in place. NULL: the error has been added. */
-static char *take_text(struct reader *r, const char *what)
+static char *read_text(struct reader *r, const char *what)
 {
     if (!has_field(r, what)) return NULL;
     char *at = r->at, quote = *at == '"' || *at == '\'' ? *at++ : 0, *text = at, *to = at;
@@ -194,17 +194,17 @@ static void end_fields(struct reader *r)
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-static struct sound *take_file(struct reader *r)
+static struct sound *read_file(struct reader *r)
 {
-    const char *name = take_text(r, "file");
+    const char *name = read_text(r, "file");
     return name ? configuration_file(r->configuration, name) : NULL;
 }
 
 /* mcfx_convolver reads the rest of the line as the name of a packed file, with its blanks. */
-static struct sound *take_rest_as_file(struct reader *r)
+static struct sound *read_rest_as_file(struct reader *r)
 {
     if (!has_field(r, "file")) return NULL;
-    if (*r->at == '"' || *r->at == '\'') return take_file(r);
+    if (*r->at == '"' || *r->at == '\'') return read_file(r);
     char *name = r->at, *end = name + strlen(name);
     while (strchr(BLANKS, end[-1])) end--;
     *end = 0;
@@ -222,9 +222,9 @@ static void note_early(struct reader *r)
     r->early.command = r->command;
 }
 
-static void take_client(struct reader *r)
+static void read_client(struct reader *r)
 {
-    const char *name = text_keep(r, take_text(r, "name"));
+    const char *name = text_keep(r, read_text(r, "name"));
     end_fields(r);
     if (r->configuration->defined_line)
         LINE_WARN(r, "comes below /convolver/new, where jconvolver ignores it; move it to the top");
@@ -246,7 +246,7 @@ static void forget_ports(struct reader *r)
     memset(c->out_port, 0, sizeof c->out_port);
 }
 
-static void take_density(struct reader *r)
+static void read_density(struct reader *r)
 {
     double density = 0;
     r->at += strspn(r->at, BLANKS);
@@ -256,7 +256,7 @@ static void take_density(struct reader *r)
         LINE_REFUSE(r, "density %.*s; 0 to 1 are possible, or leave it out", (int)(r->at - start), start);
 }
 
-static void take_new(struct reader *r)
+static void read_new(struct reader *r)
 {
     struct configuration *c = r->configuration;
     if (c->defined_line) forget_ports(r);
@@ -264,15 +264,15 @@ static void take_new(struct reader *r)
     memset(r->source_line, 0, sizeof r->source_line);
     r->n_impulses = 0; /* those above a first /convolver/new too: check_new refuses them */
     pairs_free(&r->pairs);
-    int n_in = take_int(r, "inputs", 1, MASK_MAX_CHANNELS);
+    int n_in = read_bounded_int(r, "inputs", 1, MASK_MAX_CHANNELS);
     bool in_known = !r->is_bad;
-    int n_out = take_int(r, "outputs", 1, MASK_MAX_CHANNELS);
+    int n_out = read_bounded_int(r, "outputs", 1, MASK_MAX_CHANNELS);
     bool out_known = !r->is_broken && (!r->is_bad || !in_known);
-    int partition = take_int(r, "partition", 0, 1 << 30);
+    int partition = read_bounded_int(r, "partition", 0, 1 << 30);
     bool partition_known = !r->is_broken;
-    int max_taps = take_int(r, "maximum length", 1, CONFIGURATION_TAPS);
+    int max_taps = read_bounded_int(r, "maximum length", 1, CONFIGURATION_TAPS);
     bool is_bad = r->is_bad;
-    take_density(r);
+    read_density(r);
     end_fields(r);
     c->partition = partition >= 64 && partition <= 8192 && (partition & (partition - 1)) == 0 ? partition : 0;
     if (partition_known && !c->partition)
@@ -284,22 +284,22 @@ static void take_new(struct reader *r)
     r->max_taps = is_bad ? CONFIGURATION_TAPS : max_taps;
 }
 
-static void take_port(struct reader *r)
+static void read_port(struct reader *r)
 {
     struct configuration *c = r->configuration;
     note_early(r);
     bool input = strcmp(r->command->name, "/input/name") == 0;
-    int ch = input ? take_channel(r, "input", "input") : take_channel(r, "output", "output");
-    hc_port port = {.name = text_keep(r, take_text(r, "port name"))};
+    int ch = input ? read_channel(r, "input", "input") : read_channel(r, "output", "output");
+    hc_port port = {.name = text_keep(r, read_text(r, "port name"))};
     if (!r->is_broken) {
         r->at += strspn(r->at, BLANKS);
-        if (*r->at && *r->at != '#') port.connect = text_keep(r, take_text(r, "port to connect to"));
+        if (*r->at && *r->at != '#') port.connect = text_keep(r, read_text(r, "port to connect to"));
     }
     end_fields(r);
     if (!r->is_bad) (input ? c->in_port : c->out_port)[ch] = port;
 }
 
-static void take_folder(struct reader *r)
+static void read_folder(struct reader *r)
 {
     struct configuration *c = r->configuration;
     r->at += strspn(r->at, BLANKS);
@@ -309,7 +309,7 @@ static void take_folder(struct reader *r)
     }
     struct folder *folder = arena_alloc(c->arena, 1, sizeof *folder);
     if (!folder) return;
-    *folder = (struct folder){.path = text_keep(r, take_text(r, "folder")), .line = r->line};
+    *folder = (struct folder){.path = text_keep(r, read_text(r, "folder")), .line = r->line};
     end_fields(r);
     if (folder->path) c->folder = folder;
 }
@@ -412,28 +412,28 @@ static void play_copy(struct reader *r, const struct impulse *i)
 }
 
 /* All /impulse commands: each kind has some of these fields, in this order. */
-static void take_impulse(struct reader *r)
+static void read_impulse(struct reader *r)
 {
     void (*play)(struct reader *, const struct impulse *) = r->command->play;
     bool is_packed = play == play_packed, has_file = is_packed || play == play_file;
     struct impulse i = {.at = {.line = r->line, .command = r->command->name}};
     note_early(r);
-    i.in = take_channel(r, "input", is_packed ? "inputs" : "input") + is_packed; /* packed: a count */
-    if (!is_packed) i.out = take_channel(r, "output", "output");
+    i.in = read_channel(r, "input", is_packed ? "inputs" : "input") + is_packed; /* packed: a count */
+    if (!is_packed) i.out = read_channel(r, "output", "output");
     if (play == play_copy) {
-        i.from_in = take_channel(r, "input", "from-input");
-        i.from_out = take_channel(r, "output", "from-output");
+        i.from_in = read_channel(r, "input", "from-input");
+        i.from_out = read_channel(r, "output", "from-output");
     } else {
-        i.at.gain = take_gain(r);
-        i.delay = take_int(r, "delay", 0, CONFIGURATION_TAPS);
+        i.at.gain = read_gain(r);
+        i.delay = read_bounded_int(r, "delay", 0, CONFIGURATION_TAPS);
     }
     if (has_file) {
-        i.at.offset = take_int(r, "offset", 0, 1 << 30);
-        i.at.length = take_int(r, "length", 0, 1 << 30);
+        i.at.offset = read_bounded_int(r, "offset", 0, 1 << 30);
+        i.at.length = read_bounded_int(r, "length", 0, 1 << 30);
     }
-    if (play == play_hilbert) i.at.length = take_int(r, "length", 64, HILBERT_MAX);
-    if (play == play_file) i.at.channel = take_int(r, "channel", 1, MASK_MAX_CHANNELS) - 1;
-    if (has_file) i.at.sound = is_packed ? take_rest_as_file(r) : take_file(r);
+    if (play == play_hilbert) i.at.length = read_bounded_int(r, "length", 64, HILBERT_MAX);
+    if (play == play_file) i.at.channel = read_bounded_int(r, "channel", 1, MASK_MAX_CHANNELS) - 1;
+    if (has_file) i.at.sound = is_packed ? read_rest_as_file(r) : read_file(r);
     if (!r->is_bad && play == play_hilbert && i.delay < i.at.length / 2)
         LINE_REFUSE(r, "delay %d, but its middle is at %d frames already; give a delay of at least %d", i.delay,
                     i.at.length / 2, i.at.length / 2);
@@ -451,11 +451,11 @@ static void take_impulse(struct reader *r)
 
 /* ---- banks and sources -------------------------------------------------------------------------- */
 
-static void take_bank(struct reader *r)
+static void read_bank(struct reader *r)
 {
     struct configuration *c = r->configuration;
     note_early(r);
-    struct bank_line bank = {.line = r->line, .file = take_file(r)};
+    struct bank_line bank = {.line = r->line, .file = read_file(r)};
     if (r->is_bad) bank.file = NULL;
     end_fields(r);
     /* A bank with an error counts too: the numbers of the others stay right. */
@@ -466,7 +466,7 @@ static void take_bank(struct reader *r)
 }
 
 /* The number of a bank that a line above reads, from 1 in the file and from 0 here. */
-static int take_bank_number(struct reader *r)
+static int read_bank_number(struct reader *r)
 {
     size_t n = r->configuration->n_banks;
     long long value;
@@ -486,19 +486,19 @@ static void position_set(float position[3], double azimuth, double elevation, do
     position[2] = (float)(distance * sin(elevation * degree));
 }
 
-static void take_source(struct reader *r)
+static void read_source(struct reader *r)
 {
     struct configuration *c = r->configuration;
     struct source_line source = {.line = r->line};
     double distance = 1;
     note_early(r);
-    source.in = take_channel(r, "input", "input");
-    source.bank = take_bank_number(r);
-    double azimuth = take_number(r, "azimuth", -360, 360);
-    double elevation = take_number(r, "elevation", -90, 90);
+    source.in = read_channel(r, "input", "input");
+    source.bank = read_bank_number(r);
+    double azimuth = read_number(r, "azimuth", -360, 360);
+    double elevation = read_number(r, "elevation", -90, 90);
     if (!r->is_broken) {
         r->at += strspn(r->at, BLANKS);
-        if (*r->at && *r->at != '#') distance = take_number(r, "distance", 0.01, 1e6);
+        if (*r->at && *r->at != '#') distance = read_number(r, "distance", 0.01, 1e6);
     }
     end_fields(r);
     if (!r->is_bad && r->source_line[source.in])
@@ -515,24 +515,24 @@ static void take_source(struct reader *r)
 
 #define PAIR "INPUT OUTPUT "
 static const struct command commands[] = {
-    {"/impulse/read", PAIR "GAIN DELAY OFFSET LENGTH CHANNEL FILE", take_impulse, play_file},
-    {"/impulse/copy", PAIR "FROM-INPUT FROM-OUTPUT", take_impulse, play_copy},
-    {"/impulse/dirac", PAIR "GAIN DELAY", take_impulse, play_dirac},
-    {"/impulse/hilbert", PAIR "GAIN DELAY LENGTH", take_impulse, play_hilbert},
-    {"/impulse/packedmatrix", "INPUTS GAIN DELAY OFFSET LENGTH FILE", take_impulse, play_packed},
-    {"/convolver/new", "INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH [DENSITY]", take_new, NULL},
-    {"/bank/read", "FILE", take_bank, NULL},
-    {"/source/new", "INPUT BANK AZIMUTH ELEVATION [DISTANCE]", take_source, NULL},
-    {"/input/name", "INPUT NAME [PORT]", take_port, NULL},
-    {"/output/name", "OUTPUT NAME [PORT]", take_port, NULL},
-    {"/cd", "FOLDER", take_folder, NULL},
-    {"/jack/client", "NAME", take_client, NULL},
-    {"/jack/server", "NAME", take_client, NULL},
+    {"/impulse/read", PAIR "GAIN DELAY OFFSET LENGTH CHANNEL FILE", read_impulse, play_file},
+    {"/impulse/copy", PAIR "FROM-INPUT FROM-OUTPUT", read_impulse, play_copy},
+    {"/impulse/dirac", PAIR "GAIN DELAY", read_impulse, play_dirac},
+    {"/impulse/hilbert", PAIR "GAIN DELAY LENGTH", read_impulse, play_hilbert},
+    {"/impulse/packedmatrix", "INPUTS GAIN DELAY OFFSET LENGTH FILE", read_impulse, play_packed},
+    {"/convolver/new", "INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH [DENSITY]", read_new, NULL},
+    {"/bank/read", "FILE", read_bank, NULL},
+    {"/source/new", "INPUT BANK AZIMUTH ELEVATION [DISTANCE]", read_source, NULL},
+    {"/input/name", "INPUT NAME [PORT]", read_port, NULL},
+    {"/output/name", "OUTPUT NAME [PORT]", read_port, NULL},
+    {"/cd", "FOLDER", read_folder, NULL},
+    {"/jack/client", "NAME", read_client, NULL},
+    {"/jack/server", "NAME", read_client, NULL},
 };
 
 /* ---- lines -------------------------------------------------------------------------------------- */
 
-static void take_line(struct reader *r, char *line)
+static void read_line(struct reader *r, char *line)
 {
     char *start = line + strspn(line, BLANKS);
     r->command = NULL;
@@ -556,7 +556,7 @@ static void take_line(struct reader *r, char *line)
     }
     if (start != line) LINE_WARN(r, "is indented, and jconvolver refuses that; remove the blanks");
     r->at = start + length;
-    r->command->take(r);
+    r->command->read(r);
 }
 
 /* Refuses commands above /convolver/new, and a file without /convolver/new unless it is one of mcfx_convolver. */
@@ -589,7 +589,7 @@ static const char *last_new(const char *text)
     return last;
 }
 
-static void take_lines(struct reader *r, char *text, size_t bytes, bool names_only)
+static void read_lines(struct reader *r, char *text, size_t bytes, bool names_only)
 {
     char *end = text + bytes, *line = text;
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) line += 3; /* byte order mark of UTF-8 */
@@ -603,7 +603,7 @@ static void take_lines(struct reader *r, char *text, size_t bytes, bool names_on
         if (stop - line > MASK_MAX_LINE)
             LINE_REFUSE(r, "a line of %zu bytes; %d are possible, cut it", (size_t)(stop - line), MASK_MAX_LINE);
         else
-            take_line(r, line);
+            read_line(r, line);
         line = stop + 1;
     }
     check_new(r);
@@ -617,7 +617,7 @@ static void read_jconvolver(struct import *import)
                        .max_taps = CONFIGURATION_TAPS,
                        .max_in = 1,
                        .max_out = 1};
-    take_lines(&r, import->text, import->bytes, import->names_only);
+    read_lines(&r, import->text, import->bytes, import->names_only);
     if (!c->defined_line) {
         c->n_in = r.max_in;
         c->n_out = r.max_out;

@@ -136,27 +136,27 @@ static void add_outputs(struct graph *g, const struct relaxed *names)
 static bool order_nodes(struct graph *g)
 {
     struct arena *arena = g->import->c->arena;
-    int n = g->n_nodes, n_taken = 0;
-    bool *is_taken = arena_alloc(arena, (size_t)n, sizeof *is_taken);
+    int n = g->n_nodes, n_ordered = 0;
+    bool *is_ordered = arena_alloc(arena, (size_t)n, sizeof *is_ordered);
     g->order = arena_alloc(arena, (size_t)n, sizeof *g->order);
-    if (!is_taken || !g->order) return false;
-    for (int before = -1; before != n_taken;) {
-        before = n_taken;
+    if (!is_ordered || !g->order) return false;
+    for (int before = -1; before != n_ordered;) {
+        before = n_ordered;
         for (int i = 0; i < n; i++) {
-            bool is_ready = !is_taken[i];
+            bool is_ready = !is_ordered[i];
             for (int port = 0; port < NODE_PORTS && is_ready; port++)
-                is_ready = g->nodes[i].in[port].node < 0 || is_taken[g->nodes[i].in[port].node];
+                is_ready = g->nodes[i].in[port].node < 0 || is_ordered[g->nodes[i].in[port].node];
             if (!is_ready) continue;
-            is_taken[i] = true;
-            g->order[n_taken++] = i;
+            is_ordered[i] = true;
+            g->order[n_ordered++] = i;
         }
     }
-    for (int i = 0; i < n && n_taken < n; i++) {
-        if (is_taken[i]) continue;
+    for (int i = 0; i < n && n_ordered < n; i++) {
+        if (is_ordered[i]) continue;
         IMPORT_REFUSE(g->import, g->nodes[i].json->line, g->nodes[i].statement, "its links form a loop; remove one");
         break;
     }
-    return n_taken == n;
+    return n_ordered == n;
 }
 
 /* ---- streams ------------------------------------------------------------------------------------ */

@@ -72,8 +72,8 @@ static int comb_make(const void *data, int rate, double **taps, double *rest_db)
     const struct comb *c = data;
     double period = fmax(rint(c->delay_s * rate), 1);
     double rounds = c->feedback == 0 ? 1 : 1 + ceil(SECTIONS_REST_DB / 20 * log(10) / log(fabs(c->feedback)));
-    double most = fmin(fmax(SECTIONS_TAPS, period + 1), CONFIGURATION_TAPS);
-    int n = (int)fmin(period * rounds + 1, most), each = (int)period;
+    double max_taps = fmin(fmax(SECTIONS_TAPS, period + 1), CONFIGURATION_TAPS);
+    int n = (int)fmin(period * rounds + 1, max_taps), each = (int)period;
     double *h = *taps = calloc((size_t)n, sizeof *h), gain = 1;
     if (!h) return 0;
     for (int i = each; i < n; i += each, gain *= c->feedback) h[i] = gain;

@@ -85,8 +85,8 @@ static void join_next(hc_live *l, int n)
     }
     if (!l->joining) return;
     set_waits(l, n);
-    int64_t most = stream_freewheels(&l->stream) ? INT64_MAX : (int64_t)CATCH_UP_CALLS * n;
-    if (failover_catch_up(l->joining->failover, most)) engine_fade_begin(l);
+    int64_t max = stream_freewheels(&l->stream) ? INT64_MAX : (int64_t)CATCH_UP_CALLS * n;
+    if (failover_catch_up(l->joining->failover, max)) engine_fade_begin(l);
 }
 
 /* An engine of another rate plays silence: its pitch would be wrong. A mask that is compared is made as loud as the
@@ -118,10 +118,10 @@ static void engine_crossfade(hc_live *l, int n, int64_t now)
 
 static int max_frames(const hc_live *l)
 {
-    int most = MAX_BLOCK;
-    if (l->playing && l->playing->failover->config.block < most) most = l->playing->failover->config.block;
-    if (l->former && l->former->failover->config.block < most) most = l->former->failover->config.block;
-    return most;
+    int max = MAX_BLOCK;
+    if (l->playing && l->playing->failover->config.block < max) max = l->playing->failover->config.block;
+    if (l->former && l->former->failover->config.block < max) max = l->former->failover->config.block;
+    return max;
 }
 
 /* ---- a chunk ----------------------------------------------------------------------------------- */
@@ -201,8 +201,8 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
     enum failover_result worst = FAILOVER_PLAYED;
     join_next(l, n);
     for (int at = 0, chunk; at < n; at += chunk) {
-        int most = max_frames(l);
-        chunk = n - at < most ? n - at : most;
+        int max = max_frames(l);
+        chunk = n - at < max ? n - at : max;
         set_waits(l, chunk);
         enum failover_result result = process_chunk(l, in, out, at, chunk, rate, at ? now_ns() : start);
         if (result > worst) worst = result;

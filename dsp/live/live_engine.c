@@ -58,8 +58,8 @@ static int64_t catch_up_start(const struct live_engine *e, int64_t slack)
 {
     const hc_config *c = &e->failover->config;
     int longest = c->n_sources > 0 && c->bank_taps > c->max_taps ? c->bank_taps : c->max_taps;
-    int64_t block = c->block, taps = (longest + block - 1) / block * block, most = e->stream->history.size - slack;
-    int64_t from = input_history_end(&e->stream->history) - (taps < most ? taps : most);
+    int64_t block = c->block, taps = (longest + block - 1) / block * block, max = e->stream->history.size - slack;
+    int64_t from = input_history_end(&e->stream->history) - (taps < max ? taps : max);
     return from > e->begin ? from : e->begin;
 }
 

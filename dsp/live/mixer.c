@@ -124,8 +124,8 @@ static void delay_chunk(struct mixer *mixer, float *row, float *y, int n)
 static void predelay_run(struct mixer *mixer, float *const *wet, int n)
 {
     struct predelay *p = &mixer->predelay;
-    float most = (float)(p->size - MIXER_CHUNK), knob = mixer_get(mixer, HC_PREDELAY);
-    int wanted = (int)(knob < 0 ? 0 : knob > most ? most : knob);
+    float max = (float)(p->size - MIXER_CHUNK), knob = mixer_get(mixer, HC_PREDELAY);
+    int wanted = (int)(knob < 0 ? 0 : knob > max ? max : knob);
     if (mixer->is_fresh) p->from = p->to = wanted;
     for (int at = 0; at < n; at += MIXER_CHUNK) {
         int chunk = n - at < MIXER_CHUNK ? n - at : MIXER_CHUNK;

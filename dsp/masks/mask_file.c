@@ -34,8 +34,8 @@ struct frames {     /* samples as read, interleaved */
     size_t n, capacity;
     int n_channels;
     const struct mask_limits *limits;
-    size_t most;           /* frames that the limits allow */
-    bool is_memory_scarce; /* limits->bytes is the limit that `most` comes from */
+    size_t max;            /* frames that the limits allow */
+    bool is_memory_scarce; /* limits->bytes is the limit that `max` comes from */
 };
 
 /* Finds how many frames of n_channels the limits allow. rate: of the file, or 0. Fails if the rates are too far apart
@@ -51,18 +51,18 @@ static int frames_limit(struct frames *frames, int n_channels, int rate, const c
         ratio = (double)limits->rate / rate;
         bytes = 3 * sizeof(float) * (1 + ratio); /* both deinterleaved, and soxr's copies of both as doubles */
     }
-    double most = fmin((double)limits->frames / ratio, (double)MASK_MAX_SAMPLES / n_channels / fmax(1, ratio));
+    double max = fmin((double)limits->frames / ratio, (double)MASK_MAX_SAMPLES / n_channels / fmax(1, ratio));
     double in_memory = (double)limits->bytes / n_channels / bytes;
     frames->n_channels = n_channels;
-    frames->is_memory_scarce = in_memory < most;
-    frames->most = (size_t)fmin(most, in_memory);
+    frames->is_memory_scarce = in_memory < max;
+    frames->max = (size_t)fmin(max, in_memory);
     return HC_OK;
 }
 
 static int refuse_length(const struct frames *frames, const char *path, struct reason *why)
 {
     return fail(frames->is_memory_scarce ? HC_ENOMEM : HC_EINVAL, why,
-                "%s: is longer than %zu frames of %d channel%s, the most that %s; cut it", path, frames->most,
+                "%s: is longer than %zu frames of %d channel%s, the most that %s; cut it", path, frames->max,
                 frames->n_channels, frames->n_channels == 1 ? "" : "s",
                 frames->is_memory_scarce ? "three quarters of this machine's memory hold" : "a mask can have");
 }
@@ -84,7 +84,7 @@ static int frames_reserve(struct frames *frames, size_t more, const char *path, 
 static int frames_add(struct frames *frames, size_t n, const char *path, struct reason *why)
 {
     frames->n += n;
-    bool fits = frames->n / (size_t)frames->n_channels <= frames->most;
+    bool fits = frames->n / (size_t)frames->n_channels <= frames->max;
     return fits ? HC_OK : refuse_length(frames, path, why);
 }
 
@@ -156,7 +156,7 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
     else if (info.samplerate < 1)
         error = fail(HC_EFILE, why, "%s: claims a rate of %d Hz; repair its header", path, info.samplerate);
     if (!error) error = frames_limit(frames, info.channels, info.samplerate, path, why);
-    if (!error && has_length(&info) && info.frames > (sf_count_t)frames->most) error = refuse_length(frames, path, why);
+    if (!error && has_length(&info) && info.frames > (sf_count_t)frames->max) error = refuse_length(frames, path, why);
     if (!error) {
         bool is_exact = has_length(&info) && info.frames > 0 && length_slack(&info) == 0;
         *rate = info.samplerate;
@@ -349,8 +349,8 @@ static int frame_append(struct frames *frames, const struct text_line *text, con
     return frames_add(frames, (size_t)n, text->path, why);
 }
 
-/* Reads at most `most` lines of coefficients; 0: all. */
-static int coefficients_read_lines(FILE *file, struct text_line *text, size_t most, struct frames *frames,
+/* Reads at most `max` lines of coefficients; 0: all. */
+static int coefficients_read_lines(FILE *file, struct text_line *text, size_t max, struct frames *frames,
                                    struct reason *why)
 {
     bool is_csv = mask_file_has_extension(text->path, ".csv");
@@ -358,7 +358,7 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
     if (!line) return fail(HC_ENOMEM, why, "%s: no memory to read it; free some memory", text->path);
     bool has_line = true, is_head = false;
     int error = HC_OK;
-    while (!error && has_line && (!most || !frames->n || frames->n / (size_t)frames->n_channels < most)) {
+    while (!error && has_line && (!max || !frames->n || frames->n / (size_t)frames->n_channels < max)) {
         float values[MASK_MAX_CHANNELS];
         int n = 0;
         error = text_line_read(file, text, line, &has_line, why);
@@ -413,7 +413,7 @@ static bool is_curve(const struct frames *frames)
     return frames->samples[0] >= 0 && frames->samples[last] >= 1000;
 }
 
-static int read_text(const char *path, int skip, int most, struct frames *frames, struct mask_file *to,
+static int read_text(const char *path, int skip, int max, struct frames *frames, struct mask_file *to,
                      struct reason *why)
 {
     struct text_line text = {.path = path, .note = to->note};
@@ -422,8 +422,8 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
     if (!file || fseek(file, skip > 0 ? skip : 0, SEEK_SET) != 0)
         error = fail(HC_EFILE, why, "%s: %s; check the path", path, strerror(errno));
     if (!error && skip < 0) skip_lines(file, &text, (size_t)-skip);
-    if (!error) error = coefficients_read_lines(file, &text, (size_t)most, frames, why);
-    if (!error && most) to->n_left = count_left(file, &text);
+    if (!error) error = coefficients_read_lines(file, &text, (size_t)max, frames, why);
+    if (!error && max) to->n_left = count_left(file, &text);
     if (file) fclose(file);
     if (!error && is_curve(frames))
         snprintf(to->note, MASK_NOTE,
@@ -450,7 +450,7 @@ int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_fr
 {
     struct frames frames = {.limits = limits};
     int error = frames_limit(&frames, n_channels, 0, path, why);
-    return !error && n_frames > frames.most ? refuse_length(&frames, path, why) : error;
+    return !error && n_frames > frames.max ? refuse_length(&frames, path, why) : error;
 }
 
 /* Gives reasons for errors that libsndfile does not explain. */
@@ -481,7 +481,7 @@ static bool text_to_utf8(char **text, size_t *bytes)
     return made != NULL;
 }
 
-int mask_file_text(const char *path, int most, char **text, size_t *bytes, struct reason *why)
+int mask_file_text(const char *path, int max, char **text, size_t *bytes, struct reason *why)
 {
     struct stat status = {0};
     *text = NULL;
@@ -490,9 +490,9 @@ int mask_file_text(const char *path, int most, char **text, size_t *bytes, struc
     if (!error && (!file || fstat(fileno(file), &status) != 0))
         error = fail(HC_EFILE, why, "%s: %s; check the path and its permissions", path, strerror(errno));
     long long size = status.st_size;
-    if (!error && size > most)
+    if (!error && size > max)
         error = fail(HC_EINVAL, why, "%s: has %lld bytes of text, %d are possible; is it a configuration?", path, size,
-                     most);
+                     max);
     if (!error && !(*text = malloc((size_t)size + 1)))
         error = fail(HC_ENOMEM, why, "%s: no memory for %lld bytes of text; free some memory", path, size);
     if (!error) (*text)[ *bytes = fread(*text, 1, (size_t)size, file)] = 0;
@@ -541,13 +541,13 @@ static int channels_make(struct mask_file *file, struct frames *frames, int erro
     return error;
 }
 
-int mask_file_read_text(struct mask_file *file, const char *path, int skip, int most, const struct mask_limits *limits,
+int mask_file_read_text(struct mask_file *file, const char *path, int skip, int max, const struct mask_limits *limits,
                         struct reason *why)
 {
     struct frames frames = {.limits = limits};
     *file = (struct mask_file){0};
     int error = mask_file_check(path, why);
-    if (!error) error = read_text(path, skip, most, &frames, file, why);
+    if (!error) error = read_text(path, skip, max, &frames, file, why);
     return channels_make(file, &frames, error, path, why);
 }
 

@@ -27,21 +27,21 @@ struct mask_file {
     int rate;                /* Hz; 0 for a text                                            */
     float **channel;         /* [n_channels][n_frames]; one allocation, channel[0] owns it  */
     char note[MASK_NOTE];    /* for a warning: skipped lines of a .csv, or a likely curve; "": none */
-    int n_left;              /* frames of the file behind these, which `most` left out         */
+    int n_left;              /* frames of the file behind these, which `max` left out         */
 };
 
 /* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has the channel, from 1, and the
  * frame), HC_ENOMEM (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
 int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, struct reason *why);
 
-/* Reads a text of coefficients with any name: at most `most` frames (0: all) behind `skip` bytes, or
+/* Reads a text of coefficients with any name: at most `max` frames (0: all) behind `skip` bytes, or
  * behind -skip lines if it is negative. */
-int mask_file_read_text(struct mask_file *file, const char *path, int skip, int most, const struct mask_limits *limits,
+int mask_file_read_text(struct mask_file *file, const char *path, int skip, int max, const struct mask_limits *limits,
                         struct reason *why);
 
-/* Reads a whole file of at most `most` bytes as (*text)[*bytes + 1], with a final 0; UTF-16 becomes UTF-8. The caller
+/* Reads a whole file of at most `max` bytes as (*text)[*bytes + 1], with a final 0; UTF-16 becomes UTF-8. The caller
  * frees *text, which is NULL after an error. */
-int mask_file_text(const char *path, int most, char **text, size_t *bytes, struct reason *why);
+int mask_file_text(const char *path, int max, char **text, size_t *bytes, struct reason *why);
 
 /* HC_OK if the limits allow so many frames; else the error. */
 int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_frames, const char *path,

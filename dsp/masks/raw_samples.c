@@ -58,8 +58,8 @@ static float decode(const struct raw_format *format, const unsigned char *bytes)
         /* The bytes go to the high end of a word, whose sign is then that of the sample. */
         uint32_t word = 0;
         for (int k = 0; k < format->bytes; k++) {
-            int place = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? k : format->bytes - 1 - k;
-            word |= (uint32_t)bytes[k] << (8 * (4 - format->bytes + place));
+            int position = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? k : format->bytes - 1 - k;
+            word |= (uint32_t)bytes[k] << (8 * (4 - format->bytes + position));
         }
         word <<= 8 * format->bytes - format->bits; /* the byte above 24 bits may hold anything */
         return (float)ldexp((int32_t)word, -31);
@@ -97,9 +97,9 @@ static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, int *
         fail(HC_EINVAL, why, "%s: has %lld bytes, and %d are skipped; skip less", path, (long long)bytes, raw->skip);
         return 0;
     }
-    if (raw->most && n >= raw->most) {
-        *n_left = (int)(n - raw->most < INT32_MAX ? n - raw->most : INT32_MAX);
-        return raw->most;
+    if (raw->max && n >= raw->max) {
+        *n_left = (int)(n - raw->max < INT32_MAX ? n - raw->max : INT32_MAX);
+        return raw->max;
     }
     if (left % raw->format->bytes == 0) return n;
     fail(HC_EINVAL, why, "%s: %lld bytes are not a whole number of %s samples; give its real format", path,
@@ -136,7 +136,7 @@ static int read_binary(struct mask_file *file, FILE *stream, const char *path, c
 int raw_samples_read(struct mask_file *file, const char *path, const struct raw_samples *raw,
                      const struct mask_limits *limits, struct reason *why)
 {
-    if (raw->format->bytes == 0) return mask_file_read_text(file, path, raw->skip, raw->most, limits, why);
+    if (raw->format->bytes == 0) return mask_file_read_text(file, path, raw->skip, raw->max, limits, why);
     *file = (struct mask_file){0};
     int error = mask_file_check(path, why);
     if (error) return error;

@@ -14,8 +14,8 @@ struct raw_format;
 struct raw_samples {         /* how a raw file is read                        */
     const struct raw_format *format;
     int skip;                /* bytes in front of the first sample; negative: so many lines of a text */
-    int most;                /* frames that are read of a longer file; 0: all */
-    const char *cut_by;      /* the setting that `most` comes from, if what it cuts is to be reported; else NULL */
+    int max;                 /* frames that are read of a longer file; 0: all */
+    const char *cut_by;      /* the setting that `max` comes from, if what it cuts is to be reported; else NULL */
 };
 
 /* The format of a name, in capitals or not; NULL: there is none. */

@@ -116,7 +116,7 @@ void biquad_run(const struct biquad *b, double *x, int n)
 }
 
 /* The taps after which the slowest pole has fallen by 400 dB: its rest is below the precision of a double. */
-static int longest_ring(const struct biquad *biquads, int n_biquads, int most)
+static int longest_ring(const struct biquad *biquads, int n_biquads, int max)
 {
     double radius = 0;
     for (int i = 0; i < n_biquads; i++) {
@@ -124,18 +124,18 @@ static int longest_ring(const struct biquad *biquads, int n_biquads, int most)
         double root = b->a1 * b->a1 / 4 - b->a2;
         radius = fmax(radius, root > 0 ? fabs(b->a1) / 2 + sqrt(root) : sqrt(b->a2));
     }
-    if (!(radius < 1)) return most; /* as rounding makes it of a frequency near 0 */
+    if (!(radius < 1)) return max; /* as rounding makes it of a frequency near 0 */
     double taps = radius < 1e-9 ? 64 : 64 + n_biquads * 16 + 20 * log(10) / -log(radius);
-    return taps < most ? (int)taps : most;
+    return taps < max ? (int)taps : max;
 }
 
-int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int most, double **taps, double *rest_db)
+int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int max, double **taps, double *rest_db)
 {
-    /* The rest of a response that is longer than `most` is only seen in the taps behind it. */
-    int n = longest_ring(biquads, n_biquads, 2 * most);
+    /* The rest of a response that is longer than `max` is only seen in the taps behind it. */
+    int n = longest_ring(biquads, n_biquads, 2 * max);
     double *h = *taps = calloc((size_t)n, sizeof *h);
     if (!h) return 0;
     h[0] = 1;
     for (int i = 0; i < n_biquads; i++) biquad_run(&biquads[i], h, n);
-    return response_cut(h, n, error_db, most, rest_db);
+    return response_cut(h, n, error_db, max, rest_db);
 }

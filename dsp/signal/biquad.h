@@ -49,9 +49,9 @@ double complex biquad_response(const struct biquad *biquad, int rate, double hz)
 void biquad_run(const struct biquad *biquad, double *x, int n);
 
 /* The response of n_biquads in series, cut where the energy of the rest is below error_db of the whole, at least 1 and
- * at most `most` taps. *taps: [returned length], from malloc; *rest_db: the energy of the rest, relative to the whole,
+ * at most `max` taps. *taps: [returned length], from malloc; *rest_db: the energy of the rest, relative to the whole,
  * or -INFINITY. 0: no memory. All must be stable. */
-int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int most, double **taps,
+int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int max, double **taps,
                 double *rest_db);
 
 #endif

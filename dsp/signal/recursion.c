@@ -29,7 +29,7 @@ static void run(const double *b, int n_b, const double *a, int n_a, double *h, i
     }
 }
 
-int recursion_taps(const double *b, int n_b, const double *a, int n_a, double error_db, int most, double **taps,
+int recursion_taps(const double *b, int n_b, const double *a, int n_a, double error_db, int max, double **taps,
                    double *rest_db)
 {
     /* The response is long enough when its second half is 20 dB below the error. */
@@ -37,8 +37,8 @@ int recursion_taps(const double *b, int n_b, const double *a, int n_a, double er
         double *h = *taps = malloc((size_t)n * sizeof *h);
         if (!h) return 0;
         run(b, n_b, a, n_a, h, n);
-        if (n_a == 1 || n / 2 > most || (n / 2 >= n_b && response_cut(h, n, error_db - 20, n, NULL) <= n / 2))
-            return response_cut(h, n, error_db, most, rest_db);
+        if (n_a == 1 || n / 2 > max || (n / 2 >= n_b && response_cut(h, n, error_db - 20, n, NULL) <= n / 2))
+            return response_cut(h, n, error_db, max, rest_db);
         free(h);
     }
 }

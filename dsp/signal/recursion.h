@@ -13,7 +13,7 @@ enum { RECURSION_ORDER = 256 }; /* highest of a stable recursion, n_a - 1: round
 bool recursion_is_stable(const double *a, int n_a);
 
 /* The response, cut as biquad_taps does. It must be stable; n_a >= 1, n_b >= 1. 0: no memory. */
-int recursion_taps(const double *b, int n_b, const double *a, int n_a, double error_db, int most, double **taps,
+int recursion_taps(const double *b, int n_b, const double *a, int n_a, double error_db, int max, double **taps,
                    double *rest_db);
 
 #endif

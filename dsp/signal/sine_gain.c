@@ -103,7 +103,7 @@ static void sum_points(const struct zoom *z, const struct kernel *kernel, size_t
     }
 }
 
-static void take(struct zoom *z, double sum, double at)
+static void update_peak(struct zoom *z, double sum, double at)
 {
     if (sum <= z->best) return;
     z->best = sum;
@@ -116,11 +116,11 @@ static void search_interval(struct zoom *z, size_t k, double part_share)
     double sums[POINTS + 1], parts[POINTS];
     sum_points(z, &z->coarse, k, sums);
     sums[POINTS] = z->sum[k + 1];
-    for (int i = 0; i < POINTS; i++) take(z, sums[i], (double)k + (double)i / POINTS);
+    for (int i = 0; i < POINTS; i++) update_peak(z, sums[i], (double)k + (double)i / POINTS);
     for (int i = 0; i < POINTS; i++) {
         if (fmax(sums[i], sums[i + 1]) < z->best * part_share) continue;
         sum_points(z, &z->fine[i], k, parts);
-        for (int j = 1; j < POINTS; j++) take(z, parts[j], (double)k + (double)(i * POINTS + j) / STEPS);
+        for (int j = 1; j < POINTS; j++) update_peak(z, parts[j], (double)k + (double)(i * POINTS + j) / STEPS);
     }
 }
 
@@ -131,7 +131,7 @@ static void search(struct zoom *z, int longest)
     double share = cos(angle) - interpolation_error, part_share = cos(angle / POINTS) - interpolation_error;
     kernel_make(&z->coarse, 0, 1.0 / POINTS);
     for (int i = 0; i < POINTS; i++) kernel_make(&z->fine[i], (double)i / POINTS, 1.0 / STEPS);
-    for (size_t k = 0; k <= z->size / 2; k++) take(z, z->sum[k], (double)k);
+    for (size_t k = 0; k <= z->size / 2; k++) update_peak(z, z->sum[k], (double)k);
     for (size_t k = 0; k < z->size / 2 && longest > 1; k++)
         if (fmax(z->sum[k], z->sum[k + 1]) >= z->best * share) search_interval(z, k, part_share);
 }

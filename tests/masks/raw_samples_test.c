@@ -11,7 +11,7 @@
 static struct mask_file file;
 static char why[400];
 
-static int load(const char *format, const void *bytes, size_t n, int skip, int most)
+static int load(const char *format, const void *bytes, size_t n, int skip, int max)
 {
     const char *dir = getenv("TMPDIR");
     char path[200];
@@ -19,7 +19,7 @@ static int load(const char *format, const void *bytes, size_t n, int skip, int m
     int fd = mkstemps(path, 4);
     check(fd >= 0 && write(fd, bytes, n) == (ssize_t)n, "cannot write %s", path);
     close(fd);
-    struct raw_samples raw = {.format = raw_format_find(format), .skip = skip, .most = most};
+    struct raw_samples raw = {.format = raw_format_find(format), .skip = skip, .max = max};
     struct mask_limits limits = {.frames = 100, .bytes = 1 << 20};
     check(raw.format, "%s is unknown", format);
     why[0] = 0;

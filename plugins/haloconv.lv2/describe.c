@@ -168,8 +168,8 @@ static void write_controls(FILE *file, const struct variant *v, int *index)
         port(file, index, control_is_output(c) ? "lv2:ControlPort , lv2:OutputPort" : "lv2:ControlPort , lv2:InputPort",
              p->symbol, p->name);
         if (!control_is_output(c)) property(file, "lv2:default %.1f", (double)p->initial);
-        property(file, "lv2:minimum %.1f", (double)p->least);
-        property(file, "lv2:maximum %.1f", (double)p->most);
+        property(file, "lv2:minimum %.1f", (double)p->min);
+        property(file, "lv2:maximum %.1f", (double)p->max);
         if (p->unit) property(file, "units:unit units:%s", p->unit);
         if (p->turtle[0]) property(file, "%s", p->turtle);
         fputs("\n    ]", file);

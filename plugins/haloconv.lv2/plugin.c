@@ -11,7 +11,7 @@
  * call work() inside schedule_work(), and work_response() inside work(): so schedule() is never called inside another
  * call of the live core.
  *
- * The plugin with a moving source has a bank in the place of the mask: here and below, "mask" means either.
+ * The plugin with a moving source has a bank instead of the mask: here and below, "mask" means either.
  *
  * If the mask of a state cannot be loaded, the input passes dry until a mask is loaded: another mask would not be the
  * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status says both.
@@ -37,14 +37,14 @@
 #include <string.h>
 
 enum {
-    DEFAULT_BLOCK = 128, /* frames, for a host that does not say */
+    DEFAULT_BLOCK = 128, /* frames, for a host that gives none */
     MAX_USUAL_BLOCK = 4096,
     MAX_STEP = 128, /* frames from one direction of a source to the next, in longer blocks too */
     PATH_BYTES = 4096,
     STATUS_BYTES = 1024,
     GRID_DEG = 4,            /* of the directions to which banks are interpolated; the source plays mixes of three */
     HISTORY_S = 10,          /* input history */
-    HISTORY_FLOATS = 1 << 23 /* most input history, all channels together: 32 MiB */
+    HISTORY_FLOATS = 1 << 23 /* max. input history, all channels together: 32 MiB */
 };
 
 static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
@@ -68,7 +68,7 @@ struct plugin {
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
     int backend;              /* last value of the control */
-    float place[3];           /* azimuth, elevation and distance, as last steered; NaN: not yet */
+    float direction[3];       /* azimuth, elevation and distance, as last steered; NaN: not yet */
     float load;               /* percent, smoothed */
     bool must_notify;         /* the next run() sends `playing` and `status` to the host */
     char playing[PATH_BYTES]; /* path of the mask that plays */
@@ -80,7 +80,7 @@ struct plugin {
     bool is_active, must_load; /* setup; must_load: activate() loads `restored` */
 
     pthread_mutex_t working;   /* worker and setup: one do_work() at a time. Under it: */
-    char said[STATUS_BYTES];   /* the last warning or error of this do_work() */
+    char report[STATUS_BYTES]; /* the last warning or error of this do_work() */
     char result[STATUS_BYTES]; /* the status after the last load or error */
     uint64_t n_masks;          /* hc_live_stats.masks after the last do_work() */
 
@@ -106,10 +106,10 @@ static void path_to_save(struct plugin *p, char path[PATH_BYTES])
 
 /* ---- work: worker and setup --------------------------------------------------------------------- */
 
-static void say(void *data, int level, const char *text)
+static void report(void *data, int level, const char *text)
 {
     struct plugin *p = data;
-    if (level != HC_LIVE_NOTE) snprintf(p->said, sizeof p->said, "%s", text);
+    if (level != HC_LIVE_NOTE) snprintf(p->report, sizeof p->report, "%s", text);
     if (level == HC_LIVE_ERROR)
         lv2_log_error(&p->log, "haloconv: %s\n", text);
     else if (level == HC_LIVE_WARNING)
@@ -132,7 +132,7 @@ static void do_work(struct plugin *p, char playing[PATH_BYTES], char status[STAT
 {
     hc_live_stats stats = {.size = sizeof stats};
     pthread_mutex_lock(&p->working);
-    p->said[0] = '\0';
+    p->report[0] = '\0';
     bool is_first = hc_live_mask(p->live, playing, PATH_BYTES) == 0;
     int error = hc_live_work(p->live);
     hc_live_mask(p->live, playing, PATH_BYTES);
@@ -145,7 +145,7 @@ static void do_work(struct plugin *p, char playing[PATH_BYTES], char status[STAT
     if (is_lost && error) lv2_log_warning(&p->log, "haloconv: the sound passes dry until a mask is loaded\n");
     if (error || is_loaded) /* else an earlier do_work() did the request, and its result stays */
         snprintf(p->result, sizeof p->result, "%s%.*s", is_lost ? "dry: " : "", (int)(STATUS_BYTES - sizeof "dry: "),
-                 p->said[0] ? p->said : "ok");
+                 p->report[0] ? p->report : "ok");
     memcpy(status, p->result, STATUS_BYTES);
     pthread_mutex_unlock(&p->working);
 }
@@ -222,14 +222,14 @@ static void request_mask(struct plugin *p, LV2_Worker_Schedule *to, const char *
 static float control(const struct plugin *p, enum control c)
 {
     float x = p->control[c] ? *p->control[c] : controls[c].initial;
-    if (!(x >= controls[c].least)) return controls[c].least; /* NaN too */
-    return x > controls[c].most ? controls[c].most : x;
+    if (!(x >= controls[c].min)) return controls[c].min; /* NaN too */
+    return x > controls[c].max ? controls[c].max : x;
 }
 
 static float gain(const struct plugin *p, enum control c)
 {
     float db = control(p, c);
-    return db <= controls[c].least ? 0 : powf(10, db / 20);
+    return db <= controls[c].min ? 0 : powf(10, db / 20);
 }
 
 /* Moves the source if its controls have changed: it glides there (hc_live_steer). A host that has sample-accurate
@@ -238,13 +238,13 @@ static void move_source(struct plugin *p)
 {
     const float degree = 3.14159265f / 180;
     float azimuth = control(p, AZIMUTH), elevation = control(p, ELEVATION), distance = control(p, DISTANCE);
-    if (azimuth == p->place[0] && elevation == p->place[1] && distance == p->place[2]) return;
+    if (azimuth == p->direction[0] && elevation == p->direction[1] && distance == p->direction[2]) return;
     float across = distance * cosf(elevation * degree);
     hc_live_steer(p->live, 0,
                   (const float[]){across * cosf(azimuth * degree), across * sinf(azimuth * degree),
                                   distance * sinf(elevation * degree)},
                   0, 1 / distance);
-    p->place[0] = azimuth, p->place[1] = elevation, p->place[2] = distance;
+    p->direction[0] = azimuth, p->direction[1] = elevation, p->direction[2] = distance;
 }
 
 static void turn_knobs(struct plugin *p)
@@ -276,7 +276,7 @@ static uint64_t play(struct plugin *p, uint32_t from, uint32_t to)
     return stats.took_ns;
 }
 
-/* Convolves the block in parts, and obeys each message at its frame. Returns the time it took in ns. */
+/* Convolves the block in segments, and applies each message at its frame. Returns the time it took in ns. */
 static uint64_t play_with_messages(struct plugin *p, uint32_t n_frames)
 {
     uint32_t done = 0;
@@ -368,14 +368,14 @@ static void deactivate(LV2_Handle handle)
 /* The usual number of frames of a run(). */
 static int usual_block(const struct uris *uris, const LV2_Options_Option *option)
 {
-    int most = 0, nominal = 0;
+    int max = 0, nominal = 0;
     for (; option && option->key; option++) {
         if (option->context != LV2_OPTIONS_INSTANCE || option->type != uris->atom_Int || !option->value) continue;
-        if (option->key == uris->max_block) most = *(const int32_t *)option->value;
+        if (option->key == uris->max_block) max = *(const int32_t *)option->value;
         if (option->key == uris->nominal_block) nominal = *(const int32_t *)option->value;
     }
     int block = nominal > 0 ? nominal : DEFAULT_BLOCK;
-    if (most > 0 && block > most) block = most;
+    if (max > 0 && block > max) block = max;
     return block < 16 ? 16 : block > MAX_USUAL_BLOCK ? MAX_USUAL_BLOCK : block;
 }
 
@@ -407,7 +407,7 @@ static bool open_live(struct plugin *p, int block, char *why, size_t cap)
     config.mix_entries = 1; /* a moving tone has lines below -55 dB beside it; nearest entries give -13 dB */
     config.normalise = 1;   /* banks differ by 30 dB, and users wear headphones */
     config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
-    config.say = say;
+    config.say = report;
     config.data = p;
     return hc_live_open(&config, &p->live, why, cap) == HC_OK;
 }
@@ -431,7 +431,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
         lv2_atom_forge_init(&p->forge, p->map);
     }
     p->rate = (int)lrint(rate);
-    p->place[0] = NAN;
+    p->direction[0] = NAN;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->working, NULL);
     size_t length = strlen(bundle);

@@ -57,10 +57,10 @@ enum control {
 };
 enum backend { BACKEND_AUTO, BACKEND_CPU, BACKEND_GPU };
 
-/* The least value of a gain means silence. Azimuth: counter-clockwise from straight ahead. */
+/* The minimum of a gain means silence. Azimuth: counter-clockwise from straight ahead. */
 static const struct port {
     const char *symbol, *name, *unit; /* unit: a name of LV2's units vocabulary, or NULL */
-    float least, initial, most;
+    float min, initial, max;
     const char *turtle; /* further properties */
 } controls[N_CONTROLS] = {
     [AZIMUTH] = {"azimuth", "Azimuth", "degree", -180, 0, 180, "rdfs:comment \"Left is positive, right is negative.\""},
@@ -92,7 +92,7 @@ static inline int control_is_output(int control)
     return control >= LATENCY;
 }
 
-/* A plugin with sources has their places, and a source has no dry signal. */
+/* A plugin with sources has their directions, and a source has no dry signal. */
 static inline int variant_has(const struct variant *variant, int control)
 {
     if (control <= DISTANCE) return variant->n_sources > 0;

@@ -95,19 +95,19 @@ int bank_set_load(const hc_live_config *c, const char *path, int rate, const hc_
 
 /* ---- entries ----------------------------------------------------------------------------------- */
 
-int bank_set_find(const struct bank_set *set, int source, const struct steer_target *place, bool mixes, int *entries,
+int bank_set_find(const struct bank_set *set, int source, const struct steer_target *target, bool mixes, int *entries,
                   float *weights)
 {
     const hc_bank_data *bank = &set->banks[set->sources[source].bank];
     int n = 1;
-    if (place->gain == 0 || place->entry >= bank->n_entries) return 0;
+    if (target->gain == 0 || target->entry >= bank->n_entries) return 0;
     weights[0] = 1;
-    if (place->entry >= 0)
-        entries[0] = place->entry;
+    if (target->entry >= 0)
+        entries[0] = target->entry;
     else if (mixes && bank->position)
-        n = hc_bank_mix(bank, place->position, entries, weights);
+        n = hc_bank_mix(bank, target->position, entries, weights);
     else
-        entries[0] = hc_bank_nearest(bank, place->position);
-    for (int i = 0; i < n; i++) weights[i] *= place->gain;
+        entries[0] = hc_bank_nearest(bank, target->position);
+    for (int i = 0; i < n; i++) weights[i] *= target->gain;
     return n;
 }

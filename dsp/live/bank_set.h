@@ -8,7 +8,7 @@
 
 struct set_source {
     int bank;
-    struct steer_target first;  /* its place until somebody moves it                             */
+    struct steer_target first;  /* its target until somebody moves it                            */
 };
 
 struct bank_set {
@@ -17,7 +17,7 @@ struct bank_set {
     hc_bank_data *banks;        /* [n_banks]                                                     */
     int n_sources;
     struct set_source *sources; /* [n_sources]                                                   */
-    int n_out, n_taps;          /* the most of a bank                                            */
+    int n_out, n_taps;          /* the max. of a bank                                            */
     int n_entries;              /* of all banks                                                  */
     float gain_db;              /* the largest of a bank                                         */
 };
@@ -32,8 +32,8 @@ int bank_set_load(const hc_live_config *config, const char *path, int rate, cons
 struct bank_set *bank_set_use(struct bank_set *set);
 void bank_set_release(struct bank_set *set);
 
-/* Finds the entries of a source's bank for a place, and their weights. Returns how many: 0 to HC_MAX_MIX. [rt] */
-int bank_set_find(const struct bank_set *set, int source, const struct steer_target *place, bool mixes, int *entries,
+/* Finds the entries of a source's bank for a target, and their weights. Returns how many: 0 to HC_MAX_MIX. [rt] */
+int bank_set_find(const struct bank_set *set, int source, const struct steer_target *target, bool mixes, int *entries,
                   float *weights);
 
 #endif

@@ -21,7 +21,7 @@ enum {
     WARM_UP_BLOCKS = 16,
     TRIAL_MS = 250,      /* longest trial of the CPU, in audio that it convolves and in time that it needs */
     TRIAL_MIX = 3,       /* entries of a source in a trial of mixes */
-    CATCH_UP_BLOCKS = 4, /* most that the standby engine may be behind and still play in the same block */
+    CATCH_UP_BLOCKS = 4, /* max. that the standby engine may be behind and still play in the same block */
     SLOW_SCORE = 16,     /* a device is too slow after this many late blocks beyond SLOW_A_SECOND */
     SLOW_A_SECOND = 4
 };
@@ -171,8 +171,8 @@ static int ask_device(struct failover *f)
 
 static _Atomic(struct failover *) abandoned; /* never freed: devices that hang may still write to their memory */
 
-int failover_open(const hc_config *config, struct input_history *history, struct places *places, double standby_share,
-                  struct failover **out, struct reason *why)
+int failover_open(const hc_config *config, struct input_history *history, struct positions *positions,
+                  double standby_share, struct failover **out, struct reason *why)
 {
     struct failover *f = calloc(1, sizeof *f);
     *out = NULL;
@@ -185,7 +185,7 @@ int failover_open(const hc_config *config, struct input_history *history, struct
     atomic_init(&f->takeover, TAKEOVER_NOT_NEEDED);
     atomic_flag_clear(&f->lock);
     sem_init(&f->wake, 0, 0);
-    int error = steered_open(&f->steered, config, places)
+    int error = steered_open(&f->steered, config, positions)
                     ? runner_open(&f->main, config, why)
                     : fail(HC_ENOMEM, why, "no memory for an engine; free some memory");
     if (!error) hc_get_info(f->main.engine, &f->info);
@@ -231,8 +231,8 @@ static void trial_steer(struct runner *r, const struct engine_banks *banks, bool
     }
 }
 
-/* The share of a block's time that the CPU needs for the routes and the banks of a standby engine, measured on an engine
- * of its own. INFINITY: it cannot play them. */
+/* The share of a block's time that the CPU needs for the routes and the banks of a standby engine, measured on a separate
+ * engine. INFINITY: the CPU cannot play them. */
 static double measure_cpu_share(const hc_config *wanted, const hc_route *routes, int n,
                                 const struct engine_banks *banks, bool mixes)
 {
@@ -272,7 +272,7 @@ static int load_banks(struct failover *f, const hc_route *routes, int n, struct 
     int error = set ? engine_banks_make(set, f->main.engine, banks, why) : HC_OK;
     if (error || !f->standby.engine) return error;
     if (*banks && engine_banks_make_standby(*banks, f->standby.engine, NULL) != HC_OK) return HC_OK;
-    *share = measure_cpu_share(&f->config, routes, n, *banks, *banks && f->steered.places->mixes);
+    *share = measure_cpu_share(&f->config, routes, n, *banks, *banks && f->steered.positions->mixes);
     if (*banks && !(*share <= f->standby_share)) engine_banks_free_standby(*banks);
     return HC_OK;
 }
@@ -495,7 +495,7 @@ static bool play_main(struct failover *f, const float *const *in, float *const *
     return true;
 }
 
-/* The only place where `takeover` changes. */
+/* The only function that changes `takeover`. */
 enum failover_result failover_process(struct failover *f, const float *const *in, float *const *out, int n, int64_t now)
 {
     enum failover_result result;

@@ -74,17 +74,17 @@ struct failover {
     int64_t late_since_ns;     /* when late_in_row began; audio thread                                            */
     double late_score;         /* rises by one for each late block, falls by four a second; audio thread          */
     _Atomic(enum takeover) takeover; /* set by the audio thread                                                   */
-    atomic_bool is_hung;       /* the device has not answered so far: closing the engine could hang as well       */
+    atomic_bool is_hung;       /* the device has not answered yet: closing the engine could hang as well       */
     atomic_bool cannot_follow; /* the device failed in failover_follow                                            */
     atomic_bool is_slow;       /* too many blocks are late                                                        */
     struct failover *abandoned; /* the next in the list of failovers whose device hung                            */
 };
 
 /* Makes an engine for config that plays silence, and a standby engine if the first is not on the CPU and standby_share
- * > 0. places: of the sources; NULL: none. Fails as hc_open. [setup], as all calls down to
+ * > 0. positions: of the sources; NULL: none. Fails as hc_open. [setup], as all calls down to
  * failover_device_answers: one thread at a time, in parallel with the audio thread. */
-int failover_open(const hc_config *config, struct input_history *history, struct places *places, double standby_share,
-                  struct failover **failover, struct reason *why);
+int failover_open(const hc_config *config, struct input_history *history, struct positions *positions,
+                  double standby_share, struct failover **failover, struct reason *why);
 
 /* false: the device hangs, and its memory is not freed; the process should end by _exit. NULL is allowed. */
 bool failover_close(struct failover *failover);

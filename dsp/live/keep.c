@@ -70,8 +70,8 @@ static int make_ready(hc_live *l, int i, const struct engine_format *format)
     struct live_mask loaded = {0};
     int error = live_mask_load(&l->config, path, format->rate, &loaded, REASON(why, sizeof why));
     if (!error)
-        error =
-            live_engine_make(&l->config, &l->stream, &l->places, format, &loaded, false, &e, REASON(why, sizeof why));
+        error = live_engine_make(&l->config, &l->stream, &l->positions, format, &loaded, false, &e,
+                                 REASON(why, sizeof why));
     struct ready_mask *mask = error ? NULL : ready_add(&l->ready, path, e, format, &file, false, &loaded.responses);
     if (!error && !mask) {
         live_engine_close(e);

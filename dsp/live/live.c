@@ -91,7 +91,7 @@ static void join_next(hc_live *l, int n)
 
 /* An engine of another rate plays silence: its pitch would be wrong. A mask that is compared is made as loud as the
  * other. */
-static enum failover_result engine_play(hc_live *l, struct live_engine *e, float *const *out, int n, int64_t now)
+static enum failover_result live_engine_play(hc_live *l, struct live_engine *e, float *const *out, int n, int64_t now)
 {
     enum failover_result result = FAILOVER_PLAYED;
     int rate = stream_rate(&l->stream);
@@ -106,7 +106,7 @@ static enum failover_result engine_play(hc_live *l, struct live_engine *e, float
 /* Both engines have processed the same input, so the gains add up to 1. */
 static void engine_crossfade(hc_live *l, int n, int64_t now)
 {
-    engine_play(l, l->former, l->faded, n, now);
+    live_engine_play(l, l->former, l->faded, n, now);
     for (int o = 0; o < l->config.n_out; o++) {
         float *to = l->wet[o];
         const float *from = l->faded[o];
@@ -152,7 +152,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
     l->stats.non_finite += input_history_write(&l->stream.history, in, at, n, l->rows, &peak);
     raise_peak(&l->peak_in, peak);
     for (int o = 0; o < l->config.n_out; o++) l->wet[o] = out[o] + at;
-    enum failover_result result = engine_play(l, l->playing, l->wet, n, now);
+    enum failover_result result = live_engine_play(l, l->playing, l->wet, n, now);
     if (l->is_fading) engine_crossfade(l, n, now);
     input_history_publish(&l->stream.history, n);
     if (l->playing) failover_wake(l->playing->failover);
@@ -236,13 +236,13 @@ void hc_live_set_freewheel(hc_live *l, int on)
     if (l) atomic_store_explicit(&l->stream.freewheels, on != 0, memory_order_relaxed);
 }
 
-static int steer(hc_live *l, int source, struct steer_target *place)
+static int steer(hc_live *l, int source, struct steer_target *target)
 {
-    if (!l || source < 0 || source >= l->places.n || !isfinite(place->gain)) return HC_EINVAL;
+    if (!l || source < 0 || source >= l->positions.n || !isfinite(target->gain)) return HC_EINVAL;
     for (int i = 0; i < 3; i++)
-        if (!isfinite(place->position[i])) return HC_EINVAL;
-    place->put_us = (unsigned)now_us();
-    mailbox_put(&l->places.targets, source, place, NULL);
+        if (!isfinite(target->position[i])) return HC_EINVAL;
+    target->put_us = (unsigned)now_us();
+    mailbox_put(&l->positions.targets, source, target, NULL);
     return HC_OK;
 }
 
@@ -313,7 +313,7 @@ void hc_live_get_times(const hc_live *l, hc_times *times)
     if (l && times) histogram_read(&l->times, times);
 }
 
-static float take_peak(atomic_uint *peak)
+static float exchange_peak(atomic_uint *peak)
 {
     uint32_t bits = atomic_exchange_explicit(peak, 0, memory_order_relaxed);
     float value;
@@ -324,6 +324,6 @@ static float take_peak(atomic_uint *peak)
 void hc_live_take_peaks(hc_live *l, float *in, float *out)
 {
     if (!l) return;
-    if (in) *in = take_peak(&l->peak_in);
-    if (out) *out = take_peak(&l->peak_out);
+    if (in) *in = exchange_peak(&l->peak_in);
+    if (out) *out = exchange_peak(&l->peak_out);
 }

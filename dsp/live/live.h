@@ -90,7 +90,7 @@ struct hc_live {
     atomic_uint_fast64_t snapshots[N_SNAPSHOTS][STATS_WORDS];
     atomic_uint_fast64_t masks, rebuilds;
     struct ready ready;
-    struct places places;                /* of the sources                                                 */
+    struct positions positions;          /* of the sources                                                 */
 
     /* ---- workers, under setup ---- */
     pthread_mutex_t setup;

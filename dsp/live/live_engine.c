@@ -63,7 +63,7 @@ static int64_t catch_up_start(const struct live_engine *e, int64_t slack)
     return from > e->begin ? from : e->begin;
 }
 
-static int make(const hc_live_config *c, struct stream *stream, struct places *places,
+static int make(const hc_live_config *c, struct stream *stream, struct positions *positions,
                 const struct engine_format *format, const char *backend, const struct live_mask *mask,
                 struct live_engine **engine, struct reason *why)
 {
@@ -76,7 +76,7 @@ static int make(const hc_live_config *c, struct stream *stream, struct places *p
         error = fail(HC_ENOMEM, why, "no memory for an engine; free some memory");
     if (!error) e->stream = stream;
     if (!error) e->begin = atomic_load(&stream->begin);
-    if (!error) error = failover_open(&config, &stream->history, places, c->standby_share, &e->failover, why);
+    if (!error) error = failover_open(&config, &stream->history, positions, c->standby_share, &e->failover, why);
     if (!error) error = failover_load(e->failover, mask->responses.routes, mask->responses.n_routes, mask->banks, why);
     if (!error) error = failover_start(e->failover, catch_up_start(e, (int64_t)HISTORY_SLACK_S * c->rate), why);
     if (error)
@@ -86,14 +86,14 @@ static int make(const hc_live_config *c, struct stream *stream, struct places *p
     return error;
 }
 
-int live_engine_make(const hc_live_config *c, struct stream *stream, struct places *places,
+int live_engine_make(const hc_live_config *c, struct stream *stream, struct positions *positions,
                      const struct engine_format *format, const struct live_mask *mask, bool reports,
                      struct live_engine **engine, struct reason *why)
 {
-    int error = make(c, stream, places, format, format->backend, mask, engine, why);
+    int error = make(c, stream, positions, format, format->backend, mask, engine, why);
     if (!error || !c->cpu_if_no_device || strcmp(format->backend, "cpu") == 0) return error;
     if (reports) live_report(c, HC_LIVE_WARNING, "%s; the CPU plays", why->text);
-    return make(c, stream, places, format, "cpu", mask, engine, why);
+    return make(c, stream, positions, format, "cpu", mask, engine, why);
 }
 
 bool live_engine_fits(const struct live_engine *e, const struct live_mask *mask)

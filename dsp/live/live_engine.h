@@ -28,10 +28,10 @@ struct live_engine {
     struct meter meter;
 };
 
-/* Makes an engine that plays a mask and has processed the history; places: of the sources. If its device cannot be
+/* Makes an engine that plays a mask and has processed the history; positions: of the sources. If its device cannot be
  * opened and the host allows that, the engine is on the CPU; `reports`: config.say gets a warning then. Fails as hc_open
  * and hc_mask_make do. [setup], as all calls here */
-int live_engine_make(const hc_live_config *config, struct stream *stream, struct places *places,
+int live_engine_make(const hc_live_config *config, struct stream *stream, struct positions *positions,
                      const struct engine_format *format, const struct live_mask *mask, bool reports,
                      struct live_engine **engine, struct reason *why);
 

@@ -77,12 +77,12 @@ static bool allocate(hc_live *l)
     l->faded = calloc(n_out, sizeof *l->faded);
     l->reaches = calloc(n_in, n_out);
     l->n_entries = calloc((size_t)c->n_sources + 1, sizeof *l->n_entries);
-    l->places = (struct places){.n = c->n_sources, .mixes = c->mix_entries != 0, .glide_ms = c->glide_ms};
+    l->positions = (struct positions){.n = c->n_sources, .mixes = c->mix_entries != 0, .glide_ms = c->glide_ms};
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
     double history_s = c->history_s + HISTORY_SLACK_S;
     return mailboxes_open(&l->ready.loads, 1, sizeof(struct text_request)) &&
            mailboxes_open(&l->backend, 1, sizeof(struct text_request)) &&
-           mailboxes_open(&l->places.targets, c->n_sources, sizeof(struct steer_target)) &&
+           mailboxes_open(&l->positions.targets, c->n_sources, sizeof(struct steer_target)) &&
            input_history_open(&l->stream.history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MAX_BLOCK, MAX_BLOCK) &&
            mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->max_predelay_ms * c->rate / 1000), c->fade_in) &&
            l->frames && l->rows && l->wet && l->faded && l->reaches && l->n_entries;
@@ -145,7 +145,7 @@ int hc_live_close(hc_live *l)
     free(l->faded);
     free(l->reaches);
     free(l->n_entries);
-    mailboxes_close(&l->places.targets);
+    mailboxes_close(&l->positions.targets);
     mailboxes_close(&l->backend);
     mailboxes_close(&l->ready.loads);
     pthread_mutex_destroy(&l->setup);

@@ -63,7 +63,7 @@ void ready_open(struct ready *ready, const struct stream *stream, atomic_bool *h
 /* Ends the thread, if there is one, and closes all engines that wait. No other call may be running. */
 void ready_close(struct ready *ready);
 
-/* Asks for the mask of this path in the place of all earlier requests. If it is ready and does not play already, the
+/* Asks for the mask of this path instead of all earlier requests. If it is ready and does not play already, the
  * audio thread fades to it; else a worker loads it. number: of the request, for ready_note. [rt], any thread */
 void ready_request(struct ready *ready, const char *path, uint64_t number);
 

@@ -14,17 +14,17 @@ void steered_reset(struct steered *s)
     }
 }
 
-bool steered_open(struct steered *s, const hc_config *config, struct places *places)
+bool steered_open(struct steered *s, const hc_config *config, struct positions *positions)
 {
     size_t n = (size_t)config->n_sources;
-    if (!places || n == 0) return true;
+    if (!positions || n == 0) return true;
     s->sent = calloc(n, sizeof *s->sent);
     s->glides = calloc(n, sizeof *s->glides);
     s->standby_numbers = calloc(n, sizeof *s->standby_numbers);
     if (!s->sent || !s->glides || !s->standby_numbers) return false;
-    s->places = places;
+    s->positions = positions;
     s->n_sources = config->n_sources;
-    s->clock = (struct glide_clock){.rate = config->rate, .glide_ms = places->glide_ms};
+    s->clock = (struct glide_clock){.rate = config->rate, .glide_ms = positions->glide_ms};
     steered_reset(s);
     return true;
 }
@@ -127,29 +127,29 @@ static bool is_same(const struct sent *a, const struct sent *b)
     return true;
 }
 
-/* How many frames before this block a place was put: at most as many as the block has. -1: unknown. */
-static double age_of(const struct steered *s, const struct steer_target *place, int64_t now_us)
+/* How many frames before this block a target was put: at most as many as the block has. -1: unknown. */
+static double age_of(const struct steered *s, const struct steer_target *target, int64_t now_us)
 {
     if (now_us == 0) return -1;
-    double frames = 1e-6 * (double)(int)((unsigned)now_us - place->put_us) * s->clock.rate;
+    double frames = 1e-6 * (double)(int)((unsigned)now_us - target->put_us) * s->clock.rate;
     return fmin(fmax(frames, 0), s->clock.n);
 }
 
 /* Stores where a source is at the end of this block. false: it has not moved. */
-static bool place_update(struct steered *s, int source, int64_t now_us, struct steer_target *place)
+static bool target_update(struct steered *s, int source, int64_t now_us, struct steer_target *target)
 {
     struct sent *sent = &s->sent[source];
     struct glide *glide = &s->glides[source];
     bool jumps = sent->stamp == NO_STAMP || s->clock.n == 0 || s->clock.frame == 0; /* not active yet */
-    if (mailbox_read(&s->places->targets, source, &sent->stamp, place)) {
+    if (mailbox_read(&s->positions->targets, source, &sent->stamp, target)) {
         if (jumps)
-            glide_jump(glide, place);
+            glide_jump(glide, target);
         else
-            glide_to(glide, place, age_of(s, place, now_us), &s->clock);
+            glide_to(glide, target, age_of(s, target, now_us), &s->clock);
     } else if (!sent->glides) {
         return false;
     }
-    sent->glides = glide_at(glide, s->clock.frame + s->clock.n, place);
+    sent->glides = glide_at(glide, s->clock.frame + s->clock.n, target);
     return true;
 }
 
@@ -158,12 +158,12 @@ static bool entries_update(struct steered *s, int source, int64_t now_us)
 {
     const struct bank_set *set = s->playing->set;
     struct sent before = s->sent[source], *sent = &s->sent[source];
-    struct steer_target place = {{1, 0, 0}, 1, -1, 0};
-    if (source < set->n_sources) place = set->sources[source].first;
-    if (!place_update(s, source, now_us, &place)) return false;
+    struct steer_target target = {{1, 0, 0}, 1, -1, 0};
+    if (source < set->n_sources) target = set->sources[source].first;
+    if (!target_update(s, source, now_us, &target)) return false;
     sent->n = 0;
     if (source < set->n_sources)
-        sent->n = bank_set_find(set, source, &place, s->places->mixes, sent->entry, sent->weight);
+        sent->n = bank_set_find(set, source, &target, s->positions->mixes, sent->entry, sent->weight);
     if (before.stamp != NO_STAMP && is_same(&before, sent)) return false;
     sent->number++;
     return true;
@@ -190,7 +190,7 @@ void steered_move(struct steered *s, hc_engine *main, int n, int64_t now_us)
 void steered_move_standby(struct steered *s, hc_engine *standby)
 {
     for (int i = 0; s->playing && standby && i < s->n_sources; i++) {
-        /* NO_STAMP: no place was read since the banks changed, and `sent` has entries of the former banks. */
+        /* NO_STAMP: no position was read since the banks changed, and `sent` has entries of the former banks. */
         if (s->sent[i].stamp == NO_STAMP || s->standby_numbers[i] == s->sent[i].number) continue;
         s->standby_numbers[i] = s->sent[i].number;
         const hc_bank *bank = bank_of(s, s->playing->standby, i);

@@ -1,10 +1,10 @@
-/* steered - the sources of a failover: the banks in the memory of its engines' devices, and the places that both
+/* steered - the sources of a failover: the banks in the memory of its engines' devices, and the positions that both
  * engines have been sent.
  *
  *   worker: engine_banks_make --> next --> playing --> former --> the worker frees them
  *                                       steered_move sends an engine each source that has moved, by glide.h
  *
- * A change of the bank is a change of every place: all sources fade to entries of the next bank. The standby engine is
+ * A change of the bank is a change of every position: all sources fade to entries of the next bank. The standby engine is
  * sent them after the main engine has played a block, because it plays that block later.
  */
 #ifndef STEERED_H
@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-struct places {                              /* where each source is, as last requested                         */
+struct positions {                           /* where each source is, as last requested                         */
     int n;                                   /* sources                                                         */
     bool mixes;                              /* hc_live_config.mix_entries                                      */
     double glide_ms;                         /* hc_live_config                                                  */
@@ -31,8 +31,8 @@ struct engine_banks {
     hc_bank **main, **standby;               /* [set->n_banks]; NULL: the standby engine does not play the bank */
 };
 
-struct sent {                                /* what the main engine was sent of a source last                  */
-    unsigned stamp;                          /* of the place; NO_STAMP: nothing yet                             */
+struct sent {                                /* the last mix of a source sent to the main engine                 */
+    unsigned stamp;                          /* of the target; NO_STAMP: nothing yet                             */
     unsigned number;                         /* changes with each change of what follows                        */
     int n, entry[HC_MAX_MIX];
     float weight[HC_MAX_MIX];
@@ -40,7 +40,7 @@ struct sent {                                /* what the main engine was sent of
 };
 
 struct steered {
-    struct places *places;
+    struct positions *positions;
     int n_sources;                           /* of the engines; 0: none of the calls below does anything        */
     _Atomic(struct engine_banks *) next;     /* worker -> whoever uses the failover                             */
     _Atomic(struct engine_banks *) former;   /* whoever uses the failover -> worker                             */
@@ -54,7 +54,7 @@ struct steered {
 };
 
 /* false: no memory. [setup] */
-bool steered_open(struct steered *steered, const hc_config *config, struct places *places);
+bool steered_open(struct steered *steered, const hc_config *config, struct positions *positions);
 void steered_close(struct steered *steered);
 
 /* Makes the banks of a set for an engine, or for a standby engine. [setup] */
@@ -70,7 +70,7 @@ void steered_sweep(struct steered *steered);
 
 /* Switches to the next banks, and sends the main engine where the sources are at the end of the next n frames. n = 0:
  * the engine is not active, and its sources are where they were put last, without a glide. now_us: the time of the
- * block (await.h); 0: the session freewheels, and time says nothing. [rt], whoever uses the failover */
+ * block (await.h); 0: the session freewheels, and time means nothing. [rt], whoever uses the failover */
 void steered_move(struct steered *steered, hc_engine *main, int n, int64_t now_us);
 /* Ends all glides and reads every position again at the next steered_move. [rt], whoever uses the failover */
 void steered_reset(struct steered *steered);

@@ -28,7 +28,7 @@ static int replace_engine(hc_live *l, const struct engine_format *format, const 
                           const struct live_mask *mask, struct reason *why)
 {
     struct live_engine *e;
-    int error = live_engine_make(&l->config, &l->stream, &l->places, format, mask, true, &e, why);
+    int error = live_engine_make(&l->config, &l->stream, &l->positions, format, mask, true, &e, why);
     if (error) return error;
     if (!ready_supersede(&l->ready, NULL, is_path_of_current(l, path) ? l->current : NULL)) {
         live_engine_close(e);

@@ -170,7 +170,7 @@ struct box {
     struct point size, source, microphone;
     double reflection; /* share of the pressure that a wall reflects     */
     double wall_hz;    /* low-pass of the first reflection               */
-    int order;         /* most walls on a path                           */
+    int order;         /* max. walls on a path                           */
     double aim;        /* the microphone's angle off straight ahead, rad */
 };
 
@@ -229,7 +229,7 @@ static void add_space(double *h, int n, const struct box *box, double mixing_s, 
 
 enum { LEVEL_DB = -3 }; /* energy of all responses of an output: white noise comes out 3 dB softer */
 
-/* Two microphones, `spacing` metres left and right of the box's; each channel has noise of its own. */
+/* Two microphones, `spacing` metres left and right of the box's; each channel has its own noise. */
 static struct sound stereo_space(double seconds, uint64_t seed, const struct box *box, double spacing, double mixing_s,
                                  const double *rt60_s, double ratio_db)
 {

@@ -31,7 +31,7 @@ void bank_note(struct bank *bank, const char *format, ...)
     int n = vsnprintf(bank->notes + at, sizeof bank->notes - at, format, values);
     va_end(values);
     if (n < 0 || at + (size_t)n + 2 > sizeof bank->notes)
-        bank->notes[at] = 0; /* no room: a line less */
+        bank->notes[at] = 0; /* notes[] is full: a line less */
     else
         memcpy(bank->notes + at + n, "\n", 2);
 }

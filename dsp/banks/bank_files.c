@@ -29,7 +29,7 @@ struct list {
     char *cells[MAX_CELLS];
 };
 
-/* Takes a line off the text that is neither blank nor a comment, and ends it. *number: of lines taken, comments too.
+/* Dequeues the next line of the text that is neither blank nor a comment. *number: of lines read, comments too.
  * NULL: no more lines. */
 static char *next_line(char **text, int *number)
 {
@@ -46,8 +46,8 @@ static char *next_line(char **text, int *number)
     return NULL;
 }
 
-/* Takes one cell off a line: the text before a comma, without blanks around it; or a text in quotation marks, in which
- * "" stands for one mark. *more: a comma follows. NULL: something follows the closing mark, or there is none. */
+/* Dequeues one cell of a line: the text before a comma, without blanks around it; or a text in quotation marks, in which
+ * "" stands for one mark. *more: a comma follows. NULL: something follows the closing mark, or it is missing. */
 static char *next_cell(char **line, bool *more)
 {
     char *at = *line + strspn(*line, " \t"), *cell = at, *to = at;

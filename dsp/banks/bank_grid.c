@@ -1,6 +1,6 @@
 /* bank_grid - fills the gaps between the entries of a bank, so that the nearest entry is never far.
  *
- *   shell      entries at the same distance (to 1 %); each has a grid of its own
+ *   shell      entries at the same distance (to 1 %); each has its own grid
  *   grid       rings of directions `degrees` apart, where the entries reach; entries of the file stay as they are, with
  *              their numbers, and new ones follow behind them
  *   new entry  h = sum w_i h_i(t + d_i - sum w_j d_j), of the three entries i around the direction, with barycentric
@@ -125,7 +125,7 @@ static int compare_distance(const void *a, const void *b)
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-/* Sorts the entries into shells, and adds the grid of each. sorted[n], positions[n], entries[n]: room. */
+/* Sorts the entries into shells, and adds the grid of each. sorted[n], positions[n], entries[n]: scratch. */
 static int shells_add(struct grid *grid, struct by_distance *sorted, float (*positions)[3], int *entries, int *n_shells,
                       struct reason *why)
 {

@@ -80,7 +80,7 @@ static int unit_read(const struct sofa *sofa, const char *name, struct sofa_vari
 
 struct triplets {      /* coordinates, one for all measurements or one for each */
     float *values;     /* [n][3], or of emitters [n_items][3][n]                */
-    size_t n;          /* 1 or n_measurements; 0: the usual value is taken      */
+    size_t n;          /* 1 or n_measurements; 0: the usual value is used       */
     bool is_spherical; /* azimuth, elevation, distance                          */
     double scale[3];   /* of the values: to degrees and metres                  */
 };
@@ -407,7 +407,7 @@ static int samples_read(const struct sofa *sofa, struct bank *bank, struct reaso
 
 /* ---- delays ------------------------------------------------------------------------------------------------------ */
 
-/* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *delays: NULL if there are none; *max:
+/* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *delays: NULL if absent; *max:
  * the longest. */
 static int delays_read(const struct sofa *sofa, int rate, double **delays, double *max, struct reason *why)
 {

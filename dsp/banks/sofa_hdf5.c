@@ -210,14 +210,14 @@ struct chunked {
     int n_dims, n_filters;
     hsize_t dim[SOFA_MAX_DIMS]; /* of the chunk                       */
     H5Z_filter_t filters[MAX_FILTERS];
-    unsigned char *packed, *unpacked; /* [room]                             */
-    size_t room;                      /* bytes: a chunk and its growth      */
+    unsigned char *packed, *unpacked; /* [capacity]                         */
+    size_t capacity;                  /* bytes: a chunk and its growth      */
 };
 
-/* Inflates in[n_in] to at most `room` bytes. Returns how many; 0: damaged. */
-static size_t inflated(const unsigned char *in, size_t n_in, unsigned char *out, size_t room)
+/* Inflates in[n_in] to at most `capacity` bytes. Returns how many; 0: damaged. */
+static size_t inflated(const unsigned char *in, size_t n_in, unsigned char *out, size_t capacity)
 {
-    uLongf n_out = (uLongf)room;
+    uLongf n_out = (uLongf)capacity;
     return uncompress(out, &n_out, in, (uLong)n_in) == Z_OK ? (size_t)n_out : 0;
 }
 
@@ -260,7 +260,7 @@ static bool unpack(struct chunked *c, size_t n, unsigned skipped)
             continue;
         }
         if (c->filters[i] == DEFLATE)
-            n = inflated(c->packed, n, c->unpacked, c->room);
+            n = inflated(c->packed, n, c->unpacked, c->capacity);
         else
             unshuffle(c->packed, n, c->type_bytes, c->unpacked);
         unsigned char *swap = c->packed;
@@ -294,7 +294,7 @@ static bool chunk_read(struct chunked *c, const struct sofa_variable *v, const h
 {
     hsize_t bytes = 0;
     uint32_t skipped = 0;
-    if (h5.H5Dget_chunk_storage_size(c->data, offset, &bytes) < 0 || bytes == 0 || bytes > c->room ||
+    if (h5.H5Dget_chunk_storage_size(c->data, offset, &bytes) < 0 || bytes == 0 || bytes > c->capacity ||
         h5.H5Dread_chunk(c->data, 0, offset, &skipped, c->packed) < 0 || !unpack(c, (size_t)bytes, skipped) ||
         h5.H5Tconvert(c->type, h5.H5T_NATIVE_FLOAT_g, c->n_values, c->packed, NULL, 0) < 0)
         return false;
@@ -322,7 +322,7 @@ static bool chunked_look(struct chunked *c, hid_t list, const struct sofa_variab
     }
     c->n_values = (size_t)n;
     c->bytes = c->n_values * c->type_bytes;
-    c->room = c->n_values * (c->type_bytes < sizeof(float) ? sizeof(float) : c->type_bytes) + c->bytes / 8 + 4096;
+    c->capacity = c->n_values * (c->type_bytes < sizeof(float) ? sizeof(float) : c->type_bytes) + c->bytes / 8 + 4096;
     return true;
 }
 
@@ -332,8 +332,8 @@ static bool chunks_read(hid_t data, hid_t type, hid_t list, double file_bytes, c
     struct chunked c = {.data = data, .type = type, .file_bytes = file_bytes};
     hsize_t offset[SOFA_MAX_DIMS] = {0};
     if (!chunked_look(&c, list, v)) return false;
-    c.packed = malloc(c.room);
-    c.unpacked = malloc(c.room);
+    c.packed = malloc(c.capacity);
+    c.unpacked = malloc(c.capacity);
     bool good = c.packed && c.unpacked;
     while (good) {
         good = chunk_read(&c, v, offset, values);
@@ -366,7 +366,7 @@ static bool samples_read(hid_t data, double file_bytes, const struct sofa_variab
     return good;
 }
 
-/* Can the bytes that the file stores for a variable be all of its values? A header may tell of more bytes than the file
+/* Can the bytes that the file stores for a variable be all of its values? A header may claim more bytes than the file
  * has. */
 static bool is_there(hid_t data, double file_bytes, const struct sofa_variable *v)
 {

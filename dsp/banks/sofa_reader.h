@@ -25,7 +25,7 @@ struct sofa_variable {
 
 struct sofa_reader {
     void *file;
-    /* The value of an attribute of the file, cut to its room; "" if there is none. */
+    /* The value of an attribute of the file, cut to its capacity; "" if absent. */
     void (*text)(void *file, const char *name, char text[SOFA_TEXT]);
     /* The shape of a variable. false: the variable is absent, or is not an array of numbers, or the file has fewer
      * bytes than its shape says. */

@@ -193,7 +193,7 @@ static bool first_facets(struct making *making, int first[4])
     return true;
 }
 
-/* Moves the facets to the front, without those that are free. new_index[n_facets]: room. */
+/* Moves the facets to the front, without those that are free. new_index[n_facets]: scratch. */
 static void close_gaps(struct making *making, int *new_index)
 {
     struct spherical_hull *hull = making->hull;

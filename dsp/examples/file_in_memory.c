@@ -4,7 +4,7 @@
  *   ./file_in_memory [OUTPUT]        OUTPUT gets the raw floats: the left channel, then the right one
  *
  * An engine for files has no deadline. On a GPU several blocks are in the queue at once, so that the copy of one block
- * overlaps the convolution of another; the CPU takes one at a time. The same loop serves both.
+ * overlaps the convolution of another; the CPU computes one at a time. The same loop serves both.
  */
 #include <haloconv.h>
 #include <haloconv_files.h>

@@ -4,7 +4,7 @@
  *   ./matrix [OUTPUT]        OUTPUT gets the raw floats, one output channel after the other
  *
  *                in 0     in 1     in 2     in 3
- *      out 0     own 0    cross    cross    cross       own: a response of its own, gain 1
+ *      out 0     own 0    cross    cross    cross       own: its own response, gain 1
  *      out 1     cross    own 1    cross    cross       cross: one response for all, 20 dB softer, 48 frames later
  *      out 2     cross    cross    own 2    cross
  *      out 3     cross    cross    cross    own 3

@@ -104,7 +104,7 @@ static const struct field settings[] = {
 
 /* ---- the file of defaults ----------------------------------------------------------------------- */
 
-/* Takes those of the first settings that the text does not give. Returns their bits. */
+/* Applies those default settings that the text does not give. Returns their bits. */
 static unsigned defaults_apply(struct brutefir *b, struct import *import, unsigned seen)
 {
     struct configuration *c = import->c;

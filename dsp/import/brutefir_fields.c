@@ -53,7 +53,7 @@ void brutefir_note_run(struct brutefir *b, const struct statement *s, const char
 void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, const char *field, const char *usual)
 {
     IMPORT_WARN(b->import, line, structure,
-                "gives no %s, ~/.brutefir_defaults is not read, and %s is taken; write it here", field, usual);
+                "gives no %s, ~/.brutefir_defaults is not read, and %s is used; write it here", field, usual);
 }
 
 /* ---- fields ------------------------------------------------------------------------------------- */

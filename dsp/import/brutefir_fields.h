@@ -33,7 +33,7 @@ struct field {
     void (*read)(struct brutefir *b, const struct statement *s, void *structure); /* NULL: about the run */
 };
 
-/* Takes the statements of a structure. Returns a bit for each field of the table that is there. */
+/* Reads the statements of a structure. Returns a bit for each field of the table that is there. */
 unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const struct field *fields, int n,
                          void *structure);
 #define BRUTEFIR_FIELDS(b, first, fields, structure)                                                                   \

@@ -69,7 +69,7 @@ void brutefir_read_coeff(struct brutefir *b, const struct statement *s)
     unsigned seen = BRUTEFIR_FIELDS(b, s->values->block, coeff_fields, coeff);
     bool is_dirac = coeff->file && strcmp(coeff->file, "dirac pulse") == 0;
     if (!(seen & SEEN_FILENAME)) BRUTEFIR_REFUSE(b, s, "has no filename; add one");
-    if (is_dirac && coeff->skip) BRUTEFIR_REFUSE(b, s, "a dirac pulse has no bytes to skip; take the skip away");
+    if (is_dirac && coeff->skip) BRUTEFIR_REFUSE(b, s, "a dirac pulse has no bytes to skip; remove the skip");
     if (!is_dirac && !(seen & SEEN_FORMAT)) {
         brutefir_warn_missing(b, s->line, s->name, "format", "\"text\"");
         coeff->format = raw_format_find("text");

@@ -145,7 +145,7 @@ static const struct signal *output_of(struct brutefir *b, struct brutefir_filter
     struct network *net = &b->import->network;
     if (filter->state == FILTER_OPEN)
         IMPORT_REFUSE(b->import, filter->line, "filter",
-                      "\"%.40s\" is part of a loop of filters; take one of its connections away",
+                      "\"%.40s\" is part of a loop of filters; remove one of its connections",
                       filter->name ? filter->name : "");
     if (filter->state != FILTER_NEW) return filter->signal;
     filter->state = FILTER_OPEN;

@@ -28,7 +28,7 @@ struct statement {
 };
 
 /* Parses the text, which is overwritten. Every error is added to the diagnostics, and its statement is left out.
- * NULL: there is no statement. */
+ * NULL: no statement. */
 struct statement *brutefir_parse(struct import *import);
 
 /* Does the text begin like a configuration of BruteFIR? */

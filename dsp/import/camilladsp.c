@@ -28,8 +28,8 @@ enum {
 
 struct pipeline {
     struct camilladsp *d;
-    const yaml_node_t *mixers;     /* mapping from names; NULL: there is none */
-    const struct signal **signals; /* [n]: of the channels, behind the steps so far */
+    const yaml_node_t *mixers;     /* mapping from names; NULL: absent */
+    const struct signal **signals; /* [n]: of the channels, after the present step */
     int n;
     int n_applied;
 };
@@ -111,7 +111,7 @@ static void read_devices(struct camilladsp *d, const yaml_node_t *root)
 
 /* ---- the pipeline ------------------------------------------------------------------------------- */
 
-/* The pair of a name in a mapping; -1: there is none, which is reported. */
+/* The pair of a name in a mapping; -1: absent, which is reported. */
 static int find_name(struct yaml *y, const yaml_node_t *map, const char *name, const yaml_node_t *at, const char *what)
 {
     int n = yaml_count(map);

@@ -18,7 +18,7 @@ struct camilladsp {
     struct yaml yaml;
     int rate, n_captured;              /* devices.samplerate in Hz; capture channels             */
     double volume_limit;               /* factor: that of a volume at rest, at most 1            */
-    const yaml_node_t *filters;        /* mapping from names; NULL: there is none                */
+    const yaml_node_t *filters;        /* mapping from names; NULL: absent                       */
     struct camilladsp_filter *read;    /* [yaml_count(filters)]                                  */
     int64_t n_steps;                   /* of lists and recursions: aliases repeat them at no cost */
 };

@@ -1,4 +1,4 @@
-/* configuration - what a configuration says apart from its network: counts, rates, ports, banks, sources, and the sound
+/* configuration - a configuration without its network: counts, rates, ports, banks, sources, and the sound
  * files that it names; and the errors that are found in it.
  *
  * All errors and warnings of a text are collected as diagnostics. A line with an error adds nothing, so the rest of the
@@ -10,7 +10,7 @@
 #include "diagnostics.h"
 #include "dsp/masks/mask_file.h"
 
-enum { CONFIGURATION_TAPS = 1 << 24 }; /* most frames of a response: 349 s at 48 kHz; jconvolver stops at 2^20 */
+enum { CONFIGURATION_TAPS = 1 << 24 }; /* max. frames of a response: 349 s at 48 kHz; jconvolver stops at 2^20 */
 
 struct excerpt {                     /* frames of one channel of a sound file, as a line names them                   */
     int line;

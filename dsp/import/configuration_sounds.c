@@ -71,7 +71,7 @@ static char *path_in_own_folder(const struct configuration *c, const char *name)
 }
 
 /* jconvolver resolves a relative /cd in the folder that it was started in, folve and mcfx_convolver in the
- * configuration's. This function takes the folder that exists; if both exist, the one in the configuration's folder. */
+ * configuration's. The function chooses the folder that exists; if both exist, the one in the configuration's folder. */
 static const char *folder_find(struct configuration *c, struct folder *folder)
 {
     struct stat own_status, working_status;
@@ -86,12 +86,12 @@ static const char *folder_find(struct configuration *c, struct folder *folder)
     if (is_own &&
         (!is_working || own_status.st_dev != working_status.st_dev || own_status.st_ino != working_status.st_ino))
         diagnostic(&c->diagnostics, HC_OK, folder->line, "/cd",
-                   "%s is taken from the configuration's folder, but by jconvolver from where it is started; write it "
+                   "%s is read from the configuration's folder, but by jconvolver from where it is started; write it "
                    "in full",
                    folder->path);
     if (!is_own && is_working)
         diagnostic(&c->diagnostics, HC_OK, folder->line, "/cd",
-                   "%s is taken from the working directory, since the configuration's folder has none; write it in "
+                   "%s is read from the working directory, since the configuration's folder has none; write it in "
                    "full",
                    folder->path);
     return folder->found;
@@ -143,7 +143,7 @@ static void sound_read(struct configuration *c, struct sound *sound, const struc
         sound->why = arena_text(c->arena, why);
         return;
     }
-    if (found.missing[0]) EXCERPT_WARN(c, e, "there is no %s; %s is taken", found.missing, sound->path);
+    if (found.missing[0]) EXCERPT_WARN(c, e, "there is no %s; %s is used", found.missing, sound->path);
     if (*sound->file.note) EXCERPT_WARN(c, e, "%s: %s", sound->path, sound->file.note);
     if (raw->cut_by && sound->file.n_left)
         EXCERPT_WARN(c, e, "%s: cut from %lld to %d frames by %s", sound->path,
@@ -250,7 +250,7 @@ int sounds_length(struct configuration *c, const struct excerpt *e, int n)
         return 0;
     }
     if (e->length > left)
-        EXCERPT_WARN(c, e, "length %d, but %s has %d frames from offset %d on; these are taken", e->length, sound->path,
+        EXCERPT_WARN(c, e, "length %d, but %s has %d frames from offset %d on; these are used", e->length, sound->path,
                      left, e->offset);
     if ((double)sound->peak * fabs((double)e->gain) <= (double)FLT_MAX) return length;
     EXCERPT_REFUSE(c, e, "the gain %g makes %s infinite; give a smaller one", (double)e->gain, sound->path);

@@ -46,7 +46,7 @@ const char *sound_path(struct configuration *configuration, struct sound *sound)
 /* Lists the paths of all sounds in the arena, for hc_responses_file. */
 void sounds_list(struct configuration *configuration);
 
-/* Reads the sound of an excerpt, unless it has been read. NULL: it cannot be read, and sounds_report will say so. */
+/* Reads the sound of an excerpt, unless it has been read. NULL: it cannot be read, and sounds_report reports the error. */
 struct sound *sounds_get(struct configuration *configuration, const struct excerpt *excerpt);
 
 /* How many of n frames of a sound the offset and length of an excerpt select; 0: an error has been added. */
@@ -64,7 +64,7 @@ bool sounds_resample(struct configuration *configuration, const struct excerpt *
 /* Adds an error for each file that could not be read. */
 void sounds_report(struct configuration *configuration);
 
-/* The rate of the samples: the session's, or the one that all files have; 0 = there is none. */
+/* The rate of the samples: the session's, or the one that all files have; 0: absent. */
 int sounds_rate(struct configuration *configuration);
 
 /* Frees the files, except those that are played: they move to the arena. */

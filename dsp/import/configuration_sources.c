@@ -23,15 +23,15 @@ static const char *bank_path(struct configuration *c, const struct bank_line *ba
         return NULL;
     }
     if (found.missing[0])
-        diagnostic(&c->diagnostics, HC_OK, bank->line, READ, "there is no %s; %s is taken", found.missing, found.path);
+        diagnostic(&c->diagnostics, HC_OK, bank->line, READ, "there is no %s; %s is used", found.missing, found.path);
     if (stat(found.path, &status) == 0) return arena_text(c->arena, found.path);
     diagnostic(&c->diagnostics, HC_EFILE, bank->line, READ, "%s: %s; give the path of a bank", found.path,
                strerror(errno));
     return NULL;
 }
 
-/* Puts each source in the place of its input. The first inputs of an engine are its sources, so none may be missing. */
-static void place_sources(struct configuration *c, hc_source *sources)
+/* Orders the sources by their inputs. The first inputs of an engine are its sources, so none may be missing. */
+static void order_sources(struct configuration *c, hc_source *sources)
 {
     int n = (int)c->n_sources;
     for (int i = 0; i < n; i++) {
@@ -72,7 +72,7 @@ void configuration_sources(struct configuration *c, bool is_wanted, int rate, hc
     hc_source *sources = arena_alloc(arena, c->n_sources, sizeof *sources);
     const char **banks = arena_alloc(arena, c->n_banks, sizeof *banks);
     if (!sources || !banks) return;
-    if (c->diagnostics.n_errors == 0) place_sources(c, sources);
+    if (c->diagnostics.n_errors == 0) order_sources(c, sources);
     for (size_t i = 0; i < c->n_banks; i++) banks[i] = bank_path(c, &c->banks[i], rate);
     r->n_sources = (int)c->n_sources;
     r->sources = sources;

@@ -24,7 +24,7 @@
 struct reader {
     struct import *import;
     char *at;
-    int line; /* of the line that was taken last */
+    int line; /* of the last line that was read */
     double in_delay_s[MASK_MAX_CHANNELS], out_delay_s[MASK_MAX_CHANNELS];
     const struct signal *out[MASK_MAX_CHANNELS];
 };
@@ -48,7 +48,7 @@ static char *line_read(struct reader *r)
     return NULL;
 }
 
-/* Cuts the first word off a line of numbers, which a comment may follow. NULL: there is none. */
+/* Cuts the first word off a line of numbers, which a comment may follow. NULL: no more words. */
 static char *word_read(char **line)
 {
     char *word = *line + strspn(*line, BLANKS);
@@ -164,7 +164,7 @@ static const char *name_of_file(struct reader *r, char *name)
     if (!is_full || !whole) return name;
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name + 2;
     if (!*last) return whole; /* the name of a folder: no such file */
-    IMPORT_WARN(r->import, r->line, NULL, "%s is taken from the folder of the configuration, as %s", whole, last);
+    IMPORT_WARN(r->import, r->line, NULL, "%s is read from the folder of the configuration, as %s", whole, last);
     return last;
 }
 

@@ -13,7 +13,7 @@ void diagnostic(struct diagnostics *diagnostics, int code, int line, const char 
     if (diagnostics->n_kept == DIAGNOSTICS_KEPT) return;
     if (!diagnostics->kept)
         diagnostics->kept = arena_alloc(diagnostics->arena, DIAGNOSTICS_KEPT, sizeof *diagnostics->kept);
-    if (!diagnostics->kept) return; /* arena->is_short says so */
+    if (!diagnostics->kept) return; /* arena->is_short is set */
 
     int used = line ? snprintf(text, sizeof text, "%.400s:%d: ", diagnostics->path, line)
                     : snprintf(text, sizeof text, "%.400s: ", diagnostics->path);

@@ -28,7 +28,7 @@ enum {
 
 struct channel {
     char name[24];
-    const struct signal *signal; /* that the channel carries after the lines so far */
+    const struct signal *signal; /* of the channel after the last line */
     bool is_selected;
 };
 
@@ -54,7 +54,7 @@ struct reader {
 #define EQ_REFUSE(r, ...) report(r, HC_EINVAL, __VA_ARGS__)
 #define EQ_WARN(r, ...) report(r, HC_OK, __VA_ARGS__)
 
-/* Reports in the second pass only, so that nothing is said twice. */
+/* Reports in the second pass only, so that no warning comes twice. */
 static void __attribute__((format(printf, 3, 4))) report(struct reader *r, int code, const char *format, ...)
 {
     char text[DIAGNOSTIC_CAP / 2];
@@ -96,11 +96,11 @@ static void choose_layout(struct reader *r)
 {
     static const enum position mono[] = {L}, stereo[] = {L, R}, quad[] = {L, R, RL, RR}, surround[] = {L, R, C, RC},
                                rear[] = {L, R, C, LFE, RL, RR}, side[] = {L, R, C, LFE, SL, SR},
-                               most[] = {L, R, C, LFE, RL, RR, SL, SR};
+                               all[] = {L, R, C, LFE, RL, RR, SL, SR};
     static const struct {
         const enum position *positions;
         int n;
-    } layouts[] = {{mono, 1}, {stereo, 2}, {quad, 4}, {surround, 4}, {rear, 6}, {side, 6}, {most, 8}};
+    } layouts[] = {{mono, 1}, {stereo, 2}, {quad, 4}, {surround, 4}, {rear, 6}, {side, 6}, {all, 8}};
     enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
     for (int i = r->names_channels ? 1 : 0; i < N_LAYOUTS; i++) {
         unsigned has = 0;
@@ -115,7 +115,7 @@ static void choose_layout(struct reader *r)
         r->n_layout = r->highest > 8 && r->highest <= MAX_CHANNELS ? r->highest : 8;
     for (int k = 0; k < r->n_layout; k++) {
         struct channel *c = &r->channels[k];
-        if (!*c->name && k < 8) snprintf(c->name, sizeof c->name, "%s", position_names[most[k]]);
+        if (!*c->name && k < 8) snprintf(c->name, sizeof c->name, "%s", position_names[all[k]]);
         if (!*c->name) snprintf(c->name, sizeof c->name, "%d", k + 1);
         c->signal = signal_input(r->net, k);
         c->is_selected = true;
@@ -123,7 +123,7 @@ static void choose_layout(struct reader *r)
     r->n_channels = r->n_layout;
 }
 
-/* The channel of a name or a number. may_add: an unknown name becomes a virtual channel, silent so far. NULL: none. */
+/* The channel of a name or a number. may_add: an unknown name becomes a virtual channel, silent at first. NULL: none. */
 static struct channel *channel_find(struct reader *r, const char *name, bool may_add)
 {
     char *end;
@@ -190,7 +190,7 @@ static bool read_summand(struct reader *r, char *text, const struct signal **sum
     return true;
 }
 
-/* All assignments of a line take the signals from before the line. */
+/* All assignments of a line read the signals from before the line. */
 static void apply_copy(struct reader *r, char *parameters)
 {
     const struct signal *made[MAX_CHANNELS];
@@ -280,7 +280,7 @@ static void apply_delay(struct reader *r, char *parameters)
         return;
     }
     if (!is_ms && r->import->c->rate == 0)
-        EQ_WARN(r, "its %g samples are taken as samples at 48000 Hz; write ms", delay);
+        EQ_WARN(r, "its %g samples are read as samples at 48000 Hz; write ms", delay);
     double seconds = is_ms ? delay / 1000 : network_seconds(r->net, delay);
     for (int i = 0; i < r->n_channels; i++)
         if (r->channels[i].is_selected) r->channels[i].signal = signal_delay(r->net, r->channels[i].signal, seconds);
@@ -346,7 +346,7 @@ static void apply_include(struct reader *r, char *parameters)
     if (r->is_too_much) return;
     r->is_too_much = r->depth == MAX_DEPTH || r->n_included > INCLUDES_BYTES;
     if (r->is_too_much) {
-        EQ_REFUSE(r, "the texts include each other, or have more than %d bytes in all; take the line away",
+        EQ_REFUSE(r, "the texts include each other, or have more than %d bytes in all; remove the line",
                   INCLUDES_BYTES);
         return;
     }
@@ -371,7 +371,7 @@ static void apply_device(struct reader *r, char *parameters)
     if (device && r->device && strcmp(device, r->device) != 0)
         EQ_REFUSE(r, "%s: the text has filters for several devices; leave those of one", device);
     else if (device && !r->device)
-        EQ_WARN(r, "the filters for %s are taken", device);
+        EQ_WARN(r, "the filters for %s are used", device);
     if (device) r->device = device;
 }
 
@@ -390,7 +390,7 @@ static void apply_expression(struct reader *r, char *parameters)
 static void apply_other(struct reader *r, char *parameters)
 {
     (void)parameters;
-    EQ_REFUSE(r, "no linear filter can do this; take the line away");
+    EQ_REFUSE(r, "no linear filter can do this; remove the line");
 }
 
 static void apply_nothing(struct reader *r, char *parameters)

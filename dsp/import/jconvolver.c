@@ -55,7 +55,7 @@ struct command {
 
 /* ---- fields ------------------------------------------------------------------------------------- */
 
-/* Goes to the next field. false: there is none; the line gets one error about that. */
+/* Goes to the next field. false: the line has no more; it gets one error about that. */
 static bool has_field(struct reader *r, const char *what)
 {
     if (r->is_broken) return false;
@@ -576,7 +576,7 @@ static void check_new(struct reader *r)
         LINE_REFUSE(r, "has no /convolver/new; a configuration needs one");
 }
 
-/* The last line with a /convolver/new: it drops the responses of all lines above. `text` if there is none. */
+/* The last line with a /convolver/new: it drops the responses of all lines above. `text` if absent. */
 static const char *last_new(const char *text)
 {
     static const char name[] = "/convolver/new";

@@ -3,7 +3,7 @@
  *   pair   an input and an output; it plays the sum of its parts, or it is linked to another pair (/impulse/copy)
  *
  * Parts point at shared taps: a million pairs may play the same excerpt of a file. Only a pair with several parts gets
- * memory of its own, for their sum. At the end each output is the sum of its pairs.
+ * separate memory, for their sum. At the end each output is the sum of its pairs.
  */
 #ifndef HALOCONV_JCONVOLVER_PAIRS_H
 #define HALOCONV_JCONVOLVER_PAIRS_H

@@ -24,7 +24,7 @@ struct network {
     int n_chains;
     int n_terms;                   /* of all signals, bounded: mixers in series multiply them           */
     int n_routes;                  /* counted by network_make                                           */
-    int64_t n_frames;              /* of taps computed so far, bounded                                  */
+    int64_t n_frames;              /* of taps computed, bounded                                         */
     int64_t n_added;               /* frames of responses that are added to others, bounded             */
     bool is_too_large;             /* the error is in the diagnostics                                   */
     bool tells_filters;            /* a note about the filters that are computed                        */

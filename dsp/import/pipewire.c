@@ -32,7 +32,7 @@ static int find_node(const struct graph *g, const char *name, size_t length)
     return -1;
 }
 
-/* A port's number from its index, or from its name: In, or In 1 if there are several. -1: there is none. */
+/* A port's number from its index, or from its name: In, or In 1 if there are several. -1: absent. */
 static int find_port(const char *name, const char *stem, int n)
 {
     char known[16], *end;
@@ -46,7 +46,7 @@ static int find_port(const char *name, const char *stem, int n)
     return -1;
 }
 
-/* Finds a port named "node:port", or "port" of the node `own`. false: there is none, which is reported. */
+/* Finds a port named "node:port", or "port" of the node `own`. false: absent, which is reported. */
 static bool port_find(struct graph *g, const struct relaxed *at, int own, bool is_output, int *node, int *port)
 {
     const char *name = at->text, *colon = strchr(name, ':');
@@ -131,7 +131,7 @@ static void add_outputs(struct graph *g, const struct relaxed *names)
     }
 }
 
-/* Kahn's algorithm: again and again, takes a node whose inputs are all taken. false: there is a loop, which is
+/* Kahn's algorithm: repeatedly appends a node whose inputs are all ordered. false: a loop, which is
  * reported, or memory is short. */
 static bool order_nodes(struct graph *g)
 {
@@ -300,7 +300,7 @@ static void read_module(struct import *import, const struct relaxed *args)
     read_graph(import, args);
 }
 
-/* PipeWire's graph runs at 48000 Hz unless it is told otherwise: that is the rate of a text without one. */
+/* PipeWire's graph runs at 48000 Hz unless configured otherwise: that is the rate of a text without one. */
 static void read_pipewire(struct import *import)
 {
     const struct relaxed *all = relaxed_read(import);
@@ -313,7 +313,7 @@ static void read_pipewire(struct import *import)
         if (strcmp(relaxed_text(module, "name", ""), MODULE) != 0 || !args) continue;
         if (is_read)
             IMPORT_REFUSE(import, module->line, "context.modules",
-                          "a second filter-chain; put each of them into a file of its own");
+                          "a second filter-chain; put each into a separate file");
         else
             read_module(import, args);
         is_read = true;

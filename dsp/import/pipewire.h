@@ -42,7 +42,7 @@ double node_whole_frames(const struct import *import, double seconds, double max
 const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
                                    int channel, const struct signal *in);
 
-/* The type of a builtin node; NULL: there is none. */
+/* The type of a builtin node; NULL: absent. */
 const struct node_type *node_type_find(const char *label);
 
 #endif

@@ -93,7 +93,7 @@ static bool rate_differs(const char *a, const char *b, size_t *start, size_t *en
            strspn(b + same, "0123456789") == m - tail - same;
 }
 
-/* A list has a file for each of some rates. Their names become a pattern with %r, or the first is taken. */
+/* A list has one file per rate. Their names become a pattern with %r; without a pattern the first is used. */
 static const char *choose_file(const struct convolver *v, const struct relaxed *list)
 {
     const struct relaxed *first = list->first;
@@ -115,7 +115,7 @@ static const char *choose_file(const struct convolver *v, const struct relaxed *
     }
     if (v->node->copy == 0)
         IMPORT_WARN(v->import, list->line, v->node->statement,
-                    "of the files for other rates %.200s is taken, and resampled; name them by their rates",
+                    "of the files for other rates %.200s is used, and resampled; name them by their rates",
                     first->text);
     return first->text;
 }

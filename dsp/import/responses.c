@@ -80,7 +80,7 @@ static int warn_other_rate(hc_responses *responses, const char *path, const stru
 {
     char text[DIAGNOSTIC_CAP];
     bool is_configuration = import_is_configuration(file->path);
-    snprintf(text, sizeof text, "there is no %.400s; %.400s is taken%s", file->missing, file->path,
+    snprintf(text, sizeof text, "there is no %.400s; %.400s is used%s", file->missing, file->path,
              is_configuration ? ", and its delays are not resampled" : "");
     return warn(responses, path, text, why);
 }

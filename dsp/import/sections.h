@@ -28,7 +28,7 @@ struct section {
 
 /* The energy that may be cut off a response, relative to the whole. */
 #define SECTIONS_REST_DB (-150.0)
-enum { SECTIONS_TAPS = 1 << 20 }; /* most taps of sections in series: 22 s at 48 kHz */
+enum { SECTIONS_TAPS = 1 << 20 }; /* max. taps of sections in series: 22 s at 48 kHz */
 
 /* sections[n], in series; copied. A frequency of half the session's rate or more counts as 0.499 of the rate. NULL: the
  * arena is short. */

@@ -38,7 +38,7 @@ size_t input_history_write(struct input_history *history, const float *const *in
 /* Publishes the n frames that were written last. [rt] */
 void input_history_publish(struct input_history *history, int n);
 
-/* Frames published so far. [rt] */
+/* Frames published since the start. [rt] */
 int64_t input_history_end(const struct input_history *history);
 
 /* Points rows at the published frames [from, from + *n); *n is cut where the ring ends. [rt] */

@@ -106,7 +106,7 @@ static int responses_load(const hc_live_config *c, const char *path, int rate, s
     hc_responses *responses = &mask->responses;
     unsigned flags = (c->keep_rate ? HC_KEEP_RATE : 0) | (c->n_sources > 0 ? HC_WITH_SOURCES : 0);
     int error = hc_responses_load(path, 0, rate, flags, responses, REASON_TEXT(why));
-    bool has_routes = responses->n_channels == 0; /* a configuration, with channel counts of its own */
+    bool has_routes = responses->n_channels == 0; /* a configuration, with its own channel counts */
     if (!error && !has_routes && c->n_sources == 0)
         error = hc_responses_route(responses, path, c->n_in, REASON_TEXT(why));
     if (!error) report_diagnostics(c, path, responses, rate);

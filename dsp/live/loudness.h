@@ -16,7 +16,7 @@ struct loudness {
     int n_channels, step;              /* step: frames                                                         */
     struct biquad filters[2];          /* the K-weighting                                                      */
     double (*state)[2][2];             /* [n_channels]                                                         */
-    int pos, n_steps;                  /* frames of the present step; whole steps so far                       */
+    int pos, n_steps;                  /* frames of the present step; whole steps since the start              */
     double sum, sums[LOUDNESS_STEPS];  /* of squares: of the present step, of the latest ones                  */
     double energies[LOUDNESS_CLASSES]; /* sums of the mean squares of the blocks of a class                    */
     uint32_t counts[LOUDNESS_CLASSES];
@@ -32,7 +32,7 @@ void loudness_reset(struct loudness *loudness);
 /* Measures n frames. Returns whether there are new blocks. [rt] */
 bool loudness_add(struct loudness *loudness, float *const *rows, int n);
 
-/* Returns LUFS; -INFINITY: there is no block above -70 LUFS. [rt] */
+/* Returns LUFS; -INFINITY: no block is above -70 LUFS. [rt] */
 double loudness_get(const struct loudness *loudness);
 
 #endif

@@ -37,8 +37,8 @@ static inline float ramp_step(struct ramp *ramp)
 
 struct predelay {            /* audio thread */
     int64_t size, end;       /* frames of a row, a power of two; frames written                           */
-    int from, to, pos;       /* crossfade between two delays, in frames; pos: frames of it so far         */
-    float *frames;           /* [n_out][size]; NULL: there is no predelay                                 */
+    int from, to, pos;       /* crossfade between two delays, in frames; pos: frames of it played         */
+    float *frames;           /* [n_out][size]; NULL: no predelay                                          */
 };
 
 struct mixer {

@@ -95,7 +95,7 @@ bool ready_note(struct ready *ready, struct ready_mask **mask, uint64_t *mask_nu
 /* This mask plays from now on, or none of them (NULL). gone: this one cannot be asked for any more; NULL: none.
  * false: a newer request came, and nothing was changed. */
 bool ready_supersede(struct ready *ready, const struct ready_mask *mask, struct ready_mask *gone);
-/* Keeps an engine ready, which waits or plays. Takes over the responses, if there are any. NULL: no entry is free, or
+/* Keeps an engine ready, which waits or plays. Owns the responses, if any, from then on. NULL: no entry is free, or
  * no thread can be made. */
 struct ready_mask *ready_add(struct ready *ready, const char *path, struct live_engine *engine,
                              const struct engine_format *format, const struct file_id *file, bool plays,

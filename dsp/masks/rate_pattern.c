@@ -13,7 +13,7 @@
 enum { MAX_DIGITS = 9, EXAMPLE_RATE = 48000 };
 static const char mark[] = "%r";
 
-/* Writes the pattern with the rate in the place of each mark. false: the path is too long. */
+/* Writes the pattern with the rate instead of each mark. false: the path is too long. */
 static bool fill(const char *pattern, int rate, char path[PATH_MAX])
 {
     size_t used = 0;

@@ -1,6 +1,6 @@
-/* rate_pattern - a path that has %r in the place of a rate: hall-%r.wav stands for hall-44100.wav, hall-96000.wav, ...
+/* rate_pattern - a path that has %r instead of a rate: hall-%r.wav stands for hall-44100.wav, hall-96000.wav, ...
  *
- * The file of the session's rate is taken. If it is missing, the lowest rate above is taken, because resampling it
+ * The file of the session's rate is used. If it is missing, the lowest rate above is used, because resampling it
  * loses nothing; else the highest rate below, which has no sound above half of it.
  */
 #ifndef HALOCONV_RATE_PATTERN_H
@@ -13,8 +13,8 @@
 
 struct rated_file {
     char path[PATH_MAX];
-    char missing[PATH_MAX];  /* the file of the session's rate, if another one was taken; else "" */
-    int rate;                /* Hz in the place of %r; 0: the path is not a pattern                  */
+    char missing[PATH_MAX];  /* the file of the session's rate, if another one is used; else "" */
+    int rate;                /* Hz that replaces %r; 0: the path is not a pattern                   */
 };
 
 /* Finds the file of a path at a rate in Hz; rate 0: the highest. A path without %r is its own file, and so is one that

@@ -23,7 +23,7 @@ struct zoom {
     double complex *bins; /* [n_parts][stride]: REACH mirrored bins, size / 2 + 1 bins, REACH mirrored bins */
     double *sum;          /* [size / 2 + 1] at the bins */
     struct kernel coarse, fine[POINTS];
-    double best, at; /* the largest sum so far; its place in bins */
+    double best, at; /* the largest sum found; its position in bins */
 };
 
 /* ---- the transform ------------------------------------------------------------------------------------------------ */

@@ -247,11 +247,11 @@ def test_folders(files, monkeypatch):
     assert not from_c(f"/impulse/read 1 1 1 0 0 0 1 {files}/c/irs/a.wav\n")
     assert not from_c(f"/cd {files}/c\n/impulse/read 1 1 1 0 0 0 1 irs/a.wav\n")
     said = from_c("/cd irs\n/impulse/read 1 1 1 0 0 0 1 a.wav\n")
-    assert "c/t.conf:2: warning: /cd: irs is taken from the configuration's folder" in said
+    assert "c/t.conf:2: warning: /cd: irs is read from the configuration's folder" in said
     shutil.move("c/irs", "irs/irs")
     shutil.move("irs/irs/a.wav", "irs/a.wav")
     said = from_c("/cd irs\n/impulse/read 1 1 1 0 0 0 1 a.wav\n")
-    assert "c/t.conf:2: warning: /cd: irs is taken from the working directory" in said
+    assert "c/t.conf:2: warning: /cd: irs is read from the working directory" in said
     monkeypatch.chdir(files / "c")
     (files / "c" / "irs").mkdir()
     shutil.move("../irs/a.wav", "irs/a.wav")

@@ -245,7 +245,7 @@ WARNINGS = [
     ('output "a" { channels: 1; dither: true; };', 0, "no dither"),
     ('output "b" { channels: 1; sample: "S16_LE"; };', 0, "S16_LE rounds"),
     ('output "c", "d" { channels: 8/5,4; };', 0, "2 of the 8 channels"),
-    ('output "e", "f" { };', 0, "gives no channels, ~/.brutefir_defaults is not read, and 2 is taken"),
+    ('output "e", "f" { };', 0, "gives no channels, ~/.brutefir_defaults is not read, and 2 is used"),
     ('coeff "w" { filename: "a.txt"; };', 0, "gives no format, ~/.brutefir_defaults"),
     ('lock_memory: true;\nlogic: "cli" { port: 1; };', 0, 'lock_memory (line 13), logic "cli" (line 14)'),
 ]
@@ -298,14 +298,14 @@ def test_the_filter_length_of_the_defaults_file_is_used(folder):
     assert f"filter_length 64,16 is that of {folder}/.brutefir_defaults" in said and "65536" not in said, said
     (folder / ".brutefir_defaults").write_text("filter_length: 65;\n")
     said = good("check", "d.conf").stderr
-    assert ".brutefir_defaults:1: filter_length: 65 is not a power of two" in said and "65536 is taken" in said, said
+    assert ".brutefir_defaults:1: filter_length: 65 is not a power of two" in said and "65536 is used" in said, said
 
 
 def test_settings_that_a_text_leaves_to_the_defaults_are_said():
     found = checked(GOOD_IO + GOOD_FILTER)
     assert [what.split("gives ")[1].split(";")[0] for _, _, what in found if "gives" in what] == [
-        "no sampling_rate, ~/.brutefir_defaults is not read, and 44100 is taken",
-        "no filter_length, ~/.brutefir_defaults is not read, and 65536 is taken"]
+        "no sampling_rate, ~/.brutefir_defaults is not read, and 44100 is used",
+        "no filter_length, ~/.brutefir_defaults is not read, and 65536 is used"]
 
 
 def test_names_and_jack_ports_become_ports():

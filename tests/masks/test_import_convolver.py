@@ -118,7 +118,7 @@ LISTED = {  # text: line, kind, words
             (5, "error", "is not a channel of a file"), (8, "error", "channel 2, but L.wav has 1"),
             (14, "error", '"0.x" is not a channel with a factor'), (18, "error", "input 2 of 2"),
             (23, "error", "output 7 of 2"), (24, "error", "No such file"),
-            (28, "warning", "D:\\Filters\\L.wav is taken from the folder"), (32, "warning", "as L.wav")],
+            (28, "warning", "D:\\Filters\\L.wav is read from the folder"), (32, "warning", "as L.wav")],
 }
 
 

@@ -98,7 +98,7 @@ class ApplyImpulseResponse(torch.nn.Module):
     rate          Hz of x; files are resampled to it (they need it). Tensors must have that rate already
     lengths       of a tensor: the taps of each response; later ones count as 0
     seed          None: draws on the device of x from torch's generator there, which torch.manual_seed sets; nothing
-                  waits, and a CUDA graph may capture it. A number: draws on the CPU from a generator of its own, the
+                  waits, and a CUDA graph may capture it. A number: draws on the CPU from a separate generator, the
                   same on every device; the module's copies and pickles go on from its state, so that all workers
                   of a DataLoader draw the same
 

@@ -89,12 +89,12 @@ _STEP = np.dtype([("frame", np.int64), ("source", np.intc), ("n", np.intc), ("en
 
 def _load():
     here = pathlib.Path(__file__).resolve()
-    places = [os.environ.get("HALOCONV_LIBRARY"), here.with_name("libhaloconv.so"),
+    paths = [os.environ.get("HALOCONV_LIBRARY"), here.with_name("libhaloconv.so"),
               *(p / "libhaloconv.so.1" for p in list(here.parents)[2:5]),
               here.parents[3] / "build/libhaloconv.so" if len(here.parents) > 3 else None]
-    for place in places:
-        if place and pathlib.Path(place).exists():
-            return ctypes.CDLL(str(place))
+    for path in paths:
+        if path and pathlib.Path(path).exists():
+            return ctypes.CDLL(str(path))
     return ctypes.CDLL("libhaloconv.so.1")
 
 

@@ -76,7 +76,7 @@ class Stream:
     max_taps     longest response of a mask in frames; sets the memory. None: 48000, or 1 if all inputs are sources
     rate         Hz; the bank's must be the same. Backend "auto" and the levels of steered sources depend on it. None:
                  the bank's, or 48000
-    block        most frames that the engine processes at once; for live audio that of the sound card; BLOCK_FILES: the
+    block        max. frames that the engine processes at once; for live audio that of the sound card; BLOCK_FILES: the
                  engine chooses one for files
     n_routes     number of (input, output) pairs that a mask will have, a hint; 0: one a channel
     wait_us      longest wait for a GPU in microseconds, WAIT_FOREVER or WAIT_NONE
@@ -315,7 +315,7 @@ class Stream:
         return out[0] if np.ndim(x) == 1 and self.n_out == 1 else out.T
 
     def reset(self) -> None:
-        """Clear the input history and end all fades; the mask and the places of sources stay."""
+        """Clear the input history and end all fades; the mask and the positions of sources stay."""
         with self._open() as engine, self._turn:
             _lib.hc_reset(engine)
 
@@ -342,7 +342,7 @@ class Stream:
     def steer_levels(self) -> List[Dict[str, int]]:
         """When the responses of moving sources change: a dict for each range of taps (`offset`, `n_taps`).
 
-        At frames that are multiples of `hop` the level takes the last steer(); its fade begins `delay` frames later and
+        At frames that are multiples of `hop` a level applies the last steer(); its fade begins `delay` frames later and
         lasts `fade` frames, or over several hops if steer_fade is longer than the hop. The first level is the head.
         """
         return self.info["steer_levels"]
@@ -377,7 +377,7 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
     x and h may be arrays on a CUDA GPU: CuPy, JAX, torch, anything with `__dlpack__`, both on one device. The result is
     of that kind, on that device; streams and copies are as in convolve_tensors(), plus a copy of arrays
     [frames, channels], whose frames are not adjacent. NaN and infinite samples pass through there. A matrix of
-    responses takes the memory of inputs x outputs channels. method, n_threads and rate change nothing.
+    responses needs the memory of inputs x outputs channels. method, n_threads and rate change nothing.
 
     Raises ValueError if a shape or the mode is wrong, TypeError if x or h is complex, Error if the library refuses
     (NaN or infinite samples in h, no such device, no memory).

@@ -77,7 +77,7 @@ class Plan:
 
     shape     of the result
     bytes     of workspace on the device
-    copies    of inputs a and b: their frames are not adjacent; run() takes dense copies
+    copies    of inputs a and b: their frames are not adjacent; run() reads dense copies
     is_empty  there are no items or channels: the result is empty or, for GRADIENT_H, 0. run() is not called
     """
     __slots__ = ("bytes", "shape", "copies", "is_empty", "_pointer")

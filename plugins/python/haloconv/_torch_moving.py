@@ -82,16 +82,16 @@ def _one_output(x, bank, entries, lengths, step, n_frames):
     n_rows, n_steps = entries.shape
     n_taps = bank.shape[-1]
     played = 2 * step if n_steps > 1 else n_frames
-    heard = n_taps - 1 + played
-    at_once = max(1, MAX_FLOATS // (max(n_rows, 1) * (n_taps + heard)))
-    pieces = []
+    used = n_taps - 1 + played
+    at_once = max(1, MAX_FLOATS // (max(n_rows, 1) * (n_taps + used)))
+    outputs = []
     for first in range(0, n_steps, at_once):
         n = min(at_once, n_steps - first)
-        frames = x[:, first * step:(first + n - 1) * step + heard].unfold(-1, heard, step)  # [rows, n, heard]
+        frames = x[:, first * step:(first + n - 1) * step + used].unfold(-1, used, step)  # [rows, n, used]
         some = slice(first, first + n)
         steps = entries[:, some], None if lengths is None else lengths[:, some]
-        pieces.append(_with_bank(CONVOLVE, "valid", frames, bank, None, steps))
-    y = pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)  # [rows, steps, played]
+        outputs.append(_with_bank(CONVOLVE, "valid", frames, bank, None, steps))
+    y = outputs[0] if len(outputs) == 1 else torch.cat(outputs, 1)  # [rows, steps, played]
     if n_steps == 1:
         return y.squeeze(1)
     fade = torch.arange(1, step + 1, dtype=torch.float32, device=y.device) / step

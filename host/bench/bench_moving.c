@@ -87,9 +87,9 @@ bool bench_moving(const struct moving_shape *shape, struct moving_result *r, cha
         good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, shape->n_jobs, why, cap) ==
                HC_OK; /* the caches fill */
     start = stopwatch_now();
-    while (good && r->took_s < shape->time_s) {
+    while (good && r->elapsed_s < shape->time_s) {
         good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, shape->n_jobs, why, cap) == HC_OK;
-        r->took_s = stopwatch_now() - start;
+        r->elapsed_s = stopwatch_now() - start;
         r->n_calls++;
     }
     r->hours = r->n_calls * (double)shape->n_jobs * (double)signals.n_frames / shape->rate / 3600;

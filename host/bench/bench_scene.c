@@ -1,4 +1,4 @@
-/* haloconv bench scene - plays sources that are steered all the time, and finds how many are held. */
+/* haloconv bench scene - plays moving sources, steered all the time, and finds the largest number without a miss. */
 #include "bench_moving.h"
 #include "bench_play.h"
 #include "bench_steer.h"
@@ -218,12 +218,12 @@ static int offline(const struct scene_settings *s)
     struct moving_result r;
     char why[MESSAGE_CAP];
     if (!bench_moving(&shape, &r, why, sizeof why)) return message_error("%s", why);
-    double an_hour = r.hours / (r.took_s / 3600);
+    double an_hour = r.hours / (r.elapsed_s / 3600);
     if (s->common.json)
         return json_print(json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "backend",
                                     b->backend, "rate", shape.rate, "step", shape.step, "entries", shape.n_entries,
                                     "outputs", shape.n_out, "taps", shape.n_taps, "jobs", shape.n_jobs, "job_s",
-                                    shape.job_s, "setup_s", r.setup_s, "hours", r.hours, "took_s", r.took_s,
+                                    shape.job_s, "setup_s", r.setup_s, "hours", r.hours, "took_s", r.elapsed_s,
                                     "hours_an_hour", an_hour),
                           6, "bench");
     printf("%d signals of %g s at %d Hz, one moving source each, %d outputs, %d entries of %d taps, another entry each "
@@ -231,7 +231,7 @@ static int offline(const struct scene_settings *s)
            shape.n_jobs, shape.job_s, shape.rate, shape.n_out, shape.n_entries, shape.n_taps,
            (long long)shape.step * shape.every, (unsigned long long)shape.seed, b->backend);
     printf("bank made in %.2f s; %.2f hours of output in %.2f s, memory to memory: %.0f hours an hour\n", r.setup_s,
-           r.hours, r.took_s, an_hour);
+           r.hours, r.elapsed_s, an_hour);
     return 0;
 }
 

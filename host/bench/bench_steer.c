@@ -115,12 +115,12 @@ bool steer_open(struct steer_bench *b, hc_engine *engine, const struct bench_sha
 
 int64_t steer_rounds(struct steer_bench *b)
 {
-    int64_t least = atomic_load(&b->threads[0].rounds);
+    int64_t min = atomic_load(&b->threads[0].rounds);
     for (int i = 1; i < b->n_threads; i++) {
         int64_t rounds = atomic_load(&b->threads[i].rounds);
-        if (rounds < least) least = rounds;
+        if (rounds < min) min = rounds;
     }
-    return least;
+    return min;
 }
 
 void steer_close(struct steer_bench *b)

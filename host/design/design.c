@@ -18,7 +18,7 @@ enum { MAX_TAPS = 1 << 26, SAME_AS_RT60 = -1 };
 
 /* ---- options ------------------------------------------------------------------------------------ */
 
-static bool take_cutoff(const struct option_use *use, void *to)
+static bool read_cutoff(const struct option_use *use, void *to)
 {
     struct design_settings *s = to;
     s->n_cutoffs = number_list_read(use->text, s->cutoff_hz, 2);
@@ -35,7 +35,7 @@ static const struct option_row design_options[] = {{"rate", 0, "HZ", "Sample rat
 static const struct option_row filter_options[] = {
     {"cutoff", 0, "HZ[,HZ]",
      "Cutoffs, at which the gain is 1/2: one frequency for lowpass and highpass, two for bandpass and bandstop",
-     take_cutoff, .to = 0},
+     read_cutoff, .to = 0},
     {"taps", 0, "N", "Number of taps; odd for highpass, bandstop and hilbert", option_int,
      OPTION_TO(struct design_settings, taps), .min = 1, .max = MAX_TAPS},
     {"window", 0, "rectangular|hann|hamming|blackman|blackmanharris|kaiser", "Window of the FIR [hamming]",

@@ -153,12 +153,12 @@ static bool check_recording(const struct measure_settings *s, const struct measu
                             char *why, size_t cap)
 {
     double lasts = (double)n_frames / m->rate, needs = s->sweep.n_outputs * sweep_take_s(&s->sweep);
-    double least = needs - sweep_lead_s() - s->sweep.silence_s;
+    double min = needs - sweep_lead_s() - s->sweep.silence_s;
     if (s->loopback && (m->n_inputs < 2 || s->loopback > m->n_inputs))
         return message_write(why, cap,
                              "%s: has %d channel%s, and --loopback %d needs one more; record the microphones, too",
                              s->from_recording, m->n_inputs, message_s(m->n_inputs), s->loopback);
-    return lasts >= least ||
+    return lasts >= min ||
            message_write(why, cap, "%s: lasts %.2f s, and the sweep %.2f s; record all of it, or name another --sweep",
                          s->from_recording, lasts, needs);
 }

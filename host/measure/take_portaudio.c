@@ -12,7 +12,7 @@ struct portaudio_card {
     struct portaudio_pair pair;
     bool is_started;  /* Pa_Initialize */
     PaStream *stream; /* NULL: not open */
-    uint32_t time;    /* frames of the stream so far; audio thread */
+    uint32_t time;    /* frames since the start of the stream; audio thread */
 };
 
 static int on_audio(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,

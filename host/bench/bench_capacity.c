@@ -40,7 +40,7 @@ static const struct command_line capacity_line = {
             "Doubles N until a block is missed in 2 seconds (or the memory is too small), halves the gap down to a "
             "sixteenth, and then plays the largest that held for the whole --time. Blocks for which the system woke "
             "the program too late, or interrupted it, are counted apart; if they are more than a tenth, three times in "
-            "a row, there is no judgement.\n\n"
+            "a row, the bench does not judge.\n\n"
             "  haloconv bench capacity --backend cpu --time 60",
     .groups = {{NULL, capacity_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 

@@ -90,7 +90,7 @@ static bool fits(const hc_config *config, int n_engines, char *why, size_t cap)
     double needs = n_engines * (double)plan.memory + 4.0 * config->max_taps * config->n_routes;
     double available = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (needs < 0.9 * available) return true;
-    return message_write(why, cap, "%d responses of %d taps: need %.1f GB, and %.1f GB are free; take fewer",
+    return message_write(why, cap, "%d responses of %d taps: need %.1f GB, and %.1f GB are free; use fewer",
                          config->n_routes, config->max_taps, needs * 1e-9, available * 1e-9);
 }
 
@@ -285,7 +285,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
     if (n < 1) n = 1;
     if (!player_open(&p, shape, n)) {
         player_close(&p);
-        return message_write(why, cap, "bench: no memory for %d channels; take fewer", shape->n_in);
+        return message_write(why, cap, "bench: no memory for %d channels; use fewer", shape->n_in);
     }
     r->period_us = 1e6 * period;
     r->n_missed = r->by_engine = r->by_wakeup = 0;

@@ -173,7 +173,7 @@ static void print_text(const struct scene_settings *s, int n, const struct scene
            (double)t->bank_bytes * 1e-6, (long long)r->n_blocks,
            r->real_time ? "" : ", without a real-time priority: the system granted none");
     printf("steered each %d block%s from %s: every source %lld times of %lld\n", s->every, s->every > 1 ? "s" : "",
-           t->n_threads ? "threads of their own" : "the audio thread", (long long)t->rounds, (long long)t->wanted);
+           t->n_threads ? "separate threads" : "the audio thread", (long long)t->rounds, (long long)t->wanted);
     printf("a block: p50 %.1f us, p99 %.1f, p99.9 %.1f, max %.1f; p99 is %.1f %% of the period\n", r->p50_us, r->p99_us,
            r->p999_us, r->max_us, 100 * r->p99_us / r->period_us);
     printf("missed %lld: %lld by the engine, %lld by a late wake-up (p99.9 %.1f us); %lld blocks were late\n",

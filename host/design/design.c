@@ -71,7 +71,7 @@ static const struct command_line design_line = {
         "method, with gain 1 in the pass band and (taps - 1) / 2 frames of delay; hilbert: a filter that shifts the "
         "phase of every frequency by 90 degrees; or room: decaying noise, of energy 1. Prints taps, delay, ripple and "
         "attenuation; these are measured on the mask. The filters of design correct, design target, design invert, "
-        "design minphase and design crossover have options of their own: see `haloconv design correct --help`, ...\v"
+        "design minphase and design crossover have their own options: see `haloconv design correct --help`, ...\v"
         "  haloconv design lowpass --cutoff 8000 --attenuation 80 --transition 500 \\\n"
         "    -o lp.wav\n"
         "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav",

@@ -172,7 +172,7 @@ static bool load_all(struct mask_job *job)
         if (!load(job, names->list[i])) return false;
     if (job->out.rate) return true;
     job->out.rate = USUAL_RATE;
-    return !message_note("%s: has no rate, and is taken for %d Hz; --rate gives another", names->list[0], USUAL_RATE);
+    return !message_note("%s: has no rate, and is read at %d Hz; --rate gives another", names->list[0], USUAL_RATE);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */

@@ -87,7 +87,7 @@ static bool align(struct mask_job *job)
     int n_groups = s->each ? mask->n_channels : 1, of_group = mask->n_channels / n_groups;
     double shifts[MAX_PICKED] = {0}, max = -INFINITY, to = s->at_ms * 1e-3 * job->out.rate;
     if (job->n_masks > 1) to = find_sound(s, &job->masks[1], 0, job->masks[1].n_channels);
-    if (isnan(to)) return MASK_REFUSE(job, "%s: is silent; there is no sound to align to", s->names.list[1]);
+    if (isnan(to)) return MASK_REFUSE(job, "%s: is silent; give a mask with sound", s->names.list[1]);
     for (int i = 0; i < n_groups; i++) {
         double sound = find_sound(s, mask, i * of_group, of_group);
         if (isnan(sound))

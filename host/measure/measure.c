@@ -72,7 +72,7 @@ static const struct option_row sweep_options[] = {
      "Silence behind a sweep, and length of the responses: longer than the decay of the room [2]", option_number,
      TO(sweep.silence_s), .min = 0.01, .max = 60},
     {"averages", 0, "N",
-     "Sweeps of each output, which are averaged; two or more also tell the clock of the recorder from that of the "
+     "Sweeps of each output, which are averaged; two or more also show the clock of the recorder from that of the "
      "player [2]",
      option_int, TO(sweep.averages), .min = 1, .max = 100},
     {"level", 0, "DB", "Peak of the sweep, re full scale [-20]", option_db, TO(sweep.level)},

@@ -210,7 +210,7 @@ static bool find_loopback(struct making *k, char *why, size_t cap)
         if (has_signal) best_peak = fmax(best_peak, peak);
     }
     if (!(best_peak > 0))
-        return message_write(why, cap, "--loopback %d: no sweep is heard there; connect an output with this input",
+        return message_write(why, cap, "--loopback %d: no sweep arrives there; connect an output with this input",
                              k->settings->loopback);
     loopback_response(k, best, &k->reference, &has_signal);
     double *h = (double *)k->bins;

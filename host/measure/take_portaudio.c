@@ -39,7 +39,7 @@ static bool has_channels(const struct audio_device *device, const char *side, in
 {
     return n <= device->max_channels ||
            message_write(why, cap,
-                         "portaudio: %s has %d %ss, and %d are asked for; ask for fewer, or take another device",
+                         "portaudio: %s has %d %ss, and %d are asked for; ask for fewer, or use another device",
                          device->name, device->max_channels, side, n);
 }
 

@@ -1,7 +1,7 @@
 /* acoustics - the figures of ISO 3382-1:2009 of one response, broadband and by octave.
  *
- * They count from the start of the response: the first frame within 20 dB of its peak. decay.h says how noise is
- * handled, octave.h how octaves are. A response is looked at for 120 s.
+ * They count from the start of the response: the first frame within 20 dB of its peak. decay.h describes noise,
+ * octave.h the octaves. Frames after 120 s are ignored.
  */
 #ifndef ACOUSTICS_H
 #define ACOUSTICS_H
@@ -32,8 +32,8 @@ extern const char *const acoustic_names[ACOUSTIC_FIGURES]; /* as in JSON: "edt_s
 
 struct acoustic_band {
     int hz;                                /* 0: broadband                                             */
-    double value[ACOUSTIC_FIGURES];        /* NaN: there is none                                       */
-    char reason[ACOUSTIC_FIGURES][ACOUSTIC_REASON]; /* why there is none: "it is silent"               */
+    double value[ACOUSTIC_FIGURES];        /* NaN: absent                                              */
+    char reason[ACOUSTIC_FIGURES][ACOUSTIC_REASON]; /* why it is absent: "it is silent"                */
     struct decay_fit fit[ACOUSTIC_TIMES];  /* the lines of EDT, T20 and T30, also if they are refused  */
     double level_db;                       /* of an octave: mean power over its bandwidth, relative to the passband:
                                               the median of the octaves that are at most 20 dB below the loudest */

@@ -66,23 +66,23 @@ static void set_window(struct levels *l, int window)
 {
     l->window = window < l->n / 10 ? window : l->n / 10;
     if (l->window < 1) l->window = 1;
-    double most = -1;
+    double max = -1;
     for (int i = 0; (i + 1) * l->window <= l->n; i++) {
         double power = mean_square(l, i * l->window, (i + 1) * l->window);
-        if (power > most) most = power, l->loudest = i;
+        if (power > max) max = power, l->loudest = i;
     }
 }
 
-/* A line through the levels from one time to another that are above `least` dB, from the loudest one on. Levels below
+/* A line through the levels from one time to another that are above `min` dB, from the loudest one on. Levels below
  * are gaps: there may be silence between the direct sound and the first reflection. */
-static struct decay_fit fit_levels(const struct levels *l, double from_s, double to_s, double least)
+static struct decay_fit fit_levels(const struct levels *l, double from_s, double to_s, double min)
 {
     struct sums sums = {0};
     double first = 0, last = 0;
     for (int i = l->loudest; (i + 1) * l->window <= l->n; i++) {
         double x = (i + 0.5) * l->window / l->rate, y = level(l, i);
         if (x > to_s) break;
-        if (x < from_s || !(y > least)) continue;
+        if (x < from_s || !(y > min)) continue;
         if (sums.n == 0) first = x;
         last = x;
         add(&sums, x - first, y);

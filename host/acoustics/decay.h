@@ -19,10 +19,10 @@
 
 #include <stdbool.h>
 
-struct decay_fit {           /* a line through the curve; slope 0: there is none            */
+struct decay_fit {           /* a line through the curve; slope 0: no line                  */
     double slope;            /* dB a second, below 0                                        */
     double at_start_db;      /* its level at the start of the response                      */
-    double from_s, to_s;     /* the part of the curve that it fits, from the start          */
+    double from_s, to_s;     /* the section of the curve that it fits, from the start          */
     double r2;               /* the squared coefficient of correlation                      */
 };
 

@@ -13,7 +13,7 @@ enum { ATTEMPTS = 3 };
 
 struct capacity_settings {
     struct bench_settings common;
-    int most;
+    int max_size;
     const char *which; /* NULL: both */
 };
 
@@ -29,7 +29,7 @@ static const char no_judgement[] =
 static const struct option_row capacity_options[] = {
     {"which", 0, "matrix|channels", "Search for only one of the two [both]", option_word,
      OPTION_TO(struct capacity_settings, which)},
-    {"most", 0, "N", "Do not try more [65536]", option_int, OPTION_TO(struct capacity_settings, most), .min = 1,
+    {"most", 0, "N", "Do not try more [65536]", option_int, OPTION_TO(struct capacity_settings, max_size), .min = 1,
      .max = 65536},
     {0}};
 
@@ -40,7 +40,7 @@ static const struct command_line capacity_line = {
             "Doubles N until a block is missed in 2 seconds (or the memory is too small), halves the gap down to a "
             "sixteenth, and then plays the largest that held for the whole --time. Blocks for which the system woke "
             "the program too late, or interrupted it, are counted apart; if they are more than a tenth, three times in "
-            "a row, there is no judgement.\n\n"
+            "a row, the bench does not judge.\n\n"
             "  haloconv bench capacity --backend cpu --time 60",
     .groups = {{NULL, capacity_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 
@@ -110,8 +110,8 @@ static int search(const struct capacity_settings *s, bool diagonal, struct trial
     int held = 0, not_held = 0;
     struct trial trial;
     *best = *over = (struct trial){0};
-    for (int next = diagonal ? 16 : 2; not_held == 0 && held < s->most; next *= 2) {
-        int n = next < s->most ? next : s->most;
+    for (int next = diagonal ? 16 : 2; not_held == 0 && held < s->max_size; next *= 2) {
+        int n = next < s->max_size ? next : s->max_size;
         if (try_out(s, diagonal, n, trial_s, &trial))
             held = n, *best = trial;
         else
@@ -167,7 +167,7 @@ static void print_text(const struct capacity_settings *s, bool diagonal, int n, 
 
 int bench_capacity_command(int argc, char **argv)
 {
-    struct capacity_settings s = {.common = bench_settings_usual(), .most = 65536};
+    struct capacity_settings s = {.common = bench_settings_usual(), .max_size = 65536};
     int status = option_parse(&capacity_line, argc, argv, &s);
     if (status >= 0) return status;
     bench_settings_complete(&s.common);

@@ -74,7 +74,7 @@ bool bench_moving(const struct moving_shape *shape, struct moving_result *r, cha
     hc_renderer *renderer = NULL;
     *r = (struct moving_result){0};
     if (!steer_data_make(&data, shape->n_entries, shape->n_out, shape->n_taps, shape->seed))
-        return message_write(why, cap, "bench: no memory for a bank of %d entries; take fewer", shape->n_entries);
+        return message_write(why, cap, "bench: no memory for a bank of %d entries; use fewer", shape->n_entries);
     hc_render_config config = {
         .size = sizeof config, .backend = shape->backend, .step = shape->step, .n_threads = shape->n_threads};
     double start = stopwatch_now();
@@ -82,14 +82,14 @@ bool bench_moving(const struct moving_shape *shape, struct moving_result *r, cha
     r->setup_s = stopwatch_now() - start;
     steer_data_free(&data);
     if (good && !signals_make(&signals, shape))
-        good = message_write(why, cap, "bench: no memory for %d signals; take fewer", shape->n_jobs);
+        good = message_write(why, cap, "bench: no memory for %d signals; use fewer", shape->n_jobs);
     if (good)
         good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, shape->n_jobs, why, cap) ==
                HC_OK; /* the caches fill */
     start = stopwatch_now();
-    while (good && r->took_s < shape->time_s) {
+    while (good && r->elapsed_s < shape->time_s) {
         good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, shape->n_jobs, why, cap) == HC_OK;
-        r->took_s = stopwatch_now() - start;
+        r->elapsed_s = stopwatch_now() - start;
         r->n_calls++;
     }
     r->hours = r->n_calls * (double)shape->n_jobs * (double)signals.n_frames / shape->rate / 3600;

@@ -18,7 +18,7 @@ struct moving_shape {
 };
 
 struct moving_result {
-    double setup_s, took_s; /* all calls together */
+    double setup_s, elapsed_s; /* all calls together */
     int n_calls;
     double hours;          /* of output: one for each job, with all of its outputs */
 };

@@ -187,7 +187,7 @@ static bool check(struct offline_run *run)
 }
 
 struct offline_times {     /* seconds */
-    double own, alone;     /* in the engine's memory: with a full queue; one block at a time */
+    double own, alone;     /* in the engine's memory: [0] full queue, [1] one block at a time */
     double callers;        /* in the caller's memory, with a full queue */
     double roof, up, down; /* copies alone: both ways at once; to the device; from the device */
 };

@@ -90,7 +90,7 @@ static bool fits(const hc_config *config, int n_engines, char *why, size_t cap)
     double needs = n_engines * (double)plan.memory + 4.0 * config->max_taps * config->n_routes;
     double available = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (needs < 0.9 * available) return true;
-    return message_write(why, cap, "%d responses of %d taps: need %.1f GB, and %.1f GB are free; take fewer",
+    return message_write(why, cap, "%d responses of %d taps: need %.1f GB, and %.1f GB are free; use fewer",
                          config->n_routes, config->max_taps, needs * 1e-9, available * 1e-9);
 }
 
@@ -133,7 +133,7 @@ struct player {
     float *out_frames; /* [n_out][block] */
     const float **in;
     float **out;
-    double *took, *woke; /* [n]: seconds */
+    double *durations, *woke; /* [n]: seconds */
 };
 
 static void player_close(struct player *p)
@@ -142,7 +142,7 @@ static void player_close(struct player *p)
     free(p->out_frames);
     free(p->in);
     free(p->out);
-    free(p->took);
+    free(p->durations);
     free(p->woke);
 }
 
@@ -153,9 +153,9 @@ static bool player_open(struct player *p, const struct bench_shape *shape, int64
     p->out_frames = calloc((size_t)shape->n_out * block, sizeof *p->out_frames);
     p->in = calloc((size_t)shape->n_in, sizeof *p->in);
     p->out = calloc((size_t)shape->n_out, sizeof *p->out);
-    p->took = calloc((size_t)n, sizeof *p->took);
+    p->durations = calloc((size_t)n, sizeof *p->durations);
     p->woke = calloc((size_t)n, sizeof *p->woke);
-    if (!p->noise || !p->out_frames || !p->in || !p->out || !p->took || !p->woke) return false;
+    if (!p->noise || !p->out_frames || !p->in || !p->out || !p->durations || !p->woke) return false;
     uint32_t state = 1;
     for (size_t i = 0; i < NOISE_FRAMES + block; i++) {
         state = state * 1664525u + 1013904223u;
@@ -196,13 +196,13 @@ static void sum_up(struct player *p, int64_t n, struct bench_result *r)
 {
     r->n_blocks = n;
     r->mean_us = 0;
-    for (int64_t i = 0; i < n; i++) r->mean_us += 1e6 * p->took[i] / (double)n;
-    qsort(p->took, (size_t)n, sizeof *p->took, by_size);
+    for (int64_t i = 0; i < n; i++) r->mean_us += 1e6 * p->durations[i] / (double)n;
+    qsort(p->durations, (size_t)n, sizeof *p->durations, by_size);
     qsort(p->woke, (size_t)n, sizeof *p->woke, by_size);
-    r->p50_us = quantile_us(p->took, n, 0.5);
-    r->p99_us = quantile_us(p->took, n, 0.99);
-    r->p999_us = quantile_us(p->took, n, 0.999);
-    r->max_us = 1e6 * p->took[n - 1];
+    r->p50_us = quantile_us(p->durations, n, 0.5);
+    r->p99_us = quantile_us(p->durations, n, 0.99);
+    r->p999_us = quantile_us(p->durations, n, 0.999);
+    r->max_us = 1e6 * p->durations[n - 1];
     r->jitter_us = quantile_us(p->woke, n, 0.999);
 }
 
@@ -285,7 +285,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
     if (n < 1) n = 1;
     if (!player_open(&p, shape, n)) {
         player_close(&p);
-        return message_write(why, cap, "bench: no memory for %d channels; take fewer", shape->n_in);
+        return message_write(why, cap, "bench: no memory for %d channels; use fewer", shape->n_in);
     }
     r->period_us = 1e6 * period;
     r->n_missed = r->by_engine = r->by_wakeup = 0;
@@ -308,7 +308,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
         double end = stopwatch_now();
         bool missed = paced && end > due + period;
         if (i >= 0) {
-            p.took[i] = end - start;
+            p.durations[i] = end - start;
             p.woke[i] = paced ? start - due : 0;
             counted = i + 1;
             bool by_engine = missed && end - start > period && n_interruptions() == interrupted;

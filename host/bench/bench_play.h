@@ -16,7 +16,7 @@ struct bench_shape {
     int n_sources;      /* the first inputs, steered sources; then no mask is made */
     int diagonal;       /* input i to output i; else every input to every output */
     int taps, block, rate;
-    int n_threads;      /* of the CPU; 0 = as many as it takes */
+    int n_threads;      /* of the CPU; 0 = as many as needed */
     int n_engines;      /* alike but for their masks, played one after the other in each period */
     int wait_us;        /* longest wait for a device; 0 = none, -1 = until it is done */
     bool spin;          /* as hc_config's */
@@ -32,7 +32,7 @@ struct bench_result {
     double period_us, mean_us, p50_us, p99_us, p999_us, max_us; /* of hc_process, of all engines together */
     double jitter_us;   /* p99.9 of how late this program was woken */
     int64_t n_missed;   /* blocks that were not complete one period after they were due to begin ... */
-    int64_t by_engine;  /* ... because hc_process took more than a period */
+    int64_t by_engine;  /* ... because hc_process ran longer than a period */
     int64_t by_wakeup;  /* ... because the system woke this program too late, or interrupted it in hc_process */
     int64_t n_late;     /* blocks that the engines gave up, in all */
     double other_threads; /* processors that were busy with other threads: workers and the engine thread of a device */
@@ -53,8 +53,8 @@ void bench_close(const struct bench_shape *shape, hc_engine **engines);
 bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced, bool judges,
                 struct bench_result *result, char *why, size_t cap);
 
-/* Says whether the blocks were played as a sound card plays them, so that they show what the engine can do: at most a
- * tenth of them may have been missed by wake-up, because after such a miss the engine has had more time than usual. */
+/* Were the blocks played as a sound card plays them, so that they show what the engine can do? That holds if at most a
+ * tenth of them were missed by wake-up, because after such a miss the engine has had more time than usual. */
 bool bench_is_judged(const struct bench_result *result);
 
 json_t *bench_result_json(const struct bench_shape *shape, const struct bench_result *result);

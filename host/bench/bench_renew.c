@@ -23,8 +23,8 @@ static void *renew(void *arg)
         if (hc_mask_make_noise(r->engine, r->shape.diagonal, r->shape.taps, r->shape.taps, r->shape.seed, &mask, r->why,
                                sizeof r->why) != HC_OK)
             return NULL;
-        double took = stopwatch_now() - start;
-        if (took > r->longest_s) r->longest_s = took;
+        double elapsed = stopwatch_now() - start;
+        if (elapsed > r->longest_s) r->longest_s = elapsed;
         r->n_made++;
         hc_mask_swap(r->engine, mask);
         hc_mask_free(r->engine, mask);

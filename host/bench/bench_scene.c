@@ -1,4 +1,4 @@
-/* haloconv bench scene - plays sources that are steered all the time, and finds how many are held. */
+/* haloconv bench scene - plays moving sources, steered all the time, and finds the largest number without a miss. */
 #include "bench_moving.h"
 #include "bench_play.h"
 #include "bench_steer.h"
@@ -173,7 +173,7 @@ static void print_text(const struct scene_settings *s, int n, const struct scene
            (double)t->bank_bytes * 1e-6, (long long)r->n_blocks,
            r->real_time ? "" : ", without a real-time priority: the system granted none");
     printf("steered each %d block%s from %s: every source %lld times of %lld\n", s->every, s->every > 1 ? "s" : "",
-           t->n_threads ? "threads of their own" : "the audio thread", (long long)t->rounds, (long long)t->wanted);
+           t->n_threads ? "separate threads" : "the audio thread", (long long)t->rounds, (long long)t->wanted);
     printf("a block: p50 %.1f us, p99 %.1f, p99.9 %.1f, max %.1f; p99 is %.1f %% of the period\n", r->p50_us, r->p99_us,
            r->p999_us, r->max_us, 100 * r->p99_us / r->period_us);
     printf("missed %lld: %lld by the engine, %lld by a late wake-up (p99.9 %.1f us); %lld blocks were late\n",
@@ -218,12 +218,12 @@ static int offline(const struct scene_settings *s)
     struct moving_result r;
     char why[MESSAGE_CAP];
     if (!bench_moving(&shape, &r, why, sizeof why)) return message_error("%s", why);
-    double an_hour = r.hours / (r.took_s / 3600);
+    double an_hour = r.hours / (r.elapsed_s / 3600);
     if (s->common.json)
         return json_print(json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "backend",
                                     b->backend, "rate", shape.rate, "step", shape.step, "entries", shape.n_entries,
                                     "outputs", shape.n_out, "taps", shape.n_taps, "jobs", shape.n_jobs, "job_s",
-                                    shape.job_s, "setup_s", r.setup_s, "hours", r.hours, "took_s", r.took_s,
+                                    shape.job_s, "setup_s", r.setup_s, "hours", r.hours, "took_s", r.elapsed_s,
                                     "hours_an_hour", an_hour),
                           6, "bench");
     printf("%d signals of %g s at %d Hz, one moving source each, %d outputs, %d entries of %d taps, another entry each "
@@ -231,7 +231,7 @@ static int offline(const struct scene_settings *s)
            shape.n_jobs, shape.job_s, shape.rate, shape.n_out, shape.n_entries, shape.n_taps,
            (long long)shape.step * shape.every, (unsigned long long)shape.seed, b->backend);
     printf("bank made in %.2f s; %.2f hours of output in %.2f s, memory to memory: %.0f hours an hour\n", r.setup_s,
-           r.hours, r.took_s, an_hour);
+           r.hours, r.elapsed_s, an_hour);
     return 0;
 }
 

@@ -90,7 +90,7 @@ bool steer_open(struct steer_bench *b, hc_engine *engine, const struct bench_sha
     int wanted = b->n_threads;
     b->n_threads = 0;
     if (!steer_data_make(&data, b->n_entries, shape->n_out, shape->taps, shape->seed))
-        return message_write(why, cap, "bench: no memory for a bank of %d entries; take fewer", b->n_entries);
+        return message_write(why, cap, "bench: no memory for a bank of %d entries; use fewer", b->n_entries);
     int code = hc_bank_make(engine, &data, &b->bank, why, cap);
     steer_data_free(&data);
     if (code != HC_OK) return false;
@@ -104,7 +104,7 @@ bool steer_open(struct steer_bench *b, hc_engine *engine, const struct bench_sha
         sem_init(&t->block, 0, 0);
         if (pthread_create(&t->thread, NULL, steer_run, t) != 0) {
             steer_close(b);
-            return message_write(why, cap, "bench: no thread for requests; take fewer --steer-threads");
+            return message_write(why, cap, "bench: no thread for requests; use fewer --steer-threads");
         }
         b->n_threads++;
     }
@@ -115,12 +115,12 @@ bool steer_open(struct steer_bench *b, hc_engine *engine, const struct bench_sha
 
 int64_t steer_rounds(struct steer_bench *b)
 {
-    int64_t least = atomic_load(&b->threads[0].rounds);
+    int64_t min = atomic_load(&b->threads[0].rounds);
     for (int i = 1; i < b->n_threads; i++) {
         int64_t rounds = atomic_load(&b->threads[i].rounds);
-        if (rounds < least) least = rounds;
+        if (rounds < min) min = rounds;
     }
-    return least;
+    return min;
 }
 
 void steer_close(struct steer_bench *b)

@@ -40,7 +40,7 @@ void steer_data_free(hc_bank_data *data);
 bool steer_open(struct steer_bench *bench, hc_engine *engine, const struct bench_shape *shape, char *why, size_t cap);
 /* A struct bench_each: asks every source for other entries, or wakes the threads that do. */
 void steer_block(void *bench);
-/* The least requests of any source; to compare with n_blocks / every. */
+/* The smallest number of requests of any source; to compare with n_blocks / every. */
 int64_t steer_rounds(struct steer_bench *bench);
 /* Ends the threads and frees the bank. Before hc_close. */
 void steer_close(struct steer_bench *bench);

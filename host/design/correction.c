@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define SHORTEST_MS 10 /* after the direct sound: less shows nothing below 100 Hz */
-#define LONGEST_S 30 /* no room sounds longer; a longer one may be the recording of a sweep, and takes a GB of memory */
+#define LONGEST_S 30 /* no room rings longer; a longer file may be the recording of a sweep, and needs a GB of memory */
 #define MIN_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
 
 /* Levels in 1/6 octave means, at points from 20 Hz to 20 kHz (band_point_hz). */
@@ -229,7 +229,7 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
                     struct level_curve *levels, struct correction_channel *out, double *curves)
 {
     const size_t bytes = n_bins(w) * sizeof *curves;
-    double low, high, least = INFINITY, most = 0, most_anywhere = 0, *scratch = (double *)w->scratch;
+    double low, high, min = INFINITY, max = 0, max_anywhere = 0, *scratch = (double *)w->scratch;
     *out = (struct correction_channel){.low_hz = c->band.low_hz,
                                        .high_hz = c->band.high_hz,
                                        .low_is_found = c->band.low_is_found,
@@ -244,17 +244,17 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
     for (size_t k = 0; k < n_bins(w); k++) {
         double power = bin_power(w->bins[k]), hz = (double)k * c->response.bin_hz;
         bool inside = hz >= low && hz <= high;
-        most_anywhere = fmax(most_anywhere, power);
-        if (inside) most = fmax(most, power);
-        if (inside) least = fmin(least, power);
+        max_anywhere = fmax(max_anywhere, power);
+        if (inside) max = fmax(max, power);
+        if (inside) min = fmin(min, power);
         w->whole[k] *= power;
     }
     out->after = correction_curve_deviation(c, w->whole, scratch);
     fill_levels(w, scratch, levels->after_db);
     if (curves) memcpy(curves + CORRECTION_CORRECTED * n_bins(w), scratch, bytes);
-    out->boost_db = fmax(db_of(most), 0);
-    out->cut_db = fmax(-db_of(least), 0);
-    out->largest_gain_db = db_of(most_anywhere);
+    out->boost_db = fmax(db_of(max), 0);
+    out->cut_db = fmax(-db_of(min), 0);
+    out->largest_gain_db = db_of(max_anywhere);
 }
 
 /* ---- a channel ---------------------------------------------------------------------------------- */

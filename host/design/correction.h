@@ -15,7 +15,7 @@
 
 enum correction_phase {
     CORRECTION_MINIMUM,       /* no delay                                                                            */
-    CORRECTION_LINEAR,        /* half the filter of delay; rings before every sound                                  */
+    CORRECTION_LINEAR,        /* delay: half the filter; rings before every sound                                  */
     CORRECTION_MIXED,         /* minimum, and below 300 Hz the excess phase of the response is reversed in time; this
                                  takes preringing_ms of delay                                                        */
 };

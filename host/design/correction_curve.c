@@ -26,22 +26,22 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_db(const double *db, int n, double least)
+static double median_db(const double *db, int n, double min)
 {
     double kept[BAND_MAX_POINTS] = {0};
     int n_kept = 0;
     for (int i = 0; i < n; i++)
-        if (db[i] >= least) kept[n_kept++] = db[i];
+        if (db[i] >= min) kept[n_kept++] = db[i];
     qsort(kept, (size_t)n_kept, sizeof *kept, compare);
     return kept[n_kept / 2];
 }
 
-/* The last point before the level stays below `least` for an octave, or to the end. */
-static int walk(const double *db, int n, int from, int step, double least)
+/* The last point before the level stays below `min` for an octave, or to the end. */
+static int walk(const double *db, int n, int from, int step, double min)
 {
     int last = from;
     for (int i = from; i >= 0 && i < n && abs(i - last) <= BAND_PER_OCTAVE; i += step)
-        if (db[i] >= least) last = i;
+        if (db[i] >= min) last = i;
     return last;
 }
 
@@ -58,14 +58,14 @@ double band_point_hz(double low_hz, int i)
 
 struct correction_band band_find(const struct response_curve *c)
 {
-    double db[BAND_MAX_POINTS], most = -INFINITY, end = c->bin_hz * (double)(c->n_bins - 1);
+    double db[BAND_MAX_POINTS], max = -INFINITY, end = c->bin_hz * (double)(c->n_bins - 1);
     int n = points_between(GRID_LOW_HZ, end), start = 0;
     for (int i = 0; i < n; i++) db[i] = response_curve_db(c, band_point_hz(GRID_LOW_HZ, i));
-    for (int i = 0; i < n; i++) most = fmax(most, db[i]);
-    double level = median_db(db, n, most - 20), least = level - FALL_DB;
+    for (int i = 0; i < n; i++) max = fmax(max, db[i]);
+    double level = median_db(db, n, max - 20), min = level - FALL_DB;
     for (int i = 1; i < n; i++) /* the point that is nearest to the median */
         if (fabs(db[i] - level) < fabs(db[start] - level)) start = i;
-    int low = walk(db, n, start, -1, least), high = walk(db, n, start, 1, least);
+    int low = walk(db, n, start, -1, min), high = walk(db, n, start, 1, min);
     bool low_is_found = low > 0, high_is_found = high < n - 1;
     return (struct correction_band){.low_hz = low_is_found ? band_point_hz(GRID_LOW_HZ, low) : 0,
                                     .high_hz = high_is_found ? band_point_hz(GRID_LOW_HZ, high) : end,
@@ -86,10 +86,10 @@ int band_points(const struct correction_band *band, double *low_hz)
 /* ---- the gain ----------------------------------------------------------------------------------- */
 
 /* The smaller one, with a round corner that begins 1 dB below the limit. */
-static double limit(double db, double most)
+static double limit(double db, double max)
 {
-    double over = db - most + 1;
-    return over <= 0 ? db : over >= 2 ? most : db - over * over / 4;
+    double over = db - max + 1;
+    return over <= 0 ? db : over >= 2 ? max : db - over * over / 4;
 }
 
 static double roll_off_db(const struct correction_band *band, double hz)
@@ -142,20 +142,20 @@ static double mean_gain_db(const struct correction_curve *c)
 
 void correction_curve_open(struct correction_curve *c)
 {
-    double low, least = INFINITY, most = -INFINITY;
+    double low, min = INFINITY, max = -INFINITY;
     int n = band_points(&c->band, &low);
     c->level_db = 0;
     for (int i = 0; i < n; i++) {
         double hz = band_point_hz(low, i), db = response_curve_db(&c->response, hz) - shape_db(c, hz);
-        least = fmin(least, db);
-        most = fmax(most, db);
+        min = fmin(min, db);
+        max = fmax(max, db);
     }
     for (int i = 0; i < 40; i++) { /* the mean gain rises with the level: bisection */
-        c->level_db = (least + most) / 2;
+        c->level_db = (min + max) / 2;
         if (mean_gain_db(c) < 0)
-            least = c->level_db;
+            min = c->level_db;
         else
-            most = c->level_db;
+            max = c->level_db;
     }
 }
 
@@ -164,7 +164,7 @@ void correction_curve_open(struct correction_curve *c)
 struct correction_deviation correction_curve_deviation(const struct correction_curve *c, const double *power,
                                                        double *means)
 {
-    double low, db[BAND_MAX_POINTS], mean = 0, square = 0, most = 0;
+    double low, db[BAND_MAX_POINTS], mean = 0, square = 0, max = 0;
     int n = band_points(&c->band, &low);
     struct response_curve smoothed = {means, c->response.n_bins, c->response.bin_hz};
     smooth_octaves(power, means, smoothed.n_bins, 1.0 / 6);
@@ -175,7 +175,7 @@ struct correction_deviation correction_curve_deviation(const struct correction_c
     }
     for (int i = 0; i < n; i++) {
         square += (db[i] - mean) * (db[i] - mean) / n;
-        most = fmax(most, fabs(db[i] - mean));
+        max = fmax(max, fabs(db[i] - mean));
     }
-    return (struct correction_deviation){most, sqrt(square)};
+    return (struct correction_deviation){max, sqrt(square)};
 }

@@ -14,7 +14,7 @@
 
 #include "correction.h"
 
-#define CORRECTION_LOW_HZ 20.0 /* means and deviations are taken between these, inside the band */
+#define CORRECTION_LOW_HZ 20.0 /* limits of means and deviations, inside the band */
 #define CORRECTION_HIGH_HZ 20000.0
 
 struct response_curve { /* a mean power over frequency, at the bins of a transform */
@@ -54,7 +54,7 @@ void correction_curve_open(struct correction_curve *curve);
 double correction_curve_db(const struct correction_curve *curve, double hz);
 double correction_curve_target_db(const struct correction_curve *curve, double hz);
 
-/* How far the 1/6 octave means of a power with as many bins as the response are from the target, at one level. Writes
+/* The deviation of the 1/6 octave means of a power (bins: as the response) from the target, at one level. Writes
  * the means to means[n_bins]. */
 struct correction_deviation correction_curve_deviation(const struct correction_curve *curve, const double *power,
                                                        double *means);

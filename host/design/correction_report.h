@@ -1,4 +1,4 @@
-/* correction_report - says what a correction does: as lines for people, and as JSON. */
+/* correction_report - reports the effect of a correction, as lines for people and as JSON. */
 #ifndef CORRECTION_REPORT_H
 #define CORRECTION_REPORT_H
 

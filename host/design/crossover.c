@@ -13,7 +13,7 @@ enum { MAX_TAPS = 1 << 22, MAX_SECTIONS = 4 * CROSSOVER_MAX_CUTOFFS };
 
 /* ---- Linkwitz-Riley ----------------------------------------------------------------------------- */
 
-enum part { LOWPASS, HIGHPASS, ALLPASS };
+enum kind { LOWPASS, HIGHPASS, ALLPASS };
 
 struct sections {
     struct biquad list[MAX_SECTIONS];
@@ -21,14 +21,14 @@ struct sections {
 };
 
 /* Adds the Butterworth filter of half the crossover's order at a cutoff, once (power 1) or squared (2). */
-static void add_butterworth(struct sections *s, const struct crossover *c, enum part part, int cutoff, int power)
+static void add_butterworth(struct sections *s, const struct crossover *c, enum kind kind, int cutoff, int power)
 {
     static const enum biquad_kind first_order[] = {BIQUAD_LOWPASS_1, BIQUAD_HIGHPASS_1, BIQUAD_ALLPASS_1};
     static const enum biquad_kind second_order[] = {BIQUAD_LOWPASS, BIQUAD_HIGHPASS, BIQUAD_ALLPASS};
     int order = c->order / 2;
     for (int time = 0; time < power; time++)
         for (int k = 0; k < (order + 1) / 2; k++)
-            s->list[s->n++] = biquad_make(order == 1 ? first_order[part] : second_order[part], c->rate,
+            s->list[s->n++] = biquad_make(order == 1 ? first_order[kind] : second_order[kind], c->rate,
                                           c->cutoff_hz[cutoff], 0, biquad_butterworth_q(order, k));
 }
 

@@ -30,7 +30,7 @@ struct crossover_settings {
 
 /* ---- options ------------------------------------------------------------------------------------ */
 
-static bool take_cutoffs(const struct option_use *use, void *to)
+static bool read_cutoffs(const struct option_use *use, void *to)
 {
     struct crossover *c = to;
     int n = c->n_cutoffs = number_list_read(use->text, c->cutoff_hz, CROSSOVER_MAX_CUTOFFS), i = 0;
@@ -45,7 +45,7 @@ static const struct option_row crossover_options[] = {
      "A sound file with a channel for each way, or .txt or .csv for text; the configuration is beside it, with the "
      "extension .conf",
      option_text, OPTION_TO(struct crossover_settings, output)},
-    {"cutoff", 0, "HZ,HZ,...", "Where the ways meet; N ways have N - 1 cutoffs", take_cutoffs,
+    {"cutoff", 0, "HZ,HZ,...", "Where the ways meet; N ways have N - 1 cutoffs", read_cutoffs,
      OPTION_TO(struct crossover_settings, crossover)},
     {"type", 0, "linkwitz-riley|linear|steep",
      "linkwitz-riley: no latency, the ways add up to an all-pass; linear: the same magnitudes with linear phase, the "
@@ -111,10 +111,9 @@ static int check(const struct crossover_settings *s)
 {
     const struct crossover *c = &s->crossover;
     if (!c->n_cutoffs) return message_usage("design crossover", "needs --cutoff HZ, or several with commas between");
-    double most = c->cutoff_hz[c->n_cutoffs - 1];
-    if (!(most < 0.5 * c->rate))
-        return message_usage("design crossover", "--cutoff %g: must be below half the rate, %g Hz", most,
-                             0.5 * c->rate);
+    double max = c->cutoff_hz[c->n_cutoffs - 1];
+    if (!(max < 0.5 * c->rate))
+        return message_usage("design crossover", "--cutoff %g: must be below half the rate, %g Hz", max, 0.5 * c->rate);
     if (s->channels * (c->n_cutoffs + 1) > MAX_OUTPUTS)
         return message_usage("design crossover", "--channels %d: a configuration has at most %d outputs", s->channels,
                              MAX_OUTPUTS);

@@ -18,7 +18,7 @@ enum { MAX_TAPS = 1 << 26, SAME_AS_RT60 = -1 };
 
 /* ---- options ------------------------------------------------------------------------------------ */
 
-static bool take_cutoff(const struct option_use *use, void *to)
+static bool read_cutoff(const struct option_use *use, void *to)
 {
     struct design_settings *s = to;
     s->n_cutoffs = number_list_read(use->text, s->cutoff_hz, 2);
@@ -35,7 +35,7 @@ static const struct option_row design_options[] = {{"rate", 0, "HZ", "Sample rat
 static const struct option_row filter_options[] = {
     {"cutoff", 0, "HZ[,HZ]",
      "Cutoffs, at which the gain is 1/2: one frequency for lowpass and highpass, two for bandpass and bandstop",
-     take_cutoff, .to = 0},
+     read_cutoff, .to = 0},
     {"taps", 0, "N", "Number of taps; odd for highpass, bandstop and hilbert", option_int,
      OPTION_TO(struct design_settings, taps), .min = 1, .max = MAX_TAPS},
     {"window", 0, "rectangular|hann|hamming|blackman|blackmanharris|kaiser", "Window of the FIR [hamming]",
@@ -71,7 +71,7 @@ static const struct command_line design_line = {
         "method, with gain 1 in the pass band and (taps - 1) / 2 frames of delay; hilbert: a filter that shifts the "
         "phase of every frequency by 90 degrees; or room: decaying noise, of energy 1. Prints taps, delay, ripple and "
         "attenuation; these are measured on the mask. The filters of design correct, design target, design invert, "
-        "design minphase and design crossover have options of their own: see `haloconv design correct --help`, ...\v"
+        "design minphase and design crossover have their own options: see `haloconv design correct --help`, ...\v"
         "  haloconv design lowpass --cutoff 8000 --attenuation 80 --transition 500 \\\n"
         "    -o lp.wav\n"
         "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav",

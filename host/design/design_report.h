@@ -1,4 +1,4 @@
-/* design_report - says what `haloconv design` made: as lines for people, and as JSON. */
+/* design_report - reports the result of `haloconv design`, as lines for people and as JSON. */
 #ifndef DESIGN_REPORT_H
 #define DESIGN_REPORT_H
 

@@ -9,7 +9,7 @@
 
 #define FULL_HZ 300.0 /* reversed up to here; in higher bands a head's distance from the microphone is another phase */
 #define NONE_HZ 600.0
-#define LEAST 1e-4 /* of a magnitude, relative to the largest */
+#define MIN_MAGNITUDE 1e-4 /* of a magnitude, relative to the largest */
 
 static double complex unit(double complex bin)
 {
@@ -23,25 +23,25 @@ static double share_reversed(double hz)
     return hann_rise(1 - x);
 }
 
-static void cut(double *real, size_t size, int most)
+static void cut(double *real, size_t size, int max)
 {
     for (size_t i = 0; i <= size / 2; i++) {
-        double keep = hann_rise(2 - 2 * (double)i / (most + 1));
+        double keep = hann_rise(2 - 2 * (double)i / (max + 1));
         real[i] *= keep;
         if (i > 0 && i < size / 2) real[size - i] *= keep;
     }
 }
 
-void excess_phase_reverse(const struct transform *t, double complex *bins, int most, int rate, double complex *scratch)
+void excess_phase_reverse(const struct transform *t, double complex *bins, int max, int rate, double complex *scratch)
 {
     size_t half = t->size / 2;
     memcpy(scratch, bins, (half + 1) * sizeof *scratch);
-    magnitude_minimum_phase(t, LEAST, scratch);
+    magnitude_minimum_phase(t, MIN_MAGNITUDE, scratch);
     for (size_t k = 0; k <= half; k++) bins[k] = unit(conj(bins[k]) * scratch[k]);
     bins[0] = creal(bins[0]) < 0 ? -1 : 1;
     bins[half] = 1;
     transform_inverse(t, bins);
-    cut((double *)bins, t->size, most);
+    cut((double *)bins, t->size, max);
     transform_forward(t, bins);
     for (size_t k = 0; k <= half; k++) {
         double share = share_reversed((double)k * rate / (double)t->size);
@@ -53,7 +53,7 @@ void excess_phase_apply(const struct transform *t, const double complex *reverse
 {
     size_t half = t->size / 2;
     for (size_t k = 0; k <= half; k++) bins[k] /= fmax(cabs(reversed[k]), 0.5);
-    magnitude_minimum_phase(t, LEAST, bins);
+    magnitude_minimum_phase(t, MIN_MAGNITUDE, bins);
     for (size_t k = 0; k <= half; k++) bins[k] *= reversed[k];
     delay_bins(t, bins, delay);
 }

@@ -1,5 +1,5 @@
 /* excess_phase - the phase that a response has beyond that of minimum phase, reversed in time: the all-pass filter that
- * takes it away. Its length is the pre-ringing that a listener beside the measured place hears, so it is cut.
+ * removes this phase. A listener beside the measured position hears its length as pre-ringing, so the filter is cut.
  */
 #ifndef EXCESS_PHASE_H
 #define EXCESS_PHASE_H
@@ -7,8 +7,8 @@
 #include "dsp/signal/transform.h"
 
 /* The spectrum of a response whose direct sound is at frame 0 -> the reversed all-pass filter of its excess phase. It
- * begins at frame -most, fades in up to -most / 2, and changes nothing above 600 Hz. scratch: [size / 2 + 1]. */
-void excess_phase_reverse(const struct transform *transform, double complex *bins, int most, int rate,
+ * begins at frame -max, fades in up to -max / 2, and changes nothing above 600 Hz. scratch: [size / 2 + 1]. */
+void excess_phase_reverse(const struct transform *transform, double complex *bins, int max, int rate,
                           double complex *scratch);
 
 /* bins[size / 2 + 1], the gain of a filter -> its spectrum: minimum phase, times the reversed all-pass filter, delayed

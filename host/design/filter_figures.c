@@ -25,16 +25,16 @@ static size_t walk(const double complex *bins, size_t from, size_t to, bool rise
 
 static void measure_band(struct filter_figures *f, const double complex *bins, size_t from, size_t to, bool passes)
 {
-    double least = INFINITY, most = 0;
+    double min = INFINITY, max = 0;
     for (size_t bin = from; bin <= to; bin++) {
         double power = bin_power(bins[bin]);
-        least = fmin(least, power);
-        most = fmax(most, power);
+        min = fmin(min, power);
+        max = fmax(max, power);
     }
     if (passes)
-        f->ripple_db = fmax(f->ripple_db, fmax(fabs(10 * log10(least)), fabs(10 * log10(most))));
+        f->ripple_db = fmax(f->ripple_db, fmax(fabs(10 * log10(min)), fabs(10 * log10(max))));
     else
-        f->attenuation_db = fmin(f->attenuation_db, 0 - 10 * log10(most));
+        f->attenuation_db = fmin(f->attenuation_db, 0 - 10 * log10(max));
 }
 
 static void measure_bands(struct filter_figures *f, const double complex *bins, size_t last_bin, double hz,

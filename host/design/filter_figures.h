@@ -17,8 +17,8 @@ struct filter_figures {
         bool passes;
         double from_hz, to_hz;
     } band[FILTER_MAX_EDGES + 1];
-    double ripple_db;        /* largest distance from a gain of 1 in the pass bands; NaN: there is none */
-    double attenuation_db;   /* least attenuation in the stop bands; NaN: there is none  */
+    double ripple_db;        /* largest distance from a gain of 1 in the pass bands; NaN: no pass band  */
+    double attenuation_db;   /* smallest attenuation in the stop bands; NaN: no stop band */
 };
 
 /* Measures h[n]. edges_hz: the cutoffs, between which pass bands and stop bands alternate; the first band, from 0 Hz

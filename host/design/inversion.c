@@ -47,18 +47,18 @@ static void invert(const struct inversion_settings *s, const struct transform *t
 static void measure(const struct inversion_settings *s, const struct transform *t, const double complex *response,
                     double complex *bins, struct inversion_figures *figures)
 {
-    double bin_hz = (double)s->rate / (double)t->size, error = 0, most = 0;
+    double bin_hz = (double)s->rate / (double)t->size, error = 0, max = 0;
     int n = 0;
     delay_bins(t, bins, -s->delay);
     for (size_t k = 0; k <= t->size / 2; k++) {
         double hz = (double)k * bin_hz;
-        most = fmax(most, bin_power(bins[k]));
+        max = fmax(max, bin_power(bins[k]));
         if (hz < s->low_hz || hz > s->high_hz) continue;
         error += bin_power(response[k] * bins[k] - 1);
         n++;
     }
     figures->error_db = 10 * log10(error / fmax(n, 1) + 1e-40);
-    figures->largest_gain_db = 10 * log10(most);
+    figures->largest_gain_db = 10 * log10(max);
 }
 
 bool inversion_make(const struct inversion_settings *s, const float *response, int n, double *h,

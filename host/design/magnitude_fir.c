@@ -8,15 +8,15 @@
 
 size_t magnitude_fir_size(int taps, int rate)
 {
-    size_t size = transform_size((size_t)taps * 4), least = transform_size((size_t)rate);
-    return size > least ? size : least;
+    size_t size = transform_size((size_t)taps * 4), min = transform_size((size_t)rate);
+    return size > min ? size : min;
 }
 
-void magnitude_minimum_phase(const struct transform *t, double least, double complex *bins)
+void magnitude_minimum_phase(const struct transform *t, double min, double complex *bins)
 {
-    double most = 0;
-    for (size_t k = 0; k <= t->size / 2; k++) most = fmax(most, cabs(bins[k]));
-    for (size_t k = 0; k <= t->size / 2; k++) bins[k] = fmax(cabs(bins[k]), most * least);
+    double max = 0;
+    for (size_t k = 0; k <= t->size / 2; k++) max = fmax(max, cabs(bins[k]));
+    for (size_t k = 0; k <= t->size / 2; k++) bins[k] = fmax(cabs(bins[k]), max * min);
     minimum_phase_bins(t, bins);
 }
 

@@ -58,8 +58,8 @@ static int channels_by_name(char *const *names, int n, int *channel)
 }
 
 /* Fills in the loudspeakers of files with one channel each. false: why has the reason. */
-static bool place_channels(struct measurement_layout *l, const hc_responses *files, char *const *names, int n,
-                           const int *channel, char *why, size_t cap)
+static bool assign_channels(struct measurement_layout *l, const hc_responses *files, char *const *names, int n,
+                            const int *channel, char *why, size_t cap)
 {
     char line[LINE_CAP] = "";
     size_t at = 0;
@@ -88,8 +88,8 @@ static bool place_channels(struct measurement_layout *l, const hc_responses *fil
 }
 
 /* Each file is a position. */
-static bool place_positions(struct measurement_layout *l, const hc_responses *files, char *const *names, int n,
-                            char *why, size_t cap)
+static bool assign_positions(struct measurement_layout *l, const hc_responses *files, char *const *names, int n,
+                             char *why, size_t cap)
 {
     for (int i = 0; i < n; i++) {
         if (files[i].n_channels != l->n_channels)
@@ -124,8 +124,8 @@ static bool lay_out(struct measurement_layout *l, enum layout_choice choice, con
     l->responses = calloc((size_t)l->n_positions * (size_t)l->n_channels, sizeof *l->responses);
     if (!l->responses)
         return message_write(why, cap, "design correct: no memory for %d measurements; free some memory", n);
-    return as_channels ? place_channels(l, files, names, n, channel, why, cap)
-                       : place_positions(l, files, names, n, why, cap);
+    return as_channels ? assign_channels(l, files, names, n, channel, why, cap)
+                       : assign_positions(l, files, names, n, why, cap);
 }
 
 bool measurement_layout_make(struct measurement_layout *l, enum layout_choice choice, const hc_responses *files,

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST 1e-10           /* floor of the magnitude: a zero at a frequency has no minimum phase */
+#define MIN_MAGNITUDE 1e-10   /* floor of the magnitude: a zero at a frequency has no minimum phase */
 #define GOOD_ENOUGH_DB (-110) /* the change by doubling the transform, which is about the error that is left */
 enum { LARGEST = 1 << 20 };
 
@@ -57,7 +57,7 @@ static bool minphase(const float *h, int n, size_t size, int taps, double *out)
     double complex *bins = malloc((size / 2 + 1) * sizeof *bins);
     if (bins) {
         transform_response_float(&t, h, (size_t)n, bins);
-        magnitude_minimum_phase(&t, LEAST, bins);
+        magnitude_minimum_phase(&t, MIN_MAGNITUDE, bins);
         magnitude_taps(&t, bins, taps, out);
     }
     free(bins);

@@ -81,17 +81,17 @@ static void fill(struct target_filter *f, const struct target_settings *s)
 static void measure(struct target_filter *f, const struct target_settings *s)
 {
     const struct frequency_curve *c = &f->curve;
-    double hz = (double)s->rate / (double)f->transform.size, most = 0;
+    double hz = (double)s->rate / (double)f->transform.size, max = 0;
     transform_response(&f->transform, f->h, (size_t)s->taps, f->bins);
     for (size_t k = 0; k <= f->transform.size / 2; k++) {
         double power = bin_power(f->bins[k]), at = (double)k * hz;
         double error = fabs(10 * log10(power) - frequency_curve_db(c, at));
-        most = fmax(most, power);
+        max = fmax(max, power);
         if (at < c->points[0].hz || at > c->points[c->n - 1].hz || !(error > f->error_db)) continue;
         f->error_db = error;
         f->error_hz = at;
     }
-    f->largest_db = 10 * log10(most);
+    f->largest_db = 10 * log10(max);
 }
 
 static int report(const struct target_filter *f, const struct target_settings *s)

@@ -47,7 +47,7 @@ void bank_entries_print(const hc_bank_data *bank)
         double aed[3];
         printf("  %6d", e);
         if (bank->position) {
-            bank_report_place(bank->position[e], aed);
+            bank_report_direction(bank->position[e], aed);
             printf(" %10.2f %10.2f %10.3f", aed[0], aed[1], aed[2]);
         }
         for (int out = 0; out < n_out; out++)
@@ -69,7 +69,7 @@ json_t *bank_entries_json(const hc_bank_data *bank)
     json_t *entries = json_array();
     for (int e = 0; entries && e < bank->n_entries; e++) {
         double aed[3] = {NAN, NAN, NAN}; /* null */
-        if (bank->position) bank_report_place(bank->position[e], aed);
+        if (bank->position) bank_report_direction(bank->position[e], aed);
         json_array_append_new(entries, json_pack("{s:o, s:o, s:o, s:o, s:o}", "azimuth_deg", json_number(aed[0]),
                                                  "elevation_deg", json_number(aed[1]), "distance_m",
                                                  json_number(aed[2]), "onset_ms", values_json(bank, e, onset_ms),
@@ -82,7 +82,7 @@ bool bank_entries_plot(const char *path, const char *name, const hc_bank_data *b
 {
     double(*aed)[3] = malloc((size_t)bank->n_entries * sizeof *aed);
     if (!aed) return message_write(why, cap, "%s: no memory; free some memory", path);
-    for (int e = 0; e < bank->n_entries; e++) bank_report_place(bank->position[e], aed[e]);
+    for (int e = 0; e < bank->n_entries; e++) bank_report_direction(bank->position[e], aed[e]);
     bool good =
         directions_plot_write(path, name, (const double(*)[3])aed, bank->n_entries, bank->n_file_entries, why, cap);
     free(aed);

@@ -14,13 +14,13 @@ struct ranges {
     struct range azimuth, elevation, distance; /* degrees, degrees, metres */
 };
 
-static void range_take(struct range *range, double value)
+static void range_extend(struct range *range, double value)
 {
     range->low = fmin(range->low, value);
     range->high = fmax(range->high, value);
 }
 
-void bank_report_place(const float position[3], double aed[3])
+void bank_report_direction(const float position[3], double aed[3])
 {
     double x = (double)position[0], y = (double)position[1], z = (double)position[2], across = hypot(x, y);
     aed[0] = atan2(y, x) * (180 / M_PI);
@@ -34,10 +34,10 @@ static struct ranges find_ranges(const hc_bank_data *bank)
     struct ranges ranges = {none, none, none};
     for (int e = 0; e < bank->n_entries; e++) {
         double aed[3];
-        bank_report_place(bank->position[e], aed);
-        range_take(&ranges.azimuth, aed[0]);
-        range_take(&ranges.elevation, aed[1]);
-        range_take(&ranges.distance, aed[2]);
+        bank_report_direction(bank->position[e], aed);
+        range_extend(&ranges.azimuth, aed[0]);
+        range_extend(&ranges.elevation, aed[1]);
+        range_extend(&ranges.distance, aed[2]);
     }
     return ranges;
 }

@@ -12,6 +12,6 @@ void bank_report_print(const char *path, const hc_bank_data *bank);
 json_t *bank_report_json(const char *path, const hc_bank_data *bank);
 
 /* Azimuth and elevation in degrees, and distance, of x, y, z. */
-void bank_report_place(const float position[3], double aed[3]);
+void bank_report_direction(const float position[3], double aed[3]);
 
 #endif

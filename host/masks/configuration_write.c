@@ -59,7 +59,7 @@ static bool find_responses(struct writer *w, char *why, size_t cap)
     return true;
 }
 
-/* ---- sound files that are there ----------------------------------------------------------------- */
+/* ---- sound files that exist --------------------------------------------------------------------- */
 
 /* The path of a file for the configuration: its name if both are in one folder, else in full. NULL: no memory. */
 static char *path_from(const char *configuration, const char *file)
@@ -112,7 +112,7 @@ static bool find_in_file(struct writer *w, const char *path, char *why, size_t c
 
 /* ---- files that are written --------------------------------------------------------------------- */
 
-/* A name beside the configuration that no file has which is read: hall-1.wav, ... NULL: no memory. */
+/* A name in the folder of the configuration that no input file has: hall-1.wav, ... NULL: no memory. */
 static char *name_of_file(struct writer *w, int *number)
 {
     size_t stem = strlen(w->out->path) - strlen(".conf"), bytes = stem + 24;

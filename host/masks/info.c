@@ -5,13 +5,13 @@
 #include "dsp/haloconv_masks.h"
 #include "dsp/haloconv_scenes.h"
 #include "host/commands.h"
+#include "host/files/mask_diagnostics.h"
 #include "host/files/sound_format.h"
 #include "host/files/sound_in.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "host/plot/plot_masks.h"
-#include "host/files/mask_diagnostics.h"
 #include "mask_report.h"
 #include "plan_report.h"
 #include "source_report.h"
@@ -45,7 +45,7 @@ struct mask_info {
     char why[MESSAGE_CAP];
 };
 
-static bool take_backend(const struct option_use *use, void *to)
+static bool read_backend(const struct option_use *use, void *to)
 {
     if (strcmp(use->text, "cpu") != 0 && strcmp(use->text, "cuda") != 0 && strncmp(use->text, "hybrid", 6) != 0)
         return option_refuse(use, "needs cpu, cuda or hybrid");
@@ -55,7 +55,7 @@ static bool take_backend(const struct option_use *use, void *to)
 static const struct option_row info_options[] = {
     {"rate", 0, "HZ", "Rate to resample the mask to; for a text, its rate [the file's]", option_int,
      OPTION_TO(struct info_settings, rate), .min = 1, .max = 100000000},
-    {"backend", 0, "cpu|cuda|hybrid", "Backend that the plan is for [cpu]", take_backend,
+    {"backend", 0, "cpu|cuda|hybrid", "Backend that the plan is for [cpu]", read_backend,
      OPTION_TO(struct info_settings, backend)},
     {"block", 0, "N", "Block size in frames that the plan is for; 0: the plan for a file [64]", option_int,
      OPTION_TO(struct info_settings, block), .max = 1 << 20},

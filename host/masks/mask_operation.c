@@ -2,10 +2,10 @@
 #include "mask_operation.h"
 
 #include "host/commands.h"
+#include "host/files/mask_diagnostics.h"
 #include "host/files/spool.h"
 #include "host/json_print.h"
 #include "host/mask_argument.h"
-#include "host/files/mask_diagnostics.h"
 
 #include <float.h>
 #include <math.h>
@@ -59,25 +59,25 @@ bool mask_job_copy(struct mask_job *job, double n_frames, int first)
 
 int mask_job_channels(struct mask_job *job)
 {
-    int most = 1;
+    int max = 1;
     for (int i = 0; i < job->n_masks; i++) {
         int n = job->masks[i].n_channels;
-        if (n > 1 && most > 1 && n != most)
+        if (n > 1 && max > 1 && n != max)
             return MASK_REFUSE(job,
                                "%s: %d channels do not fit the %d of the masks before it; a mask of 1 or %d would, see "
                                "`haloconv mask channels`",
-                               job->settings->names.list[i], n, most, most);
-        if (n > most) most = n;
+                               job->settings->names.list[i], n, max, max);
+        if (n > max) max = n;
     }
-    return most;
+    return max;
 }
 
 int mask_job_longest(const struct mask_job *job)
 {
-    int most = 0;
+    int max = 0;
     for (int i = 0; i < job->n_masks; i++)
-        if (job->masks[i].n_frames > most) most = job->masks[i].n_frames;
-    return most;
+        if (job->masks[i].n_frames > max) max = job->masks[i].n_frames;
+    return max;
 }
 
 const float *mask_job_channel(const struct mask_job *job, int mask, int ch)
@@ -91,7 +91,7 @@ double *mask_job_result(const struct mask_job *job, int ch)
     return job->h + (size_t)ch * (size_t)job->out.n_frames;
 }
 
-void mask_job_tell(struct mask_job *job, const char *name, const char *text, double value)
+void mask_job_note(struct mask_job *job, const char *name, const char *text, double value)
 {
     job->figures[job->n_figures].name = name;
     job->figures[job->n_figures].text = text;
@@ -137,7 +137,7 @@ static bool load_from(struct mask_job *job, hc_responses *mask, const char *name
 {
     int error = hc_responses_load(path, 0, job->out.rate, 0, mask, job->why, sizeof job->why);
     size_t length = strlen(path);
-    if (error && path != name && strncmp(job->why, path, length) == 0) { /* the temporary file has a name of its own */
+    if (error && path != name && strncmp(job->why, path, length) == 0) { /* name the input, not the temporary file */
         char why[MESSAGE_CAP];
         snprintf(why, sizeof why, "%s", job->why + length);
         MASK_REFUSE(job, "%s%s", name, why);
@@ -172,7 +172,7 @@ static bool load_all(struct mask_job *job)
         if (!load(job, names->list[i])) return false;
     if (job->out.rate) return true;
     job->out.rate = USUAL_RATE;
-    return !message_note("%s: has no rate, and is taken for %d Hz; --rate gives another", names->list[0], USUAL_RATE);
+    return !message_note("%s: has no rate, and is read at %d Hz; --rate gives another", names->list[0], USUAL_RATE);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */

@@ -56,10 +56,10 @@ struct mask_operation {
 
 /* The options of all operations, and the fields of their command lines. */
 extern const struct option_row mask_options[];
-#define MASK_LINE(name, arguments, help, example, own, what, least, most)                                              \
+#define MASK_LINE(name, arguments, help, example, own, what, min, max)                                                 \
     {                                                                                                                  \
         .command = "mask " name, .usage = arguments " -o MASK", .text = help "\v" example,                             \
-        .groups = {{NULL, mask_options}, {NULL, own}}, .names = what, .min_names = least, .max_names = most,           \
+        .groups = {{NULL, mask_options}, {NULL, own}}, .names = what, .min_names = min, .max_names = max,              \
         .names_to = offsetof(struct mask_settings, names), .masks_from = 1                                             \
     }
 
@@ -80,7 +80,7 @@ int mask_job_longest(const struct mask_job *job); /* frames */
 const float *mask_job_channel(const struct mask_job *job, int mask, int ch);
 double *mask_job_result(const struct mask_job *job, int ch);
 
-void mask_job_tell(struct mask_job *job, const char *name, const char *text, double value);
+void mask_job_note(struct mask_job *job, const char *name, const char *text, double value);
 
 /* The largest |h| of a channel, and the sum of the squares. */
 double mask_peak(const hc_responses *mask, int ch);

@@ -1,4 +1,4 @@
-/* haloconv mask align - shifts a mask in time, also by parts of a frame. */
+/* haloconv mask align - shifts a mask in time, also by fractions of a frame. */
 #include "dsp/signal/delay.h"
 #include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
@@ -37,7 +37,7 @@ static double refine_peak(const float *h, int n, int frame)
     return (from + to) / 2;
 }
 
-/* The frame that --by places, of channels first ... first + n - 1 of a mask; NaN: they are silent. */
+/* The frame that --by aligns, of channels first ... first + n - 1 of a mask; NaN: they are silent. */
 static double find_sound(const struct mask_settings *s, const hc_responses *mask, int first, int n)
 {
     const float *loudest = mask->channel[first];
@@ -85,21 +85,21 @@ static bool align(struct mask_job *job)
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
     int n_groups = s->each ? mask->n_channels : 1, of_group = mask->n_channels / n_groups;
-    double shifts[MAX_PICKED] = {0}, most = -INFINITY, to = s->at_ms * 1e-3 * job->out.rate;
+    double shifts[MAX_PICKED] = {0}, max = -INFINITY, to = s->at_ms * 1e-3 * job->out.rate;
     if (job->n_masks > 1) to = find_sound(s, &job->masks[1], 0, job->masks[1].n_channels);
-    if (isnan(to)) return MASK_REFUSE(job, "%s: is silent; there is no sound to align to", s->names.list[1]);
+    if (isnan(to)) return MASK_REFUSE(job, "%s: is silent; give a mask with sound", s->names.list[1]);
     for (int i = 0; i < n_groups; i++) {
         double sound = find_sound(s, mask, i * of_group, of_group);
         if (isnan(sound))
             return MASK_REFUSE(job, "%s: channel %d is silent; there is no sound to align", s->names.list[0], i + 1);
         shifts[i] = s->fractional ? to - sound : round(to) - sound;
-        most = fmax(most, shifts[i]);
+        max = fmax(max, shifts[i]);
     }
-    double n_frames = mask->n_frames + ceil(most);
+    double n_frames = mask->n_frames + ceil(max);
     if (!mask_job_make(job, mask->n_channels, n_frames > 1 ? n_frames : 1)) return false;
     for (int ch = 0; ch < mask->n_channels; ch++)
         if (!shift_channel(job, ch, shifts[ch / of_group])) return false;
-    mask_job_tell(job, "shift", s->each ? "the latest channel shifted by %.3f frames" : "shifted by %.3f frames", most);
+    mask_job_note(job, "shift", s->each ? "the latest channel shifted by %.3f frames" : "shifted by %.3f frames", max);
     return true;
 }
 

@@ -65,7 +65,7 @@ const struct mask_operation mask_convolve = {
 
 /* ---- add ---------------------------------------------------------------------------------------- */
 
-static bool take_gains(const struct option_use *use, void *to)
+static bool read_gains(const struct option_use *use, void *to)
 {
     struct mask_settings *s = to;
     const char *at = use->text;
@@ -96,7 +96,7 @@ static bool add(struct mask_job *job)
 }
 
 static const struct option_row add_options[] = {
-    {"gains", 0, "DB,DB,...", "A gain for each mask, or off [0 for all]", take_gains, .to = 0}, {0}};
+    {"gains", 0, "DB,DB,...", "A gain for each mask, or off [0 for all]", read_gains, .to = 0}, {0}};
 
 const struct mask_operation mask_add = {
     .line = MASK_LINE("add", "MASK MASK...",
@@ -136,7 +136,7 @@ static bool blend(struct mask_job *job)
         double own = level_of(&job->masks[1], s->by);
         if (!(own > 0)) return MASK_REFUSE(job, "%s: is silent, and has no level; use --level none", s->names.list[1]);
         match = level_of(&job->masks[0], s->by) / own;
-        mask_job_tell(job, "gain_db", "second mask scaled by %+.2f dB", 20 * log10(match));
+        mask_job_note(job, "gain_db", "second mask scaled by %+.2f dB", 20 * log10(match));
     }
     return add_all(job, (double[]){1 - s->mix, s->mix * match});
 }
@@ -162,7 +162,7 @@ const struct mask_operation mask_blend = {
 
 /* ---- channels ----------------------------------------------------------------------------------- */
 
-static bool take_channels(const struct option_use *use, void *to)
+static bool read_channels(const struct option_use *use, void *to)
 {
     struct mask_settings *s = to;
     double list[MAX_PICKED];
@@ -205,7 +205,7 @@ static bool pick_channels(struct mask_job *job)
 static const struct option_row channels_options[] = {
     {"channels", 0, "N,N,...",
      "Channels of the result, by their numbers from 1; those of a second mask follow those of the first [all]",
-     take_channels, .to = 0},
+     read_channels, .to = 0},
     {"mono", 0, NULL, "Mix them to one channel, their mean", option_flag, OPTION_TO(struct mask_settings, mono)},
     {0}};
 

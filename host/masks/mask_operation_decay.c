@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool take_octaves(const struct option_use *use, void *to)
+static bool read_octaves(const struct option_use *use, void *to)
 {
     struct mask_settings *s = to;
     const char *at = use->text;
@@ -43,13 +43,13 @@ static int check_decay(const struct mask_settings *s)
     return message_usage("mask decay", "needs either --to SECONDS, the new decay time, or --octaves");
 }
 
-/* ---- the decay times that there are ------------------------------------------------------------- */
+/* ---- the present decay times -------------------------------------------------------------------- */
 
 /* Sums of decay times over channels: of the whole band at OCTAVES. */
 struct times {
     double sum[OCTAVES + 1];
     int n[OCTAVES + 1];
-    char reason[ACOUSTIC_REASON]; /* why there is none */
+    char reason[ACOUSTIC_REASON]; /* why it is absent */
 };
 
 static void add_time(struct times *times, int i, const struct acoustic_band *band)
@@ -155,17 +155,17 @@ static bool shape_octaves(const struct mask_job *job, int ch, int onset, const d
     return good;
 }
 
-/* Tells the times, and by how much the end becomes louder. */
-static void tell(struct mask_job *job, int onset, const double *from_s)
+/* Notes the times, and by how much the end becomes louder. */
+static void note_times(struct mask_job *job, int onset, const double *from_s)
 {
     const struct mask_settings *s = job->settings;
-    double most = s->n_octaves ? -INFINITY : exponent(job, from_s[OCTAVES], s->to_s);
+    double max = s->n_octaves ? -INFINITY : exponent(job, from_s[OCTAVES], s->to_s);
     for (int i = 0; i < OCTAVES; i++)
-        if (s->octave_to_s[i] > 0) most = fmax(most, exponent(job, from_s[i], s->octave_to_s[i]));
-    if (!s->n_octaves) mask_job_tell(job, "from", "decay time %.3f s before", from_s[OCTAVES]);
-    if (!s->n_octaves) mask_job_tell(job, "to", "%.3f s now", s->to_s);
-    double end_db = 20 / M_LN10 * most * (job->masks[0].n_frames - 1 - onset);
-    if (end_db > 0) mask_job_tell(job, "end_db", "the end, with its noise, raised by %.1f dB", end_db);
+        if (s->octave_to_s[i] > 0) max = fmax(max, exponent(job, from_s[i], s->octave_to_s[i]));
+    if (!s->n_octaves) mask_job_note(job, "from", "decay time %.3f s before", from_s[OCTAVES]);
+    if (!s->n_octaves) mask_job_note(job, "to", "%.3f s now", s->to_s);
+    double end_db = 20 / M_LN10 * max * (job->masks[0].n_frames - 1 - onset);
+    if (end_db > 0) mask_job_note(job, "end_db", "the end, with its noise, raised by %.1f dB", end_db);
 }
 
 static bool decay(struct mask_job *job)
@@ -183,7 +183,7 @@ static bool decay(struct mask_job *job)
         else if (!shape_octaves(job, ch, onset, from_s))
             return mask_job_no_memory(job);
     }
-    tell(job, onset, from_s);
+    note_times(job, onset, from_s);
     return true;
 }
 
@@ -191,7 +191,7 @@ static const struct option_row decay_options[] = {
     {"to", 0, "SECONDS", "The new decay time T60", option_number, OPTION_TO(struct mask_settings, to_s), .min = 1e-3,
      .max = 600},
     {"octaves", 0, "HZ:SECONDS,...",
-     "The new decay times of octaves, 63 to 8000 Hz; those between two of them get a change in between", take_octaves,
+     "The new decay times of octaves, 63 to 8000 Hz; those between two of them get a change in between", read_octaves,
      .to = 0},
     {"from", 0, "SECONDS", "The decay time that it has [T30 or T20 as in info, the mean of the channels]",
      option_number, OPTION_TO(struct mask_settings, from_s), .min = 1e-3, .max = 600},

@@ -43,19 +43,19 @@ static double level_of(const struct mask_job *job, int ch)
     }
 }
 
-/* levels[n_channels]; all the largest of them, unless each channel gets a gain of its own. */
+/* levels[n_channels]; all the largest of them, unless each channel gets its own gain. */
 static bool find_levels(struct mask_job *job, double *levels)
 {
     int n_channels = job->masks[0].n_channels;
-    double most = 0;
+    double max = 0;
     for (int ch = 0; ch < n_channels; ch++) {
         levels[ch] = level_of(job, ch);
         if (isnan(levels[ch])) return mask_job_no_memory(job);
-        most = fmax(most, levels[ch]);
+        max = fmax(max, levels[ch]);
     }
-    if (!(most > 0))
+    if (!(max > 0))
         return MASK_REFUSE(job, "%s: is silent, and has no level; give another mask", job->settings->names.list[0]);
-    for (int ch = 0; !job->settings->each && ch < n_channels; ch++) levels[ch] = most;
+    for (int ch = 0; !job->settings->each && ch < n_channels; ch++) levels[ch] = max;
     return true;
 }
 
@@ -69,7 +69,7 @@ static bool normalise(struct mask_job *job)
         for (int i = 0; i < mask->n_frames; i++) mask_job_result(job, ch)[i] *= gain;
     }
     if (!job->settings->each)
-        mask_job_tell(job, "gain_db", "scaled by %+.2f dB", 20 * log10(job->settings->level / levels[0]));
+        mask_job_note(job, "gain_db", "scaled by %+.2f dB", 20 * log10(job->settings->level / levels[0]));
     return true;
 }
 

@@ -11,28 +11,28 @@
 
 /* ---- trim --------------------------------------------------------------------------------------- */
 
-/* The frame after the last one of a channel that is at least so loud, or, with NaN, at which its decay meets the noise
+/* The frame after the last one of a channel whose level is `min` or more, or, with NaN, where its decay meets the noise
  * floor. A channel without noise ends with its last value that is not 0. false: no memory. */
-static bool find_end(const struct mask_job *job, int ch, double least, int *end)
+static bool find_end(const struct mask_job *job, int ch, double min, int *end)
 {
     const hc_responses *mask = &job->masks[0];
     const float *h = mask->channel[ch];
     struct acoustics acoustics;
     *end = mask->n_frames;
-    while (*end > 0 && fabs((double)h[*end - 1]) < (isnan(least) ? DBL_TRUE_MIN : least)) --*end;
-    if (!isnan(least) || *end == 0) return true;
+    while (*end > 0 && fabs((double)h[*end - 1]) < (isnan(min) ? DBL_TRUE_MIN : min)) --*end;
+    if (!isnan(min) || *end == 0) return true;
     if (!acoustics_find(&acoustics, h, mask->n_frames, job->out.rate, false)) return false;
     double decay_s = acoustics.all.value[ACOUSTIC_NOISE_TIME];
     if (!isnan(decay_s)) *end = acoustics.start + (int)lrint(decay_s * job->out.rate);
     return true;
 }
 
-/* The first frame, at most `last`, at which a channel is at least so loud. */
-static int find_first(const hc_responses *mask, int last, double least)
+/* The first frame, at most `last`, at which the level of a channel is `min` or more. */
+static int find_first(const hc_responses *mask, int last, double min)
 {
     for (int i = 0; i < last; i++)
         for (int ch = 0; ch < mask->n_channels; ch++)
-            if (fabs((double)mask->channel[ch][i]) >= least) return i;
+            if (fabs((double)mask->channel[ch][i]) >= min) return i;
     return last;
 }
 
@@ -52,8 +52,8 @@ static bool trim(struct mask_job *job)
     if (isnan(s->below_db) && end == mask->n_frames)
         message_note("%s: the decay meets no noise floor, and the end stays; --below DB cuts at a level",
                      s->names.list[0]);
-    mask_job_tell(job, "cut_start", "%.0f frames cut at the start", first);
-    mask_job_tell(job, "cut_end", "%.0f at the end", mask->n_frames - end);
+    mask_job_note(job, "cut_start", "%.0f frames cut at the start", first);
+    mask_job_note(job, "cut_end", "%.0f at the end", mask->n_frames - end);
     return mask_job_copy(job, end - first, -first);
 }
 

@@ -9,7 +9,7 @@
 
 struct mask_out {
     const char *path;        /* "-": standard output                                      */
-    int format;              /* SF_FORMAT_..., as far as the user asked; 0: float         */
+    int format;              /* SF_FORMAT_..., what the user gave of it; 0: float          */
     int rate, n_channels, n_frames;
     const double *h;         /* [n_channels][n_frames]                                    */
 };

@@ -72,7 +72,7 @@ static const struct option_row sweep_options[] = {
      "Silence behind a sweep, and length of the responses: longer than the decay of the room [2]", option_number,
      TO(sweep.silence_s), .min = 0.01, .max = 60},
     {"averages", 0, "N",
-     "Sweeps of each output, which are averaged; two or more also tell the clock of the recorder from that of the "
+     "Sweeps of each output, which are averaged; two or more also show the clock of the recorder from that of the "
      "player [2]",
      option_int, TO(sweep.averages), .min = 1, .max = 100},
     {"level", 0, "DB", "Peak of the sweep, re full scale [-20]", option_db, TO(sweep.level)},
@@ -153,12 +153,12 @@ static bool check_recording(const struct measure_settings *s, const struct measu
                             char *why, size_t cap)
 {
     double lasts = (double)n_frames / m->rate, needs = s->sweep.n_outputs * sweep_take_s(&s->sweep);
-    double least = needs - sweep_lead_s() - s->sweep.silence_s;
+    double min = needs - sweep_lead_s() - s->sweep.silence_s;
     if (s->loopback && (m->n_inputs < 2 || s->loopback > m->n_inputs))
         return message_write(why, cap,
                              "%s: has %d channel%s, and --loopback %d needs one more; record the microphones, too",
                              s->from_recording, m->n_inputs, message_s(m->n_inputs), s->loopback);
-    return lasts >= least ||
+    return lasts >= min ||
            message_write(why, cap, "%s: lasts %.2f s, and the sweep %.2f s; record all of it, or name another --sweep",
                          s->from_recording, lasts, needs);
 }

@@ -60,7 +60,7 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
     const double max_distortion = 0.03;
     double range = -db(measurement_noise(pair)), before = -db(pair->noise_before / pair->peak);
     double distortion = total_distortion(pair, false);
-    if (!pair->is_heard)
+    if (!pair->has_signal)
         message_note("warning: output %d is not heard by input %d; its response is noise", output, input);
     else if (range < min_range_db && before > range + rise_db)
         message_note("warning: output %d, input %d: the response has not decayed at its end; use a longer --silence",
@@ -75,7 +75,7 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
             "warning: output %d, input %d: the sweeps differ by %.1f dB from their average around %.0f Hz; keep "
             "the room quiet and still, look for gaps in the recording, and measure again",
             output, input, repeat_db(pair), pair->repeat_hz);
-    if (pair->is_heard && distortion > max_distortion)
+    if (pair->has_signal && distortion > max_distortion)
         message_note("warning: output %d, input %d: %.3g %% distortion; lower --level, and look for a limiter or an "
                      "input that clips below full scale",
                      output, input, 100 * distortion);
@@ -118,20 +118,20 @@ static json_t *pair_json(const struct measurement_settings *s, const struct meas
 {
     const struct measured_pair *pair = &m->pairs[output * m->n_inputs + input];
     json_t *harmonics = json_array();
-    double heard = pair->is_heard ? 1 : NAN; /* figures of a response that is only noise are null */
-    for (int i = 0; pair->is_heard && i < N_HARMONICS; i++)
+    double known = pair->has_signal ? 1 : NAN; /* figures of a response that is only noise are null */
+    for (int i = 0; pair->has_signal && i < N_HARMONICS; i++)
         json_array_append_new(harmonics, harmonic_json(&pair->harmonics[i], HARMONIC_FIRST + i));
     return json_pack("{s:i, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "channel",
                      output * m->n_inputs + input + 1, "output", output + 1, "input", input_number(s, input), "heard",
-                     pair->is_heard, "direct_s", json_number(heard * pair->direct_s), "peak_db",
+                     pair->has_signal, "direct_s", json_number(known * pair->direct_s), "peak_db",
                      json_number(db(pair->peak)), "silence_dbfs", json_number(db(pair->silence_rms)), "noise_before_db",
                      json_number(db(pair->noise_before / pair->peak)), "noise_floor_db",
                      json_number(db(measurement_noise(pair))), "dynamic_range_db",
-                     json_number(heard * -db(measurement_noise(pair))), "distortion_db",
-                     json_number(heard * db(total_distortion(pair, true))), "distortion_percent",
-                     json_number(heard * 100 * total_distortion(pair, true)), "repeat_error_db",
-                     json_number(heard * repeat_db(pair)), "repeat_error_hz",
-                     json_number(pair->repeat_error > 0 ? heard * pair->repeat_hz : NAN), "harmonics", harmonics);
+                     json_number(known * -db(measurement_noise(pair))), "distortion_db",
+                     json_number(known * db(total_distortion(pair, true))), "distortion_percent",
+                     json_number(known * 100 * total_distortion(pair, true)), "repeat_error_db",
+                     json_number(known * repeat_db(pair)), "repeat_error_hz",
+                     json_number(pair->repeat_error > 0 ? known * pair->repeat_hz : NAN), "harmonics", harmonics);
 }
 
 static json_t *inputs_json(const struct measurement_settings *s, const struct measurement *m)
@@ -182,8 +182,8 @@ static void print_pair(const struct measurement_settings *s, const struct measur
 {
     const struct measured_pair *pair = &m->pairs[output * m->n_inputs + input];
     printf("channel %d: output %d, input %d%s\n", output * m->n_inputs + input + 1, output + 1, input_number(s, input),
-           pair->is_heard ? "" : ": not heard");
-    if (!pair->is_heard) return;
+           pair->has_signal ? "" : ": not heard");
+    if (!pair->has_signal) return;
     printf("  %-18s %.3f ms after the reference\n", "direct sound", 1000 * pair->direct_s);
     printf("  %-18s %s\n", "peak", message_db(db(pair->peak), 1, "dB").text);
     if (isnan(pair->silence_rms))

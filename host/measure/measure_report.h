@@ -1,4 +1,4 @@
-/* measure_report - what `haloconv measure` says about a measurement. */
+/* measure_report - the messages of `haloconv measure` about a measurement. */
 #ifndef MEASURE_REPORT_H
 #define MEASURE_REPORT_H
 

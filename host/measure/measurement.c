@@ -52,12 +52,12 @@ static double rms_ahead(const struct sweep_analysis *a, const double *h)
     return end > first ? sqrt(sum / (double)(end - first)) : 0;
 }
 
-static int64_t find_direct(const struct sweep_analysis *a, const double *h, double *peak, bool *is_heard)
+static int64_t find_direct(const struct sweep_analysis *a, const double *h, double *peak, bool *has_signal)
 {
-    const double least = 10; /* peak over RMS; that of noise alone is 5 */
+    const double min = 10; /* peak over RMS; that of noise alone is 5 */
     int64_t peak_frame, direct = sweep_direct(a, h, a->n_section, &peak_frame);
     *peak = fabs(h[peak_frame]);
-    *is_heard = *peak > least * rms_ahead(a, h);
+    *has_signal = *peak > min * rms_ahead(a, h);
     return direct;
 }
 
@@ -88,7 +88,7 @@ static void compare_sections(const struct making *k, const double complex *bins,
     const double max_noise = 10;   /* times the noise of the silence, which is known from a few bins at 20 Hz */
     const struct sweep *s = k->settings->sweep;
     const int n_bands = (int)(3 * log2(s->to_hz * exp2(-1.0 / 6) / s->from_hz)) + 1; /* thirds of an octave */
-    double loudest = 0, noise_frames = (double)(s->averages - 1) * k->a.n_section; /* whose noise differs */
+    double loudest = 0, noise_frames = (double)(s->averages - 1) * k->a.n_section;   /* whose noise differs */
     bool is_compared = s->averages > 1 && !isnan(pair->silence_rms);
     pair->repeat_error = pair->repeat_hz = is_compared ? 0 : NAN;
     for (size_t b = 0; b <= k->a.transform.size / 2; b++) {
@@ -127,7 +127,7 @@ static void measure_pair(struct making *k, int output, int input, double *h, str
     measure_noise(k, output, input, pair);
     compare_sections(k, k->bins, power, mean, pair);
     transform_inverse(&a->transform, k->bins);
-    int64_t direct = find_direct(a, response, &pair->peak, &pair->is_heard);
+    int64_t direct = find_direct(a, response, &pair->peak, &pair->has_signal);
     pair->direct_s = (double)(direct - k->reference) / a->rate / a->stretch;
     harmonics_measure(a, response, direct, k->noise, &(struct harmonics_scratch){k->linear, k->extra}, pair->harmonics);
     /* The harmonics lie before the direct sound. */
@@ -187,32 +187,32 @@ static bool find_clock(struct making *k, char *why, size_t cap)
 }
 
 /* The response of an output to the loopback, in k->bins; returns its peak. */
-static double loopback_response(struct making *k, int output, int64_t *direct, bool *is_heard)
+static double loopback_response(struct making *k, int output, int64_t *direct, bool *has_signal)
 {
     double peak;
     average(k, output, k->settings->loopback - 1, k->bins, NULL);
     transform_inverse(&k->a.transform, k->bins);
-    *direct = find_direct(&k->a, (const double *)k->bins, &peak, is_heard);
+    *direct = find_direct(&k->a, (const double *)k->bins, &peak, has_signal);
     return peak;
 }
 
-/* Inverts the loopback of the output that it hears best. Its delay stays, so that every response keeps its place. */
+/* Inverts the loopback of the output that it hears best. Its delay stays, so that no response is shifted. */
 static bool find_loopback(struct making *k, char *why, size_t cap)
 {
     const double min_share = 1e-10; /* of the largest power */
     const struct transform *t = &k->a.transform;
     int best = 0;
     double best_peak = 0, largest = 0;
-    bool is_heard;
+    bool has_signal;
     for (int o = 0; o < k->settings->sweep->n_outputs; o++) {
-        double peak = loopback_response(k, o, &k->reference, &is_heard);
-        if (is_heard && peak > best_peak) best = o;
-        if (is_heard) best_peak = fmax(best_peak, peak);
+        double peak = loopback_response(k, o, &k->reference, &has_signal);
+        if (has_signal && peak > best_peak) best = o;
+        if (has_signal) best_peak = fmax(best_peak, peak);
     }
     if (!(best_peak > 0))
-        return message_write(why, cap, "--loopback %d: no sweep is heard there; connect an output with this input",
+        return message_write(why, cap, "--loopback %d: no sweep arrives there; connect an output with this input",
                              k->settings->loopback);
-    loopback_response(k, best, &k->reference, &is_heard);
+    loopback_response(k, best, &k->reference, &has_signal);
     double *h = (double *)k->bins;
     for (int64_t i = 0; i < k->reference - k->a.reach; i++) h[i] = 0;
     memset(h + k->a.n_section, 0, (t->size - (size_t)k->a.n_section) * sizeof *h);
@@ -243,16 +243,16 @@ static bool find_microphone(struct making *k, char *why, size_t cap)
     return true;
 }
 
-/* The time zero is the direct sound of the first pair that is heard, if there is no loopback. */
+/* The time zero is the direct sound of the first pair with a signal, if there is no loopback. */
 static void find_reference(struct making *k)
 {
     double peak;
-    bool is_heard = false;
-    for (int pair = 0; !is_heard && pair < k->m->n_outputs * k->m->n_inputs; pair++) {
+    bool has_signal = false;
+    for (int pair = 0; !has_signal && pair < k->m->n_outputs * k->m->n_inputs; pair++) {
         average(k, pair / k->m->n_inputs, pair % k->m->n_inputs, k->bins, NULL);
         divide(k, k->bins);
         transform_inverse(&k->a.transform, k->bins);
-        k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &is_heard);
+        k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &has_signal);
     }
 }
 
@@ -276,12 +276,12 @@ static bool choose_frames(struct making *k, char *why, size_t cap)
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static bool check_heard(const struct measurement *m, char *why, size_t cap)
+static bool check_signals(const struct measurement *m, char *why, size_t cap)
 {
     for (int o = 0; o < m->n_outputs; o++) {
-        bool is_heard = false;
-        for (int i = 0; i < m->n_inputs; i++) is_heard |= m->pairs[o * m->n_inputs + i].is_heard;
-        if (!is_heard)
+        bool has_signal = false;
+        for (int i = 0; i < m->n_inputs; i++) has_signal |= m->pairs[o * m->n_inputs + i].has_signal;
+        if (!has_signal)
             return message_write(why, cap,
                                  "no input heard the sweep of output %d; check cables and levels, and that the sweep "
                                  "is the one that was played",
@@ -333,7 +333,7 @@ static bool make(struct making *k, char *why, size_t cap)
     if (s->calibration.path && !find_microphone(k, why, cap)) return false;
     if (!s->loopback) find_reference(k);
     if (!choose_frames(k, why, cap)) return false;
-    return measure_pairs(k, why, cap) && check_heard(k->m, why, cap);
+    return measure_pairs(k, why, cap) && check_signals(k->m, why, cap);
 }
 
 bool measurement_make(const struct measurement_settings *s, const struct sweep_recording *recordings,
@@ -365,7 +365,7 @@ void measurement_free(struct measurement *m)
 
 bool measurement_differs(const struct measured_pair *pair)
 {
-    return pair->is_heard && pair->repeat_error > max_error;
+    return pair->has_signal && pair->repeat_error > max_error;
 }
 
 double measurement_noise(const struct measured_pair *pair)

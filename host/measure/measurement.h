@@ -8,7 +8,7 @@
 enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MAX_OCTAVES = 21 };
 
 struct harmonic {                  /* distortion of one order; amplitudes over that of the linear response          */
-    double share, noise;           /* over the band, each third of an octave with equal weight; noise: its part, or
+    double share, noise;           /* over the band, each third of an octave with equal weight; noise: its share, or
                                       NAN: there was too little silence                                            */
     int n_octaves;
     struct {
@@ -17,7 +17,7 @@ struct harmonic {                  /* distortion of one order; amplitudes over t
 };
 
 struct measured_pair {             /* an output and an input                                                        */
-    bool is_heard;
+    bool has_signal;
     double direct_s;               /* the direct sound, after the reference                                         */
     double peak;                   /* of the response                                                               */
     double silence_rms;            /* of the recording before the sweep; NAN: there was too little                  */

@@ -40,12 +40,12 @@ static double mean_db(const struct curve *c, double low_hz, double high_hz)
 /* The largest deviation from level_db in an octave. */
 static double max_db(const struct curve *c, double centre_hz, double highest_hz, double level_db)
 {
-    double most = NAN;
+    double max = NAN;
     for (int i = -PER_OCTAVE / 2; i <= PER_OCTAVE / 2; i++) {
         double hz = centre_hz * exp2((double)i / PER_OCTAVE);
-        if (hz <= highest_hz) most = fmax(most, fabs(excess_db(c, hz) - level_db)); /* fmax ignores NAN */
+        if (hz <= highest_hz) max = fmax(max, fabs(excess_db(c, hz) - level_db)); /* fmax ignores NAN */
     }
-    return most;
+    return max;
 }
 
 enum { BEFORE, TARGET, AFTER, CURVES };

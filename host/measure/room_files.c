@@ -17,16 +17,16 @@ static const char MARK[] = "# Made by haloconv room.";
 
 bool room_folder_make(const char *path, char *why, size_t cap)
 {
-    char part[PATH_MAX];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = part + 1; *slash; slash++) {
+    char parent[PATH_MAX];
+    snprintf(parent, sizeof parent, "%s", path);
+    for (char *slash = parent + 1; *slash; slash++) {
         if (*slash != '/') continue;
         *slash = 0;
-        mkdir(part, 0777); /* a failure shows below */
+        mkdir(parent, 0777); /* a failure shows below */
         *slash = '/';
     }
     struct stat status;
-    if (mkdir(part, 0777) == 0 || (stat(part, &status) == 0 && S_ISDIR(status.st_mode))) return true;
+    if (mkdir(parent, 0777) == 0 || (stat(parent, &status) == 0 && S_ISDIR(status.st_mode))) return true;
     return message_write(why, cap, "%s: %s; give a folder that can be made", path, strerror(errno));
 }
 

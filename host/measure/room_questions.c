@@ -33,7 +33,7 @@ bool room_ask_yes(struct room_questions *q, const char *question, bool preset, b
     return false;
 }
 
-bool room_ask_number(struct room_questions *q, const char *question, int preset, int most, int *answer)
+bool room_ask_number(struct room_questions *q, const char *question, int preset, int max, int *answer)
 {
     char text[64], number[16];
     snprintf(number, sizeof number, "%d", preset);
@@ -41,8 +41,8 @@ bool room_ask_number(struct room_questions *q, const char *question, int preset,
         char *end;
         long n = strtol(text, &end, 10);
         *answer = (int)n;
-        if (end != text && !*end && n >= 1 && n <= most) return true;
-        message_detail("please answer a number from 1 to %d", most);
+        if (end != text && !*end && n >= 1 && n <= max) return true;
+        message_detail("please answer a number from 1 to %d", max);
     }
     return false;
 }

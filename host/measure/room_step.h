@@ -9,7 +9,7 @@ enum { ROOM_MAX_WORDS = 64 };
 struct room_step {           /* starts as {0}                         */
     char *word[ROOM_MAX_WORDS + 1];
     int n;
-    bool is_short;           /* no memory, or no place, for a word    */
+    bool is_short;           /* no memory, or too many words    */
 };
 
 void room_step_add(struct room_step *step, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -17,22 +17,22 @@ static void fill_window(double *table)
 
 void stretch(const double *x, size_t n_x, double first, double ratio, double *y, size_t n)
 {
-    const double min_part = 1e-6; /* an error of -110 dB */
+    const double min_fraction = 1e-6; /* an error of -110 dB */
     double table[STEPS + 2];
     fill_window(table);
     for (size_t i = 0; i < n; i++) {
-        double at = first + (double)i * ratio, whole = floor(at + min_part), part = at - whole, sum = 0;
-        if (fabs(part) < min_part) { /* as most are if the clocks are one */
+        double at = first + (double)i * ratio, whole = floor(at + min_fraction), fraction = at - whole, sum = 0;
+        if (fabs(fraction) < min_fraction) { /* nearly always, if the clocks are one */
             y[i] = whole >= 0 && whole < (double)n_x ? x[(size_t)whole] : 0;
             continue;
         }
-        double sine = sin(M_PI * part) / M_PI;
+        double sine = sin(M_PI * fraction) / M_PI;
         for (int k = 1 - REACH; k <= REACH; k++) {
-            double from = whole + k, distance = part - k, place = fabs(distance) / REACH * STEPS;
-            if (!(from >= 0 && from < (double)n_x && place <= STEPS)) continue;
+            double from = whole + k, distance = fraction - k, position = fabs(distance) / REACH * STEPS;
+            if (!(from >= 0 && from < (double)n_x && position <= STEPS)) continue;
             double sinc = fabs(distance) < 1e-9 ? 1 : sine * (k % 2 ? -1 : 1) / distance;
-            int step = (int)place;
-            double window = table[step] + (place - step) * (table[step + 1] - table[step]);
+            int step = (int)position;
+            double window = table[step] + (position - step) * (table[step + 1] - table[step]);
             sum += x[(size_t)from] * sinc * window;
         }
         y[i] = sum / table[0];

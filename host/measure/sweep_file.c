@@ -41,10 +41,10 @@ static bool write_takes(const struct sweep *s, struct sound_out *out, char *why,
 /* The correlation of a sweep with what a format keeps of it: rounding adds the noise step^2 / 12. */
 static double find_min_likeness(int format, double level)
 {
-    const double least = 0.95;
+    const double min = 0.95;
     int bytes = sound_format_bytes(format), bits = bytes ? 8 * bytes : sound_format_bits(format);
     double step = exp2(1 - bits), noise = step * step / 12, signal = level * level / 2;
-    return sound_format_is_lossy_float(format) ? least : fmax(least, 0.999 / sqrt(1 + noise / signal));
+    return sound_format_is_lossy_float(format) ? min : fmax(min, 0.999 / sqrt(1 + noise / signal));
 }
 
 /* Compares the samples with the sweep, up to the format's error. is_unfit: NULL, or this run wrote the file;

@@ -105,8 +105,7 @@ static bool wait_until(struct take *t, bool (*is_done)(struct take *t, int64_t g
             return message_write(why, cap, "%s: the sound ended; look whether its server or device is still there",
                                  t->settings.api);
         if (stopwatch_now() - last_s > SILENT_S)
-            return message_write(why, cap,
-                                 "%s: nothing was played for %g s; restart its server, or take another device",
+            return message_write(why, cap, "%s: nothing was played for %g s; restart its server, or use another device",
                                  t->settings.api, SILENT_S);
         if (!pause_for_signal()) return message_write(why, cap, "a signal ended the measurement; repeat it");
         if (progress && recorded > 0) progress(data, recorded < goal ? recorded : goal);

@@ -13,7 +13,7 @@
 struct take_settings {
     const char *api;            /* "jack" or "portaudio"                                                          */
     /* PortAudio: a device by number or name; NULL: the default one. JACK: ports and clients, separated by commas; the
-     * ports of a client are taken in their order; NULL: the ports of the sound card. */
+     * ports of a client are used in their order; NULL: the ports of the sound card. */
     const char *output_device, *input_device;
     const char *server;         /* JACK's; NULL: the default one                                                  */
     int rate;                   /* Hz; 0: that of the server or the output device                                 */
@@ -34,10 +34,10 @@ int take_rate(const struct take *take);
 void take_output_name(const struct take *take, int output, char *name, size_t cap);
 
 /* Plays play[n_play] on output `output` (0 ...), silence on the others, and records all inputs until there are n_record
- * frames. Frame 0 of record is the input of the cycle that took frame 0 of play: on JACK a client that adds no latency
+ * frames. Frame 0 of record is the input of the cycle that plays frame 0 of play: on JACK a client that adds no latency
  * answers in the same frame. record: [n_inputs][n_record].
  *
- * progress is called several times a second with the frames recorded so far; NULL: never. false: a gap in the sound,
+ * progress is called several times a second with the number of recorded frames; NULL: never. false: a gap in the sound,
  * the end of the server or a signal made the take worthless, and why has the reason. After a gap the next take can
  * succeed; after the others it fails for the same reason. */
 bool take_play(struct take *take, int output, const float *play, int64_t n_play, float *const *record, int64_t n_record,

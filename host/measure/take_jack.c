@@ -132,7 +132,7 @@ static bool open_end(struct take *t, struct jack_end *end, bool plays, char *why
                                  "jack: port %s cannot be made; start the server with space for more ports (-p)", name);
     }
     jack_set_process_callback(end->client, plays ? on_play : on_record, t);
-    if (plays) jack_set_xrun_callback(end->client, on_xrun, t); /* every client is told of every xrun */
+    if (plays) jack_set_xrun_callback(end->client, on_xrun, t); /* JACK reports every xrun to every client */
     jack_on_info_shutdown(end->client, on_shutdown, t);
     return true;
 }

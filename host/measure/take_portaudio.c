@@ -12,7 +12,7 @@ struct portaudio_card {
     struct portaudio_pair pair;
     bool is_started;  /* Pa_Initialize */
     PaStream *stream; /* NULL: not open */
-    uint32_t time;    /* frames of the stream so far; audio thread */
+    uint32_t time;    /* frames since the start of the stream; audio thread */
 };
 
 static int on_audio(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
@@ -39,7 +39,7 @@ static bool has_channels(const struct audio_device *device, const char *side, in
 {
     return n <= device->max_channels ||
            message_write(why, cap,
-                         "portaudio: %s has %d %ss, and %d are asked for; ask for fewer, or take another device",
+                         "portaudio: %s has %d %ss, and %d are asked for; ask for fewer, or use another device",
                          device->name, device->max_channels, side, n);
 }
 

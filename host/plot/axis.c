@@ -5,16 +5,16 @@
 
 static const double tolerance = 1e-9; /* of the rounding of a value, in steps or as a share */
 
-double axis_place(const struct axis *a, double value)
+double axis_position(const struct axis *a, double value)
 {
     double share = a->is_log ? log(value / a->from) / log(a->to / a->from) : (value - a->from) / (a->to - a->from);
     return a->start + share * (a->end - a->start);
 }
 
-void axis_choose_step(struct axis *a, int most)
+void axis_choose_step(struct axis *a, int max)
 {
-    double least = (a->to - a->from) / most, power = pow(10, floor(log10(least)));
-    double times = least / power / (1 + tolerance);
+    double min = (a->to - a->from) / max, power = pow(10, floor(log10(min)));
+    double times = min / power / (1 + tolerance);
     a->step = power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
 }
 

@@ -7,7 +7,7 @@
 
 struct axis {
     double from, to;      /* values */
-    double start, end;    /* their places in the drawing */
+    double start, end;    /* their positions in the drawing */
     double step;          /* between two marks, 0: none; of an axis that is_log not used */
     bool is_log;
     bool in_ms;           /* the labels are; the values are seconds */
@@ -15,10 +15,10 @@ struct axis {
 
 enum { AXIS_MAX_MARKS = 64 };
 
-double axis_place(const struct axis *axis, double value);
+double axis_position(const struct axis *axis, double value);
 
-/* Chooses the step: 1, 2 or 5 times a power of ten, with at most `most` of them in the range. */
-void axis_choose_step(struct axis *axis, int most);
+/* Chooses the step: 1, 2 or 5 times a power of ten, with at most `max` of them in the range. */
+void axis_choose_step(struct axis *axis, int max);
 
 /* Widens the range to whole steps. */
 void axis_widen(struct axis *axis);

@@ -21,7 +21,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
         lines->seconds[i] = acoustics.all.value[i];
     }
     for (int i = 0; i <= decay.n; i++)
-        trace_add(trace, axis_place(x, lines->start_s + (double)i / curve->rate), decay_db(&decay, i));
+        trace_add(trace, axis_position(x, lines->start_s + (double)i / curve->rate), decay_db(&decay, i));
     trace_finish(trace);
     decay_free(&decay);
     return true;
@@ -57,8 +57,8 @@ static void draw_line(struct drawing *d, const struct panel *p, const struct cho
 {
     const struct decay_fit *fit = &line->lines->fit[line->figure];
     double start_s = line->lines->start_s, end_s = start_s + (p->y.from - fit->at_start_db) / fit->slope;
-    const struct point ends[] = {{axis_place(&p->x, start_s), axis_place(&p->y, fit->at_start_db)},
-                                 {axis_place(&p->x, end_s), p->y.start}};
+    const struct point ends[] = {{axis_position(&p->x, start_s), axis_position(&p->y, fit->at_start_db)},
+                                 {axis_position(&p->x, end_s), p->y.start}};
     drawing_path(d, line->ink, line->name, ends, 2);
 }
 

@@ -9,7 +9,7 @@ struct decay_lines {                            /* of one curve */
     int ink;                                    /* of the curve */
     double start_s;                             /* where the response starts; the lines count from there */
     struct decay_fit fit[ACOUSTIC_TIMES];
-    double seconds[ACOUSTIC_TIMES];             /* EDT, T20, T30; NaN: there is none */
+    double seconds[ACOUSTIC_TIMES];             /* EDT, T20, T30; NaN: absent */
 };
 
 /* Adds the points in dB, and finds the lines. Silence has neither. x: seconds. false: no memory. */

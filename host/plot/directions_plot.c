@@ -43,7 +43,7 @@ static void draw_marks(struct drawing *d, const struct panel *p, int kind, const
         return;
     }
     for (int i = 0; i < n; i++)
-        mark_put(points + (size_t)i * POINTS, axis_place(&p->x, aed[i][0]), axis_place(&p->y, aed[i][1]),
+        mark_put(points + (size_t)i * POINTS, axis_position(&p->x, aed[i][0]), axis_position(&p->y, aed[i][1]),
                  mark_size[kind]);
     if (n > 0) drawing_path(d, mark_ink(kind), kind ? "interpolated" : "entries", points, (size_t)n * POINTS);
     free(points);

@@ -14,7 +14,7 @@ void drawing_free(struct drawing *d)
     *d = (struct drawing){0};
 }
 
-/* The list with place for `more` items; the same, and d->failed, if there is no memory. */
+/* The list with capacity for `more` items. Without memory: the same list, and d->failed. */
 static void *grown(struct drawing *d, void *list, size_t item_bytes, size_t n, size_t more, size_t *capacity)
 {
     if (d->failed || n + more <= *capacity) return list;
@@ -64,25 +64,25 @@ void drawing_box(struct drawing *d, struct ink ink, double x, double y, double w
     drawing_path(d, ink, NULL, corners, 5);
 }
 
-static double add_text(struct drawing *d, struct shape shape, double most, const char *text, struct point at)
+static double add_text(struct drawing *d, struct shape shape, double max, const char *text, struct point at)
 {
     const double cell = 0.63 * shape.size; /* the mean width of a letter or digit of DejaVu Sans, a wide font */
     shape.kind = SHAPE_TEXT;
-    shape.text = cleaned(d, text, most / cell);
+    shape.text = cleaned(d, text, max / cell);
     double width = shape.text ? cell * plain_text_cells(shape.text) : 0;
     add(d, shape, &at, 1);
     return width;
 }
 
-double drawing_text(struct drawing *d, double x, double y, double size, enum text_place place, double most,
+double drawing_text(struct drawing *d, double x, double y, double size, enum text_anchor anchor, double max,
                     const char *text)
 {
-    return add_text(d, (struct shape){.size = size, .place = place}, most, text, (struct point){x, y});
+    return add_text(d, (struct shape){.size = size, .anchor = anchor}, max, text, (struct point){x, y});
 }
 
-void drawing_heading(struct drawing *d, double x, double y, double size, double most, const char *text)
+void drawing_heading(struct drawing *d, double x, double y, double size, double max, const char *text)
 {
-    add_text(d, (struct shape){.size = size, .is_bold = true}, most, text, (struct point){x, y});
+    add_text(d, (struct shape){.size = size, .is_bold = true}, max, text, (struct point){x, y});
 }
 
 void drawing_group(struct drawing *d, const char *name, const struct point corners[2])

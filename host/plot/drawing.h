@@ -22,15 +22,15 @@ struct ink {
     const double *dashes; /* lengths of line, gap, line, ...; 0 ends the list. NULL: a line without gaps */
 };
 
-enum text_place { TEXT_START, TEXT_MIDDLE, TEXT_END };
+enum text_anchor { TEXT_START, TEXT_MIDDLE, TEXT_END };
 
 struct shape {
     enum { SHAPE_PATH, SHAPE_TEXT, SHAPE_GROUP, SHAPE_GROUP_END } kind;
     struct ink ink;
-    size_t first, n; /* points of a path; the place of a text; two corners of what a group shows, or none */
+    size_t first, n; /* points of a path; the position of a text; two corners of what a group shows, or none */
     char *text;      /* clean UTF-8; of a path or group: its name, or NULL */
     double size;     /* of a text */
-    enum text_place place;
+    enum text_anchor anchor;
     bool is_bold;
 };
 
@@ -51,10 +51,10 @@ void drawing_line(struct drawing *drawing, struct ink ink, double x0, double y0,
 void drawing_box(struct drawing *drawing, struct ink ink, double x, double y, double width, double height);
 
 /* Bytes that are not UTF-8, control characters and marks that turn the direction of text become U+FFFD. A text wider
- * than `most` units loses its middle. Returns its width, an estimate that wide fonts do not exceed. */
-double drawing_text(struct drawing *drawing, double x, double y, double size, enum text_place place, double most,
+ * than `max` units loses its middle. Returns its width, an estimate that wide fonts do not exceed. */
+double drawing_text(struct drawing *drawing, double x, double y, double size, enum text_anchor anchor, double max,
                     const char *text);
-void drawing_heading(struct drawing *drawing, double x, double y, double size, double most, const char *text);
+void drawing_heading(struct drawing *drawing, double x, double y, double size, double max, const char *text);
 
 /* Shapes until drawing_group_end are a group; with corners, what lies outside them is not shown. */
 void drawing_group(struct drawing *drawing, const char *name, const struct point corners[2]);

@@ -10,13 +10,13 @@
 struct spectrum {
     size_t n_bins, size;
     double bin_hz, octaves;
-    double least;           /* power below which phase and group delay mean nothing */
-    int peak;               /* frame of the largest sample: its delay is removed */
-    double complex *bins;   /* of the response, with that delay removed          */
-    double complex *ramped; /* of frame * response, from that frame              */
-    double *mean;           /* of the power, over the octaves                     */
-    double *power;          /* then scratch                                       */
-    double *part, *rest;    /* scratch                                            */
+    double min;               /* power below which phase and group delay mean nothing */
+    int peak;                 /* frame of the largest sample: its delay is removed */
+    double complex *bins;     /* of the response, with that delay removed          */
+    double complex *ramped;   /* of frame * response, from that frame              */
+    double *mean;             /* of the power, over the octaves                     */
+    double *power;            /* then scratch                                       */
+    double *rectified, *rest; /* scratch                                            */
 };
 
 /* e^(2 pi i k peak / size) times the bin: the response begins at its largest sample. */
@@ -41,10 +41,10 @@ static void remove_delay(struct spectrum *s, const struct transform *t, const st
 
 static void find_powers(struct spectrum *s)
 {
-    const double least = 1e-6; /* of the largest power */
+    const double min = 1e-6; /* of the largest power */
     for (size_t k = 0; k < s->n_bins; k++) s->power[k] = bin_power(s->bins[k]);
     smooth_octaves(s->power, s->mean, s->n_bins, s->octaves);
-    for (size_t k = 0; k < s->n_bins; k++) s->least = fmax(s->least, least * s->mean[k]);
+    for (size_t k = 0; k < s->n_bins; k++) s->min = fmax(s->min, min * s->mean[k]);
 }
 
 static void spectrum_close(struct spectrum *s)
@@ -71,8 +71,8 @@ static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, do
     bool good = s->bins && s->ramped && s->power;
     if (good) {
         s->mean = s->power + s->n_bins;
-        s->part = s->mean + s->n_bins;
-        s->rest = s->part + s->n_bins;
+        s->rectified = s->mean + s->n_bins;
+        s->rest = s->rectified + s->n_bins;
         transform_response_float(&t, curve->h, n, s->bins);
         if (has_delay) remove_delay(s, &t, curve);
         find_powers(s);
@@ -83,14 +83,14 @@ static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, do
     return good;
 }
 
-/* The mean over the octaves of values[n_bins] that may be negative, in place. smooth_octaves takes no negative ones. */
+/* The mean over the octaves of values[n_bins] that may be negative, in place. smooth_octaves needs positive values. */
 static void smooth_signed(struct spectrum *s, double *values)
 {
-    double *part = s->part;
-    for (size_t k = 0; k < s->n_bins; k++) part[k] = fmax(-values[k], 0);
-    smooth_octaves(part, s->rest, s->n_bins, s->octaves);
-    for (size_t k = 0; k < s->n_bins; k++) part[k] = fmax(values[k], 0);
-    smooth_octaves(part, values, s->n_bins, s->octaves);
+    double *rectified = s->rectified;
+    for (size_t k = 0; k < s->n_bins; k++) rectified[k] = fmax(-values[k], 0);
+    smooth_octaves(rectified, s->rest, s->n_bins, s->octaves);
+    for (size_t k = 0; k < s->n_bins; k++) rectified[k] = fmax(values[k], 0);
+    smooth_octaves(rectified, values, s->n_bins, s->octaves);
     for (size_t k = 0; k < s->n_bins; k++) values[k] -= s->rest[k];
 }
 
@@ -105,7 +105,7 @@ static void trace_magnitude(const double *power, size_t n_bins, double bin_hz, c
                             struct trace *trace)
 {
     for (size_t k = first_bin(bin_hz, x); k < n_bins; k++)
-        trace_add(trace, axis_place(x, (double)k * bin_hz), 10 * log10(power[k]));
+        trace_add(trace, axis_position(x, (double)k * bin_hz), 10 * log10(power[k]));
     trace_finish(trace);
 }
 
@@ -118,8 +118,8 @@ static void trace_group_delay(struct spectrum *s, const struct axis *x, struct t
     smooth_signed(s, delay);
     double frames_per_ms = s->bin_hz * (double)s->size / 1000;
     for (size_t k = first_bin(s->bin_hz, x); k < s->n_bins; k++) {
-        bool counts = s->mean[k] > s->least;
-        trace_add(trace, axis_place(x, (double)k * s->bin_hz),
+        bool counts = s->mean[k] > s->min;
+        trace_add(trace, axis_position(x, (double)k * s->bin_hz),
                   counts ? (delay[k] / s->mean[k] + s->peak) / frames_per_ms : NAN);
     }
     trace_finish(trace);
@@ -136,9 +136,9 @@ static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *
     smooth_signed(s, real);
     smooth_signed(s, imaginary);
     for (size_t k = first_bin(s->bin_hz, x); k < s->n_bins; k++) {
-        double degrees = s->mean[k] > s->least ? 180 / M_PI * atan2(imaginary[k], real[k]) : NAN;
+        double degrees = s->mean[k] > s->min ? 180 / M_PI * atan2(imaginary[k], real[k]) : NAN;
         if (fabs(degrees - before) > 150) trace_gap(trace); /* wrapped, or past a null */
-        trace_add(trace, axis_place(x, (double)k * s->bin_hz), degrees);
+        trace_add(trace, axis_position(x, (double)k * s->bin_hz), degrees);
         before = degrees;
     }
     trace_finish(trace);

@@ -6,7 +6,7 @@
 static const struct ink frame_ink = {0x444444, 1.3, NULL}, zero_ink = {0x888888, 1.2, NULL},
                         grid_ink = {0xcccccc, 1, NULL}, fine_ink = {0xe6e6e6, 1, NULL};
 
-/* The colours of Okabe and Ito (2008), which people with any colour vision can tell apart; without yellow, which is too
+/* The colours of Okabe and Ito (2008), which people with any colour vision distinguish; without yellow, which is too
  * light on paper. Neighbours also differ in brightness and in their dashes. */
 struct ink panel_ink(int curve)
 {
@@ -68,18 +68,18 @@ static void set_levels(struct axis *y, double low, double high)
     y->to += missing_db / 2;
 }
 
-/* The mean of what is shown, over the width of the panel. A value below `least` counts as that: a null is no level. */
-static double mean_level(const struct panel *p, const struct trace *traces, int n, double least)
+/* The mean of what is shown, over the width of the panel. A value below `min` counts as `min`: a null has no level. */
+static double mean_level(const struct panel *p, const struct trace *traces, int n, double min)
 {
     double sum = 0, width = 0;
     for (int i = 0; i < n; i++)
         for (size_t k = 1; k < traces[i].n; k++) {
             const struct point *before = &traces[i].points[k - 1], *point = before + 1;
             if (!is_shown(p, before) || !is_shown(p, point)) continue;
-            sum += (point->x - before->x) * (fmax(before->y, least) + fmax(point->y, least)) / 2;
+            sum += (point->x - before->x) * (fmax(before->y, min) + fmax(point->y, min)) / 2;
             width += point->x - before->x;
         }
-    return width > 0 ? sum / width : least;
+    return width > 0 ? sum / width : min;
 }
 
 /* Every plot spans 50 dB, so that curves of two plots can be compared: around the mean, or higher if the largest value
@@ -134,13 +134,13 @@ void panel_draw_grid(struct drawing *d, const struct panel *p)
     char text[32];
     int n = axis_marks(&p->x, marks);
     for (int i = 0; i < n; i++) {
-        double x = axis_place(&p->x, marks[i]);
+        double x = axis_position(&p->x, marks[i]);
         axis_label(&p->x, marks[i], text, sizeof text);
         drawing_line(d, *text ? grid_ink : fine_ink, x, p->y.start, x, p->y.end);
     }
     n = axis_marks(&p->y, marks);
     for (int i = 0; i < n; i++) {
-        double y = axis_place(&p->y, marks[i]);
+        double y = axis_position(&p->y, marks[i]);
         bool is_zero = fabs(marks[i]) < p->y.step / 1000;
         drawing_line(d, is_zero ? zero_ink : grid_ink, PANEL_LEFT, y, PANEL_RIGHT, y);
     }
@@ -153,7 +153,7 @@ void panel_draw_y_labels(struct drawing *d, const struct axis *y)
     int n = axis_marks(y, marks);
     for (int i = 0; i < n; i++) {
         axis_label(y, marks[i], text, sizeof text);
-        double at = axis_place(y, marks[i]) + 0.35 * TEXT_SIZE;
+        double at = axis_position(y, marks[i]) + 0.35 * TEXT_SIZE;
         if (*text) drawing_text(d, PANEL_LEFT - 8, at, TEXT_SIZE, TEXT_END, PANEL_LEFT - 8, text);
     }
 }
@@ -165,7 +165,7 @@ static void draw_labels(struct drawing *d, const struct panel *p)
     int n = axis_marks(&p->x, marks);
     for (int i = 0; i < n; i++) {
         axis_label(&p->x, marks[i], text, sizeof text);
-        double x = axis_place(&p->x, marks[i]);
+        double x = axis_position(&p->x, marks[i]);
         if (*text) drawing_text(d, x, p->y.start + 26, TEXT_SIZE, TEXT_MIDDLE, INFINITY, text);
     }
     drawing_text(d, middle, p->y.start + 52, TEXT_SIZE, TEXT_MIDDLE, INFINITY, p->x_label);
@@ -193,6 +193,6 @@ void panel_clip_end(struct drawing *d)
 void panel_draw_trace(struct drawing *d, const struct panel *p, struct ink ink, const char *name, struct trace *trace)
 {
     for (size_t i = 0; i < trace->n; i++)
-        if (!isnan(trace->points[i].y)) trace->points[i].y = axis_place(&p->y, trace->points[i].y);
+        if (!isnan(trace->points[i].y)) trace->points[i].y = axis_position(&p->y, trace->points[i].y);
     drawing_path(d, ink, name, trace->points, trace->n);
 }

@@ -21,7 +21,7 @@ struct panel {
     double title_width;    /* at most; 0: that of the panel */
 };
 
-/* Sets the places of the axes of a panel whose upper edge is at `top`; the values are the caller's. */
+/* Sets the positions of the axes of a panel whose upper edge is at `top`; the values are the caller's. */
 void panel_put(struct panel *panel, double top);
 
 /* Chooses the range of panel->y for those values of n traces that lie between the ends of panel->x. range_db: that of
@@ -37,7 +37,7 @@ void panel_draw_y_labels(struct drawing *drawing, const struct axis *y);  /* to 
 void panel_clip(struct drawing *drawing, const struct panel *panel);
 void panel_clip_end(struct drawing *drawing);
 
-/* The values of the trace become places. */
+/* The values of the trace become positions. */
 void panel_draw_trace(struct drawing *drawing, const struct panel *panel, struct ink ink, const char *name,
                       struct trace *trace);
 

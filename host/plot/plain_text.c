@@ -59,12 +59,12 @@ static size_t bytes_in(const char *text, int cells, bool from_end)
     return length - bytes;
 }
 
-static void cut_middle(char *text, int most)
+static void cut_middle(char *text, int max)
 {
     static const char gap[] = "\xe2\x80\xa6"; /* U+2026 */
-    size_t length = strlen(text), before = bytes_in(text, (most - 1) / 2, false);
-    size_t behind = bytes_in(text, most - 1 - (most - 1) / 2, true);
-    if (before + behind + sizeof gap - 1 > length) return; /* no place for the gap: most is tiny */
+    size_t length = strlen(text), before = bytes_in(text, (max - 1) / 2, false);
+    size_t behind = bytes_in(text, max - 1 - (max - 1) / 2, true);
+    if (before + behind + sizeof gap - 1 > length) return; /* no space for the gap: max is tiny */
     memmove(text + before + sizeof gap - 1, text + length - behind, behind + 1);
     memcpy(text + before, gap, sizeof gap - 1);
 }
@@ -80,7 +80,7 @@ char *plain_text_make(const char *text, double max_cells)
         to = shown ? mempcpy(to, at, n) : mempcpy(to, UTF8_REPLACEMENT, sizeof UTF8_REPLACEMENT - 1);
         at += n ? n : 1;
     }
-    int most = max_cells < LONGEST ? (int)max_cells : LONGEST;
-    if (plain_text_cells(copy) > most) cut_middle(copy, most);
+    int max = max_cells < LONGEST ? (int)max_cells : LONGEST;
+    if (plain_text_cells(copy) > max) cut_middle(copy, max);
     return copy;
 }

@@ -27,10 +27,10 @@ struct plot_curve {
     int rate;               /* Hz, 1 or more                                                         */
     int n_frames;           /* 1 or more                                                             */
     const float *h;         /* [n_frames], finite                                                    */
-    const double *power;    /* in place of h, at n_bins frequencies from 0 to half the rate, smoothed; 0: a gap.
+    const double *power;    /* instead of h, at n_bins frequencies from 0 to half the rate, smoothed; 0: a gap.
                                For the panel PLOT_MAGNITUDE alone                                    */
     size_t n_bins;          /* 2 or more                                                             */
-    const char *group;      /* "output 1": each group has panels of its own. NULL: one panel for all */
+    const char *group;      /* "output 1": each group has separate panels. NULL: one panel for all */
     int ink;                /* its colour and line style: 0 to PLOT_MAX_CURVES - 1. Curves of two groups that have one
                                ink have one name, too                                                */
 };

@@ -4,15 +4,15 @@
 
 #include "plot_option.h"
 
-/* Checks the option --plot of a command that reads the files (or masks) of n paths and writes a mask. -1: it can be
- * obeyed, or is not given; else a message was printed, and this is the exit status. */
+/* Checks the option --plot of a command that reads the files (or masks) of n paths and writes a mask. -1: the option
+ * fits, or is absent; else a message was printed, and this is the exit status. */
 int plot_check(const char *command, const struct plot_choice *choice, const char *output, char *const *inputs, int n);
 
 /* Draws the mask that a command wrote if `status` is 0 and --plot was given. Returns the exit status. */
 int plot_written(int status, const char *path, int rate, const struct plot_choice *choice);
 
 /* Draws the masks of n paths: each channel of a sound file or text, each pair of a configuration. The first
- * PLOT_MAX_CURVES (by channel: 64) are drawn, and a message says how many are left out. rate: to resample to, and of a
+ * PLOT_MAX_CURVES (by channel: 64) are drawn, and a message counts the others. rate: to resample to, and of a
  * text; 0: the file's. false: why has the reason. */
 bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *choice, char *why, size_t cap);
 

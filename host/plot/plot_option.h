@@ -6,7 +6,7 @@
 #include "plot.h"
 
 struct plot_pairs {         /* responses of a configuration, chosen by their channels, from 0 */
-    int n;                  /* 0: all of them, as far as there is place */
+    int n;                  /* 0: all of them, up to PLOT_MAX_CURVES */
     struct plot_pair {
         int in, out;
     } pair[PLOT_MAX_CURVES];

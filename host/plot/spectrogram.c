@@ -1,5 +1,5 @@
 /* Each row of the map is a band with the shape of a bell (Gauss), a sixth of an octave wide: a wavelet transform. Low
- * frequencies, where the modes of a room lie close together, are told apart well, and high ones are sharp in time. A
+ * frequencies, where the modes of a room lie close together, are resolved well, and high ones are sharp in time. A
  * band's envelope is that of its analytic signal, moved down to 0 Hz: the transform back is as short as the band is
  * narrow. The gain is such that white noise, and so the tail of a room that decays evenly, has the same level in all
  * bands. */
@@ -104,9 +104,9 @@ static bool compute_row(struct map *map, int row)
 
 /* ---- painting ------------------------------------------------------------------------------------ */
 
-static int level_of(double power, double most)
+static int level_of(double power, double max)
 {
-    double below_db = -10 * log10(power / most);
+    double below_db = -10 * log10(power / max);
     return below_db < LEVELS * DB_PER_LEVEL ? (int)(fmax(below_db, 0) / DB_PER_LEVEL) : LEVELS;
 }
 
@@ -118,14 +118,14 @@ static void put_box(struct point *points, double x, double y, double width, doub
 }
 
 /* The cells of one level: boxes over as many columns as have it. points: scratch for all cells. */
-static void draw_level(struct drawing *d, const struct map *map, int level, double most, struct point *points)
+static void draw_level(struct drawing *d, const struct map *map, int level, double max, struct point *points)
 {
     size_t n = 0;
     for (int row = 0; row < ROWS; row++) {
         const float *cells = map->power + (size_t)row * COLUMNS;
         for (int from = 0, to; from < COLUMNS; from = to) {
-            int here = level_of((double)cells[from], most);
-            for (to = from + 1; to < COLUMNS && level_of((double)cells[to], most) == here;) to++;
+            int here = level_of((double)cells[from], max);
+            for (to = from + 1; to < COLUMNS && level_of((double)cells[to], max) == here;) to++;
             if (here != level) continue;
             double top = map->panel->y.start - (row + 1) * CELL;
             put_box(points + n, PANEL_LEFT + from * CELL, top, (to - from) * CELL, CELL);
@@ -138,9 +138,9 @@ static void draw_level(struct drawing *d, const struct map *map, int level, doub
 static bool draw_map(struct drawing *d, const struct map *map)
 {
     struct point *points = malloc(sizeof *points * 6 * ROWS * COLUMNS);
-    float most = 0;
-    for (int i = 0; i < ROWS * COLUMNS; i++) most = fmaxf(most, map->power[i]);
-    for (int level = LEVELS - 1; points && most > 0 && level >= 0; level--) draw_level(d, map, level, most, points);
+    float max = 0;
+    for (int i = 0; i < ROWS * COLUMNS; i++) max = fmaxf(max, map->power[i]);
+    for (int level = LEVELS - 1; points && max > 0 && level >= 0; level--) draw_level(d, map, level, max, points);
     free(points);
     return points != NULL;
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Lengths are rounded to 1/100 unit: less than a printer's dot. No locale has a say. */
+/* Lengths are rounded to 1/100 unit: less than a printer's dot. The locale has no effect. */
 static void print_hundredths(FILE *to, long hundredths)
 {
     long size = labs(hundredths);
@@ -102,7 +102,7 @@ static void print_text(FILE *to, const struct shape *shape, struct point at)
     print_attribute(to, "x", at.x);
     print_attribute(to, "y", at.y);
     print_attribute(to, "font-size", shape->size);
-    if (shape->place != TEXT_START) fprintf(to, " text-anchor=\"%s\"", anchors[shape->place]);
+    if (shape->anchor != TEXT_START) fprintf(to, " text-anchor=\"%s\"", anchors[shape->anchor]);
     if (shape->is_bold) fputs(" font-weight=\"bold\"", to);
     putc('>', to);
     print_escaped(to, shape->text);

@@ -12,11 +12,11 @@ int largest_frame(const struct plot_curve *curve)
 
 void audible_frames(const struct plot_curve *curve, double db, int *first, int *end)
 {
-    double least = pow(10, db / 20) * fabs((double)curve->h[largest_frame(curve)]);
+    double min = pow(10, db / 20) * fabs((double)curve->h[largest_frame(curve)]);
     *first = 0;
     *end = curve->n_frames;
-    while (*first < *end - 1 && fabs((double)curve->h[*first]) < least) ++*first;
-    while (*end > *first + 1 && fabs((double)curve->h[*end - 1]) < least) --*end;
+    while (*first < *end - 1 && fabs((double)curve->h[*first]) < min) ++*first;
+    while (*end > *first + 1 && fabs((double)curve->h[*end - 1]) < min) --*end;
 }
 
 static double sample(const struct plot_curve *curve, long long frame)
@@ -33,19 +33,19 @@ static double db_of_power(double power)
 /* Each unit of width shows its largest sample: the zeros between them would fill the panel. */
 static void trace_level(const struct plot_curve *curve, const struct axis *x, struct trace *trace)
 {
-    double most = 0, at = 0;
+    double max = 0, at = 0;
     for (int i = 0; i < curve->n_frames; i++) {
-        double place = axis_place(x, (double)i / curve->rate), size = fabs((double)curve->h[i]);
-        if (i > 0 && floor(place) != floor(at)) {
-            trace_add(trace, at, db_of_power(most * most));
-            most = 0;
+        double position = axis_position(x, (double)i / curve->rate), size = fabs((double)curve->h[i]);
+        if (i > 0 && floor(position) != floor(at)) {
+            trace_add(trace, at, db_of_power(max * max));
+            max = 0;
         }
-        if (size >= most) {
-            most = size;
-            at = place;
+        if (size >= max) {
+            max = size;
+            at = position;
         }
     }
-    trace_add(trace, at, db_of_power(most * most));
+    trace_add(trace, at, db_of_power(max * max));
 }
 
 static void trace_samples(const struct plot_curve *curve, bool is_step, const struct axis *x, struct trace *trace)
@@ -54,7 +54,7 @@ static void trace_samples(const struct plot_curve *curve, bool is_step, const st
     long long from = (long long)floor(x->from * curve->rate), to = (long long)ceil(x->to * curve->rate);
     for (long long i = from < 0 ? from : 0; i <= to; i++) {
         sum += sample(curve, i);
-        if (i >= from) trace_add(trace, axis_place(x, (double)i / curve->rate), is_step ? sum : sample(curve, i));
+        if (i >= from) trace_add(trace, axis_position(x, (double)i / curve->rate), is_step ? sum : sample(curve, i));
     }
 }
 

@@ -66,7 +66,7 @@ static void set_levels(struct waterfall *w, const struct trace *trace, const dou
 static bool draw_slice(struct drawing *d, const struct waterfall *w, double seconds, const struct trace *trace)
 {
     const uint32_t light = 0xf2f6fa;
-    double base = axis_place(&w->times, seconds), unit = PEAK_HEIGHT / (w->high_db - w->low_db);
+    double base = axis_position(&w->times, seconds), unit = PEAK_HEIGHT / (w->high_db - w->low_db);
     struct point *points = malloc((trace->n + 2) * sizeof *points);
     char name[32];
     if (!points) return false;

@@ -41,7 +41,7 @@ static void paint_text(cairo_t *cairo, const struct shape *shape, struct point a
     cairo_set_font_size(cairo, shape->size);
     cairo_text_extents(cairo, shape->text, &extents);
     cairo_set_source_rgb(cairo, 0.13, 0.13, 0.13);
-    cairo_move_to(cairo, at.x - shares[shape->place] * extents.x_advance, at.y);
+    cairo_move_to(cairo, at.x - shares[shape->anchor] * extents.x_advance, at.y);
     cairo_show_text(cairo, shape->text);
 }
 

@@ -3,7 +3,7 @@
  *   CPU       pack 0 | pack 1       | pack 2         | unpack 0 | pack 3         | unpack 1 ...
  *   GPU              | up 0, compute 0, down 0 | up 1, compute 1, down 1 | ...
  *
- * The windows of all jobs are cut into runs: windows of one job that follow each other. A run uploads the input that its
+ * The windows of all jobs are cut into runs: successive windows of one job. A run uploads the input that its
  * windows and their partitions read, so runs are independent. Batches of runs go through the GPU in turn, each on a
  * stream with its own buffers.
  */

@@ -5,7 +5,7 @@
  *   H[p]          out 0 [64 bins]  out 1 [64 bins]    sum[out] += Z H[p][out]            4 FMA a bin and output
  *
  * A warp computes 64 bins, two a lane: loads of 16 bytes, 512 bytes a row. The warps of a block ("ways"; 16 half
- * warps if P is 32) compute the items (piece, part) of the block in turn, and add their sums in shared memory. Blocks divide
+ * warps if P is 32) compute the items (piece, part) of the block in turn, then add up in shared memory. Blocks divide
  * the pieces ("chunks") and the parts; one block's sum is a split, and `reduce` adds up the splits. The order of all
  * sums is fixed: same input, same bits. An entry with more than 16 sources has several pieces, so that no warp has much
  * more work than the others. Blocks are short, so that a stream of a higher priority soon gets its turn.

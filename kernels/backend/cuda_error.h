@@ -10,7 +10,7 @@
 /* Returns the enum hc_error for e. The format and its arguments name the call that failed. */
 int cuda_fail(cudaError_t e, struct reason *why, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Makes a device the current one of this thread. HC_EDEVICE: there is no such GPU. */
+/* Makes a device the current one of this thread. HC_EDEVICE: this GPU is absent. */
 int device_use(int device, struct reason *why);
 
 /* TRY(call, "cudaSomething(%d)", n): if the call fails, returns cuda_fail(...) from the enclosing function. */

@@ -114,11 +114,11 @@ static int chunk_start(const struct cuda_live *s, int i, int chunks)
 static void needs_find(const struct cuda_live *s, const struct matrix *matrix, int *needs)
 {
     const int chunks = cuda_chunks_of(s, s->n_out);
-    for (int i = 0, c = 0, most = 0; i < chunks; i++) {
+    for (int i = 0, c = 0, n_needed = 0; i < chunks; i++) {
         const int end = chunk_start(s, i + 1, chunks) * HEAD_OUTS;
         for (; c < matrix->n_cells && matrix->cells[c].out < end; c++)
-            if (matrix->cells[c].in >= most) most = matrix->cells[c].in + 1;
-        needs[i] = most;
+            if (matrix->cells[c].in >= n_needed) n_needed = matrix->cells[c].in + 1;
+        needs[i] = n_needed;
     }
 }
 
@@ -128,7 +128,7 @@ void cuda_live_mask_free(void *state, void *mask)
     struct cuda_live_mask *m = (struct cuda_live_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    device_give(&s->store, m->tail.memory, m->tail.bytes, s->audio); /* its last products may still be under way */
+    device_store_keep(&s->store, m->tail.memory, m->tail.bytes, s->audio); /* its last products may still run */
     free(m);
 }
 
@@ -228,20 +228,20 @@ static int chunk_play(struct cuda_live *s, struct slot *slot, int n, struct gpu_
     return HC_OK;
 }
 
-/* Tells the copy threads which chunks are in the slot. wait: waits for all but the last chunk, for which the caller
- * waits (s->done). */
-static int chunks_tell(struct cuda_live *s, struct slot *slot, struct transfer *transfer, bool wait, struct reason *why)
+/* Reports to the copy threads which chunks are in the slot. wait: waits for all but the last chunk, for which the
+ * caller waits (s->done). */
+static int chunks_post(struct cuda_live *s, struct slot *slot, struct transfer *transfer, bool wait, struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_out);
-    for (; slot->copy && transfer->told < transfer->down && transfer->told < chunks - 1; transfer->told++) {
-        const cudaError_t e =
-            wait ? cudaEventSynchronize(s->chunk_down[transfer->told]) : cudaEventQuery(s->chunk_down[transfer->told]);
+    for (; slot->copy && transfer->reported < transfer->down && transfer->reported < chunks - 1; transfer->reported++) {
+        const cudaEvent_t down = s->chunk_down[transfer->reported];
+        const cudaError_t e = wait ? cudaEventSynchronize(down) : cudaEventQuery(down);
         if (e == cudaErrorNotReady) {
             cudaGetLastError();
             return HC_OK;
         }
         TRY(e, "waiting for outputs");
-        parallel_copy_done(slot->copy, chunk_start(s, transfer->told + 1, chunks) * HEAD_OUTS);
+        parallel_copy_done(slot->copy, chunk_start(s, transfer->reported + 1, chunks) * HEAD_OUTS);
     }
     return HC_OK;
 }
@@ -266,7 +266,7 @@ static int play_chunks(struct cuda_live *s, struct slot *slot, int n, struct cud
         if (transfer->n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, transfer, why));
         while (transfer->down < chunks && mask->needs[transfer->down] <= transfer->n_channels)
             PASS(chunk_play(s, slot, n, &mask->tail, wet, transfer, why));
-        PASS(chunks_tell(s, slot, transfer, false, why));
+        PASS(chunks_post(s, slot, transfer, false, why));
     } while (transfer->n_channels < s->n_in);
     return HC_OK;
 }
@@ -319,7 +319,7 @@ int cuda_live_process(void *state, struct slot *slot, int n, const struct fade *
     PASS(steps_run(s, s->total / hop, why)); /* behind the output */
     if (!sounds) rows_clear(slot->out, s->n_out, block, n);
     if (two && !fading && !masks[1]) rows_clear(fade->apart->out, s->n_out, block, n);
-    if (in_chunks) PASS(chunks_tell(s, slot, &transfer, true, why));
+    if (in_chunks) PASS(chunks_post(s, slot, &transfer, true, why));
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }

@@ -21,7 +21,7 @@ struct transfer {
     int loaded;             /* chunks of the parallel copy, of COPY_CHUNKS, that are in the slot           */
     int up;                 /* chunks of the input that are on their way to the ring                       */
     int n_channels;         /* inputs that the next kernel in s->audio finds in the ring                   */
-    int down, told;         /* chunks of the output that are on their way; that the copy threads know of   */
+    int down, reported;     /* chunks of the output that are on their way; that the copy threads know      */
 };
 
 /* The number of chunks of a block of n_channels. */

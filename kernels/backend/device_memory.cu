@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { KEPT_MOST = 8, PAUSE_NS = 20000 }; /* masks in a store; between two queries */
+enum { KEPT_MAX = 8, PAUSE_NS = 20000 };  /* masks in a store; between two queries */
 
 struct kept_memory {
     void *memory;
@@ -79,7 +79,7 @@ static void kept_free(struct kept_memory **link)
     free(kept);
 }
 
-void device_give(struct device_store *store, void *p, size_t bytes, cudaStream_t stream)
+void device_store_keep(struct device_store *store, void *p, size_t bytes, cudaStream_t stream)
 {
     struct kept_memory *kept = p ? (struct kept_memory *)calloc(1, sizeof *kept) : NULL;
     if (kept && cudaEventCreateWithFlags(&kept->unused, cudaEventDisableTiming) == cudaSuccess) {
@@ -93,13 +93,13 @@ void device_give(struct device_store *store, void *p, size_t bytes, cudaStream_t
         if (p) device_wait(stream);
         cudaFree(p);
     }
-    struct kept_memory **link = &store->newest; /* if there are more than KEPT_MOST, free the oldest */
-    for (int n = 0; *link && n < KEPT_MOST; n++) link = &(*link)->next;
+    struct kept_memory **link = &store->newest; /* if there are more than KEPT_MAX, free the oldest */
+    for (int n = 0; *link && n < KEPT_MAX; n++) link = &(*link)->next;
     while (*link && cudaEventQuery((*link)->unused) == cudaSuccess) kept_free(link);
     cudaGetLastError(); /* clears cudaErrorNotReady, which is not an error here */
 }
 
-int device_take(struct device_store *store, void **p, size_t *got, size_t bytes, struct reason *why)
+int device_store_alloc(struct device_store *store, void **p, size_t *got, size_t bytes, struct reason *why)
 {
     for (struct kept_memory **link = &store->newest; *link; link = &(*link)->next) {
         struct kept_memory *kept = *link;

@@ -1,4 +1,4 @@
-/* device_memory - memory on the device. An owner counts its parts first, then takes one allocation for all of them. The
+/* device_memory - memory on the device. An owner adds up the sizes of its buffers, then allocates them at once. The
  * memory of freed masks is kept for the next mask. */
 #ifndef HALOCONV_DEVICE_MEMORY_H
 #define HALOCONV_DEVICE_MEMORY_H
@@ -28,10 +28,10 @@ int device_alloc(void **p, size_t bytes, const char *what, struct reason *why);
 struct kept_memory;
 struct device_store { struct kept_memory *newest; }; /* a list, newest first; all zero: empty */
 
-/* Takes memory for a mask: kept memory of *got >= bytes, after a wait until no work uses it, or new memory. */
-int device_take(struct device_store *store, void **p, size_t *got, size_t bytes, struct reason *why);
-/* Gives memory back. Work that is in the stream now may still use it. NULL is allowed. */
-void device_give(struct device_store *store, void *p, size_t bytes, cudaStream_t stream);
+/* Allocates memory for a mask: kept memory of *got >= bytes, after a wait until no work uses it, or new memory. */
+int device_store_alloc(struct device_store *store, void **p, size_t *got, size_t bytes, struct reason *why);
+/* Keeps the memory of a freed mask. Work that is in the stream now may still use it. NULL is allowed. */
+void device_store_keep(struct device_store *store, void *p, size_t bytes, cudaStream_t stream);
 void device_store_clear(struct device_store *store);
 
 #endif

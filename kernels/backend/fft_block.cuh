@@ -5,7 +5,7 @@
  *
  *   forward   passes of three radix-2 stages in registers (radix 8), decimation in frequency: natural order in,
  *             bit-reversed order out. The inverse runs the stages backwards: bit-reversed order in, natural order out.
- *             There is no reordering pass: readers and writers of bin k use position brev(k).
+ *             A reordering pass is not needed: readers and writers of bin k use position brev(k).
  *   unpack    X[k], X[P-k] from Z[k], Z[P-k]:  E = Z[k] + Z*[P-k], O = Z[k] - Z*[P-k], T = i W^k O, W = exp(-pi i / P)
  *                                              2 X[k] = E - T,  2 X*[P-k] = E + T
  *   spectrum  [P] float2, natural order; bin 0 holds the two real bins: DC in x, Nyquist in y
@@ -24,7 +24,7 @@
 #include <cuda_runtime.h>
 #include <math.h>
 
-enum { FFT_LEAST = 32, FFT_MOST = 4096 }; /* P */
+enum { FFT_MIN = 32, FFT_MAX = 4096 };    /* P */
 
 static inline __host__ __device__ int fft_skew(int i) { return i + (i >> 4) + (i >> 8); }
 /* SKEWED false: slower, for the one size that does not fit otherwise (8192 points in the 64 KiB of sm_75). */

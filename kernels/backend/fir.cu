@@ -8,8 +8,8 @@
  * frames, 4096 taps). */
 static bool few_is_faster(const struct fir_job *job)
 {
-    const long tiles = (job->n + 63L) / 64 * job->n_out, most = 1 + job->max_taps / 24;
-    return tiles <= (most < 8 ? most : 8) * job->n_sm;
+    const long tiles = (job->n + 63L) / 64 * job->n_out, limit = 1 + job->max_taps / 24;
+    return tiles <= (limit < 8 ? limit : 8) * job->n_sm;
 }
 
 cudaError_t fir_launch(const struct fir_job *job, cudaStream_t stream)

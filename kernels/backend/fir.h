@@ -8,7 +8,7 @@
 
 enum {
     FIR_PAD = 64,            /* taps of a response are padded with zeros to a multiple of this                        */
-    FIR_RING_LEAST = 4       /* frames of a ring: they are copied four at a time                                      */
+    FIR_RING_MIN = 4         /* frames of a ring: they are copied four at a time                                      */
 };
 
 struct fir_cell {            /* one response from one input; an output adds up its cells                              */

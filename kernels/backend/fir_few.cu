@@ -50,7 +50,7 @@ cudaError_t fir_few_launch(const struct fir_job *job, cudaStream_t stream)
     const unsigned tiles = (unsigned)((job->n + (int)(job->pos % 4) + TILE - 1) / TILE);
     const int wanted = splits_of((long)tiles * job->n_out, job->max_taps, job->n_sm);
     int share = ((job->max_taps + wanted - 1) / wanted + GRAIN - 1) / GRAIN * GRAIN;
-    if (share > SHARE_MOST) share = SHARE_MOST;
+    if (share > SHARE_MAX) share = SHARE_MAX;
     if (share < GRAIN) share = GRAIN;
     const int shares = job->max_taps / share + job->max_cells; /* of an output, at most */
     const int splits = shares < wanted ? shares : wanted;

@@ -32,7 +32,7 @@ enum {
     THREADS = 256,
     GROUPS = THREADS / GROUP,
     GRAIN = GROUPS * V,            /* a share is a multiple of this, so that a group has a multiple of V taps         */
-    SHARE_MOST = 4096,             /* taps staged at once                                                             */
+    SHARE_MAX = 4096,              /* taps staged at once                                                             */
     LEAF = 32,                     /* taps in one plain sum                                                           */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
     BLOCKS_AN_SM = 3,              /* sm_75 has no copies past the registers                                          */
@@ -76,7 +76,7 @@ struct sums {
 };
 
 /* Adds n taps of h, a multiple of V, to the sums of all threads. copy_x(to, j) copies x[j - n ... j - n + 3], counted
- * from the first frame of the tile, to shared memory. h is 16-byte aligned. `shared` has room for the frames,
+ * from the first frame of the tile, to shared memory. h is 16-byte aligned. `shared` holds the frames,
  * padded(TILE + n) floats, and shared_h for the taps. All threads of the block call it. */
 template <class Copy>
 __device__ static inline void add_share(struct sums &sums, float *shared, float *shared_h, const float *h, int n,
@@ -160,7 +160,7 @@ __device__ static inline bool add_up(const struct sums &sums, float (*warps)[TIL
 /* The dynamic shared memory of a block: at most 35 KiB. */
 static size_t shared_bytes(int share)
 {
-    const int n = share < SHARE_MOST ? share : SHARE_MOST;
+    const int n = share < SHARE_MAX ? share : SHARE_MAX;
     return (padded(TILE + n) + n) * sizeof(float);
 }
 

@@ -40,7 +40,7 @@ __device__ static inline struct fir_cell cell_at(const struct fir_job &job, stru
     }
     return cell;
 }
-static_assert(sizeof(struct fir_cell) == sizeof(int4) && FIR_PAD % SLIDE == 0, "cell_at reads it in one piece, padded");
+static_assert(sizeof(struct fir_cell) == sizeof(int4) && FIR_PAD % SLIDE == 0, "cell_at reads it in one load, padded");
 
 using stream_staged = struct staged<false>;
 
@@ -94,8 +94,8 @@ static __global__ void __maxnreg__(168) fir_register_stream(const __grid_constan
         const struct cell_unit next = cell_unit_next(job, at);
         const struct fir_cell next_cell = cell_at(job, next);
         float chunk[V] = {}, sum[V] = {}, window[SLIDE / 4][4];
-        int below = CHUNK + V * threadIdx.x; /* the place in the ring where the window ends */
-        int oldest = 0;                      /* the place in the ring where the frames of this chunk begin */
+        int below = CHUNK + V * threadIdx.x; /* the index in the ring where the window ends */
+        int oldest = 0;                      /* the index in the ring where the frames of this chunk begin */
         int k0 = 0;
         do {
             copies_wait();
@@ -147,8 +147,8 @@ cudaError_t fir_register_launch(const struct fir_job *job, cudaStream_t stream)
 {
     enum { BLOCKS_AN_SM = 12 }; /* as many as the registers allow, a multiple of 4 */
     const int n_tiles = (job->n + (int)(job->pos % 4) + TILE - 1) / TILE;
-    const long n_work = (long)n_tiles * job->n_out, room = (long)BLOCKS_AN_SM * job->n_sm;
-    const unsigned n_blocks = (unsigned)(n_work < room ? n_work : room);
+    const long n_work = (long)n_tiles * job->n_out, capacity = (long)BLOCKS_AN_SM * job->n_sm;
+    const unsigned n_blocks = (unsigned)(n_work < capacity ? n_work : capacity);
     fir_register_stream<<<n_blocks, THREADS, sizeof(stream_staged), stream>>>(*job, n_tiles);
     return cudaGetLastError();
 }

@@ -1,7 +1,7 @@
 /* head - a matrix of short FIR filters. A block computes 64 frames of four outputs, a stage of eight pieces at a time.
  *
  *   piece   one input, 64 taps:  x (shared) [== 64 before ==|== 64 frames ==]    h (shared) [4 outputs][64 taps]
- *   thread  8 frames of all 4 outputs, 16 taps of a piece: 32 groups of 8 threads take the quarters of the 8 pieces.
+ *   thread  8 frames of all 4 outputs, 16 taps of a piece: 32 groups of 8 threads share the quarters of the 8 pieces.
  *           Every 8 taps, 2 loads of 16 bytes of x and 8 of h (the same for 8 threads) feed 256 FMA
  *   sums    the 32 groups are added up through shared memory. If there are few outputs, several blocks divide the
  *           stages among themselves, and the block that finishes last adds their sums up. All in a fixed order: same
@@ -36,7 +36,7 @@ static_assert(GROUPS == 4 * PIECES, "a thread has a quarter of a piece");
 __device__ static inline int padded(int i) { return i + i / 32 * 4; }
 
 struct piece {
-    const float *x;                      /* the input's ring; NULL: there is no piece                            */
+    const float *x;                      /* the input's ring; NULL: no piece                                     */
     const float *taps[HEAD_OUTS];        /* NULL = no response                                                   */
     int back;                            /* the delay of its first tap in frames                                 */
 };

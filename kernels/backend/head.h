@@ -18,7 +18,7 @@ struct head_terms {              /* the responses from one input to a group of o
 
 struct head_due {                /* the output of one tail level for this hop                                         */
     const float *frames;         /* [n_out][ring_mask + 1]: rings                                                    */
-    unsigned ring_mask, at;      /* at: the place in the ring of the frame that is added to y[.][0]                  */
+    unsigned ring_mask, at;      /* at: the index in the ring of the frame that is added to y[.][0]                  */
 };
 
 struct head_job {                /* y[out][i] = sum of taps[k] x[in][pos + i - k] and of due[out][at + i]            */
@@ -39,7 +39,7 @@ struct head_job {                /* y[out][i] = sum of taps[k] x[in][pos + i - k
     int n_sm;
 };
 
-/* Are cells faster than terms? If at most half of the places in the terms are taken, and the outputs alone fill the
+/* Are cells faster than terms? If at most half of the taps[] in the terms are used, and the outputs alone fill the
  * device. */
 bool head_is_sparse(size_t n_cells, size_t n_terms, int n_out, int n_sm);
 size_t head_scratch_bytes(int n_sm);

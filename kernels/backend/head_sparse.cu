@@ -1,4 +1,4 @@
-/* head_sparse - the head (head.h) for outputs that share no inputs: many channels, each with a response of its own.
+/* head_sparse - the head (head.h) for outputs that share no inputs: many channels, each with its own response.
  *
  *   warp    8 outputs. A lane computes 16 of the tile's 64 frames of one output, with all taps of its responses
  *   stage   64 taps of each of the 8 outputs, and 64 frames of each input:   x [64 before][tile]   h [64 taps]

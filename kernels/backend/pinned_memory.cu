@@ -30,7 +30,7 @@ int pinned_alloc(void **p, size_t bytes, struct reason *why)
         return HC_OK;
     }
     void *memory = aligned_alloc(align, whole);
-    if (!memory) return fail(HC_ENOMEM, why, "no memory for %zu bytes of pinned blocks; free some", bytes);
+    if (!memory) return fail(HC_ENOMEM, why, "no memory for %zu bytes of pinned blocks; free some memory", bytes);
     if (align == HUGE_PAGE) madvise(memory, whole, MADV_HUGEPAGE); /* best effort */
     memset(memory, 0, bytes);
     cudaError_t e = cudaHostRegister(memory, bytes, cudaHostRegisterDefault);

@@ -3,9 +3,9 @@
  *   CPU       pack 0 | pack 1       | pack 2         | unpack 0 | pack 3         | unpack 1 ...
  *   GPU              | up 0, compute 0, down 0 | up 1, compute 1, down 1 | ...
  *
- * The windows of all jobs are cut into runs: windows of one job that follow each other. A run brings the input that its
- * windows and their partitions hear, so runs are independent. Batches of runs go through the GPU in turn, each on a
- * stream with buffers of its own.
+ * The windows of all jobs are cut into runs: successive windows of one job. A run uploads the input that its
+ * windows and their partitions read, so runs are independent. Batches of runs go through the GPU in turn, each on a
+ * stream with its own buffers.
  */
 #include "dsp/device/render_backend.h"
 
@@ -42,7 +42,7 @@ struct batch {
     struct render_batch job;      /* device                                                                           */
     size_t n_in, n_out_floats;    /* floats                                                                           */
     int n_lines;
-    struct run *runs;             /* [spans_room]                                                                     */
+    struct run *runs;             /* [max_spans]                                                                 */
     int n_runs;
 };
 
@@ -52,8 +52,8 @@ struct render_gpu {
     void *memory;                 /* device: the twiddle factors                                                      */
     float2 *tw;
     struct batch batches[BATCHES];
-    /* The sizes of each batch's buffers; 0: there are none yet. */
-    size_t in_room, rows_room, lines_room, spans_room;
+    /* The sizes of each batch's buffers; 0: not allocated yet. */
+    size_t max_in, max_rows, max_lines, max_spans;
 };
 
 /* ---- buffers ----------------------------------------------------------------------------------------------------- */
@@ -67,15 +67,15 @@ static void *cut_next(struct cut *cut, size_t bytes)
     return p;
 }
 
-/* All that goes up comes first, then what comes down. */
+/* All buffers that go up come first, then those that come down. */
 static size_t host_cut(const struct render_gpu *s, struct batch *b, char *base)
 {
     struct cut cut = {base, 0};
-    b->in = (float *)cut_next(&cut, s->in_room * sizeof(float));
-    b->rows = (int *)cut_next(&cut, s->rows_room * sizeof(int));
-    b->lines = (struct render_line *)cut_next(&cut, s->lines_room * sizeof(struct render_line));
-    b->spans = (struct render_span *)cut_next(&cut, s->spans_room * sizeof(struct render_span));
-    b->out = (float *)cut_next(&cut, s->spans_room * s->step * s->n_out * sizeof(float));
+    b->in = (float *)cut_next(&cut, s->max_in * sizeof(float));
+    b->rows = (int *)cut_next(&cut, s->max_rows * sizeof(int));
+    b->lines = (struct render_line *)cut_next(&cut, s->max_lines * sizeof(struct render_line));
+    b->spans = (struct render_span *)cut_next(&cut, s->max_spans * sizeof(struct render_span));
+    b->out = (float *)cut_next(&cut, s->max_spans * s->step * s->n_out * sizeof(float));
     return cut.used;
 }
 
@@ -83,13 +83,13 @@ static size_t device_size(const struct render_gpu *s, struct batch *b, char *bas
 {
     const size_t spectrum = sizeof(float2) << s->log2_P;
     struct cut cut = {base, 0};
-    b->job.in = (float *)cut_next(&cut, s->in_room * sizeof(float));
-    b->job.rows = (int *)cut_next(&cut, s->rows_room * sizeof(int));
-    b->job.lines = (struct render_line *)cut_next(&cut, s->lines_room * sizeof(struct render_line));
-    b->job.spans = (struct render_span *)cut_next(&cut, s->spans_room * sizeof(struct render_span));
-    b->job.out = (float *)cut_next(&cut, s->spans_room * s->step * s->n_out * sizeof(float));
-    b->job.x = (float2 *)cut_next(&cut, s->rows_room * spectrum);
-    b->job.sums = (float2 *)cut_next(&cut, s->spans_room * 2 * s->n_out * spectrum);
+    b->job.in = (float *)cut_next(&cut, s->max_in * sizeof(float));
+    b->job.rows = (int *)cut_next(&cut, s->max_rows * sizeof(int));
+    b->job.lines = (struct render_line *)cut_next(&cut, s->max_lines * sizeof(struct render_line));
+    b->job.spans = (struct render_span *)cut_next(&cut, s->max_spans * sizeof(struct render_span));
+    b->job.out = (float *)cut_next(&cut, s->max_spans * s->step * s->n_out * sizeof(float));
+    b->job.x = (float2 *)cut_next(&cut, s->max_rows * spectrum);
+    b->job.sums = (float2 *)cut_next(&cut, s->max_spans * 2 * s->n_out * spectrum);
     return cut.used;
 }
 
@@ -115,7 +115,7 @@ static int batches_open(struct render_gpu *s, struct reason *why)
         host_cut(s, b, (char *)b->host);
         PASS(device_alloc(&b->device, device_size(s, b, NULL), "a renderer", why));
         device_size(s, b, (char *)b->device);
-        b->runs = (struct run *)calloc(s->spans_room, sizeof *b->runs);
+        b->runs = (struct run *)calloc(s->max_spans, sizeof *b->runs);
         if (!b->runs) return fail(HC_ENOMEM, why, "cuda: out of memory");
         b->job.tw = s->tw;
         b->job.h = s->bank->h[0];
@@ -133,7 +133,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t lines_of(const struct render_window *w) { return (size_t)w->n_to + (w->n_from > 0 ? w->n_from : 0); }
 
 /* Makes the buffers large enough for one window of each work. */
-static int rooms_set(struct render_gpu *s, const struct render_work *works, int n, struct reason *why)
+static int buffers_grow(struct render_gpu *s, const struct render_work *works, int n, struct reason *why)
 {
     size_t spans = BATCH_FRAMES / s->step / s->n_out, sources = 1, lines = 0;
     if (spans < 64) spans = 64;
@@ -145,17 +145,17 @@ static int rooms_set(struct render_gpu *s, const struct render_work *works, int 
     const size_t rows = larger(2 * spans, sources * (size_t)(s->n_parts + 64)), in = (rows + sources) * s->step;
     const size_t in_all = larger(in, 2 * rows * s->step);
     if (in_all > INT_MAX / 2)
-        return fail(HC_EUNSUPPORTED, why, "cuda: %zu sources in one job; take fewer, or the CPU", sources);
-    if (spans <= s->spans_room && lines <= s->lines_room && rows <= s->rows_room && in_all <= s->in_room) return HC_OK;
+        return fail(HC_EUNSUPPORTED, why, "cuda: %zu sources in one job; use fewer, or the CPU", sources);
+    if (spans <= s->max_spans && lines <= s->max_lines && rows <= s->max_rows && in_all <= s->max_in) return HC_OK;
     batches_close(s);
-    s->spans_room = larger(spans, s->spans_room);
-    s->lines_room = larger(lines, s->lines_room);
-    s->rows_room = larger(rows, s->rows_room);
-    s->in_room = larger(in_all, s->in_room);
+    s->max_spans = larger(spans, s->max_spans);
+    s->max_lines = larger(lines, s->max_lines);
+    s->max_rows = larger(rows, s->max_rows);
+    s->max_in = larger(in_all, s->max_in);
     int rc = batches_open(s, why);
     if (rc < 0) {
         batches_close(s);
-        s->spans_room = 0;
+        s->max_spans = 0;
     }
     return rc;
 }
@@ -163,11 +163,11 @@ static int rooms_set(struct render_gpu *s, const struct render_work *works, int 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Windows [*first, *end) of the stream whose spectra are not 0. */
-static void heard(const struct render_gpu *s, const hc_render_job *job, int64_t *first, int64_t *end)
+static void active_windows(const struct render_gpu *s, const hc_render_job *job, int64_t *first, int64_t *end)
 {
     *first = floor_div(job->in_from, s->step);
     *end = job->n_in_frames > 0 && job->n_sources > 0
@@ -178,7 +178,7 @@ static void heard(const struct render_gpu *s, const hc_render_job *job, int64_t 
 /* Frames [from, from + n) of a source's stream; those outside of the input, and those that are not finite, are 0. */
 static void frames_copy(const hc_render_job *job, int source, int64_t from, int n, float *to)
 {
-    const int64_t begin = most_of(from, job->in_from), end = least_of(from + n, job->in_from + job->n_in_frames);
+    const int64_t begin = max_of(from, job->in_from), end = min_of(from + n, job->in_from + job->n_in_frames);
     if (begin >= end) {
         memset(to, 0, n * sizeof *to);
         return;
@@ -191,18 +191,18 @@ static void frames_copy(const hc_render_job *job, int source, int64_t from, int 
     memset(to + n_in, 0, (n - n_before - n_in) * sizeof *to);
 }
 
-/* The most windows from `first` on, up to n, that still fit into the batch. 0: none. */
+/* The max. number of windows from `first` on, up to n, that still fit into the batch. */
 static int run_size(const struct render_gpu *s, const struct batch *b, const struct render_work *work, int64_t first,
                     int n)
 {
     const size_t sources = (size_t)work->job->n_sources;
-    const size_t rows = s->rows_room - b->job.n_rows, in = s->in_room - b->n_in;
-    n = (int)least_of(n, (int64_t)(s->spans_room - b->job.n_spans));
+    const size_t rows = s->max_rows - b->job.n_rows, in = s->max_in - b->n_in;
+    n = (int)min_of(n, (int64_t)(s->max_spans - b->job.n_spans));
     if (sources) {
-        n = (int)least_of(n, (int64_t)(rows / sources) - (s->n_parts - 1));
-        n = (int)least_of(n, (int64_t)(in / sources / s->step) - s->n_parts);
+        n = (int)min_of(n, (int64_t)(rows / sources) - (s->n_parts - 1));
+        n = (int)min_of(n, (int64_t)(in / sources / s->step) - s->n_parts);
     }
-    size_t lines = s->lines_room - b->n_lines;
+    size_t lines = s->max_lines - b->n_lines;
     for (int i = 0; i < n; i++) {
         const size_t more = lines_of(&work->windows[first + i]);
         if (more > lines) return i;
@@ -215,9 +215,9 @@ static void run_pack(const struct render_gpu *s, struct batch *b, const struct r
 {
     const hc_render_job *job = work->job;
     const int64_t w0 = job->from / s->step + first; /* of the stream */
-    int64_t heard_first, heard_end;
-    heard(s, job, &heard_first, &heard_end);
-    const int64_t x_first = most_of(w0 - (s->n_parts - 1), heard_first), x_end = least_of(w0 + n, heard_end);
+    int64_t active_first, active_end;
+    active_windows(s, job, &active_first, &active_end);
+    const int64_t x_first = max_of(w0 - (s->n_parts - 1), active_first), x_end = min_of(w0 + n, active_end);
     const int n_x = x_end > x_first ? (int)(x_end - x_first) : 0, row0 = b->job.n_rows;
     for (int source = 0; source < job->n_sources && n_x; source++) {
         for (int i = 0; i < n_x; i++) b->rows[b->job.n_rows++] = (int)b->n_in + i * s->step;
@@ -227,8 +227,8 @@ static void run_pack(const struct render_gpu *s, struct batch *b, const struct r
     const int out = (int)b->n_out_floats;
     for (int i = 0; i < n; i++) {
         const struct render_window *w = &work->windows[first + i];
-        const int64_t p_first = n_x ? most_of(0, w0 + i - (x_end - 1)) : 0;
-        const int64_t p_end = n_x ? least_of(s->n_parts, w0 + i - x_first + 1) : 0;
+        const int64_t p_first = n_x ? max_of(0, w0 + i - (x_end - 1)) : 0;
+        const int64_t p_end = n_x ? min_of(s->n_parts, w0 + i - x_first + 1) : 0;
         b->spans[b->job.n_spans++] = {b->n_lines, w->n_from, w->n_to, out + i * s->step, n * s->step};
         for (int side = w->n_from > 0 ? 0 : 1; side < 2; side++) {
             const struct render_term *terms = side ? w->to : w->from;
@@ -246,7 +246,7 @@ static void run_pack(const struct render_gpu *s, struct batch *b, const struct r
     b->runs[b->n_runs++] = {work, first, n, out};
 }
 
-/* Orders a batch: its parts up, the kernels, the output down. */
+/* Queues a batch: its input up, the kernels, the output down. */
 static int batch_order(struct batch *b, struct reason *why)
 {
     const struct { const void *to; const void *from; size_t bytes; } up[] = {
@@ -274,7 +274,7 @@ static int batch_finish(const struct render_gpu *s, struct batch *b, struct reas
         const struct run *run = &b->runs[i];
         const hc_render_job *job = run->work->job;
         const int64_t at = run->first * s->step, left = job->n_out_frames - at;
-        const int64_t n = least_of((int64_t)run->n * s->step, left);
+        const int64_t n = min_of((int64_t)run->n * s->step, left);
         for (int o = 0; o < s->n_out; o++)
             memcpy(job->out[o] + at, b->out + run->out + (size_t)o * run->n * s->step, n * sizeof(float));
     }
@@ -297,10 +297,10 @@ static int works_render(struct render_gpu *s, const struct render_work *works, i
     struct batch *b = s->batches;
     for (int i = 0; i < n_works; i++) {
         for (int64_t first = 0; first < works[i].n_windows;) {
-            const int wanted = (int)least_of(works[i].n_windows - first, (int64_t)s->spans_room);
-            const int least = (int)least_of(wanted, (int64_t)RUN_PARTS * s->n_parts);
+            const int wanted = (int)min_of(works[i].n_windows - first, (int64_t)s->max_spans);
+            const int min_windows = (int)min_of(wanted, (int64_t)RUN_PARTS * s->n_parts);
             int n = run_size(s, b, &works[i], first, wanted);
-            if (n < least && b->n_runs) { /* a short run would transform the partitions before it again */
+            if (n < min_windows && b->n_runs) { /* a short run would transform the partitions before it again */
                 PASS(batch_next(s, &b, why));
                 n = run_size(s, b, &works[i], first, wanted);
             }
@@ -317,7 +317,7 @@ static int gpu_render_run(void *state, const struct render_work *works, int n_wo
 {
     struct render_gpu *s = (struct render_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(rooms_set(s, works, n_works, why));
+    PASS(buffers_grow(s, works, n_works, why));
     int rc = works_render(s, works, n_works, why);
     for (int i = 0; i < BATCHES && rc < 0; i++) { /* no batch may go on with memory of the caller's jobs */
         struct batch *b = &s->batches[i];
@@ -348,9 +348,9 @@ static int state_open(struct render_gpu *s, const struct render_setup *setup, st
     struct scene_plan plan = {};
     void *bank;
     uint64_t bytes;
-    if (setup->step > FFT_MOST)
+    if (setup->step > FFT_MAX)
         return fail(HC_EUNSUPPORTED, why, "cuda: steps of %d frames; use %d or fewer, or the CPU", setup->step,
-                    FFT_MOST);
+                    FFT_MAX);
     s->device = setup->device;
     s->step = setup->step;
     s->n_out = data->n_out;
@@ -372,7 +372,7 @@ static int state_open(struct render_gpu *s, const struct render_setup *setup, st
     const size_t tw_bytes = sizeof(float2) << s->log2_P;
     PASS(device_alloc(&s->memory, tw_bytes, "a renderer", why));
     s->tw = (float2 *)s->memory;
-    float2 tw[FFT_MOST];
+    float2 tw[FFT_MAX];
     fft_twiddles(tw, 1 << s->log2_P);
     TRY(cudaMemcpy(s->tw, tw, tw_bytes, cudaMemcpyHostToDevice), "cudaMemcpy(%zu)", tw_bytes);
     TRY(cudaStreamSynchronize(NULL), "cudaStreamSynchronize"); /* cudaMemcpy may return before the bytes are there */

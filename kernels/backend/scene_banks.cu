@@ -2,7 +2,7 @@
  *
  *   host taps -- pack --> pinned half 0, 1 -- copy engine --> taps [rows][pitch] -- responses --> h of each level
  *
- * A bank is made on a stream of its own with the lowest priority, in parallel with audio. The packing of one half runs
+ * A bank is made on a separate stream with the lowest priority, in parallel with audio. The packing of one half runs
  * beside the copy and the transforms of the other.
  */
 #include "scene_gpu.h"
@@ -21,15 +21,15 @@ static const size_t HALF_BYTES = 8 << 20;
 int scene_log2_P(const struct scene_plan *plan, int level, struct reason *why)
 {
     const struct scene_level *l = &plan->levels[level];
-    const int least = level ? l->hop * 2 + l->fade : 2 * l->hop; /* frames of a transform */
-    int log2_P = log2_of(FFT_LEAST);
-    while (2 << log2_P < least) log2_P++;
-    if (1 << log2_P > FFT_MOST)
+    const int frames = level ? l->hop * 2 + l->fade : 2 * l->hop; /* frames of a transform */
+    int log2_P = log2_of(FFT_MIN);
+    while (2 << log2_P < frames) log2_P++;
+    if (1 << log2_P > FFT_MAX)
         return fail(
             HC_EUNSUPPORTED, why,
             "cuda: sources in blocks of %d frames at %d Hz need transforms of %d frames, and the most is %d; use "
             "blocks of %d frames or fewer, or the CPU",
-            plan->block, plan->rate, 2 << log2_P, 2 * FFT_MOST, FFT_MOST);
+            plan->block, plan->rate, 2 << log2_P, 2 * FFT_MAX, FFT_MAX);
     return log2_P;
 }
 
@@ -39,7 +39,7 @@ static int parts_of(const struct scene_level *level, int n_taps)
     return end > level->offset ? (end - level->offset + level->hop - 1) / level->hop : 0;
 }
 
-struct bank_maker {         /* what only the making of a bank needs                                                   */
+struct bank_maker {         /* needed only while a bank is made                                                       */
     cudaStream_t stream;
     cudaEvent_t sent[2];    /* the copy from a half is done                                                           */
     float *pinned[2], *taps[2]; /* [rows][pitch]                                                                      */
@@ -107,7 +107,7 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
     PASS(device_alloc(&m->device, maker_cut(m, bank, half, NULL), "the making of a bank", why));
     maker_cut(m, bank, half, m->device);
     for (int l = 0; l < bank->n_levels; l++) {
-        float2 tw[FFT_MOST];
+        float2 tw[FFT_MAX];
         const size_t bytes = sizeof(float2) << bank->log2_P[l];
         fft_twiddles(tw, 1 << bank->log2_P[l]);
         TRY(cudaMemcpyAsync(m->tw[l], tw, bytes, cudaMemcpyHostToDevice, m->stream), "cudaMemcpyAsync(%zu)", bytes);

@@ -2,7 +2,7 @@
  *
  *   stream head   [new frames up] forward > [lists up] products > reduce > output -> pinned memory       each call
  *   stream tail   [list up] forward > products > reduce > window                                        at an edge
- *   host          [begin] take requests [play] make the lists | the list of the tail's last edge | wait for the head
+ *   host          [begin] apply requests [play] make the lists | the list of the tail's last edge | wait for the head
  *
  * The tail of a hop has the level's delay to run. Its stream has a low priority, and its thread blocks are short, so
  * that the head gets its multiprocessors soon. The head waits on the device for the event of a window when the window's
@@ -11,9 +11,9 @@
  * cost     a block of n sources: 4 n B bytes up and 16 P n_parts bytes of X a fading source; at an edge 8 P n_parts
  *          bytes a source (scene_product.cu)
  * limits   blocks of up to 4096 frames
- * ceiling  many sources: the engine thread, which takes requests and makes lists: about 40 ns a source that changes. Few:
+ * ceiling  many sources: the engine thread, which applies requests and makes lists: 40 ns a source that changes. Few:
  *          the latency of four kernels, two copies and the wait. On an H200 a block takes 75 us with 64 sources, 390 with
- *          8,192 and 720 with 16,384 (0.5 s, 2 outputs, all steered each block)
+ *          8,192 and 720 with 16,384 (0.5 s, 2 outputs, all moving in each block)
  */
 #include "scene_gpu.h"
 
@@ -38,7 +38,7 @@ struct cuda_level {
     float2 *tw;
     float2 *x;              /* [n_partitions][n_sources][P]: the FDL; hop i at i % n_partitions                       */
     float2 *partial, *sums; /* scene_product.h                                                                        */
-    size_t room;
+    size_t capacity;
     struct list_buffers lists;
     int n_lists;            /* that a product sums: the head's two, a tail level's one                                */
     /* Tail levels only. Window j starts at frame j hop + delay and is at j % n_windows. */
@@ -49,7 +49,7 @@ struct cuda_level {
     int64_t awaited;        /* windows that the head's stream has waited for                                          */
     struct scene_mix waiting; /* the mix of an edge whose work begins in the next block                               */
     int64_t waiting_frame;  /* -1: none                                                                               */
-    int waiting_heard;
+    int waiting_active;
 };
 
 struct scene_gpu {
@@ -75,7 +75,7 @@ struct scene_gpu {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static int terms_most(const struct scene_shape *shape)
+static int terms_max(const struct scene_shape *shape)
 {
     return shape->n_sources * HC_MAX_SOUNDING;
 }
@@ -89,7 +89,7 @@ static int level_set(struct scene_gpu *s, int l, struct reason *why)
     level->plan = &s->plan.levels[l];
     PASS(level->log2_P = scene_log2_P(&s->plan, l, why));
     level->n_lists = l ? 1 : 2;
-    level->room = scene_product_room(1 << level->log2_P, level->plan->n_partitions, s->shape.n_out);
+    level->capacity = scene_product_capacity(1 << level->log2_P, level->plan->n_partitions, s->shape.n_out);
     level->n_windows = l ? level->plan->delay / level->plan->hop + 3 : 0; /* made ahead, played, before, and one more */
     const unsigned block = (unsigned)s->plan.block;
     /* A tail level may read its frames until its window is due. */
@@ -117,10 +117,10 @@ static size_t state_cut(struct scene_gpu *s, void *base)
     for (int l = 0; l < s->plan.n_levels; l++) {
         struct cuda_level *level = &s->levels[l];
         level->tw = (float2 *)device_cut(base, &used, spectrum_bytes(level));
-        level->partial = (float2 *)device_cut(base, &used, level->room * spectrum_bytes(level));
+        level->partial = (float2 *)device_cut(base, &used, level->capacity * spectrum_bytes(level));
         level->sums = (float2 *)device_cut(base, &used, level->n_lists * n_out * spectrum_bytes(level));
         for (int i = 0; i < LISTS; i++)
-            level->lists.device[i] = (char *)device_cut(base, &used, list_bytes(terms_most(&s->shape)));
+            level->lists.device[i] = (char *)device_cut(base, &used, list_bytes(terms_max(&s->shape)));
     }
     return used;
 }
@@ -128,7 +128,7 @@ static size_t state_cut(struct scene_gpu *s, void *base)
 /* The lists first: their pieces hold pointers. */
 static size_t pinned_cut(struct scene_gpu *s, char *base)
 {
-    const size_t list = list_bytes(terms_most(&s->shape));
+    const size_t list = list_bytes(terms_max(&s->shape));
     size_t used = 0;
     for (int l = 0; l < s->plan.n_levels; l++)
         for (int i = 0; i < LISTS; i++, used += list) s->levels[l].lists.pinned[i] = base ? base + used : NULL;
@@ -173,7 +173,7 @@ static int gpu_reset(void *state, struct reason *why)
 static int level_open(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
-    float2 tw[FFT_MOST];
+    float2 tw[FFT_MAX];
     fft_twiddles(tw, 1 << level->log2_P);
     TRY(cudaMemcpyAsync(level->tw, tw, spectrum_bytes(level), cudaMemcpyHostToDevice, s->head), "cudaMemcpyAsync(%zu)",
         spectrum_bytes(level)); /* gpu_reset waits for the stream */
@@ -195,7 +195,7 @@ static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const 
     TRY(scene_product_load(), "loading kernels");
     PASS(device_stream_make(&s->head, true, why));
     PASS(device_stream_make(&s->tail, false, why));
-    if (!piece_maker_open(&s->maker, shape, SCENE_PIECE_MOST, scene_bank_responses))
+    if (!piece_maker_open(&s->maker, shape, SCENE_PIECE_MAX, scene_bank_responses))
         return fail(HC_ENOMEM, why, "cuda: no memory for the steering of %d sources; use fewer", shape->n_sources);
     PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why));
     state_cut(s, s->memory);
@@ -260,7 +260,7 @@ static int input_upload(struct scene_gpu *s, const struct scene_call *call, stru
 }
 
 /* Fills in a list of n terms that lies at `base`. */
-static void list_place(struct scene_list *list, char *base, int n)
+static void list_set(struct scene_list *list, char *base, int n)
 {
     list->sources = (struct scene_source *)base;
     list->pieces = (struct scene_piece *)(list->sources + n);
@@ -272,10 +272,10 @@ static int list_upload(struct scene_gpu *s, int l, int i, const struct scene_mix
 {
     struct list_buffers *buffers = &s->levels[l].lists;
     struct scene_list *list = &buffers->list[i];
-    list_place(list, buffers->pinned[i], mix->n);
+    list_set(list, buffers->pinned[i], mix->n);
     scene_list_make(&s->maker, mix, l, list);
     const size_t bytes = (char *)(list->pieces + list->n) - buffers->pinned[i];
-    list_place(list, buffers->device[i], mix->n);
+    list_set(list, buffers->device[i], mix->n);
     if (list->n)
         TRY(cudaMemcpyAsync(buffers->device[i], buffers->pinned[i], bytes, cudaMemcpyHostToDevice, stream),
             "cudaMemcpyAsync(%zu)", bytes);
@@ -309,7 +309,7 @@ static struct scene_product product_of(const struct scene_gpu *s, const struct c
     job.log2_P = level->log2_P;
     job.n_out = n_out;
     job.partial = level->partial;
-    job.room = level->room;
+    job.capacity = level->capacity;
     job.sums = level->sums;
     return job;
 }
@@ -408,7 +408,7 @@ static int tail_order(struct scene_gpu *s, int l, struct reason *why)
     struct cuda_level *level = &s->levels[l];
     const struct scene_level *plan = level->plan;
     const int64_t frame = level->waiting_frame, j = frame / plan->hop;
-    const int n_active = level->waiting_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
+    const int n_active = level->waiting_active, i = (int)(j % LISTS), row = plan->hop + plan->fade;
     level->waiting_frame = -1;
     PASS(list_upload(s, l, i, &level->waiting, s->tail, why));
 
@@ -428,8 +428,8 @@ static int tail_order(struct scene_gpu *s, int l, struct reason *why)
     return HC_OK;
 }
 
-/* The engine thread takes the requests of two levels in the block of an edge. So the tail's list is made and its work
- * is ordered in the block after that, if the delay has room for it. */
+/* The engine thread applies the requests of two levels in the block of an edge. So the tail's list is made and its work
+ * is ordered in the block after that, if the delay is long enough. */
 static int tails_order(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
 {
     const int64_t block = s->plan.block, first = call->frame / block * block;
@@ -439,7 +439,7 @@ static int tails_order(struct scene_gpu *s, const struct scene_call *call, struc
         if (!call->tail[l]) continue;
         level->waiting = *call->tail[l];
         level->waiting_frame = call->frame;
-        level->waiting_heard = call->n_active;
+        level->waiting_active = call->n_active;
         if (level->plan->delay < 4 * block) PASS(tail_order(s, l, why));
     }
     return HC_OK;

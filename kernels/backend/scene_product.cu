@@ -4,8 +4,8 @@
  *   X[slot - p]   w0 [64 bins]  w1 [64 bins]  ...     Z = w0 X0 + w1 X1 + ...            2 FMA a bin and source
  *   H[p]          out 0 [64 bins]  out 1 [64 bins]    sum[out] += Z H[p][out]            4 FMA a bin and output
  *
- * A warp takes 64 bins, two a lane: loads of 16 bytes, 512 bytes a row. The warps of a block ("ways"; 16 of half a warp
- * if P is 32) take the items (piece, part) of the block in turn, and add up their sums in shared memory. Blocks divide
+ * A warp computes 64 bins, two a lane: loads of 16 bytes, 512 bytes a row. The warps of a block ("ways"; 16 half
+ * warps if P is 32) compute the items (piece, part) of the block in turn, then add up in shared memory. Blocks divide
  * the pieces ("chunks") and the parts; one block's sum is a split, and `reduce` adds up the splits. The order of all
  * sums is fixed: same input, same bits. An entry with more than 16 sources has several pieces, so that no warp has much
  * more work than the others. Blocks are short, so that a stream of a higher priority soon gets its turn.
@@ -24,8 +24,8 @@ enum {
     MANY_OUTS = 8,          /* outputs of a block, if there are more than 2                                           */
     TERMS = 4,              /* sources whose loads are under way at once                                              */
     CHUNK_PIECES = 32,      /* of a block, if there are few                                                           */
-    CHUNKS_MOST = 64,
-    ROOM_BYTES = 64 << 20,  /* of `partial`                                                                           */
+    CHUNKS_MAX = 64,
+    PARTIAL_BYTES = 64 << 20, /* of `partial`                                                                         */
     REDUCE_ROWS = 16
 };
 
@@ -112,25 +112,25 @@ static __global__ void __launch_bounds__(32 * REDUCE_ROWS) reduce(const __grid_c
     job.sums[(((size_t)blockIdx.z * job.n_out + blockIdx.y) << job.log2_P) + bin] = total;
 }
 
-size_t scene_product_room(int P, int n_parts, int n_out)
+size_t scene_product_capacity(int P, int n_parts, int n_out)
 {
-    const size_t least = 2 * (size_t)n_out, most = least * n_parts * CHUNKS_MOST, room = ROOM_BYTES / (8 * (size_t)P);
-    return room < least ? least : room > most ? most : room;
+    const size_t min = 2 * (size_t)n_out, max = min * n_parts * CHUNKS_MAX, wanted = PARTIAL_BYTES / (8 * (size_t)P);
+    return wanted < min ? min : wanted > max ? max : wanted;
 }
 
 cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream)
 {
     const int P = 1 << job->log2_P, tiles = P / 2 < 32 ? 1 : P / 64;
-    const int most = job->n_lists == 2 && job->lists[1].n > job->lists[0].n ? job->lists[1].n : job->lists[0].n;
-    const size_t splits = job->room / ((size_t)job->n_lists * job->n_out); /* that have room */
-    int chunks = most / CHUNK_PIECES, step = 1;
-    chunks = chunks < 1 ? 1 : chunks > CHUNKS_MOST ? CHUNKS_MOST : chunks;
+    const int max_pieces = job->n_lists == 2 && job->lists[1].n > job->lists[0].n ? job->lists[1].n : job->lists[0].n;
+    const size_t splits = job->capacity / ((size_t)job->n_lists * job->n_out); /* that fit into `partial` */
+    int chunks = max_pieces / CHUNK_PIECES, step = 1;
+    chunks = chunks < 1 ? 1 : chunks > CHUNKS_MAX ? CHUNKS_MAX : chunks;
     while ((size_t)chunks * ((job->n_parts + step - 1) / step) > splits) {
         if (chunks > 4) chunks /= 2;
         else if (step < job->n_parts) step++;
         else chunks--;
     }
-    const int items = (most + chunks - 1) / chunks; /* with few pieces the ways divide the parts */
+    const int items = (max_pieces + chunks - 1) / chunks; /* with few pieces the ways divide the parts */
     while (items * step < THREADS / 32 && step < job->n_parts) step++;
     job->n_chunks = chunks;
     job->part_step = step;

@@ -8,7 +8,7 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 
-enum { SCENE_PIECE_MOST = 16 };     /* sources of a piece                                                             */
+enum { SCENE_PIECE_MAX = 16 };      /* sources of a piece                                                             */
 
 /* sums[list][out] = sum over pieces and parts p of H[p][out] (sum over the piece's sources of weight X[slot - p]) */
 struct scene_product {
@@ -18,13 +18,13 @@ struct scene_product {
     int n_sources, slot, n_slots;
     int log2_P, n_parts, n_out;
     float2 *partial;                /* [n_lists][n_splits][n_out][P]                                                  */
-    size_t room;                    /* the size of `partial` in spectra                                               */
+    size_t capacity;                /* the size of `partial` in spectra                                               */
     float2 *sums;                   /* [n_lists][n_out][P]                                                            */
     int n_chunks, part_step, n_splits; /* set by the launch                                                           */
 };
 
 /* Spectra in `partial` that a launch can use; at least n_lists * n_out. */
-size_t scene_product_room(int P, int n_parts, int n_out);
+size_t scene_product_capacity(int P, int n_parts, int n_out);
 cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream);
 cudaError_t scene_product_load(void); /* before the first launch on a device */
 

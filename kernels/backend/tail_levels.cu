@@ -45,9 +45,9 @@ static int level_add(struct gpu_tail *tail, int offset, int size, int n_parts, d
 {
     if (tail->n_levels == TAIL_LEVELS)
         return fail(HC_EINVAL, why, "cuda: a plan of more than %d levels", TAIL_LEVELS);
-    if (size < TAIL_SIZE_LEAST || size > TAIL_SIZE_MOST || (size & (size - 1)))
+    if (size < TAIL_SIZE_MIN || size > TAIL_SIZE_MAX || (size & (size - 1)))
         return fail(HC_EINVAL, why, "cuda: a level of %d frames: it must be a power of two from %d to %d", size,
-                    TAIL_SIZE_LEAST, TAIL_SIZE_MOST);
+                    TAIL_SIZE_MIN, TAIL_SIZE_MAX);
     struct gpu_tail_level *level = &tail->level[tail->n_levels++];
     level->offset = offset;
     level->size = size;
@@ -66,14 +66,14 @@ static int level_add(struct gpu_tail *tail, int offset, int size, int n_parts, d
 /* Frames of the input history and of a call. */
 static size_t ring_frames(const struct gpu_tail *tail, int block)
 {
-    size_t most = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK + HEAD_CHUNK;
+    size_t max_frames = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK + HEAD_CHUNK;
     for (int i = 0; i < tail->n_levels; i++) {
         const struct gpu_tail_level *level = &tail->level[i];
         const size_t slices = (size_t)(level->forward_share * level->n_slices) + 1; /* in which they run */
         const size_t frames = 2 * (size_t)level->size + slices * tail->hop;
-        if (frames > most) most = frames;
+        if (frames > max_frames) max_frames = frames;
     }
-    return most + block;
+    return max_frames + block;
 }
 
 int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm, struct reason *why)
@@ -150,7 +150,7 @@ cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream
     TAIL_TRY(tail_product_load());
     TAIL_TRY(tail->n_levels ? head_load() : fir_load());
     TAIL_TRY(cudaMemsetAsync(tail->scratch, 0, scratch_bytes(tail), stream));
-    float2 *tw = (float2 *)malloc(TAIL_SIZE_MOST * sizeof *tw);
+    float2 *tw = (float2 *)malloc(TAIL_SIZE_MAX * sizeof *tw);
     if (!tw) return cudaErrorMemoryAllocation;
     cudaError_t e = cudaSuccess;
     for (int i = 0; i < tail->n_levels && e == cudaSuccess; i++) {

@@ -375,7 +375,7 @@ int gpu_tail_mask_make(struct gpu_tail_mask *mask, const struct gpu_tail *tail, 
 {
     struct mask_draft draft;
     PASS(draft_make(&draft, tail, matrix, noise, why));
-    int rc = device_take(store, &mask->memory, &mask->bytes, mask_cut(mask, tail, &draft, NULL), why);
+    int rc = device_store_alloc(store, &mask->memory, &mask->bytes, mask_cut(mask, tail, &draft, NULL), why);
     if (rc == HC_OK) {
         mask_cut(mask, tail, &draft, mask->memory);
         cudaError_t e = mask_fill(mask, tail, &draft, stream);

@@ -3,8 +3,8 @@
  *
  *   blocks   [ level 0: S = 64, 128 transforms a block ][ level 1: S = 128, 64 ][ ... ][ S = 8192, one ]
  *
- * Every block has room for the largest transform of the launch; smaller transforms lie side by side in a block. A level
- * with enough channels to fill the device has a launch of its own: tail_transform_many.cu. The transform itself is that
+ * Every block can hold the largest transform of the launch; smaller transforms lie side by side in a block. A level
+ * with enough channels to fill the device has a separate launch: tail_transform_many.cu. The transform itself is that
  * of fft_block.cuh: S/8 threads with 8 points each in registers, 2S real points as S complex ones.
  *
  * cost     a channel and window: 5 S log2(S) flop; 8 S bytes read, 8 S written (forward), 8 S and 4 S (inverse)
@@ -17,10 +17,10 @@
 #include "tail_transform_many.h"
 #include "fft_block.cuh"
 
-enum { MAX_THREADS = TAIL_SIZE_MOST / 8, MAX_DEVICES = 64 };
+enum { MAX_THREADS = TAIL_SIZE_MAX / 8, MAX_DEVICES = 64 };
 
 /* Written once, by tail_transform_load. */
-static bool no_skew[MAX_DEVICES]; /* the device has no room for the skew at TAIL_SIZE_MOST */
+static bool no_skew[MAX_DEVICES]; /* the skew at TAIL_SIZE_MAX does not fit on the device */
 static int n_sm[MAX_DEVICES];     /* multiprocessors; 0 = not loaded */
 
 /* The level of this block: the last one that starts at or before it. */
@@ -199,13 +199,13 @@ template <bool SKEWED> static cudaError_t load(size_t shared)
 cudaError_t tail_transform_load(int device)
 {
     const size_t skewed = shared_for(true, 13, MAX_THREADS), plain = shared_for(false, 13, MAX_THREADS);
-    int most = 0, n = 0;
-    cudaError_t e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    int max_bytes = 0, n = 0;
+    cudaError_t e = cudaDeviceGetAttribute(&max_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
     if (e == cudaSuccess) e = tail_transform_many_load();
     if (e != cudaSuccess) return e;
     if (device < MAX_DEVICES) n_sm[device] = n;
-    if ((size_t)most >= skewed) return load<true>(skewed);
+    if ((size_t)max_bytes >= skewed) return load<true>(skewed);
     if (device < MAX_DEVICES) no_skew[device] = true;
     return load<false>(plain);
 }

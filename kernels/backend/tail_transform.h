@@ -1,5 +1,5 @@
 /* tail_transform - the transforms of tail levels, for all levels of a hop in one launch. Picture in tail_transform.cu.
- * S is the level's partition size, 32 to TAIL_SIZE_MOST; a spectrum is [S] float2 in the layout of fft_block.cuh. */
+ * S is the level's partition size, 32 to TAIL_SIZE_MAX; a spectrum is [S] float2 in the layout of fft_block.cuh. */
 #ifndef HALOCONV_TAIL_TRANSFORM_H
 #define HALOCONV_TAIL_TRANSFORM_H
 
@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 enum {
-    TAIL_SIZE_LEAST = 32,
-    TAIL_SIZE_MOST = 8192,
+    TAIL_SIZE_MIN = 32,
+    TAIL_SIZE_MAX = 8192,
     TAIL_LEVELS = 10         /* a size each; one more for the uniform partitions of a plan that is not direct       */
 };
 

@@ -24,7 +24,7 @@
 
 enum { MIN_LOG2 = 7, MAX_LOG2 = 12, THREADS_A_SM = 2048 };
 
-/* The place of point i in shared memory. swizzled(a | b) = swizzled(a) ^ swizzled(b) if a and b have no common bit. */
+/* The index of point i in shared memory. swizzled(a | b) = swizzled(a) ^ swizzled(b) if a and b share no bit. */
 __host__ __device__ static constexpr int swizzled(int i)
 {
     return i ^ ((i >> 3) & 14) ^ ((i >> 6) & 1) ^ ((i >> 7) & 15) ^ ((i >> 11) & 1);
@@ -58,7 +58,7 @@ template <int LOG2> __device__ static inline void points_store(float2 *s, const 
     for (int m = 0; m < 8; m++) s[swizzled(first) ^ swizzled(m * step)] = r[m];
 }
 
-/* Three bits reversed. All bits of a thread's number reversed: the place of its bins. */
+/* Three bits reversed. All bits of a thread's number reversed: the position of its bins. */
 __device__ static constexpr int reversed3(int m) { return (m & 1) << 2 | (m & 2) | m >> 2; }
 template <int LOG2> __device__ static inline int reversed(int t) { return (int)(__brev((unsigned)t) >> (32 - LOG2)); }
 
@@ -122,7 +122,7 @@ __device__ static inline void transform_back(float2 *s, int t, const float2 *tw,
     const float2 w = conj(__ldg(tw + t));
     float2 q[8];
 #pragma unroll
-    for (int m = 0; m < 8; m++) { /* in the order in which the first stages take them */
+    for (int m = 0; m < 8; m++) { /* in the order in which the first stages read them */
         const struct partner partner = partner_of<LOG2>(t, reversed3(m), 0);
         r[m] = Y[t + reversed3(m) * T];
         q[m] = Y[partner.low + partner.high * T];

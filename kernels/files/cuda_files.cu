@@ -47,7 +47,7 @@ static size_t state_cut(struct cuda_files *s, void *base)
     }
     if (plan->direct) return used;
     s->twiddles = (float2 *)device_cut(base, &used, P * sizeof(float2));
-    s->sums = (float2 *)device_cut(base, &used, s->sums_room * P * sizeof(float2));
+    s->sums = (float2 *)device_cut(base, &used, s->sums_capacity * P * sizeof(float2));
     s->staging = (float *)device_cut(base, &used, s->half);
     return used;
 }
@@ -89,16 +89,16 @@ static void sizes_set(struct cuda_files *s, const hc_config *config)
     const size_t under_way = (s->queue_depth + 1) * (size_t)plan->block;
     if (plan->direct) {
         s->ring_length = power_of_two((size_t)plan->max_taps + under_way);
-        if (s->ring_length < FIR_RING_LEAST) s->ring_length = FIR_RING_LEAST;
+        if (s->ring_length < FIR_RING_MIN) s->ring_length = FIR_RING_MIN;
         return;
     }
     const int blocks = plan->block / P + 1; /* at most, that one call completes */
     s->ring_length = power_of_two(2 * (size_t)P + under_way);
     s->n_slots = plan->n_partitions + blocks + 1;
     /* A spectrum for each output and whole block of a call; if these are few, enough for splits. */
-    s->sums_room = (size_t)s->n_out * blocks;
+    s->sums_capacity = (size_t)s->n_out * blocks;
     const size_t some = (size_t)s->n_sm * 2048 / P;
-    if (s->sums_room < some) s->sums_room = some;
+    if (s->sums_capacity < some) s->sums_capacity = some;
 }
 
 static int kernels_load_all(const struct cuda_files *s, struct reason *why)
@@ -128,9 +128,9 @@ static int state_open(struct cuda_files *s, const hc_config *config, struct reas
 {
     const int P = s->plan->partition;
     PASS(device_use(s->device, why));
-    if (!s->plan->direct && (P < FFT_LEAST || P > FFT_MOST || (P & (P - 1))))
+    if (!s->plan->direct && (P < FFT_MIN || P > FFT_MAX || (P & (P - 1))))
         return fail(HC_EINVAL, why, "cuda: a partition of %d frames: it must be a power of two from %d to %d", P,
-                    FFT_LEAST, FFT_MOST);
+                    FFT_MIN, FFT_MAX);
     TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
     sizes_set(s, config);
     PASS(kernels_load_all(s, why));
@@ -139,7 +139,7 @@ static int state_open(struct cuda_files *s, const hc_config *config, struct reas
     PASS(device_alloc(&s->memory, state_cut(s, NULL), "the engine", why));
     state_cut(s, s->memory);
     if (!s->plan->direct) {
-        float2 tw[FFT_MOST];
+        float2 tw[FFT_MAX];
         fft_twiddles(tw, P);
         TRY(cudaMemcpyAsync(s->twiddles, tw, P * sizeof(float2), cudaMemcpyHostToDevice, s->audio),
             "cudaMemcpyAsync(%zu)", P * sizeof(float2));

@@ -44,8 +44,8 @@ struct cuda_files {
     float2 *twiddles;        /* [P]; NULL, as all below down to `staging`, if plan->direct                     */
     float2 *spectra;         /* [n_in][n_slots][P], the FDL: block b of an input at b % n_slots                */
     int n_slots;
-    float2 *sums;            /* [sums_room][P]: output spectra before the inverse                              */
-    size_t sums_room;
+    float2 *sums;            /* [sums_capacity][P]: output spectra before the inverse                          */
+    size_t sums_capacity;
     float *staging;          /* `half` bytes: partitions that become spectra; stream setup                     */
     char *pinned;            /* [2][half], host memory: masks are packed there                                 */
     size_t half;             /* bytes; a power of two                                                          */

@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    MIN_HALF = 2 * FFT_MOST * (int)sizeof(float), /* bytes: a multiple of a partition of any size            */
+    MIN_HALF = 2 * FFT_MAX * (int)sizeof(float),  /* bytes: a multiple of a partition of any size            */
     MAX_HALF = 1 << 20      /* sent in 20 us (55 GB/s), but filled more slowly: more would not help           */
 };
 
@@ -223,7 +223,7 @@ static int mask_fill(struct cuda_files *s, struct cuda_files_mask *m, const stru
     }
     const struct mask_header header = header_of(s, matrix, head_taps);
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(device_take(&s->store, &m->memory, &m->bytes, mask_cut(m, s, &header, parts, NULL), why));
+    PASS(device_store_alloc(&s->store, &m->memory, &m->bytes, mask_cut(m, s, &header, parts, NULL), why));
     mask_cut(m, s, &header, parts, m->memory);
     cells_make(s, m, matrix, layout, first_cell, fir, part);
     struct mask_upload upload = {};
@@ -240,7 +240,7 @@ void cuda_files_mask_free(void *state, void *mask)
     struct cuda_files_mask *m = (struct cuda_files_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    device_give(&s->store, m->memory, m->bytes, s->audio); /* its last products may still be under way */
+    device_store_keep(&s->store, m->memory, m->bytes, s->audio); /* its last products may still run */
     free(m);
 }
 

@@ -3,7 +3,7 @@
  *   stream   |  block b-1  |   block b   |  block b+1  |..     blocks of P frames from the start of the stream
  *   a call         [ start |     whole blocks     | end  ]
  *
- *   start, end   parts of a block: the first P taps in the time domain (fir), plus `due`, the sum of partitions 1 ...
+ *   start, end   incomplete blocks: the first P taps in the time domain (fir), plus `due`, the sum of partitions 1 ...
  *                for this block, which is known when the block before is complete
  *   whole        transforms, all blocks of the call in one launch (partition)
  *
@@ -58,7 +58,7 @@ static int parts_play(struct cuda_files *s, const struct cuda_files_mask *m, int
     mac.first_part = first_part;
     mac.max_parts = m->max_parts;
     mac.sums = s->sums;
-    mac.sums_room = s->sums_room;
+    mac.sums_capacity = s->sums_capacity;
     mac.n_sm = s->n_sm;
     TRY(part_mac_launch(&mac, P, &inverse.n_splits, s->audio), "the products of spectra");
     inverse.sums = s->sums;

@@ -5,7 +5,7 @@
  *   y(block b) = last P frames of the inverse of sum_p H_p X_(b-p): the first P are wrapped round and dropped
  *
  *   mac_many: the products for many blocks of audio at once. A thread owns one bin of 8 neighbouring blocks. From part
- *   p to p + 1 the 8 spectra slide back by one, so a window in registers takes one X and one H (16 bytes) for 8 complex
+ *   p to p + 1 the 8 spectra slide back by one, so a window in registers loads one X and one H (16 bytes) for 8 complex
  *   products (32 FMA).
  *   mac_one: the products for one block. The parts are divided among the threads of a thread block and among thread
  *   blocks ("splits"). The inverse adds the splits up, in a fixed order, as it loads them. No atomics: same input, same
@@ -15,9 +15,9 @@
  *          for many
  * limits   P = 32 ... 4096 (fft_block.cuh)
  * ceiling  one block: memory bandwidth over the spectra; many: 32 FMA to 16 bytes. In a file's block on an H200 the
- *          three kernels take 26 of 219 us (2 channels, 144000 taps) and 171 of 1865 (16 channels, 480000 taps); the
- *          copies take the rest. Overlap-save in one kernel (kernels/ladder) is faster, but would gain at most 9% here,
- *          and needs spectra of its own for each mask
+ *          three kernels need 26 of 219 us (2 channels, 144000 taps) and 171 of 1865 (16 channels, 480000 taps); the
+ *          copies need the rest. Overlap-save in one kernel (kernels/ladder) is faster, but would gain at most 9% here,
+ *          and needs separate spectra for each mask
  */
 #include "partition.h"
 
@@ -73,11 +73,11 @@ static __global__ void __launch_bounds__(512) inverse(struct part_inverse job, i
 }
 
 /* The parts [from, to) of split i of n. */
-__device__ static inline void my_parts(int first, int most, int i, int n, int *from, int *to)
+__device__ static inline void my_parts(int first, int end, int i, int n, int *from, int *to)
 {
-    int share = (most - first + n - 1) / n;
+    int share = (end - first + n - 1) / n;
     *from = first + i * share;
-    *to = min(most, *from + share);
+    *to = min(end, *from + share);
 }
 
 /* grid: bins x outputs x (groups of 8 blocks of audio, splits) */
@@ -183,13 +183,13 @@ cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cu
     const int threads = one ? ONE_THREADS : P < MAC_THREADS ? P : MAC_THREADS;
     const int bins = P < threads ? P : threads, groups = one ? 1 : (job->n_blocks + MAC_BLOCKS - 1) / MAC_BLOCKS;
     const int parts = job->max_parts - job->first_part;
-    const int least = one ? 4 * (threads / bins) : 16; /* parts of a split */
+    const int min_parts = one ? 4 * (threads / bins) : 16; /* parts of a split */
     const long blocks = (long)(P / bins) * job->n_out * groups;
-    /* As many splits as give two thread blocks a multiprocessor, if there are enough parts and room. */
-    long splits = 2L * job->n_sm / blocks, room = (long)(job->sums_room / ((size_t)job->n_out * job->n_blocks));
-    if (splits > parts / least) splits = parts / least;
+    /* As many splits as give two thread blocks a multiprocessor, if the parts and `sums` suffice. */
+    long splits = 2L * job->n_sm / blocks, max_splits = job->sums_capacity / ((size_t)job->n_out * job->n_blocks);
+    if (splits > parts / min_parts) splits = parts / min_parts;
     if (splits > MAX_SPLITS) splits = MAX_SPLITS;
-    if (splits > room) splits = room;
+    if (splits > max_splits) splits = max_splits;
     if (splits < 1) splits = 1;
     *n_splits = (int)splits;
     dim3 grid(P / bins, job->n_out, (unsigned)(groups * splits));

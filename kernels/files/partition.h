@@ -32,7 +32,7 @@ struct part_mac {             /* sums[.][out][b] = sum over out's cells and part
     int n_out, n_blocks;
     int first_part, max_parts; /* parts first_part ... of each cell; max_parts: of the cell that has most          */
     float2 *sums;             /* [n_splits][n_out][n_blocks][P]                                                      */
-    size_t sums_room;         /* the size of sums in spectra; at least n_out * n_blocks                              */
+    size_t sums_capacity;     /* the size of sums in spectra; at least n_out * n_blocks                              */
     int n_sm;
 };
 

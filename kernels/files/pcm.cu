@@ -1,4 +1,4 @@
-/* pcm - a thread takes four successive samples: 8, 12 or 16 bytes, which are whole words for every kind of sample.
+/* pcm - a thread converts four successive samples: 8, 12 or 16 bytes, which are whole words for every kind of sample.
  *
  *   24 bits   | 0 0 0 1 | 1 1 2 2 | 2 3 3 3 |     three words, four samples, the lowest byte first
  *

@@ -652,7 +652,7 @@ static void table_write(const struct bench *b, FILE *f)
 
 static const char table_from[] = "<!-- bench kernels -->", table_to[] = "<!-- end -->";
 
-/* Returns the text of the file, which the caller frees, and the places of the markers. NULL: the reason is in
+/* Returns the text of the file, which the caller frees, and the positions of the markers. NULL: the reason is in
  * b->why. */
 static char *table_open(struct bench *b, const char *path, char **begin, char **end)
 {

@@ -13,7 +13,7 @@
 static char choice[128];
 const char *peer_choice(void) { return choice; }
 
-/* Opens the first library of the list that is there. NULL: none; *why says so. */
+/* Opens the first library of the list that is installed. NULL: none; *why has the reason. */
 static void *library(const char *const *names, const char **why)
 {
     for (int i = 0; names[i]; i++) {
@@ -153,7 +153,7 @@ static cudaError_t dnn_launch(const struct task *t, void *prepared, cudaStream_t
     return status == 0 ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* The fastest algorithm that takes the task; -1: none. Its workspace is left in d. */
+/* The fastest algorithm that accepts the task; -1: none. Its workspace is left in d. */
 static int dnn_choose(struct dnn *d, const struct task *t)
 {
     double best_ms = 1e9;

@@ -1,4 +1,4 @@
-/* ladder - the interface of a rung, which is one way to convolve on a GPU, in a file of its own. The bench and the test
+/* ladder - the interface of a rung, which is one way to convolve on a GPU, in its own file. The bench and the test
  * run all rungs through it.
  *
  * Every rung computes the causal convolution of a task, in float32:

@@ -1,4 +1,4 @@
-/* mask_constant - the masks of a task in 64 KiB of constant memory; each file that includes this has memory of its own.
+/* mask_constant - the masks of a task in 64 KiB of constant memory; each file that includes it has its own memory.
  *
  * prepare overwrites the masks of the task before, so a task must be prepared again after another one. Each mask is
  * padded with zeros to a multiple of `unit` taps, which a kernel may read as taps. */

@@ -17,7 +17,7 @@ static __global__ void basic(const float *__restrict__ x, const float *__restric
 {
     const long i = (long)blockIdx.x * B + threadIdx.x;
     if (i >= n_frames) return;
-    const int past = (int)min(i, (long)n_taps); /* number of frames before frame i, as far as they matter */
+    const int past = (int)min(i, (long)n_taps); /* number of frames before frame i, up to n_taps */
     float sum = 0.0f;
     for (int k = 0; k < n_taps; k++)
         if (k <= past) sum += h[k] * x[i - k];

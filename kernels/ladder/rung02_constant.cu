@@ -5,7 +5,7 @@
  *
  * cost     1 load and 1 FMA a tap: the ratio is 2
  * limits   masks of 16384 taps together (64 KiB)
- * ceiling  1/8 of the FMA rate still: an indexed tap is an instruction of its own (LDC) and waits in the loads' queue.
+ * ceiling  1/8 of the FMA rate still: an indexed tap is a separate instruction (LDC) and waits in the loads' queue.
  *          Only rung 10 makes it an operand of the FMA
  */
 #include "mask_constant.cuh"

@@ -30,10 +30,10 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_AN_SM) fir_few(const __
     struct sums sums = {};
     float total;
 
-    for (int k = 0; k < share; k += SHARE_MOST) { /* one turn, unless n_taps > gridDim.z * SHARE_MOST */
-        const int n = min(SHARE_MOST, share - k);
+    for (int k = 0; k < share; k += SHARE_MAX) {  /* one turn, unless n_taps > gridDim.z * SHARE_MAX */
+        const int n = min(SHARE_MAX, share - k);
         const long from = first - k0 - k - n;
-        add_share(sums, shared, shared + padded(TILE + min(job.share, (int)SHARE_MOST)), h + k, n,
+        add_share(sums, shared, shared + padded(TILE + min(job.share, (int)SHARE_MAX)), h + k, n,
                   [&](float *to, int j) {
                       const long f = from + j, left = f < 0 ? 0 : job.n_frames - f;
                       copy16(to, left > 0 ? x + f : x, left >= 4 ? 16 : left > 0 ? 4 * (int)left : 0);

@@ -177,8 +177,8 @@ static __global__ void __maxnreg__(JOB::IN_JOB ? 112 : SHORT ? 96 : 120) fir_reg
         const struct unit next = unit_next(job, at);
         float total[V] = {}, sum[V] = {}, window[SLIDE / 4][4], sums[SLIDE / 2];
         struct thirds third = {};
-        int below = CHUNK + V / 4 * lane4; /* the place in the ring where the window ends */
-        int oldest = 0;                    /* the place in the ring where the frames of this chunk begin */
+        int below = CHUNK + V / 4 * lane4; /* the index in the ring where the window ends */
+        int oldest = 0;                    /* the index in the ring where the frames of this chunk begin */
         int k0 = 0;
         do {
             copies_wait();

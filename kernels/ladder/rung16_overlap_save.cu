@@ -13,7 +13,7 @@
  *      x     ->    [ registers ]  =  [ registers ]  ~   [ registers ]   ~   [ registers ]  =  [ registers ]   ->   y
  *
  *   =  shared memory and all warps: a barrier     ~  shared memory among 16 threads of a warp: __syncwarp
- *   A thread writes to the places that it has read, so an exchange has one barrier. Rows of 16 points are padded by 2,
+ *   A thread writes only where it has read, so an exchange has one barrier. Rows of 16 points are padded by 2,
  *   so that there are no bank conflicts. For M = 8192 and 16384 a thread has 32 points. Longer segments are cut by an
  *   outer pass over 2^C points that are 2^L apart:
  *
@@ -86,7 +86,7 @@ template <int L> struct layout {
     static constexpr int BYTES = ROWS * (ROW + ROW_SKEW) * (int)sizeof(float2);
 };
 
-/* The place of point i in shared memory; skewed(i + j) = skewed(i) + skewed(j) if j is a multiple of 16. */
+/* The position of point i in shared memory; skewed(i + j) = skewed(i) + skewed(j) if j is a multiple of 16. */
 __host__ __device__ static constexpr int skewed(int i) { return i + i / ROW * ROW_SKEW; }
 
 /* ---- in and out -------------------------------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ __device__ static inline const float *input(const overlap_job &job, place at)
 }
 __device__ static inline long begin(const overlap_job &job, place at) { return at.frame - job.drop - job.delay; }
 
-/* The place in y of frame 0 of the segment (frames before `drop` are not stored). The end of the channel, in frames of
+/* The index in y of frame 0 of the segment (frames before `drop` are not stored). The end of the channel, in frames of
  * the segment. */
 __device__ static inline float *output(const overlap_job &job, place at)
 {
@@ -456,7 +456,7 @@ static int slots_of(const struct overlap_shape *s)
     return 0;
 }
 
-/* The time, in masks, if a block takes `masks` masks. A forward transform takes as long as 0.8 of a mask's way back. */
+/* The time, in masks, if a block takes `masks` masks. A forward transform takes as long as 0.8 of a mask's inverse. */
 static double bank_waves(double n_segments, int n_out, int masks, int slots)
 {
     return ceil(n_segments * ((n_out + masks - 1) / masks) / slots) * (0.8 + masks);

@@ -7,8 +7,8 @@
  * constants, the second shares them among neighbours, and there are no multiplications between passes. The values are
  * in bit-reversed order.
  *
- * The way back is the textbook's decimation in time, from bit-reversed to natural order, with factors that belong to a
- * point's place. Each output still has to be multiplied by e^(-i pi n / 2M), because of the odd frequencies; 1/M is in
+ * The inverse is the textbook's decimation in time, from bit-reversed to natural order, with factors that belong to a
+ * point's position. Each output must still be multiplied by e^(-i pi n / 2M), because of the odd frequencies; 1/M is in
  * the spectra.
  *
  * Both ways a butterfly is a +- cb. With c = cos (1 + i tan) that is 6 FMA (Linzer and Feig), against 8 for a product,
@@ -121,7 +121,7 @@ template <int R, bool leaf, class F> __device__ static inline void pass_back(flo
 {
 #pragma unroll
     for (int stage = 0; stage < log2_of(R); stage++) {
-        const int half = 1 << stage, own = (half + 1) / 2; /* factors; the upper half of the points take them turned */
+        const int half = 1 << stage, own = (half + 1) / 2; /* factors; the upper half of the points use them turned */
 #pragma unroll
         for (int i = 0; i < R / 2; i++) {
             const int m = i % half, j = (i - m) * 2 + m, turn = m >= own ? -1 : 0;

@@ -84,8 +84,8 @@ double median_of_passes(ring &r, int64_t n_blocks, size_t up_bytes, size_t down_
 int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct hc_copies *result,
                    struct reason *why)
 {
-    const int64_t most = std::max(bytes_up, bytes_down),
-                  n_blocks = (most + (int64_t)block_bytes - 1) / (int64_t)block_bytes;
+    const int64_t max_bytes = std::max(bytes_up, bytes_down),
+                  n_blocks = (max_bytes + (int64_t)block_bytes - 1) / (int64_t)block_bytes;
     const size_t up = (size_t)(bytes_up / n_blocks), down = (size_t)(bytes_down / n_blocks);
     ring r;
     cudaError_t e = r.open(block_bytes);

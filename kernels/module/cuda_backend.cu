@@ -36,8 +36,8 @@ static constexpr struct plan_costs costs_of_a_gpu(void)
 {
     struct plan_costs costs = {};
     costs.min_partition = 32;
-    costs.max_partition = FFT_MOST;
-    costs.max_tail = TAIL_SIZE_MOST;
+    costs.max_partition = FFT_MAX;
+    costs.max_tail = TAIL_SIZE_MAX;
     costs.fir_first = true;
     costs.mac_ns = 6e-5; /* 28 to 41 TFLOP/s, depending on the channels */
     costs.cmac_ns = 1e-4;

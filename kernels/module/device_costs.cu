@@ -66,31 +66,31 @@ struct cost_bench {
     int *first;               /* first_term and first_cell of the four jobs, one after another                   */
     void *head_scratch;
     int head_groups, mac_outs, live_groups;
-    int head_first, mac_first, live_first, step_first; /* their places in `first` */
+    int head_first, mac_first, live_first, step_first; /* their indices in `first` */
 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static size_t most(size_t a, size_t b) { return a > b ? a : b; }
+static size_t max_of(size_t a, size_t b) { return a > b ? a : b; }
 
 static size_t live_x_bytes() { return (size_t)LIVE_INS * (LIVE_PARTS + 1) * LIVE_SIZE * sizeof(float2); }
 
 /* l2: the size of the device's L2 cache. */
 static void sizes_choose(struct cost_bench *s, size_t l2)
 {
-    const size_t live = most(4 * l2, LIVE_MIN_BYTES);
+    const size_t live = max_of(4 * l2, LIVE_MIN_BYTES);
     s->live_groups = (int)((live + LIVE_GROUP_BYTES - 1) / LIVE_GROUP_BYTES);
     s->head_groups = s->n_sm;
-    s->mac_outs = (int)most(1, (size_t)s->n_sm / 16);
-    const size_t transforms = (size_t)FFT_A_SM * s->n_sm * FFT_MOST;
+    s->mac_outs = (int)max_of(1, (size_t)s->n_sm / 16);
+    const size_t transforms = (size_t)FFT_A_SM * s->n_sm * FFT_MAX;
     const size_t mac_in = (size_t)s->mac_outs * (MAC_SLOTS + MAC_PARTS) * MAC_P * sizeof(float2);
     const size_t mac_out = (size_t)s->mac_outs * MAC_BLOCKS * MAC_P * sizeof(float2);
     const size_t head_in = ((size_t)s->head_groups * HEAD_OUTS + 4) * HEAD_INS * HEAD_CHUNK * sizeof(float);
     const size_t live_out = (size_t)s->live_groups * TAIL_OUTS * LIVE_SIZE * sizeof(float2);
-    const size_t step = (size_t)STEP_INS * 4 * TAIL_SIZE_MOST * sizeof(float2); /* any one buffer of a level */
+    const size_t step = (size_t)STEP_INS * 4 * TAIL_SIZE_MAX * sizeof(float2);  /* any one buffer of a level */
     s->zeros_bytes = s->live_groups * LIVE_GROUP_BYTES + live_x_bytes();
-    s->zeros_bytes = most(most(s->zeros_bytes, head_in), most(mac_in, most(transforms * sizeof(float2), step)));
-    s->out_bytes = most(most(live_out, mac_out), most(transforms * sizeof(float2), STEP_LEVELS * step));
+    s->zeros_bytes = max_of(max_of(s->zeros_bytes, head_in), max_of(mac_in, max_of(transforms * sizeof(float2), step)));
+    s->out_bytes = max_of(max_of(live_out, mac_out), max_of(transforms * sizeof(float2), STEP_LEVELS * step));
 }
 
 static size_t cut(struct cost_bench *s, void *base)
@@ -110,7 +110,7 @@ static size_t cut(struct cost_bench *s, void *base)
     return used;
 }
 
-/* Sets first[at + i] = i * step, i <= n. Returns the next free place. */
+/* Sets first[at + i] = i * step, i <= n. Returns the next free index. */
 static int first_fill(int *first, int at, int n, int step)
 {
     for (int i = 0; i <= n; i++) first[at + i] = i * step;
@@ -163,7 +163,7 @@ static int tables_send(struct cost_bench *s, void *host, struct reason *why)
     struct tail_terms *tail_terms = (struct tail_terms *)host;
     tail_terms_fill(tail_terms, s->live_groups, LIVE_INS, LIVE_PARTS, s->zeros, LIVE_SIZE);
     PASS(table_send(s, s->live_terms, tail_terms, n_live * sizeof *tail_terms, why));
-    tail_terms_fill(tail_terms, 1, STEP_INS, STEP_PARTS, s->zeros, TAIL_SIZE_MOST);
+    tail_terms_fill(tail_terms, 1, STEP_INS, STEP_PARTS, s->zeros, TAIL_SIZE_MAX);
     PASS(table_send(s, s->step_terms, tail_terms, STEP_INS * sizeof *tail_terms, why));
 
     int *first = (int *)host;
@@ -176,9 +176,9 @@ static int tables_send(struct cost_bench *s, void *host, struct reason *why)
 
 static size_t largest_table(const struct cost_bench *s)
 {
-    return most(
+    return max_of(
         (size_t)s->head_groups * HEAD_INS * sizeof(struct head_terms),
-        most((size_t)s->live_groups * LIVE_INS * sizeof(struct tail_terms), 4096 + s->n_sm * sizeof(part_cell)));
+        max_of((size_t)s->live_groups * LIVE_INS * sizeof(struct tail_terms), 4096 + s->n_sm * sizeof(part_cell)));
 }
 
 /* ---- the launches that are timed --------------------------------------------------------------------------------- */
@@ -220,7 +220,7 @@ static cudaError_t run_mac(struct cost_bench *s)
     job.n_blocks = MAC_BLOCKS;
     job.max_parts = MAC_PARTS;
     job.sums = (float2 *)s->out;
-    job.sums_room = (size_t)s->mac_outs * MAC_BLOCKS;
+    job.sums_capacity = (size_t)s->mac_outs * MAC_BLOCKS;
     job.n_sm = s->n_sm;
     return part_mac_launch(&job, MAC_P, &n_splits, s->stream);
 }
@@ -255,8 +255,8 @@ static cudaError_t run_fft(struct cost_bench *s)
     struct part_forward forward = {};
     forward.x = s->zeros;
     forward.ring_mask = (1 << 20) - 1; /* 4 MiB: the next transform's input is half of this one's */
-    forward.hop = FFT_MOST;
-    forward.n_valid = 2 * FFT_MOST;
+    forward.hop = FFT_MAX;
+    forward.n_valid = 2 * FFT_MAX;
     forward.n_ch = 1;
     forward.n_blocks = forward.n_slots = FFT_A_SM * s->n_sm;
     forward.spectra = (float2 *)s->out;
@@ -266,12 +266,12 @@ static cudaError_t run_fft(struct cost_bench *s)
     inverse.n_splits = inverse.n_out = 1;
     inverse.n_blocks = forward.n_blocks;
     inverse.y = s->out;
-    const cudaError_t e = part_forward_launch(&forward, FFT_MOST, (const float2 *)s->zeros, s->stream);
-    return e == cudaSuccess ? part_inverse_launch(&inverse, FFT_MOST, (const float2 *)s->zeros, s->stream) : e;
+    const cudaError_t e = part_forward_launch(&forward, FFT_MAX, (const float2 *)s->zeros, s->stream);
+    return e == cudaSuccess ? part_inverse_launch(&inverse, FFT_MAX, (const float2 *)s->zeros, s->stream) : e;
 }
 static double fft_units(const struct cost_bench *s)
 {
-    const double n = 2.0 * FFT_MOST;
+    const double n = 2.0 * FFT_MAX;
     return 2.0 * FFT_A_SM * s->n_sm * n * log2(n);
 }
 
@@ -289,12 +289,12 @@ static cudaError_t run_step(struct cost_bench *s)
     struct tail_forwards forwards = {};
     struct tail_products products = {};
     struct tail_inverses inverses = {};
-    const size_t room = (size_t)STEP_INS * 4 * TAIL_SIZE_MOST; /* float2 a level in `out` */
+    const size_t capacity = (size_t)STEP_INS * 4 * TAIL_SIZE_MAX; /* float2 a level in `out` */
     const float2 *tw = (const float2 *)s->zeros;
     forwards.x = s->zeros;
-    forwards.ring_mask = TAIL_SIZE_MOST - 1;
+    forwards.ring_mask = TAIL_SIZE_MAX - 1;
     for (int i = STEP_LEVELS - 1; i >= 0; i--) {
-        float2 *own = (float2 *)s->out + i * room;
+        float2 *own = (float2 *)s->out + i * capacity;
         const int log2_size = STEP_LOG2 + i, n = i == 0 ? 2 : i < 3;
         struct tail_product *product = &products.level[products.n++];
         product->terms = s->step_terms;
@@ -312,14 +312,14 @@ static cudaError_t run_step(struct cost_bench *s)
         if (!n) continue;
         struct tail_forward *forward = &forwards.level[forwards.n++];
         forward->tw = tw;
-        forward->spectra = own + room / 2;
+        forward->spectra = own + capacity / 2;
         forward->log2_size = log2_size;
         forward->n_ch = n;
         forward->n_slots = 1;
         struct tail_inverse *inverse = &inverses.level[inverses.n++];
         inverse->tw = tw;
         inverse->sums = own;
-        inverse->due = (float *)(own + room / 2);
+        inverse->due = (float *)(own + capacity / 2);
         inverse->log2_size = log2_size;
         inverse->n_out = n;
     }
@@ -397,7 +397,7 @@ static int measure(struct cost_bench *s, struct plan_costs *costs, struct reason
 }
 
 /* Fails if there is too little memory: with less, the kernels would read from the cache. */
-static int memory_take(struct cost_bench *s, size_t bytes, struct reason *why)
+static int memory_alloc(struct cost_bench *s, size_t bytes, struct reason *why)
 {
     size_t free_bytes, all;
     TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
@@ -424,7 +424,7 @@ static int load(struct cost_bench *s, int device, struct reason *why)
     TRY(cudaEventCreate(&s->from), "cudaEventCreate");
     TRY(cudaEventCreate(&s->to), "cudaEventCreate");
     sizes_choose(s, (size_t)l2);
-    PASS(memory_take(s, cut(s, NULL), why));
+    PASS(memory_alloc(s, cut(s, NULL), why));
     cut(s, s->memory);
     void *host = calloc(1, largest_table(s));
     if (!host) return fail(HC_ENOMEM, why, "cuda: out of memory");

@@ -1,7 +1,7 @@
 /* early_launch - launches of kernels that begin while the kernel before them in the stream still runs (programmatic
  * dependent launch, CUDA C++ Programming Guide; sm_90). On older devices they are plain launches.
  *
- * A kernel that calls next_may_begin lets the blocks of the next one start as soon as there is room. A kernel that was
+ * A kernel that calls next_may_begin lets the blocks of the next one start as soon as they fit. A kernel that was
  * launched by launch_early calls previous_wait before it reads what the one before it wrote, and before it writes
  * anything that an earlier kernel may still use.
  */

@@ -21,7 +21,7 @@
  *   phase 2   r[g R2 + j] = point b T + i + D j,             j < R2,  b = q / D,  i = q % D,  q = t + g T,  D = R3
  *   phase 3   r[g R3 + j] = point q R3 + j,                  j < R3,  q = t + g T
  *
- * A spectrum stays in the registers' order of the last phase: value r[m] of thread t has the place m T + t in memory.
+ * A spectrum stays in the registers' order of the last phase: value r[m] of thread t is at m T + t in memory.
  *
  * cost     N points: 3 N log2(N) FMA for each direction, 2 or 4 crossings of shared memory
  * limits   at most 9 N bytes of shared memory for the points, and the twiddle factors
@@ -165,7 +165,7 @@ static __device__ __forceinline__ float2 root_at(float x)
     return make_float2(c, -s);
 }
 
-/* log2 of the points of a thread. 16 points leave room for twice as many threads, and their code is half as long; 32
+/* log2 of the points of a thread. 16 points allow twice as many threads, and their code is half as long; 32
  * are faster where they save a phase. */
 static constexpr int log_e_of(int log_n) { return log_n <= 8 || log_n == 11 || log_n == 12 ? 4 : 5; }
 
@@ -191,7 +191,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
         float2 unshift1[ANY_SHIFT ? E : 1];            /* exp(2 pi i shift j / E)                              */
     };
 
-    /* The place of point p in shared memory: padded, so that there are no bank conflicts in any phase. at(p + q) is
+    /* The position of point p in shared memory: padded, so that there are no bank conflicts in any phase. at(p + q) is
      * at(p) + at(q) for the sums below, where the bits of p and q do not meet; at(q) is then a constant. */
     static __device__ __forceinline__ constexpr int at(int p)
     {
@@ -252,7 +252,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
         for (int i = threadIdx.x; i < T; i += blockDim.x) f->unshift[i] = conj(root_at(shift * (float)i / (float)N));
     }
 
-    /* The place of r[g R2 + j] before and after phase 2. */
+    /* The position of r[g R2 + j] before and after phase 2. */
     static __device__ __forceinline__ int at_2(int t, int g, int j)
     {
         const int q = t + g * T, b = q >> LOG_3, i = q & (R3 - 1);
@@ -260,7 +260,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
     }
 
     /* Forward. On entry r[j] = z[t + T j]; on return r holds the spectrum. REAL: z is real, and r[j].y is not read.
-     * s: the team's shared memory. The function writes first to the places that the same thread read last in `inverse`;
+     * s: the team's shared memory. The function writes first to the positions that this thread read last in `inverse`;
      * after another `forward` a team_sync is needed. */
     template <bool REAL> static __device__ __forceinline__ void forward(float2 *s, const factors *f, int t, float2 *r)
     {
@@ -296,7 +296,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
 #pragma unroll
             for (int g = 0; g < E / R2; g++)
 #pragma unroll
-                for (int j = 0; j < R2; j++) s[at_2(t, g, j)] = r[g * R2 + j]; /* each thread its own places */
+                for (int j = 0; j < R2; j++) s[at_2(t, g, j)] = r[g * R2 + j]; /* each thread its own positions */
             part_sync();
 #pragma unroll
             for (int g = 0; g < E / R3; g++)

@@ -7,7 +7,7 @@
 #include "fused_sizes.cuh"
 
 /* The windows of x and of gy whose spectra are multiplied. */
-struct window_pair { window_place x, gy; };
+struct window_pair { window_position x, gy; };
 
 template <int LOG_N> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
@@ -17,8 +17,8 @@ template <int LOG_N> struct gradient_size : team_size<LOG_N> {
      * and sums from the L2 cache. */
     static constexpr bool HAS_PREFETCH = team::E == 16;
     static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? 3 : LOG_N == 11 ? 4 : LOG_N <= 13 ? 2 : 1;
-    static constexpr size_t PLACES_AT = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES,
-                            WITHOUT_SPECTRA = PLACES_AT + team::TEAMS * team::PLACES * sizeof(window_pair),
+    static constexpr size_t POSITIONS_AT = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES,
+                            WITHOUT_SPECTRA = POSITIONS_AT + team::TEAMS * team::POSITIONS * sizeof(window_pair),
                             BYTES = WITHOUT_SPECTRA + (IS_SMALL ? team::TEAMS * team::N * sizeof(float2) : 0),
                             STASH_BYTES = IS_SMALL ? 0 : 2 * team::N * sizeof(float2); /* of a team, in device memory */
 };
@@ -29,15 +29,15 @@ static __device__ window_pair pair_of_task(const fused_gradient_h &p, unsigned g
     if (!is_task) return window_pair{};
     const unsigned row = task / (unsigned)p.n_windows;
     const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop, gy_start = start + p.gy_first;
-    const row_place at = place_of(p.groups, group, row);
+    const row_position at = position_of(p.groups, group, row);
     const window x = window_of(p.x_data, p.x, at, start, start + p.hop, 2 * S::N);
     const window gy = window_of(p.gy_data, p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
-    return window_pair{place_of_window(p.x_data, x), place_of_window(p.gy_data, gy)};
+    return window_pair{position_of_window(p.x_data, x), position_of_window(p.gy_data, gy)};
 }
 
 static __device__ __forceinline__ float *filter_at(const fused_gradient_h &p, unsigned group)
 {
-    const row_place at = place_of(p.groups, group, 0);
+    const row_position at = position_of(p.groups, group, 0);
     return p.gh + at.batch * p.out.stride[0] + at.channel * p.out.stride[1];
 }
 
@@ -50,11 +50,11 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
     auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
-    window_pair *places = shared_at<window_pair>(shared, S::PLACES_AT) + team * S::PLACES;
+    window_pair *pairs = shared_at<window_pair>(shared, S::POSITIONS_AT) + team * S::POSITIONS;
     const unsigned unit = blockIdx.x * S::TEAMS + team, n_units = (unsigned)(p.groups.n * p.n_slices);
     const unsigned local = unit / (unsigned)p.n_slices, slice = unit - local * (unsigned)p.n_slices;
     const unsigned group = (unsigned)p.groups.first + local;
-    /* Each thread reads and writes elements of its own. */
+    /* Each thread reads and writes only its own elements. */
     float2 *spectrum = t + (S::IS_SMALL ? shared_at<float2>(shared, S::WITHOUT_SPECTRA) + team * S::N
                                         : p.stash + (size_t)unit * 2 * S::N);
     float2 *sums = spectrum + S::N, sum[S::IS_SMALL ? S::E : 1]; /* either sums or sum is used */
@@ -67,23 +67,23 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
         else sums[m * S::T] = make_float2(0.0f, 0.0f);
     }
     for (unsigned k = 0; k < tasks_of_slice; k++) { /* the same for all teams */
-        const unsigned i = k % S::PLACES;
-        if (i == 0) { /* each of PLACES threads divides for another task */
+        const unsigned i = k % S::POSITIONS;
+        if (i == 0) { /* each of POSITIONS threads divides for another task */
             const unsigned later = k + (unsigned)t, task = slice * tasks_of_slice + later;
             S::team_sync();
-            if (t < S::PLACES)
-                places[t] = pair_of_task<S>(p, group, task, unit < n_units && later < tasks_of_slice && task < tasks);
+            if (t < S::POSITIONS)
+                pairs[t] = pair_of_task<S>(p, group, task, unit < n_units && later < tasks_of_slice && task < tasks);
             S::team_sync();
         }
-        load<S, REAL>(r, window_at(p.x_data, places[i].x), t);
-        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at(p.gy_data, places[i].gy), t);
+        load<S, REAL>(r, window_at(p.x_data, pairs[i].x), t);
+        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at(p.gy_data, pairs[i].gy), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll
         for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-        load<S, REAL>(r, window_at(p.gy_data, places[i].gy), t);
-        if (S::HAS_PREFETCH && i + 1 < S::PLACES)
-            prefetch<S, REAL>(window_at(p.x_data, places[i + 1].x), t);
+        load<S, REAL>(r, window_at(p.gy_data, pairs[i].gy), t);
+        if (S::HAS_PREFETCH && i + 1 < S::POSITIONS)
+            prefetch<S, REAL>(window_at(p.x_data, pairs[i + 1].x), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll

@@ -10,7 +10,7 @@
 
 /* A unit in x and y. */
 struct fused_unit {
-    window_place in;          /* in x */
+    window_position in;       /* in x */
     int64_t out;              /* of point 0, from the first float of y */
     int out_last;             /* points from this one on are not stored */
     unsigned group;
@@ -21,15 +21,15 @@ template <int LOG_N> struct spectra_size : team_size<LOG_N> {
     static constexpr size_t BYTES = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES;
 };
 
-/* From 2^10 to 2^12 points all teams of a multiprocessor are in one block: they then take the same spectrum from L1. */
+/* From 2^10 to 2^12 points all teams of a multiprocessor are in one block: they then read the same spectrum from L1. */
 static constexpr bool is_wide(int log_n) { return log_n >= 10 && log_n <= 12; }
 template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
     using team = team_size<LOG_N, is_wide(LOG_N)>;
     static constexpr int THREADS = is_wide(LOG_N) ? team::RESIDENT : team::THREADS, TEAMS = THREADS / team::T,
                          BLOCKS = team::RESIDENT / THREADS,
                          MIN_TEAMS = team::T < 32 ? 32 / team::T : 1; /* whole warps */
-    static constexpr size_t TEAM_BYTES = team::POINT_BYTES + team::PLACES * sizeof(fused_unit);
-    /* The most teams of a block that fit. */
+    static constexpr size_t TEAM_BYTES = team::POINT_BYTES + team::POSITIONS * sizeof(fused_unit);
+    /* The max. number of teams of a block. */
     static int max_teams(const struct fused_device *device)
     {
         const int64_t fitting = ((int64_t)device->shared_bytes - (int64_t)team::FACTOR_BYTES) / (int64_t)TEAM_BYTES;
@@ -59,7 +59,7 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_s
     next_may_begin();
     S::factors_make(f);
     const unsigned group = (unsigned)(p.groups.first + (unit < p.groups.n ? unit : 0));
-    const row_place at = place_of(p.groups, group, 0);
+    const row_position at = position_of(p.groups, group, 0);
     const window w = window_of(p.taps, p.h, at, 0, p.lengths ? p.lengths[group] : p.h.frames, 2 * S::N);
     load<S, false>(r, w, t);
     __syncthreads();
@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_s
         p.spectra[(size_t)unit * S::N + m * S::T + t] = make_float2(scale * r[m].x, turn * r[m].y);
 }
 
-/* The place of a unit in x and y. Without a unit nothing is loaded or stored; an early return for this would make the
+/* The position of a unit in x and y. Without a unit nothing is loaded or stored; an early return would make the
  * kernel slower by 2 % at N = 1024. */
 template <class S>
 static __device__ fused_unit unit_of(const fused_convolve &p, unsigned unit, bool is_unit, unsigned units_of_group)
@@ -80,14 +80,14 @@ static __device__ fused_unit unit_of(const fused_convolve &p, unsigned unit, boo
     const unsigned row = task / (unsigned)p.n_windows;
     const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop;
     const int64_t left = p.out.frames - start + p.out_first;
-    const row_place at = place_of(p.groups, group + (unsigned)p.groups.first, row);
-    fused_unit place;
-    place.in = place_of_window(p.x, window_of(p.x, p.in, at, start + p.in_first, p.in.frames, 2 * S::N));
-    if (!is_unit) place.in.last = place.in.first;
-    place.out = at.batch * p.out.stride[0] + at.channel * p.out.stride[1] + start - p.out_first;
-    place.out_last = !is_unit ? 0 : left < p.out_end ? (int)left : p.out_end;
-    place.group = group;
-    return place;
+    const row_position at = position_of(p.groups, group + (unsigned)p.groups.first, row);
+    fused_unit position;
+    position.in = position_of_window(p.x, window_of(p.x, p.in, at, start + p.in_first, p.in.frames, 2 * S::N));
+    if (!is_unit) position.in.last = position.in.first;
+    position.out = at.batch * p.out.stride[0] + at.channel * p.out.stride[1] + start - p.out_first;
+    position.out_last = !is_unit ? 0 : left < p.out_end ? (int)left : p.out_end;
+    position.group = group;
+    return position;
 }
 
 template <int LOG_N, bool REAL>
@@ -99,24 +99,24 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
     auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T, teams = blockDim.x / S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
-    fused_unit *places = shared_at<fused_unit>(shared, S::FACTOR_BYTES + teams * S::POINT_BYTES) + team * S::PLACES;
-    /* Each block has a range of the units. Its teams take them by turns. */
+    fused_unit *ours = shared_at<fused_unit>(shared, S::FACTOR_BYTES + teams * S::POINT_BYTES) + team * S::POSITIONS;
+    /* Each block has a range of the units. Its teams compute them in turn. */
     const unsigned first = (unsigned)((uint64_t)units * blockIdx.x / gridDim.x);
     const unsigned last = (unsigned)((uint64_t)units * (blockIdx.x + 1) / gridDim.x);
     S::factors_make(f);
     __syncthreads();
     for (unsigned k = 0; first + k * teams < last; k++) { /* the same for all teams */
-        const unsigned i = k % S::PLACES;
-        if (i == 0) { /* each of PLACES threads divides for another unit */
+        const unsigned i = k % S::POSITIONS;
+        if (i == 0) { /* each of POSITIONS threads divides for another unit */
             const unsigned unit = first + team + (k + (unsigned)t) * teams;
             S::team_sync();
-            if (t < S::PLACES) places[t] = unit_of<S>(p, unit, unit < last, units_of_group);
+            if (t < S::POSITIONS) ours[t] = unit_of<S>(p, unit, unit < last, units_of_group);
             S::team_sync();
         }
-        const fused_unit &at = places[i];
+        const fused_unit &at = ours[i];
         float2 r[S::E];
         load<S, REAL>(r, window_at(p.x, at.in), t);
-        if (i + 1 < S::PLACES) prefetch<S, REAL>(window_at(p.x, places[i + 1].in), t);
+        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
         previous_wait(); /* for the spectra, and before y is written */
         const float2 *h = p.spectra + (size_t)at.group * S::N + t;
@@ -137,7 +137,7 @@ cudaError_t fused_load(int number, struct fused_device *device)
     int major = 0;
     if (!status) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
     struct cudaFuncAttributes code = {};
-    if (!status) status = cudaFuncGetAttributes(&code, spectra_kernel<FUSED_LEAST>);
+    if (!status) status = cudaFuncGetAttributes(&code, spectra_kernel<FUSED_MIN>);
     device->is_early = major >= 9 && code.ptxVersion >= 90;
     if (!status)
         status = with_every_size<spectra_size>([&](auto s) {
@@ -179,8 +179,8 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
         const unsigned of_group = (unsigned)(rows_of_group(p->groups) * p->n_windows);
         const unsigned units = (unsigned)p->groups.n * of_group;
         /* Few units are spread over all multiprocessors. */
-        const int most = S::max_teams(device), spread = (int)ceil_div(ceil_div(units, device->n_sm), S::MIN_TEAMS);
-        const int teams = spread * S::MIN_TEAMS < most ? spread * S::MIN_TEAMS : most;
+        const int max_teams = S::max_teams(device), spread = (int)ceil_div(ceil_div(units, device->n_sm), S::MIN_TEAMS);
+        const int teams = spread * S::MIN_TEAMS < max_teams ? spread * S::MIN_TEAMS : max_teams;
         const unsigned blocks = ceil_div(units, teams), at_once = (unsigned)S::blocks(device, teams);
         const dim3 grid(blocks < at_once ? blocks : at_once);
         return launch_early(device->is_early, real ? convolve_kernel<S::LOG_N, true> : convolve_kernel<S::LOG_N, false>,

@@ -1,7 +1,7 @@
 /* fused_kernels - convolutions of many rows, each computed by one team of threads without a step through device memory.
  *
  * A row is cut into windows of 2N points. The kernel multiplies the transform of a window (fft_tree.cuh) with that of
- * the filter, and writes the frames that do not wrap. Sizes: N = 2^log2_n, FUSED_LEAST to FUSED_MOST.
+ * the filter, and writes the frames that do not wrap. Sizes: N = 2^log2_n, FUSED_MIN to FUSED_MAX.
  */
 #ifndef HALOCONV_FUSED_KERNELS_H
 #define HALOCONV_FUSED_KERNELS_H
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { FUSED_LEAST = 7, FUSED_MOST = 14 }; /* log2 N; there is no kernel for 8 */
+enum { FUSED_MIN = 7, FUSED_MAX = 14 };    /* log2 N; 8 has no kernel */
 
 struct fused_rows {           /* a tensor [batch][channels][frames], frames adjacent */
     int64_t stride[2];        /* floats */
@@ -64,14 +64,14 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
 };
 
 struct fused_device {
-    int n_sm, shared_bytes;   /* shared_bytes: the most of a block, by opt-in */
+    int n_sm, shared_bytes;   /* shared_bytes: max. of a block, by opt-in */
     bool is_early;            /* kernels may begin before the one before them has ended (early_launch.cuh) */
 };
 
 /* Prepares the kernels of `device`, the current one; once before the first launch. */
 cudaError_t fused_load(int device, struct fused_device *properties);
 cudaError_t fused_gradient_h_load(const struct fused_device *device); /* called by fused_load */
-/* Teams for windows of size N that the device runs at once; 0: there is no kernel, or it does not fit.
+/* Teams for windows of size N that the device runs at once; 0: the kernel is absent or does not fit.
  * fused_gradient_h_teams: of the gradient of h. */
 int fused_teams(const struct fused_device *device, int log2_n);
 int fused_gradient_h_teams(const struct fused_device *device, int log2_n);

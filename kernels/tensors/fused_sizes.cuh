@@ -6,7 +6,7 @@
 #include "fused_kernels.h"
 #include "team_windows.cuh"
 
-/* Calls use with Size<log2_n>. It returns a number or an error; 0 if there is no such size. */
+/* Calls use with Size<log2_n>. It returns a number or an error; 0 if this size is absent. */
 template <template <int> class Size, class Use> static auto with_size(int log2_n, Use use) -> decltype(use(Size<7>()))
 {
     switch (log2_n) {
@@ -23,7 +23,7 @@ template <template <int> class Size, class Use> static auto with_size(int log2_n
 template <template <int> class Size, class Use> static cudaError_t with_every_size(Use use)
 {
     cudaError_t status = cudaSuccess;
-    for (int log2_n = FUSED_LEAST; log2_n <= FUSED_MOST && !status; log2_n++) status = with_size<Size>(log2_n, use);
+    for (int log2_n = FUSED_MIN; log2_n <= FUSED_MAX && !status; log2_n++) status = with_size<Size>(log2_n, use);
     return status;
 }
 

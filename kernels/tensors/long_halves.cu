@@ -9,8 +9,8 @@
 
 static __device__ window halves_window(const long_units &u, const float *data, int unit, int points)
 {
-    const unit_place place = place_of_unit(u, (unsigned)unit);
-    return window_of(data, u.rows, place.at, place.start, place.start + u.end, points);
+    const unit_position position = position_of_unit(u, (unsigned)unit);
+    return window_of(data, u.rows, position.at, position.start, position.start + u.end, points);
 }
 
 /* exp(-2 pi i (row + 1/4) / 2) is halves_turn(row) (1 - i). */
@@ -69,17 +69,17 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
     else each([&](int n) { return n >= first && n < last; }, [&](int n) { return n < length; });
 }
 
-struct halves_place {         /* a window in x and y, and its spectrum */
-    window_place in;          /* in x */
+struct halves_position {      /* a window in x and y, and its spectrum */
+    window_position in;       /* in x */
     int64_t spectrum;         /* its index; a spectrum has two rows */
     written_frames out;
 };
 
 /* Adds to row_size what halves_kernel needs. */
 template <int LOG_N> struct halves_size : row_size<LOG_N> {
-    static constexpr int PLACES = row_size<LOG_N>::T < 32 ? row_size<LOG_N>::T : 32; /* made at once */
+    static constexpr int POSITIONS = row_size<LOG_N>::T < 32 ? row_size<LOG_N>::T : 32; /* made at once */
     static constexpr size_t HALVES_BYTES = row_size<LOG_N>::BYTES + row_size<LOG_N>::FACTOR_BYTES +
-                                           PLACES * sizeof(halves_place);
+                                           POSITIONS * sizeof(halves_position);
 };
 
 /* The factors of both rows of a window, whose shifts are 1/8 and 5/8: (row + 1/4) / 2. */
@@ -98,8 +98,8 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
 {
     using S = halves_size<LOG_N>;
     extern __shared__ float4 shared[];
-    halves_place *places = reinterpret_cast<halves_place *>(halves_factors<S>(shared, 2));
-    float2 *s = reinterpret_cast<float2 *>(places + S::PLACES);
+    halves_position *positions = reinterpret_cast<halves_position *>(halves_factors<S>(shared, 2));
+    float2 *s = reinterpret_cast<float2 *>(positions + S::POSITIONS);
     next_may_begin();
     halves_factors_make<S>(shared);
     previous_wait();
@@ -107,27 +107,27 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const int first = (int)blockIdx.x * windows_of_block, i = first + step / 2, row = step % 2;
         int t = again((int)threadIdx.x);
         if (i >= p.in.n) return;
-        if (step % (2 * S::PLACES) == 0) { /* each of PLACES threads divides for another window */
+        if (step % (2 * S::POSITIONS) == 0) { /* each of POSITIONS threads divides for another window */
             S::team_sync();
-            if (t < S::PLACES && i + t < p.in.n) {
-                places[t].in = place_of_window(p.x, halves_window(p.in, p.x, i + t, 4 * S::N));
-                places[t].out = written_frames_of(p.out, p.output, i + t);
-                places[t].spectrum = (p.in.first + i + t) / p.in.units_of_group;
+            if (t < S::POSITIONS && i + t < p.in.n) {
+                positions[t].in = position_of_window(p.x, halves_window(p.in, p.x, i + t, 4 * S::N));
+                positions[t].out = written_frames_of(p.out, p.output, i + t);
+                positions[t].spectrum = (p.in.first + i + t) / p.in.units_of_group;
             }
             S::team_sync();
         }
-        const halves_place &place = places[step / 2 % S::PLACES];
+        const halves_position &position = positions[step / 2 % S::POSITIONS];
         const typename S::factors *f = halves_factors<S>(shared, row);
         const float turn = halves_turn(row);
         float2 r[S::E];
-        halves_load<S, REAL>(r, window_at(p.x, place.in), turn, t);
+        halves_load<S, REAL>(r, window_at(p.x, position.in), turn, t);
         S::template forward<false>(s, f, t, r);
-        const float2 *h = p.spectra + ((2 * (size_t)place.spectrum + (size_t)row) << LOG_N) + t;
+        const float2 *h = p.spectra + ((2 * (size_t)position.spectrum + (size_t)row) << LOG_N) + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         t = again(t);
         S::inverse(s, f, t, r);
-        halves_store<S, REAL>(r, f, p.y, place.out, p.output.scale, turn, p.output.add || row > 0, t);
+        halves_store<S, REAL>(r, f, p.y, position.out, p.output.scale, turn, p.output.add || row > 0, t);
     }
 }
 
@@ -154,7 +154,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
-            float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread its own places */
+            float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread its own positions */
 #pragma unroll
             for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
             halves_load<S, REAL>(r, halves_window(p.gy, p.gy_data, i * p.windows + k, 4 * S::N), turn, t);

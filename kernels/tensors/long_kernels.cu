@@ -17,11 +17,11 @@ static __global__ void __launch_bounds__(256)
     constexpr int R = 1 << LOG_R;
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
     next_may_begin();
-    const unit_place place = place_of_unit(u, blockIdx.y);
+    const unit_position position = position_of_unit(u, blockIdx.y);
     previous_wait();
     fused_rows rows = u.rows;
-    rows.frames = frames_of(u, place.at);
-    const window w = window_of(data, rows, place.at, place.start, place.start + u.end, 2 * n);
+    rows.frames = frames_of(u, position.at);
+    const window w = window_of(data, rows, position.at, position.start, position.start + u.end, 2 * n);
     float2 r[R], base[LOG_R];
 #pragma unroll
     for (int j = 0; j < R; j++) r[j].x = point(w, column + columns * j);
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(256)
     });
 }
 
-/* The second pass, in place: row b of 2^log2_r1 rows is split again, or joined from its parts. */
+/* The second pass, in place: row b of 2^log2_r1 rows is split again, or joined from its rows. */
 template <int LOG_R, bool INVERSE>
 static __global__ void __launch_bounds__(256)
     second_pass_kernel(float2 *scratch, int64_t stride, int log2_r1, int columns)
@@ -188,7 +188,7 @@ template <class Use> static cudaError_t with_row(int log2_row, Use use)
 #endif
 }
 
-/* log2 of the rows of the second pass; 0: there is none. */
+/* log2 of the rows of the second pass; 0: absent. */
 static int second_split(int log2_r) { return log2_r > LONG_PASS_SPLITS ? log2_r / 2 : 0; }
 
 template <bool INVERSE>
@@ -252,7 +252,7 @@ template <int LOG_N> static int rows_at_once(const struct fused_device *device)
 int long_rows_at_once(const struct fused_device *device, int log2_row)
 {
     int n = 0;
-    if (log2_row < LONG_ROW_LEAST || log2_row > LONG_ROW_MOST) return 0;
+    if (log2_row < LONG_ROW_MIN || log2_row > LONG_ROW_MAX) return 0;
     with_row(log2_row, [&](auto size) {
         constexpr int LOG_N = decltype(size)::value;
         n = rows_at_once<LOG_N>(device);
@@ -264,7 +264,7 @@ int long_rows_at_once(const struct fused_device *device, int log2_row)
 cudaError_t long_load(const struct fused_device *device)
 {
     cudaError_t status = long_halves_load(device);
-    for (int log2_row = LONG_ROW_LEAST; log2_row <= LONG_ROW_MOST && !status; log2_row++)
+    for (int log2_row = LONG_ROW_MIN; log2_row <= LONG_ROW_MAX && !status; log2_row++)
         status = with_row(log2_row, [&](auto size) {
             constexpr int LOG_N = decltype(size)::value;
             return shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,

@@ -10,7 +10,7 @@
  *
  *   scratch of a window   [R rows][N'] float2
  *
- * log2 R above LONG_PASS_SPLITS takes two passes of `split` and of `join`.
+ * log2 R above LONG_PASS_SPLITS needs two passes of `split` and of `join`.
  */
 #ifndef HALOCONV_LONG_KERNELS_H
 #define HALOCONV_LONG_KERNELS_H
@@ -23,9 +23,9 @@ extern "C" {
 
 /* Tests compile with -DLONG_ROW=7, for short filters. */
 #ifdef LONG_ROW
-enum { LONG_ROW_LEAST = LONG_ROW, LONG_ROW_MOST = LONG_ROW };
+enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
 #else
-enum { LONG_ROW_LEAST = 12, LONG_ROW_MOST = 14 }; /* log2 N' */
+enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 14 };    /* log2 N' */
 #endif
 enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* the largest log2 R of one pass, of both */
 enum { LONG_MAX_UNITS = 65535 };                    /* windows of a launch */

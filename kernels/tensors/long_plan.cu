@@ -16,11 +16,11 @@ static const double bytes_of_cycle = 19.4;          /* of a multiprocessor: 4.5 
 static const double launch_cycles = 3000;
 static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* times the cycles of two rows of a window */
 
-/* The rows of a window of 2^log2_n complex points; log2_row 0: there are none. */
+/* The rows of a window of 2^log2_n complex points; log2_row 0: absent. */
 static struct long_size size_of(const struct fused_device *device, int log2_n)
 {
     struct long_size size = {0, 0};
-    for (int row = LONG_ROW_LEAST; row <= LONG_ROW_MOST; row++) {
+    for (int row = LONG_ROW_MIN; row <= LONG_ROW_MAX; row++) {
         const int r = log2_n - row;
         if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row)) continue;
         /* Two blocks a multiprocessor hide each other's loads: 2^14 only if that saves a pass. */
@@ -36,34 +36,34 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
     const int64_t bytes = (int64_t)sizeof(float2) << log2_n, slots = (int64_t)(c->limit / (size_t)bytes);
-    const int64_t filters = least(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* of a launch */
+    const int64_t filters = min_of(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* of a launch */
     const int64_t units_of_group = rows_of_filter(c) * plan->n_windows;
     const int64_t wave = long_rows_at_once(device, plan->size.log2_row); /* rows */
-    const int64_t waves = most(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
-    const int64_t busy = least(LONG_MAX_UNITS, most(1, (waves * wave) >> plan->size.log2_r)); /* windows */
+    const int64_t waves = max_of(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
+    const int64_t busy = min_of(LONG_MAX_UNITS, max_of(1, (waves * wave) >> plan->size.log2_r)); /* windows */
     int64_t units, groups;
     if (plan->is_halves && c->op == HC_GRADIENT_H) {
         units = MAX_HALVES;
-        groups = least(filters, most(1, units / units_of_group));
+        groups = min_of(filters, max_of(1, units / units_of_group));
         plan->bytes = long_gradient_halves_stash(device, (int)groups);
         if (plan->bytes > c->limit || units_of_group > units) return false;
     } else if (plan->is_halves) {
         units = MAX_HALVES;
-        groups = least(least(filters, slots), most(1, units / units_of_group));
+        groups = min_of(min_of(filters, slots), max_of(1, units / units_of_group));
         plan->bytes = (size_t)(groups * bytes);
     } else if (c->op == HC_GRADIENT_H) {
-        units = least(busy, filters * units_of_group);
-        units = least(units, slots / 2);
+        units = min_of(busy, filters * units_of_group);
+        units = min_of(units, slots / 2);
         const bool has_sum = units < units_of_group; /* the windows of a filter do not fit together */
-        if (has_sum) units = least(units, (slots - 1) / 2);
+        if (has_sum) units = min_of(units, (slots - 1) / 2);
         groups = has_sum ? 1 : units / units_of_group;
         plan->bytes = (size_t)((2 * units + has_sum) * bytes);
     } else {
-        units = least(busy, filters * units_of_group);
-        groups = least(filters, most(busy, ceil_div(units, units_of_group)));
+        units = min_of(busy, filters * units_of_group);
+        groups = min_of(filters, max_of(busy, ceil_div(units, units_of_group)));
         if (units + groups > slots) {
-            units = most(1, slots * units / (units + groups));
-            groups = least(groups, slots - units);
+            units = max_of(1, slots * units / (units + groups));
+            groups = min_of(groups, slots - units);
         }
         plan->bytes = (size_t)((units + groups) * bytes);
     }
@@ -105,7 +105,7 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
 {
     const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
     best->cycles = 0;
-    for (int log2_n = LONG_ROW_LEAST + 1; log2_n <= LONG_ROW_MOST + LONG_MAX_SPLITS; log2_n++) {
+    for (int log2_n = LONG_ROW_MIN + 1; log2_n <= LONG_ROW_MAX + LONG_MAX_SPLITS; log2_n++) {
         const int64_t points = (int64_t)2 << log2_n;
         struct long_plan plan = {};
         plan.size = size_of(device, log2_n);

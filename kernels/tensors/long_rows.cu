@@ -28,7 +28,7 @@ static struct long_units filters_of(const struct fused_groups *groups, const str
     struct long_units u = units_of(groups, &c->h, plan);
     u.lengths = c->lengths;
     u.start = first;
-    u.end = least(plan->taps, c->h.frames - first);
+    u.end = min_of(plan->taps, c->h.frames - first);
     u.n = groups->n;
     return u;
 }
@@ -42,8 +42,8 @@ static struct window_range windows_of(const struct long_plan *plan, int64_t star
     const int64_t points = (int64_t)2 << (plan->size.log2_row + plan->size.log2_r);
     if (all) return range;
     if (start + points <= 0) range.first = (-start - points) / plan->hop + 1;
-    const int64_t end = start < frames ? least(plan->n_windows, (frames - start - 1) / plan->hop + 1) : 0;
-    range.n = most(0, end - range.first);
+    const int64_t end = start < frames ? min_of(plan->n_windows, (frames - start - 1) / plan->hop + 1) : 0;
+    range.n = max_of(0, end - range.first);
     return range;
 }
 
@@ -91,7 +91,7 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
         const int64_t units = groups->n * in.units_of_group, step = ceil_div(units, ceil_div(units, plan->n_units));
         for (int64_t first = 0; first < units; first += step) {
             in.first = out.first = rows.first = first;
-            in.n = out.n = rows.n = (int)least(step, units - first);
+            in.n = out.n = rows.n = (int)min_of(step, units - first);
             if (plan->is_halves) {
                 const struct long_halves halves = {in, out, output, d->a, d->out, spectra};
                 const bool is_real = (in.end <= n || in.start + n >= in.rows.frames) &&
@@ -141,7 +141,7 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
         struct long_products products = {};
         for (int64_t first = 0; first < units; first += step) {
             x.first = gy.first = first;
-            x.n = gy.n = (int)least(step, units - first);
+            x.n = gy.n = (int)min_of(step, units - first);
             rows.op = LONG_FORWARD;
             rows.n = 2 * x.n;
             rows.stride = n;
@@ -178,7 +178,7 @@ int long_run(const struct tensor_call *c, const struct tensor_data *d, const str
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c);
     for (; groups.first < filters; groups.first += groups.n) {
-        groups.n = (int)least(plan->n_groups, filters - groups.first);
+        groups.n = (int)min_of(plan->n_groups, filters - groups.first);
         PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, device, plan, &groups, why)
                                     : run_convolve(c, d, device, plan, &groups, why));
     }

@@ -7,17 +7,17 @@
 #include "long_kernels.h"
 #include "row_windows.cuh"
 
-struct unit_place { row_place at; int64_t start; }; /* start: the frame of the window's point 0 */
+struct unit_position { row_position at; int64_t start; }; /* start: the frame of the window's point 0 */
 template <class Int>
-static __device__ __forceinline__ unit_place divide(const long_units &u, Int unit, Int units_of_group, Int n_windows)
+static __device__ __forceinline__ unit_position divide(const long_units &u, Int unit, Int units_of_group, Int n_windows)
 {
     const Int group = unit / units_of_group, task = unit - group * units_of_group, row = task / n_windows;
-    unit_place place;
-    place.at = place_of(u.groups, (unsigned)(u.groups.first + group), (unsigned)row);
-    place.start = (int64_t)(task - row * n_windows) * u.hop + u.start;
-    return place;
+    unit_position position;
+    position.at = position_of(u.groups, (unsigned)(u.groups.first + group), (unsigned)row);
+    position.start = (int64_t)(task - row * n_windows) * u.hop + u.start;
+    return position;
 }
-static __device__ __forceinline__ unit_place place_of_unit(const long_units &u, unsigned local)
+static __device__ __forceinline__ unit_position position_of_unit(const long_units &u, unsigned local)
 {
     const int64_t unit = u.first + local;
     if ((unit | u.units_of_group | u.n_windows) >> 32) return divide<int64_t>(u, unit, u.units_of_group, u.n_windows);
@@ -25,7 +25,7 @@ static __device__ __forceinline__ unit_place place_of_unit(const long_units &u, 
     return divide(u, (unsigned)unit, (unsigned)u.units_of_group, (unsigned)u.n_windows);
 }
 
-static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_place at)
+static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_position at)
 {
     const int64_t length = u.lengths ? u.lengths[at.filter] : u.rows.frames;
     return length < u.rows.frames ? length : u.rows.frames;
@@ -39,10 +39,10 @@ struct written_frames {
 };
 static __device__ written_frames written_frames_of(const long_units &u, const long_output &o, int unit)
 {
-    const unit_place place = place_of_unit(u, (unsigned)unit);
-    const int64_t left = u.rows.frames - place.start, used = frames_of(u, place.at) - place.start;
+    const unit_position position = position_of_unit(u, (unsigned)unit);
+    const int64_t left = u.rows.frames - position.start, used = frames_of(u, position.at) - position.start;
     written_frames frames;
-    frames.at = place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
+    frames.at = position.at.batch * u.rows.stride[0] + position.at.channel * u.rows.stride[1] + position.start;
     frames.first = (int)o.first_point;
     frames.last = (int)(left < u.end ? left > 0 ? left : 0 : u.end);
     frames.length = (int)(used < frames.last ? used > 0 ? used : 0 : frames.last);
@@ -57,7 +57,7 @@ template <int LOG_N> struct row_size : fft_tree<LOG_N, log_e_of(LOG_N), true> {
                             BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
 };
 
-/* Returns t, which the compiler takes for another number: it then computes addresses again, rather than keep all of
+/* Returns t, which the compiler treats as another number: it then computes addresses again, rather than keep all of
  * them in registers. */
 static __device__ __forceinline__ int again(int t)
 {

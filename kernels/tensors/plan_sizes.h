@@ -6,8 +6,8 @@
 #include "dsp/device/tensor_backend.h"
 #include "fused_kernels.h"
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static inline struct fused_rows rows_of(const struct tensor_rows *t)
@@ -28,7 +28,7 @@ static inline int64_t rows_of_filter(const struct tensor_call *c)
 }
 
 /* Does one window of 2N points hold a row? The wrapped part of the product must meet zeros. In every mode y ends with
- * the last frame of x or later (from + y.frames >= x.frames), so x needs no condition of its own. */
+ * the last frame of x or later (from + y.frames >= x.frames), so x needs no separate condition. */
 static inline bool holds_row(const struct tensor_call *c, int64_t points)
 {
     return c->from + c->y.frames <= points && c->x.frames + c->h.frames - 1 <= points + c->from &&

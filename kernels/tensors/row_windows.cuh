@@ -1,4 +1,4 @@
-/* row_windows - the rows of a group of filters (fused_kernels.h), and a part of a row as the points of a window.
+/* row_windows - the rows of a group of filters (fused_kernels.h), and a range of a row as the points of a window.
  */
 #ifndef HALOCONV_ROW_WINDOWS_CUH
 #define HALOCONV_ROW_WINDOWS_CUH
@@ -6,13 +6,13 @@
 #include "fused_kernels.h"
 
 /* A row of a tensor that shares the filter of group f. */
-struct row_place { int batch, channel, filter; };
-static __device__ __forceinline__ row_place place_of(const fused_groups &g, unsigned f, unsigned row)
+struct row_position { int batch, channel, filter; };
+static __device__ __forceinline__ row_position position_of(const fused_groups &g, unsigned f, unsigned row)
 {
     const unsigned hb = f / (unsigned)g.h_channels, hc = f - hb * (unsigned)g.h_channels;
     const unsigned n_channels = g.h_channels == 1 ? (unsigned)g.channels : 1u;
     const unsigned b = row / n_channels, c = row - b * n_channels;
-    row_place at = {(int)(g.h_batch == 1 ? b : hb), (int)(g.h_channels == 1 ? c : hc), (int)f};
+    row_position at = {(int)(g.h_batch == 1 ? b : hb), (int)(g.h_channels == 1 ? c : hc), (int)f};
     return at;
 }
 static __host__ __device__ __forceinline__ unsigned rows_of_group(const fused_groups &g)
@@ -20,9 +20,9 @@ static __host__ __device__ __forceinline__ unsigned rows_of_group(const fused_gr
     return (g.h_batch == 1 ? (unsigned)g.batch : 1u) * (g.h_channels == 1 ? (unsigned)g.channels : 1u);
 }
 
-/* Part of a row as points of a window: point p is data[p] for first <= p < last, else 0. */
+/* A range of a row as points of a window: point p is data[p] for first <= p < last, else 0. */
 struct window { const float *data; int first, last; };
-static __device__ __forceinline__ window window_of(const float *data, const fused_rows &rows, row_place at,
+static __device__ __forceinline__ window window_of(const float *data, const fused_rows &rows, row_position at,
                                                    int64_t start, int64_t end, int points)
 {
     const int64_t left = (end < rows.frames ? end : rows.frames) - start;
@@ -49,17 +49,17 @@ static __device__ __forceinline__ void prefetch_line(const float *line)
 
 /* A window as shared memory has it: with an offset, not a pointer. A pointer that is read from shared memory may point
  * to any kind of memory for all that the compiler knows, and loads through it are slower. */
-struct window_place {
+struct window_position {
     int64_t at; /* of point 0, from the tensor's first float */
     int first, last;
 };
-static __device__ __forceinline__ window_place place_of_window(const float *data, const window &w)
+static __device__ __forceinline__ window_position position_of_window(const float *data, const window &w)
 {
-    return window_place{w.data - data, w.first, w.last};
+    return window_position{w.data - data, w.first, w.last};
 }
-static __device__ __forceinline__ window window_at(const float *data, const window_place &place)
+static __device__ __forceinline__ window window_at(const float *data, const window_position &position)
 {
-    return window{data + place.at, place.first, place.last};
+    return window{data + position.at, position.first, position.last};
 }
 
 #endif

@@ -12,7 +12,7 @@ template <int LOG_N, bool SHARED_BLOCK = false>
 struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
     using tree = fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK>;
     static constexpr int RESIDENT = tree::E == 16 && LOG_N > 8 ? 1024 : 512, THREADS = tree::T > 128 ? tree::T : 128,
-                         TEAMS = THREADS / tree::T, PLACES = tree::T < 32 ? tree::T : 32; /* PLACES: made at once */
+                         TEAMS = THREADS / tree::T, POSITIONS = tree::T < 32 ? tree::T : 32; /* computed at once */
     static_assert(TEAMS == 1 || tree::T <= 32 || SHARED_BLOCK, "__syncthreads waits for all teams");
     static constexpr size_t POINT_BYTES = tree::POINTS * sizeof(float2),
                             FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16;

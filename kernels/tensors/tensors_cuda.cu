@@ -5,7 +5,7 @@
  *   workspace, gradient h                [stash] [partial sums]
  *
  * Filters whose parts of the workspace do not fit together are processed in chunks, one after the other. Filters too
- * long for one kernel have a plan and a workspace of their own (long_plan.h, long_rows.cu).
+ * long for one kernel have their own plan and workspace (long_plan.h, long_rows.cu).
  */
 #include "dsp/device/tensor_backend.h"
 
@@ -24,7 +24,7 @@ enum { ALIGNMENT = 256 };                                               /* of a 
 
 /* Tests of long_rows lower this, for short filters. */
 #ifndef FUSED_UP_TO
-#define FUSED_UP_TO FUSED_MOST
+#define FUSED_UP_TO FUSED_MAX
 #endif
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
                     "cuda: %lld filters, %lld rows for each; each at most %d: split the "
                     "batch",
                     (long long)filters, (long long)rows, INT_MAX);
-    for (int log2_n = FUSED_LEAST; log2_n <= FUSED_UP_TO; log2_n++) {
+    for (int log2_n = FUSED_MIN; log2_n <= FUSED_UP_TO; log2_n++) {
         const int teams = c->op == HC_GRADIENT_H ? fused_gradient_h_teams(device, log2_n) : fused_teams(device, log2_n);
         const int64_t points = (int64_t)2 << log2_n;
         const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
@@ -130,12 +130,12 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
                     "the CPU",
                     (long long)c->h.frames);
     const size_t spectrum = sizeof(float2) << plan->log2_n;
-    int64_t groups = least(filters, MAX_GROUPS);
-    groups = least(groups, MAX_WINDOWS / (rows * plan->n_windows));
+    int64_t groups = min_of(filters, MAX_GROUPS);
+    groups = min_of(groups, MAX_WINDOWS / (rows * plan->n_windows));
     if (c->op == HC_GRADIENT_H) {
         const int teams = fused_gradient_h_teams(device, plan->log2_n);
         const int64_t tasks = rows * plan->n_windows;
-        int64_t slices = least(tasks, most(1, teams / groups)); /* all run at once */
+        int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* all run at once */
         slices = ceil_div(tasks, ceil_div(tasks, slices));      /* fewer, if they take as long */
         const size_t partial = (size_t)c->h.frames * sizeof(float);
         for (;;) {
@@ -148,7 +148,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
             else groups = (groups + 1) / 2;
         }
     } else {
-        groups = least(groups, (int64_t)(c->limit / spectrum));
+        groups = min_of(groups, (int64_t)(c->limit / spectrum));
         plan->n_groups = groups < 1 ? 1 : (int)groups;
         plan->bytes = aligned((size_t)plan->n_groups * spectrum);
     }
@@ -213,7 +213,7 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
     return HC_OK;
 }
 
-/* The gradient of filters that no row uses. Adjacent filters take one call. */
+/* The gradient of filters that no row uses. Adjacent filters share one call. */
 static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, struct reason *why)
 {
     const bool is_dense = c->h.stride[1] == c->h.frames;
@@ -261,7 +261,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const void *of, const s
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c);
     for (; groups.first < filters; groups.first += groups.n) {
-        groups.n = (int)least(plan->n_groups, filters - groups.first);
+        groups.n = (int)min_of(plan->n_groups, filters - groups.first);
         PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why) : run_convolve(c, d, plan, groups, why));
     }
     return HC_OK;

@@ -1,4 +1,4 @@
-/* Compares the transforms of tail levels with the discrete transform of 2S real frames in float64, and the way back
+/* Compares the transforms of tail levels with the discrete transform of 2S real frames in float64, and the inverse
  * with the frames; for few channels, and for so many that a level is launched alone, by another kernel. */
 #include "check.h"
 #ifdef HC_WITH_CUDA
@@ -174,7 +174,7 @@ static void many_channels_match_reference(const char *backend)
     (void)backend;
     const int n_sm = need_device();
     struct random r = random_seeded(92);
-    for (int log2_size = 6; log2_size <= 13; log2_size++) { /* 6 and 13 have no kernel of their own */
+    for (int log2_size = 6; log2_size <= 13; log2_size++) { /* 6 and 13 have no separate kernel */
         struct level level;
         int n = 1;
         while (n < 1 << 20 && !tail_are_many(n, log2_size == 6 ? 7 : log2_size == 13 ? 12 : log2_size, n_sm)) n *= 2;

@@ -235,7 +235,7 @@ struct cuda_grid {
 };
 
 /* translate.py puts this call at the start of each kernel. A launch enters the kernel once, only to get its name. */
-bool cuda_kernel_named(const void *entry, const char *name, int most_threads);
+bool cuda_kernel_named(const void *entry, const char *name, int max_threads);
 /* The work of each thread of a launch. std::function would take half of the compiler's time for a short kernel. */
 struct cuda_thread {
     virtual void run() const = 0;
@@ -260,7 +260,7 @@ struct cuda_configured {
     }
 };
 
-/* Programmatic dependent launch: a device may take these launches for plain ones, as this one does. */
+/* Programmatic dependent launch: a device may treat these launches as plain ones, as this one does. */
 enum { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
 struct cudaLaunchAttribute {
     int id;

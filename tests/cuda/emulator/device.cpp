@@ -225,13 +225,13 @@ cudaError_t cuda_occupancy(int *blocks, const void *entry, int threads, size_t s
     return cudaSuccess;
 }
 
-cudaError_t launch_check(const cuda_grid &grid, const void *entry, int most_threads)
+cudaError_t launch_check(const cuda_grid &grid, const void *entry, int max_threads)
 {
     const dim3 g = grid.grid, b = grid.block;
     if (!g.x || !g.y || !g.z || g.x > 0x7fffffff || g.y > 65535 || g.z > 65535) return cudaErrorInvalidConfiguration;
     if (!b.x || !b.y || !b.z || b.x > 1024 || b.y > 1024 || b.z > 64 || (size_t)b.x * b.y * b.z > 1024)
         return cudaErrorInvalidConfiguration;
-    if (most_threads && b.x * b.y * b.z > (unsigned)most_threads) return cudaErrorInvalidValue;
+    if (max_threads && b.x * b.y * b.z > (unsigned)max_threads) return cudaErrorInvalidValue;
     if (grid.shared > (size_t)shared_allowed_to(entry)) return cudaErrorInvalidValue;
     return cudaSuccess;
 }

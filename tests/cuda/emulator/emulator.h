@@ -56,7 +56,7 @@ void memory_check(const char *after);
 /* ---- device.cpp ---- */
 int device_current();
 /* Can a kernel with this entry be launched with this grid? */
-cudaError_t launch_check(const cuda_grid &grid, const void *entry, int most_threads);
+cudaError_t launch_check(const cuda_grid &grid, const void *entry, int max_threads);
 
 /* ---- streams.cpp ---- */
 void streams_finish(); /* does all work that is queued */

@@ -34,7 +34,7 @@ enum {
 #else
     STACK_BYTES = 1 << 16,
 #endif
-    SHARED_BYTES = 256 << 10 /* room for a block's dynamic shared memory: more than any device has */
+    SHARED_BYTES = 256 << 10 /* of a block's dynamic shared memory: more than any device has */
 };
 
 struct late_copy { void *to; const void *from; size_t bytes, valid; };
@@ -182,7 +182,7 @@ static void fiber_begin(struct fiber *f)
 {
     f->stack = block.free_stacks[--block.n_free];
     char *low = block.stacks + (size_t)f->stack * STACK_BYTES;
-    /* At different places of a page: else the stacks would share one cache line. */
+    /* At different offsets of a page: else the stacks would share one cache line. */
     char *top = low + STACK_BYTES - (size_t)(f->stack % 12) * 320;
 #if defined(__x86_64__)
     void **sp = (void **)((uintptr_t)top & ~(uintptr_t)15);
@@ -297,7 +297,7 @@ void cuda_exchange(unsigned lanes, const void *mine, void *theirs, size_t bytes,
 {
     struct fiber *f = block.now;
     struct warp *w = &block.warps[f->number / WARP];
-    /* Two buffers in turn: a thread that gives the next value may be one barrier ahead of one that takes this value. */
+    /* Two buffers in turn: the thread that writes the next value may be a barrier ahead of the reader of this one. */
     unsigned char(*given)[16] = w->given[f->exchanges++ & 1];
     if (bytes > sizeof given[0]) device_fault("a shuffle of %zu bytes", bytes);
     if (!(lanes >> from & 1) || !(w->here >> from & 1))

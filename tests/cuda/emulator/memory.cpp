@@ -200,7 +200,7 @@ cudaError_t cudaFree(void *p) { return give(p, MEMORY_OF_DEVICE); }
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) { return take(p, bytes, MEMORY_PINNED); }
 cudaError_t cudaFreeHost(void *p) { return give(p, MEMORY_PINNED); }
 
-/* The caller's memory stays in its place and has no zones. */
+/* The caller's memory does not move and has no zones. */
 cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned)
 {
     auto lock = runtime_lock();

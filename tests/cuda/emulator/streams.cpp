@@ -18,7 +18,7 @@
 #include <time.h>
 #include <vector>
 
-enum { QUEUE_MOST = 1000 }; /* work that a stream holds before a call must wait */
+enum { QUEUE_MAX = 1000 };  /* work that a stream holds before a call must wait */
 enum habit { LATE, NOW_AND_THEN, AT_ONCE, HABITS };
 
 struct work {
@@ -168,7 +168,7 @@ static work_ref add(CUstream_st *s, std::function<void()> run, const work_ref &e
     }
     if (event && !event->done) w->after.push_back(event);
     s->queue.push_back(w);
-    if (s->queue.size() > QUEUE_MOST) {
+    if (s->queue.size() > QUEUE_MAX) {
         const work_ref front = s->queue.front();
         force(front);
     }
@@ -425,15 +425,15 @@ static struct { /* the kernel that is being launched; its first thread names it 
     bool active;
     const void *entry;
     const char *name;
-    int most_threads;
+    int max_threads;
 } launching;
 
-bool cuda_kernel_named(const void *entry, const char *name, int most_threads)
+bool cuda_kernel_named(const void *entry, const char *name, int max_threads)
 {
     if (!launching.active) return false;
     launching.entry = entry;
     launching.name = name;
-    launching.most_threads = most_threads;
+    launching.max_threads = max_threads;
     return true;
 }
 
@@ -447,7 +447,7 @@ void cuda_kernel_launch(const cuda_grid &grid, const cuda_thread *given)
     launching.active = false;
     cudaError_t e = cudaErrorInvalidResourceHandle;
     if (stream_find(grid.stream, &s) && s->device == device_current()) e = cudaSuccess;
-    if (e == cudaSuccess) e = launch_check(grid, launching.entry, launching.most_threads);
+    if (e == cudaSuccess) e = launch_check(grid, launching.entry, launching.max_threads);
     if (e != cudaSuccess) {
         remember(e);
         return;

@@ -26,7 +26,7 @@ def closing(text, at):
 
 
 def without_comments(text):
-    """The text with blanks for comments, which would be taken for code; strings stay."""
+    """The text with blanks for comments, which would be read as code; strings stay."""
     def blank(found):
         return found.group() if found.group()[0] == '"' else re.sub(r"[^\n]", " ", found.group())
     return re.sub(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*', blank, text, flags=re.DOTALL)

@@ -133,7 +133,7 @@ bool message_limit_allows(struct message_limit *limit)
 {
     pthread_mutex_lock(&lock);
     if (limit->n == 0) limit->period_end = stopwatch_now() + PERIOD_S;
-    bool allows = limit->n++ < limit->most;
+    bool allows = limit->n++ < limit->max;
     pthread_mutex_unlock(&lock);
     return allows;
 }
@@ -142,7 +142,7 @@ void message_limit_tend(struct message_limit *limit, bool now)
 {
     pthread_mutex_lock(&lock);
     bool is_over = now || stopwatch_now() >= limit->period_end;
-    uint64_t left_out = is_over && limit->n > limit->most ? limit->n - limit->most : 0;
+    uint64_t left_out = is_over && limit->n > limit->max ? limit->n - limit->max : 0;
     if (is_over) limit->n = 0;
     pthread_mutex_unlock(&lock);
     if (left_out)

@@ -31,7 +31,7 @@ int message_columns(void); /* of the status line; 0: there is none */
  * others. */
 struct message_limit {
     const char *topic;   /* "refused OSC messages"; set topic and most, and nothing else */
-    uint64_t most;
+    uint64_t max;
     uint64_t n;          /* lines of this period, with those left out; under lock        */
     double period_end;   /* under lock                                                   */
 };

@@ -66,7 +66,7 @@ bool option_int(const struct option_use *use, void *to)
     return true;
 }
 
-static bool take_number(const struct option_use *use, double min, double max, double *value)
+static bool read_number(const struct option_use *use, double min, double max, double *value)
 {
     double number;
     if (!number_is(use->text, min, max, &number)) return option_refuse(use, "needs a number from %g to %g", min, max);
@@ -76,14 +76,14 @@ static bool take_number(const struct option_use *use, double min, double max, do
 
 bool option_number(const struct option_use *use, void *to)
 {
-    return take_number(use, use->row->min, use->row->max, to);
+    return read_number(use, use->row->min, use->row->max, to);
 }
 
 bool option_grid(const struct option_use *use, void *to)
 {
     bool off = strcmp(use->text, "off") == 0;
     if (off) *(double *)to = HC_GRID_NONE;
-    return off || take_number(use, use->row->min, use->row->max, to);
+    return off || read_number(use, use->row->min, use->row->max, to);
 }
 
 bool option_seed(const struct option_use *use, void *to)
@@ -101,7 +101,7 @@ bool option_db(const struct option_use *use, void *to)
 {
     double db = -INFINITY;
     bool off = strcmp(use->text, "off") == 0 || strcmp(use->text, "-inf") == 0;
-    if (!off && !take_number(use, -300, 300, &db)) return false;
+    if (!off && !read_number(use, -300, 300, &db)) return false;
     *(double *)to = off ? 0 : pow(10, db / 20);
     return true;
 }
@@ -170,7 +170,7 @@ bool option_backend_live(const struct option_use *use, void *to)
     return option_text(use, to);
 }
 
-static bool take_quiet(const struct option_use *use, void *to)
+static bool read_quiet(const struct option_use *use, void *to)
 {
     (void)use, (void)to;
     message_set_quiet(true);
@@ -179,7 +179,7 @@ static bool take_quiet(const struct option_use *use, void *to)
 
 /* Every command has this option. */
 static const struct option_row quiet = {
-    .name = "quiet", .letter = 'q', .text = "Print errors only: no progress, warnings or summary", .take = take_quiet};
+    .name = "quiet", .letter = 'q', .text = "Print errors only: no progress, warnings or summary", .take = read_quiet};
 
 const struct option_row *option_find(const struct command_line *line, const char *name)
 {
@@ -254,7 +254,7 @@ struct parse {
 };
 
 /* Called by argp for each option. ECANCELED: help or a usage error was printed. */
-static error_t take(int key, char *text, struct argp_state *state)
+static error_t parse_key(int key, char *text, struct argp_state *state)
 {
     struct parse *parse = state->input;
     const struct option_row *row = key > 0 && key < MAX_KEYS ? parse->row_of_key[key] : NULL;
@@ -284,7 +284,7 @@ static error_t take(int key, char *text, struct argp_state *state)
     }
 }
 
-static int take_names(const struct command_line *line, char **list, int n, void *settings)
+static int read_names(const struct command_line *line, char **list, int n, void *settings)
 {
     if (!line->names) return n > 0 ? message_usage(line->command, "%s: takes no names", list[0]) : -1;
     if (n < line->min_names || n > line->max_names)
@@ -317,14 +317,14 @@ int option_parse(const struct command_line *line, int argc, char **argv, void *s
     *next++ = (struct argp_option){
         .name = "_man", .key = KEY_MAN, .arg = "GROUP", .flags = OPTION_ARG_OPTIONAL | OPTION_HIDDEN};
     *next++ = (struct argp_option){.name = "_completion", .key = KEY_COMPLETION, .flags = OPTION_HIDDEN};
-    const struct argp argp = {.options = options, .parser = take, .args_doc = line->usage, .doc = line->text};
+    const struct argp argp = {.options = options, .parser = parse_key, .args_doc = line->usage, .doc = line->text};
     snprintf(parse.program, sizeof parse.program, "haloconv %s", line->command);
     argv[0] = "haloconv";
     int at;
     error_t error = argp_parse(&argp, argc, argv, ARGP_NO_EXIT | ARGP_NO_HELP, &at, &parse);
     if (error == ECANCELED) return parse.status;
     if (error == ENOMEM) return message_error("no memory to read the command line; free some memory");
-    if (!error) return take_names(line, argv + at, argc - at, settings);
+    if (!error) return read_names(line, argv + at, argc - at, settings);
     message_note("see `haloconv %s --help`", line->command); /* getopt has printed the error */
     return EXIT_USAGE;
 }

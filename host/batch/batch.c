@@ -30,7 +30,7 @@ struct batch_progress { /* for the status line */
 /* ---- options ------------------------------------------------------------------------------------ */
 
 /* Sets shard and n_shards. */
-static bool take_shard(const struct option_use *use, void *to)
+static bool read_shard(const struct option_use *use, void *to)
 {
     struct batch_settings *s = to;
     char *end;
@@ -41,7 +41,7 @@ static bool take_shard(const struct option_use *use, void *to)
     return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) || option_refuse(use, "needs I/N, I from 1 to N");
 }
 
-static bool take_pairs(const struct option_use *use, void *to)
+static bool read_pairs(const struct option_use *use, void *to)
 {
     char *end;
     const char *text = use->text;
@@ -52,7 +52,7 @@ static bool take_pairs(const struct option_use *use, void *to)
 }
 
 /* Keeps the text too: a journal entry is a hash of the settings, and this text is one of them. */
-static bool take_format(const struct option_use *use, void *to)
+static bool read_format(const struct option_use *use, void *to)
 {
     struct batch_settings *s = to;
     return option_text(use, &s->format_text) && format_option(use, &s->format);
@@ -85,7 +85,7 @@ static const struct option_row batch_options[] = {
      OPTION_TO(struct batch_settings, masks)},
     {"pairs", 0, "all|zip|random:N",
      "Every input with every mask; the first with the first; or N different masks drawn for each input [all]",
-     take_pairs, OPTION_TO(struct batch_settings, pairs)},
+     read_pairs, OPTION_TO(struct batch_settings, pairs)},
     {"members", 0, "PATTERN",
      "Convolve the sounds of tar files whose names match PATTERN (quoted), and copy the others [all]", option_text,
      OPTION_TO(struct batch_settings, defaults.members)},
@@ -96,7 +96,7 @@ static const struct option_row batch_options[] = {
     {"gain", 0, "DB", "Gain of the outputs [0]", option_db, OPTION_TO(struct batch_settings, defaults.gain)},
     OPTION_TAIL(OPTION_TO(struct batch_settings, defaults.tail)),
     OPTION_LEVEL(OPTION_TO(struct batch_settings, defaults.level)),
-    {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", take_format,
+    {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", read_format,
      .to = 0},
     {"report", 0, "FILE",
      "Write a line of JSON for each output to FILE, in the order of the list: row, input, the mask and the noise that "
@@ -112,7 +112,7 @@ static const struct option_row batch_options[] = {
      "exit status is 1",
      option_flag, OPTION_TO(struct batch_settings, fail_fast)},
     {"shard", 0, "I/N", "Convolve the I-th of N shares of the list, I from 1; for Slurm's arrays and GNU parallel",
-     take_shard, .to = 0},
+     read_shard, .to = 0},
     {"backend", 0, "auto|cpu|cuda|cuda:N", "Processor to convolve on; cuda spreads the workers over all GPUs [auto]",
      option_backend, OPTION_TO(struct batch_settings, backend)},
     OPTION_METHOD(OPTION_TO(struct batch_settings, method)),
@@ -234,9 +234,9 @@ static void choose_workers(struct batch *batch)
 
 static bool open_journal(struct batch *batch)
 {
-    const struct journal_place place = batch_journal(batch, batch->ranks.rank);
+    const struct journal_location location = batch_journal(batch, batch->ranks.rank);
     const struct batch_settings *s = batch->settings;
-    return journal_open(&batch->journal, &place, s->resume, s->report != NULL, batch->why, sizeof batch->why);
+    return journal_open(&batch->journal, &location, s->resume, s->report != NULL, batch->why, sizeof batch->why);
 }
 
 static bool has_path(const struct manifest *manifest)

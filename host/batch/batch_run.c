@@ -68,12 +68,12 @@ static void find_first_rows(struct entry *entries, size_t n)
 static void cut_pieces(struct batch *batch, const struct entry *entries, size_t n)
 {
     struct batch_plan *plan = &batch->plan;
-    const size_t most = n / 128 < 4 ? 4 : n / 128 > BATCH_PIECE ? BATCH_PIECE : n / 128;
+    const size_t max = n / 128 < 4 ? 4 : n / 128 > BATCH_PIECE ? BATCH_PIECE : n / 128;
     plan->n_pieces = plan->n_units = 0;
-    plan->max_piece = most;
+    plan->max_piece = max;
     for (size_t i = 0; i < n; i++) {
         size_t start = plan->n_pieces ? plan->pieces[plan->n_pieces - 1] : 0;
-        bool full = i == 0 || i - start == most;
+        bool full = i == 0 || i - start == max;
         /* A piece has files of one length class; a file of many megabytes is a piece by itself. */
         bool other = i > 0 && length_class(entries[i].bytes) != length_class(entries[i - 1].bytes);
         bool large = i > 0 && entries[i].bytes > 8 << 20;
@@ -162,7 +162,7 @@ bool batch_plan_make(struct batch *batch)
     return good;
 }
 
-bool batch_take_piece(struct batch *batch, size_t *piece)
+bool batch_reserve_piece(struct batch *batch, size_t *piece)
 {
     const struct batch_plan *plan = &batch->plan;
     pthread_mutex_lock(&batch->lock);
@@ -172,10 +172,10 @@ bool batch_take_piece(struct batch *batch, size_t *piece)
         batch->next_piece = is_left ? plan->units[unit] : plan->n_pieces;
         batch->unit_end = is_left ? plan->units[unit + 1] : plan->n_pieces;
     }
-    bool is_taken = batch->next_piece < batch->unit_end;
-    if (is_taken) *piece = batch->next_piece++;
+    bool is_reserved = batch->next_piece < batch->unit_end;
+    if (is_reserved) *piece = batch->next_piece++;
     pthread_mutex_unlock(&batch->lock);
-    return is_taken;
+    return is_reserved;
 }
 
 const char *batch_input_file(const struct manifest_row *row)
@@ -203,10 +203,10 @@ bool batch_output_path(const struct batch *batch, const struct manifest_row *row
     return fits;
 }
 
-struct journal_place batch_journal(const struct batch *batch, int rank)
+struct journal_location batch_journal(const struct batch *batch, int rank)
 {
     const struct batch_settings *s = batch->settings;
-    return (struct journal_place){s->folder, s->shard, s->n_shards, rank, batch->ranks.n};
+    return (struct journal_location){s->folder, s->shard, s->n_shards, rank, batch->ranks.n};
 }
 
 bool batch_spares_inputs(struct batch *batch)

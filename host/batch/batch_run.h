@@ -107,7 +107,7 @@ int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row
 double batch_left(const struct batch *batch, struct progress_rate *rate, double now);
 
 /* Takes a piece that no worker has. false: there is none. Any thread. */
-bool batch_take_piece(struct batch *batch, size_t *piece);
+bool batch_reserve_piece(struct batch *batch, size_t *piece);
 
 /* The file that has a row's input: the input itself, or the tar file that it is in. */
 const char *batch_input_file(const struct manifest_row *row);
@@ -136,7 +136,7 @@ void batch_work(struct batch *batch, void (*report)(void *data), void *data);
 void batch_free(struct batch *batch);
 
 /* The journal of a rank that works on this batch's share. */
-struct journal_place batch_journal(const struct batch *batch, int rank);
+struct journal_location batch_journal(const struct batch *batch, int rank);
 
 /* For the workers: report a failed file, end the whole run, add n to a count. Any thread. */
 void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why);

@@ -13,8 +13,8 @@ static bool read_journals(const struct batch *batch, struct journal_list *list, 
     list->n_failures = 0; /* of other runs */
     for (int rank = 0; rank < batch->ranks.n && good; rank++) {
         char path[PATH_MAX];
-        const struct journal_place place = batch_journal(batch, rank);
-        good = journal_path(&place, path, sizeof path, why, cap) && journal_list_read(list, path, why, cap);
+        const struct journal_location location = batch_journal(batch, rank);
+        good = journal_path(&location, path, sizeof path, why, cap) && journal_list_read(list, path, why, cap);
     }
     journal_list_sort(list);
     return good;
@@ -46,7 +46,7 @@ static json_t *failures_json(const struct batch *batch, const struct journal_lis
     return all;
 }
 
-static void say_counts(const struct batch *batch, const int64_t *counts, double seconds)
+static void report_counts(const struct batch *batch, const int64_t *counts, double seconds)
 {
     char resumed[64] = "", failed[64] = "";
     if (counts[COUNT_RESUMED]) snprintf(resumed, sizeof resumed, ", %lld were there", (long long)counts[COUNT_RESUMED]);
@@ -87,7 +87,7 @@ int batch_summary(const struct batch *batch, struct part_file *part, bool json, 
     list_failures(batch, &list);
     if (good && report) good = batch_report_write(batch, &list, part, report, why, sizeof why);
     if (!good) status = message_error("%s", why);
-    say_counts(batch, counts, seconds);
+    report_counts(batch, counts, seconds);
     if (json && print_json(batch, &list, counts, seconds) != 0) status = EXIT_FAILED;
     journal_list_free(&list);
     return status;

@@ -74,8 +74,8 @@ static int jobs_a_group(const struct worker *worker, struct shape shape)
 {
     if (!convolves_in_parallel(worker)) return 1;
     int n = BATCH_CHANNELS / (shape.n_in > shape.n_out ? shape.n_in : shape.n_out);
-    int most = (int)worker->batch->plan.max_piece;
-    return n < 1 ? 1 : n > most ? most : n;
+    int max = (int)worker->batch->plan.max_piece;
+    return n < 1 ? 1 : n > max ? max : n;
 }
 
 static void slot_close(struct engine_slot *slot)
@@ -180,7 +180,7 @@ static bool feed_block(const struct group *group)
     struct engine_slot *slot = group->slot;
     const int block = slot->info.block, unit = slot->info.n_partitions > 0 ? slot->info.partition : 1;
     const int n_in = slot->shape.n_in;
-    int64_t most = 0, got[BATCH_PIECE] = {0};
+    int64_t max = 0, got[BATCH_PIECE] = {0};
     void *buffer;
     if (hc_block_buffers(slot->engine, slot->n_fed, &buffer, NULL) != HC_OK) return engine_failed(group);
     float *ins = buffer; /* [n_jobs * n_in][block] */
@@ -189,10 +189,10 @@ static bool feed_block(const struct group *group)
         if (file_job_needs(job, block) > 0)
             got[i] = file_job_read(job, ins + (size_t)(i * n_in) * (size_t)block, block, block);
         int64_t needs = file_job_needs(job, block); /* fewer, if the job has read the end of its input */
-        if (needs > most) most = needs;
+        if (needs > max) max = needs;
     }
-    if (most == 0) return true; /* the last jobs have failed */
-    int n = (int)((most + unit - 1) / unit * unit);
+    if (max == 0) return true; /* the last jobs have failed */
+    int n = (int)((max + unit - 1) / unit * unit);
     if (n > block) n = block;
     for (int ch = 0; ch < slot->n_jobs * n_in; ch++) { /* zeros behind the frames that were read */
         int64_t from = got[ch / n_in];
@@ -205,7 +205,7 @@ static bool feed_block(const struct group *group)
     return true;
 }
 
-static bool take_block(const struct group *group)
+static bool read_block(const struct group *group)
 {
     struct engine_slot *slot = group->slot;
     const void *buffer;
@@ -217,7 +217,7 @@ static bool take_block(const struct group *group)
     slot->n_queued--;
     for (int i = 0; i < group->n; i++)
         if (file_job_is_busy(group->jobs[i]))
-            file_job_take(group->jobs[i], outs + (size_t)(i * slot->shape.n_out) * block, slot->info.block, n);
+            file_job_accept(group->jobs[i], outs + (size_t)(i * slot->shape.n_out) * block, slot->info.block, n);
     return true;
 }
 
@@ -231,7 +231,7 @@ static bool group_convolve(const struct group *group)
         bool more = false;
         for (int i = 0; i < group->n; i++) more |= file_job_needs(group->jobs[i], slot->info.block) > 0;
         if (!more && slot->n_queued == 0) return true;
-        if (!(more && slot->n_queued < slot->queue_depth ? feed_block(group) : take_block(group))) return false;
+        if (!(more && slot->n_queued < slot->queue_depth ? feed_block(group) : read_block(group))) return false;
     }
 }
 
@@ -293,8 +293,8 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
         }
         struct group group = {.worker = worker};
         struct shape shape = shape_of(&jobs[i]);
-        int most = jobs_a_group(worker, shape);
-        for (int j = i; j < n && group.n < most; j++)
+        int max = jobs_a_group(worker, shape);
+        for (int j = i; j < n && group.n < max; j++)
             if (!done[j] && !jobs[j].moving && same_shape(shape, shape_of(&jobs[j]))) {
                 group.jobs[group.n++] = &jobs[j];
                 done[j] = true;
@@ -399,7 +399,7 @@ void *batch_worker(void *data)
     if (!jobs) batch_stop(batch, "no memory for a worker; use fewer --workers");
     while (jobs && !atomic_load(&batch->stopped)) {
         size_t piece;
-        if (!batch_take_piece(batch, &piece)) break;
+        if (!batch_reserve_piece(batch, &piece)) break;
         run_piece(&worker, piece, jobs);
     }
     for (int i = 0; i < BATCH_ENGINES; i++) {

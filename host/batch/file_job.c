@@ -211,12 +211,12 @@ static void mix_frames(struct file_job *job, const float *planar, int64_t stride
         some = n - done < MIXED_FRAMES ? n - done : MIXED_FRAMES;
         for (int ch = 0; ch < job->n_out; ch++)
             memcpy(job->mixed + (size_t)ch * MIXED_FRAMES, planar + ch * stride + done, (size_t)some * sizeof *planar);
-        noise_add(&job->noise, job->n_taken + done, job->mixed, MIXED_FRAMES, some);
+        noise_add(&job->noise, job->n_accepted + done, job->mixed, MIXED_FRAMES, some);
         use_frames(job, job->mixed, MIXED_FRAMES, some);
     }
 }
 
-void file_job_take(struct file_job *job, const float *planar, int64_t stride, int n)
+void file_job_accept(struct file_job *job, const float *planar, int64_t stride, int n)
 {
     int from, n_cut = output_range_cut(job->range, job->end, job->n_convolved, n, &from);
     job->n_convolved += n;
@@ -229,7 +229,7 @@ void file_job_take(struct file_job *job, const float *planar, int64_t stride, in
         mix_frames(job, planar + from, stride, n_cut);
     else
         use_frames(job, planar + from, stride, n_cut);
-    job->n_taken += n_cut;
+    job->n_accepted += n_cut;
 }
 
 /* ---- passes ------------------------------------------------------------------------------------- */
@@ -240,7 +240,7 @@ static void rewind_input(struct file_job *job)
     char why[MESSAGE_CAP];
     sound_in_close(&job->in);
     if (!open_sound(job, why, sizeof why)) job_fail(job, why);
-    job->n_read = job->n_queued = job->n_convolved = job->n_taken = 0;
+    job->n_read = job->n_queued = job->n_convolved = job->n_accepted = 0;
     job->at_end = false;
     job->pass++;
 }

@@ -49,7 +49,7 @@ struct file_job {
     int64_t end;          /* output_range_end; INT64_MAX: not known yet */
     int64_t n_read;       /* frames of the input */
     int64_t n_queued, n_convolved; /* frames of the convolution: given to the engine, and back from it */
-    int64_t n_taken;      /* of these, frames in the range of the output */
+    int64_t n_accepted;   /* of these, frames in the range of the output */
     struct level_meter level_in, level_out; /* level_out: with the noise, if that has a gain */
     double level_gain;    /* linear */
     float *kept;          /* [n_out][kept_stride] if JOB_KEEPS; level_out.n / n_out frames so far */
@@ -77,7 +77,7 @@ int64_t file_job_needs(const struct file_job *job, int block);
 int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n);
 
 /* Adds the noise to, and measures, keeps or writes the next n frames of the convolution, planar[n_out][stride]. */
-void file_job_take(struct file_job *job, const float *planar, int64_t stride, int n);
+void file_job_accept(struct file_job *job, const float *planar, int64_t stride, int n);
 
 /* After the last block: finds the gains that depend on the whole output, and writes what was kept. true: convolve the
  * input again, and call this again. */

@@ -94,24 +94,24 @@ static bool open_own(struct journal *journal, const char *path, bool resume, cha
     return !error || message_write(why, cap, "%s: cannot be written: %s; choose another folder", path, strerror(error));
 }
 
-bool journal_path(const struct journal_place *place, char *path, size_t path_cap, char *why, size_t cap)
+bool journal_path(const struct journal_location *location, char *path, size_t path_cap, char *why, size_t cap)
 {
     char name[64] = "";
-    if (place->n_shards > 1) snprintf(name, sizeof name, ".%dof%d", place->shard + 1, place->n_shards);
-    if (place->n_ranks > 1 && place->n_shards == 1) snprintf(name, sizeof name, ".");
-    if (place->n_ranks > 1) snprintf(name + strlen(name), sizeof name - strlen(name), "rank%d", place->rank);
-    return snprintf(path, path_cap, "%s/haloconv-batch%s.journal", place->folder, name) < (int)path_cap ||
-           message_write(why, cap, "%.60s...: the name is too long; choose another folder", place->folder);
+    if (location->n_shards > 1) snprintf(name, sizeof name, ".%dof%d", location->shard + 1, location->n_shards);
+    if (location->n_ranks > 1 && location->n_shards == 1) snprintf(name, sizeof name, ".");
+    if (location->n_ranks > 1) snprintf(name + strlen(name), sizeof name - strlen(name), "rank%d", location->rank);
+    return snprintf(path, path_cap, "%s/haloconv-batch%s.journal", location->folder, name) < (int)path_cap ||
+           message_write(why, cap, "%.60s...: the name is too long; choose another folder", location->folder);
 }
 
-bool journal_open(struct journal *journal, const struct journal_place *place, bool resume, bool keeps_figures,
+bool journal_open(struct journal *journal, const struct journal_location *location, bool resume, bool keeps_figures,
                   char *why, size_t cap)
 {
     *journal = (struct journal){.fd = -1, .synced = stopwatch_now(), .done.keeps_figures = keeps_figures};
     pthread_mutex_init(&journal->lock, NULL);
     char path[PATH_MAX], ignored[MESSAGE_CAP];
-    bool good = journal_path(place, path, sizeof path, why, cap) && open_own(journal, path, resume, why, cap) &&
-                (!resume || journal_list_read_folder(&journal->done, place->folder, why, cap));
+    bool good = journal_path(location, path, sizeof path, why, cap) && open_own(journal, path, resume, why, cap) &&
+                (!resume || journal_list_read_folder(&journal->done, location->folder, why, cap));
     journal_list_sort(&journal->done);
     if (!good) journal_close(journal, ignored, sizeof ignored);
     return good;

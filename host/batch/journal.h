@@ -20,7 +20,7 @@
 
 #include <pthread.h>
 
-struct journal_place { /* of a process: its part of the work has a journal */
+struct journal_location { /* of a process: its part of the work has a journal */
     const char *folder;
     int shard, n_shards, rank, n_ranks;
 };
@@ -33,11 +33,11 @@ struct journal {
 };
 
 /* The name of the journal of a process. false: it is longer than path_cap; why has the reason. */
-bool journal_path(const struct journal_place *place, char *path, size_t path_cap, char *why, size_t cap);
+bool journal_path(const struct journal_location *location, char *path, size_t path_cap, char *why, size_t cap);
 
 /* resume: reads all journals of the folder; else empties this one. A journal that another process has open is an
  * error, unless the file system has no locks. false: why has the reason. */
-bool journal_open(struct journal *journal, const struct journal_place *place, bool resume, bool keeps_figures,
+bool journal_open(struct journal *journal, const struct journal_location *location, bool resume, bool keeps_figures,
                   char *why, size_t cap);
 
 /* Waits until all lines are on the disk. false: they are not; why has the reason. */

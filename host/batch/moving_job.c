@@ -166,7 +166,7 @@ bool moving_jobs_convolve(struct file_job *const *jobs, int n)
         }
         for (int i = 0; i < n_busy; i++) {
             struct moving_job *m = busy[i]->moving;
-            file_job_take(busy[i], m->out, m->stream.block, m->n);
+            file_job_accept(busy[i], m->out, m->stream.block, m->n);
             moving_stream_next(&m->stream, m->n_in, m->n);
         }
     }

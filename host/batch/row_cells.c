@@ -46,7 +46,7 @@ static int word_of(const char *text, const char *const *words)
     return -1;
 }
 
-static bool seed_take(const char *text, uint64_t *seed)
+static bool seed_read(const char *text, uint64_t *seed)
 {
     char *end;
     errno = 0;
@@ -55,7 +55,7 @@ static bool seed_take(const char *text, uint64_t *seed)
 }
 
 /* NULL: the row has the cell now; else what the cell needs. */
-static const char *cell_take(struct row_reader *reader, struct manifest_row *row, enum column column, const char *text)
+static const char *cell_read(struct row_reader *reader, struct manifest_row *row, enum column column, const char *text)
 {
     static const char *const truths[] = {"no", "yes", "0", "1", "false", "true", "False", "True", NULL};
     const double longest_s = 1e9, shortest_s = 1e-9, max_db = 300;
@@ -94,7 +94,7 @@ static const char *cell_take(struct row_reader *reader, struct manifest_row *row
         row->level = (enum level)word;
         break;
     case SEED:
-        return seed_take(text, &row->seed) ? NULL : "a whole number from 0 on";
+        return seed_read(text, &row->seed) ? NULL : "a whole number from 0 on";
     case START:
         return number_is(text, 0, longest_s, &row->start_s) ? NULL : "seconds from 0 on";
     case LENGTH:
@@ -186,7 +186,7 @@ bool row_add(struct row_reader *reader, const char *const *values, char *why, si
             fault_add(&faults, "\"%s\" is %s; write one", name, text);
         else if (!has[column] && column <= MASK)
             fault_add(&faults, "has no %s; every row needs input and mask", name);
-        const char *needs = has[column] && text != cell_wrong_type ? cell_take(reader, row, column, text) : NULL;
+        const char *needs = has[column] && text != cell_wrong_type ? cell_read(reader, row, column, text) : NULL;
         if (needs) fault_add(&faults, "%s \"%.40s\"; needs %s", name, text, needs);
     }
     if (has[NOISE] != has[SNR])

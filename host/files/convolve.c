@@ -59,7 +59,7 @@ struct convolution { /* one run of the command; freed by convolution_close */
 
 /* ---- options ------------------------------------------------------------------------------------ */
 
-static bool take_raw(const struct option_use *use, void *to)
+static bool read_raw(const struct option_use *use, void *to)
 {
     char *end;
     SF_INFO *raw = to;
@@ -90,7 +90,7 @@ static const struct option_row convolve_options[] = {
     OPTION_DITHER(OPTION_TO(struct convolve_settings, dither)),
     {"no-resample", 0, NULL, "Take the mask's samples as they are, whatever its rate", option_flag,
      OPTION_TO(struct convolve_settings, no_resample)},
-    {"raw", 0, "RATE,CHANNELS,SUBTYPE", "INPUT has no header and is little endian, as in 48000,2,pcm16", take_raw,
+    {"raw", 0, "RATE,CHANNELS,SUBTYPE", "INPUT has no header and is little endian, as in 48000,2,pcm16", read_raw,
      OPTION_TO(struct convolve_settings, raw)},
     OPTION_BACKEND(OPTION_TO(struct convolve_settings, backend)),
     OPTION_METHOD(OPTION_TO(struct convolve_settings, method)),
@@ -305,10 +305,10 @@ static bool spare_inputs(struct convolution *run)
 }
 
 /* The largest float gain that takes `peak` to no more than `most`; silence stays as it is. */
-static float peak_gain(double peak, double most)
+static float peak_gain(double peak, double max)
 {
-    float gain = peak > 0 && isfinite(most / peak) ? (float)(most / peak) : 1;
-    while (gain > 0 && (double)((float)peak * gain) > most) gain = nextafterf(gain, 0);
+    float gain = peak > 0 && isfinite(max / peak) ? (float)(max / peak) : 1;
+    while (gain > 0 && (double)((float)peak * gain) > max) gain = nextafterf(gain, 0);
     return gain;
 }
 
@@ -389,7 +389,7 @@ static bool clips(const struct convolution *run)
     return run->out.bits > 0;
 }
 
-static void say_summary(const struct convolution *run, double seconds)
+static void report_summary(const struct convolution *run, double seconds)
 {
     char format[64];
     const struct convolve_settings *s = run->settings;
@@ -452,7 +452,7 @@ int convolve_command(int argc, char **argv)
     } else {
         double seconds = stopwatch_now() - run.start;
         status = 0;
-        say_summary(&run, seconds);
+        report_summary(&run, seconds);
         if (settings.json) status = print_json(&run, seconds);
     }
     convolution_close(&run);

@@ -45,17 +45,17 @@ bool file_open_output(struct sound_out *out, int fd, const char *path, int forma
     if (!whole && fd >= 0) close(fd);
     if (!whole || !sound_out_open(out, fd, path, whole, in->rate, n_channels, n_frames, in->strings, why, cap))
         return false;
-    out->dithers = dither == DITHER_TPDF && sound_format_takes_dither(whole);
+    out->dithers = dither == DITHER_TPDF && sound_format_can_dither(whole);
     return true;
 }
 
 int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap)
 {
     _Alignas(ALIGNMENT) char chunk[CHUNK_BYTES];
-    const int64_t most = (int64_t)(CHUNK_BYTES / (sample_bytes(in->kind) * (size_t)in->n_channels));
+    const int64_t max = (int64_t)(CHUNK_BYTES / (sample_bytes(in->kind) * (size_t)in->n_channels));
     int64_t done = 0;
     while (done < n) {
-        int64_t want = n - done < most ? n - done : most;
+        int64_t want = n - done < max ? n - done : max;
         int64_t got = first == FILE_NEXT ? sound_in_read(in, chunk, want, why, cap)
                                          : sound_in_read_at(in, first + done, chunk, want, why, cap);
         if (got < 0) return -1;
@@ -72,10 +72,10 @@ bool file_write(struct file_writer *writer, int64_t first, const float *planar, 
     struct sound_out *out = writer->out;
     _Alignas(ALIGNMENT) char chunk[CHUNK_BYTES];
     _Alignas(ALIGNMENT) float scaled[CHUNK_SAMPLES]; /* [n_channels][frames of the chunk] */
-    const int64_t most = (int64_t)(CHUNK_BYTES / (sample_bytes(out->kind) * (size_t)out->n_channels));
+    const int64_t max = (int64_t)(CHUNK_BYTES / (sample_bytes(out->kind) * (size_t)out->n_channels));
     const float gain = writer->gain;
-    for (int64_t done = 0; done < n; done += most) {
-        int64_t frames = n - done < most ? n - done : most;
+    for (int64_t done = 0; done < n; done += max) {
+        int64_t frames = n - done < max ? n - done : max;
         const int64_t from = first == FILE_NEXT ? out->written : first + done;
         double start = stopwatch_now();
         for (int ch = 0; ch < out->n_channels && gain != 1.0f; ch++)

@@ -32,11 +32,11 @@ bool level_match_keep(struct level_match *match, const float *planar, size_t str
                       const char *path, char *why, size_t cap)
 {
     _Alignas(ALIGNMENT) float chunk[CHUNK_FLOATS];
-    const int64_t most = CHUNK_FLOATS / n_channels;
+    const int64_t max = CHUNK_FLOATS / n_channels;
     struct sample_peak seen = {0};
     for (int ch = 0; ch < n_channels; ch++) level_meter_add(&match->out, planar + (size_t)ch * stride, n);
-    for (int64_t done = 0; done < n; done += most) {
-        size_t frames = (size_t)(n - done < most ? n - done : most);
+    for (int64_t done = 0; done < n; done += max) {
+        size_t frames = (size_t)(n - done < max ? n - done : max);
         sample_join(SAMPLE_FLOAT, 0, planar + done, stride, n_channels, frames, chunk, SAMPLE_UNDITHERED, &seen);
         int error = spool_write(match->fd, chunk, frames * (size_t)n_channels * sizeof *chunk);
         if (error) return refuse(path, error, why, cap);
@@ -48,13 +48,13 @@ bool level_match_write(struct level_match *match, struct file_writer *writer, ch
 {
     _Alignas(ALIGNMENT) float chunk[CHUNK_FLOATS], planar[CHUNK_FLOATS];
     const int n_channels = writer->out->n_channels;
-    const size_t most = (size_t)(CHUNK_FLOATS / n_channels), frame_bytes = (size_t)n_channels * sizeof *chunk;
+    const size_t max = (size_t)(CHUNK_FLOATS / n_channels), frame_bytes = (size_t)n_channels * sizeof *chunk;
     ssize_t got = 0;
     if (lseek(match->fd, 0, SEEK_SET) != 0) return refuse(writer->out->path, errno, why, cap);
-    while ((got = spool_read(match->fd, chunk, most * frame_bytes)) > 0) {
+    while ((got = spool_read(match->fd, chunk, max * frame_bytes)) > 0) {
         size_t frames = (size_t)got / frame_bytes;
-        sample_split(SAMPLE_FLOAT, chunk, n_channels, frames, planar, most);
-        if (!file_write(writer, FILE_NEXT, planar, most, (int64_t)frames, why, cap)) return false;
+        sample_split(SAMPLE_FLOAT, chunk, n_channels, frames, planar, max);
+        if (!file_write(writer, FILE_NEXT, planar, max, (int64_t)frames, why, cap)) return false;
     }
     return got == 0 || refuse(writer->out->path, errno, why, cap);
 }

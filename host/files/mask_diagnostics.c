@@ -10,10 +10,10 @@ enum { MAX_LINES = 10 }; /* of a command other than `check` */
 
 /* Prints errors and warnings, and notes beside them. Returns the number of errors and warnings that were not
  * printed. */
-static int print_first(const hc_responses *mask, int most, bool with_notes)
+static int print_first(const hc_responses *mask, int max, bool with_notes)
 {
     int n = 0;
-    for (int i = 0; i < mask->n_diagnostics && n < most; i++) {
+    for (int i = 0; i < mask->n_diagnostics && n < max; i++) {
         const hc_diagnostic *diagnostic = &mask->diagnostics[i];
         bool is_note = diagnostic->code == HC_NOTE;
         if (!is_note || with_notes) (diagnostic->code < 0 ? message_detail : message_note)("%s", diagnostic->text);

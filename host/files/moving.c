@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A GPU takes tenths of a second to start. The CPU computes this many multiplications in that time. */
-static const double gpu_least_work = 1e10;
+static const double gpu_min_work = 1e10;
 
 bool moving_load(struct moving *m, const struct moving_settings *s, uint64_t seed, const char *bank, int rate,
                  int n_sources, int64_t n_frames, char *why, size_t cap)
@@ -24,7 +24,7 @@ bool moving_open(struct moving *m, const char *backend, char *why, size_t cap)
 {
     const int step = m->stream.steps.options.step;
     double work = 8.0 * (double)m->n_frames * m->stream.n_sources * m->data.n_out * m->data.n_taps / step;
-    bool is_small = m->n_frames >= 0 && work < gpu_least_work && strcmp(backend, "auto") == 0;
+    bool is_small = m->n_frames >= 0 && work < gpu_min_work && strcmp(backend, "auto") == 0;
     hc_render_config config = {
         .size = sizeof config, .backend = is_small ? "cpu" : backend, .step = step, .device = m->device};
     return hc_renderer_open(&config, &m->data, &m->renderer, why, cap) == HC_OK;

@@ -23,7 +23,7 @@ enum {
 
 /* The signal handler removes the files of these names. */
 static char names[MAX_FILES][PATH_MAX];
-static atomic_bool taken[MAX_FILES];
+static atomic_bool reserved[MAX_FILES];
 static mode_t user_mask; /* umask; it is read once, because reading sets it for all threads */
 
 /* Other threads run while the handler runs: one of them may be about to create a file that the handler has not seen. */
@@ -61,17 +61,17 @@ static void naming_end(const sigset_t *before)
     errno = error;
 }
 
-static char *name_take(void)
+static char *name_reserve(void)
 {
     for (int i = 0; i < MAX_FILES; i++)
-        if (!atomic_exchange(&taken[i], true)) return names[i];
+        if (!atomic_exchange(&reserved[i], true)) return names[i];
     return NULL;
 }
 
 static void name_give_back(struct part_file *part)
 {
     if (!part->name) return;
-    atomic_store(&taken[(part->name - names[0]) / PATH_MAX], false);
+    atomic_store(&reserved[(part->name - names[0]) / PATH_MAX], false);
     part->name = NULL;
 }
 
@@ -181,7 +181,7 @@ static int open_locked(const char *name)
 }
 
 /* Gives fd, or a new file if it is -1, the first name that is free; between naming_begin and naming_end. */
-static bool take_free_name(struct part_file *part)
+static bool reserve_free_name(struct part_file *part)
 {
     char name[PATH_MAX], path[32];
     for (int n = 1; name_write(name, part->target, n); n++) {
@@ -198,7 +198,7 @@ static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, 
 {
     sigset_t before;
     part->fd = -1;
-    part->name = name_take();
+    part->name = name_reserve();
     if (!part->name)
         return message_write(why, cap, "%s: cannot be written: %d outputs are under way; use fewer workers",
                              part->target, MAX_FILES);
@@ -208,7 +208,7 @@ static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, 
         flock(part->fd, LOCK_EX); /* before it has a name */
     } else {
         naming_begin(&before);
-        take_free_name(part);
+        reserve_free_name(part);
         naming_end(&before);
     }
     if (part->fd < 0 || !inspect(part)) return refuse(part->target, why, cap);
@@ -249,7 +249,7 @@ static int give_name(struct part_file *part)
     sigset_t before;
     if (fdatasync(part->fd) != 0 && errno != EINVAL) return errno;
     naming_begin(&before);
-    bool good = (part->name[0] || take_free_name(part)) && rename(part->name, part->target) == 0;
+    bool good = (part->name[0] || reserve_free_name(part)) && rename(part->name, part->target) == 0;
     if (good) part->name[0] = 0;
     naming_end(&before);
     return good ? 0 : errno;

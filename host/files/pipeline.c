@@ -71,7 +71,7 @@ static bool reads_anywhere(const struct pipeline *p)
     return sound_in_is_placed(p->in) && !p->match && (p->raw_in || sound_format_is_native(p->in->plain));
 }
 
-static struct pipeline_block *take_empty(struct pipeline *p)
+static struct pipeline_block *dequeue_empty(struct pipeline *p)
 {
     struct pipeline_block *block = NULL;
     pthread_mutex_lock(&p->lock);
@@ -113,7 +113,7 @@ static void *reader(void *data)
     struct pipeline *p = data;
     struct pipeline_block *block;
     char why[MESSAGE_CAP];
-    while ((block = take_empty(p))) {
+    while ((block = dequeue_empty(p))) {
         double start = stopwatch_now();
         int64_t n = read_block(p, block, why, sizeof why);
         if (n < 0) {
@@ -139,7 +139,7 @@ static void *reader(void *data)
 /* ---- writers ------------------------------------------------------------------------------------ */
 
 /* The first writer takes all blocks until its first write shows whether the output can be mapped. */
-static struct pipeline_block *take_done(struct pipeline *p, bool first_writer)
+static struct pipeline_block *dequeue_done(struct pipeline *p, bool first_writer)
 {
     struct pipeline_block *block = NULL;
     pthread_mutex_lock(&p->lock);
@@ -197,7 +197,7 @@ static void *writer_run(void *data)
     double start = stopwatch_now();
     bool good = !is_first || sound_out_reserve(p->out, why, sizeof why);
     writer->file.write_s += stopwatch_now() - start;
-    while (good && (block = take_done(p, is_first))) {
+    while (good && (block = dequeue_done(p, is_first))) {
         good = block->n == 0 || write_block(writer, block, why, sizeof why);
         if (!good) break;
         if (is_first && p->mapping == MAPPING_UNKNOWN && block->n > 0) map_output(p);
@@ -254,8 +254,8 @@ int pipeline_queue_depth(const struct sound_in *in, int n_out)
 {
     double n_frames = in->n_frames < 0 ? INFINITY : (double)in->n_frames;
     double floats = n_frames * (in->n_channels > n_out ? in->n_channels : n_out);
-    const int most = PIPELINE_THREADS * 3 / 2;
-    int n = floats > (double)BLOCK_FLOATS * most ? most : (int)(floats / BLOCK_FLOATS) + 1;
+    const int max = PIPELINE_THREADS * 3 / 2;
+    int n = floats > (double)BLOCK_FLOATS * max ? max : (int)(floats / BLOCK_FLOATS) + 1;
     return n < 4 ? 4 : n;
 }
 
@@ -360,7 +360,7 @@ struct feed { /* the position of the caller's thread in the stream */
 
 /* The next block to convolve, once a reader has filled it; behind the end of the input, an empty block (is_zero). NULL:
  * no block is ready now, or, with may_wait, the range is complete. */
-static struct pipeline_block *take_full(struct feed *feed, bool may_wait, bool *is_zero)
+static struct pipeline_block *dequeue_full(struct feed *feed, bool may_wait, bool *is_zero)
 {
     struct pipeline *p = feed->pipeline;
     struct pipeline_block *block = block_at(p, feed->n_started), *found = NULL;
@@ -442,11 +442,11 @@ static bool finish_block(struct feed *feed)
 static bool feed_all(struct feed *feed, struct progress *progress)
 {
     struct pipeline *p = feed->pipeline;
-    int most = feed->queue_depth > 0 ? feed->queue_depth : 1;
+    int max = feed->queue_depth > 0 ? feed->queue_depth : 1;
     for (;;) {
         int64_t n_queued = feed->n_started - feed->n_done;
         bool is_zero;
-        struct pipeline_block *block = n_queued < most ? take_full(feed, n_queued == 0, &is_zero) : NULL;
+        struct pipeline_block *block = n_queued < max ? dequeue_full(feed, n_queued == 0, &is_zero) : NULL;
         if (block) {
             if (!start_block(feed, block, is_zero)) return false;
         } else if (n_queued > 0) {
@@ -474,7 +474,7 @@ static void end_writing(struct feed *feed)
 }
 
 /* Peak and clipped samples of an output that the device encoded. */
-static void take_device_peak(struct pipeline *p, hc_engine *engine)
+static void read_device_peak(struct pipeline *p, hc_engine *engine)
 {
     hc_info info = {.size = sizeof info};
     char why[MESSAGE_CAP];
@@ -511,7 +511,7 @@ static bool run(struct pipeline *p, hc_engine *engine, const struct pipeline_ren
     free(outs);
     if (has_failed(p)) return false;
     end_writing(&feed);
-    if (engine) take_device_peak(p, engine);
+    if (engine) read_device_peak(p, engine);
     return !has_failed(p);
 }
 

@@ -50,10 +50,10 @@ void progress_start(struct progress *progress, int rate, struct progress_work wo
 
 double progress_rate_left(struct progress_rate *rate, double done, double all, double now)
 {
-    const double uncounted = 0.05, least = 0.1; /* shares of all work */
+    const double uncounted = 0.05, min = 0.1; /* shares of all work */
     if (rate->first_done < uncounted * all) *rate = (struct progress_rate){now, done};
     double counted = done - rate->first_done;
-    return counted > 0 && done >= least * all ? (all - done) * (now - rate->first) / counted : -1;
+    return counted > 0 && done >= min * all ? (all - done) * (now - rate->first) / counted : -1;
 }
 
 double progress_left(struct progress *progress, int64_t frames_done, double now)

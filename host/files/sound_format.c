@@ -323,7 +323,7 @@ int sound_format_bits(int format)
     return subtype_of(format)->bits;
 }
 
-bool sound_format_takes_dither(int format)
+bool sound_format_can_dither(int format)
 {
     switch (format & SF_FORMAT_SUBMASK) {
     case SF_FORMAT_PCM_16:

@@ -29,7 +29,7 @@ int sound_format_plain(int format);             /* enum hc_samples if the file s
 bool sound_format_is_native(int samples);       /* of sound_format_plain: in the byte order of this host */
 int sound_format_bytes(int format);             /* of a sample in the file; 0 = depends on the sound */
 int64_t sound_format_frame_bytes(int format, int n_channels); /* likewise, of a frame */
-bool sound_format_takes_dither(int format);     /* stores integers of 16 bits or fewer, without loss */
+bool sound_format_can_dither(int format);       /* stores integers of 16 bits or fewer, without loss */
 bool sound_format_is_small(int format);         /* the container counts bytes or frames in 32 bits */
 bool sound_format_streams(int format);          /* its writer never goes back to the header */
 bool sound_format_is_lossy_float(int format);   /* Vorbis, Opus, MP3: takes floats, but players limit them */

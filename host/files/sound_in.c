@@ -168,7 +168,7 @@ static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size
 
 /* Finds the offset of the first frame of a plain file: libsndfile's file offset after a seek to frame 0. It compares
  * some frames at that offset with libsndfile's; if anything differs, the file is read through libsndfile. */
-static void find_places(struct sound_in *in, const SF_INFO *raw)
+static void find_offsets(struct sound_in *in, const SF_INFO *raw)
 {
     enum { TRIED = 16, MAX_FRAME_BYTES = 4096 };
     char theirs[TRIED * MAX_FRAME_BYTES], ours[TRIED * MAX_FRAME_BYTES];
@@ -192,7 +192,7 @@ static void find_places(struct sound_in *in, const SF_INFO *raw)
 }
 
 /* Checks what libsndfile has opened. */
-static bool take_file(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
+static bool open_file(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
 {
     if (!in->file) {
         const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or see --raw";
@@ -220,8 +220,8 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
     bool by_name = strcmp(path, "-") != 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !in->spooled;
     in->file = by_name ? sf_open(path, SFM_READ, &info) : sf_open_fd(fd, SFM_READ, &info, 1);
     if (by_name) close(fd);
-    bool good = take_file(in, &info, why, cap);
-    if (good && by_name) find_places(in, raw);
+    bool good = open_file(in, &info, why, cap);
+    if (good && by_name) find_offsets(in, raw);
     if (!good) sound_in_close(in);
     return good;
 }
@@ -279,7 +279,7 @@ bool sound_in_open_inside(struct sound_in *in, const char *name, const char *pat
         return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", name,
                              strerror(errno));
     in->file = sf_open_virtual(&io, SFM_READ, &info, in);
-    bool good = take_file(in, &info, why, cap);
+    bool good = open_file(in, &info, why, cap);
     if (!in->file) close(in->inside.fd);
     if (!good) sound_in_close(in);
     return good;
@@ -347,7 +347,7 @@ int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *wh
 bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap)
 {
     char raw[1 << 14];
-    const int64_t most = (int64_t)sizeof raw / (int64_t)(sample_bytes(in->kind) * (size_t)in->n_channels);
+    const int64_t max = (int64_t)sizeof raw / (int64_t)(sample_bytes(in->kind) * (size_t)in->n_channels);
     bool seeks = in->plain || (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
     if (in->n_frames >= 0 && first >= in->n_frames) return refuse_start(in, first, in->n_frames, why, cap);
     if (first > 0 && seeks && !in->is_pipe && in->n_frames >= 0) {
@@ -357,7 +357,7 @@ bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *wh
         in->read = first;
     }
     while (in->read < first) {
-        int64_t want = first - in->read < most ? first - in->read : most, got = sound_in_read(in, raw, want, why, cap);
+        int64_t want = first - in->read < max ? first - in->read : max, got = sound_in_read(in, raw, want, why, cap);
         if (got < 0) return false;
         if (got < want) return refuse_start(in, first, in->read, why, cap);
     }

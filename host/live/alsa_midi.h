@@ -10,7 +10,7 @@
 struct alsa_midi;
 struct snd_seq_event;
 
-/* Opens the port, and says its name. connect: the output to connect it to, as aconnect names it: CLIENT[:PORT], by
+/* Opens the port, and prints its name. connect: the output to connect it to, as aconnect names it: CLIENT[:PORT], by
  * number or by name; NULL: none. It must outlive the port. NULL: why has the reason. */
 struct alsa_midi *alsa_midi_open(const char *connect, char *why, size_t cap);
 void alsa_midi_close(struct alsa_midi *midi); /* NULL is allowed */

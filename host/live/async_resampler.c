@@ -33,7 +33,7 @@ struct async_resampler {
     int n_channels, rate;
     int64_t cap;                    /* frames of the ring */
     float *ring;                    /* [cap][n_channels] */
-    _Atomic int64_t written, taken; /* frames since the start */
+    _Atomic int64_t written, consumed; /* frames since the start */
 
     /* input thread */
     struct clock in;
@@ -105,7 +105,7 @@ void async_resampler_write(struct async_resampler *r, const float *in, int n, do
 {
     clock_update(&r->in, time_s, n);
     int64_t written = atomic_load_explicit(&r->written, memory_order_relaxed);
-    int64_t space = r->cap - (written - atomic_load_explicit(&r->taken, memory_order_acquire));
+    int64_t space = r->cap - (written - atomic_load_explicit(&r->consumed, memory_order_acquire));
     size_t frame = (size_t)r->n_channels * sizeof *in;
     /* A full ring drops frames. The reader then sees that it is too far behind, and starts again. */
     int fits = n < space ? n : (int)space;
@@ -142,7 +142,7 @@ static void stop(struct async_resampler *r)
 static void skip_old(struct async_resampler *r)
 {
     int64_t oldest = atomic_load_explicit(&r->written, memory_order_acquire) - r->cap / 2;
-    if (oldest > atomic_load(&r->taken)) atomic_store_explicit(&r->taken, oldest, memory_order_release);
+    if (oldest > atomic_load(&r->consumed)) atomic_store_explicit(&r->consumed, oldest, memory_order_release);
 }
 
 /* Begins to read, as far behind the line as late callbacks need, at the ratio of both clocks. false: the ring has too
@@ -153,10 +153,10 @@ static bool begin(struct async_resampler *r, const struct line *line, int n)
     r->margin_s = fmin(fmax(r->margin_s, 2 * off_s), MAX_MARGIN_S);
     r->behind = atomic_load(&r->in_block) + r->margin_s * r->rate + LOOKAHEAD;
     double line_now = (double)line->k + (r->out.now_s - line->time_s) / line->frame_s;
-    int64_t taken = atomic_load(&r->taken), start = (int64_t)(line_now - r->behind - n * ratio);
+    int64_t consumed = atomic_load(&r->consumed), start = (int64_t)(line_now - r->behind - n * ratio);
     int64_t available = atomic_load_explicit(&r->written, memory_order_acquire) - start;
-    if (start < taken || (double)available < n * ratio + LOOKAHEAD) return false;
-    atomic_store_explicit(&r->taken, start, memory_order_release);
+    if (start < consumed || (double)available < n * ratio + LOOKAHEAD) return false;
+    atomic_store_explicit(&r->consumed, start, memory_order_release);
     src_reset(r->resampler);
     src_set_ratio(r->resampler, 1 / ratio);
     r->position = (double)start;
@@ -184,27 +184,27 @@ static bool control_ratio(struct async_resampler *r, const struct line *line, in
 static bool resample(struct async_resampler *r, float *const *out, int at, int n, double ratio)
 {
     SRC_DATA data = {.src_ratio = 1 / ratio};
-    int64_t taken = atomic_load_explicit(&r->taken, memory_order_relaxed);
-    int64_t available = atomic_load_explicit(&r->written, memory_order_acquire) - taken;
+    int64_t consumed = atomic_load_explicit(&r->consumed, memory_order_relaxed);
+    int64_t available = atomic_load_explicit(&r->written, memory_order_acquire) - consumed;
     long made = 0, feed = (long)(n * ratio);
     while (made < n) {
-        int64_t from = taken % r->cap, most = r->cap - from < available ? r->cap - from : available;
+        int64_t from = consumed % r->cap, max = r->cap - from < available ? r->cap - from : available;
         data.data_in = r->ring + from * r->n_channels;
-        data.input_frames = feed < most ? feed : (long)most;
+        data.input_frames = feed < max ? feed : (long)max;
         data.data_out = r->chunk + made * r->n_channels;
         data.output_frames = n - made;
         if (src_process(r->resampler, &data) != 0) return false;
-        taken += data.input_frames_used;
+        consumed += data.input_frames_used;
         available -= data.input_frames_used;
         made += data.output_frames_gen;
         feed = feed > data.input_frames_used ? feed - data.input_frames_used : 1;
         if (data.input_frames_used == 0 && data.output_frames_gen == 0) return false;
     }
-    atomic_store_explicit(&r->taken, taken, memory_order_release);
+    atomic_store_explicit(&r->consumed, consumed, memory_order_release);
     for (int ch = 0; ch < r->n_channels; ch++)
         for (int i = 0; i < n; i++) out[ch][at + i] = r->chunk[i * r->n_channels + ch];
     r->position += n * ratio;
-    r->position += ((double)taken - LOOKAHEAD - r->position) * n / (GLIDE_S * r->rate);
+    r->position += ((double)consumed - LOOKAHEAD - r->position) * n / (GLIDE_S * r->rate);
     return true;
 }
 

@@ -51,7 +51,7 @@ struct command_target {          /* all that commands change                    
     const struct option_names *masks; /* the list of masks; may be empty                      */
     int mask;                    /* index in the list of the mask that was last asked for     */
     struct watch watch;          /* watches the mask that was last asked for                  */
-    uint64_t request;            /* number of the last request, for session_take_answer       */
+    uint64_t request;            /* number of the last request, for session_read_answer       */
     bool compares;               /* the two masks below, at equal loudness                    */
     int compared[2];             /* indices of A and B in the list                            */
     bool end;                    /* COMMAND_QUIT was applied                                  */
@@ -65,7 +65,7 @@ void command_target_open(struct command_target *target, struct session *session,
 int command_mask_number(const struct command_target *target, const char *path);
 
 /* Applies a command. A mask is requested here, and loaded later by the session's loader. false: nothing changed, and
- * `text` has the reason. true: `text` says what is new, as "gain 1 dB", or is "". */
+ * `text` has the reason. true: `text` has the new value, as "gain 1 dB", or is "". */
 bool command_apply(struct command_target *target, const struct command *command, char *text, size_t cap);
 
 #endif

@@ -32,7 +32,7 @@ struct control {
     struct session *session;
     hc_live *live; /* the session's */
     struct control_host *host;
-    struct remote *remote;             /* NULL: there is no OSC */
+    struct remote *remote;             /* NULL: without OSC */
     struct scene_thread *scene_thread; /* NULL: there are no sources, or no OSC */
     struct command_target target;
     int signals; /* a descriptor */
@@ -65,13 +65,13 @@ bool control_wait(int fd)
 {
     sigset_t set = obeyed_signals();
     struct signalfd_siginfo info;
-    sigdelset(&set, SIGHUP); /* there is no mask to load again yet */
+    sigdelset(&set, SIGHUP); /* a mask is not loaded yet */
     int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     struct pollfd ready[2] = {{.fd = signals, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     poll(ready, 2, (int)(RETRY_S * 1e3));
-    bool is_told = read(signals, &info, sizeof info) == (ssize_t)sizeof info;
+    bool is_reported = read(signals, &info, sizeof info) == (ssize_t)sizeof info;
     close(signals);
-    return !is_told;
+    return !is_reported;
 }
 
 bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *data, bool reconnect, char *why,
@@ -106,7 +106,7 @@ void control_close(struct control_host *host)
 
 /* ---- commands ---------------------------------------------------------------------------------- */
 
-static void take_key(struct control *c, int key)
+static void handle_key(struct control *c, int key)
 {
     struct command command;
     char text[MESSAGE_CAP];
@@ -129,7 +129,7 @@ static json_t *stats(void *data)
     return json;
 }
 
-static void take_signals(struct control *c)
+static void handle_signals(struct control *c)
 {
     struct signalfd_siginfo info;
     while (read(c->signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -220,11 +220,11 @@ static void tend_manager(struct control *c)
 {
     struct session_state state;
     if (!c->host->nsm) return;
-    session_state_take(c->session, &state);
+    session_state_record(c->session, &state);
     nsm_tend(c->host->nsm, &state);
 }
 
-static void say_mask(const struct control *c, bool has_keys)
+static void report_mask(const struct control *c, bool has_keys)
 {
     const struct option_names *masks = c->target.masks;
     const char *mask = c->settings->mask;
@@ -237,12 +237,12 @@ static void say_mask(const struct control *c, bool has_keys)
 }
 
 /* The session manager gets the line too: nobody reads the console of a program that it started. */
-static void say_port(const struct control *c)
+static void report_port(const struct control *c)
 {
     char text[64];
     snprintf(text, sizeof text, "OSC on port %d", osc_port(c->host->osc));
     message_note("%s", text);
-    if (c->host->nsm) nsm_say(c->host->nsm, text);
+    if (c->host->nsm) nsm_report(c->host->nsm, text);
 }
 
 /* Fades out, as long as callbacks come. */
@@ -274,7 +274,7 @@ static void finish(struct control *c)
     message_status("%s", "");
     session_get_status(c->session, &status);
     report_summary(&status);
-    if (c->host->say_more) c->host->say_more(c->host->data);
+    if (c->host->report_more) c->host->report_more(c->host->data);
     if (!c->settings->stats) return;
     json_t *json = stats(c);
     if (!report_write_to(&c->host->stats, json, c->settings->stats, why, sizeof why))
@@ -293,9 +293,9 @@ int control_run(const struct live_settings *settings, struct session *session, s
     sigset_t set = obeyed_signals();
     if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);
     command_target_open(&c.target, session, &settings->masks, settings->mask);
-    say_mask(&c, keys_open());
+    report_mask(&c, keys_open());
     if (host->osc) c.remote = remote_open(host->osc, &c.target, stats, &c);
-    if (c.remote) say_port(&c);
+    if (c.remote) report_port(&c);
     if (host->osc && !c.remote) message_error("--osc: no memory; free some memory");
     struct live_scene *scene = session_scene(session);
     if (c.remote && scene) {
@@ -306,8 +306,8 @@ int control_run(const struct live_settings *settings, struct session *session, s
     while (!c.target.end) {
         wait_for_input(&c);
         double now = stopwatch_now();
-        take_signals(&c);
-        for (int key; (key = keys_next());) take_key(&c, key);
+        handle_signals(&c);
+        for (int key; (key = keys_next());) handle_key(&c, key);
         if (c.remote) remote_tend(c.remote, now);
         if (host->midi) midi_tend(host->midi, &c.target);
         session_tend(session);

@@ -19,12 +19,12 @@ struct control_host { /* JACK or PortAudio; every function runs on the control t
     void *data;
     const char *name;                                       /* for messages, as "the JACK server"               */
     bool (*is_alive)(void *data);
-    /* After stop: try once to start again. After success *why says what is back, or is "". */
+    /* After stop: try once to start again. After success *why names what is back, or is "". */
     bool (*restart)(void *data, char *why, size_t cap);
     void (*stop)(void *data);                               /* no callback runs afterwards                      */
     void (*tend)(void *data);                               /* called several times a second, while alive       */
     void (*add_stats)(void *data, json_t *json);            /* adds this host's statistics; NULL: none          */
-    void (*say_more)(void *data);                           /* adds lines to the summary; NULL: none            */
+    void (*report_more)(void *data);                        /* adds lines to the summary; NULL: none            */
     struct nsm *nsm;                                        /* the session manager; NULL: none                  */
     struct osc *osc;                                        /* control_open; NULL: none                         */
     struct part_file stats;                                 /* control_open: the file of --stats; .fd = -1: none */
@@ -48,7 +48,7 @@ void control_close(struct control_host *host);
 bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *data, bool reconnect, char *why,
                    size_t cap);
 
-/* Locks the memory and runs until it is told to end; then fades out, stops the host, prints the summary and writes the
+/* Locks the memory and runs until a request to end; then fades out, stops the host, prints the summary and writes the
  * statistics. Returns the exit status. */
 int control_run(const struct live_settings *settings, struct session *session, struct control_host *host);
 

@@ -351,7 +351,7 @@ static bool open_session(struct jack_host *h, char *why, size_t cap)
     return h->session != NULL;
 }
 
-static void say_connections(const struct jack_host *h)
+static void report_connections(const struct jack_host *h)
 {
     int n = h->in.n + h->out.n;
     if (h->n_made > 0)
@@ -360,13 +360,13 @@ static void say_connections(const struct jack_host *h)
         message_note("%d ports, none connected: use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
 }
 
-static void say_start(const struct jack_host *h)
+static void report_start(const struct jack_host *h)
 {
     struct session_status status;
     session_get_status(h->session, &status);
     message_note("%s: %d in, %d out, %d Hz, blocks of %d frames on %s (%s)", jack_get_client_name(h->client), h->in.n,
                  h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
-    say_connections(h);
+    report_connections(h);
     if (h->midi_in.n > 0) message_note("MIDI on %s", jack_port_name(h->midi_in.port[0]));
     if (h->settings->midi.connect && atomic_load(&h->jack_midi.is_sought))
         message_note(
@@ -434,7 +434,7 @@ int jack_command(int argc, char **argv)
     if (join_manager(&h, &settings, &host, why, sizeof why) && open_midi(&h, &host, why, sizeof why) &&
         control_open(&settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);
-        say_start(&h);
+        report_start(&h);
         status = control_run(&settings, h.session, &host);
     } else {
         stop(&h);

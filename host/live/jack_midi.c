@@ -18,7 +18,7 @@ void jack_midi_copy(struct jack_midi *midi, jack_port_t *port, jack_nframes_t n)
 
 static bool next(void *data, struct midi_message *message)
 {
-    return midi_ring_take(data, message);
+    return midi_ring_read(data, message);
 }
 
 static uint64_t lost(void *data)
@@ -40,7 +40,7 @@ static bool is_called(jack_client_t *client, const char *port, const char *part)
     return strstr(port, part) || strstr(first, part) || strstr(second, part);
 }
 
-/* The first MIDI output whose name has the part. false: there is none. */
+/* The first MIDI output whose name contains the text. false: not found. */
 static bool find_output(jack_client_t *client, const char *part, char *name, size_t cap)
 {
     bool is_found = false;

@@ -1,4 +1,4 @@
-/* listener - the place and the orientation of a listener's head, and places as seen from there.
+/* listener - the position and the orientation of a listener's head, and positions as seen from there.
  *
  * Axes: x ahead, y to the left, z up; metres. Angles are in degrees. The world's axes are those of a head that has
  * never moved. A head's orientation is the rotation that turns the world's axes into those of the head, by the
@@ -50,7 +50,7 @@ struct quaternion listener_orientation(const struct listener *listener);
 /* Stores the orientation since listener_recentre as [yaw, pitch, roll] of LISTENER_OURS. */
 void listener_angles(const struct listener *listener, double angles[3]);
 
-/* Stores the place of a point of the world, by the axes of the head and from its place. */
+/* Stores the position of a point of the world, relative to the position and the axes of the head. */
 void listener_see(const struct listener *listener, const double world[3], double seen[3]);
 
 /* Converts between [x, y, z] and [azimuth, elevation, distance]: degrees counter-clockwise and up, metres. A point at

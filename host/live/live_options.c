@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* hc_live_config has 0 for its defaults; a 0 of the user's is another number there. */
-static bool take_fade(const struct option_use *use, void *to)
+static bool read_fade(const struct option_use *use, void *to)
 {
     double *fade_ms = to;
     if (!option_number(use, to)) return false;
@@ -16,7 +16,7 @@ static bool take_fade(const struct option_use *use, void *to)
     return true;
 }
 
-static bool take_standby(const struct option_use *use, void *to)
+static bool read_standby(const struct option_use *use, void *to)
 {
     double *share = to;
     if (!option_number(use, to)) return false;
@@ -24,7 +24,7 @@ static bool take_standby(const struct option_use *use, void *to)
     return true;
 }
 
-static bool take_wait(const struct option_use *use, void *to)
+static bool read_wait(const struct option_use *use, void *to)
 {
     int *wait_us = to;
     if (!option_int(use, to)) return false;
@@ -32,8 +32,8 @@ static bool take_wait(const struct option_use *use, void *to)
     return true;
 }
 
-/* "PORT" or "HOST:PORT", with the range in the row: getaddrinfo takes 99999 for 34463. */
-static bool take_osc(const struct option_use *use, void *to)
+/* "PORT" or "HOST:PORT", with the range in the row: getaddrinfo reads 99999 as 34463. */
+static bool read_osc(const struct option_use *use, void *to)
 {
     const char *colon = strrchr(use->text, ':');
     const struct option_use port = {use->command, use->row, colon ? colon + 1 : use->text, use->where};
@@ -42,38 +42,38 @@ static bool take_osc(const struct option_use *use, void *to)
 }
 
 /* "3:30,0,2": source, azimuth, elevation, distance. */
-static bool take_place(const struct option_use *use, void *to)
+static bool read_position(const struct option_use *use, void *to)
 {
     struct live_scene_settings *scene = to;
-    struct live_scene_place place = {.aed = {0, 0, 1}, .entry = -1};
+    struct live_scene_position position = {.aed = {0, 0, 1}, .entry = -1};
     char *end;
     long source = strtol(use->text, &end, 10);
     bool good = end > use->text && *end == ':' && source >= 1 && source <= LIVE_SCENE_MAX_SOURCES;
-    if (!good || number_list_read(end + 1, place.aed, 3) < 2 || !isfinite(place.aed[0]) || fabs(place.aed[1]) > 90 ||
-        !(place.aed[2] >= 0 && place.aed[2] <= LIVE_SCENE_MAX_METRES))
+    if (!good || number_list_read(end + 1, position.aed, 3) < 2 || !isfinite(position.aed[0]) ||
+        fabs(position.aed[1]) > 90 || !(position.aed[2] >= 0 && position.aed[2] <= LIVE_SCENE_MAX_METRES))
         return option_refuse(
             use, "needs a source's number, :, azimuth, elevation (-90 to 90) and distance (up to %d), as in 3:30,0,2",
             LIVE_SCENE_MAX_METRES);
-    place.aed[0] = remainder(place.aed[0], 360);
-    place.source = (int)source - 1;
-    if (scene->n_places == LIVE_SCENE_MAX_SOURCES)
+    position.aed[0] = remainder(position.aed[0], 360);
+    position.source = (int)source - 1;
+    if (scene->n_positions == LIVE_SCENE_MAX_SOURCES)
         return option_refuse(use, "there are %d places already", LIVE_SCENE_MAX_SOURCES);
-    scene->places[scene->n_places++] = place;
+    scene->positions[scene->n_positions++] = position;
     return true;
 }
 
-/* "1" or "1,0.25": the distance of 0 dB, and the least distance that counts. */
-static bool take_distance_gain(const struct option_use *use, void *to)
+/* "1" or "1,0.25": the distance of 0 dB, and the minimum distance. */
+static bool read_distance_gain(const struct option_use *use, void *to)
 {
     struct live_scene_settings *scene = to;
     double list[2] = {0};
     int n = number_list_read(use->text, list, 2);
-    double reference = list[0], least = n == 2 ? list[1] : reference / 4;
-    if (n == 0 || !live_scene_is_distance_gain(reference, least))
+    double reference = list[0], min_m = n == 2 ? list[1] : reference / 4;
+    if (n == 0 || !live_scene_is_distance_gain(reference, min_m))
         return option_refuse(use, "needs one or two distances in metres, 0.001 to %d, as in 1,0.25",
                              LIVE_SCENE_MAX_METRES);
     scene->reference = reference;
-    scene->least = least;
+    scene->min_m = min_m;
     return true;
 }
 
@@ -86,7 +86,7 @@ const struct option_row live_options[] = {
     {"place", 0, "N:AZ,EL[,DIST]",
      "First place of source N: azimuth in degrees, counter-clockwise from ahead, elevation, and distance in metres. "
      "Give it once for each source [in front, from the left to the right, 1 m away]",
-     take_place, LIVE_OPTION_TO(scene)},
+     read_position, LIVE_OPTION_TO(scene)},
     {"mix", 0, NULL,
      "With a bank: a source plays a mix of the entries around its direction; without it the nearest entry. Entries "
      "that begin more than 20 us apart are not mixed; without --grid a bank is interpolated to 2 degrees if it "
@@ -99,17 +99,17 @@ const struct option_row live_options[] = {
     {"glide", 0, "MS",
      "Time in which a source glides to the position of a message, and the listener's head to its orientation; 0: they "
      "jump [1.25 times the time between two messages plus a block; 10 to 50]",
-     take_fade, LIVE_OPTION_TO(session.live.glide_ms), .max = 1000},
+     read_fade, LIVE_OPTION_TO(session.live.glide_ms), .max = 1000},
     {"normalise", 0, NULL, "Scale the bank to a largest gain of 0 dB", option_set,
      LIVE_OPTION_TO(session.live.normalise), .min = 1},
     {"distance-gain", 0, "REF[,LEAST]",
      "Gain of a source by its distance: 0 dB at REF metres, 6 dB less at twice the distance, and no change nearer than "
      "LEAST [no such gain; LEAST: a quarter of REF]",
-     take_distance_gain, LIVE_OPTION_TO(scene)},
+     read_distance_gain, LIVE_OPTION_TO(scene)},
     {"gain", 0, "DB", "Gain of the whole output [0]", option_db_float, LIVE_OPTION_TO(session.gain)},
     {"wet", 0, "DB", "Gain of the convolved signal, or off [0]", option_db_float, LIVE_OPTION_TO(session.wet)},
     {"dry", 0, "DB", "Gain of the input in the output, or off [off]", option_db_float, LIVE_OPTION_TO(session.dry)},
-    {"fade", 0, "MS", "Crossfade to a new mask [10]", take_fade, LIVE_OPTION_TO(session.live.fade_ms), .max = 10000},
+    {"fade", 0, "MS", "Crossfade to a new mask [10]", read_fade, LIVE_OPTION_TO(session.live.fade_ms), .max = 10000},
     {"backend", 0, "BACKEND",
      "auto, cpu, cuda or cuda:N; or hybrid or hybrid:N: the CPU convolves with the first taps in the callback (21 ms, "
      "or two blocks if they are longer), and the GPU with the others in parallel. The callback then makes no call to "
@@ -122,8 +122,8 @@ const struct option_row live_options[] = {
      "replaces a GPU that is lost or late within the same block, with the full history. If the mask needs a larger "
      "share, the input passes unchanged after such a loss. With 0 there is no standby engine: an engine on the CPU is "
      "built when the GPU fails, and plays a moment later [60]",
-     take_standby, LIVE_OPTION_TO(session.live.standby_share), .max = 100, .old_name = "understudy"},
-    {"wait-us", 0, "N", "Longest wait for a GPU in a block [half the block's time]", take_wait,
+     read_standby, LIVE_OPTION_TO(session.live.standby_share), .max = 100, .old_name = "understudy"},
+    {"wait-us", 0, "N", "Longest wait for a GPU in a block [half the block's time]", read_wait,
      LIVE_OPTION_TO(session.live.wait_us), .max = 10000000},
     {"spin", 0, NULL,
      "The engine thread of a GPU polls for the next block without sleeping: its answer comes 5 us sooner, and a core "
@@ -152,7 +152,7 @@ const struct option_row live_options[] = {
      "/bypass 0|1, /ab to compare two masks, /source/N/aed, /listener/xyz, /ypr and others for a bank's sources, "
      "/subscribe for all changes, and /stats for the statistics as JSON. "
      "haloconv(1) has the answers. A message that fails is answered by /error with the reason",
-     take_osc, LIVE_OPTION_TO(osc), .max = 65535},
+     read_osc, LIVE_OPTION_TO(osc), .max = 65535},
     {"midi", 0, NULL,
      "Make a MIDI input, and obey it: port midi-in of jack, or a port of ALSA's sequencer with live. Program N selects "
      "mask N; controllers 20, 21 and 22 set wet, dry and gain; 80 bypasses; 81, 82 and 83 take the next and the "
@@ -184,7 +184,7 @@ static void set_defaults(const struct command_line *line, struct live_settings *
 }
 
 /* Fills in the settings again: from the preset, then from the command line, which wins. */
-static int take_preset(const struct command_line *line, int argc, char **argv, struct live_settings *s)
+static int read_preset(const struct command_line *line, int argc, char **argv, struct live_settings *s)
 {
     char why[MESSAGE_CAP];
     struct preset *preset = preset_open(s->preset_name, why, sizeof why);
@@ -211,7 +211,7 @@ int live_options_parse(const struct command_line *line, int argc, char **argv, b
 {
     set_defaults(line, s);
     int status = option_parse(line, argc, argv, s);
-    if (status < 0 && s->preset_name) status = take_preset(line, argc, argv, s);
+    if (status < 0 && s->preset_name) status = read_preset(line, argc, argv, s);
     s->mask = s->masks.n > 0 ? s->masks.list[0] : NULL;
     s->session.scene = &s->scene;
     s->midi.on = s->midi.on || s->midi.map || s->midi.channel || s->midi.connect;

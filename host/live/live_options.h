@@ -1,4 +1,4 @@
-/* live_options - the command line of `haloconv jack` and `haloconv live`: the options that both take. */
+/* live_options - the command line of `haloconv jack` and `haloconv live`: the options of both. */
 #ifndef LIVE_OPTIONS_H
 #define LIVE_OPTIONS_H
 

@@ -12,9 +12,9 @@ static const double HERE = 1e-6;         /* m: a source there has no direction *
 static const double MIN_METRES = 1e-3;   /* of the gain by distance, which would be infinite at 0 */
 
 struct source {
-    double aed[3], xyz[3]; /* the same place */
+    double aed[3], xyz[3]; /* the same position */
     double gain_db;
-    int entry; /* -1: at its place */
+    int entry; /* -1: at its position */
     bool is_muted;
 };
 
@@ -24,7 +24,7 @@ struct live_scene {
     struct listener listener;
     double angles[LISTENER_DIALECTS][3];      /* the last ones of each dialect: a message may have one of them only */
     double quaternions[LISTENER_DIALECTS][4]; /* likewise, in the order w, x, y, z */
-    double reference, least;                  /* m; reference 0: no gain by distance */
+    double reference, min_m;                  /* m; reference 0: no gain by distance */
     int n_sources;
     struct source sources[];
 };
@@ -39,7 +39,7 @@ static double plain_gain(const struct source *source)
 static double gain_of(const struct live_scene *s, const struct source *source, double distance)
 {
     double gain = plain_gain(source);
-    return s->reference > 0 ? gain * s->reference / fmax(distance, s->least) : gain;
+    return s->reference > 0 ? gain * s->reference / fmax(distance, s->min_m) : gain;
 }
 
 static void steer(struct live_scene *s, int i)
@@ -92,7 +92,7 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source
     s->n_sources = n_sources;
     if (settings) {
         s->reference = settings->reference;
-        s->least = settings->least;
+        s->min_m = settings->min_m;
         const struct quaternion *front = &settings->front;
         memcpy(s->listener.at, settings->listener_at, sizeof s->listener.at);
         if (listener_head_of_quaternion(LISTENER_OURS, (const double[4]){front->w, front->x, front->y, front->z},
@@ -108,18 +108,18 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source
         }
         put(&s->sources[i], aed);
     }
-    for (int i = 0; settings && i < settings->n_places; i++) {
-        const struct live_scene_place *place = &settings->places[i];
-        if (place->source >= n_sources && settings->is_restored) continue;
-        if (place->source >= n_sources) {
-            message_write(why, cap, "the session has no source %d; it has %d", place->source + 1, n_sources);
+    for (int i = 0; settings && i < settings->n_positions; i++) {
+        const struct live_scene_position *first = &settings->positions[i];
+        if (first->source >= n_sources && settings->is_restored) continue;
+        if (first->source >= n_sources) {
+            message_write(why, cap, "the session has no source %d; it has %d", first->source + 1, n_sources);
             live_scene_close(s);
             return NULL;
         }
-        put(&s->sources[place->source], place->aed);
-        s->sources[place->source].gain_db = place->gain_db;
-        s->sources[place->source].entry = place->entry;
-        s->sources[place->source].is_muted = place->is_muted;
+        put(&s->sources[first->source], first->aed);
+        s->sources[first->source].gain_db = first->gain_db;
+        s->sources[first->source].entry = first->entry;
+        s->sources[first->source].is_muted = first->is_muted;
     }
     steer_all(s);
     return s;
@@ -146,16 +146,16 @@ static bool is_near(const double xyz[3])
     return true;
 }
 
-static bool refuse_place(char *why, size_t cap)
+static bool refuse_position(char *why, size_t cap)
 {
     return message_write(why, cap, "a place takes metres, -%d to %d", LIVE_SCENE_MAX_METRES, LIVE_SCENE_MAX_METRES);
 }
 
-/* The least distance is a quarter of the other one if it is not given. */
-bool live_scene_is_distance_gain(double reference, double least)
+/* The minimum distance is a quarter of the reference if it is not given. */
+bool live_scene_is_distance_gain(double reference, double min_m)
 {
-    return reference >= MIN_METRES && reference <= LIVE_SCENE_MAX_METRES && least >= MIN_METRES / 4 &&
-           least <= LIVE_SCENE_MAX_METRES;
+    return reference >= MIN_METRES && reference <= LIVE_SCENE_MAX_METRES && min_m >= MIN_METRES / 4 &&
+           min_m <= LIVE_SCENE_MAX_METRES;
 }
 
 /* Copies n values; one that is NaN stays as it was. */
@@ -183,7 +183,7 @@ static bool move_to(struct source *source, const double values[3], char *why, si
 {
     double xyz[3];
     merge(values, source->xyz, xyz, 3);
-    if (!is_near(xyz)) return refuse_place(why, cap);
+    if (!is_near(xyz)) return refuse_position(why, cap);
     memcpy(source->xyz, xyz, sizeof source->xyz);
     listener_aed_of_xyz(xyz, source->aed);
     source->entry = -1;
@@ -275,7 +275,7 @@ static bool change_listener(struct live_scene *s, const struct scene_change *cha
     switch (change->act) {
     case SCENE_LISTENER_XYZ:
         merge(values, s->listener.at, at, 3);
-        if (!is_near(at)) return refuse_place(why, cap);
+        if (!is_near(at)) return refuse_position(why, cap);
         memcpy(s->listener.at, at, sizeof at);
         break;
     case SCENE_ANGLES:
@@ -289,7 +289,7 @@ static bool change_listener(struct live_scene *s, const struct scene_change *cha
             return message_write(why, cap, "the gain by distance takes metres, %g to %d, or off", MIN_METRES,
                                  LIVE_SCENE_MAX_METRES);
         s->reference = values[0];
-        s->least = values[0] != 0 ? values[1] : 0;
+        s->min_m = values[0] != 0 ? values[1] : 0;
         break;
     case SCENE_RECENTRE:
         listener_recentre(&s->listener);
@@ -330,24 +330,24 @@ void live_scene_get_source(struct live_scene *s, int i, struct live_scene_source
     pthread_mutex_unlock(&s->lock);
 }
 
-void live_scene_take(struct live_scene *s, struct live_scene_settings *settings)
+void live_scene_record(struct live_scene *s, struct live_scene_settings *settings)
 {
     pthread_mutex_lock(&s->lock);
-    settings->n_places = s->n_sources;
+    settings->n_positions = s->n_sources;
     for (int i = 0; i < s->n_sources; i++) {
         const struct source *source = &s->sources[i];
-        settings->places[i] = (struct live_scene_place){
+        settings->positions[i] = (struct live_scene_position){
             .source = i, .gain_db = source->gain_db, .entry = source->entry, .is_muted = source->is_muted};
-        memcpy(settings->places[i].aed, source->aed, sizeof source->aed);
+        memcpy(settings->positions[i].aed, source->aed, sizeof source->aed);
     }
     settings->reference = s->reference;
-    settings->least = s->least;
+    settings->min_m = s->min_m;
     memcpy(settings->listener_at, s->listener.at, sizeof settings->listener_at);
     settings->front = s->listener.front;
     pthread_mutex_unlock(&s->lock);
 }
 
-static bool is_same(const struct live_scene_place *a, const struct live_scene_place *b)
+static bool is_same(const struct live_scene_position *a, const struct live_scene_position *b)
 {
     return a->source == b->source && a->aed[0] == b->aed[0] && a->aed[1] == b->aed[1] && a->aed[2] == b->aed[2] &&
            a->gain_db == b->gain_db && a->entry == b->entry && a->is_muted == b->is_muted;
@@ -355,9 +355,9 @@ static bool is_same(const struct live_scene_place *a, const struct live_scene_pl
 
 bool live_scene_same(const struct live_scene_settings *a, const struct live_scene_settings *b)
 {
-    if (a->n_places != b->n_places || a->reference != b->reference || a->least != b->least) return false;
-    for (int i = 0; i < a->n_places; i++)
-        if (!is_same(&a->places[i], &b->places[i])) return false;
+    if (a->n_positions != b->n_positions || a->reference != b->reference || a->min_m != b->min_m) return false;
+    for (int i = 0; i < a->n_positions; i++)
+        if (!is_same(&a->positions[i], &b->positions[i])) return false;
     return true;
 }
 

@@ -1,9 +1,9 @@
 /* live_scene - sources in the world and a listener among them. Each change steers the sources that it moves.
  *
- *   source     a place in the world (listener.h has the axes), or an entry of the bank; and a gain
- *   listener   a place and an orientation; sources are steered to where the listener hears them
+ *   source     a position in the world (listener.h has the axes), or an entry of the bank; and a gain
+ *   listener   a position and an orientation; a source is steered to its position as seen from the listener
  *
- * Any thread may make any call: OSC messages come on a thread of their own, keys on another. A change begins with the
+ * Any thread may make any call: OSC messages come on one thread, keys on another. A change begins with the
  * next block, because hc_live_steer is called before live_scene_change returns. A change of the listener steers the
  * sources one after another: if a block begins meanwhile, the sources that are left follow one block later.
  */
@@ -21,21 +21,21 @@ struct live_scene;
 
 enum { LIVE_SCENE_MAX_SOURCES = 1024, LIVE_SCENE_MAX_METRES = 10000, LIVE_SCENE_MAX_DB = 60 };
 
-struct live_scene_place {
+struct live_scene_position {
     int source;             /* from 0                                                                           */
     double aed[3];          /* as in listener.h                                                                 */
     double gain_db;         /* -INFINITY: off                                                                   */
-    int entry;              /* -1: at its place                                                                 */
+    int entry;              /* -1: at its position                                                              */
     bool is_muted;
 };
 
 struct live_scene_settings {
-    struct live_scene_place places[LIVE_SCENE_MAX_SOURCES]; /* [n_places], of sources with places of their own */
-    int n_places;
-    double reference, least;         /* metres: gain = reference / distance, from `least` on; reference 0: none  */
+    struct live_scene_position positions[LIVE_SCENE_MAX_SOURCES]; /* [n_positions]; other sources: the default */
+    int n_positions;
+    double reference, min_m;         /* metres: gain = reference / distance, from min_m on; reference 0: none   */
     double listener_at[3];
     struct quaternion front;         /* of the listener; all 0: not known                                       */
-    bool is_restored;                /* of an earlier session: places of sources that are missing are left out  */
+    bool is_restored;                /* of an earlier session: positions of missing sources are left out        */
 };
 
 enum scene_act {            /* reads the fields                                                                 */
@@ -52,7 +52,7 @@ enum scene_act {            /* reads the fields                                 
     SCENE_QUATERNION,       /* dialect, values: w, x, y, z; one that is NaN stays                               */
     SCENE_RECENTRE,         /*                                                                                  */
     SCENE_NONE,             /* changes nothing                                                                  */
-    SCENE_DISTANCE_GAIN     /* values: reference and least distance; reference 0: no gain by distance           */
+    SCENE_DISTANCE_GAIN     /* values: reference, min. distance; reference 0: no gain by distance           */
 };
 
 enum { SCENE_EVERY = -2 };
@@ -63,7 +63,7 @@ struct scene_change {
     double values[4];
 };
 
-/* Makes a scene and steers its sources to their first places: those of the settings (NULL: none), else those of a
+/* Makes a scene and steers its sources to their first positions: those of the settings (NULL: none), else those of a
  * configuration (sources [n_sources]; NULL: none), else in front of the listener, 1 m away, from the left to the right.
  * NULL: why has the reason. */
 struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source *sources,
@@ -81,17 +81,17 @@ struct live_scene_source {
     double aed[3], xyz[3];  /* in the world                                                                     */
     double seen[3];         /* azimuth, elevation, distance as the listener hears the source                    */
     double gain_db;
-    int entry;              /* -1: at its place                                                                 */
+    int entry;              /* -1: at its position                                                              */
     bool is_muted;
 };
 void live_scene_get_source(struct live_scene *scene, int source, struct live_scene_source *state);
 
-/* Can these two distances in metres give a gain: that of 0 dB, and the least one that counts? */
-bool live_scene_is_distance_gain(double reference, double least);
+/* Can these two distances in metres give a gain: that of 0 dB, and the minimum? */
+bool live_scene_is_distance_gain(double reference, double min_m);
 
 /* Copies the state into settings from which another process makes the same scene. Only the orientation of the head is
  * left out: there it looks to the front until the next message of a head tracker. */
-void live_scene_take(struct live_scene *scene, struct live_scene_settings *settings);
+void live_scene_record(struct live_scene *scene, struct live_scene_settings *settings);
 
 /* Do both make the same sources? The listener is not compared: it moves all the time. */
 bool live_scene_same(const struct live_scene_settings *a, const struct live_scene_settings *b);

@@ -11,12 +11,12 @@ bool midi_open(struct midi *midi, const struct midi_settings *settings, char *wh
 {
     *midi = (struct midi){.source.fd = -1,
                           .channel = settings->channel,
-                          .limit = {.topic = "MIDI messages that were refused or lost", .most = 1}};
+                          .limit = {.topic = "MIDI messages that were refused or lost", .max = 1}};
     midi_map_default(&midi->map);
     return !settings->map || midi_map_read(&midi->map, settings->map, refuse, why, cap);
 }
 
-static void take(struct midi *midi, const struct midi_message *message, struct command_target *target)
+static void apply(struct midi *midi, const struct midi_message *message, struct command_target *target)
 {
     struct command command;
     char text[MESSAGE_CAP];
@@ -25,10 +25,10 @@ static void take(struct midi *midi, const struct midi_message *message, struct c
     if (message_limit_allows(&midi->limit)) message_note("MIDI: %s", text);
 }
 
-static void say_lost(struct midi *midi)
+static void report_lost(struct midi *midi)
 {
-    uint64_t lost = midi->source.lost(midi->source.data), more = lost - midi->said_lost;
-    midi->said_lost = lost;
+    uint64_t lost = midi->source.lost(midi->source.data), more = lost - midi->reported_lost;
+    midi->reported_lost = lost;
     if (more == 0 || !message_limit_allows(&midi->limit)) return;
     message_note("MIDI: messages were lost %llu time%s, because too many came at once; send fewer",
                  (unsigned long long)more, message_s((int64_t)more));
@@ -38,8 +38,8 @@ void midi_tend(struct midi *midi, struct command_target *target)
 {
     struct midi_message message;
     for (int i = 0; i < MAX_AT_ONCE && midi->source.next(midi->source.data, &message); i++)
-        take(midi, &message, target);
-    say_lost(midi);
+        apply(midi, &message, target);
+    report_lost(midi);
     message_limit_tend(&midi->limit, false);
 }
 

@@ -17,7 +17,7 @@
 struct midi_source {
     void *data;
     bool (*next)(void *data, struct midi_message *message); /* false: none waits                      */
-    uint64_t (*lost)(void *data);                           /* how often messages were lost, so far  */
+    uint64_t (*lost)(void *data);                           /* how often messages were lost          */
     int fd;                                                 /* readable when one waits; -1: poll next */
 };
 
@@ -29,11 +29,11 @@ struct midi {
     struct midi_source source;
     struct midi_map map;
     int channel;                   /* 1 to 16; 0: all */
-    uint64_t said_lost;
+    uint64_t reported_lost;
     struct message_limit limit;    /* of lines about messages that were refused or lost */
 };
 
-/* Reads the map, or takes the default one if the settings name none. false: why has the reason; if the map has more
+/* Reads the map, or uses the default one if the settings name none. false: why has the reason; if the map has more
  * wrong lines, the others were printed. The caller sets the source. */
 bool midi_open(struct midi *midi, const struct midi_settings *settings, char *why, size_t cap);
 

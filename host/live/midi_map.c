@@ -41,42 +41,42 @@ enum { N_ACTIONS = sizeof actions / sizeof *actions };
 
 struct words {
     char *list[MAX_WORDS];
-    int n, at; /* at: the next one to take */
+    int n, at; /* at: the next one to read */
 };
 
-static const char *word_take(struct words *words)
+static const char *next_word(struct words *words)
 {
     return words->at < words->n ? words->list[words->at++] : "";
 }
 
 /* NaN is refused too. */
-static bool take_number(struct words *words, double least, double most, double *number)
+static bool read_number(struct words *words, double min, double max, double *number)
 {
-    return number_is(word_take(words), least, most, number);
+    return number_is(next_word(words), min, max, number);
 }
 
-static bool take_index(struct words *words, int least, int most, int *index)
+static bool read_index(struct words *words, int min, int max, int *index)
 {
     double number;
-    if (!take_number(words, least, most, &number) || number != floor(number)) return false;
+    if (!read_number(words, min, max, &number) || number != floor(number)) return false;
     *index = (int)number;
     return true;
 }
 
-/* The place of a message in the map. NULL: there is no such message. */
-static struct midi_assignment *take_message(struct words *words, struct midi_map *map)
+/* The entry of a message in the map. NULL: there is no such message. */
+static struct midi_assignment *read_message(struct words *words, struct midi_map *map)
 {
-    const char *kind = word_take(words);
+    const char *kind = next_word(words);
     bool is_cc = strcmp(kind, "cc") == 0;
     int index;
     if (strcmp(kind, "program") == 0) return &map->program;
-    if ((!is_cc && strcmp(kind, "note") != 0) || !take_index(words, 0, VALUES - 1, &index)) return NULL;
+    if ((!is_cc && strcmp(kind, "note") != 0) || !read_index(words, 0, VALUES - 1, &index)) return NULL;
     return is_cc ? &map->cc[index] : &map->note[index];
 }
 
-static bool take_action(struct words *words, struct midi_assignment *to, char *why, size_t cap)
+static bool read_action(struct words *words, struct midi_assignment *to, char *why, size_t cap)
 {
-    const char *name = word_take(words);
+    const char *name = next_word(words);
     for (const struct action *action = actions; action < actions + N_ACTIONS; action++)
         if (strcmp(action->name, name) == 0) to->command = action->command;
     return to->command.act != COMMAND_NONE ||
@@ -84,7 +84,7 @@ static bool take_action(struct words *words, struct midi_assignment *to, char *w
 }
 
 /* Takes the numbers of an action. is_program, is_note: kind of the message; else a controller. */
-static bool take_numbers(struct words *words, struct midi_assignment *to, bool is_program, bool is_note, char *why,
+static bool read_numbers(struct words *words, struct midi_assignment *to, bool is_program, bool is_note, char *why,
                          size_t cap)
 {
     struct command *command = &to->command;
@@ -92,40 +92,40 @@ static bool take_numbers(struct words *words, struct midi_assignment *to, bool i
         return message_write(why, cap, "a program selects a mask and does nothing else; write: program mask");
     if (is_note && command->act == COMMAND_GAIN)
         return message_write(why, cap, "a note has no value for a gain; give a controller, as in: " GAIN_EXAMPLE);
-    if (command->act == COMMAND_GAIN && !(take_number(words, MIN_DB, MAX_DB, &to->low_db) &&
-                                          take_number(words, MIN_DB, MAX_DB, &to->high_db) && to->low_db < to->high_db))
+    if (command->act == COMMAND_GAIN && !(read_number(words, MIN_DB, MAX_DB, &to->low_db) &&
+                                          read_number(words, MIN_DB, MAX_DB, &to->high_db) && to->low_db < to->high_db))
         return message_write(why, cap,
                              "has no range; give two gains from %.0f to %.0f dB, the lower first, as in: " GAIN_EXAMPLE,
                              MIN_DB, MAX_DB);
-    if (command->act == COMMAND_MASK_NUMBER && !is_program && !take_index(words, 1, MAX_MASKS, &command->number))
+    if (command->act == COMMAND_MASK_NUMBER && !is_program && !read_index(words, 1, MAX_MASKS, &command->number))
         return message_write(why, cap, "has no number of a mask; give its place in the list, as in: note 60 mask 1");
     /* A key that is released must not switch bypass off. */
     if (is_note && command->act == COMMAND_BYPASS) command->act = COMMAND_BYPASS_TOGGLE;
     return words->at == words->n ||
-           message_write(why, cap, "\"%.40s\" is too much; end the line before it, or put # there", word_take(words));
+           message_write(why, cap, "\"%.40s\" is too much; end the line before it, or put # there", next_word(words));
 }
 
 /* Takes the assignment of a line, if it has one. */
-static bool take_line(struct midi_map *map, char *line, size_t number, char *why, size_t cap)
+static bool read_line(struct midi_map *map, char *line, size_t number, char *why, size_t cap)
 {
     struct words words = {.n = 0};
     char *rest = line, *word;
     line[strcspn(line, "#")] = 0;
     while (words.n < MAX_WORDS && (word = strtok_r(rest, " \t\r\n", &rest))) words.list[words.n++] = word;
     if (words.n == 0) return true;
-    struct midi_assignment *place = take_message(&words, map), taken = {.line = number};
-    if (!place)
+    struct midi_assignment *entry = read_message(&words, map), read = {.line = number};
+    if (!entry)
         return message_write(why, cap,
                              "begins with no message; begin with cc or note and its number from 0 to %d, or "
                              "with program",
                              VALUES - 1);
-    bool is_note = place >= map->note && place < map->note + VALUES;
-    if (!take_action(&words, &taken, why, cap) ||
-        !take_numbers(&words, &taken, place == &map->program, is_note, why, cap))
+    bool is_note = entry >= map->note && entry < map->note + VALUES;
+    if (!read_action(&words, &read, why, cap) ||
+        !read_numbers(&words, &read, entry == &map->program, is_note, why, cap))
         return false;
-    if (place->line)
-        return message_write(why, cap, "this message has an action in line %zu; leave one out", place->line);
-    *place = taken;
+    if (entry->line)
+        return message_write(why, cap, "this message has an action in line %zu; leave one out", entry->line);
+    *entry = read;
     return true;
 }
 
@@ -137,7 +137,7 @@ void midi_map_default(struct midi_map *map)
     *map = (struct midi_map){0};
     for (size_t i = 0; i < N_DEFAULTS; i++) {
         snprintf(line, sizeof line, "%s", defaults[i]);
-        take_line(map, line, i + 1, why, sizeof why);
+        read_line(map, line, i + 1, why, sizeof why);
     }
 }
 
@@ -151,7 +151,7 @@ bool midi_map_read(struct midi_map *map, const char *path, void (*refuse)(const 
     if (!line_reader_open(&in, path, "check the path of --midi-map", reason, sizeof reason))
         return message_write(why, cap, "%s", reason);
     while (n_refused < MIDI_MAP_REFUSALS && (got = line_read(&in)) != LINE_END) {
-        if (got == LINE_READ && take_line(map, in.line, in.number, reason, sizeof reason)) continue;
+        if (got == LINE_READ && read_line(map, in.line, in.number, reason, sizeof reason)) continue;
         if (n_refused++ > 0) refuse(why);
         if (got == LINE_READ)
             message_write(why, cap, "%s:%zu: %s", path, in.number, reason);

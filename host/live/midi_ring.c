@@ -6,21 +6,21 @@ void midi_ring_put(struct midi_ring *ring, const uint8_t *bytes, size_t n)
 {
     if (n < 2 || n > 3 || bytes[0] < 0x80 || bytes[0] >= 0xf0) return;
     unsigned written = atomic_load_explicit(&ring->written, memory_order_relaxed);
-    if (written - atomic_load_explicit(&ring->taken, memory_order_acquire) == MIDI_RING_PLACES) {
+    if (written - atomic_load_explicit(&ring->dequeued, memory_order_acquire) == MIDI_RING_CAP) {
         atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
         return;
     }
-    struct midi_message *place = &ring->message[written % MIDI_RING_PLACES];
-    *place = (struct midi_message){0};
-    memcpy(place->bytes, bytes, n);
+    struct midi_message *entry = &ring->message[written % MIDI_RING_CAP];
+    *entry = (struct midi_message){0};
+    memcpy(entry->bytes, bytes, n);
     atomic_store_explicit(&ring->written, written + 1, memory_order_release);
 }
 
-bool midi_ring_take(struct midi_ring *ring, struct midi_message *message)
+bool midi_ring_read(struct midi_ring *ring, struct midi_message *message)
 {
-    unsigned taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
-    if (taken == atomic_load_explicit(&ring->written, memory_order_acquire)) return false;
-    *message = ring->message[taken % MIDI_RING_PLACES];
-    atomic_store_explicit(&ring->taken, taken + 1, memory_order_release);
+    unsigned dequeued = atomic_load_explicit(&ring->dequeued, memory_order_relaxed);
+    if (dequeued == atomic_load_explicit(&ring->written, memory_order_acquire)) return false;
+    *message = ring->message[dequeued % MIDI_RING_CAP];
+    atomic_store_explicit(&ring->dequeued, dequeued + 1, memory_order_release);
     return true;
 }

@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MIDI_RING_PLACES = 1024 }; /* a power of two: the counters wrap around */
+enum { MIDI_RING_CAP = 1024 }; /* a power of two: the counters wrap around */
 
 struct midi_ring {
-    struct midi_message message[MIDI_RING_PLACES]; /* message i is at i % MIDI_RING_PLACES  */
-    atomic_uint written, taken;                    /* since the start                       */
-    atomic_uint_fast64_t lost;                     /* messages that found the ring full     */
+    struct midi_message message[MIDI_RING_CAP]; /* message i is at i % MIDI_RING_CAP */
+    atomic_uint written, dequeued;              /* since the start                      */
+    atomic_uint_fast64_t lost;                  /* messages that found the ring full    */
 };
 
 /* Copies a channel message; all others are left out: clocks, system messages, and the parts of a long exclusive
@@ -24,6 +24,6 @@ struct midi_ring {
 void midi_ring_put(struct midi_ring *ring, const uint8_t *bytes, size_t n);
 
 /* false: the ring is empty. Control thread. */
-bool midi_ring_take(struct midi_ring *ring, struct midi_message *message);
+bool midi_ring_read(struct midi_ring *ring, struct midi_message *message);
 
 #endif

@@ -25,7 +25,7 @@ struct nsm {
     struct osc *osc;
     bool is_accepted;                                    /* the manager answered the announcement */
     char refusal[256];                                   /* why it refused */
-    char folder[PATH_MAX], client[256];                  /* "": not told yet */
+    char folder[PATH_MAX], client[256];                  /* "": not known yet */
     char session_path[PATH_MAX], through_path[PATH_MAX]; /* files in the folder */
     struct session_state saved;
     const struct session_state *now; /* while nsm_tend handles messages; NULL: nothing plays yet */
@@ -120,7 +120,7 @@ static bool save(struct nsm *nsm, char *why, size_t cap)
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
-static void take_open(struct nsm *nsm, const struct osc_message *message)
+static void handle_open(struct nsm *nsm, const struct osc_message *message)
 {
     if (*nsm->folder || message->n_texts < 3) {
         osc_send(nsm->osc, "/error", "sis", message->path, ERR_NOT_NOW, "haloconv opens one session; start another");
@@ -130,7 +130,7 @@ static void take_open(struct nsm *nsm, const struct osc_message *message)
     snprintf(nsm->client, sizeof nsm->client, "%s", message->texts[2]);
 }
 
-static void take_save(struct nsm *nsm, const struct osc_message *message)
+static void handle_save(struct nsm *nsm, const struct osc_message *message)
 {
     char why[MESSAGE_CAP] = "nothing plays yet; wait";
     if (nsm->now && save(nsm, why, sizeof why)) {
@@ -141,14 +141,14 @@ static void take_save(struct nsm *nsm, const struct osc_message *message)
     osc_send(nsm->osc, "/error", "sis", message->path, ERR_GENERAL, why);
 }
 
-static void take_message(void *data, const struct osc_message *message)
+static void handle_message(void *data, const struct osc_message *message)
 {
     struct nsm *nsm = data;
     bool about_announce = message->n_texts > 0 && strcmp(message->texts[0], "/nsm/server/announce") == 0;
     if (strcmp(message->path, "/nsm/client/open") == 0)
-        take_open(nsm, message);
+        handle_open(nsm, message);
     else if (strcmp(message->path, "/nsm/client/save") == 0)
-        take_save(nsm, message);
+        handle_save(nsm, message);
     else if (strcmp(message->path, "/reply") == 0 && about_announce)
         nsm->is_accepted = true;
     else if (strcmp(message->path, "/error") == 0 && about_announce)
@@ -166,10 +166,10 @@ static bool announce(struct nsm *nsm, char *why, size_t cap)
     *why = 0;
     while (!*nsm->folder) {
         if (!control_wait(osc_fd(nsm->osc))) return false;
-        osc_receive(nsm->osc, take_message, nsm);
+        osc_receive(nsm->osc, handle_message, nsm);
         if (*nsm->refusal)
             return message_write(why, cap, "NSM: the session manager refuses: %s; see its messages", nsm->refusal);
-        bool is_gone = osc_take_unreachable(nsm->osc, &nobody); /* NSM_URL is left over: its port is closed */
+        bool is_gone = osc_next_unreachable(nsm->osc, &nobody); /* NSM_URL is left over: its port is closed */
         if (!nsm->is_accepted && (is_gone || stopwatch_now() > give_up))
             return message_write(why, cap, "NSM: no session manager answers at %s; unset NSM_URL, or give a MASK",
                                  getenv("NSM_URL"));
@@ -208,7 +208,7 @@ void nsm_opened(struct nsm *nsm, const struct session_state *state, const char *
     nsm->saved = *state;
 }
 
-void nsm_say(struct nsm *nsm, const char *text)
+void nsm_report(struct nsm *nsm, const char *text)
 {
     osc_send(nsm->osc, "/nsm/client/message", "is", 1, text);
 }
@@ -222,9 +222,9 @@ void nsm_tend(struct nsm *nsm, const struct session_state *state)
 {
     struct osc_peer nobody;
     nsm->now = state;
-    osc_receive(nsm->osc, take_message, nsm);
+    osc_receive(nsm->osc, handle_message, nsm);
     nsm->now = NULL;
-    while (osc_take_unreachable(nsm->osc, &nobody)) continue; /* the manager has ended, and the session goes on */
+    while (osc_next_unreachable(nsm->osc, &nobody)) continue; /* the manager has ended, and the session goes on */
     bool dirty = !session_state_same(state, &nsm->saved);
     if (dirty != nsm->is_dirty) osc_send(nsm->osc, dirty ? "/nsm/client/is_dirty" : "/nsm/client/is_clean", "");
     nsm->is_dirty = dirty;

@@ -34,11 +34,11 @@ bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t ca
 void nsm_opened(struct nsm *nsm, const struct session_state *state, const char *why);
 
 /* Shows a line in the manager. */
-void nsm_say(struct nsm *nsm, const char *text);
+void nsm_report(struct nsm *nsm, const char *text);
 
 int nsm_fd(const struct nsm *nsm); /* a descriptor to poll */
 
-/* Handles the messages that have arrived, and tells the manager whether `state` is saved. Returns at once. */
+/* Handles the messages that have arrived, and reports to the manager whether `state` is saved. Returns at once. */
 void nsm_tend(struct nsm *nsm, const struct session_state *state);
 
 #endif

@@ -21,7 +21,7 @@ struct receiver {
     struct osc *osc;
     int n_handled; /* packets, and elements of their bundles, in one call */
     osc_handler *handler;
-    osc_first_handler *first; /* of osc_take_first; NULL: of osc_receive */
+    osc_first_handler *first; /* of osc_handle_first; NULL: of osc_receive */
     void *data;
     struct passed packet; /* the one at hand */
 };
@@ -33,8 +33,8 @@ struct osc {
     struct sockaddr_storage ours; /* the address that the socket is bound to */
     int n_sent;                   /* messages since osc_receive began or ended */
     struct receiver receiver;     /* of osc_receive */
-    struct receiver *first;       /* of osc_take_first; NULL: there was no osc_split */
-    int pass[2];                  /* after osc_split: from osc_take_first (1) to osc_receive (0) */
+    struct receiver *first;       /* of osc_handle_first; NULL: there was no osc_split */
+    int pass[2];                  /* after osc_split: from osc_handle_first (1) to osc_receive (0) */
 };
 
 void osc_close(struct osc *osc)
@@ -85,7 +85,7 @@ static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_st
                                    : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
 }
 
-/* port_of takes no constants. */
+/* port_of does not accept constants. */
 bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
 {
     struct osc_peer one = *a, other = *b;
@@ -121,7 +121,7 @@ void osc_set_port(struct osc_peer *peer, int port)
     *port_of(&peer->address) = htons((uint16_t)port);
 }
 
-bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer)
+bool osc_next_unreachable(struct osc *osc, struct osc_peer *peer)
 {
     struct msghdr message = {.msg_name = &peer->address, .msg_namelen = sizeof peer->address};
     *peer = (struct osc_peer){0};
@@ -161,7 +161,7 @@ static int listen_on(const char *host, const char *port, char *why, size_t cap)
     return fd;
 }
 
-/* osc_take_unreachable gets the errors of packets that were sent. A socket has one version of IP: one call fails. */
+/* osc_next_unreachable gets the errors of packets that were sent. A socket has one version of IP: one call fails. */
 static void ask_for_errors(int fd)
 {
     setsockopt(fd, IPPROTO_IP, IP_RECVERR, &(int){1}, sizeof(int));
@@ -224,7 +224,7 @@ struct osc *osc_open_to(const char *url, char *why, size_t cap)
     char *host = lo_url_get_hostname(url), *port = lo_url_get_port(url);
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *found = NULL;
     struct osc *osc = calloc(1, sizeof *osc);
-    long number = port ? strtol(port, NULL, 10) : 0; /* getaddrinfo takes 99999 for 34463 */
+    long number = port ? strtol(port, NULL, 10) : 0; /* getaddrinfo reads 99999 as 34463 */
     int error = EAI_NONAME;
     if (host && number > 0 && number <= 65535 && lo_url_get_protocol_id(url) == LO_UDP)
         error = getaddrinfo(host, port, &hints, &found);
@@ -252,7 +252,7 @@ static double number_of(lo_type type, lo_arg *arg)
     return type == LO_TRUE ? 1 : type == LO_FALSE || !is_number(type) ? 0 : (double)lo_hires_val(type, arg);
 }
 
-/* Sends a message that the first thread does not take to the other thread. It is lost if the socket is full. */
+/* Sends a message that the first thread does not handle to the other thread. A full socket loses the message. */
 static void pass_on(struct receiver *r, const char *packet, size_t bytes)
 {
     struct iovec parts[2] = {{&r->packet.from, sizeof r->packet.from}, {(void *)(uintptr_t)packet, bytes}};
@@ -346,7 +346,7 @@ void osc_receive(struct osc *osc, osc_handler *handler, void *data)
     osc->n_sent = 0;
 }
 
-/* Reading waits after this, and sending does not: it has a flag of its own. */
+/* Reading waits after this; sending does not: it has a separate flag. */
 bool osc_split(struct osc *osc, char *why, size_t cap)
 {
     struct receiver *first = calloc(1, sizeof *first);
@@ -368,7 +368,7 @@ bool osc_split(struct osc *osc, char *why, size_t cap)
     return true;
 }
 
-int osc_take_first(struct osc *osc, osc_first_handler *handler, void *data)
+int osc_handle_first(struct osc *osc, osc_first_handler *handler, void *data)
 {
     struct receiver *r = osc->first;
     r->first = handler;
@@ -449,7 +449,7 @@ bool osc_split(struct osc *osc, char *why, size_t cap)
     (void)osc, (void)why, (void)cap;
     return false;
 }
-int osc_take_first(struct osc *osc, osc_first_handler *handler, void *data)
+int osc_handle_first(struct osc *osc, osc_first_handler *handler, void *data)
 {
     (void)osc, (void)handler, (void)data;
     return 0;

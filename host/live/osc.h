@@ -19,7 +19,7 @@ struct osc_message {
     const char *path;
     const char *text;   /* the first argument; NULL: it is not a string */
     bool has_number;    /* the first argument is a number */
-    double number;      /* its value, 1 and 0 for T and F; 0: it is none */
+    double number;      /* its value, 1 and 0 for T and F; 0: not a number */
     double second;      /* likewise, of the second argument */
     const char *texts[OSC_MAX_TEXTS]; /* the strings among all arguments, in their order */
     int n_texts;
@@ -40,25 +40,25 @@ void osc_close(struct osc *osc);
 int osc_port(const struct osc *osc);
 int osc_fd(const struct osc *osc); /* readable when a message is there for osc_receive; osc_split changes it */
 
-/* ---- a thread that takes some messages first ----
- * The thread that calls osc_receive may be busy. After osc_split another thread calls osc_take_first in a loop. The
- * messages that it does not take go on to osc_receive. */
+/* ---- a thread that handles some messages first ----
+ * The thread that calls osc_receive may be busy. After osc_split another thread calls osc_handle_first in a loop. The
+ * messages that it does not handle go on to osc_receive. */
 
-/* Returns true if it has taken the message. */
+/* Returns true if it has handled the message. */
 typedef bool osc_first_handler(void *data, const struct osc_message *message);
 
 /* Call it before the thread starts. false: why has the reason, and osc is as it was. */
 bool osc_split(struct osc *osc, char *why, size_t cap);
 
-/* Ends the wait of osc_take_first, by an empty packet to our own port. */
+/* Ends the wait of osc_handle_first, by an empty packet to our own port. */
 void osc_wake_first(struct osc *osc);
 
-/* Ends what osc_split began. No thread may call osc_take_first any more. */
+/* Ends what osc_split began. No thread may call osc_handle_first any more. */
 void osc_join(struct osc *osc);
 
 /* Waits for a packet, at most 0.2 s, and gives its messages to the handler. Returns how many there were, 1 for a packet
  * without any; 0: no packet came. If osc_receive is not called for long, messages for it are lost. */
-int osc_take_first(struct osc *osc, osc_first_handler *handler, void *data);
+int osc_handle_first(struct osc *osc, osc_first_handler *handler, void *data);
 
 /* ---- messages ---- */
 
@@ -75,7 +75,7 @@ void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, c
 
 /* Stores the next peer at which nobody received a message that was sent after osc_open or osc_open_to. false: there is
  * none. Call it until it answers false whenever osc_fd is ready. */
-bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer);
+bool osc_next_unreachable(struct osc *osc, struct osc_peer *peer);
 
 bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b);
 bool osc_same_host(const struct osc_peer *a, const struct osc_peer *b); /* whatever their ports */

@@ -94,12 +94,12 @@ struct portaudio_host {
     bool is_busy;                      /* the last start failed, because another program has the device */
     bool is_initialised, is_stuck;     /* is_stuck: PortAudio did not come back from closing its streams */
     PaStream *stream;                  /* of both devices, or of the output if input_stream is open */
-    PaStream *input_stream;            /* stream of an input with a clock of its own */
+    PaStream *input_stream;            /* stream of an input with a separate clock */
     struct async_resampler *resampler; /* from the input's clock to the output's; NULL: there is one clock */
     float *resampled;                  /* [n_in][RESAMPLED_CHUNK]; audio thread */
     struct async_resampler_status resampling;
     bool has_said_block;
-    double said_latency_s; /* the resampler's latency as last printed; 0: not printed yet */
+    double reported_latency_s; /* the resampler's latency as last printed; 0: not printed yet */
     int rate;
     double input_latency_s, output_latency_s;
     struct drift drift;
@@ -127,7 +127,7 @@ static void count_flags(struct portaudio_host *h, PaStreamCallbackFlags flags)
     if (any) session_count_xrun(h->session);
 }
 
-/* Callback of an input with a clock of its own. */
+/* Callback of an input with a separate clock. */
 static int on_input(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
                     PaStreamCallbackFlags flags, void *data)
 {
@@ -213,7 +213,7 @@ static PaError open_streams(struct portaudio_host *h, PaStreamParameters *in, co
 {
     PaError error = paNoError;
     if (h->resampler) {
-        in->sampleFormat = paFloat32; /* interleaved, as async_resampler_write takes it */
+        in->sampleFormat = paFloat32; /* interleaved, as async_resampler_write reads it */
         error = Pa_OpenStream(&h->input_stream, in, NULL, h->rate, block, paNoFlag, on_input, h);
         if (error != paNoError) h->input_stream = NULL;
         in = NULL;
@@ -248,7 +248,7 @@ static bool start(struct portaudio_host *h, char *why, size_t cap)
                        *input = h->resampler ? Pa_GetStreamInfo(h->input_stream) : info;
     h->input_latency_s = input ? input->inputLatency : 0;
     h->output_latency_s = info ? info->outputLatency : 0;
-    h->said_latency_s = 0;
+    h->reported_latency_s = 0;
     h->drift = (struct drift){0};
     h->last_calls = atomic_load(&h->calls);
     h->last_input_calls = atomic_load(&h->input_calls);
@@ -307,10 +307,10 @@ static void start_over(struct portaudio_host *h)
     restart_run(h->argv, h->session, h->host->osc ? osc : NULL, more);
 }
 
-/* After a restart: takes over the settings of the process before this one. */
-static void take_restart(struct portaudio_host *h, struct live_settings *settings)
+/* After a restart: applies the settings of the process before this one. */
+static void apply_restart(struct portaudio_host *h, struct live_settings *settings)
 {
-    h->was_restarted = restart_take(&h->restart);
+    h->was_restarted = restart_read(&h->restart);
     if (!h->was_restarted) return;
     session_state_settings(&h->restart.state, &settings->session);
     settings->mask = h->restart.state.mask;
@@ -354,7 +354,7 @@ static bool is_alive(void *data)
            now - h->last_call_s < SILENT_S;
 }
 
-static void say_latency(const struct portaudio_host *h, double added_s)
+static void report_latency(const struct portaudio_host *h, double added_s)
 {
     char added[64] = "none added";
     if (added_s > 0) snprintf(added, sizeof added, "%.1f added to join two clocks", 1e3 * added_s);
@@ -364,12 +364,12 @@ static void say_latency(const struct portaudio_host *h, double added_s)
 }
 
 /* The resampler's latency is known once it runs, and may grow later. */
-static void say_resampling(struct portaudio_host *h)
+static void report_resampling(struct portaudio_host *h)
 {
     async_resampler_get_status(h->resampler, &h->resampling);
-    if (!h->resampling.runs || h->resampling.latency_s == h->said_latency_s) return;
-    h->said_latency_s = h->resampling.latency_s;
-    say_latency(h, h->resampling.latency_s);
+    if (!h->resampling.runs || h->resampling.latency_s == h->reported_latency_s) return;
+    h->reported_latency_s = h->resampling.latency_s;
+    report_latency(h, h->resampling.latency_s);
 }
 
 static bool open_midi(struct portaudio_host *h, struct control_host *host, char *why, size_t cap)
@@ -396,14 +396,14 @@ static void tend(void *data)
         session_request_format(h->session, h->rate, n);
     }
     double now = stopwatch_now();
-    if (h->resampler) say_resampling(h);
+    if (h->resampler) report_resampling(h);
     if (h->alsa_midi) alsa_midi_tend(h->alsa_midi, now);
     if (now < h->next_point_s || h->resampler) return;
     h->next_point_s = now + 1;
     drift_add(&h->drift, now, 1e-6 * (double)atomic_load(&h->delay_us));
 }
 
-static void say_more(void *data)
+static void report_more(void *data)
 {
     struct portaudio_host *h = data;
     double ppm = drift_ppm(&h->drift);
@@ -452,7 +452,7 @@ static bool begin(struct portaudio_host *h, char *why, size_t cap)
     return control_retry(restart, h, true, why, cap);
 }
 
-static void say_start(const struct portaudio_host *h)
+static void report_start(const struct portaudio_host *h)
 {
     struct session_status status;
     session_get_status(h->session, &status);
@@ -460,7 +460,7 @@ static void say_start(const struct portaudio_host *h)
     if (h->settings->block) snprintf(blocks, sizeof blocks, "blocks of %d frames", h->settings->block);
     message_note("%s to %s (%s): %d in, %d out, %d Hz, %s, on %s (%s)", h->pair.input.name, h->pair.output.name,
                  h->pair.output.api, h->n_in, h->n_out, h->rate, blocks, status.info.device, status.info.method);
-    if (!h->resampler) say_latency(h, 0);
+    if (!h->resampler) report_latency(h, 0);
 }
 
 int live_command(int argc, char **argv)
@@ -486,13 +486,13 @@ int live_command(int argc, char **argv)
                                  .stop = stop,
                                  .tend = tend,
                                  .add_stats = add_stats,
-                                 .say_more = say_more,
+                                 .report_more = report_more,
                                  .stats.fd = -1};
-    take_restart(&h, &settings);
+    apply_restart(&h, &settings);
     control_hold_signals();
     if (open_midi(&h, &host, why, sizeof why) && control_open(&settings, &host, why, sizeof why) &&
         begin(&h, why, sizeof why)) {
-        say_start(&h);
+        report_start(&h);
         status = control_run(&settings, h.session, &host);
     } else {
         status = *why ? message_error("%s", why) : 0;

@@ -15,7 +15,7 @@ struct portaudio_pair {
 bool portaudio_find(struct portaudio_pair *pair, const char *command, const char *input, const char *output,
                     bool may_guess, char *why, size_t cap);
 
-/* Have both devices one clock, as far as their names tell? */
+/* Do the names of both devices suggest one clock? */
 bool portaudio_has_one_clock(const struct portaudio_pair *pair);
 
 /* Pa_Initialize, with no output of ALSA and JACK on standard error. Pa_Terminate ends it, or portaudio_close. */

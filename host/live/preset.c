@@ -196,7 +196,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const struct command_li
     return false;
 }
 
-static bool take_command(const struct preset_line *l, const char *where, const struct command_line *line)
+static bool apply_command(const struct preset_line *l, const char *where, const struct command_line *line)
 {
     bool is_known = l->value && (strcmp(l->value, "jack") == 0 || strcmp(l->value, "live") == 0);
     if (!is_known) return refuse(line, "%s: command: needs jack or live", where);
@@ -205,8 +205,8 @@ static bool take_command(const struct preset_line *l, const char *where, const s
 }
 
 /* Gives a line to its option. false: a usage error was printed. */
-static bool take_option(struct preset *p, struct preset_line *l, const char *where, const struct command_line *line,
-                        void *settings)
+static bool apply_option(struct preset *p, struct preset_line *l, const char *where, const struct command_line *line,
+                         void *settings)
 {
     const struct option_row *row = option_find(line, l->key);
     struct option_use use = {line->command, row, NULL, where};
@@ -229,19 +229,19 @@ static bool take_option(struct preset *p, struct preset_line *l, const char *whe
     return row->take(&use, (char *)settings + row->to);
 }
 
-static bool take(struct preset *p, struct preset_line *l, const struct command_line *line, void *settings)
+static bool apply_line(struct preset *p, struct preset_line *l, const struct command_line *line, void *settings)
 {
     char where[PATH_MAX + 16];
     snprintf(where, sizeof where, "%s:%d", p->path, l->number);
-    if (strcmp(l->key, "command") == 0) return take_command(l, where, line);
-    if (!is_mask(l)) return take_option(p, l, where, line, settings);
+    if (strcmp(l->key, "command") == 0) return apply_command(l, where, line);
+    if (!is_mask(l)) return apply_option(p, l, where, line, settings);
     return (l->value && *l->value) || refuse(line, "%s: mask: needs the path of a file", where);
 }
 
 bool preset_apply(struct preset *p, const struct command_line *line, void *settings)
 {
     int errors = 0;
-    for (int i = 0; i < p->n_lines && errors < MAX_ERRORS; i++) errors += !take(p, &p->lines[i], line, settings);
+    for (int i = 0; i < p->n_lines && errors < MAX_ERRORS; i++) errors += !apply_line(p, &p->lines[i], line, settings);
     if (errors == MAX_ERRORS) message_error("%s: may have more errors; correct these first", p->path);
     return errors == 0;
 }

@@ -1,4 +1,4 @@
-/* realtime - keeps page faults away from the audio thread, and tells whether it has real-time priority. */
+/* realtime - keeps page faults away from the audio thread, and checks whether it has real-time priority. */
 #ifndef REALTIME_H
 #define REALTIME_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Touches the stack that a callback may use, so that the first deep call takes no page fault. */
+/* Touches the stack that a callback may use, so that the first deep call has no page fault. */
 void realtime_touch_stack(void);
 
 /* Locks all memory of the process, also what it allocates later. false: why has the reason and the remedy. */

@@ -72,7 +72,7 @@ struct remote *remote_open(struct osc *osc, struct command_target *target, remot
                          .data = data,
                          .in_db = -INFINITY,
                          .out_db = -INFINITY,
-                         .refusals = {.topic = "refused OSC messages", .most = 5}};
+                         .refusals = {.topic = "refused OSC messages", .max = 5}};
     return r;
 }
 
@@ -179,7 +179,7 @@ static void tend_subscribers(struct remote *r)
 {
     struct osc_peer gone;
     struct state state;
-    while (osc_take_unreachable(r->osc, &gone)) drop_subscriber(r, find_subscriber(r, &gone));
+    while (osc_next_unreachable(r->osc, &gone)) drop_subscriber(r, find_subscriber(r, &gone));
     for (int i = r->n_subscribers - 1; i >= 0; i--) {
         if (r->now < r->subscribers[i].end) continue;
         osc_send_to(r->osc, &r->subscribers[i].peer, "/unsubscribe", "");
@@ -260,7 +260,7 @@ static void add_asker(struct remote *r, const struct osc_message *message)
 static void answer_askers(struct remote *r)
 {
     struct session_answer done;
-    while (session_take_answer(r->target->session, &done)) {
+    while (session_read_answer(r->target->session, &done)) {
         bool is_asked = false;
         for (; r->n_askers > 0 && r->askers[0].number <= done.number; remove_first_asker(r)) {
             bool is_last = r->askers[0].number == done.number;
@@ -422,7 +422,7 @@ static bool obey(struct remote *r, const struct osc_message *message, char *why,
     return true;
 }
 
-void remote_take(void *data, const struct osc_message *message)
+void remote_handle(void *data, const struct osc_message *message)
 {
     struct remote *r = data;
     char why[200];
@@ -434,7 +434,7 @@ void remote_take(void *data, const struct osc_message *message)
 void remote_tend(struct remote *r, double now)
 {
     r->now = now;
-    osc_receive(r->osc, remote_take, r);
+    osc_receive(r->osc, remote_handle, r);
     answer_askers(r);
     tend_subscribers(r);
     message_limit_tend(&r->refusals, false);

@@ -30,7 +30,7 @@ void remote_close(struct remote *remote);
 void remote_tend(struct remote *remote, double now);
 
 /* Obeys one message; remote_tend calls it. data: the remote. */
-void remote_take(void *data, const struct osc_message *message);
+void remote_handle(void *data, const struct osc_message *message);
 
 /* Sets what subscribers get: the median load in percent of a block's time and the peaks since the last call, and the
  * number of late and lost blocks since the start. */

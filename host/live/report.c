@@ -64,11 +64,11 @@ static void list_gain(const struct command_gain *gain, const struct session *ses
     snprintf(text + at, cap - at, is_off ? "off" : "%.4g dB", db);
 }
 
-/* Cuts a text in its middle to at most `most` bytes, between two characters of UTF-8. */
-static void shorten(char *text, size_t most)
+/* Cuts a text in its middle to at most `max` bytes, between two characters of UTF-8. */
+static void shorten(char *text, size_t max)
 {
-    size_t n = strlen(text), head = (most - 2) * 2 / 3, tail = n - (most - 2 - head);
-    if (n <= most) return;
+    size_t n = strlen(text), head = (max - 2) * 2 / 3, tail = n - (max - 2 - head);
+    if (n <= max) return;
     while (head > 0 && (text[head] & 0xc0) == 0x80) head--;
     while ((text[tail] & 0xc0) == 0x80) tail++;
     memmove(text + head + 2, text + tail, n - tail + 1);
@@ -102,18 +102,18 @@ enum {
 };
 enum { MIN_NAME = 8, PART_CAP = 256 };
 
-static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t most, char *text, size_t cap)
+static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t max, char *text, size_t cap)
 {
-    size_t name = strlen(parts[NAME]), least = most / 3 > MIN_NAME ? most / 3 : MIN_NAME;
-    size_t n = name < least ? name : least; /* of all parts, with the name cut */
+    size_t name = strlen(parts[NAME]), min = max / 3 > MIN_NAME ? max / 3 : MIN_NAME;
+    size_t n = name < min ? name : min; /* of all parts, with the name cut */
     for (int i = NAME + 1; i < N_PARTS; i++) n += strlen(parts[i]);
     for (int highest = HIGHEST_RANK; highest > 0; highest--)
         for (int i = 0; i < N_PARTS; i++) {
-            if (rank[i] != highest || n <= most) continue;
+            if (rank[i] != highest || n <= max) continue;
             n -= strlen(parts[i]);
             parts[i][0] = '\0';
         }
-    if (name > least) shorten(parts[NAME], n < most ? least + most - n : least);
+    if (name > min) shorten(parts[NAME], n < max ? min + max - n : min);
     for (int i = 0; i < N_PARTS; i++) {
         size_t at = i > 0 ? strlen(text) : 0;
         snprintf(text + at, cap - at, "%s", parts[i]);
@@ -264,7 +264,7 @@ bool report_write_to(struct part_file *file, const json_t *json, const char *pat
     if (!text) return message_write(why, cap, "%s: no memory for the statistics; free some memory", path);
     bool good = file->fd >= 0 || part_file_open(file, path, why, cap);
     size_t bytes = strlen(text);
-    text[bytes++] = '\n'; /* in the place of the final 0 */
+    text[bytes++] = '\n'; /* replaces the final 0 */
     for (size_t at = 0; good && at < bytes;) {
         ssize_t wrote = write(file->fd, text + at, bytes - at);
         if (wrote < 0 && errno == EINTR) continue;

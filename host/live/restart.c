@@ -52,11 +52,11 @@ void restart_run(char **argv, struct session *session, const char *osc, json_t *
     struct session_state state;
     struct session_status status;
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    session_state_take(session, &state);
+    session_state_record(session, &state);
     session_get_status(session, &status);
     json_t *json = json_pack("{s:o, s:s*, s:o, s:o*}", "state", session_state_json(&state), "osc", osc, "before",
                              write_status(&status), "more", more);
-    /* Linux takes 128 KiB of a variable: 1024 sources fit with nine digits, which are enough for floats. */
+    /* Linux accepts a variable of 128 KiB: 1024 sources fit with nine digits, which are enough for floats. */
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
     if (n > 0 && text && setenv(NAME, text, 1) == 0) {
@@ -67,7 +67,7 @@ void restart_run(char **argv, struct session *session, const char *osc, json_t *
     free(text);
 }
 
-bool restart_take(struct restart *restart)
+bool restart_read(struct restart *restart)
 {
     *restart = (struct restart){.state = {.wet = 1, .gain = 1}};
     const char *text = getenv(NAME);

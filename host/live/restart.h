@@ -21,7 +21,7 @@ struct restart {
 void restart_run(char **argv, struct session *session, const char *osc, json_t *more);
 
 /* Did restart_run start this process? Answers true once. Call restart_free afterwards. */
-bool restart_take(struct restart *restart);
+bool restart_read(struct restart *restart);
 void restart_free(struct restart *restart);
 
 #endif

@@ -174,7 +174,7 @@ bool scene_message_read(const struct osc_message *message, struct scene_change *
     if (!form) return message_write(why, cap, "there is no such message; see OSC in haloconv(1)");
     *change = (struct scene_change){.act = form->act, .dialect = form->dialect, .source = source};
     if (read_off(message, change) || form->act == SCENE_NONE) return true;
-    /* The least distance may be left out: it is a quarter of the other, which is a gain of 12 dB. */
+    /* The minimum distance may be left out: it is then a quarter of the reference, a gain of 12 dB. */
     bool is_short = form->act == SCENE_DISTANCE_GAIN && message->n_args == 1;
     int n = is_short ? 1 : form->n;
     if (message->n_args == 0 && is_of_source(form) && source != SCENE_EVERY && form->act != SCENE_DIRECTION)

@@ -38,7 +38,7 @@ static void limit_share(struct scene_thread *t)
     t->busy_s = processor_s();
 }
 
-static bool take(void *data, const struct osc_message *message)
+static bool handle(void *data, const struct osc_message *message)
 {
     struct scene_thread *t = data;
     struct scene_change change;
@@ -48,13 +48,13 @@ static bool take(void *data, const struct osc_message *message)
     return good;
 }
 
-static void *take_messages(void *data)
+static void *run_thread(void *data)
 {
     struct scene_thread *t = data;
     t->since_s = stopwatch_now();
     t->busy_s = processor_s();
     while (!atomic_load(&t->end)) {
-        osc_take_first(t->osc, take, t);
+        osc_handle_first(t->osc, handle, t);
         limit_share(t);
     }
     return NULL;
@@ -68,7 +68,7 @@ static bool create(struct scene_thread *t, int policy)
     pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
     pthread_attr_setschedpolicy(&attributes, policy);
     pthread_attr_setschedparam(&attributes, &lowest);
-    bool good = pthread_create(&t->thread, &attributes, take_messages, t) == 0;
+    bool good = pthread_create(&t->thread, &attributes, run_thread, t) == 0;
     pthread_attr_destroy(&attributes);
     return good;
 }

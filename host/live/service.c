@@ -24,7 +24,7 @@ static struct {
     double next_tend, next_pet, last_block_s;
     uint64_t blocks; /* of the session, at last_block_s */
     bool is_open, is_ready, is_reloading;
-    char status[512]; /* the last one that was told */
+    char status[512]; /* the last one sent */
 } service = {.fd = -1};
 
 /* $NOTIFY_SOCKET is the path of a socket, or with @ an abstract name. */
@@ -64,7 +64,7 @@ __attribute__((format(printf, 1, 2))) static void notify(const char *format, ...
 
 /* Tells a status, and returns whether it is new. Its text has names of files: a line end in one would begin another
  * message to systemd. */
-__attribute__((format(printf, 1, 2))) static bool tell(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static bool report(const char *format, ...)
 {
     char text[sizeof service.status];
     va_list values;
@@ -95,21 +95,21 @@ void service_wait(const char *why)
 {
     open_once();
     become_ready();
-    tell("waits: %s", why);
+    report("waits: %s", why);
     pet(stopwatch_now());
 }
 
-static void tell_session(const struct session_status *status, bool is_bypassed, const char *missing, bool hangs)
+static void report_session(const struct session_status *status, bool is_bypassed, const char *missing, bool hangs)
 {
     static const char *const states[] = {[HC_LIVE_OK] = "",
                                          [HC_LIVE_STANDBY] = " on the CPU; the GPU is lost",
                                          [HC_LIVE_LOST] = "; the GPU is lost, and the input passes unchanged"};
     const char *slash = strrchr(status->mask, '/'), *mask = slash ? slash + 1 : status->mask;
     if (missing)
-        tell("waits for %s; %s", missing, mask);
+        report("waits for %s; %s", missing, mask);
     else if (!hangs)
-        tell("%s %s%s", is_bypassed ? "bypasses" : "plays", mask, states[status->stats.state]);
-    else if (tell("hangs: no block of audio comes; %s", mask))
+        report("%s %s%s", is_bypassed ? "bypasses" : "plays", mask, states[status->stats.state]);
+    else if (report("hangs: no block of audio comes; %s", mask))
         message_error("no block of audio comes from the server or device; restart it, if it does not go on");
 }
 
@@ -131,8 +131,8 @@ void service_tend(struct session *session, const char *missing)
         notify("READY=1\n");
     }
     if (service.is_ready)
-        tell_session(&status, session_get(session, HC_BYPASS) != 0, missing,
-                     now - service.last_block_s > (service.watchdog_s > 0 ? service.watchdog_s / 2 : HANG_S));
+        report_session(&status, session_get(session, HC_BYPASS) != 0, missing,
+                       now - service.last_block_s > (service.watchdog_s > 0 ? service.watchdog_s / 2 : HANG_S));
 }
 
 /* systemd compares the time with that of its own request. */
@@ -149,5 +149,5 @@ void service_stop(void)
 {
     open_once();
     notify("STOPPING=1\n");
-    tell("stops");
+    report("stops");
 }

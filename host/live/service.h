@@ -1,4 +1,4 @@
-/* service - tells systemd what a session does (sd_notify(3)): that it is ready, what it plays, and by the watchdog that
+/* service - reports a session to systemd (sd_notify(3)): that it is ready, what it plays, and by the watchdog that
  * neither the control thread nor the audio is stuck. The protocol, a datagram of lines NAME=VALUE, is stable and small:
  * the program needs no libsystemd. All calls do nothing outside a service of Type=notify. Control thread only.
  */

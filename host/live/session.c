@@ -41,8 +41,8 @@ struct session {
 
     uint64_t n_requests; /* of masks; the last one has this number */
     pthread_mutex_t lock;
-    struct session_answer answers[MAX_ANSWERS]; /* those that session_take_answer has not taken; under lock */
-    uint64_t n_answers, n_taken;                /* the next one goes to n_answers % MAX_ANSWERS; under lock */
+    struct session_answer answers[MAX_ANSWERS]; /* those that session_read_answer has not read; under lock */
+    uint64_t n_answers, n_read;                 /* the next one goes to n_answers % MAX_ANSWERS; under lock */
 
     uint64_t said_limited, said_non_finite; /* counts at the last messages of session_tend */
     double next_limited_s;
@@ -53,7 +53,7 @@ struct session {
 static void say(void *data, int level, const char *text)
 {
     struct session *s = data;
-    static const char LOADED[] = ": loaded,"; /* say_bank says the same in other words */
+    static const char LOADED[] = ": loaded,"; /* report_bank says the same in other words */
     size_t n = s->first_path ? strlen(s->first_path) : 0;
     if (n > 0 && strncmp(text, s->first_path, n) == 0 && strncmp(text + n, LOADED, sizeof LOADED - 1) == 0) return;
     if (s->first_error && level == HC_LIVE_ERROR)
@@ -72,12 +72,12 @@ static void keep_answer(void *data, uint64_t number, int error, const char *why)
     pthread_mutex_unlock(&s->lock);
 }
 
-bool session_take_answer(struct session *s, struct session_answer *answer)
+bool session_read_answer(struct session *s, struct session_answer *answer)
 {
     pthread_mutex_lock(&s->lock);
-    if (s->n_answers > s->n_taken + MAX_ANSWERS) s->n_taken = s->n_answers - MAX_ANSWERS;
-    bool is_there = s->n_taken < s->n_answers;
-    if (is_there) *answer = s->answers[s->n_taken++ % MAX_ANSWERS];
+    if (s->n_answers > s->n_read + MAX_ANSWERS) s->n_read = s->n_answers - MAX_ANSWERS;
+    bool is_there = s->n_read < s->n_answers;
+    if (is_there) *answer = s->answers[s->n_read++ % MAX_ANSWERS];
     pthread_mutex_unlock(&s->lock);
     return is_there;
 }
@@ -134,21 +134,21 @@ static int nearest(int i, int current, int n)
 
 void session_keep(struct session *s, char *const *paths, int n, int current)
 {
-    int most = s->preload >= 0 && s->preload < HC_LIVE_MAX_KEPT ? s->preload + 1 : HC_LIVE_MAX_KEPT;
+    int max = s->preload >= 0 && s->preload < HC_LIVE_MAX_KEPT ? s->preload + 1 : HC_LIVE_MAX_KEPT;
     if (n < 2 || s->preload == 0) return;
-    if (most > n) most = n;
+    if (max > n) max = n;
     const char *before[HC_LIVE_MAX_KEPT];
-    bool is_same = s->n_kept == most;
+    bool is_same = s->n_kept == max;
     memcpy(before, s->kept, sizeof before);
-    for (int i = 0; i < most; i++) {
-        s->kept[i] = paths[most < n ? nearest(i, current, n) : i];
+    for (int i = 0; i < max; i++) {
+        s->kept[i] = paths[max < n ? nearest(i, current, n) : i];
         is_same = is_same && s->kept[i] == before[i];
     }
-    s->n_kept = most;
+    s->n_kept = max;
     if (is_same) return;
     free(s->watches);
-    s->watches = calloc((size_t)most, sizeof *s->watches);
-    for (int i = 0; i < most && s->watches; i++) watch_open(&s->watches[i], s->kept[i], session_rate(s));
+    s->watches = calloc((size_t)max, sizeof *s->watches);
+    for (int i = 0; i < max && s->watches; i++) watch_open(&s->watches[i], s->kept[i], session_rate(s));
     keep(s);
 }
 
@@ -211,7 +211,7 @@ bool session_load(const struct session_settings *settings, const char *path, int
     *mask = (hc_responses){0};
     if (hc_bank_is_file(path)) return bank_look(path, n_sources > 0 ? n_sources : 1, rate, mask, why, cap);
     if (hc_responses_load(path, 0, rate, flags, mask, why, cap) == HC_OK) {
-        bool is_configuration = mask->n_channels == 0; /* has an input count of its own */
+        bool is_configuration = mask->n_channels == 0; /* has its own input count */
         if (!is_configuration && n_sources > 0) {      /* a bank of one entry */
             hc_responses_free(mask);
             *mask = (hc_responses){0};
@@ -242,7 +242,7 @@ static bool load_first_bank(struct session *s, const char *path, char *why, size
     return good || message_write(why, cap, "%s", *error ? error : "the bank cannot be loaded; use a shorter path");
 }
 
-static void say_bank(struct session *s, const struct session_settings *settings)
+static void report_bank(struct session *s, const struct session_settings *settings)
 {
     hc_live_info info = {.size = sizeof info};
     hc_live_get_info(s->live, &info);
@@ -286,7 +286,7 @@ static bool open_live(struct session *s, const struct session_settings *settings
     }
     bool good =
         is_bank(mask) ? load_first_bank(s, path, why, cap) : hc_live_play(s->live, path, mask, why, cap) == HC_OK;
-    if (good) say_bank(s, settings);
+    if (good) report_bank(s, settings);
     return good;
 }
 
@@ -301,7 +301,7 @@ struct session *session_open(const struct session_settings *settings, const char
     s->start_s = stopwatch_now();
     s->preload = settings->preload < 0 && settings->live.spin ? 0 : settings->preload;
     if (mask->n_sources > 0) s->preload = 0; /* no bank is kept ready */
-    s->lines = (struct message_limit){.topic = "masks and devices", .most = 50};
+    s->lines = (struct message_limit){.topic = "masks and devices", .max = 50};
     sem_init(&s->wake, 0, 0);
     pthread_mutex_init(&s->lock, NULL);
     if (open_live(s, settings, path, rate, block, mask, why, cap)) {

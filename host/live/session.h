@@ -18,10 +18,10 @@ struct session;
 struct session_settings {
     hc_live_config live;     /* session_open sets channels, rate and block                                            */
     int n_inputs;            /* inputs of a mask that fits several counts; 0: the session chooses by its channels     */
-    int max_inputs;          /* most inputs that the session chooses; 0: no limit                                     */
+    int max_inputs;          /* max. inputs that the session chooses; 0: no limit                                     */
     float wet, dry, gain;    /* linear                                                                                */
     bool bypass;
-    const struct live_scene_settings *scene; /* first places of the sources (live.n_sources); NULL: the default ones  */
+    const struct live_scene_settings *scene; /* first positions of the sources (live.n_sources); NULL: the default    */
     int preload;             /* masks of session_keep to keep ready besides the one that plays; -1: all, but none with
                                 live.spin                                                                         */
 };
@@ -76,8 +76,8 @@ struct session_answer {
     char why[500];           /* else the reason, which may be cut                                                     */
 };
 
-/* Takes the oldest answer to a request of a mask; the last 16 are kept. false: there is none. */
-bool session_take_answer(struct session *session, struct session_answer *answer);
+/* Removes and returns the oldest answer to a request of a mask; the last 16 are kept. false: no answer. */
+bool session_read_answer(struct session *session, struct session_answer *answer);
 
 void session_count_xrun(struct session *session); /* [rt] */
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-void session_state_take(struct session *session, struct session_state *state)
+void session_state_record(struct session *session, struct session_state *state)
 {
     hc_live *live = session_live(session);
     *state = (struct session_state){.wet = session_get(session, HC_WET),
@@ -11,7 +11,7 @@ void session_state_take(struct session *session, struct session_state *state)
                                     .gain = session_get(session, HC_GAIN),
                                     .bypass = session_get(session, HC_BYPASS) != 0};
     hc_live_mask(live, state->mask, sizeof state->mask);
-    if (session_scene(session)) live_scene_take(session_scene(session), &state->scene);
+    if (session_scene(session)) live_scene_record(session_scene(session), &state->scene);
 }
 
 void session_state_settings(const struct session_state *state, struct session_settings *settings)
@@ -20,9 +20,9 @@ void session_state_settings(const struct session_state *state, struct session_se
     settings->dry = state->dry;
     settings->gain = state->gain;
     settings->bypass = state->bypass;
-    if (state->scene.n_places == 0) return;
+    if (state->scene.n_positions == 0) return;
     settings->scene = &state->scene;
-    settings->live.n_sources = state->scene.n_places;
+    settings->live.n_sources = state->scene.n_positions;
 }
 
 bool session_state_same(const struct session_state *a, const struct session_state *b)
@@ -64,40 +64,40 @@ static json_t *write_scene(const struct live_scene_settings *scene)
 {
     const double *at = scene->listener_at;
     const struct quaternion *front = &scene->front;
-    if (scene->n_places == 0) return NULL;
+    if (scene->n_positions == 0) return NULL;
     json_t *sources = json_array();
-    for (int i = 0; i < scene->n_places; i++) {
-        const struct live_scene_place *place = &scene->places[i];
-        json_t *gain = isfinite(place->gain_db) ? json_real(place->gain_db) : json_null();
-        json_array_append_new(sources, json_pack("[f, f, f, o, i, b]", place->aed[0], place->aed[1], place->aed[2],
-                                                 gain, place->entry, place->is_muted));
+    for (int i = 0; i < scene->n_positions; i++) {
+        const struct live_scene_position *p = &scene->positions[i];
+        json_t *gain = isfinite(p->gain_db) ? json_real(p->gain_db) : json_null();
+        json_array_append_new(
+            sources, json_pack("[f, f, f, o, i, b]", p->aed[0], p->aed[1], p->aed[2], gain, p->entry, p->is_muted));
     }
     return json_pack("{s:o, s:[f, f], s:[f, f, f], s:[f, f, f, f]}", "sources", sources, "distance_gain",
-                     scene->reference, scene->least, "listener", at[0], at[1], at[2], "front", front->w, front->x,
-                     front->y, front->z);
+                     scene->reference, scene->min_m, "listener", at[0], at[1], at[2], "front", front->w,
+                     front->x, front->y, front->z);
 }
 
-/* Reads n numbers from -most to most, as floats: nine digits in a file are enough for these. */
-static bool read_numbers(const json_t *json, size_t n, double most, double *numbers)
+/* Reads n numbers from -max to max, as floats: nine digits in a file are enough for these. */
+static bool read_numbers(const json_t *json, size_t n, double max, double *numbers)
 {
     for (size_t i = 0; i < n; i++) {
         const json_t *number = json_array_get(json, i);
         numbers[i] = (double)(float)json_number_value(number);
-        if (!json_is_number(number) || !(fabs(numbers[i]) <= most)) return false;
+        if (!json_is_number(number) || !(fabs(numbers[i]) <= max)) return false;
     }
     return true;
 }
 
 /* A configuration may have distances of up to 1e6 m. */
-static bool read_place(const json_t *json, struct live_scene_place *place)
+static bool read_position(const json_t *json, struct live_scene_position *p)
 {
     const json_t *gain = json_array_get(json, 3), *entry = json_array_get(json, 4);
-    bool good = read_numbers(json, 3, 2e6, place->aed) && fabs(place->aed[0]) <= 360 && fabs(place->aed[1]) <= 90 &&
-                place->aed[2] >= 0 && (json_is_number(gain) || json_is_null(gain)) && json_is_integer(entry);
-    place->gain_db = json_is_null(gain) ? -INFINITY : (double)(float)json_number_value(gain);
-    place->entry = (int)json_integer_value(entry);
-    place->is_muted = json_is_true(json_array_get(json, 5)); /* absent in sessions of earlier versions */
-    return good && place->gain_db <= LIVE_SCENE_MAX_DB && json_integer_value(entry) >= -1 &&
+    bool good = read_numbers(json, 3, 2e6, p->aed) && fabs(p->aed[0]) <= 360 && fabs(p->aed[1]) <= 90 &&
+                p->aed[2] >= 0 && (json_is_number(gain) || json_is_null(gain)) && json_is_integer(entry);
+    p->gain_db = json_is_null(gain) ? -INFINITY : (double)(float)json_number_value(gain);
+    p->entry = (int)json_integer_value(entry);
+    p->is_muted = json_is_true(json_array_get(json, 5)); /* absent in sessions of earlier versions */
+    return good && p->gain_db <= LIVE_SCENE_MAX_DB && json_integer_value(entry) >= -1 &&
            json_integer_value(entry) < 1 << 30;
 }
 
@@ -112,14 +112,14 @@ static void read_scene(const json_t *json, struct live_scene_settings *scene)
                 gain[1] >= 0 && (gain[0] == 0 || gain[1] > 0) &&
                 read_numbers(json_object_get(json, "listener"), 3, LIVE_SCENE_MAX_METRES, at) &&
                 read_numbers(json_object_get(json, "front"), 4, 1, front);
-    struct live_scene_place place;
-    for (size_t i = 0; i < n && good; i++) good = read_place(json_array_get(sources, i), &place);
+    struct live_scene_position p;
+    for (size_t i = 0; i < n && good; i++) good = read_position(json_array_get(sources, i), &p);
     if (!good) return;
-    *scene =
-        (struct live_scene_settings){.n_places = (int)n, .reference = gain[0], .least = gain[1], .is_restored = true};
+    *scene = (struct live_scene_settings){
+        .n_positions = (int)n, .reference = gain[0], .min_m = gain[1], .is_restored = true};
     for (int i = 0; i < (int)n; i++) {
-        read_place(json_array_get(sources, (size_t)i), &scene->places[i]);
-        scene->places[i].source = i;
+        read_position(json_array_get(sources, (size_t)i), &scene->positions[i]);
+        scene->positions[i].source = i;
     }
     memcpy(scene->listener_at, at, sizeof at);
     scene->front = (struct quaternion){front[0], front[1], front[2], front[3]};

@@ -12,11 +12,11 @@ struct session_state {
     char mask[4096];      /* path of the mask that plays; "": none yet */
     float wet, dry, gain; /* linear                                    */
     bool bypass;
-    struct live_scene_settings scene; /* n_places: of all sources; 0: there are none */
+    struct live_scene_settings scene; /* n_positions: of all sources; 0: there are none */
 };
 
 /* Copies the state of a session. */
-void session_state_take(struct session *session, struct session_state *state);
+void session_state_record(struct session *session, struct session_state *state);
 
 /* Puts the knobs and sources into the settings of the next session_open. *state must outlive that call. */
 void session_state_settings(const struct session_state *state, struct session_settings *settings);

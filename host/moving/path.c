@@ -46,32 +46,32 @@ static void direction_of(double azimuth, double elevation, double direction[3])
 
 static bool counts_turns(const struct path_row *row)
 {
-    return row->place[0] < -180 || row->place[0] >= 360;
+    return row->at[0] < -180 || row->at[0] >= 360;
 }
 
-static void place_on_sphere(const struct path_row *a, const struct path_row *b, double t, float position[3])
+static void point_on_sphere(const struct path_row *a, const struct path_row *b, double t, float position[3])
 {
-    double direction[3], distance = a->place[2] + t * (b->place[2] - a->place[2]);
+    double direction[3], distance = a->at[2] + t * (b->at[2] - a->at[2]);
     if (counts_turns(a) || counts_turns(b))
-        direction_of(a->place[0] + t * (b->place[0] - a->place[0]), a->place[1] + t * (b->place[1] - a->place[1]),
+        direction_of(a->at[0] + t * (b->at[0] - a->at[0]), a->at[1] + t * (b->at[1] - a->at[1]),
                      direction);
     else
         turn(a->direction, b->direction, t, direction);
     for (int i = 0; i < 3; i++) position[i] = (float)(direction[i] * distance);
 }
 
-void path_at(const struct path *path, int source, int64_t frame, size_t *row, struct path_place *place)
+void path_at(const struct path *path, int source, int64_t frame, size_t *row, struct path_point *point)
 {
     const size_t end = path->first[source + 1];
     while (*row + 1 < end && path->rows[*row + 1].frame <= (double)frame) ++*row;
     const struct path_row *a = &path->rows[*row], *b = *row + 1 < end ? a + 1 : a;
     double t = b->frame > a->frame ? ((double)frame - a->frame) / (b->frame - a->frame) : 0;
     if (t < 0 || path->holds) t = 0;
-    place->entry = a->entry;
-    place->gain = a->gain + t * (b->gain - a->gain);
-    if (path->kind == PATH_SPHERE) place_on_sphere(a, b, t, place->position);
+    point->entry = a->entry;
+    point->gain = a->gain + t * (b->gain - a->gain);
+    if (path->kind == PATH_SPHERE) point_on_sphere(a, b, t, point->position);
     for (int i = 0; i < 3 && path->kind == PATH_LINE; i++)
-        place->position[i] = (float)(a->place[i] + t * (b->place[i] - a->place[i]));
+        point->position[i] = (float)(a->at[i] + t * (b->at[i] - a->at[i]));
 }
 
 static int compare_rows(const void *left, const void *right)
@@ -88,23 +88,23 @@ bool path_finish(struct path *path)
     qsort(path->rows, path->n_rows, sizeof *path->rows, compare_rows);
     for (size_t i = 0; i < path->n_rows; i++) {
         struct path_row *row = &path->rows[i];
-        if (path->kind == PATH_SPHERE) direction_of(row->place[0], row->place[1], row->direction);
+        if (path->kind == PATH_SPHERE) direction_of(row->at[0], row->at[1], row->direction);
         path->first[row->source + 1]++;
     }
     for (int s = 0; s < path->n_sources; s++) path->first[s + 1] += path->first[s];
     return true;
 }
 
-struct path_row *path_row_add(struct path *path, size_t *room)
+struct path_row *path_row_add(struct path *path, size_t *capacity)
 {
-    if (path->n_rows == *room) {
-        size_t more = *room ? 2 * *room : 64;
+    if (path->n_rows == *capacity) {
+        size_t more = *capacity ? 2 * *capacity : 64;
         struct path_row *rows = realloc(path->rows, more * sizeof *rows);
         if (!rows) return NULL;
         path->rows = rows;
-        *room = more;
+        *capacity = more;
     }
     struct path_row *row = &path->rows[path->n_rows++];
-    *row = (struct path_row){.gain = 1, .place = {0, 0, 1}};
+    *row = (struct path_row){.gain = 1, .at = {0, 0, 1}};
     return row;
 }

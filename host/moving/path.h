@@ -20,7 +20,7 @@ enum path_kind { PATH_SPHERE, PATH_LINE, PATH_ENTRIES };
 
 struct path_row {
     double frame;        /* of the stream                                                    */
-    double place[3];     /* PATH_SPHERE: degrees, degrees, metres; PATH_LINE: x, y, z        */
+    double at[3];        /* PATH_SPHERE: degrees, degrees, metres; PATH_LINE: x, y, z        */
     double direction[3]; /* PATH_SPHERE: its unit vector                                     */
     double gain;         /* linear                                                           */
     size_t line;         /* of the file; of a random path: in the order drawn                */
@@ -36,7 +36,7 @@ struct path {
     size_t *first;       /* [n_sources + 1]: the first row of each source                    */
 };
 
-struct path_place {      /* of a source at a moment                                          */
+struct path_point {      /* of a source at a moment                                          */
     int entry;           /* PATH_ENTRIES                                                     */
     float position[3];   /* else: metres, x ahead, y left, z up                              */
     double gain;
@@ -59,7 +59,7 @@ bool path_random(struct path *path, const char *text, uint64_t seed, int rate, i
 
 /* Finds the place of a source at a frame. *row: a row of the source at or before the frame, or path->first[source];
  * becomes the last such row. */
-void path_at(const struct path *path, int source, int64_t frame, size_t *row, struct path_place *place);
+void path_at(const struct path *path, int source, int64_t frame, size_t *row, struct path_point *point);
 
 void path_free(struct path *path);
 

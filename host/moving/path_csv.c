@@ -11,14 +11,14 @@
 enum column { TIME, FRAME, SOURCE, AZIMUTH, ELEVATION, DISTANCE, X, Y, Z, ENTRY, GAIN, N_COLUMNS };
 static const char *const column_names[N_COLUMNS] = {"time", "frame", "source", "azimuth", "elevation", "distance",
                                                     "x",    "y",     "z",      "entry",   "gain"};
-static const double column_least[N_COLUMNS] = {0, 0, 1, -36e6, -90, 0, -1e6, -1e6, -1e6, 0, -300};
-static const double column_most[N_COLUMNS] = {1e9, 1e15, 65536, 36e6, 90, 1e6, 1e6, 1e6, 1e6, 2147483647, 300};
+static const double column_min[N_COLUMNS] = {0, 0, 1, -36e6, -90, 0, -1e6, -1e6, -1e6, 0, -300};
+static const double column_max[N_COLUMNS] = {1e9, 1e15, 65536, 36e6, 90, 1e6, 1e6, 1e6, 1e6, 2147483647, 300};
 enum { MAX_FIELDS = 256 };
 
 struct reader {
     struct line_reader in;
     struct path *path;
-    size_t room;
+    size_t capacity;
     int rate, n_sources, n_entries;
     int columns[MAX_FIELDS], n_fields; /* the column of each field */
     bool has[N_COLUMNS];
@@ -68,16 +68,16 @@ static bool header_read(struct reader *r, char *record)
 
 static bool cell_number(struct reader *r, enum column column, const char *text, double *number)
 {
-    const char *end = number_read(text, column_least[column], column_most[column], number);
+    const char *end = number_read(text, column_min[column], column_max[column], number);
     if (!end || end[strspn(end, " \t")])
         return line_refuse(&r->in, "%s \"%.40s\"; needs a number from %.9g to %.9g", column_names[column], text,
-                           column_least[column], column_most[column]);
+                           column_min[column], column_max[column]);
     if ((column == SOURCE || column == ENTRY) && *number != floor(*number))
         return line_refuse(&r->in, "%s \"%.40s\"; needs a whole number", column_names[column], text);
     return true;
 }
 
-static bool cell_take(struct reader *r, enum column column, const char *text, struct path_row *row)
+static bool cell_read(struct reader *r, enum column column, const char *text, struct path_row *row)
 {
     double number;
     text += strspn(text, " \t");
@@ -113,21 +113,21 @@ static bool cell_take(struct reader *r, enum column column, const char *text, st
         row->gain = pow(10, number / 20);
         break;
     default:
-        row->place[column >= X ? column - X : column - AZIMUTH] = number;
+        row->at[column >= X ? column - X : column - AZIMUTH] = number;
     }
     return true;
 }
 
 static bool row_read(struct reader *r, char *record)
 {
-    struct path_row *row = path_row_add(r->path, &r->room);
+    struct path_row *row = path_row_add(r->path, &r->capacity);
     if (!row) return line_refuse(&r->in, "no memory for %zu rows; cut the path", r->path->n_rows);
     row->line = r->in.number;
-    if (r->path->kind == PATH_LINE) row->place[2] = 0;
+    if (r->path->kind == PATH_LINE) row->at[2] = 0;
     int n = 0;
     for (char *at = record, *field; at; n++) {
         if (!csv_field(&r->in, &at, &field)) return false;
-        if (n < r->n_fields && !cell_take(r, r->columns[n], field, row)) return false;
+        if (n < r->n_fields && !cell_read(r, r->columns[n], field, row)) return false;
     }
     if (n != r->n_fields)
         return line_refuse(&r->in, "%d field%s, but the header has %d; write as many", n, message_s(n), r->n_fields);

@@ -7,7 +7,7 @@
 static const double path_degree = 3.14159265358979323846 / 180; /* in radians */
 
 /* A new row with gain 1, place 0, 0, 1. *room: of path->rows, 0 at first. NULL: no memory. */
-struct path_row *path_row_add(struct path *path, size_t *room);
+struct path_row *path_row_add(struct path *path, size_t *capacity);
 
 /* Sorts the rows by source and line, and finds the first of each source. false: no memory. */
 bool path_finish(struct path *path);

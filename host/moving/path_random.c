@@ -13,7 +13,7 @@
 enum range_name { AZIMUTH, ELEVATION, DISTANCE, SPEED, PAUSE, N_RANGES };
 static const struct {
     const char *name;
-    double least, most;
+    double min, max;
     double low, high; /* the default */
 } ranges[N_RANGES] = {{"azimuth", -180, 360, -180, 180},
                       {"elevation", -90, 90, 0, 0},
@@ -31,7 +31,7 @@ bool path_is_random(const char *text)
     return strncmp(text, "random", 6) == 0 && (!text[6] || text[6] == ':');
 }
 
-static bool seed_take(const char *text, const char *end, uint64_t *seed)
+static bool seed_read(const char *text, const char *end, uint64_t *seed)
 {
     char *after;
     errno = 0;
@@ -40,7 +40,7 @@ static bool seed_take(const char *text, const char *end, uint64_t *seed)
 }
 
 /* "20" or "10..60" */
-static bool range_take(const char *text, const char *end, int range, struct choice *choice)
+static bool range_read(const char *text, const char *end, int range, struct choice *choice)
 {
     char number[32];
     const char *dots = strstr(text, "..");
@@ -48,8 +48,8 @@ static bool range_take(const char *text, const char *end, int range, struct choi
     if (first_end - text >= (ptrdiff_t)sizeof number || first_end == text) return false;
     /* A reader of numbers takes the first dot of "10..60" for a decimal point. */
     snprintf(number, sizeof number, "%.*s", (int)(first_end - text), text);
-    double *low = &choice->low[range], *high = &choice->high[range], max = ranges[range].most;
-    if (!number_is(number, ranges[range].least, max, low)) return false;
+    double *low = &choice->low[range], *high = &choice->high[range], max = ranges[range].max;
+    if (!number_is(number, ranges[range].min, max, low)) return false;
     *high = *low;
     return first_end == end || number_read(dots + 2, *low, max, high) == end;
 }
@@ -69,10 +69,10 @@ static bool choose(const char *text, struct choice *choice, char *why, size_t ca
                                  "\"%.*s\" is not an option of a random path; these are azimuth, elevation, "
                                  "distance, speed, pause, seed",
                                  (int)(end - name < 60 ? end - name : 60), name);
-        if (is_seed ? !seed_take(value + 1, end, &choice->seed) : !range_take(value + 1, end, i, choice)) {
+        if (is_seed ? !seed_read(value + 1, end, &choice->seed) : !range_read(value + 1, end, i, choice)) {
             if (is_seed) return message_write(why, cap, "seed needs a whole number from 0 on");
             return message_write(why, cap, "%s needs a number from %g to %g, or two of them as in %g..%g",
-                                 ranges[i].name, ranges[i].least, ranges[i].most, ranges[i].low, ranges[i].high);
+                                 ranges[i].name, ranges[i].min, ranges[i].max, ranges[i].low, ranges[i].high);
         }
         text = end;
     }
@@ -102,11 +102,11 @@ static double draw_of(const struct choice *choice, int range, uint64_t *state)
 static double cosine_between(const struct path_row *a, const struct path_row *b)
 {
     const double degree = path_degree;
-    return sin(a->place[1] * degree) * sin(b->place[1] * degree) +
-           cos(a->place[1] * degree) * cos(b->place[1] * degree) * cos((a->place[0] - b->place[0]) * degree);
+    return sin(a->at[1] * degree) * sin(b->at[1] * degree) +
+           cos(a->at[1] * degree) * cos(b->at[1] * degree) * cos((a->at[0] - b->at[0]) * degree);
 }
 
-static bool draw_source(struct path *path, size_t *room, const struct choice *choice, int source, int rate,
+static bool draw_source(struct path *path, size_t *capacity, const struct choice *choice, int source, int rate,
                         int64_t n_frames)
 {
     const double degree = path_degree;
@@ -117,11 +117,11 @@ static bool draw_source(struct path *path, size_t *room, const struct choice *ch
         struct path_row row = {.source = source, .gain = 1};
         /* Uniform on the sphere: the sine of the elevation is uniform. */
         double low = sin(choice->low[ELEVATION] * degree), high = sin(choice->high[ELEVATION] * degree);
-        row.place[0] = draw_of(choice, AZIMUTH, &state);
-        row.place[1] = asin(draw(&state, low, high)) / degree;
-        row.place[2] = draw_of(choice, DISTANCE, &state);
+        row.at[0] = draw_of(choice, AZIMUTH, &state);
+        row.at[1] = asin(draw(&state, low, high)) / degree;
+        row.at[2] = draw_of(choice, DISTANCE, &state);
         double speed = draw_of(choice, SPEED, &state), pause = draw_of(choice, PAUSE, &state);
-        if (row.place[0] >= 360) row.place[0] -= 360; /* 360 would count as a turn */
+        if (row.at[0] >= 360) row.at[0] -= 360; /* 360 would count as a turn */
         if (line > 1) {
             double cosine = cosine_between(&before, &row);
             double angle = acos(cosine > 1 ? 1 : cosine < -1 ? -1 : cosine) / degree;
@@ -130,7 +130,7 @@ static bool draw_source(struct path *path, size_t *room, const struct choice *ch
             frame += seconds * rate;
         }
         for (int end = 0; end < (pause > 0 ? 2 : 1); end++) { /* the start of a pause, and its end */
-            struct path_row *added = path_row_add(path, room);
+            struct path_row *added = path_row_add(path, capacity);
             if (!added) return false;
             *added = row;
             added->frame = frame;
@@ -146,11 +146,11 @@ bool path_random(struct path *path, const char *text, uint64_t seed, int rate, i
                  char *why, size_t cap)
 {
     struct choice choice = {.seed = seed};
-    size_t room = 0;
+    size_t capacity = 0;
     *path = (struct path){.kind = PATH_SPHERE, .n_sources = n_sources};
     bool good = choose(text, &choice, why, cap);
     if (!good) return false;
-    for (int s = 0; good && s < n_sources; s++) good = draw_source(path, &room, &choice, s, rate, n_frames);
+    for (int s = 0; good && s < n_sources; s++) good = draw_source(path, &capacity, &choice, s, rate, n_frames);
     if (good && path_finish(path)) return true;
     path_free(path);
     return message_write(why, cap, "no memory for a random path; free some memory");

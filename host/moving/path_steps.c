@@ -42,14 +42,14 @@ void path_steps_close(struct path_steps *s)
 
 static hc_step step_at(struct path_steps *s, int source, int64_t frame)
 {
-    struct path_place place;
+    struct path_point point;
     hc_step step = {.frame = frame, .source = source, .n = 1, .weight = {1}};
-    path_at(s->path, source, frame, &s->sources[source].row, &place);
-    double gain = place.gain * s->options.gain;
+    path_at(s->path, source, frame, &s->sources[source].row, &point);
+    double gain = point.gain * s->options.gain;
     if (s->path->kind == PATH_ENTRIES) {
-        step.entry[0] = place.entry;
+        step.entry[0] = point.entry;
     } else {
-        const float *p = place.position;
+        const float *p = point.position;
         double distance = sqrt((double)p[0] * p[0] + (double)p[1] * p[1] + (double)p[2] * p[2]);
         if (s->options.mixes)
             step.n = hc_bank_mix(s->bank, p, step.entry, step.weight);
@@ -70,12 +70,12 @@ static bool is_same(const hc_step *a, const hc_step *b)
 
 static bool append(struct path_steps *s, const hc_step *step)
 {
-    if ((size_t)s->n_steps == s->room) {
-        size_t room = s->room ? 2 * s->room : 256;
-        hc_step *steps = realloc(s->steps, room * sizeof *steps);
+    if ((size_t)s->n_steps == s->capacity) {
+        size_t capacity = s->capacity ? 2 * s->capacity : 256;
+        hc_step *steps = realloc(s->steps, capacity * sizeof *steps);
         if (!steps) return false;
         s->steps = steps;
-        s->room = room;
+        s->capacity = capacity;
     }
     s->steps[s->n_steps++] = *step;
     return true;

@@ -19,7 +19,7 @@ struct path_steps {
     struct path_follower *sources; /* [n_sources] */
     hc_step *steps;     /* [n_steps], for hc_render_job                                            */
     int n_steps;
-    size_t room;
+    size_t capacity;
 };
 
 /* path and bank outlive the steps. name: of the bank, for an error. false: why has the reason. */

@@ -63,7 +63,7 @@ static void take(void *data, const struct osc_message *message)
         strcpy(path, message->path);
         for (int i = 0; i < message->n_texts; i++) strcpy(texts[i], message->texts[i]);
     }
-    remote_take(remote, message);
+    remote_handle(remote, message);
 }
 
 static void take_again(void *data, const struct osc_message *message)

@@ -10,7 +10,7 @@
 
 enum { RATE = 48000, SOURCES = 3, ENTRIES = 50 };
 
-static void place_look(const struct path *path, const struct path_place *place)
+static void place_look(const struct path *path, const struct path_point *place)
 {
     must(place->gain >= 0 && place->gain <= 1.0001e15);
     if (path->kind == PATH_ENTRIES) {
@@ -32,7 +32,7 @@ static void path_look(const struct path *path, int n_sources)
             must(i == row || path->rows[i].frame >= path->rows[i - 1].frame);
         }
         for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
-            struct path_place place = {0};
+            struct path_point place = {0};
             path_at(path, s, frames[i], &row, &place);
             must(row < path->first[s + 1]);
             place_look(path, &place);

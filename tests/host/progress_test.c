@@ -176,7 +176,7 @@ static void each_pass_of_a_long_file_is_work(const char *unused)
     check(file_job_open(&job, &batch, &row, "cpu"), "the file is not opened");
     for (int pass = 0; pass < PASSES - 1; pass++) {
         for (int n = 0; n < FRAMES; n += BLOCK) {
-            file_job_take(&job, block, BLOCK, BLOCK);
+            file_job_accept(&job, block, BLOCK, BLOCK);
             double done = (double)atomic_load(&batch.counts[COUNT_WORK_DONE]) / (double)batch_row_work(&batch, &row);
             double want = (pass + (n + BLOCK) / (FRAMES + 1.0)) / PASSES;
             check(fabs(done - want) < 1e-6, "pass %d: %g of the work, want %g", pass, done, want);

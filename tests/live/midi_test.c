@@ -189,7 +189,7 @@ static void only_whole_channel_messages_pass_the_ring(const char *backend)
     struct midi_message message;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         midi_ring_put(&ring, rows[i].bytes, rows[i].n);
-        check(midi_ring_take(&ring, &message) == rows[i].passes, "row %zu", i);
+        check(midi_ring_read(&ring, &message) == rows[i].passes, "row %zu", i);
         check(!rows[i].passes || memcmp(message.bytes, rows[i].bytes, 3) == 0, "row %zu", i);
     }
 }
@@ -199,11 +199,11 @@ static void a_full_ring_counts_what_it_loses(const char *backend)
     struct midi_message message;
     uint64_t before = atomic_load(&ring.lost);
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < MIDI_RING_PLACES + 7; i++)
+        for (int i = 0; i < MIDI_RING_CAP + 7; i++)
             midi_ring_put(&ring, (const uint8_t[3]){0xb0, (uint8_t)(i / 128), (uint8_t)(i % 128)}, 3);
-        for (int i = 0; i < MIDI_RING_PLACES; i++)
-            check(midi_ring_take(&ring, &message) && message.bytes[1] * 128 + message.bytes[2] == i, "message %d", i);
-        check(!midi_ring_take(&ring, &message), "one is too much");
+        for (int i = 0; i < MIDI_RING_CAP; i++)
+            check(midi_ring_read(&ring, &message) && message.bytes[1] * 128 + message.bytes[2] == i, "message %d", i);
+        check(!midi_ring_read(&ring, &message), "one is too much");
     }
     check(atomic_load(&ring.lost) - before == 21, "%d lost", (int)(atomic_load(&ring.lost) - before));
 }
@@ -256,7 +256,7 @@ static void two_threads_share_the_ring(const char *backend)
     check(pthread_create(&thread, NULL, send_all, NULL) == 0, "no thread");
     for (double give_up = now_s() + 60; taken + (int)(atomic_load(&ring.lost) - before) < N_SENT;) {
         check(now_s() < give_up, "%d of %d", taken, N_SENT);
-        while (midi_ring_take(&ring, &message)) {
+        while (midi_ring_read(&ring, &message)) {
             int i = (message.bytes[0] & 0x3f) << 14 | message.bytes[1] << 7 | message.bytes[2];
             check(i > last && i < N_SENT, "%d after %d", i, last);
             last = i;

@@ -185,14 +185,14 @@ static void a_closed_port_is_told(const char *backend)
               getsockname(closed, (struct sockaddr *)address, &size) == 0,
           "no socket");
     close(closed);
-    check(!osc_take_unreachable(osc, &told), "a peer is gone before anything was sent");
+    check(!osc_next_unreachable(osc, &told), "a peer is gone before anything was sent");
     osc_send_to(osc, &gone, "/lost", "");
     send_packet("/ok\0,\0\0\0", 8);
     osc_receive(osc, answer, NULL);
     check(count_packets("/answer") == 1, "no answer");
     osc_send_to(osc, &gone, "/lost", "");
-    check(osc_take_unreachable(osc, &told) && osc_same_peer(&told, &gone), "the closed port was not told");
-    while (osc_take_unreachable(osc, &told)) continue;
+    check(osc_next_unreachable(osc, &told) && osc_same_peer(&told, &gone), "the closed port was not told");
+    while (osc_next_unreachable(osc, &told)) continue;
     close_osc();
 }
 
@@ -220,11 +220,11 @@ static void messages_that_the_first_thread_leaves_go_on(const char *backend)
     }
     send_packet(packet, n);
     n_first = 0;
-    check(osc_take_first(osc, take_first, NULL) == 6 && n_first == 6, "%d messages", n_first);
+    check(osc_handle_first(osc, take_first, NULL) == 6 && n_first == 6, "%d messages", n_first);
     osc_receive(osc, answer, NULL);
     check(seen.messages == 3 && count_packets("/answer") == 3, "%d messages went on", seen.messages);
     double start = now_s();
-    check(osc_take_first(osc, take_first, NULL) == 0 && now_s() - start < 5, "it waits for ever");
+    check(osc_handle_first(osc, take_first, NULL) == 0 && now_s() - start < 5, "it waits for ever");
     osc_join(osc);
     send_packet("/no\0,\0\0\0", 8);
     osc_receive(osc, answer, NULL);
@@ -242,14 +242,14 @@ static void messages_that_nobody_receives_keep_nobody_waiting(const char *backen
     double start = now_s();
     for (int i = 0; i < 50; i++) {
         send_packet(packet, MAX_BYTES);
-        check(osc_take_first(osc, take_first, NULL) == 1, "packet %d", i);
+        check(osc_handle_first(osc, take_first, NULL) == 1, "packet %d", i);
     }
     check(now_s() - start < 10, "it waits");
     osc_receive(osc, take, NULL);
     check(seen.messages >= 1 && seen.messages < 50, "%d messages went on", seen.messages);
     osc_receive(osc, take, NULL);
     send_packet(packet, MAX_BYTES);
-    osc_take_first(osc, take_first, NULL);
+    osc_handle_first(osc, take_first, NULL);
     int before = seen.messages;
     osc_receive(osc, take, NULL);
     check(seen.messages == before + 1, "the largest packet is lost");

@@ -1,12 +1,12 @@
 /* midi_ring - MIDI messages on their way from the audio thread to the control thread.
  *
- * models   host/live/midi_ring.c: midi_ring_put, midi_ring_take
- * atomics  host/live/midi_ring.h: written, taken, lost
+ * models   host/live/midi_ring.c: midi_ring_put, midi_ring_read
+ * atomics  host/live/midi_ring.h: written, dequeued, lost
  *
  * Proved: every message arrives whole, once and in order, or is counted as lost; a message is lost only if the ring is
  * full; the audio thread plays on though the control thread stalls.
  *
- * Order: `written` releases the message that was copied in, and its load by the control thread acquires it. `taken`
+ * Order: `written` releases the message that was copied in, and its load by the control thread acquires it. `dequeued`
  * releases the place that was copied out, and its load by the audio thread acquires that. Each thread loads its own
  * counter relaxed: nobody else stores it. Nothing needs seq_cst: a counter that is seen late makes the ring look
  * fuller, or emptier, than it is.
@@ -17,20 +17,20 @@
 #include "atomics.h"
 #define MESSAGES 6
 #ifdef PLACES_DO_NOT_DIVIDE_THE_COUNTERS
-#define PLACES 3
+#define CAP 3
 #else
-#define PLACES 2
+#define CAP 2
 #endif
 #define WRAP 4
 
-byte written, taken, lost;
-byte first[PLACES], second[PLACES]; /* the parts of the messages */
+byte written, dequeued, lost;
+byte first[CAP], second[CAP]; /* the parts of the messages */
 byte sent, arrived, last;           /* what the model checks by; messages count from 1 */
 
 inline put_parts()
 {
-    first[now % PLACES] = sent + 1;
-    second[now % PLACES] = sent + 1
+    first[now % CAP] = sent + 1;
+    second[now % CAP] = sent + 1
 }
 
 active proctype audio_thread()
@@ -41,7 +41,7 @@ active proctype audio_thread()
         now = written;
         if
 #ifndef FULL_IS_OVERWRITTEN
-        :: (now + WRAP - taken) % WRAP == PLACES -> lost++
+        :: (now + WRAP - dequeued) % WRAP == CAP -> lost++
 #endif
         :: else ->
 #ifdef WRITTEN_BEFORE_THE_MESSAGE
@@ -61,15 +61,15 @@ active proctype control_thread() may_stall
 {
     byte now, a, b;
 end: do
-    :: taken != written -> /* midi_ring_take */
-        now = taken;
+    :: dequeued != written -> /* midi_ring_read */
+        now = dequeued;
 #ifdef TAKEN_BEFORE_THE_MESSAGE
-        taken = (now + 1) % WRAP;
+        dequeued = (now + 1) % WRAP;
 #endif
-        a = first[now % PLACES];
-        b = second[now % PLACES];
+        a = first[now % CAP];
+        b = second[now % CAP];
 #ifndef TAKEN_BEFORE_THE_MESSAGE
-        taken = (now + 1) % WRAP;
+        dequeued = (now + 1) % WRAP;
 #endif
         d_step { assert(a == b && a > last); last = a; arrived++; a = 0; b = 0; now = 0 }
     od

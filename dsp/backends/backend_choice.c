@@ -49,8 +49,8 @@ bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
     return task->n_frames > 0 ? ns * (double)task->n_frames >= MIN_FILE_NS : ns * task->rate >= MIN_LIVE_NS;
 }
 
-bool auto_takes_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
-                    bool measured)
+bool auto_prefers_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
+                      bool measured)
 {
     if (task->sources_ns > 0) return is_steered_by_gpu(task, cpu);
     double cpu_ns = best_plan_ns(task, cpu) / task->n_processors, gpu_ns = best_plan_ns(task, gpu);
@@ -79,7 +79,7 @@ static bool auto_chooses_gpu(const hc_config *c)
     if (!device || (c->n_sources > 0 && !device->scene)) return false;
     if (device->describe(0, text, sizeof text) != HC_OK) return false;
     measured = costs_find(device, 0, &gpu) && measured;
-    return auto_takes_gpu(&task, &cpu, &gpu, measured);
+    return auto_prefers_gpu(&task, &cpu, &gpu, measured);
 }
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */

@@ -24,10 +24,10 @@ struct plan_shape config_shape(const hc_config *config);
 struct auto_task {
     struct plan_shape shape;
     const char *method;
-    int rate;             /* Hz                                                                             */
-    int64_t n_frames;     /* of a file; 0: live, or not known                                               */
-    int n_processors;     /* that share the CPU's work; 1 for live                                          */
-    double sources_ns;    /* a frame of all steered sources on the CPU, each with an entry that changes all the time;
+    int rate;          /* Hz                                                                             */
+    int64_t n_frames;  /* of a file; 0: live, or not known                                               */
+    int n_processors;  /* that share the CPU's work; 1 for live                                          */
+    double sources_ns; /* a frame of all steered sources on the CPU, each with an entry that changes all the time;
                              0: no sources                                                                  */
 };
 
@@ -35,7 +35,7 @@ struct auto_task {
 bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu);
 
 /* Is this GPU the better choice? measured: both costs were measured on this machine. */
-bool auto_takes_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
-                    bool measured);
+bool auto_prefers_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
+                      bool measured);
 
 #endif

@@ -242,12 +242,12 @@ static int cache_lock(void)
 
 int costs_correct(const struct backend *backend, struct plan_costs *costs)
 {
-    const double most = backend->in_place ? max_factor_in_place : max_factor_on_device;
+    const double max = backend->in_place ? max_factor_in_place : max_factor_on_device;
     struct plan_costs built_in = *backend->costs;
     int n = 0;
     for (int k = 0; k < N_NUMBERS; k++) {
         double *cost = number(costs, k), own = *number(&built_in, k);
-        if (*cost >= own / most && *cost <= own * most) continue; /* a built-in 0 stays 0: the backend cannot do it */
+        if (*cost >= own / max && *cost <= own * max) continue; /* a built-in 0 stays 0: the backend cannot do it */
         *cost = own;
         n++;
     }

@@ -63,9 +63,9 @@ struct hybrid_scene {
 /* S is as long as the tail's change within 20 ms permits: 2S + the fade. */
 static int tail_hop(int rate, int block, int steer_fade)
 {
-    const int least = rate / MAX_HOPS_A_SECOND, usual = rate / MIN_HOPS_A_SECOND;
+    const int min_hop = rate / MAX_HOPS_A_SECOND, usual = rate / MIN_HOPS_A_SECOND;
     int hop = (rate / 50 - steer_fade) / 2 / block * block;
-    if (hop >= least && hop > 0) return hop;
+    if (hop >= min_hop && hop > 0) return hop;
     return usual > block ? (usual + block - 1) / block * block : block;
 }
 
@@ -93,12 +93,12 @@ static void hybrid_plan_make(struct scene_plan *plan, int rate, int block, int s
 /* The plan of one of the two scenes: level l of the plan as a head alone. */
 static struct scene_plan plan_of(const struct scene_plan *plan, int l)
 {
-    struct scene_plan part = {.rate = plan->rate, .n_levels = 1, .levels = {plan->levels[l]}};
-    part.block = part.levels[0].hop;
-    part.steer_fade = part.levels[0].fade;
-    part.bank_taps = part.levels[0].n_taps;
-    part.levels[0].offset = part.levels[0].delay = 0;
-    return part;
+    struct scene_plan half = {.rate = plan->rate, .n_levels = 1, .levels = {plan->levels[l]}};
+    half.block = half.levels[0].hop;
+    half.steer_fade = half.levels[0].fade;
+    half.bank_taps = half.levels[0].n_taps;
+    half.levels[0].offset = half.levels[0].delay = 0;
+    return half;
 }
 
 static struct scene_shape tail_shape(const struct scene_plan *plan, const struct scene_shape *shape)
@@ -137,12 +137,12 @@ static int tail_bank_make(const struct scene_backend *backend, const struct scen
 {
     const size_t n = (size_t)data->n_entries * (size_t)data->n_out;
     const int offset = plan->levels[1].offset;
-    const struct scene_plan part = plan_of(plan, 1);
+    const struct scene_plan half = plan_of(plan, 1);
     const float **taps = malloc(n * sizeof *taps);
     if (!taps) return fail(HC_ENOMEM, why, "no memory for a bank of %d entries", data->n_entries);
     for (size_t i = 0; i < n; i++) taps[i] = data->taps[i] + offset;
     const hc_bank_data tail = data_of(data, taps, data->n_taps - offset);
-    int error = backend->bank_make(&part, device, &tail, bank, bytes, why);
+    int error = backend->bank_make(&half, device, &tail, bank, bytes, why);
     free((void *)taps);
     return error;
 }
@@ -150,12 +150,12 @@ static int tail_bank_make(const struct scene_backend *backend, const struct scen
 static int hybrid_bank_make(const char *tail_name, const struct scene_plan *plan, int device, const hc_bank_data *data,
                             void **bank, uint64_t *bytes, struct reason *why)
 {
-    const struct scene_plan part = plan_of(plan, 0);
-    const int n_head = data->n_taps < part.bank_taps ? data->n_taps : part.bank_taps;
+    const struct scene_plan half = plan_of(plan, 0);
+    const int n_head = data->n_taps < half.bank_taps ? data->n_taps : half.bank_taps;
     const hc_bank_data head = data_of(data, data->taps, n_head);
     uint64_t tail_bytes = 0;
-    int error = scene_cpu.bank_make(&part, 0, &head, &bank[0], bytes, why);
-    if (error || data->n_taps <= part.bank_taps) return error;
+    int error = scene_cpu.bank_make(&half, 0, &head, &bank[0], bytes, why);
+    if (error || data->n_taps <= half.bank_taps) return error;
     error = tail_bank_make(backend_of(tail_name), plan, device, data, &bank[1], &tail_bytes, why);
     if (error) scene_cpu.bank_free(bank[0]);
     *bytes += tail_bytes;
@@ -267,19 +267,19 @@ static void hybrid_close(void *state)
 
 static int tail_open(struct hybrid_scene *s, int device, struct reason *why)
 {
-    const struct scene_plan part = plan_of(&s->plan, 1);
+    const struct scene_plan half = plan_of(&s->plan, 1);
     const struct scene_shape shape = tail_shape(&s->plan, &s->shape);
     bool ok = list_open(&s->playing, shape.n_sources);
     for (int i = 0; i < TAIL_JOBS; i++)
         ok = ok && list_open(&s->jobs[i].from, shape.n_sources) && list_open(&s->jobs[i].to, shape.n_sources);
     if (!ok) return fail(HC_ENOMEM, why, "hybrid: no memory for %d source%s", shape.n_sources, PLURAL(shape.n_sources));
-    int error = s->tail_backend->open(&part, &shape, device, &s->tail, why);
+    int error = s->tail_backend->open(&half, &shape, device, &s->tail, why);
     if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* no deadline in that thread */
     if (error) return error;
     struct delayed_tail_setup setup = {.backend = &backend_cpu, /* a device reads slots in the host's memory too */
                                        .n_in = shape.n_sources,
                                        .n_out = shape.n_out,
-                                       .hop = part.block,
+                                       .hop = half.block,
                                        .play = job_play,
                                        .job_end = job_end,
                                        .data = s};
@@ -294,11 +294,11 @@ static int hybrid_open(const char *tail_name, const struct scene_plan *plan, con
     s->tail_backend = backend_of(tail_name);
     s->plan = *plan;
     s->shape = *shape;
-    const struct scene_plan part = plan_of(plan, 0);
+    const struct scene_plan half = plan_of(plan, 0);
     int error = HC_OK;
     if (!s->tail_backend)
         error = fail(HC_EUNSUPPORTED, why, "hybrid: \"%s\" has no steered sources; use \"cpu\"", tail_name);
-    if (!error) error = scene_cpu.open(&part, shape, 0, &s->head, why);
+    if (!error) error = scene_cpu.open(&half, shape, 0, &s->head, why);
     if (!error && plan->n_levels > 1) error = tail_open(s, device, why);
     if (error) {
         hybrid_close(s);

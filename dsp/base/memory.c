@@ -54,59 +54,59 @@ void memory_place_free(float *floats)
 
 #else
 
-/* ---- places --------------------------------------------------------------------------------------------------------
+/* ---- ranges --------------------------------------------------------------------------------------------------------
  *
- * A region, a huge page or more, is cut into contiguous places. Free neighbours become one. A place of more than half a
- * page gets a region of its own.
+ * A region, a huge page or more, is cut into contiguous ranges. Free neighbours become one. A range of more than half a
+ * page gets a separate region.
  */
 
-struct place {                           /* in front of its floats */
+struct range {                           /* in front of its floats */
     alignas(LINE) size_t bytes;          /* with this struct */
-    struct place *before, *after;        /* in the region */
-    struct place *prev_free, *next_free; /* in `vacant` */
-    bool taken;
+    struct range *before, *after;        /* in the region */
+    struct range *prev_free, *next_free; /* in `vacant` */
+    bool is_used;
 };
 
-static struct place *vacant; /* under LOCK_MEMORY */
+static struct range *vacant; /* under LOCK_MEMORY */
 
-static void vacant_add(struct place *p)
+static void vacant_add(struct range *p)
 {
-    p->taken = false;
+    p->is_used = false;
     p->prev_free = NULL;
     p->next_free = vacant;
     if (vacant) vacant->prev_free = p;
     vacant = p;
 }
 
-static void vacant_remove(struct place *p)
+static void vacant_remove(struct range *p)
 {
     if (p->prev_free) p->prev_free->next_free = p->next_free;
     if (p->next_free) p->next_free->prev_free = p->prev_free;
     if (vacant == p) vacant = p->next_free;
 }
 
-static struct place *region_make(size_t bytes)
+static struct range *region_make(size_t bytes)
 {
-    struct place *p = aligned_bytes(bytes);
+    struct range *p = aligned_bytes(bytes);
     if (!p) return NULL;
-    *p = (struct place){.bytes = bytes};
+    *p = (struct range){.bytes = bytes};
     vacant_add(p);
     return p;
 }
 
-/* The bytes of a place behind its first `bytes` become a place of their own. */
-static void cut(struct place *p, size_t bytes)
+/* The bytes of a range after its first `bytes` become a separate range. */
+static void cut(struct range *p, size_t bytes)
 {
     if (p->bytes - bytes < 2 * sizeof *p) return;
-    struct place *left = (struct place *)((char *)p + bytes);
-    *left = (struct place){.bytes = p->bytes - bytes, .before = p, .after = p->after};
+    struct range *left = (struct range *)((char *)p + bytes);
+    *left = (struct range){.bytes = p->bytes - bytes, .before = p, .after = p->after};
     if (left->after) left->after->before = left;
     p->after = left;
     p->bytes = bytes;
     vacant_add(left);
 }
 
-static void join(struct place *p, struct place *next)
+static void join(struct range *p, struct range *next)
 {
     p->bytes += next->bytes;
     p->after = next->after;
@@ -115,14 +115,14 @@ static void join(struct place *p, struct place *next)
 
 float *memory_place(size_t n)
 {
-    size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE) + sizeof(struct place);
+    size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE) + sizeof(struct range);
     global_lock(LOCK_MEMORY);
-    struct place *p = vacant;
+    struct range *p = vacant;
     while (p && p->bytes < bytes) p = p->next_free;
     if (!p) p = region_make(bytes > HUGE_PAGE / 2 ? bytes : HUGE_PAGE);
     if (p) {
         vacant_remove(p);
-        p->taken = true;
+        p->is_used = true;
         cut(p, bytes);
     }
     global_unlock(LOCK_MEMORY);
@@ -132,13 +132,13 @@ float *memory_place(size_t n)
 void memory_place_free(float *floats)
 {
     if (!floats) return;
-    struct place *p = (struct place *)(void *)floats - 1;
+    struct range *p = (struct range *)(void *)floats - 1;
     global_lock(LOCK_MEMORY);
-    if (p->after && !p->after->taken) {
+    if (p->after && !p->after->is_used) {
         vacant_remove(p->after);
         join(p, p->after);
     }
-    if (p->before && !p->before->taken) {
+    if (p->before && !p->before->is_used) {
         vacant_remove(p->before);
         join(p->before, p);
         p = p->before;

@@ -5,18 +5,18 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* Takes the real-time priority right below that of a thread; without one, an ordinary priority. */
-static void take_priority_below(int tid)
+/* Sets the real-time priority right below that of a thread; without one, an ordinary priority. */
+static void set_priority_below(int tid)
 {
     struct sched_param param = {0};
-    int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK, least = sched_get_priority_min(SCHED_FIFO);
+    int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK, min = sched_get_priority_min(SCHED_FIFO);
     bool real_time = (policy == SCHED_FIFO || policy == SCHED_RR) && sched_getparam(tid, &param) == 0;
-    bool has_below = real_time && param.sched_priority > least;
+    bool has_below = real_time && param.sched_priority > min;
     param.sched_priority = has_below ? param.sched_priority - 1 : 0;
     pthread_setschedparam(pthread_self(), has_below ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-/* The tid of the calling thread, taken from the id of its CPU clock (Linux: ~tid << 3 | flags), which C libraries make
+/* The tid of the calling thread, from the id of its CPU clock (Linux: ~tid << 3 | flags), which C libraries make
  * without a system call. 0: unknown. */
 static int own_tid(void)
 {
@@ -31,8 +31,8 @@ void priority_lead(struct priority *priority)
         atomic_store_explicit(&priority->tid, own, memory_order_relaxed);
 }
 
-void priority_follow(const struct priority *priority, int *taken)
+void priority_follow(const struct priority *priority, int *followed)
 {
     int tid = atomic_load_explicit(&priority->tid, memory_order_relaxed);
-    if (tid != *taken) take_priority_below(*taken = tid);
+    if (tid != *followed) set_priority_below(*followed = tid);
 }

@@ -1,4 +1,4 @@
-/* priority - a helper thread takes the real-time priority right below that of the thread that it works for. */
+/* priority - a helper thread gets the real-time priority right below that of the thread that it works for. */
 #ifndef HALOCONV_PRIORITY_H
 #define HALOCONV_PRIORITY_H
 
@@ -8,11 +8,11 @@ struct priority {   /* zeroed at first */
     atomic_int tid; /* of the thread that the helpers work for; 0: none yet */
 };
 
-/* Says that the helpers work for the calling thread from now on. [rt] */
+/* Makes the helpers work for the calling thread from now on. [rt] */
 void priority_lead(struct priority *priority);
 
-/* Called by a helper before it works: takes the priority. *taken: the tid that the helper took it from, kept by the
+/* Called by a helper before it works: sets the priority. *followed: the tid that the helper follows, kept by the
  * helper, at first 0. If the system refuses, the helper keeps its priority. */
-void priority_follow(const struct priority *priority, int *taken);
+void priority_follow(const struct priority *priority, int *followed);
 
 #endif

@@ -58,9 +58,9 @@ static int threads_for(const struct scene_plan *plan, const struct scene_shape *
 {
     const double little = 0.02, busy = 0.5;
     double load = 1e-9 * plan->rate * scene_cpu_ns(plan, shape->n_sources, shape->n_out);
-    int most = (shape->n_threads > 0 ? shape->n_threads : processors_usable()) - 1;
+    int max = (shape->n_threads > 0 ? shape->n_threads : processors_usable()) - 1;
     if (plan->n_levels < 2) return 0;
-    if (shape->n_threads > 0 || ceil(load / busy) >= most) return most;
+    if (shape->n_threads > 0 || ceil(load / busy) >= max) return max;
     return load < little ? 0 : (int)ceil(load / busy);
 }
 

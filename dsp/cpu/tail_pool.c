@@ -50,7 +50,7 @@ struct pool_schedule {
 
 /* The same value may come again (ABA). This does no harm: a thread that gets a number sees the block for which the
  * ticket was written last. */
-static bool ticket_take(ticket *t, int *i)
+static bool ticket_claim(ticket *t, int *i)
 {
     uint_fast64_t now = atomic_load_explicit(t, memory_order_relaxed);
     do {
@@ -104,14 +104,14 @@ static bool job_of_block(struct pool_schedule *pool, int level, float *scratch)
     const struct tail *tail = pool->tail;
     struct block_jobs *b = &pool->levels[level].block;
     int i;
-    if (ticket_take(&b->ins, &i)) {
+    if (ticket_claim(&b->ins, &i)) {
         int n_in = b->n_in, n_out = b->n_out; /* once the job counts as done, the next block may be written */
         job_in(tail, level, tail->levels[level].newest, false, i, scratch);
         int done = atomic_fetch_add_explicit(&b->ins_done, 1, memory_order_acq_rel) + 1;
         if (done == n_in && n_out > 0) ticket_publish(&b->outs, n_out); /* a thread that takes one sees all inputs */
         return true;
     }
-    if (!ticket_take(&b->outs, &i)) return false;
+    if (!ticket_claim(&b->outs, &i)) return false;
     int first = i % n_groups(tail) * JOB_GROUP;
     job_out(tail, level, b->masks[i / n_groups(tail)], tail->levels[level].newest, NULL, first, JOB_GROUP, scratch);
     atomic_fetch_add_explicit(&b->outs_done, 1, memory_order_release);
@@ -124,7 +124,7 @@ static bool job_of_catch_up(struct pool_schedule *pool, int level, float *scratc
     const struct tail_level *l = &tail->levels[level];
     struct catch_up_jobs *c = &pool->levels[level].catch_up;
     int i;
-    if (!ticket_take(&c->jobs, &i)) return false;
+    if (!ticket_claim(&c->jobs, &i)) return false;
     if (c->has_oldest)
         job_out(tail, level, c->mask, c->block, l->oldest, i * CATCH_UP_GROUP, CATCH_UP_GROUP, scratch);
     else

@@ -61,7 +61,7 @@ double delayed_tail_memory(int n_in, int n_out, int hop)
 void delayed_tail_begin(struct delayed_tail *t, int64_t until_us)
 {
     t->has_waited = false;
-    t->has_job = device_queue_has_room(t->queue, until_us == AWAIT_FOREVER ? AWAIT_FOREVER : 0);
+    t->has_job = device_queue_has_capacity(t->queue, until_us == AWAIT_FOREVER ? AWAIT_FOREVER : 0);
 }
 
 int64_t delayed_tail_due(const struct delayed_tail *t)

@@ -29,7 +29,7 @@ struct device_queue {
     sem_t done; /* posted if the audio thread sleeps */
     atomic_bool audio_sleeps, end;
     atomic_uint_fast64_t posted, finished; /* blocks */
-    struct posted_block blocks[DEVICE_QUEUE_MOST];
+    struct posted_block blocks[DEVICE_QUEUE_MAX];
     int64_t skipped;            /* frames since the last block was posted; audio thread only */
     struct priority priority;   /* of the audio thread */
     struct wakeup wakeup;       /* device thread only */
@@ -157,7 +157,7 @@ int64_t device_queue_next(const struct device_queue *q)
     return (int64_t)atomic_load_explicit(&q->posted, memory_order_relaxed);
 }
 
-bool device_queue_has_room(struct device_queue *q, int64_t until_us)
+bool device_queue_has_capacity(struct device_queue *q, int64_t until_us)
 {
     return device_queue_await(q, device_queue_next(q) - q->setup.n_blocks, until_us);
 }

@@ -20,13 +20,13 @@
 
 struct device_queue;
 
-enum { DEVICE_QUEUE_SILENCE = -1, DEVICE_QUEUE_MOST = 8 };
+enum { DEVICE_QUEUE_SILENCE = -1, DEVICE_QUEUE_MAX = 8 };
 
 struct device_queue_setup {
-    int n_blocks;            /* most blocks that are posted and not played yet; 1 to DEVICE_QUEUE_MOST              */
-    int block;               /* most frames of a block                                                              */
-    int64_t spin_us;         /* how long a thread spins for the other before it sleeps; 0: it sleeps at once        */
-    bool spins;              /* the device thread spins, not sleeps, between blocks that come in time               */
+    int n_blocks;    /* most blocks that are posted and not played yet; 1 to DEVICE_QUEUE_MAX               */
+    int block;       /* most frames of a block                                                              */
+    int64_t spin_us; /* how long a thread spins for the other before it sleeps; 0: it sleeps at once        */
+    bool spins;      /* the device thread spins, not sleeps, between blocks that come in time               */
     /* Plays n frames of a block (0, 1, 2, ...) or of DEVICE_QUEUE_SILENCE. Called for every block, after an error too.
      * An error (negative, with a line in why) means that the device is lost. [device thread] */
     int (*play)(void *data, int64_t block, int n, struct reason *why);
@@ -49,7 +49,7 @@ void device_queue_drain(struct device_queue *queue);
 /* Returns the number of the block to fill next. */
 int64_t device_queue_next(const struct device_queue *queue);
 /* Waits until the memory of the next block is free. false: the deadline passed. */
-bool device_queue_has_room(struct device_queue *queue, int64_t until_us);
+bool device_queue_has_capacity(struct device_queue *queue, int64_t until_us);
 /* Posts the next block with n frames. posted_us: the time of the call; ignored if spin_us is 0. Makes one system call,
  * which wakes the device thread. */
 void device_queue_post(struct device_queue *queue, int n, int64_t posted_us);

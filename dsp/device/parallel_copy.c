@@ -57,7 +57,7 @@ static void relax(const struct parallel_copy *c)
         sched_yield();
 }
 
-static bool take_chunk(atomic_int *next, int *chunk)
+static bool claim_chunk(atomic_int *next, int *chunk)
 {
     if (atomic_load_explicit(next, memory_order_relaxed) >= COPY_CHUNKS) return false;
     *chunk = atomic_fetch_add_explicit(next, 1, memory_order_acq_rel);
@@ -68,7 +68,7 @@ static bool take_chunk(atomic_int *next, int *chunk)
 static void copy_chunks(struct parallel_copy *c)
 {
     int chunk;
-    while (take_chunk(&c->next_in, &chunk)) {
+    while (claim_chunk(&c->next_in, &chunk)) {
         size_t bad = 0;
         uint32_t peak = 0;
         for (int ch = chunk_start(c->n_in, chunk); ch < chunk_start(c->n_in, chunk + 1); ch++)
@@ -76,7 +76,7 @@ static void copy_chunks(struct parallel_copy *c)
         if (bad) atomic_fetch_add_explicit(&c->non_finite, bad, memory_order_relaxed);
         atomic_store_explicit(&c->loaded[chunk], 1, memory_order_release);
     }
-    while (take_chunk(&c->next_out, &chunk)) {
+    while (claim_chunk(&c->next_out, &chunk)) {
         int end = chunk_start(c->n_out, chunk + 1);
         while (atomic_load_explicit(&c->outputs_done, memory_order_acquire) < end) relax(c);
         for (int ch = chunk_start(c->n_out, chunk); ch < end; ch++)
@@ -101,9 +101,9 @@ int parallel_copy_threads(int n_in, int n_out, int block, int n_threads)
 {
     int64_t bytes = ((int64_t)n_in + n_out) * block * (int64_t)sizeof(float);
     if (bytes < MIN_BYTES) return 0;
-    int most = n_threads > 0 ? n_threads - 1 : processors_usable() / 2 - 1;
-    if (most > MAX_COPY_THREADS) most = MAX_COPY_THREADS;
-    return bytes / THREAD_BYTES < most ? (int)(bytes / THREAD_BYTES) : most < 0 ? 0 : most;
+    int max = n_threads > 0 ? n_threads - 1 : processors_usable() / 2 - 1;
+    if (max > MAX_COPY_THREADS) max = MAX_COPY_THREADS;
+    return bytes / THREAD_BYTES < max ? (int)(bytes / THREAD_BYTES) : max < 0 ? 0 : max;
 }
 
 struct parallel_copy *parallel_copy_open(int n_threads, int n_in, int n_out, int block, int64_t spin_us,

@@ -90,7 +90,7 @@ static void chain_find(struct chain *chain, const struct plan_costs *costs, cons
 }
 
 /* Sets the tail levels to the chain that starts with size 2^first; 0: no tail levels. */
-static void chain_take(struct plan *plan, const struct chain *chain, int first)
+static void chain_apply(struct plan *plan, const struct chain *chain, int first)
 {
     plan->n_tail_levels = 0;
     for (int l = first; l != 0; l = chain->next[l]) {
@@ -113,7 +113,7 @@ static void try_head(struct plan *best, double *best_ns, const struct plan_costs
     for (int first = 0; first < (may_tail ? MAX_LOG2 : 1); first++) {
         if (first > 0 && (isinf(chain.ns[first]) || 1 << first < (direct ? hop : 2 * hop))) continue;
         struct plan plan = {.max_taps = shape->max_taps, .direct = direct, .hop = hop};
-        chain_take(&plan, &chain, first);
+        chain_apply(&plan, &chain, first);
         plan.partition = direct ? max_int(round_up_power_of_two(plan.head_taps), costs->min_partition) : hop;
         plan.n_partitions = direct ? 1 : ceil_div(plan.head_taps, hop);
         double ns = plan_cost_ns(&plan, costs, shape);

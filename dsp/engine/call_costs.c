@@ -20,7 +20,7 @@ int call_costs_measure(const char *backend, double *ns, struct reason *why)
     float frames[BLOCK] = {0};
     const float *in[] = {frames};
     float *out[] = {frames};
-    double took[CALLS];
+    double elapsed[CALLS];
     hc_config config;
     hc_engine *engine;
     hc_mask *mask;
@@ -37,11 +37,11 @@ int call_costs_measure(const char *backend, double *ns, struct reason *why)
     for (int i = -UNTIMED_CALLS; i < CALLS && !error; i++) {
         int64_t start = now_ns();
         error = hc_process(engine, in, out, BLOCK);
-        if (i >= 0) took[i] = (double)(now_ns() - start);
+        if (i >= 0) elapsed[i] = (double)(now_ns() - start);
     }
     hc_close(engine);
     if (error) return error;
-    qsort(took, CALLS, sizeof *took, by_size);
-    *ns = took[CALLS / 2];
+    qsort(elapsed, CALLS, sizeof *elapsed, by_size);
+    *ns = elapsed[CALLS / 2];
     return HC_OK;
 }

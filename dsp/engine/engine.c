@@ -26,8 +26,8 @@
 #include <string.h>
 
 enum {
-    USUAL_QUEUE_DEPTH = 4,       /* of files: three stages of a device, and a block that the host fills */
-    N_SLOTS = DEVICE_QUEUE_MOST, /* live: if all are in use, the device hangs, and blocks are skipped */
+    USUAL_QUEUE_DEPTH = 4,      /* of files: three stages of a device, and a block that the host fills */
+    N_SLOTS = DEVICE_QUEUE_MAX, /* live: if all are in use, the device hangs, and blocks are skipped */
 };
 
 /* Converts the wait_us of hc_config or engine_wait_set to microseconds; -1: without bound. The default is half of a block's
@@ -174,7 +174,7 @@ static bool play_on_device(hc_engine *e, const float *const *in, float *const *o
 {
     struct device_queue *q = e->queue;
     int64_t block = device_queue_next(q);
-    if (!device_queue_has_room(q, until_us)) {
+    if (!device_queue_has_capacity(q, until_us)) {
         device_queue_skip(q, n);
         return false;
     }

@@ -28,38 +28,38 @@ struct hc_engine {
     struct plan_costs costs;     /* the plan was chosen by them */
     const struct backend *backend;
     const struct samples *samples;
-    void *state;                 /* the backend's */
+    void *state; /* the backend's */
     struct mask_swap swap;
-    struct scene *scene;         /* the steered sources; NULL: none */
-    bool has_device_tail;        /* hybrid: of the masks or of the sources */
+    struct scene *scene;                       /* the steered sources; NULL: none */
+    bool has_device_tail;                      /* hybrid: of the masks or of the sources */
     struct slot slots[CONFIG_MAX_QUEUE_DEPTH]; /* live and in place: slots[0].in is the input made finite */
     int n_slots;
 
     /* files.c */
-    int queue_depth;                    /* most blocks between hc_submit and hc_collect; 0: a live engine */
-    bool async;                         /* hc_submit calls the backend's begin, hc_collect its end; else hc_submit
+    int queue_depth;                   /* most blocks between hc_submit and hc_collect; 0: a live engine */
+    bool async;                        /* hc_submit calls the backend's begin, hc_collect its end; else hc_submit
                                            convolves */
-    int sizes[CONFIG_MAX_QUEUE_DEPTH];  /* [slot]: frames of a submitted block */
-    int64_t frames_submitted;           /* since open or reset, as are n_submitted and n_collected */
-    int64_t count_from, count_to;       /* hc_count_set */
+    int sizes[CONFIG_MAX_QUEUE_DEPTH]; /* [slot]: frames of a submitted block */
+    int64_t frames_submitted;          /* since open or reset, as are n_submitted and n_collected */
+    int64_t count_from, count_to;      /* hc_count_set */
     uint64_t n_submitted, n_collected;
-    atomic_uint_fast64_t clipped;       /* of collected blocks, as is peak_bits; hc_collect's thread writes both */
+    atomic_uint_fast64_t clipped; /* of collected blocks, as is peak_bits; hc_collect's thread writes both */
     atomic_uint peak_bits;
 
     /* a device that hc_process posts blocks to */
-    struct device_queue *queue;         /* NULL: in place, or async */
-    struct parallel_copy *copy;         /* for waits without bound only; NULL: hc_process copies alone */
-    struct slot silence;                /* replaces skipped frames; device thread only */
-    int slot_of[DEVICE_QUEUE_MOST];     /* [block % DEVICE_QUEUE_MOST]: the slot of a block in the queue */
-    int slot_last;                      /* the slot that was taken last */
+    struct device_queue *queue;    /* NULL: in place, or async */
+    struct parallel_copy *copy;    /* for waits without bound only; NULL: hc_process copies alone */
+    struct slot silence;           /* replaces skipped frames; device thread only */
+    int slot_of[DEVICE_QUEUE_MAX]; /* [block % DEVICE_QUEUE_MAX]: the slot of a block in the queue */
+    int slot_last;                 /* the slot that was taken last */
 
-    pthread_mutex_t masks_lock;         /* calls that make or free masks take turns */
+    pthread_mutex_t masks_lock; /* calls that make or free masks take turns */
     hc_mask *masks;
     char device[128];
-    char error[256];                    /* written before `lost` is set */
-    atomic_bool lost;                   /* the device is lost */
-    unsigned forks;                     /* fork_count() of the process that opened it */
-    atomic_int wait_us;                 /* resolved, as config.wait_us */
+    char error[256];                                       /* written before `lost` is set */
+    atomic_bool lost;                                      /* the device is lost */
+    unsigned forks;                                        /* fork_count() of the process that opened it */
+    atomic_int wait_us;                                    /* resolved, as config.wait_us */
     atomic_uint_fast64_t blocks, frames, late, non_finite; /* hc_info */
 };
 

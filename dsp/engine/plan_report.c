@@ -3,8 +3,8 @@
 #include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
 #include "dsp/backends/costs.h"
-#include "engine_state.h"
 #include "dsp/backends/hybrid.h"
+#include "engine_state.h"
 
 #include <string.h>
 
@@ -40,13 +40,13 @@ static void levels_report(const struct plan *plan, int from, hc_info *info)
     }
 }
 
-/* Frames that the tail levels of a new mask need: at most, and as a rule. */
+/* Frames that the tail levels of a new mask need: the maximum, and as a rule. */
 static void level_swap_frames(const struct backend *backend, const struct plan *plan, const struct plan_shape *shape,
-                              int *most, int *usual)
+                              int *max, int *usual)
 {
-    *most = plan->n_tail_levels ? 2 * plan->tail_levels[plan->n_tail_levels - 1].size : 0;
-    *usual = *most > 0 && backend->swap_frames ? backend->swap_frames(plan, shape) : *most;
-    if (*usual > *most) *usual = *most;
+    *max = plan->n_tail_levels ? 2 * plan->tail_levels[plan->n_tail_levels - 1].size : 0;
+    *usual = *max > 0 && backend->swap_frames ? backend->swap_frames(plan, shape) : *max;
+    if (*usual > *max) *usual = *max;
 }
 
 /* Backend hybrid: frames until the device's output that is due contains a new mask. These are the frames for the tail
@@ -59,7 +59,7 @@ static int hybrid_swap_frames(const struct plan *tail, int level_frames, int blo
 void plan_report(const struct backend *backend, const struct plan *plan, const struct plan_costs *costs,
                  const struct plan_shape *shape, hc_info *info)
 {
-    int most, usual;
+    int max, usual;
     info->block = plan->block;
     info->partition = plan->partition;
     info->n_partitions = plan->direct ? 0 : plan->n_partitions;
@@ -67,8 +67,8 @@ void plan_report(const struct backend *backend, const struct plan *plan, const s
     info->hop = plan->hop;
     info->n_levels = 0;
     levels_report(plan, 0, info);
-    level_swap_frames(backend_head(backend), plan, shape, &most, &usual);
-    info->swap_delay = plan->n_tail_levels ? most + plan->block : 0;
+    level_swap_frames(backend_head(backend), plan, shape, &max, &usual);
+    info->swap_delay = plan->n_tail_levels ? max + plan->block : 0;
     info->swap_usual = plan->n_tail_levels ? usual + plan->block : 0;
     struct plan_work work;
     plan_count(plan, shape, &work);
@@ -80,10 +80,10 @@ void plan_report(const struct backend *backend, const struct plan *plan, const s
     if (!tail) return;
     info->n_device_levels = 1 + tail->n_tail_levels;
     levels_report(tail, plan->max_taps, info);
-    level_swap_frames(backend_find(backend->tail), tail, shape, &most, &usual);
-    most = hybrid_swap_frames(tail, most, plan->block);
+    level_swap_frames(backend_find(backend->tail), tail, shape, &max, &usual);
+    max = hybrid_swap_frames(tail, max, plan->block);
     usual = hybrid_swap_frames(tail, usual, plan->block);
-    if (most > info->swap_delay) info->swap_delay = most;
+    if (max > info->swap_delay) info->swap_delay = max;
     if (usual > info->swap_usual) info->swap_usual = usual;
     plan_count(tail, shape, &work);
     info->bytes_a_frame += work.bytes;

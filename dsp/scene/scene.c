@@ -181,7 +181,8 @@ static void apply_edges(struct scene *s, struct scene_call *call, struct scene_m
 }
 
 /* Plays n frames from frame `from` of the call, all in one block. */
-static int play_piece(struct scene *s, const struct rows *rows, struct slot *slot, int from, int n, struct reason *why)
+static int play_segment(struct scene *s, const struct rows *rows, struct slot *slot, int from, int n,
+                        struct reason *why)
 {
     const struct scene_shape *shape = &s->setup.shape;
     struct scene_call call = {.frame = s->frame, .n = n, .in = s->in, .out = s->out, .slot = slot, .slot_offset = from};
@@ -208,11 +209,11 @@ int scene_play(struct scene *s, const struct rows *rows, struct slot *slot, int 
     int worst = HC_OK;
     for (int from = 0; from < n;) {
         int left = s->setup.plan.block - (int)(s->frame % s->setup.plan.block);
-        int piece = left < n - from ? left : n - from;
-        int result = play_piece(s, rows, slot, from, piece, why);
+        int segment = left < n - from ? left : n - from;
+        int result = play_segment(s, rows, slot, from, segment, why);
         if (result < 0) return result;
         if (result > worst) worst = result;
-        from += piece;
+        from += segment;
     }
     return worst;
 }

@@ -1,8 +1,8 @@
 /* The plan: a pure function whose cuts cover every tap, for any size. */
-#include "dsp/device/backend.h"
-#include "dsp/cpu/cpu_costs.h"
-#include "dsp/backends/backend_choice.h"
 #include "check.h"
+#include "dsp/backends/backend_choice.h"
+#include "dsp/cpu/cpu_costs.h"
+#include "dsp/device/backend.h"
 
 #include <math.h>
 #include <string.h>
@@ -157,8 +157,8 @@ static void a_first_partition_in_the_time_domain_is_counted(const char *backend)
         struct plan p, unseen;
         plan_choose(&unseen, &blind, &wide, "auto");
         plan_choose(&p, &gpu, &wide, "auto");
-        check(!unseen.direct && unseen.partition >= 1024 && p.hop <= 256, "block %d: partitions of %d, hop of %d", block,
-              unseen.partition, p.hop);
+        check(!unseen.direct && unseen.partition >= 1024 && p.hop <= 256, "block %d: partitions of %d, hop of %d",
+              block, unseen.partition, p.hop);
         double difference = plan_cost_ns(&unseen, &gpu, &wide) - plan_cost_ns(&unseen, &blind, &wide);
         check(difference > 0.9 * gpu.mac_ns * unseen.partition * wide.n_routes, "block %d: %g ns", block, difference);
         plan_choose(&p, &gpu, &stereo, "auto");
@@ -249,11 +249,11 @@ static void a_slow_gpu_is_taken_for_less(const char *backend)
         for (int g = 0; g < GPUS; g++) {
             plan_choose(&p, &gpus[g], &task.shape, "auto");
             double gpu_ns = plan_cost_ns(&p, &gpus[g], &task.shape);
-            taken[g] = auto_takes_gpu(&task, cpu, &gpus[g], true);
+            taken[g] = auto_prefers_gpu(&task, cpu, &gpus[g], true);
             n_taken[g] += taken[g];
             check(taken[g] == (gpu_ns < cpu_ns), "%d channels, %d taps, block %d: GPU %d taken: %d, %g and %g ns", n,
                   taps, block, g, taken[g], gpu_ns, cpu_ns);
-            check(auto_takes_gpu(&task, cpu, &gpus[g], false) == (taken[g] && cpu_ns * 48000 > 0.33e9),
+            check(auto_prefers_gpu(&task, cpu, &gpus[g], false) == (taken[g] && cpu_ns * 48000 > 0.33e9),
                   "%d channels, %d taps, block %d: GPU %d, by costs that nobody measured", n, taps, block, g);
             check(g == 0 || taken[g - 1] || !taken[g], "%d channels, %d taps, block %d: only GPU %d is taken", n, taps,
                   block, g);
@@ -282,9 +282,9 @@ static void a_file_must_be_long_for_a_gpu(const char *backend)
         }
     file.n_processors = 1;
     file.n_frames = (int64_t)(1e10 / cpu_ns);
-    check(auto_takes_gpu(&file, backend_cpu.costs, &gpu, false), "ten seconds of the CPU are not worth a GPU");
+    check(auto_prefers_gpu(&file, backend_cpu.costs, &gpu, false), "ten seconds of the CPU are not worth a GPU");
     file.n_processors = 1 << 20;
-    check(!auto_takes_gpu(&file, backend_cpu.costs, &gpu, true), "ten microseconds are worth a GPU");
+    check(!auto_prefers_gpu(&file, backend_cpu.costs, &gpu, true), "ten microseconds are worth a GPU");
 }
 
 /* Steered sources go to a GPU once they keep one of two processors busy, also if nobody has measured a cost. */
@@ -297,7 +297,7 @@ static void many_steered_sources_take_a_gpu(const char *backend)
         struct auto_task task = {{1, 64, n, 2, n}, "auto", 48000, 0, 1, scene_cpu_ns(&scene, n, 2)};
         check(task.sources_ns > 0, "%d sources cost %g ns", n, task.sources_ns);
         check(auto_probes_gpu(&task, backend_cpu.costs) == (n > 128), "%d sources: %g ns a frame", n, task.sources_ns);
-        check(auto_takes_gpu(&task, backend_cpu.costs, &gpu, false) == (n > 128), "%d sources", n);
+        check(auto_prefers_gpu(&task, backend_cpu.costs, &gpu, false) == (n > 128), "%d sources", n);
     }
 }
 

@@ -1,6 +1,6 @@
 /* device_queue - blocks for a device, and the sleep of both threads.
  *
- * models   dsp/engine/engine.c: play_on_device; dsp/device/device_queue.c: device_queue_has_room, device_queue_post,
+ * models   dsp/engine/engine.c: play_on_device; dsp/device/device_queue.c: device_queue_has_capacity, device_queue_post,
  *          device_queue_skip, device_queue_is_done, device_queue_await, device_queue_failed, await_work,
  *          sem_wait_until, block_play, device_thread, device_queue_close; dsp/base/await.h: await;
  *          dsp/device/wakeup.c: wakeup_until
@@ -105,7 +105,7 @@ active proctype audio_thread()
 #ifdef NO_LOOK_FOR_ROOM
         in_time = true;
 #else
-        device_queue_await(posted - N_BLOCKS, bounded, in_time); /* device_queue_has_room */
+        device_queue_await(posted - N_BLOCKS, bounded, in_time); /* device_queue_has_capacity */
 #endif
         if
         :: !in_time -> skipped++ /* device_queue_skip */

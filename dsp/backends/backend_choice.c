@@ -106,7 +106,7 @@ static bool has_devices(const struct backend *backend)
 
 int backend_choose(const hc_config *c, const struct backend **backend, int *device, struct reason *why)
 {
-    char kind[16], missing[512];
+    char kind[16], missing[512] = "";
     *device = 0;
     *backend = backend_cpu_for(c);
     if (strcmp(c->backend, "auto") == 0) {

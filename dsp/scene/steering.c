@@ -40,7 +40,7 @@ void steering_close(struct steering *s)
 
 double steering_memory(int n_sources)
 {
-    return n_sources * (double)(sizeof(struct source_mix) + 2 * HC_MAX_SOUNDING * sizeof(struct scene_term));
+    return n_sources * (double)(sizeof(struct source_mix) + sizeof(struct scene_term) * 2 * HC_MAX_SOUNDING);
 }
 
 static struct scene_term *find(struct source_mix *mix, const hc_bank *bank, int entry)

@@ -110,7 +110,7 @@ typedef struct hc_config {
 
     /* ---- every engine ---- */
     int rate;                /* Hz, 1 or more                                                            48000  */
-    int block;               /* most frames per hc_process, 1 to 1048576; each call may have fewer.
+    int block;               /* max. frames per hc_process, 1 to 1048576; each call may have fewer.
                                 HC_BLOCK_FILES: the engine chooses (hc_info.block), and hc_process is not
                                 [rt]; calls of whole partitions are the fastest                             64  */
     int n_in, n_out;         /* channels, 1 to 65536                                                      2, 2  */
@@ -141,7 +141,7 @@ typedef struct hc_config {
     /* ---- files: block is HC_BLOCK_FILES (haloconv_files.h) ---- */
     int in_samples, out_samples; /* the enum hc_samples that the program wants; hc_info has the formats in use. A
                                 GPU then decodes and encodes                                     HC_PLANAR (0)  */
-    int queue_depth;         /* the most blocks between hc_submit and hc_collect that the program wants, 2 to 16.
+    int queue_depth;         /* the maximum of blocks between hc_submit and hc_collect that the program wants, 2 to 16.
                                 Each block has separate memory                                               4  */
 
     /* ---- moving sources (haloconv_scenes.h), not for files ---- */
@@ -182,14 +182,14 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     /* ---- the plan: hc_plan fills in these fields, too ---- */
     const char *backend;     /* "cpu", "cuda" or "hybrid"; a static string                                      */
     const char *method;      /* "direct" or "fft"; a static string                                              */
-    int block;               /* most frames per hc_process                                                      */
+    int block;               /* max. frames per hc_process                                                      */
     int partition;           /* frames of a partition of the head; for "direct" the length of its input history */
     int n_partitions;        /* of the head; 0 for "direct"                                                     */
     int hop;                 /* frames; after each hop, the tail levels do a slice of their work                */
     int n_levels;            /* the first level is the head                                                     */
     int n_device_levels;     /* "hybrid": how many of the levels, the last ones, are on the device; else 0      */
     hc_level levels[HC_MAX_LEVELS];
-    int swap_delay;          /* most frames from a swap to the start of its fade: the tail levels of the new mask
+    int swap_delay;          /* max. frames from a swap to the start of its fade: the tail levels of the new mask
                                 need this time                                                                  */
     int swap_usual;          /* frames that they usually need: fewer than swap_delay if threads help; for "cuda" the
                                 same                                                                            */
@@ -203,7 +203,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
 
     /* ---- the engine ---- */
     char device[HC_DEVICE_CAP]; /* "cpu avx512" or "cuda:0 NVIDIA H200"                                         */
-    int queue_depth;         /* most blocks between hc_submit and hc_collect; 0: these calls are not possible   */
+    int queue_depth;         /* max. blocks between hc_submit and hc_collect; 0: these calls are not possible   */
     int in_samples, out_samples; /* enum hc_samples of the buffers (hc_block_buffers)                           */
     int n_sources;           /* as in hc_config                                                                 */
     int n_steer_levels;

@@ -303,7 +303,7 @@ typedef struct hc_live_info { /* of the newest engine: it plays, or is about to 
     int longest;             /* frames of the longest response of its mask                                           */
     int n_sources;           /* that play an entry of a bank; 0: there are no banks                                  */
     int n_banks, n_entries;  /* n_entries: of all banks                                                              */
-    int n_bank_out;          /* most outputs of a bank                                                               */
+    int n_bank_out;          /* max. outputs of a bank                                                               */
     float bank_gain_db;      /* as gain_db in hc_bank_data: of the loudest bank                                      */
 } hc_live_info;
 

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Where a failing call writes its error line. Inside the library a call takes a pointer to one; NULL: no line is wanted.
- * A public call takes (why, cap). */
+/* The buffer for the error line of a failing call. A call inside the library has a pointer to one as its argument; NULL:
+ * no line is wanted. A public call has (why, cap). */
 struct reason {
     char *text;      /* NULL: no line is wanted */
     size_t capacity; /* bytes of text */

@@ -11,7 +11,7 @@
 
 /* ---- built in -------------------------------------------------------------------------------------------------- */
 
-/* EPYC (Zen 5). Of files only the ratios matter: their products read each spectrum once for FFT_BLOCKS blocks. */
+/* EPYC (Zen 5). For files only the ratios matter: one read of a spectrum serves FFT_BLOCKS blocks. */
 const struct plan_costs cpu_costs = {
     .mac_ns = 0.016,
     .cmac_ns = 0.3,

@@ -2,7 +2,7 @@
  * measurement of those that depend most on the machine, in tens of milliseconds.
  *
  * Plans and threads of live blocks go by plan->costs, which are measured once (dsp/backends/costs.h). The others are not
- * measured. Of slices only the ratios matter, and with these the load is even. The order of sums of files,
+ * measured. For slices only the ratios matter; these ratios make the load even. The order of sums of files,
  * tensors and moving sources depends on sizes alone, and their results have the same bits on every machine.
  */
 #ifndef HALOCONV_CPU_COSTS_H

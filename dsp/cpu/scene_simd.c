@@ -85,7 +85,7 @@ static void mix(float *mixed, const struct scene_piece *piece, const struct scen
     }
 }
 
-/* Of a piece, and of one of its sources. */
+/* The operands of a piece and of one of its sources. */
 static struct streams streams_of(const struct scene_piece *piece, int source, const struct scene_sum *s)
 {
     size_t floats = (size_t)piece->n_out * (size_t)(piece->n_partitions * s->floats);

@@ -23,8 +23,8 @@ struct device_queue;
 enum { DEVICE_QUEUE_SILENCE = -1, DEVICE_QUEUE_MAX = 8 };
 
 struct device_queue_setup {
-    int n_blocks;    /* most blocks that are posted and not played yet; 1 to DEVICE_QUEUE_MAX               */
-    int block;       /* most frames of a block                                                              */
+    int n_blocks;    /* max. blocks that are posted and not played yet; 1 to DEVICE_QUEUE_MAX               */
+    int block;       /* max. frames of a block                                                              */
     int64_t spin_us; /* how long a thread spins for the other before it sleeps; 0: it sleeps at once        */
     bool spins;      /* the device thread spins, not sleeps, between blocks that come in time               */
     /* Plays n frames of a block (0, 1, 2, ...) or of DEVICE_QUEUE_SILENCE. Called for every block, after an error too.

@@ -45,7 +45,7 @@ struct plan_costs {         /* the abilities of a backend, and its costs in nano
     double launch_ns;       /* once a hop of audio                                                              */
     double slice_ns;        /* once a slice of a tail level                                                     */
     double call_ns;         /* once a live call; no plan can change it                                          */
-    int file_block;         /* most frames a call if the plan chooses the block                                 */
+    int file_block;         /* max. frames a call if the plan chooses the block                                 */
     int file_partitions;    /* least partitions in such a block; 0: any number                                  */
     int file_share;         /* such a block may also have max_taps / file_share frames: its memory then remains a
                                fraction of that of the mask; 0: it may not                                      */
@@ -59,7 +59,7 @@ struct plan_level {         /* a tail level                                     
 
 struct plan {
     int max_taps;           /* longest response, in frames                                                      */
-    int block;              /* most frames a call                                                               */
+    int block;              /* max. frames a call                                                               */
     bool direct;            /* the head works in the time domain                                                */
     int partition;          /* P of the head; a power of two; if direct, at least head_taps                     */
     int n_partitions;       /* of the head; 1 if direct                                                         */
@@ -76,7 +76,7 @@ struct plan {
 
 struct plan_shape {         /* the task: the size of the matrix and of the calls                                */
     int max_taps;           /* 1 or more                                                                        */
-    int block;              /* most frames a call; 0: files. The plan then chooses the block; no call has a deadline */
+    int block;              /* max. frames a call; 0: files. The plan then chooses the block; no call has a deadline */
     int n_in, n_out;        /* channels                                                                         */
     int n_routes;           /* pairs of an input and an output that have a response                             */
 };

@@ -41,7 +41,7 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     float *const *out;  /* [n_out][n]; the sources are added to it. Outputs from `n_active` on are not touched        */
     struct slot *slot;
     int slot_offset;
-    int n_active;       /* most outputs of the banks since open                                                      */
+    int n_active;       /* max. outputs of the banks since open                                                      */
     int64_t until_us;   /* hybrid, as in struct rows: the end of the wait for the device                              */
     /* The head in this block: y = (1 - g) from + g to, g[i] = steer_gain(i, fade) from the block's first frame. The same
      * mixes in every call of a block. is_still: both are the same. If the first mix of a block (from, or to if is_still)

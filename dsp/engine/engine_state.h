@@ -36,7 +36,7 @@ struct hc_engine {
     int n_slots;
 
     /* files.c */
-    int queue_depth;                   /* most blocks between hc_submit and hc_collect; 0: a live engine */
+    int queue_depth;                   /* max. blocks between hc_submit and hc_collect; 0: a live engine */
     bool async;                        /* hc_submit calls the backend's begin, hc_collect its end; else hc_submit
                                            convolves */
     int sizes[CONFIG_MAX_QUEUE_DEPTH]; /* [slot]: frames of a submitted block */

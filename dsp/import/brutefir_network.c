@@ -82,7 +82,7 @@ static void coeff_find(struct brutefir *b, struct brutefir_filter *filter)
     int i = 0;
     if (!filter->coeff_name) {
         if (filter->coeff < b->n_coeffs) return;
-        IMPORT_REFUSE(b->import, filter->coeff_line, "coeff", "there is no coeff %d; they count from 0 to %d",
+        IMPORT_REFUSE(b->import, filter->coeff_line, "coeff", "coeff %d is not defined; they count from 0 to %d",
                       filter->coeff, b->n_coeffs - 1);
         filter->coeff = -1;
         return;
@@ -90,7 +90,7 @@ static void coeff_find(struct brutefir *b, struct brutefir_filter *filter)
     while (i < b->n_coeffs && (!b->coeffs[i].name || strcmp(b->coeffs[i].name, filter->coeff_name) != 0)) i++;
     filter->coeff = i < b->n_coeffs ? i : -1;
     if (i == b->n_coeffs)
-        IMPORT_REFUSE(b->import, filter->coeff_line, "coeff", "there is no coeff \"%.40s\"; correct the name",
+        IMPORT_REFUSE(b->import, filter->coeff_line, "coeff", "coeff \"%.40s\" is not defined; correct the name",
                       filter->coeff_name);
 }
 

@@ -219,7 +219,7 @@ static void apply_copy(struct reader *r, char *parameters)
         }
         to[n] = channel_find(r, word, true);
         if (!to[n]) {
-            EQ_REFUSE(r, "there is no channel %s, and no room for one more; %d are possible", word, MAX_CHANNELS);
+            EQ_REFUSE(r, "channel %s is not defined, and %d channels is the maximum; use fewer", word, MAX_CHANNELS);
             return;
         }
         made[n++] = sum;

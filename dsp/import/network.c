@@ -423,7 +423,7 @@ static int line_of(const struct term *term)
     return term->chain ? term->chain->last->at.line : 0;
 }
 
-/* What a term plays; its chain has been made. false: an error was reported. */
+/* Fills in the response that a term plays. The chain of the term exists. false: an error was reported. */
 static bool term_response(struct network *net, int out, const struct term *term, struct response *r)
 {
     const struct chain *chain = term->chain;

@@ -87,7 +87,7 @@ int rate_pattern_find(const char *path, int rate, struct rated_file *file, struc
                     "%s: its folder cannot be searched for rates: %s; check the path and its permissions", path,
                     strerror(error));
     if (!file->rate || !fill(path, file->rate, file->path))
-        return fail(HC_EFILE, why, "%s: there is no file with a rate in the place of %%r, such as %s; check the path",
+        return fail(HC_EFILE, why, "%s: no file has a rate where the pattern has %%r, such as %s; check the path",
                     path, file->missing);
     if (!rate || file->rate == rate) file->missing[0] = 0;
     return HC_OK;

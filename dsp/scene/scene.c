@@ -23,7 +23,7 @@ struct scene {
     int64_t frame;    /* since open or reset */
     bool is_prepared; /* the requests for the block that begins with the next frame */
     bool is_still;    /* the head in this block */
-    int n_active;     /* most outputs of a bank so far: its tail may still be due */
+    int n_active;     /* max. outputs of a bank so far: its tail may still be due */
     const float **in; /* [n_sources] */
     float **out;      /* [n_out] */
 };

@@ -24,7 +24,7 @@ struct wanted {       /* the last request that the engine thread applied; a cach
 
 struct term_list {
     struct scene_term *terms; /* [n_sources * HC_MAX_SOUNDING], sorted by source; each counts a use of its bank      */
-    int n, n_active;           /* n_active: most outputs of a bank                                                    */
+    int n, n_active;           /* n_active: max. outputs of a bank                                                    */
 };
 
 struct source_mix;

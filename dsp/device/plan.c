@@ -7,6 +7,7 @@ enum {
     FILE_FLOATS = 1 << 21,   /* of all channels in a block of a file: 8 MiB, and a host holds a few blocks */
     DIRECT_FILE_UNIT = 4096, /* frames; a block of a file that is convolved in the time domain is a multiple */
     MAX_LOG2 = 30,           /* partition sizes are below 2^MAX_LOG2 */
+    WHOLE_HOP_LAUNCHES = 5   /* what a call waits for if it transforms its hop, in launch_ns: three kernels more */
 };
 
 static int round_up_power_of_two(int n)
@@ -55,8 +56,10 @@ static double tail_level_ns(const struct plan_costs *costs, const struct plan_sh
 double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape)
 {
     bool live = shape->block > 0 && costs->live_cmac_ns > 0;
-    int n_fir = plan->direct ? plan->head_taps : shape->block > 0 && costs->fir_first ? plan->partition : 0;
+    bool fir_first = shape->block > 0 && costs->fir_first && !plan->whole_hops;
+    int n_fir = plan->direct ? plan->head_taps : fir_first ? plan->partition : 0;
     double ns = costs->mac_ns * n_fir * shape->n_routes;
+    if (plan->whole_hops) ns += WHOLE_HOP_LAUNCHES * costs->launch_ns / plan->hop;
     if (!plan->direct)
         ns += level_ns(shape, plan->partition, plan->n_partitions - (n_fir > 0), costs->fft_ns,
                        live ? costs->live_cmac_ns : costs->cmac_ns, live ? costs->input_share : 0);
@@ -116,8 +119,12 @@ static void try_head(struct plan *best, double *best_ns, const struct plan_costs
         chain_apply(&plan, &chain, first);
         plan.partition = direct ? max_int(round_up_power_of_two(plan.head_taps), costs->min_partition) : hop;
         plan.n_partitions = direct ? 1 : ceil_div(plan.head_taps, hop);
-        double ns = plan_cost_ns(&plan, costs, shape);
-        if (ns < *best_ns) *best_ns = ns, *best = plan;
+        bool may_whole = !direct && costs->fir_first && shape->block > 0 && shape->block % hop == 0;
+        for (int whole = 0; whole <= may_whole; whole++) {
+            plan.whole_hops = whole;
+            double ns = plan_cost_ns(&plan, costs, shape);
+            if (ns < *best_ns) *best_ns = ns, *best = plan;
+        }
     }
 }
 

@@ -19,7 +19,7 @@
  * Each hop therefore costs the same, and no call pays for a large transform. Hops are counted from the start of the
  * stream. A call that does not cover a whole hop convolves its frames with the first P taps in the time domain. It adds
  * the output of all later taps, which is known as soon as the previous hop is complete. Calls of any length therefore
- * have no added latency.
+ * have no added latency. A backend with fir_first does so for whole hops too, unless the plan says whole_hops.
  */
 #ifndef HALOCONV_PLAN_H
 #define HALOCONV_PLAN_H
@@ -33,7 +33,8 @@ struct plan_costs {         /* the abilities of a backend, and its costs in nano
     int min_partition;      /* of the head; powers of two                                                       */
     int max_partition;
     int min_tail, max_tail; /* least and largest S of tail levels; max_tail 0: the backend has no tail levels   */
-    bool fir_first;         /* live: the first partition of an fft head is convolved in the time domain         */
+    bool fir_first;         /* live: the first partition of an fft head is convolved in the time domain, unless
+                               the plan has whole_hops                                                          */
     double mac_ns;          /* one tap of one output frame, in the time domain                                  */
     double cmac_ns;         /* one bin of one partition                                                         */
     double live_cmac_ns;    /* the same if blocks come one at a time; 0: cmac_ns                                */
@@ -63,6 +64,8 @@ struct plan {
     bool direct;            /* the head works in the time domain                                                */
     int partition;          /* P of the head; a power of two; if direct, at least head_taps                     */
     int n_partitions;       /* of the head; 1 if direct                                                         */
+    bool whole_hops;        /* with fir_first: a call that covers a whole hop transforms it for the first partition
+                               too                                                                              */
     int head_taps;          /* of the head: the offset of tail level 0, or max_taps without tail levels         */
     int hop;                /* frames; a power of two, at most the block (or the backend's least partition);
                                P unless direct                                                                  */

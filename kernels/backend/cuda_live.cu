@@ -215,14 +215,15 @@ static int steps_run(struct cuda_live *s, int64_t hops, struct reason *why)
 
 /* Computes the next chunk of the output, sends it down, and records its event chunk_down. All n frames are in one
  * hop. */
-static int chunk_play(struct cuda_live *s, struct slot *slot, int n, struct gpu_tail_mask *mask, float *wet,
+static int chunk_play(struct cuda_live *s, struct slot *slot, int n, struct cuda_live_mask *mask, float *wet,
                       struct transfer *transfer, struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_out), i = transfer->down++;
     const int first = chunk_start(s, i, chunks), end = chunk_start(s, i + 1, chunks);
     const int last = end * HEAD_OUTS < s->n_out ? end * HEAD_OUTS : s->n_out;
     if (end > first)
-        TRY(gpu_tail_play(&s->tail, mask, s->total, n, wet, first, end - first, s->audio), "the head taps");
+        TRY(gpu_tail_play(&s->tail, &mask->tail, s->total, n, wet, first, end - first, mask->needs[i], s->audio),
+            "the head taps");
     if (s->out_overlapped) return cuda_download_overlapped(s, slot, n, first * HEAD_OUTS, last, s->chunk_down[i], why);
     TRY(cudaEventRecord(s->chunk_down[i], s->audio), "cudaEventRecord");
     return HC_OK;
@@ -265,7 +266,7 @@ static int play_chunks(struct cuda_live *s, struct slot *slot, int n, struct cud
     do {
         if (transfer->n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, transfer, why));
         while (transfer->down < chunks && mask->needs[transfer->down] <= transfer->n_channels)
-            PASS(chunk_play(s, slot, n, &mask->tail, wet, transfer, why));
+            PASS(chunk_play(s, slot, n, mask, wet, transfer, why));
         PASS(chunks_post(s, slot, transfer, false, why));
     } while (transfer->n_channels < s->n_in);
     return HC_OK;
@@ -303,7 +304,7 @@ int cuda_live_process(void *state, struct slot *slot, int n, const struct fade *
         PASS(steps_run(s, at / hop, why));
         for (int i = 0; i < 2; i++)
             if (masks[i])
-                TRY(gpu_tail_play(&s->tail, &masks[i]->tail, at, len, wet[i] + frame, 0, all, s->audio),
+                TRY(gpu_tail_play(&s->tail, &masks[i]->tail, at, len, wet[i] + frame, 0, all, s->n_in, s->audio),
                     "the head taps");
     }
     if (fading && sounds) {

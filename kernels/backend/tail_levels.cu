@@ -93,6 +93,8 @@ int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_confi
         const struct plan_level *level = &plan->tail_levels[i];
         PASS(level_add(tail, level->offset, level->size, level->n_partitions, routes, why));
     }
+    tail->n_behind = tail->n_levels;
+    if (plan->whole_hops) PASS(level_add(tail, 0, plan->partition, 1, routes, why));
     if (!tail->n_levels) tail->hop = 1 << 30; /* no call is cut */
     tail->y_pitch = (size_t)plan->block;
     tail->ring_mask = 1;
@@ -183,14 +185,14 @@ static double progress_behind_forwards(const struct gpu_tail_level *level, int k
     return ((k + 1.0) / level->n_slices - level->forward_share) / (1 - level->forward_share);
 }
 
-static int units_of(const struct gpu_tail_level *level, const struct gpu_tail_mask *mask)
+static int units_of(const struct gpu_tail_level *level, int n_groups)
 {
-    return (level->size + TAIL_BINS - 1) / TAIL_BINS * mask->n_groups;
+    return (level->size + TAIL_BINS - 1) / TAIL_BINS * n_groups;
 }
 
 static int products_done(const struct gpu_tail_level *level, const struct gpu_tail_mask *mask, int i, int k)
 {
-    const int n = units_of(level, mask);
+    const int n = units_of(level, mask->n_groups);
     if (k == level->n_slices - 1) return n;
     return share_done(n, progress_behind_forwards(level, k) / mask->level[i].product_share);
 }
@@ -209,42 +211,68 @@ struct step_work {
     struct tail_inverses inverses;
 };
 
+static void forward_add(struct tail_forwards *job, const struct gpu_tail_level *level, int64_t window, int first_ch,
+                        int n_ch)
+{
+    struct tail_forward *to = &job->level[job->n++];
+    to->tw = level->tw;
+    to->spectra = level->spectra;
+    to->log2_size = level->log2_size;
+    to->first_ch = first_ch;
+    to->n_ch = n_ch;
+    to->slot = (int)(window % level->n_slots);
+    to->n_slots = level->n_slots;
+    to->from = (unsigned)((window - 2) * level->size);
+}
+
+static void product_add(struct tail_products *job, const struct gpu_tail *tail, const struct gpu_tail_mask *mask, int i,
+                        int64_t window, int first_group, int n_groups, int first_unit, int n_units)
+{
+    const struct gpu_tail_level *level = &tail->level[i];
+    const struct gpu_tail_mask_level *of = &mask->level[i];
+    struct tail_product *to = &job->level[job->n++];
+    to->terms = of->terms;
+    to->first_term = of->first_term;
+    to->x = level->spectra;
+    to->sums = of->sums;
+    to->log2_size = level->log2_size;
+    to->slot = (int)(window % level->n_slots);
+    to->n_slots = level->n_slots;
+    to->n_windows = window < level->n_parts ? (int)window : level->n_parts;
+    to->first_group = first_group;
+    to->n_groups = n_groups;
+    to->n_out = tail->n_out;
+    to->first_unit = first_unit;
+    to->n_units = n_units;
+    to->max_terms = of->max_terms;
+    to->max_parts = of->max_parts;
+}
+
+/* at: the frame of the stream at which the first output frame is due. */
+static void inverse_add(struct tail_inverses *job, const struct gpu_tail *tail, const struct gpu_tail_mask *mask, int i,
+                        int64_t at, int first_out, int n_out)
+{
+    const struct gpu_tail_level *level = &tail->level[i];
+    struct tail_inverse *to = &job->level[job->n++];
+    to->tw = level->tw;
+    to->sums = mask->level[i].sums;
+    to->due = mask->level[i].due;
+    to->log2_size = level->log2_size;
+    to->first_out = first_out;
+    to->n_out = n_out;
+    to->at = (unsigned)at & (2 * level->size - 1);
+}
+
 /* Adds the work of a window of level i in slices k0 + 1 ... k1. */
 static void work_add(struct step_work *work, const struct gpu_tail *tail, const struct gpu_tail_mask *mask, int i,
                      int64_t window, int k0, int k1)
 {
     const struct gpu_tail_level *level = &tail->level[i];
-    const struct gpu_tail_mask_level *of = &mask->level[i];
-    if (!of->max_terms) return; /* all responses end before this level */
+    if (!mask->level[i].max_terms) return; /* all responses end before this level */
     const int unit = products_done(level, mask, i, k0), units = products_done(level, mask, i, k1) - unit;
     const int out = inverses_done(tail, mask, i, k0), outs = inverses_done(tail, mask, i, k1) - out;
-    if (units > 0) {
-        struct tail_product *to = &work->products.level[work->products.n++];
-        to->terms = of->terms;
-        to->first_term = of->first_term;
-        to->x = level->spectra;
-        to->sums = of->sums;
-        to->log2_size = level->log2_size;
-        to->slot = (int)(window % level->n_slots);
-        to->n_slots = level->n_slots;
-        to->n_windows = window < level->n_parts ? (int)window : level->n_parts;
-        to->n_groups = mask->n_groups;
-        to->n_out = tail->n_out;
-        to->first_unit = unit;
-        to->n_units = units;
-        to->max_terms = of->max_terms;
-        to->max_parts = of->max_parts;
-    }
-    if (outs > 0) {
-        struct tail_inverse *to = &work->inverses.level[work->inverses.n++];
-        to->tw = level->tw;
-        to->sums = of->sums;
-        to->due = of->due;
-        to->log2_size = level->log2_size;
-        to->first_out = out;
-        to->n_out = outs;
-        to->at = (unsigned)((window + 1) * level->size - tail->hop) & (2 * level->size - 1);
-    }
+    if (units > 0) product_add(&work->products, tail, mask, i, window, 0, mask->n_groups, unit, units);
+    if (outs > 0) inverse_add(&work->inverses, tail, mask, i, (window + 1) * level->size - tail->hop, out, outs);
 }
 
 static cudaError_t work_launch(struct step_work *work, const struct gpu_tail *tail, cudaStream_t stream)
@@ -258,8 +286,9 @@ static cudaError_t work_launch(struct step_work *work, const struct gpu_tail *ta
 cudaError_t gpu_tail_reset(struct gpu_tail *tail, cudaStream_t stream)
 {
     tail->step = 0;
+    tail->whole_step = -1;
     for (int i = 0; i < TAIL_PREPARED; i++)
-        for (int l = 0; tail->prepared[i] && l < tail->n_levels; l++) tail->prepared[i]->level[l].from_window = 1;
+        for (int l = 0; tail->prepared[i] && l < tail->n_behind; l++) tail->prepared[i]->level[l].from_window = 1;
     return cudaMemsetAsync(tail->ring, 0, ring_bytes(tail), stream);
 }
 
@@ -269,27 +298,18 @@ cudaError_t gpu_tail_step(struct gpu_tail *tail, cudaStream_t stream)
     struct tail_forwards job = {};
     job.x = tail->ring;
     job.ring_mask = tail->ring_mask;
-    for (int i = tail->n_levels - 1; i >= 0; i--) { /* the largest level first */
+    for (int i = tail->n_behind - 1; i >= 0; i--) { /* the largest level first */
         const struct gpu_tail_level *level = &tail->level[i];
         const int64_t window = w / level->n_slices;
         const int k = (int)(w % level->n_slices), ch = forwards_done(tail, level, k - 1);
         const int n_ch = forwards_done(tail, level, k) - ch;
-        if (window < 1 || n_ch < 1) continue;
-        struct tail_forward *to = &job.level[job.n++];
-        to->tw = level->tw;
-        to->spectra = level->spectra;
-        to->log2_size = level->log2_size;
-        to->first_ch = ch;
-        to->n_ch = n_ch;
-        to->slot = (int)(window % level->n_slots);
-        to->n_slots = level->n_slots;
-        to->from = (unsigned)((window - 2) * level->size);
+        if (window >= 1 && n_ch >= 1) forward_add(&job, level, window, ch, n_ch);
     }
     TAIL_TRY(tail_forward_launch(&job, stream));
     for (int m = 0; m < TAIL_PREPARED; m++) {
         const struct gpu_tail_mask *mask = tail->prepared[m];
         struct step_work work = {};
-        for (int i = tail->n_levels - 1; mask && i >= 0; i--) {
+        for (int i = tail->n_behind - 1; mask && i >= 0; i--) {
             const int n = tail->level[i].n_slices, k = (int)(w % n);
             if (w / n >= mask->level[i].from_window) work_add(&work, tail, mask, i, w / n, k - 1, k);
         }
@@ -304,7 +324,7 @@ static cudaError_t catch_up(struct gpu_tail *tail, struct gpu_tail_mask *mask, c
 {
     const int64_t w = tail->step;
     struct step_work due = {}, now = {}; /* of the window whose output is due, and of the one under way */
-    for (int i = tail->n_levels - 1; i >= 0; i--) {
+    for (int i = tail->n_behind - 1; i >= 0; i--) {
         const int n = tail->level[i].n_slices, k = (int)(w % n);
         const int64_t window = w / n;
         if (window > 1 && k < n - 1) work_add(&due, tail, mask, i, window - 1, -1, n - 1);
@@ -326,9 +346,9 @@ cudaError_t gpu_tail_prepare(struct gpu_tail *tail, struct gpu_tail_mask *mask, 
 {
     for (int i = 0; i < TAIL_PREPARED && !is_prepared(tail, mask); i++)
         if (!tail->prepared[i]) tail->prepared[i] = mask;
-    const bool in_a_hop = !tail->n_levels || tail->level[tail->n_levels - 1].n_slices == 1;
+    const bool in_a_hop = !tail->n_behind || tail->level[tail->n_behind - 1].n_slices == 1;
     if (mask->spectra_bytes <= CHEAP_BYTES || in_a_hop) return catch_up(tail, mask, stream);
-    for (int i = 0; i < tail->n_levels; i++) mask->level[i].from_window = tail->step / tail->level[i].n_slices + 1;
+    for (int i = 0; i < tail->n_behind; i++) mask->level[i].from_window = tail->step / tail->level[i].n_slices + 1;
     return cudaSuccess;
 }
 
@@ -341,7 +361,7 @@ static int64_t window_due(const struct gpu_tail *tail, const struct gpu_tail_lev
 bool gpu_tail_ready(const struct gpu_tail *tail, const struct gpu_tail_mask *mask)
 {
     if (!is_prepared(tail, mask)) return false;
-    for (int i = 0; i < tail->n_levels; i++) {
+    for (int i = 0; i < tail->n_behind; i++) {
         const int64_t due = window_due(tail, &tail->level[i]);
         if (due > 0 && due < mask->level[i].from_window) return false;
     }
@@ -376,11 +396,35 @@ static cudaError_t fir_play(const struct gpu_tail *tail, const struct gpu_tail_m
     return fir_launch(&job, stream);
 }
 
+/* Convolves hop number tail->step with the first partition, for n_groups groups of outputs, into the level's `due`. */
+static cudaError_t whole_hop_convolve(struct gpu_tail *tail, const struct gpu_tail_mask *mask, int first_group,
+                                      int n_groups, int n_needed, cudaStream_t stream)
+{
+    const int i = tail->n_behind, out = first_group * HEAD_OUTS, outs = n_groups * HEAD_OUTS;
+    const int64_t window = tail->step + 1; /* it ends with this hop */
+    struct tail_forwards forwards = {};
+    struct step_work work = {};
+    if (tail->whole_step != tail->step) tail->whole_step = tail->step, tail->n_whole = 0;
+    if (n_needed > tail->n_whole) {
+        forwards.x = tail->ring;
+        forwards.ring_mask = tail->ring_mask;
+        forward_add(&forwards, &tail->level[i], window, tail->n_whole, n_needed - tail->n_whole);
+        TAIL_TRY(tail_forward_launch(&forwards, stream));
+        tail->n_whole = n_needed;
+    }
+    product_add(&work.products, tail, mask, i, window, first_group, n_groups, 0, units_of(&tail->level[i], n_groups));
+    inverse_add(&work.inverses, tail, mask, i, tail->step * tail->hop, out,
+                out + outs < tail->n_out ? outs : tail->n_out - out);
+    return work_launch(&work, tail, stream);
+}
+
 cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, int64_t from, int n, float *y,
-                          int first_group, int n_groups, cudaStream_t stream)
+                          int first_group, int n_groups, int n_needed, cudaStream_t stream)
 {
     if (!tail->n_levels) return fir_play(tail, mask, from, n, y, first_group, n_groups, stream);
     if (!gpu_tail_ready(tail, mask)) TAIL_TRY(catch_up(tail, mask, stream));
+    const bool whole = n == tail->hop && tail->n_behind < tail->n_levels && mask->level[tail->n_behind].max_terms;
+    if (whole) TAIL_TRY(whole_hop_convolve(tail, mask, first_group, n_groups, n_needed, stream));
     struct head_job job = {};
     job.x = tail->ring;
     job.ring_mask = tail->ring_mask;
@@ -388,7 +432,7 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, int
     job.terms = mask->head_terms;
     job.cells = mask->head_cells;
     job.first_term = job.first_cell = mask->head_first; /* the job uses one of the two */
-    job.n_chunks = mask->n_chunks;
+    job.n_chunks = whole ? 0 : mask->n_chunks;
     job.max_terms = mask->max_terms;
     job.y = y;
     job.y_pitch = tail->y_pitch;
@@ -396,9 +440,9 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, int
     job.n_out = tail->n_out;
     job.first_group = first_group;
     job.n_groups = n_groups;
-    for (int i = 0; i < tail->n_levels; i++) {
+    for (int i = 0; i < tail->n_behind + whole; i++) {
         const struct gpu_tail_level *level = &tail->level[i];
-        if (!mask->level[i].max_terms || window_due(tail, level) < 1) continue;
+        if (!mask->level[i].max_terms || (i < tail->n_behind && window_due(tail, level) < 1)) continue;
         struct head_due *due = &job.due[job.n_due++];
         due->frames = mask->level[i].due;
         due->ring_mask = 2 * level->size - 1;

@@ -1,6 +1,6 @@
 /* tail_levels - live convolution on the device: the input history, the head and the tail levels of a plan, and which
  * slice of which level runs in which hop. A plan without tail levels has one level of the size of a hop, P, or if it is
- * direct none.
+ * direct none. A plan with whole_hops has a last level for its first partition; it runs inside the call, not in steps.
  *
  * A level of partition size S has a spectrum for each window, the 2S frames of an overlap-save block:
  *
@@ -38,8 +38,11 @@ struct gpu_tail {            /* the head and the tail levels of a state         
     int hop;                 /* frames; a call is cut at hops. Without levels: more than a call                     */
     int head_taps;           /* taps computed in the time domain: level[0] starts behind them                       */
     int n_levels;
+    int n_behind;            /* levels that run in steps; level[n_behind], if there is one: the first partition     */
     struct gpu_tail_level level[TAIL_LEVELS];
     int64_t step;            /* steps since the stream began, one for each complete hop                             */
+    int64_t whole_step;      /* of the first partition: the step whose hop it transforms                            */
+    int n_whole;             /* and the inputs that are transformed                                                 */
     struct gpu_tail_mask *prepared[TAIL_PREPARED];
     float *ring;             /* the input history: [n_in][ring_mask + 1], frame f at f & ring_mask                  */
     unsigned ring_mask;
@@ -102,8 +105,8 @@ cudaError_t gpu_tail_prepare(struct gpu_tail *tail, struct gpu_tail_mask *mask, 
 bool gpu_tail_ready(const struct gpu_tail *tail, const struct gpu_tail_mask *mask);
 void gpu_tail_retire(struct gpu_tail *tail, struct gpu_tail_mask *mask);
 /* Writes n frames from frame `from` on to y[out][i], for n_groups groups of HEAD_OUTS outputs. All frames are inside
- * hop number tail->step. */
+ * hop number tail->step. n_needed: the inputs that these outputs need; they are in the ring. */
 cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, int64_t from, int n, float *y,
-                          int first_group, int n_groups, cudaStream_t stream);
+                          int first_group, int n_groups, int n_needed, cudaStream_t stream);
 
 #endif

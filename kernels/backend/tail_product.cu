@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) products(const __grid_co
     const int ways = 1 << log2_ways, way = warp & (ways - 1);
     const int in_ways = 1 << level.log2_in_ways, part_ways = 1 << level.log2_part_ways;
     const int mine = ((int)blockIdx.x - job.first_block[l]) * (WARPS >> log2_ways) + (warp >> log2_ways);
-    const int unit = level.first_unit + mine, group = unit % level.n_groups;
+    const int unit = level.first_unit + mine, group = level.first_group + unit % level.n_groups;
     const int bin = unit / level.n_groups * TAIL_BINS + 2 * lane, size = 1 << level.log2_size;
     const bool active = mine < level.n_units && bin < size, bin0 = bin == 0;
     float4 total[TAIL_OUTS] = {};

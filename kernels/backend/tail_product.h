@@ -15,7 +15,7 @@ struct tail_terms {                   /* the responses from one input to a group
     int max_parts, in;
 };
 
-/* A unit is TAIL_BINS bins of one group; unit u: bins u / n_groups, group u % n_groups.
+/* A unit is TAIL_BINS bins of one group; unit u: bins u / n_groups, group first_group + u % n_groups.
  *   sums[out][bin] = sum over the terms of the group and parts p < n_windows of X[in][slot - p][bin] H[p][bin] */
 struct tail_product {
     const struct tail_terms *terms;
@@ -24,7 +24,7 @@ struct tail_product {
     float2 *sums;                    /* [n_out][S]                                                                   */
     int log2_size, slot, n_slots;
     int n_windows;                   /* in the FDL; there was silence before them                                    */
-    int n_groups, n_out;
+    int first_group, n_groups, n_out;
     int first_unit, n_units;
     int max_terms, max_parts;         /* of a group; of a term                                                        */
     int log2_in_ways, log2_part_ways; /* set by the launch                                                           */

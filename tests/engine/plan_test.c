@@ -145,13 +145,13 @@ static struct plan_costs gpu_like(bool slow_memory)
                                .file_block = 262144};
 }
 
-/* A wide matrix in large blocks has a short head: on a GPU each call convolves the first partition in the time domain. A
- * stereo engine has the long one all the same, and a file, whose calls are whole partitions. */
+/* A wide matrix in blocks that no partition divides has a short head: on a GPU each call convolves the first partition
+ * in the time domain. A stereo engine has the long one all the same, and a file, whose calls are whole partitions. */
 static void a_first_partition_in_the_time_domain_is_counted(const char *backend)
 {
     struct plan_costs gpu = gpu_like(false), blind = gpu;
     blind.fir_first = false;
-    for (int block = 1024; block <= 8192; block *= 2) {
+    for (int block = 1025; block <= 8193; block = 2 * block - 1) {
         struct plan_shape wide = {12000, block, 64, 64, 64 * 64}, stereo = {48000, block, 2, 2, 2};
         struct plan_shape file = {12000, 0, 64, 64, 64 * 64};
         struct plan p, unseen;
@@ -165,6 +165,27 @@ static void a_first_partition_in_the_time_domain_is_counted(const char *backend)
         check(!p.direct && p.partition >= 1024, "stereo, block %d: partitions of %d", block, p.partition);
         check(plan_cost_ns(&p, &gpu, &file) == plan_cost_ns(&p, &blind, &file), "a file costs more");
     }
+}
+
+/* A block that is a multiple of the hop transforms it for the first partition too, if that costs less than its taps. */
+static void whole_hops_are_transformed_where_it_pays(const char *backend)
+{
+    static const struct { int taps, block, side; bool whole; } cases[] = {
+        {2000, 4096, 256, true}, {48000, 1024, 64, true},  {2000, 512, 64, true},  {20000, 4096, 4, true},
+        {3000, 4096, 4, true},   {48000, 4095, 64, false}, {48000, 64, 64, false}, {48000, 64, 2, false}};
+    struct plan_costs gpu = gpu_like(false);
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        const int side = cases[i].side;
+        struct plan_shape shape = {cases[i].taps, cases[i].block, side, side, side * side};
+        struct plan p;
+        plan_choose(&p, &gpu, &shape, "auto");
+        check(p.whole_hops == cases[i].whole, "%d x %d, %d taps, block %d: %s", side, side, cases[i].taps,
+              cases[i].block, p.whole_hops ? "whole hops are transformed" : "they are not");
+    }
+    struct plan_shape shape = {48000, 1024, 64, 64, 64 * 64};
+    struct plan p;
+    plan_choose(&p, backend_cpu.costs, &shape, "auto");
+    check(!p.whole_hops, "of a GPU only");
 }
 
 /* The same work costs more there, and it is cut so that less is read of memory than by the fast one's plan. */
@@ -334,6 +355,7 @@ int main(void)
         TEST(slow_memory_is_read_less, false),
         TEST(inputs_of_their_own_are_counted, false),
         TEST(a_first_partition_in_the_time_domain_is_counted, false),
+        TEST(whole_hops_are_transformed_where_it_pays, false),
         TEST(a_slow_gpu_is_taken_for_less, false),
         TEST(a_file_must_be_long_for_a_gpu, false),
         TEST(many_steered_sources_take_a_gpu, false),

@@ -24,7 +24,7 @@ struct retirement {
 };
 
 struct hybrid_job {
-    struct slot second; /* its `out`: the output of a second mask */
+    struct io_buffer second; /* its `out`: the output of a second mask */
     int n_masks, n_retirements;
     struct hybrid_mask *masks[MAX_PREPARED];    /* those prepared or playing when the job is posted */
     uint64_t preparation[MAX_PREPARED];         /* of the masks: an address may be used again for another mask */
@@ -52,7 +52,7 @@ struct hybrid {
     int n_retired;
 
     /* setup */
-    int n_tails; /* masks with a tail; before there are two, every job gets its `second` slot */
+    int n_tails; /* masks with a tail; before there are two, every job gets its `second` buffer */
 };
 
 int hybrid_tail_block(int rate, int block)
@@ -103,11 +103,11 @@ static void job_prepare(struct hybrid *h, struct hybrid_job *job, int i)
     job->full[i] = mask->is_ready;
 }
 
-static int job_play(void *data, int64_t i, struct slot *slot, int n, struct reason *why)
+static int job_play(void *data, int64_t i, struct io_buffer *buffer, int n, struct reason *why)
 {
     struct hybrid *h = data;
     struct fade fade = {0};
-    if (i == DEVICE_QUEUE_SILENCE) return slot_play(h->tail_backend, h->tail, slot, n, &fade, why);
+    if (i == DEVICE_QUEUE_SILENCE) return io_buffer_play(h->tail_backend, h->tail, buffer, n, &fade, why);
     struct hybrid_job *job = &h->jobs[i % TAIL_JOBS];
     for (int k = 0; k < job->n_retirements; k++) retirement_begin(h, &job->retirements[k]);
     for (int k = 0; k < job->n_masks; k++) job_prepare(h, job, k);
@@ -117,7 +117,7 @@ static int job_play(void *data, int64_t i, struct slot *slot, int n, struct reas
         fade.len = 1;
         fade.apart = &job->second;
     }
-    int error = slot_play(h->tail_backend, h->tail, slot, n, &fade, why);
+    int error = io_buffer_play(h->tail_backend, h->tail, buffer, n, &fade, why);
     if (!error) retirements_sweep(h, false);
     return error;
 }
@@ -129,7 +129,7 @@ static void hybrid_close(void *state)
     struct hybrid *h = state;
     if (!h) return;
     delayed_tail_close(&h->delayed);
-    for (int i = 0; i < TAIL_JOBS; i++) slot_free(h->tail_backend, h->tail, &h->jobs[i].second);
+    for (int i = 0; i < TAIL_JOBS; i++) io_buffer_free(h->tail_backend, h->tail, &h->jobs[i].second);
     if (h->tail) h->tail_backend->close(h->tail);
     if (h->head) h->head_backend->close(h->head);
     free(h);
@@ -244,7 +244,8 @@ static int hybrid_tail_mask_make(struct hybrid *h, struct hybrid_mask *mask, con
     const struct delayed_tail_setup *setup = &h->delayed.setup;
     for (int i = 0; i < TAIL_JOBS && h->n_tails > 0 && !error; i++)
         if (!h->jobs[i].second.in)
-            error = slot_make(h->tail_backend, h->tail, setup->n_in, setup->n_out, setup->hop, &h->jobs[i].second, why);
+            error = io_buffer_make(h->tail_backend, h->tail, setup->n_in, setup->n_out, setup->hop, &h->jobs[i].second,
+                                   why);
     if (!error) error = h->tail_backend->mask_make(h->tail, tail, &mask->tail, why);
     if (!error) h->n_tails++;
     return error;
@@ -308,7 +309,7 @@ static const float *rows_of(const struct hybrid *h, int64_t i, const struct hybr
     const struct hybrid_job *job = &h->jobs[i % TAIL_JOBS];
     for (int k = 0; k < job->n_masks; k++)
         if (job->masks[k] == mask && job->preparation[k] == mask->preparation && job->full[k])
-            return k == 0 ? h->delayed.slots[i % TAIL_JOBS].out : job->second.out;
+            return k == 0 ? h->delayed.buffers[i % TAIL_JOBS].out : job->second.out;
     return NULL;
 }
 

@@ -6,7 +6,7 @@
  *
  * The tail runs behind the head: delayed_tail.h (S = T).
  *
- * Masks: the device plays every prepared mask into a separate slot. The crossfade is done here, with the gains of the
+ * Masks: the device plays every prepared mask into a separate buffer. The crossfade is done here, with the gains of the
  * head's crossfade. A fade can therefore begin at any frame, as soon as the jobs that are due contain the new mask with
  * its full tail.
  */
@@ -19,7 +19,7 @@
  * engines. */
 int hybrid_tail_block(int rate, int block);
 
-/* Bytes of the jobs' slots. */
+/* Bytes of the jobs' buffers. */
 double hybrid_memory(const struct plan *tail, const struct plan_shape *shape);
 
 #endif

@@ -104,7 +104,7 @@ static struct scene_plan plan_of(const struct scene_plan *plan, int l)
 static struct scene_shape tail_shape(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     struct scene_shape tail = *shape;
-    tail.slot_stride = plan->levels[1].hop;
+    tail.buffer_stride = plan->levels[1].hop;
     tail.part = 1;
     return tail;
 }
@@ -198,13 +198,14 @@ static struct scene_mix mix_of(const struct list *list)
 
 /* ---- the device thread ------------------------------------------------------------------------------------------- */
 
-static int tail_call(struct hybrid_scene *s, struct slot *slot, int n, struct scene_call *call, struct reason *why)
+static int tail_call(struct hybrid_scene *s, struct io_buffer *buffer, int n, struct scene_call *call,
+                     struct reason *why)
 {
     call->frame = s->tail_frame;
     call->n = n;
-    call->in = slot->rows.in;
-    call->out = slot->rows.out;
-    call->slot = slot;
+    call->in = buffer->rows.in;
+    call->out = buffer->rows.out;
+    call->buffer = buffer;
     call->until_us = AWAIT_FOREVER;
     s->tail_frame += n;
     int error = s->tail_backend->begin ? s->tail_backend->begin(s->tail, call, why) : HC_OK;
@@ -213,17 +214,17 @@ static int tail_call(struct hybrid_scene *s, struct slot *slot, int n, struct sc
 
 /* A list that the job has becomes `playing`, and the job keeps the list before until it ends: so `from` is at the address
  * that the tail backend knows. */
-static int job_play(void *data, int64_t i, struct slot *slot, int n, struct reason *why)
+static int job_play(void *data, int64_t i, struct io_buffer *buffer, int n, struct reason *why)
 {
     struct hybrid_scene *s = data;
-    if (i == DEVICE_QUEUE_SILENCE) return tail_call(s, slot, n, &(struct scene_call){.is_still = true}, why);
+    if (i == DEVICE_QUEUE_SILENCE) return tail_call(s, buffer, n, &(struct scene_call){.is_still = true}, why);
     struct scene_job *job = &s->jobs[i % TAIL_JOBS];
     if (!job->follows && !job->is_still) lists_exchange(&s->playing, &job->from);
     if (!job->follows || !job->is_still) lists_exchange(&s->playing, &job->to);
     struct scene_call call = {.is_still = job->is_still, .n_active = job->n_active, .to = mix_of(&s->playing)};
     call.from = job->is_still ? call.to : mix_of(&job->to);
-    memset(slot->out, 0, (size_t)s->shape.n_out * (size_t)n * sizeof(float));
-    return tail_call(s, slot, n, &call, why);
+    memset(buffer->out, 0, (size_t)s->shape.n_out * (size_t)n * sizeof(float));
+    return tail_call(s, buffer, n, &call, why);
 }
 
 static void job_clear(struct scene_job *job)
@@ -276,7 +277,7 @@ static int tail_open(struct hybrid_scene *s, int device, struct reason *why)
     int error = s->tail_backend->open(&half, &shape, device, &s->tail, why);
     if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* no deadline in that thread */
     if (error) return error;
-    struct delayed_tail_setup setup = {.backend = &backend_cpu, /* a device reads slots in the host's memory too */
+    struct delayed_tail_setup setup = {.backend = &backend_cpu, /* a device reads buffers in the host's memory too */
                                        .n_in = shape.n_sources,
                                        .n_out = shape.n_out,
                                        .hop = half.block,
@@ -379,7 +380,7 @@ static int tail_play(struct hybrid_scene *s, const struct scene_call *call, stru
     const bool sounds = job ? job->sounds : s->edge_sounds;
     const int result = delayed_tail_await(&s->delayed, due, sounds, call->until_us, why);
     for (int out = 0; result == HC_OK && job && sounds && out < job->n_active; out++) {
-        const float *from = s->delayed.slots[due % TAIL_JOBS].out + (size_t)out * (size_t)hop + s->delayed.pos;
+        const float *from = s->delayed.buffers[due % TAIL_JOBS].out + (size_t)out * (size_t)hop + s->delayed.pos;
         for (int i = 0; i < call->n; i++) call->out[out][i] += from[i];
     }
     delayed_tail_input(&s->delayed, call->in, 0, call->n);

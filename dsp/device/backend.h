@@ -43,17 +43,17 @@ struct rows {                /* the audio of one call of play, with a pointer fo
     int64_t until_us;        /* backend hybrid: end of the wait for the device, CLOCK_MONOTONIC or AWAIT_FOREVER    */
 };
 
-struct slot {                /* the audio of one call of process or begin, in the backend's memory (slot_make)      */
+struct io_buffer {           /* the audio of one call of process or begin, in the backend's memory (io_buffer_make) */
     float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
     float *out;              /* [n_out][block]                                                                      */
-    struct rows rows;        /* pointers to the channels of both; only if the backend has no slot_make              */
+    struct rows rows;        /* pointers to the channels of both; only if the backend has no io_buffer_make         */
     struct parallel_copy *copy; /* the chunks of `in` arrive, and those of `out` are awaited, one by one. NULL: `in`
                                 is complete                                                                         */
-    struct slot_seen *seen;  /* after end: counts of this block, in the backend's memory. NULL: samples are planar  */
+    struct io_counts *seen;  /* after end: counts of this block, in the backend's memory. NULL: samples are planar  */
     int count_from, count_to; /* frames of the block in which begin counts clipped samples and the peak             */
 };
 
-struct slot_seen {           /* counts of a block of samples that are not planar                                    */
+struct io_counts {           /* counts of a block of samples that are not planar                                    */
     unsigned clipped;        /* output samples beyond full scale                                                    */
     unsigned peak_bits;      /* the bits of the output's largest magnitude, a float; they sort as floats do         */
     unsigned non_finite;     /* NaN and Inf input samples, replaced by 0                                            */
@@ -70,9 +70,9 @@ static inline size_t samples_bytes(int samples)
 /* The engine thread's side of a parallel copy (parallel_copy.h). Chunk i of N channels is channels [N i / COPY_CHUNKS,
  * N (i + 1) / COPY_CHUNKS). */
 enum { COPY_CHUNKS = 32 };
-/* Waits until chunk `from` of the input is in the slot. Returns the end of the run of chunks that are there then. */
+/* Waits until chunk `from` of the input is in the buffer. Returns the end of the run of chunks that are there then. */
 int parallel_copy_loaded(struct parallel_copy *copy, int from);
-/* Tells the copy that outputs [0, n_channels) are in the slot. */
+/* Reports to the copy that outputs [0, n_channels) are in the buffer. */
 void parallel_copy_done(struct parallel_copy *copy, int n_channels);
 
 /* ---- crossfades -------------------------------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ void parallel_copy_done(struct parallel_copy *copy, int n_channels);
 struct fade {                /* the masks of a call: `to`; while pos < len a crossfade from `from` to `to`          */
     void *from, *to;         /* masks of this backend; NULL is silence                                              */
     int pos, len;            /* frames of the fade before this call, and in all; len 0: no fade                     */
-    const struct slot *apart; /* if set: do not crossfade, and write the output of `from` to the `out` of this slot */
+    const struct io_buffer *apart; /* if set: do not crossfade; the output of `from` goes to the `out` of this buffer */
 };
 
 /* The curve of the fades of masks: the gain of `to` at frame pos of len, a smoothstep. The gain of `from` is 1 minus this gain:
@@ -121,8 +121,8 @@ struct backend {
     const struct render_backend *render; /* convolves whole signals (dsp/device/render_backend.h); NULL: it cannot    */
     const struct tensor_backend *tensors; /* convolves tensors (dsp/device/tensor_backend.h); NULL: it cannot         */
     bool in_place;                  /* play is [rt] and runs on the audio thread, without a queue                   */
-    bool in_chunks;                 /* process uses slot->copy                                                      */
-    bool raw;                       /* begin: slots have samples in config.in_samples and out_samples               */
+    bool in_chunks;                 /* process uses buffer->copy                                                    */
+    bool raw;                       /* begin: buffers have samples in config.in_samples and out_samples             */
     const struct plan_costs *costs; /* built in; costs_find (dsp/backends/costs.h) has those of this machine           */
     const char *choice;             /* the name in hc_config.backend; NULL: `name`                                  */
     const struct backend *files;    /* the backend that plays files (block 0) in its place; NULL: this one          */
@@ -137,9 +137,9 @@ struct backend {
      * state. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why);
     void (*close)(void *state);
-    /* Makes a slot in the backend's own memory, filled with 0. NULL: any host memory will do. */
-    int (*slot_make)(void *state, struct slot *slot, struct reason *why);
-    void (*slot_free)(void *state, struct slot *slot);
+    /* Makes a buffer in the backend's own memory, filled with 0. NULL: any host memory will do. */
+    int (*io_buffer_make)(void *state, struct io_buffer *buffer, struct reason *why);
+    void (*io_buffer_free)(void *state, struct io_buffer *buffer);
     int (*mask_make)(void *state, const struct matrix *matrix, void **mask, struct reason *why);
     void (*mask_free)(void *state, void *mask);
     /* Makes a mask of noise. NULL: the engine makes the responses and calls mask_make. */
@@ -168,15 +168,15 @@ struct backend {
      * complete; work for later blocks may go on in the background. A backend has one of the two: play if in_place, with
      * rows anywhere in memory, else process. play returns HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why);
-    int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
+    int (*process)(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
     /* waits: from now on calls have no deadline, and mask_ready must not depend on the timing of threads. Not called at
      * open: there the config says whether to wait. NULL: the backend never waits. [rt], any thread */
     void (*wait_set)(void *state, bool waits);
     /* Forgets the input history, as if just opened; the masks stay. No block may be playing. */
     int (*reset)(void *state, struct reason *why);
     /* A backend for files on a device has these in the place of process: begin returns at once, end waits for the oldest
-     * block. Up to config.queue_depth blocks, each with its own slot, may be between the two. Else NULL. */
-    int (*begin)(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
+     * block. Up to config.queue_depth blocks, each with its own buffer, may be between the two. Else NULL. */
+    int (*begin)(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
     int (*end)(void *state, struct reason *why);
 };
 
@@ -186,12 +186,14 @@ extern const struct backend backend_cuda;       /* in the GPU module only (gpu_m
 extern const struct backend backend_hybrid;     /* the head on "cpu", the tail on "cuda" */
 extern const struct backend backend_hybrid_cpu; /* the head on "cpu", the tail on a thread of the CPU */
 
-/* Makes a slot: in the backend's own memory, else in the host's. All frames are 0. */
-int slot_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct slot *slot, struct reason *why);
-/* Frees a slot. A slot that is all 0 is allowed. */
-void slot_free(const struct backend *backend, void *state, struct slot *slot);
-/* Plays a slot with play or process, whichever the backend has. [engine thread] */
-int slot_play(const struct backend *backend, void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
+/* Makes a buffer: in the backend's own memory, else in the host's. All frames are 0. */
+int io_buffer_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct io_buffer *buffer,
+                   struct reason *why);
+/* Frees a buffer. A buffer that is all 0 is allowed. */
+void io_buffer_free(const struct backend *backend, void *state, struct io_buffer *buffer);
+/* Plays a buffer with play or process, whichever the backend has. [engine thread] */
+int io_buffer_play(const struct backend *backend, void *state, struct io_buffer *buffer, int n, const struct fade *fade,
+                   struct reason *why);
 
 #ifdef __cplusplus
 }

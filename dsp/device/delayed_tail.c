@@ -12,22 +12,22 @@ static int job_play(void *data, int64_t job, int n, struct reason *why)
     bool is_silence = job == DEVICE_QUEUE_SILENCE;
     int error = HC_EDEVICE;
     if (device_queue_failed(t->queue, &lost) < 0)
-        error = setup->play(setup->data, job, is_silence ? &t->silence : &t->slots[job % TAIL_JOBS], n, why);
+        error = setup->play(setup->data, job, is_silence ? &t->silence : &t->buffers[job % TAIL_JOBS], n, why);
     if (!is_silence && setup->job_end) setup->job_end(setup->data, job);
     return error;
 }
 
-static int tail_slot_make(struct delayed_tail *t, struct slot *slot, struct reason *why)
+static int tail_buffer_make(struct delayed_tail *t, struct io_buffer *buffer, struct reason *why)
 {
     const struct delayed_tail_setup *setup = &t->setup;
-    return slot_make(setup->backend, setup->state, setup->n_in, setup->n_out, setup->hop, slot, why);
+    return io_buffer_make(setup->backend, setup->state, setup->n_in, setup->n_out, setup->hop, buffer, why);
 }
 
 int delayed_tail_open(struct delayed_tail *t, const struct delayed_tail_setup *setup, struct reason *why)
 {
     t->setup = *setup;
-    int error = tail_slot_make(t, &t->silence, why);
-    for (int i = 0; i < TAIL_JOBS && !error; i++) error = tail_slot_make(t, &t->slots[i], why);
+    int error = tail_buffer_make(t, &t->silence, why);
+    for (int i = 0; i < TAIL_JOBS && !error; i++) error = tail_buffer_make(t, &t->buffers[i], why);
     if (error) return error;
     /* The device thread has S frames of time. It sleeps at once, because many engines share the processors. */
     struct device_queue_setup queue = {.n_blocks = TAIL_JOBS, .block = setup->hop, .play = job_play, .data = t};
@@ -40,8 +40,8 @@ void delayed_tail_close(struct delayed_tail *t)
 {
     const struct delayed_tail_setup *setup = &t->setup;
     device_queue_close(t->queue);
-    for (int i = 0; i < TAIL_JOBS; i++) slot_free(setup->backend, setup->state, &t->slots[i]);
-    slot_free(setup->backend, setup->state, &t->silence);
+    for (int i = 0; i < TAIL_JOBS; i++) io_buffer_free(setup->backend, setup->state, &t->buffers[i]);
+    io_buffer_free(setup->backend, setup->state, &t->silence);
     t->queue = NULL;
 }
 
@@ -88,7 +88,7 @@ int delayed_tail_await(struct delayed_tail *t, int64_t due, bool is_wanted, int6
 void delayed_tail_input(struct delayed_tail *t, const float *const *in, int at, int n)
 {
     const struct delayed_tail_setup *setup = &t->setup;
-    float *to = t->slots[delayed_tail_next(t) % TAIL_JOBS].in + t->pos;
+    float *to = t->buffers[delayed_tail_next(t) % TAIL_JOBS].in + t->pos;
     for (int ch = 0; ch < setup->n_in && t->has_job; ch++)
         memcpy(to + (size_t)ch * (size_t)setup->hop, in[ch] + at, (size_t)n * sizeof *to);
     t->pos += n;

@@ -24,11 +24,11 @@
 enum { TAIL_JOBS = 4 }; /* one that is filled, one that is due, and two that the device may be late with */
 
 struct delayed_tail_setup {
-    const struct backend *backend; /* makes the slots, with its state */
+    const struct backend *backend; /* makes the buffers, with its state */
     void *state;
     int n_in, n_out, hop;
-    /* As in device_queue.h, but it is not called after the device was lost. The slot has the input. */
-    int (*play)(void *data, int64_t job, struct slot *slot, int n, struct reason *why);
+    /* As in device_queue.h, but it is not called after the device was lost. The buffer has the input. */
+    int (*play)(void *data, int64_t job, struct io_buffer *buffer, int n, struct reason *why);
     /* Called after each job, also if the device is lost. NULL: nothing is to be done. [device thread] */
     void (*job_end)(void *data, int64_t job);
     void *data;
@@ -37,7 +37,7 @@ struct delayed_tail_setup {
 struct delayed_tail {
     struct delayed_tail_setup setup;
     struct device_queue *queue;
-    struct slot slots[TAIL_JOBS], silence; /* job i has slot i % TAIL_JOBS */
+    struct io_buffer buffers[TAIL_JOBS], silence; /* job i has buffer i % TAIL_JOBS */
     /* audio thread: */
     int64_t hops[TAIL_JOBS]; /* of the jobs' input; -1: none */
     int64_t hop;             /* that plays now */
@@ -52,7 +52,7 @@ int delayed_tail_open(struct delayed_tail *tail, const struct delayed_tail_setup
 void delayed_tail_close(struct delayed_tail *tail);
 /* Begins a new stream. Every job must have ended: device_queue_drain. [setup] */
 void delayed_tail_restart(struct delayed_tail *tail);
-/* Bytes of the slots. */
+/* Bytes of the buffers. */
 double delayed_tail_memory(int n_in, int n_out, int hop);
 
 /* ---- for the audio thread, all [rt] except a wait without bound -------------------------------------------------- */

@@ -26,7 +26,7 @@ struct parallel_copy {
     int n_in, n_out, block;
     int64_t spin_us;
     /* the current block; the audio thread writes it while all chunks of the previous block are done */
-    struct slot *slot;
+    struct io_buffer *buffer;
     const float *const *in;
     float *const *out;
     int n;
@@ -34,7 +34,7 @@ struct parallel_copy {
      * are written before a chunk can be taken. */
     atomic_int next_in, next_out;
     atomic_int loaded[COPY_CHUNKS];
-    atomic_int outputs_done; /* channels of the output that are in the slot */
+    atomic_int outputs_done; /* channels of the output that are in the buffer */
     atomic_int chunks_unloaded;
     atomic_size_t non_finite;
     atomic_uint_fast64_t begun; /* blocks */
@@ -72,7 +72,7 @@ static void copy_chunks(struct parallel_copy *c)
         size_t bad = 0;
         uint32_t peak = 0;
         for (int ch = chunk_start(c->n_in, chunk); ch < chunk_start(c->n_in, chunk + 1); ch++)
-            bad += c->samples->copy_finite(c->slot->in + (size_t)ch * (size_t)c->block, c->in[ch], c->n, &peak);
+            bad += c->samples->copy_finite(c->buffer->in + (size_t)ch * (size_t)c->block, c->in[ch], c->n, &peak);
         if (bad) atomic_fetch_add_explicit(&c->non_finite, bad, memory_order_relaxed);
         atomic_store_explicit(&c->loaded[chunk], 1, memory_order_release);
     }
@@ -80,7 +80,7 @@ static void copy_chunks(struct parallel_copy *c)
         int end = chunk_start(c->n_out, chunk + 1);
         while (atomic_load_explicit(&c->outputs_done, memory_order_acquire) < end) relax(c);
         for (int ch = chunk_start(c->n_out, chunk); ch < end; ch++)
-            memcpy(c->out[ch], c->slot->out + (size_t)ch * (size_t)c->block, (size_t)c->n * sizeof(float));
+            memcpy(c->out[ch], c->buffer->out + (size_t)ch * (size_t)c->block, (size_t)c->n * sizeof(float));
         atomic_fetch_add_explicit(&c->chunks_unloaded, 1, memory_order_release);
     }
 }
@@ -141,9 +141,10 @@ void parallel_copy_close(struct parallel_copy *c)
     free(c);
 }
 
-void parallel_copy_begin(struct parallel_copy *c, struct slot *slot, const float *const *in, float *const *out, int n)
+void parallel_copy_begin(struct parallel_copy *c, struct io_buffer *buffer, const float *const *in, float *const *out,
+                         int n)
 {
-    c->slot = slot;
+    c->buffer = buffer;
     c->in = in;
     c->out = out;
     c->n = n;

@@ -1,4 +1,4 @@
-/* parallel_copy - copies a block of many channels into a slot and out of it, in chunks, with several threads,
+/* parallel_copy - copies a block of many channels into a buffer and out of it, in chunks, with several threads,
  * overlapped with the device's work.
  *
  *   audio thread, copy threads   [load 0][load 1] .. [load n-1]              [unload 0][unload 1] .. [unload n-1]
@@ -29,9 +29,9 @@ struct parallel_copy *parallel_copy_open(int n_threads, int n_in, int n_out, int
                                          const struct samples *samples);
 void parallel_copy_close(struct parallel_copy *copy); /* NULL is allowed. [setup] */
 
-/* Starts a block of n frames: `in` goes to the slot, and the slot's output to `out`. [rt], audio thread */
-void parallel_copy_begin(struct parallel_copy *copy, struct slot *slot, const float *const *in, float *const *out,
-                         int n);
+/* Starts a block of n frames: `in` goes to the buffer, and the buffer's output to `out`. [rt], audio thread */
+void parallel_copy_begin(struct parallel_copy *copy, struct io_buffer *buffer, const float *const *in,
+                         float *const *out, int n);
 /* Copies chunks, together with the copy threads, until the whole output is in `out`. Call it after the block is posted
  * to the device. Returns how many samples were not finite and became 0. [rt], audio thread */
 size_t parallel_copy_finish(struct parallel_copy *copy);

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-struct slot;
+struct io_buffer;
 
 struct scene_term {     /* what a source plays: the sum over its terms of weight * (x * the entry's responses)        */
     hc_bank *bank;      /* hc_bank.h                                                                                  */
@@ -29,18 +29,18 @@ struct scene_mix {      /* all of them, sorted by source                        
 struct scene_shape {
     int n_sources, n_out;
     int n_threads;      /* as in hc_config                                                                            */
-    int slot_stride;    /* frames of a channel in a slot                                                              */
+    int buffer_stride;  /* frames of a channel in a buffer                                                            */
     int part;           /* hc_bank.impl[part] is the backend's bank                                                   */
 };
 
 struct scene_call {     /* n frames that lie in one block of the stream                                               */
     int64_t frame;      /* the first one, counted from open or reset                                                  */
     int n;
-    /* A backend that plays in place has rows, else a slot: channel ch starts at in + ch * slot_stride + slot_offset  */
+    /* A backend that plays in place has rows, else a buffer: channel ch at in + ch * buffer_stride + buffer_offset   */
     const float *const *in; /* [n_sources][n], finite                                                                 */
     float *const *out;  /* [n_out][n]; the sources are added to it. Outputs from `n_active` on are not touched        */
-    struct slot *slot;
-    int slot_offset;
+    struct io_buffer *buffer;
+    int buffer_offset;
     int n_active;       /* max. outputs of the banks since open                                                      */
     int64_t until_us;   /* hybrid, as in struct rows: the end of the wait for the device                              */
     /* The head in this block: y = (1 - g) from + g to, g[i] = steer_gain(i, fade) from the block's first frame. The same

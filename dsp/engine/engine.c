@@ -1,8 +1,8 @@
 /* engine - opens and closes an engine, and plays a live block.
  *
  *   in place   hc_process: input, made finite -> backend->play -> the caller's output
- *   device     hc_process: input, made finite -> slot -> device queue -> ( wait until the deadline ) -> slot -> output
- *              device thread:                           device queue -> backend->process -> slot
+ *   device     hc_process: input, made finite -> buffer -> device queue -> (wait until the deadline) -> buffer -> output
+ *              device thread:                           device queue -> backend->process -> buffer
  *
  * engine_state.h lists the other files of the engine.
  */
@@ -26,8 +26,8 @@
 #include <string.h>
 
 enum {
-    USUAL_QUEUE_DEPTH = 4,      /* of files: three stages of a device, and a block that the host fills */
-    N_SLOTS = DEVICE_QUEUE_MAX, /* live: if all are in use, the device hangs, and blocks are skipped */
+    USUAL_QUEUE_DEPTH = 4,        /* of files: three stages of a device, and a block that the host fills */
+    N_BUFFERS = DEVICE_QUEUE_MAX, /* live: if all are in use, the device hangs, and blocks are skipped */
 };
 
 /* Converts the wait_us of hc_config or engine_wait_set to microseconds; -1: without bound. The default is half of a block's
@@ -68,19 +68,19 @@ void engine_count_non_finite(hc_engine *e, size_t n)
     if (n) atomic_fetch_add_explicit(&e->non_finite, n, memory_order_relaxed);
 }
 
-void engine_load(hc_engine *e, struct slot *slot, const float *const *in, int n)
+void engine_load(hc_engine *e, struct io_buffer *buffer, const float *const *in, int n)
 {
     size_t bad = 0;
     uint32_t peak = 0;
     for (int ch = 0; ch < e->config.n_in; ch++)
-        bad += e->samples->copy_finite(slot->in + (size_t)ch * (size_t)e->plan.block, in[ch], n, &peak);
+        bad += e->samples->copy_finite(buffer->in + (size_t)ch * (size_t)e->plan.block, in[ch], n, &peak);
     engine_count_non_finite(e, bad);
 }
 
-void engine_unload(const hc_engine *e, const struct slot *slot, float *const *out, int n)
+void engine_unload(const hc_engine *e, const struct io_buffer *buffer, float *const *out, int n)
 {
     for (int ch = 0; ch < e->config.n_out; ch++)
-        memcpy(out[ch], slot->out + (size_t)ch * (size_t)e->plan.block, (size_t)n * sizeof(float));
+        memcpy(out[ch], buffer->out + (size_t)ch * (size_t)e->plan.block, (size_t)n * sizeof(float));
 }
 
 void engine_fail(hc_engine *e, const char *why)
@@ -108,39 +108,44 @@ bool engine_is_left_behind(hc_engine *e)
 }
 
 /* Is there no mask, and no history that a later mask needs? Then a device need not carry the input of a scene twice. */
-static bool plays_only_sources(const hc_engine *e, const struct slot *slot, const struct fade *fade)
+static bool plays_only_sources(const hc_engine *e, const struct io_buffer *buffer, const struct fade *fade)
 {
-    return e->scene && slot && !fade->from && !fade->to && e->config.max_taps == 1;
+    return e->scene && buffer && !fade->from && !fade->to && e->config.max_taps == 1;
 }
 
-static int play_silence(const hc_engine *e, struct slot *slot, int n)
+static int play_silence(const hc_engine *e, struct io_buffer *buffer, int n)
 {
     for (int ch = 0; ch < e->config.n_out; ch++)
-        memset(slot->out + (size_t)ch * (size_t)e->plan.block, 0, (size_t)n * sizeof *slot->out);
+        memset(buffer->out + (size_t)ch * (size_t)e->plan.block, 0, (size_t)n * sizeof *buffer->out);
     return HC_OK;
 }
 
-int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
+int engine_play(hc_engine *e, struct io_buffer *buffer, const struct rows *rows, int n)
 {
     char why[sizeof e->error] = "";
     struct reason reason = {why, sizeof why};
     if (engine_is_lost(e)) return HC_EDEVICE;
-    struct slot whole;
-    if (e->scene && slot && slot->copy) { /* the sources are added behind the mask: no chunk is done before that */
+    struct io_buffer whole;
+    if (e->scene && buffer && buffer->copy) { /* the sources are added behind the mask: no chunk is done before that */
         scene_prepare(e->scene);
-        for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(slot->copy, i);
-        whole = *slot;
+        for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(buffer->copy, i);
+        whole = *buffer;
         whole.copy = NULL;
-        slot = &whole;
+        buffer = &whole;
     }
     struct fade fade = mask_swap_begin(&e->swap);
-    int result = rows                                 ? e->backend->play(e->state, rows, n, &fade, &reason)
-                 : plays_only_sources(e, slot, &fade) ? play_silence(e, slot, n)
-                 : e->async                           ? e->backend->begin(e->state, slot, n, &fade, &reason)
-                                                      : slot_play(e->backend, e->state, slot, n, &fade, &reason);
+    int result;
+    if (rows)
+        result = e->backend->play(e->state, rows, n, &fade, &reason);
+    else if (plays_only_sources(e, buffer, &fade))
+        result = play_silence(e, buffer, n);
+    else if (e->async)
+        result = e->backend->begin(e->state, buffer, n, &fade, &reason);
+    else
+        result = io_buffer_play(e->backend, e->state, buffer, n, &fade, &reason);
     mask_swap_end(&e->swap, n);
     if (e->scene && result >= 0) {
-        int scene_result = scene_play(e->scene, rows, slot, n, &reason);
+        int scene_result = scene_play(e->scene, rows, buffer, n, &reason);
         if (scene_result != HC_OK) result = scene_result;
     }
     if (result < 0) engine_fail(e, why);
@@ -154,18 +159,19 @@ static int device_play(void *data, int64_t block, int n, struct reason *why)
 {
     hc_engine *e = data;
     (void)why; /* engine_play keeps the reason */
-    struct slot *slot = block == DEVICE_QUEUE_SILENCE ? &e->silence : &e->slots[e->slot_of[block % N_SLOTS]];
-    int result = engine_play(e, slot, NULL, n);
-    if (slot->copy) parallel_copy_done(slot->copy, e->config.n_out); /* after an error too: threads wait for it */
+    struct io_buffer *buffer =
+        block == DEVICE_QUEUE_SILENCE ? &e->silence : &e->buffers[e->buffer_of[block % N_BUFFERS]];
+    int result = engine_play(e, buffer, NULL, n);
+    if (buffer->copy) parallel_copy_done(buffer->copy, e->config.n_out); /* after an error too: threads wait for it */
     return result;
 }
 
-/* A slot for the next block: the first slot, which is in the caches, unless late blocks are still in the queue. */
-static struct slot *slot_take(hc_engine *e, int64_t block)
+/* A buffer for the next block: the first buffer, which is in the caches, unless late blocks are still in the queue. */
+static struct io_buffer *buffer_next(hc_engine *e, int64_t block)
 {
-    e->slot_last = device_queue_is_done(e->queue, block - 1) ? 0 : (e->slot_last + 1) % N_SLOTS;
-    e->slot_of[block % N_SLOTS] = e->slot_last;
-    return &e->slots[e->slot_last];
+    e->buffer_last = device_queue_is_done(e->queue, block - 1) ? 0 : (e->buffer_last + 1) % N_BUFFERS;
+    e->buffer_of[block % N_BUFFERS] = e->buffer_last;
+    return &e->buffers[e->buffer_last];
 }
 
 /* Plays a block through the device queue and fills `out`. false: the block is late, and `out` is untouched. */
@@ -178,41 +184,41 @@ static bool play_on_device(hc_engine *e, const float *const *in, float *const *o
         device_queue_skip(q, n);
         return false;
     }
-    struct slot *slot = slot_take(e, block);
+    struct io_buffer *buffer = buffer_next(e, block);
     /* The copy threads use the caller's buffers until the block is complete. */
-    slot->copy = until_us == AWAIT_FOREVER ? e->copy : NULL;
-    if (slot->copy)
-        parallel_copy_begin(slot->copy, slot, in, out, n);
+    buffer->copy = until_us == AWAIT_FOREVER ? e->copy : NULL;
+    if (buffer->copy)
+        parallel_copy_begin(buffer->copy, buffer, in, out, n);
     else
-        engine_load(e, slot, in, n);
+        engine_load(e, buffer, in, n);
     device_queue_post(q, n, call_us);
-    if (slot->copy) engine_count_non_finite(e, parallel_copy_finish(slot->copy));
+    if (buffer->copy) engine_count_non_finite(e, parallel_copy_finish(buffer->copy));
     if (!device_queue_await(q, block, until_us)) return false;
-    if (!slot->copy) engine_unload(e, slot, out, n);
+    if (!buffer->copy) engine_unload(e, buffer, out, n);
     return true;
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-static int engine_slot_make(hc_engine *e, struct slot *slot, struct reason *why)
+static int engine_buffer_make(hc_engine *e, struct io_buffer *buffer, struct reason *why)
 {
-    /* A live block in place needs no output in the slot: play writes to the caller's rows. */
+    /* A live block in place needs no output in the buffer: play writes to the caller's rows. */
     int n_out = e->backend->in_place && e->config.block > 0 ? 0 : e->config.n_out;
-    return slot_make(e->backend, e->state, e->config.n_in, n_out, e->plan.block, slot, why);
+    return io_buffer_make(e->backend, e->state, e->config.n_in, n_out, e->plan.block, buffer, why);
 }
 
 static int queue_open(hc_engine *e, struct reason *why)
 {
     const hc_config *c = &e->config;
     int64_t spin_us = device_queue_spin_us(c->rate, e->plan.block);
-    int error = engine_slot_make(e, &e->silence, why);
+    int error = engine_buffer_make(e, &e->silence, why);
     if (error) return error;
     int n_copy = parallel_copy_threads(c->n_in, c->n_out, e->plan.block, c->n_threads);
     if (c->wait_us < 0 && e->backend->in_chunks && n_copy > 0) {
         e->copy = parallel_copy_open(n_copy, c->n_in, c->n_out, e->plan.block, spin_us, e->samples);
         if (!e->copy) return fail(HC_ENOMEM, why, "no memory for the queue to the device");
     }
-    struct device_queue_setup setup = {.n_blocks = N_SLOTS,
+    struct device_queue_setup setup = {.n_blocks = N_BUFFERS,
                                        .block = e->plan.block,
                                        .spin_us = spin_us,
                                        .spins = c->spin,
@@ -229,7 +235,7 @@ static int open_on(hc_engine *e, int device, struct reason *why)
     if (!e->async || !e->backend->raw) e->config.in_samples = e->config.out_samples = HC_PLANAR;
     if (e->config.queue_depth < 2) e->config.queue_depth = e->config.queue_depth ? 2 : USUAL_QUEUE_DEPTH;
     e->queue_depth = e->async ? e->config.queue_depth : e->backend->in_place && e->config.block == 0 ? 1 : 0;
-    e->n_slots = e->async ? e->queue_depth : e->backend->in_place ? 1 : N_SLOTS;
+    e->n_buffers = e->async ? e->queue_depth : e->backend->in_place ? 1 : N_BUFFERS;
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why);
     if (error) return error;
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);
@@ -237,8 +243,8 @@ static int open_on(hc_engine *e, int device, struct reason *why)
     if (e->config.n_sources > 0) error = engine_scene_open(e, device, why);
     if (error) return error;
     backend_device_name(e->backend, device, e->has_device_tail, e->device, sizeof e->device);
-    for (int i = 0; i < e->n_slots; i++) {
-        error = engine_slot_make(e, &e->slots[i], why);
+    for (int i = 0; i < e->n_buffers; i++) {
+        error = engine_buffer_make(e, &e->buffers[i], why);
         if (error) return error;
     }
     return e->backend->in_place || e->async ? HC_OK : queue_open(e, why);
@@ -251,8 +257,8 @@ static void close_on(hc_engine *e)
     parallel_copy_close(e->copy);
     e->queue = NULL;
     e->copy = NULL;
-    slot_free(e->backend, e->state, &e->silence);
-    for (int i = 0; i < e->n_slots; i++) slot_free(e->backend, e->state, &e->slots[i]);
+    io_buffer_free(e->backend, e->state, &e->silence);
+    for (int i = 0; i < e->n_buffers; i++) io_buffer_free(e->backend, e->state, &e->buffers[i]);
     scene_close(e->scene);
     e->scene = NULL;
     if (e->state) e->backend->close(e->state);
@@ -340,9 +346,9 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
         return hc_collect(e, out) < 0 ? HC_EDEVICE : HC_OK;
     }
     unsigned fp_state = denormals_off();
-    if (!e->queue) { /* play_on_device loads its slot itself */
-        engine_load(e, &e->slots[0], in, n);
-        in = e->slots[0].rows.in;
+    if (!e->queue) { /* play_on_device loads its buffer itself */
+        engine_load(e, &e->buffers[0], in, n);
+        in = e->buffers[0].rows.in;
     }
     bool has_deadline = e->queue || e->has_device_tail;
     int result = engine_process_clean(e, in, out, n, has_deadline ? now_ns() : 0);

@@ -32,14 +32,14 @@ struct hc_engine {
     struct mask_swap swap;
     struct scene *scene;                       /* the steered sources; NULL: none */
     bool has_device_tail;                      /* hybrid: of the masks or of the sources */
-    struct slot slots[CONFIG_MAX_QUEUE_DEPTH]; /* live and in place: slots[0].in is the input made finite */
-    int n_slots;
+    struct io_buffer buffers[CONFIG_MAX_QUEUE_DEPTH]; /* live and in place: buffers[0].in is the input made finite */
+    int n_buffers;
 
     /* files.c */
     int queue_depth;                   /* max. blocks between hc_submit and hc_collect; 0: a live engine */
     bool async;                        /* hc_submit calls the backend's begin, hc_collect its end; else hc_submit
                                            convolves */
-    int sizes[CONFIG_MAX_QUEUE_DEPTH]; /* [slot]: frames of a submitted block */
+    int sizes[CONFIG_MAX_QUEUE_DEPTH]; /* [buffer]: frames of a submitted block */
     int64_t frames_submitted;          /* since open or reset, as are n_submitted and n_collected */
     int64_t count_from, count_to;      /* hc_count_set */
     uint64_t n_submitted, n_collected;
@@ -49,9 +49,9 @@ struct hc_engine {
     /* a device that hc_process posts blocks to */
     struct device_queue *queue;    /* NULL: in place, or async */
     struct parallel_copy *copy;    /* for waits without bound only; NULL: hc_process copies alone */
-    struct slot silence;           /* replaces skipped frames; device thread only */
-    int slot_of[DEVICE_QUEUE_MAX]; /* [block % DEVICE_QUEUE_MAX]: the slot of a block in the queue */
-    int slot_last;                 /* the slot that was taken last */
+    struct io_buffer silence;      /* replaces skipped frames; device thread only */
+    int buffer_of[DEVICE_QUEUE_MAX]; /* [block % DEVICE_QUEUE_MAX]: the buffer of a block in the queue */
+    int buffer_last;               /* the buffer that was used last */
 
     pthread_mutex_t masks_lock; /* calls that make or free masks take turns */
     hc_mask *masks;
@@ -63,13 +63,13 @@ struct hc_engine {
     atomic_uint_fast64_t blocks, frames, late, non_finite; /* hc_info */
 };
 
-/* Copies the caller's frames into a slot and makes them finite. [rt] */
-void engine_load(hc_engine *e, struct slot *slot, const float *const *in, int n);
-/* Copies a slot's output to the caller. [rt] */
-void engine_unload(const hc_engine *e, const struct slot *slot, float *const *out, int n);
-/* Plays n frames, in place if `rows` is not NULL, else those of the slot, with the masks that mask_swap_begin returns.
+/* Copies the caller's frames into a buffer and makes them finite. [rt] */
+void engine_load(hc_engine *e, struct io_buffer *buffer, const float *const *in, int n);
+/* Copies a buffer's output to the caller. [rt] */
+void engine_unload(const hc_engine *e, const struct io_buffer *buffer, float *const *out, int n);
+/* Plays n frames, in place if `rows` is not NULL, else those of the buffer, with the masks that mask_swap_begin returns.
  * If the engine is async, the block is only begun. Returns HC_EDEVICE once the device is lost. [engine thread] */
-int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n);
+int engine_play(hc_engine *e, struct io_buffer *buffer, const struct rows *rows, int n);
 /* Marks the device as lost; the first reason stays. [rt], one thread */
 void engine_fail(hc_engine *e, const char *why);
 bool engine_is_lost(const hc_engine *e); /* [rt], any thread */

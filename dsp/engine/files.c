@@ -7,9 +7,9 @@
 int hc_block_buffers(hc_engine *e, int64_t i, void **in, const void **out)
 {
     if (!e || e->queue_depth == 0 || i < 0) return HC_EINVAL;
-    const struct slot *slot = &e->slots[i % e->n_slots];
-    if (in) *in = slot->in;
-    if (out) *out = slot->out;
+    const struct io_buffer *buffer = &e->buffers[i % e->n_buffers];
+    if (in) *in = buffer->in;
+    if (out) *out = buffer->out;
     return HC_OK;
 }
 
@@ -32,14 +32,14 @@ int hc_submit(hc_engine *e, const float *const *in, int n)
         return HC_EINVAL;
     if (in && e->config.in_samples != HC_PLANAR) return HC_EINVAL;
     unsigned fp_state = denormals_off();
-    int i = (int)(e->n_submitted++ % (uint64_t)e->n_slots);
+    int i = (int)(e->n_submitted++ % (uint64_t)e->n_buffers);
     e->sizes[i] = n;
-    e->slots[i].count_from = index_in_block(e->count_from, e->frames_submitted, n);
-    e->slots[i].count_to = index_in_block(e->count_to, e->frames_submitted, n);
+    e->buffers[i].count_from = index_in_block(e->count_from, e->frames_submitted, n);
+    e->buffers[i].count_to = index_in_block(e->count_to, e->frames_submitted, n);
     e->frames_submitted += n;
     if (!engine_is_left_behind(e)) {
-        if (in) engine_load(e, &e->slots[i], in, n);
-        engine_play(e, &e->slots[i], NULL, n);
+        if (in) engine_load(e, &e->buffers[i], in, n);
+        engine_play(e, &e->buffers[i], NULL, n);
     }
     denormals_restore(fp_state);
     return engine_is_lost(e) ? HC_EDEVICE : HC_OK;
@@ -49,7 +49,7 @@ int hc_collect(hc_engine *e, float *const *out)
 {
     char why[sizeof e->error] = "";
     if (!e || e->n_submitted == e->n_collected || (out && e->config.out_samples != HC_PLANAR)) return HC_EINVAL;
-    int i = (int)(e->n_collected++ % (uint64_t)e->n_slots), n = e->sizes[i];
+    int i = (int)(e->n_collected++ % (uint64_t)e->n_buffers), n = e->sizes[i];
     bool lost = engine_is_left_behind(e) || engine_is_lost(e);
     if (!lost && e->async && e->backend->end(e->state, REASON(why, sizeof why)) != HC_OK) {
         engine_fail(e, why);
@@ -60,8 +60,8 @@ int hc_collect(hc_engine *e, float *const *out)
         if (out) outputs_silence(out, e->config.n_out, 0, n);
         return HC_EDEVICE;
     }
-    if (out) engine_unload(e, &e->slots[i], out, n);
-    const struct slot_seen *seen = e->slots[i].seen;
+    if (out) engine_unload(e, &e->buffers[i], out, n);
+    const struct io_counts *seen = e->buffers[i].seen;
     if (seen) {
         if (seen->peak_bits > atomic_load_explicit(&e->peak_bits, memory_order_relaxed))
             atomic_store_explicit(&e->peak_bits, seen->peak_bits, memory_order_relaxed);

@@ -181,11 +181,12 @@ static void apply_edges(struct scene *s, struct scene_call *call, struct scene_m
 }
 
 /* Plays n frames from frame `from` of the call, all in one block. */
-static int play_segment(struct scene *s, const struct rows *rows, struct slot *slot, int from, int n,
+static int play_segment(struct scene *s, const struct rows *rows, struct io_buffer *buffer, int from, int n,
                         struct reason *why)
 {
     const struct scene_shape *shape = &s->setup.shape;
-    struct scene_call call = {.frame = s->frame, .n = n, .in = s->in, .out = s->out, .slot = slot, .slot_offset = from};
+    struct scene_call call = {
+        .frame = s->frame, .n = n, .in = s->in, .out = s->out, .buffer = buffer, .buffer_offset = from};
     struct scene_mix tail[HC_MAX_STEER_LEVELS];
     if (rows) call.until_us = rows->until_us;
     for (int i = 0; rows && i < shape->n_sources; i++) s->in[i] = rows->in[i] + from;
@@ -204,13 +205,13 @@ static int play_segment(struct scene *s, const struct rows *rows, struct slot *s
     return s->setup.backend->play(s->state, &call, why);
 }
 
-int scene_play(struct scene *s, const struct rows *rows, struct slot *slot, int n, struct reason *why)
+int scene_play(struct scene *s, const struct rows *rows, struct io_buffer *buffer, int n, struct reason *why)
 {
     int worst = HC_OK;
     for (int from = 0; from < n;) {
         int left = s->setup.plan.block - (int)(s->frame % s->setup.plan.block);
         int segment = left < n - from ? left : n - from;
-        int result = play_segment(s, rows, slot, from, segment, why);
+        int result = play_segment(s, rows, buffer, from, segment, why);
         if (result < 0) return result;
         if (result > worst) worst = result;
         from += segment;

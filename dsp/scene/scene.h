@@ -27,8 +27,8 @@ void scene_close(struct scene *scene);
 /* Applies the requests for the next block, if it begins with the next frame: its input may still be on the way. scene_play
  * follows, and applies them without this call too. [engine thread] */
 void scene_prepare(struct scene *scene);
-/* Adds n frames of the sources to the output; rows or slot, as backend.h says. [engine thread] */
-int scene_play(struct scene *scene, const struct rows *rows, struct slot *slot, int n, struct reason *why);
+/* Adds n frames of the sources to the output; rows or buffer, as backend.h says. [engine thread] */
+int scene_play(struct scene *scene, const struct rows *rows, struct io_buffer *buffer, int n, struct reason *why);
 /* As hc_steer. [rt], any thread. from_engine_thread: the request needs no mailbox; no other thread steers the source */
 int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n,
                 bool from_engine_thread);

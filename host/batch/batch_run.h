@@ -8,7 +8,7 @@
  *                          \           |          /
  *                      group: file jobs of one shape (channels, rate, class of the mask's length)
  *                                      |
- *                      engine slot: an engine of that shape    BATCH_ENGINES slots a worker; the oldest is replaced
+ *                      engine entry: an engine of that shape   BATCH_ENGINES entries a worker; the oldest is replaced
  *
  * A group on a GPU is up to BATCH_CHANNELS channels wide: one engine convolves its file jobs in parallel, each with its
  * own mask, and one launch serves them all. A group on the CPU is one file job, and there is a worker for each

@@ -18,8 +18,8 @@ struct shape { /* file jobs of one shape can use the same engine */
     int n_in, n_out, rate, taps_class;
 };
 
-struct engine_slot {
-    hc_engine *engine; /* NULL: the slot is empty */
+struct engine_entry {
+    hc_engine *engine; /* NULL: the entry is empty */
     hc_info info;
     struct shape shape;
     int n_jobs;                    /* file jobs that the engine convolves in parallel */
@@ -33,18 +33,18 @@ struct engine_slot {
 struct worker {
     struct batch *batch;
     char backend[32];
-    struct engine_slot slots[BATCH_ENGINES];
+    struct engine_entry entries[BATCH_ENGINES];
     uint64_t clock; /* for last_used */
 };
 
 struct group { /* file jobs of one shape, at most as many as the engine convolves in parallel */
     struct worker *worker;
-    struct engine_slot *slot;
+    struct engine_entry *entry;
     struct file_job *jobs[BATCH_PIECE];
     int n;
 };
 
-/* ---- engine slots ------------------------------------------------------------------------------- */
+/* ---- engine entries ------------------------------------------------------------------------------- */
 
 /* Four sizes an octave: masks of about one length share an engine. The class depends on the mask alone, so that the
  * output does not depend on the files before it. */
@@ -78,57 +78,58 @@ static int jobs_a_group(const struct worker *worker, struct shape shape)
     return n < 1 ? 1 : n > max ? max : n;
 }
 
-static void slot_close(struct engine_slot *slot)
+static void entry_close(struct engine_entry *entry)
 {
-    hc_close(slot->engine);
-    *slot = (struct engine_slot){0};
+    hc_close(entry->engine);
+    *entry = (struct engine_entry){0};
 }
 
-static bool slot_open(struct worker *worker, struct engine_slot *slot, struct shape shape)
+static bool entry_open(struct worker *worker, struct engine_entry *entry, struct shape shape)
 {
     const struct batch *batch = worker->batch;
     char why[MESSAGE_CAP];
     hc_config config;
-    *slot = (struct engine_slot){.shape = shape, .n_jobs = jobs_a_group(worker, shape), .info.size = sizeof slot->info};
+    *entry =
+        (struct engine_entry){.shape = shape, .n_jobs = jobs_a_group(worker, shape), .info.size = sizeof entry->info};
     file_engine_config(&config, shape.rate, worker->backend, batch->settings->method);
-    config.n_in = slot->n_jobs * shape.n_in;
-    config.n_out = slot->n_jobs * shape.n_out;
+    config.n_in = entry->n_jobs * shape.n_in;
+    config.n_out = entry->n_jobs * shape.n_out;
     config.max_taps = shape.taps_class;
     config.n_threads = batch->n_threads;
     config.queue_depth = QUEUE_DEPTH;
-    if (hc_open(&config, &slot->engine, why, sizeof why) != HC_OK) {
-        *slot = (struct engine_slot){0};
+    if (hc_open(&config, &entry->engine, why, sizeof why) != HC_OK) {
+        *entry = (struct engine_entry){0};
         batch_stop(worker->batch, why);
         return false;
     }
-    hc_get_info(slot->engine, &slot->info);
-    slot->queue_depth = slot->info.queue_depth < QUEUE_DEPTH ? slot->info.queue_depth : QUEUE_DEPTH;
+    hc_get_info(entry->engine, &entry->info);
+    entry->queue_depth = entry->info.queue_depth < QUEUE_DEPTH ? entry->info.queue_depth : QUEUE_DEPTH;
     return true;
 }
 
-/* The slot with an engine of a shape. A new engine replaces the one that was not used for longest. NULL: batch_stop has
+/* The entry with an engine of a shape. A new engine replaces the one that was not used for longest. NULL: batch_stop has
  * the reason. */
-static struct engine_slot *slot_for(struct worker *worker, struct shape shape)
+static struct engine_entry *entry_for(struct worker *worker, struct shape shape)
 {
-    struct engine_slot *slot = &worker->slots[0];
+    struct engine_entry *entry = &worker->entries[0];
     for (int i = 0; i < BATCH_ENGINES; i++) {
-        struct engine_slot *other = &worker->slots[i];
+        struct engine_entry *other = &worker->entries[i];
         bool fits = other->engine && same_shape(other->shape, shape);
-        if (fits || other->last_used < slot->last_used) slot = other;
+        if (fits || other->last_used < entry->last_used) entry = other;
         if (fits) break;
     }
-    if (!slot->engine || !same_shape(slot->shape, shape)) {
-        slot_close(slot);
-        if (!slot_open(worker, slot, shape)) return NULL;
+    if (!entry->engine || !same_shape(entry->shape, shape)) {
+        entry_close(entry);
+        if (!entry_open(worker, entry, shape)) return NULL;
     }
-    slot->last_used = ++worker->clock;
-    return slot;
+    entry->last_used = ++worker->clock;
+    return entry;
 }
 
 /* Gives the engine the masks of the group's jobs, unless it has them. */
 static bool set_masks(const struct group *group)
 {
-    struct engine_slot *slot = group->slot;
+    struct engine_entry *entry = group->entry;
     struct batch *batch = group->worker->batch;
     uint64_t serials[BATCH_PIECE] = {0};
     int n_routes = 0;
@@ -136,10 +137,10 @@ static bool set_masks(const struct group *group)
         serials[i] = group->jobs[i]->mask->entry.serial;
         n_routes += group->jobs[i]->mask->responses.n_routes;
     }
-    hc_reset(slot->engine); /* no block is queued then */
-    if (slot->mask && memcmp(serials, slot->serials, sizeof serials) == 0) return true;
-    hc_mask_free(slot->engine, slot->mask);
-    slot->mask = NULL;
+    hc_reset(entry->engine); /* no block is queued then */
+    if (entry->mask && memcmp(serials, entry->serials, sizeof serials) == 0) return true;
+    hc_mask_free(entry->engine, entry->mask);
+    entry->mask = NULL;
     hc_route *routes = calloc((size_t)n_routes, sizeof *routes), *route = routes;
     if (!routes) {
         batch_stop(batch, "no memory for routes; use fewer --workers");
@@ -148,18 +149,18 @@ static bool set_masks(const struct group *group)
     for (int i = 0; i < group->n; i++)
         for (int r = 0; r < group->jobs[i]->mask->responses.n_routes; r++, route++) {
             *route = group->jobs[i]->mask->responses.routes[r];
-            route->in += i * slot->shape.n_in;
-            route->out += i * slot->shape.n_out;
+            route->in += i * entry->shape.n_in;
+            route->out += i * entry->shape.n_out;
         }
     char why[MESSAGE_CAP];
-    int rc = hc_mask_make(slot->engine, routes, sizeof *routes, n_routes, &slot->mask, why, sizeof why);
+    int rc = hc_mask_make(entry->engine, routes, sizeof *routes, n_routes, &entry->mask, why, sizeof why);
     free(routes);
     if (rc != HC_OK) {
         batch_stop(batch, why);
         return false;
     }
-    memcpy(slot->serials, serials, sizeof serials);
-    hc_mask_swap(slot->engine, slot->mask);
+    memcpy(entry->serials, serials, sizeof serials);
+    hc_mask_swap(entry->engine, entry->mask);
     return true;
 }
 
@@ -168,7 +169,7 @@ static bool set_masks(const struct group *group)
 static bool engine_failed(const struct group *group)
 {
     char why[MESSAGE_CAP];
-    file_engine_failed(group->slot->engine, why, sizeof why);
+    file_engine_failed(group->entry->engine, why, sizeof why);
     batch_stop(group->worker->batch, why);
     return false;
 }
@@ -177,12 +178,12 @@ static bool engine_failed(const struct group *group)
  * as long as the longest job needs, in whole partitions. */
 static bool feed_block(const struct group *group)
 {
-    struct engine_slot *slot = group->slot;
-    const int block = slot->info.block, unit = slot->info.n_partitions > 0 ? slot->info.partition : 1;
-    const int n_in = slot->shape.n_in;
+    struct engine_entry *entry = group->entry;
+    const int block = entry->info.block, unit = entry->info.n_partitions > 0 ? entry->info.partition : 1;
+    const int n_in = entry->shape.n_in;
     int64_t max = 0, got[BATCH_PIECE] = {0};
     void *buffer;
-    if (hc_block_buffers(slot->engine, slot->n_fed, &buffer, NULL) != HC_OK) return engine_failed(group);
+    if (hc_block_buffers(entry->engine, entry->n_fed, &buffer, NULL) != HC_OK) return engine_failed(group);
     float *ins = buffer; /* [n_jobs * n_in][block] */
     for (int i = 0; i < group->n; i++) {
         struct file_job *job = group->jobs[i];
@@ -194,44 +195,44 @@ static bool feed_block(const struct group *group)
     if (max == 0) return true; /* the last jobs have failed */
     int n = (int)((max + unit - 1) / unit * unit);
     if (n > block) n = block;
-    for (int ch = 0; ch < slot->n_jobs * n_in; ch++) { /* zeros behind the frames that were read */
+    for (int ch = 0; ch < entry->n_jobs * n_in; ch++) { /* zeros behind the frames that were read */
         int64_t from = got[ch / n_in];
         if (from < n) memset(ins + (size_t)ch * (size_t)block + from, 0, (size_t)(n - from) * sizeof *ins);
     }
-    if (hc_submit(slot->engine, NULL, n) != HC_OK) return engine_failed(group);
+    if (hc_submit(entry->engine, NULL, n) != HC_OK) return engine_failed(group);
     for (int i = 0; i < group->n; i++) group->jobs[i]->n_queued += n;
-    slot->n_queued++;
-    slot->n_fed++;
+    entry->n_queued++;
+    entry->n_fed++;
     return true;
 }
 
 static bool read_block(const struct group *group)
 {
-    struct engine_slot *slot = group->slot;
+    struct engine_entry *entry = group->entry;
     const void *buffer;
-    const size_t block = (size_t)slot->info.block;
-    int n = hc_collect(slot->engine, NULL);
-    if (n < 0 || hc_block_buffers(slot->engine, slot->n_fed - slot->n_queued, NULL, &buffer) != HC_OK)
+    const size_t block = (size_t)entry->info.block;
+    int n = hc_collect(entry->engine, NULL);
+    if (n < 0 || hc_block_buffers(entry->engine, entry->n_fed - entry->n_queued, NULL, &buffer) != HC_OK)
         return engine_failed(group);
     const float *outs = buffer; /* [n_jobs * n_out][block] */
-    slot->n_queued--;
+    entry->n_queued--;
     for (int i = 0; i < group->n; i++)
         if (file_job_is_busy(group->jobs[i]))
-            file_job_accept(group->jobs[i], outs + (size_t)(i * slot->shape.n_out) * block, slot->info.block, n);
+            file_job_accept(group->jobs[i], outs + (size_t)(i * entry->shape.n_out) * block, entry->info.block, n);
     return true;
 }
 
 /* All jobs to their ends. */
 static bool group_convolve(const struct group *group)
 {
-    struct engine_slot *slot = group->slot;
-    slot->n_queued = 0;
-    slot->n_fed = 0;
+    struct engine_entry *entry = group->entry;
+    entry->n_queued = 0;
+    entry->n_fed = 0;
     for (;;) {
         bool more = false;
-        for (int i = 0; i < group->n; i++) more |= file_job_needs(group->jobs[i], slot->info.block) > 0;
-        if (!more && slot->n_queued == 0) return true;
-        if (!(more && slot->n_queued < slot->queue_depth ? feed_block(group) : read_block(group))) return false;
+        for (int i = 0; i < group->n; i++) more |= file_job_needs(group->jobs[i], entry->info.block) > 0;
+        if (!more && entry->n_queued == 0) return true;
+        if (!(more && entry->n_queued < entry->queue_depth ? feed_block(group) : read_block(group))) return false;
     }
 }
 
@@ -242,15 +243,15 @@ static bool other_passes(const struct group *group)
         bool again = false;
         for (int i = 0; i < group->n; i++) again |= file_job_next_pass(group->jobs[i]);
         if (!again) return true;
-        hc_reset(group->slot->engine);
+        hc_reset(group->entry->engine);
         if (!group_convolve(group)) return false;
     }
 }
 
 static void run_group(struct group *group)
 {
-    group->slot = slot_for(group->worker, shape_of(group->jobs[0]));
-    if (!group->slot) return;
+    group->entry = entry_for(group->worker, shape_of(group->jobs[0]));
+    if (!group->entry) return;
     for (int i = 0; i < group->n; i++) file_job_open_output(group->jobs[i]);
     if (!set_masks(group) || !group_convolve(group) || !other_passes(group)) return;
     for (int i = 0; i < group->n; i++) file_job_commit(group->jobs[i]);
@@ -403,12 +404,12 @@ void *batch_worker(void *data)
         run_piece(&worker, piece, jobs);
     }
     for (int i = 0; i < BATCH_ENGINES; i++) {
-        if (worker.slots[i].engine) {
+        if (worker.entries[i].engine) {
             pthread_mutex_lock(&batch->lock);
-            memcpy(batch->device, worker.slots[i].info.device, sizeof batch->device);
+            memcpy(batch->device, worker.entries[i].info.device, sizeof batch->device);
             pthread_mutex_unlock(&batch->lock);
         }
-        slot_close(&worker.slots[i]);
+        entry_close(&worker.entries[i]);
     }
     free(jobs);
     return NULL;

@@ -215,7 +215,7 @@ static int steps_run(struct cuda_live *s, int64_t hops, struct reason *why)
 
 /* Computes the next chunk of the output, sends it down, and records its event chunk_down. All n frames are in one
  * hop. */
-static int chunk_play(struct cuda_live *s, struct slot *slot, int n, struct cuda_live_mask *mask, float *wet,
+static int chunk_play(struct cuda_live *s, struct io_buffer *buffer, int n, struct cuda_live_mask *mask, float *wet,
                       struct transfer *transfer, struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_out), i = transfer->down++;
@@ -224,17 +224,20 @@ static int chunk_play(struct cuda_live *s, struct slot *slot, int n, struct cuda
     if (end > first)
         TRY(gpu_tail_play(&s->tail, &mask->tail, s->total, n, wet, first, end - first, mask->needs[i], s->audio),
             "the head taps");
-    if (s->out_overlapped) return cuda_download_overlapped(s, slot, n, first * HEAD_OUTS, last, s->chunk_down[i], why);
+    if (s->out_overlapped)
+        return cuda_download_overlapped(s, buffer, n, first * HEAD_OUTS, last, s->chunk_down[i], why);
     TRY(cudaEventRecord(s->chunk_down[i], s->audio), "cudaEventRecord");
     return HC_OK;
 }
 
-/* Reports to the copy threads which chunks are in the slot. wait: waits for all but the last chunk, for which the
+/* Reports to the copy threads which chunks are in the buffer. wait: waits for all but the last chunk, for which the
  * caller waits (s->done). */
-static int chunks_post(struct cuda_live *s, struct slot *slot, struct transfer *transfer, bool wait, struct reason *why)
+static int chunks_post(struct cuda_live *s, struct io_buffer *buffer, struct transfer *transfer, bool wait,
+                       struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_out);
-    for (; slot->copy && transfer->reported < transfer->down && transfer->reported < chunks - 1; transfer->reported++) {
+    for (; buffer->copy && transfer->reported < transfer->down && transfer->reported < chunks - 1;
+         transfer->reported++) {
         const cudaEvent_t down = s->chunk_down[transfer->reported];
         const cudaError_t e = wait ? cudaEventSynchronize(down) : cudaEventQuery(down);
         if (e == cudaErrorNotReady) {
@@ -242,7 +245,7 @@ static int chunks_post(struct cuda_live *s, struct slot *slot, struct transfer *
             return HC_OK;
         }
         TRY(e, "waiting for outputs");
-        parallel_copy_done(slot->copy, chunk_start(s, transfer->reported + 1, chunks) * HEAD_OUTS);
+        parallel_copy_done(buffer->copy, chunk_start(s, transfer->reported + 1, chunks) * HEAD_OUTS);
     }
     return HC_OK;
 }
@@ -254,20 +257,20 @@ static int chunks_post(struct cuda_live *s, struct slot *slot, struct transfer *
  *   audio       |0 |1  |2  |3 |  step ..
  *   down           | 0 | 1 | 2 | 3 |
  */
-static int play_chunks(struct cuda_live *s, struct slot *slot, int n, struct cuda_live_mask *mask, float *wet,
+static int play_chunks(struct cuda_live *s, struct io_buffer *buffer, int n, struct cuda_live_mask *mask, float *wet,
                        struct transfer *transfer, struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_out);
     PASS(steps_run(s, s->total / s->tail.hop, why));
     if (!s->receive) {
-        PASS(cuda_upload(s, slot, n, why));
+        PASS(cuda_upload(s, buffer, n, why));
         transfer->n_channels = s->n_in;
     }
     do {
-        if (transfer->n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, transfer, why));
+        if (transfer->n_channels < s->n_in) PASS(cuda_upload_chunk(s, buffer, n, transfer, why));
         while (transfer->down < chunks && mask->needs[transfer->down] <= transfer->n_channels)
-            PASS(chunk_play(s, slot, n, mask, wet, transfer, why));
-        PASS(chunks_post(s, slot, transfer, false, why));
+            PASS(chunk_play(s, buffer, n, mask, wet, transfer, why));
+        PASS(chunks_post(s, buffer, transfer, false, why));
     } while (transfer->n_channels < s->n_in);
     return HC_OK;
 }
@@ -279,7 +282,7 @@ static void rows_clear(float *rows, int n_rows, size_t pitch, int n)
 }
 
 /* For a small block there are no copies: the device reads the frames from pinned memory and writes them there. */
-int cuda_live_process(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
+int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why)
 {
     struct cuda_live *s = (struct cuda_live *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
@@ -288,16 +291,16 @@ int cuda_live_process(void *state, struct slot *slot, int n, const struct fade *
     const bool two = fade->pos < fade->len, fading = two && !fade->apart;
     struct cuda_live_mask *masks[2] = {(struct cuda_live_mask *)fade->to,
                                        two ? (struct cuda_live_mask *)fade->from : NULL};
-    float *const out = s->out_overlapped ? s->wet[0] : slot->out; /* the kernels write the output there */
+    float *const out = s->out_overlapped ? s->wet[0] : buffer->out; /* the kernels write the output there */
     float *const wet[2] = {fading ? s->wet[0] : out, fade->apart ? fade->apart->out : s->wet[1]};
     const int all = (s->n_out + HEAD_OUTS - 1) / HEAD_OUTS;
     const bool sounds = masks[0] || (fading && masks[1]);
-    const bool in_chunks = (slot->copy || s->out_overlapped) && masks[0] && !two && s->total % hop + n <= hop;
+    const bool in_chunks = (buffer->copy || s->out_overlapped) && masks[0] && !two && s->total % hop + n <= hop;
     struct transfer transfer = {};
     if (in_chunks)
-        PASS(play_chunks(s, slot, n, masks[0], out, &transfer, why));
+        PASS(play_chunks(s, buffer, n, masks[0], out, &transfer, why));
     else
-        PASS(s->receive ? cuda_upload_overlapped(s, slot, n, why) : cuda_upload(s, slot, n, why));
+        PASS(s->receive ? cuda_upload_overlapped(s, buffer, n, why) : cuda_upload(s, buffer, n, why));
     for (int frame = 0, len; frame < n && !in_chunks; frame += len) {
         const int64_t at = s->total + frame;
         len = hop - (int)(at % hop) < n - frame ? hop - (int)(at % hop) : n - frame;
@@ -313,14 +316,14 @@ int cuda_live_process(void *state, struct slot *slot, int n, const struct fade *
         TRY(crossfade_launch(&job, s->audio), "the crossfade");
     }
     if (s->out_overlapped && sounds && !in_chunks)
-        PASS(cuda_download_overlapped(s, slot, n, 0, s->n_out, s->done, why));
+        PASS(cuda_download_overlapped(s, buffer, n, 0, s->n_out, s->done, why));
     else
         TRY(cudaEventRecord(s->done, s->out_overlapped && in_chunks ? s->down : s->audio), "cudaEventRecord");
     s->total += n;
     PASS(steps_run(s, s->total / hop, why)); /* behind the output */
-    if (!sounds) rows_clear(slot->out, s->n_out, block, n);
+    if (!sounds) rows_clear(buffer->out, s->n_out, block, n);
     if (two && !fading && !masks[1]) rows_clear(fade->apart->out, s->n_out, block, n);
-    if (in_chunks) PASS(chunks_post(s, slot, &transfer, true, why));
+    if (in_chunks) PASS(chunks_post(s, buffer, &transfer, true, why));
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }

@@ -1,11 +1,11 @@
 /* cuda_live - the CUDA backend for live blocks: the state of an engine and a mask on a device.
  *
  *   cuda_live      open, close, reset, masks, and process, which calls the files below
- *   cuda_transfer  copies frames between a slot and the device; makes slots
+ *   cuda_transfer  copies frames between a buffer and the device; makes buffers
  *   tail_levels    convolves: the input history, the head, the tail levels; tail_masks makes their masks
  *
  * Words: up is from the host to the device, down is back. A chunk is a range of the channels of a large block, which
- * goes up or down as one. struct slot is the host's buffers of one call.
+ * goes up or down as one. struct io_buffer is the host's buffers of one call.
  */
 #ifndef HALOCONV_CUDA_LIVE_H
 #define HALOCONV_CUDA_LIVE_H
@@ -25,13 +25,13 @@ struct cuda_live {
     int n_in, n_out;
     cudaStream_t audio, setup;
     cudaStream_t up, down;   /* if blocks are overlapped                                                       */
-    cudaEvent_t done;        /* the output of the call is in its slot                                          */
+    cudaEvent_t done;        /* the output of the call is in its buffer                                        */
     cudaEvent_t chunk_up[MAX_TRANSFER_CHUNKS];   /* the chunk is in the receive buffer                         */
-    cudaEvent_t chunk_down[MAX_TRANSFER_CHUNKS]; /* the chunk is in the slot                                   */
+    cudaEvent_t chunk_down[MAX_TRANSFER_CHUNKS]; /* the chunk is in the buffer                                 */
     void *memory;            /* device memory; all below points into it                                        */
     float *wet[2];           /* [n_out][block]: the outputs of the masks `to` and `from` of a fade             */
     float *receive;          /* [n_in][block]: receive buffer of a large block, copied on to the ring; NULL: none */
-    bool out_overlapped;     /* a copy engine copies the output from wet[0] to its slot                        */
+    bool out_overlapped;     /* a copy engine copies the output from wet[0] to its buffer                      */
     int64_t total;           /* frames in the input history                                                    */
     struct gpu_tail tail;
     struct device_store store; /* memory of masks; set-up only                                                 */
@@ -45,15 +45,15 @@ struct cuda_live_mask {
 /* As in struct backend. */
 int cuda_live_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why);
 void cuda_live_close(void *state);
-int cuda_live_slot_make(void *state, struct slot *slot, struct reason *why);
-void cuda_live_slot_free(void *state, struct slot *slot);
+int cuda_live_buffer_make(void *state, struct io_buffer *buffer, struct reason *why);
+void cuda_live_buffer_free(void *state, struct io_buffer *buffer);
 int cuda_live_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why);
 void cuda_live_mask_free(void *state, void *mask);
 int cuda_live_mask_make_noise(void *state, const struct noise *noise, void **mask, struct reason *why);
 void cuda_live_mask_prepare(void *state, void *mask);
 bool cuda_live_mask_ready(void *state, const void *mask);
 void cuda_live_mask_retire(void *state, void *mask);
-int cuda_live_process(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
+int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
 int cuda_live_reset(void *state, struct reason *why);
 
 #endif

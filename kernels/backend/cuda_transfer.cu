@@ -1,8 +1,8 @@
-/* cuda_transfer - copies the frames of a call between a slot in host memory and the device.
+/* cuda_transfer - copies the frames of a call between a buffer in host memory and the device.
  *
  *                   up                                                down
- *   a small block   slot -- fetch -> ring                               written in the slot
- *   a large block   slot -- copy engine -> receive -- spread -> ring    wet -- copy engine -> slot
+ *   a small block   buffer -- fetch -> ring                               written in the buffer
+ *   a large block   buffer -- copy engine -> receive -- spread -> ring    wet -- copy engine -> buffer
  *
  * The transfer of a large block is overlapped with the steps of the tail levels.
  */
@@ -84,34 +84,34 @@ void cuda_transfer_close(struct cuda_live *s)
     if (s->up) cudaStreamDestroy(s->up);
 }
 
-/* ---- slots: pinned, so that copies overlap kernels --------------------------------------------------------------- */
+/* ---- buffers: pinned, so that copies overlap kernels ------------------------------------------------------------- */
 
-void cuda_live_slot_free(void *state, struct slot *slot)
+void cuda_live_buffer_free(void *state, struct io_buffer *buffer)
 {
     cudaSetDevice(((const struct cuda_live *)state)->device);
-    cudaFreeHost(slot->in);
-    cudaFreeHost(slot->out);
-    slot->in = slot->out = NULL;
+    cudaFreeHost(buffer->in);
+    cudaFreeHost(buffer->out);
+    buffer->in = buffer->out = NULL;
 }
 
 /* The driver allocates both buffers: kernels read and write them. */
-static int slot_alloc(struct cuda_live *s, struct slot *slot, struct reason *why)
+static int buffer_alloc(struct cuda_live *s, struct io_buffer *buffer, struct reason *why)
 {
     const size_t in_bytes = (size_t)s->n_in * s->plan->block * sizeof(float);
     const size_t out_bytes = (size_t)s->n_out * s->plan->block * sizeof(float);
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    TRY(cudaHostAlloc((void **)&slot->in, in_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", in_bytes);
-    TRY(cudaHostAlloc((void **)&slot->out, out_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", out_bytes);
-    memset(slot->in, 0, in_bytes);
-    memset(slot->out, 0, out_bytes);
+    TRY(cudaHostAlloc((void **)&buffer->in, in_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", in_bytes);
+    TRY(cudaHostAlloc((void **)&buffer->out, out_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", out_bytes);
+    memset(buffer->in, 0, in_bytes);
+    memset(buffer->out, 0, out_bytes);
     return HC_OK;
 }
 
-int cuda_live_slot_make(void *state, struct slot *slot, struct reason *why)
+int cuda_live_buffer_make(void *state, struct io_buffer *buffer, struct reason *why)
 {
-    slot->in = slot->out = NULL;
-    int rc = slot_alloc((struct cuda_live *)state, slot, why);
-    if (rc < 0) cuda_live_slot_free(state, slot);
+    buffer->in = buffer->out = NULL;
+    int rc = buffer_alloc((struct cuda_live *)state, buffer, why);
+    if (rc < 0) cuda_live_buffer_free(state, buffer);
     return rc;
 }
 
@@ -124,24 +124,25 @@ int cuda_chunks_of(const struct cuda_live *s, int n_channels)
 }
 
 /* Uploads n frames of inputs [ch, end) by a kernel. */
-static int fetch_channels(struct cuda_live *s, const struct slot *slot, int n, int ch, int end, struct reason *why)
+static int fetch_channels(struct cuda_live *s, const struct io_buffer *buffer, int n, int ch, int end,
+                          struct reason *why)
 {
     const size_t block = (size_t)s->plan->block;
     float *ring = s->tail.ring + ch * ((size_t)s->tail.ring_mask + 1);
     fetch<<<dim3(end - ch, (n + 127) / 128), 128, 0, s->audio>>>(ring, s->tail.ring_mask, (unsigned)s->total,
-                                                                 slot->in + ch * block, block, n);
+                                                                 buffer->in + ch * block, block, n);
     TRY(cudaGetLastError(), "fetching the input");
     return HC_OK;
 }
 
-int cuda_upload(struct cuda_live *s, const struct slot *slot, int n, struct reason *why)
+int cuda_upload(struct cuda_live *s, const struct io_buffer *buffer, int n, struct reason *why)
 {
-    if (!slot->copy) return fetch_channels(s, slot, n, 0, s->n_in, why);
+    if (!buffer->copy) return fetch_channels(s, buffer, n, 0, s->n_in, why);
     const int chunks = cuda_chunks_of(s, s->n_in);
     for (int i = 0, loaded = 0, ch = 0; i < chunks && loaded < COPY_CHUNKS; i++) {
-        while (loaded < COPY_CHUNKS * (i + 1) / chunks) loaded = parallel_copy_loaded(slot->copy, loaded);
+        while (loaded < COPY_CHUNKS * (i + 1) / chunks) loaded = parallel_copy_loaded(buffer->copy, loaded);
         const int end = (int)((int64_t)s->n_in * loaded / COPY_CHUNKS);
-        if (end > ch) PASS(fetch_channels(s, slot, n, ch, end, why));
+        if (end > ch) PASS(fetch_channels(s, buffer, n, ch, end, why));
         ch = end;
     }
     return HC_OK;
@@ -166,17 +167,17 @@ static int rows_copy(const struct cuda_live *s, float *to, const float *from, in
 /* The copy to the receive buffer overlaps the last step of the tail levels. The copy to the ring comes behind that step
  * in s->audio, so it overwrites nothing that the step reads. The receive buffer is free, because the call before has
  * ended. */
-int cuda_upload_chunk(struct cuda_live *s, const struct slot *slot, int n, struct transfer *transfer,
+int cuda_upload_chunk(struct cuda_live *s, const struct io_buffer *buffer, int n, struct transfer *transfer,
                       struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_in), i = transfer->up++, first = transfer->n_channels;
     const int share = COPY_CHUNKS * (i + 1) / chunks;
-    while (slot->copy && transfer->loaded < share)
-        transfer->loaded = parallel_copy_loaded(slot->copy, transfer->loaded);
+    while (buffer->copy && transfer->loaded < share)
+        transfer->loaded = parallel_copy_loaded(buffer->copy, transfer->loaded);
     const int64_t loaded = transfer->loaded > share ? transfer->loaded : share;
     const int end = transfer->n_channels = (int)(s->n_in * loaded / COPY_CHUNKS);
     if (end == first) return HC_OK;
-    PASS(rows_copy(s, s->receive, slot->in, first, end, n, cudaMemcpyHostToDevice, s->up, why));
+    PASS(rows_copy(s, s->receive, buffer->in, first, end, n, cudaMemcpyHostToDevice, s->up, why));
     TRY(cudaEventRecord(s->chunk_up[i], s->up), "cudaEventRecord");
     TRY(cudaStreamWaitEvent(s->audio, s->chunk_up[i], 0), "cudaStreamWaitEvent");
     const unsigned at = (unsigned)s->total & s->tail.ring_mask, blocks = (end - first + ROWS - 1) / ROWS;
@@ -193,19 +194,19 @@ int cuda_upload_chunk(struct cuda_live *s, const struct slot *slot, int n, struc
     return HC_OK;
 }
 
-int cuda_upload_overlapped(struct cuda_live *s, const struct slot *slot, int n, struct reason *why)
+int cuda_upload_overlapped(struct cuda_live *s, const struct io_buffer *buffer, int n, struct reason *why)
 {
     struct transfer transfer = {};
-    while (transfer.n_channels < s->n_in) PASS(cuda_upload_chunk(s, slot, n, &transfer, why));
+    while (transfer.n_channels < s->n_in) PASS(cuda_upload_chunk(s, buffer, n, &transfer, why));
     return HC_OK;
 }
 
-int cuda_download_overlapped(struct cuda_live *s, struct slot *slot, int n, int ch, int end, cudaEvent_t arrived,
+int cuda_download_overlapped(struct cuda_live *s, struct io_buffer *buffer, int n, int ch, int end, cudaEvent_t arrived,
                              struct reason *why)
 {
     TRY(cudaEventRecord(arrived, s->audio), "cudaEventRecord");
     TRY(cudaStreamWaitEvent(s->down, arrived, 0), "cudaStreamWaitEvent");
-    PASS(rows_copy(s, slot->out, s->wet[0], ch, end, n, cudaMemcpyDeviceToHost, s->down, why));
+    PASS(rows_copy(s, buffer->out, s->wet[0], ch, end, n, cudaMemcpyDeviceToHost, s->down, why));
     TRY(cudaEventRecord(arrived, s->down), "cudaEventRecord");
     return HC_OK;
 }

@@ -248,8 +248,8 @@ static int gpu_open(const struct scene_plan *plan, const struct scene_shape *sha
 
 static int input_upload(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
 {
-    const size_t width = call->n * sizeof(float), pitch = s->shape.slot_stride * sizeof(float);
-    const float *in = call->slot->in + call->slot_offset;
+    const size_t width = call->n * sizeof(float), pitch = s->shape.buffer_stride * sizeof(float);
+    const float *in = call->buffer->in + call->buffer_offset;
     if (width == pitch)
         TRY(cudaMemcpyAsync(s->receive, in, s->shape.n_sources * width, cudaMemcpyHostToDevice, s->head),
             "cudaMemcpyAsync(%zu)", s->shape.n_sources * width);
@@ -304,8 +304,8 @@ static struct scene_product product_of(const struct scene_gpu *s, const struct c
     struct scene_product job = {};
     job.x = level->x;
     job.n_sources = s->shape.n_sources;
-    job.n_parts = job.n_slots = level->plan->n_partitions;
-    job.slot = (int)(hop % job.n_slots);
+    job.n_parts = job.n_entries = level->plan->n_partitions;
+    job.entry = (int)(hop % job.n_entries);
     job.log2_P = level->log2_P;
     job.n_out = n_out;
     job.partial = level->partial;
@@ -449,7 +449,7 @@ static void output_add(const struct scene_gpu *s, const struct scene_call *call)
 {
     const int at = (int)(call->frame % s->plan.block);
     for (int out = 0; out < call->n_active; out++) {
-        float *to = call->slot->out + (size_t)out * s->shape.slot_stride + call->slot_offset;
+        float *to = call->buffer->out + (size_t)out * s->shape.buffer_stride + call->buffer_offset;
         const float *from = s->out + (size_t)out * s->plan.block + at;
         for (int i = 0; i < call->n; i++) to[i] += from[i];
     }

@@ -1,7 +1,7 @@
 /* scene_product - the sources that play the same entry of a bank are added first; then one product serves all of them.
  *
  *               sources of the piece (up to 16)
- *   X[slot - p]   w0 [64 bins]  w1 [64 bins]  ...     Z = w0 X0 + w1 X1 + ...            2 FMA a bin and source
+ *   X[entry - p]   w0 [64 bins]  w1 [64 bins]  ...     Z = w0 X0 + w1 X1 + ...            2 FMA a bin and source
  *   H[p]          out 0 [64 bins]  out 1 [64 bins]    sum[out] += Z H[p][out]            4 FMA a bin and output
  *
  * A warp computes 64 bins, two a lane: loads of 16 bytes, 512 bytes a row. The warps of a block ("ways"; 16 half
@@ -58,9 +58,9 @@ static __global__ void __launch_bounds__(THREADS, OUTS <= 2 ? 4 : 2)
 #pragma unroll
         for (int o = 0; o < OUTS; o++)
             h[o] = out0 + o < piece.n_out ? *(const float4 *)(row + ((size_t)o << job.log2_P)) : make_float4(0, 0, 0, 0);
-        int slot = job.slot - p;
-        if (slot < 0) slot += job.n_slots;
-        const float2 *x = job.x + (((size_t)slot * job.n_sources) << job.log2_P) + bin;
+        int entry = job.entry - p;
+        if (entry < 0) entry += job.n_entries;
+        const float2 *x = job.x + (((size_t)entry * job.n_sources) << job.log2_P) + bin;
         float4 z = make_float4(0, 0, 0, 0);
         for (int t = 0; t < piece.n; t += TERMS) {
             float4 xs[TERMS];

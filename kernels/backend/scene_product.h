@@ -10,12 +10,12 @@
 
 enum { SCENE_PIECE_MAX = 16 };      /* sources of a piece                                                             */
 
-/* sums[list][out] = sum over pieces and parts p of H[p][out] (sum over the piece's sources of weight X[slot - p]) */
+/* sums[list][out] = sum over pieces and parts p of H[p][out] (sum over the piece's sources of weight X[entry - p]) */
 struct scene_product {
     struct scene_list lists[2];     /* in device memory                                                               */
     int n_lists;
-    const float2 *x;                /* [n_slots][n_sources][P]: the FDL                                               */
-    int n_sources, slot, n_slots;
+    const float2 *x;                /* [n_entries][n_sources][P]: the FDL                                             */
+    int n_sources, entry, n_entries;
     int log2_P, n_parts, n_out;
     float2 *partial;                /* [n_lists][n_splits][n_out][P]                                                  */
     size_t capacity;                /* the size of `partial` in spectra                                               */

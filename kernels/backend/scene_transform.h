@@ -16,7 +16,7 @@ struct scene_forward {              /* x[source] = transform of 2P frames from `
     const float *receive;           /* [n_sources][n_new]                                                             */
     int new_at, n_new;
     int n_sources, log2_P;
-    float2 *x;                      /* [n_sources][P]: a slot of the FDL                                              */
+    float2 *x;                      /* [n_sources][P]: an entry of the FDL                                            */
 };
 
 struct scene_responses {            /* h[row / n_out][part][row % n_out] = transform of `hop` taps, divided by 2P     */

@@ -54,7 +54,7 @@ static int level_add(struct gpu_tail *tail, int offset, int size, int n_parts, d
     level->log2_size = log2_of(size);
     level->n_parts = n_parts;
     level->n_slices = size / tail->hop;
-    level->n_slots = n_parts + 1;
+    level->n_entries = n_parts + 1;
     const double forward = (double)FORWARD_COST * tail->n_in;
     const double inputs = routes < tail->n_in ? routes : tail->n_in; /* inputs that have a route */
     const double products = products_cost(n_parts * routes, n_parts * inputs, tail->n_out);
@@ -131,7 +131,7 @@ size_t gpu_tail_cut(struct gpu_tail *tail, void *base)
         struct gpu_tail_level *level = &tail->level[i];
         level->tw = (float2 *)device_cut(base, &used, level->size * sizeof(float2));
         level->spectra =
-            (float2 *)device_cut(base, &used, (size_t)tail->n_in * level->n_slots * level->size * sizeof(float2));
+            (float2 *)device_cut(base, &used, (size_t)tail->n_in * level->n_entries * level->size * sizeof(float2));
     }
     tail->scratch = device_cut(base, &used, scratch_bytes(tail));
     tail->taps = (float *)device_cut(base, &used, tail->rows * tail->pitch * sizeof(float));
@@ -220,8 +220,8 @@ static void forward_add(struct tail_forwards *job, const struct gpu_tail_level *
     to->log2_size = level->log2_size;
     to->first_ch = first_ch;
     to->n_ch = n_ch;
-    to->slot = (int)(window % level->n_slots);
-    to->n_slots = level->n_slots;
+    to->entry = (int)(window % level->n_entries);
+    to->n_entries = level->n_entries;
     to->from = (unsigned)((window - 2) * level->size);
 }
 
@@ -236,8 +236,8 @@ static void product_add(struct tail_products *job, const struct gpu_tail *tail, 
     to->x = level->spectra;
     to->sums = of->sums;
     to->log2_size = level->log2_size;
-    to->slot = (int)(window % level->n_slots);
-    to->n_slots = level->n_slots;
+    to->entry = (int)(window % level->n_entries);
+    to->n_entries = level->n_entries;
     to->n_windows = window < level->n_parts ? (int)window : level->n_parts;
     to->first_group = first_group;
     to->n_groups = n_groups;

@@ -28,9 +28,9 @@ struct gpu_tail_level {
     int offset, size, log2_size, n_parts;
     int n_slices;            /* m                                                                                   */
     double forward_share;    /* the forward transforms' share of the work                                           */
-    int n_slots;             /* n_parts + 1: catch_up (tail_levels.cu) also reads the window before                 */
+    int n_entries;           /* n_parts + 1: catch_up (tail_levels.cu) also reads the window before                 */
     float2 *tw;              /* [S]                                                                                 */
-    float2 *spectra;         /* [n_in][n_slots][S]: window j at slot j % n_slots                                    */
+    float2 *spectra;         /* [n_in][n_entries][S]: window j at entry j % n_entries                               */
 };
 
 struct gpu_tail {            /* the head and the tail levels of a state                                             */

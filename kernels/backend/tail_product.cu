@@ -44,7 +44,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) products(const __grid_co
         for (int i = level.first_term[group] + (way >> level.log2_part_ways); i < level.first_term[group + 1];
              i += in_ways) {
             const struct tail_terms *terms = level.terms + i;
-            const float2 *x = level.x + (((size_t)terms->in * level.n_slots) << level.log2_size) + bin;
+            const float2 *x = level.x + (((size_t)terms->in * level.n_entries) << level.log2_size) + bin;
             const int n = min(terms->max_parts, level.n_windows);
             const float2 *h[TAIL_OUTS];
             int n_parts[TAIL_OUTS];
@@ -58,11 +58,11 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) products(const __grid_co
 #pragma unroll
                     for (int u = 0; u < 2; u++) {
                         const int q = p + u * part_ways;
-                        int slot = level.slot - q;
-                        if (slot < 0) slot += level.n_slots;
+                        int entry = level.entry - q;
+                        if (entry < 0) entry += level.n_entries;
                         const bool inside = q < end;
-                        xs[u] =
-                            inside ? *(const float4 *)(x + ((size_t)slot << level.log2_size)) : make_float4(0, 0, 0, 0);
+                        xs[u] = inside ? *(const float4 *)(x + ((size_t)entry << level.log2_size))
+                                       : make_float4(0, 0, 0, 0);
 #pragma unroll
                         for (int o = 0; o < TAIL_OUTS; o++)
                             hs[u][o] = inside && q < n_parts[o]

@@ -16,13 +16,13 @@ struct tail_terms {                   /* the responses from one input to a group
 };
 
 /* A unit is TAIL_BINS bins of one group; unit u: bins u / n_groups, group first_group + u % n_groups.
- *   sums[out][bin] = sum over the terms of the group and parts p < n_windows of X[in][slot - p][bin] H[p][bin] */
+ *   sums[out][bin] = sum over the terms of the group and parts p < n_windows of X[in][entry - p][bin] H[p][bin] */
 struct tail_product {
     const struct tail_terms *terms;
     const int *first_term;           /* [n_groups + 1]: the terms of group g start at terms[first_term[g]]           */
-    const float2 *x;                 /* [n_in][n_slots][S]: the level's FDL                                          */
+    const float2 *x;                 /* [n_in][n_entries][S]: the level's FDL                                        */
     float2 *sums;                    /* [n_out][S]                                                                   */
-    int log2_size, slot, n_slots;
+    int log2_size, entry, n_entries;
     int n_windows;                   /* in the FDL; there was silence before them                                    */
     int first_group, n_groups, n_out;
     int first_unit, n_units;

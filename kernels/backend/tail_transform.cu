@@ -45,7 +45,7 @@ static __global__ void __launch_bounds__(MAX_THREADS) forward(const __grid_const
     fft_points(lane, [&](int m, int i) { r[m] = *(const float2 *)(x + ((level.from + i) & job.ring_mask)); });
     fft_forward<SKEWED>(lane, level.tw, r);
     if (!active) return;
-    const size_t at = (ch * level.n_slots + level.slot) << level.log2_size;
+    const size_t at = (ch * level.n_entries + level.entry) << level.log2_size;
     fft_unpack<SKEWED>(lane, level.tw, 1.0f, level.spectra + at);
 }
 

@@ -160,7 +160,8 @@ static __global__ void __launch_bounds__(many<LOG2>::THREADS, many<LOG2>::BLOCKS
     float2 r[8];
 #pragma unroll
     for (int m = 0; m < 8; m++) r[m] = *(const float2 *)(x + ((level.from + 2 * (t + m * T)) & ring_mask));
-    transform<LOG2>(shared[mine], t, level.tw, r, level.spectra + ((ch * level.n_slots + level.slot) << LOG2), active);
+    transform<LOG2>(shared[mine], t, level.tw, r, level.spectra + ((ch * level.n_entries + level.entry) << LOG2),
+                    active);
 }
 
 /* grid: the outputs */

@@ -8,8 +8,8 @@
  *   audio          | 0    | 1    | 2    | 3    |
  *   down                  | out 0| out 1| out 2| out 3|
  *
- *   planar  slot -- copy engine -> ring                        wet -- copy engine -> slot
- *   raw     slot -- copy engine -> raw_in -- pcm -> ring       wet -- pcm -> raw_out -- copy engine -> slot
+ *   planar  buffer -- copy engine -> ring                        wet -- copy engine -> buffer
+ *   raw     buffer -- copy engine -> raw_in -- pcm -> ring       wet -- pcm -> raw_out -- copy engine -> buffer
  *
  * A call uploads only its own frames: the input history, the last frames of each input, stays on the device, in a ring.
  * Raw samples, which are not planar floats, cross the bus as the file has them (pcm.h).
@@ -36,14 +36,14 @@ static size_t state_cut(struct cuda_files *s, void *base)
     size_t used = 0;
     s->ring = (float *)device_cut(base, &used, n_in * s->ring_length * sizeof(float));
     s->fir_scratch = device_cut(base, &used, fir_scratch_bytes(s->n_sm));
-    if (!plan->direct) s->spectra = (float2 *)device_cut(base, &used, n_in * s->n_slots * P * sizeof(float2));
+    if (!plan->direct) s->spectra = (float2 *)device_cut(base, &used, n_in * s->n_entries * P * sizeof(float2));
     s->history_bytes = used;
     s->from_wet = (float *)device_cut(base, &used, wet_bytes);
     for (struct files_entry *e = s->entries; e < s->entries + s->queue_depth; e++) {
         e->wet = (float *)device_cut(base, &used, wet_bytes);
         if (s->in_samples) e->raw_in = (char *)device_cut(base, &used, s->raw_in_bytes);
         if (s->out_samples) e->raw_out = (char *)device_cut(base, &used, s->raw_out_bytes);
-        if (s->in_samples || s->out_samples) e->seen = (struct slot_seen *)device_cut(base, &used, sizeof *e->seen);
+        if (s->in_samples || s->out_samples) e->seen = (struct io_counts *)device_cut(base, &used, sizeof *e->seen);
     }
     if (plan->direct) return used;
     s->twiddles = (float2 *)device_cut(base, &used, P * sizeof(float2));
@@ -94,7 +94,7 @@ static void sizes_set(struct cuda_files *s, const hc_config *config)
     }
     const int blocks = plan->block / P + 1; /* at most, that one call completes */
     s->ring_length = power_of_two(2 * (size_t)P + under_way);
-    s->n_slots = plan->n_partitions + blocks + 1;
+    s->n_entries = plan->n_partitions + blocks + 1;
     /* A spectrum for each output and whole block of a call; if these are few, enough for splits. */
     s->sums_capacity = (size_t)s->n_out * blocks;
     const size_t some = (size_t)s->n_sm * 2048 / P;
@@ -187,46 +187,48 @@ int cuda_files_open(const hc_config *config, const struct plan *plan, int device
     return HC_OK;
 }
 
-/* ---- slots: pinned, so that copies overlap kernels --------------------------------------------------------------- */
+/* ---- buffers: pinned, so that copies overlap kernels ------------------------------------------------------------- */
 
-void cuda_files_slot_free(void *state, struct slot *slot)
+void cuda_files_buffer_free(void *state, struct io_buffer *buffer)
 {
     cudaSetDevice(((const struct cuda_files *)state)->device);
-    pinned_free(slot->in);
-    pinned_free(slot->out);
-    pinned_free(slot->seen);
-    slot->in = slot->out = NULL;
-    slot->seen = NULL;
+    pinned_free(buffer->in);
+    pinned_free(buffer->out);
+    pinned_free(buffer->seen);
+    buffer->in = buffer->out = NULL;
+    buffer->seen = NULL;
 }
 
-static int slot_alloc(struct cuda_files *s, struct slot *slot, struct reason *why)
+static int buffer_alloc(struct cuda_files *s, struct io_buffer *buffer, struct reason *why)
 {
     const size_t block = (size_t)s->plan->block;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(pinned_alloc((void **)&slot->in, s->n_in * block * samples_bytes(s->in_samples), why));
-    PASS(pinned_alloc((void **)&slot->out, s->n_out * block * samples_bytes(s->out_samples), why));
-    if (s->in_samples || s->out_samples) PASS(pinned_alloc((void **)&slot->seen, sizeof *slot->seen, why));
+    PASS(pinned_alloc((void **)&buffer->in, s->n_in * block * samples_bytes(s->in_samples), why));
+    PASS(pinned_alloc((void **)&buffer->out, s->n_out * block * samples_bytes(s->out_samples), why));
+    if (s->in_samples || s->out_samples) PASS(pinned_alloc((void **)&buffer->seen, sizeof *buffer->seen, why));
     return HC_OK;
 }
 
-int cuda_files_slot_make(void *state, struct slot *slot, struct reason *why)
+int cuda_files_buffer_make(void *state, struct io_buffer *buffer, struct reason *why)
 {
-    slot->in = slot->out = NULL;
-    slot->seen = NULL;
-    int rc = slot_alloc((struct cuda_files *)state, slot, why);
-    if (rc < 0) cuda_files_slot_free(state, slot);
+    buffer->in = buffer->out = NULL;
+    buffer->seen = NULL;
+    int rc = buffer_alloc((struct cuda_files *)state, buffer, why);
+    if (rc < 0) cuda_files_buffer_free(state, buffer);
     return rc;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* Copies a call's frames to the ring, from frame s->total on. */
-static int upload(struct cuda_files *s, struct files_entry *e, const struct slot *slot, int n, struct reason *why)
+static int upload(struct cuda_files *s, struct files_entry *e, const struct io_buffer *buffer, int n,
+                  struct reason *why)
 {
     if (e->seen) TRY(cudaMemsetAsync(e->seen, 0, sizeof *e->seen, s->up), "cudaMemsetAsync");
     if (e->raw_in) {
         const size_t bytes = (size_t)n * s->n_in * samples_bytes(s->in_samples);
-        TRY(cudaMemcpyAsync(e->raw_in, slot->in, bytes, cudaMemcpyHostToDevice, s->up), "cudaMemcpyAsync(%zu)", bytes);
+        TRY(cudaMemcpyAsync(e->raw_in, buffer->in, bytes, cudaMemcpyHostToDevice, s->up), "cudaMemcpyAsync(%zu)",
+            bytes);
         const struct pcm_decode job = {s->in_samples, e->raw_in, s->n_in, n, s->ring, s->ring_length - 1,
                                        (unsigned)s->total, e->seen};
         TRY(pcm_decode_launch(&job, s->up), "decoding the input");
@@ -235,11 +237,13 @@ static int upload(struct cuda_files *s, struct files_entry *e, const struct slot
     const size_t from_pitch = s->plan->block * sizeof(float), pitch = s->ring_length * sizeof(float);
     const unsigned at = (unsigned)s->total & (s->ring_length - 1);
     const size_t left = s->ring_length - at, head = (size_t)n < left ? n : left;
-    TRY(cudaMemcpy2DAsync(s->ring + at, pitch, slot->in, from_pitch, head * sizeof(float), s->n_in,
-                          cudaMemcpyHostToDevice, s->up), "cudaMemcpy2DAsync(%zu)", head * sizeof(float));
+    TRY(cudaMemcpy2DAsync(s->ring + at, pitch, buffer->in, from_pitch, head * sizeof(float), s->n_in,
+                          cudaMemcpyHostToDevice, s->up),
+        "cudaMemcpy2DAsync(%zu)", head * sizeof(float));
     if (head < (size_t)n) /* the rest wraps to the start of the ring */
-        TRY(cudaMemcpy2DAsync(s->ring, pitch, slot->in + head, from_pitch, (n - head) * sizeof(float), s->n_in,
-                              cudaMemcpyHostToDevice, s->up), "cudaMemcpy2DAsync(%zu)", (n - head) * sizeof(float));
+        TRY(cudaMemcpy2DAsync(s->ring, pitch, buffer->in + head, from_pitch, (n - head) * sizeof(float), s->n_in,
+                              cudaMemcpyHostToDevice, s->up),
+            "cudaMemcpy2DAsync(%zu)", (n - head) * sizeof(float));
     return HC_OK;
 }
 
@@ -258,44 +262,45 @@ static int play(struct cuda_files *s, struct files_entry *e, int n, bool whole, 
     return HC_OK;
 }
 
-/* Copies e->wet to the slot, behind the work in s->audio. */
-static int download(struct cuda_files *s, struct files_entry *e, const struct slot *slot, int n, struct reason *why)
+/* Copies e->wet to the buffer, behind the work in s->audio. */
+static int download(struct cuda_files *s, struct files_entry *e, const struct io_buffer *buffer, int n,
+                    struct reason *why)
 {
     const size_t block = (size_t)s->plan->block, pitch = block * sizeof(float), width = n * sizeof(float);
     if (e->raw_out) {
-        const struct pcm_encode job = {s->out_samples, e->wet, block, s->n_out, n, e->raw_out, slot->count_from,
-                                       slot->count_to, e->seen};
+        const struct pcm_encode job = {s->out_samples,     e->wet,           block,  s->n_out, n, e->raw_out,
+                                       buffer->count_from, buffer->count_to, e->seen};
         TRY(pcm_encode_launch(&job, s->audio), "encoding the output");
     }
     TRY(cudaEventRecord(e->played, s->audio), "cudaEventRecord");
     TRY(cudaStreamWaitEvent(s->down, e->played, 0), "cudaStreamWaitEvent");
     const size_t bytes = (size_t)n * s->n_out * samples_bytes(s->out_samples);
     if (e->raw_out)
-        TRY(cudaMemcpyAsync(slot->out, e->raw_out, bytes, cudaMemcpyDeviceToHost, s->down), "cudaMemcpyAsync(%zu)",
+        TRY(cudaMemcpyAsync(buffer->out, e->raw_out, bytes, cudaMemcpyDeviceToHost, s->down), "cudaMemcpyAsync(%zu)",
             bytes);
     else
-        TRY(cudaMemcpy2DAsync(slot->out, pitch, e->wet, pitch, width, s->n_out, cudaMemcpyDeviceToHost, s->down),
+        TRY(cudaMemcpy2DAsync(buffer->out, pitch, e->wet, pitch, width, s->n_out, cudaMemcpyDeviceToHost, s->down),
             "cudaMemcpy2DAsync(%zu)", width);
     if (e->seen)
-        TRY(cudaMemcpyAsync(slot->seen, e->seen, sizeof *e->seen, cudaMemcpyDeviceToHost, s->down),
+        TRY(cudaMemcpyAsync(buffer->seen, e->seen, sizeof *e->seen, cudaMemcpyDeviceToHost, s->down),
             "cudaMemcpyAsync(%zu)", sizeof *e->seen);
     TRY(cudaEventRecord(e->downloaded, s->down), "cudaEventRecord");
     return HC_OK;
 }
 
-int cuda_files_begin(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
+int cuda_files_begin(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why)
 {
     struct cuda_files *s = (struct cuda_files *)state;
     struct files_entry *e = &s->entries[s->n_begun % s->queue_depth];
     struct cuda_files_mask *to = (struct cuda_files_mask *)fade->to;
     struct cuda_files_mask *from = fade->pos < fade->len ? (struct cuda_files_mask *)fade->from : NULL;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(upload(s, e, slot, n, why));
+    PASS(upload(s, e, buffer, n, why));
     TRY(cudaEventRecord(e->uploaded, s->up), "cudaEventRecord");
     TRY(cudaStreamWaitEvent(s->audio, e->uploaded, 0), "cudaStreamWaitEvent");
     const bool whole = files_has_whole(s, n);
     PASS(play(s, e, n, whole, fade, to, from, why));
-    PASS(download(s, e, slot, n, why));
+    PASS(download(s, e, buffer, n, why));
     s->total += n;
     PASS(files_prepare(s, whole, to, fade->pos + n < fade->len ? from : NULL, why));
     s->n_begun++;

@@ -5,7 +5,7 @@
  *   files_masks       makes masks, on stream `setup`
  *
  * Words: up is from the host to the device, down is back. A part is a partition of a response. An entry of the queue is
- * the device's buffers of one call; struct slot is the host's. `slot` and `n_slots` of spectra are those of an FDL.
+ * the device's buffers of one call; struct io_buffer is the host's. An FDL has n_entries spectra of an input.
  */
 #ifndef HALOCONV_CUDA_FILES_H
 #define HALOCONV_CUDA_FILES_H
@@ -22,7 +22,7 @@ struct files_entry {
     cudaEvent_t uploaded, played, downloaded;
     float *wet;              /* [n_out][block]: the output                                                     */
     char *raw_in, *raw_out;  /* samples as the file has them; NULL: planar                                     */
-    struct slot_seen *seen;  /* NULL: all samples are planar                                                   */
+    struct io_counts *seen;  /* NULL: all samples are planar                                                   */
 };
 
 struct cuda_files {
@@ -42,8 +42,8 @@ struct cuda_files {
     void *fir_scratch;
     float *from_wet;         /* [n_out][block]: the output of the mask `from` of a fade                        */
     float2 *twiddles;        /* [P]; NULL, as all below down to `staging`, if plan->direct                     */
-    float2 *spectra;         /* [n_in][n_slots][P], the FDL: block b of an input at b % n_slots                */
-    int n_slots;
+    float2 *spectra;         /* [n_in][n_entries][P], the FDL: block b of an input at b % n_entries            */
+    int n_entries;
     float2 *sums;            /* [sums_capacity][P]: output spectra before the inverse                          */
     size_t sums_capacity;
     float *staging;          /* `half` bytes: partitions that become spectra; stream setup                     */
@@ -74,10 +74,10 @@ struct cuda_files_mask {
 /* ---- cuda_files: as in struct backend ---------------------------------------------------------------------------- */
 int cuda_files_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why);
 void cuda_files_close(void *state);
-int cuda_files_slot_make(void *state, struct slot *slot, struct reason *why);
-void cuda_files_slot_free(void *state, struct slot *slot);
+int cuda_files_buffer_make(void *state, struct io_buffer *buffer, struct reason *why);
+void cuda_files_buffer_free(void *state, struct io_buffer *buffer);
 int cuda_files_reset(void *state, struct reason *why);
-int cuda_files_begin(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why);
+int cuda_files_begin(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
 int cuda_files_end(void *state, struct reason *why);
 
 /* ---- files_masks ------------------------------------------------------------------------------------------------- */

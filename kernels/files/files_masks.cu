@@ -100,7 +100,7 @@ static int parts_transform(struct cuda_files *s, float2 *spectra, int n, struct 
     job.ring_mask = ~0u;
     job.hop = job.n_valid = P;
     job.n_ch = 1;
-    job.n_blocks = job.n_slots = n;
+    job.n_blocks = job.n_entries = n;
     job.spectra = spectra;
     job.scale = 0.5f / (float)P; /* undoes the gain of the inverse */
     TRY(part_forward_launch(&job, P, s->twiddles, s->setup), "the transform of responses");

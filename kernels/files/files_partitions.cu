@@ -33,8 +33,8 @@ static int spectra_make(struct cuda_files *s, int64_t end, struct reason *why)
     job.n_ch = s->n_in;
     job.n_blocks = (int)(end - s->n_spectra);
     job.spectra = s->spectra;
-    job.slot = (int)(s->n_spectra % s->n_slots);
-    job.n_slots = s->n_slots;
+    job.entry = (int)(s->n_spectra % s->n_entries);
+    job.n_entries = s->n_entries;
     job.scale = 1.0f;
     TRY(part_forward_launch(&job, P, s->twiddles, s->audio), "the transform of the input");
     s->n_spectra = end;
@@ -49,8 +49,8 @@ static int parts_play(struct cuda_files *s, const struct cuda_files_mask *m, int
     struct part_mac mac = {};
     struct part_inverse inverse = {};
     mac.x = s->spectra;
-    mac.slot = (int)(b % s->n_slots);
-    mac.n_slots = s->n_slots;
+    mac.entry = (int)(b % s->n_entries);
+    mac.n_entries = s->n_entries;
     mac.cells = m->part_cells;
     mac.first_cell = m->first_cell;
     mac.n_out = inverse.n_out = s->n_out;

@@ -48,8 +48,8 @@ static __global__ void __launch_bounds__(512) forward(struct part_forward job, i
     });
     fft_forward(lane, tw, r);
     if (!active) return;
-    const int slot = (job.slot + b) % job.n_slots;
-    fft_unpack(lane, tw, job.scale, job.spectra + (((size_t)ch * job.n_slots + slot) << log2_P));
+    const int entry = (job.entry + b) % job.n_entries;
+    fft_unpack(lane, tw, job.scale, job.spectra + (((size_t)ch * job.n_entries + entry) << log2_P));
 }
 
 /* grid: the transforms (output, block of audio), several a thread block. Gain: 2P. */
@@ -93,21 +93,21 @@ static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_ma
     for (int c = job.first_cell[out]; c < job.first_cell[out + 1]; c++) {
         const struct part_cell cell = job.cells[c];
         const int end = min(to, cell.n_parts);
-        const float2 *x = job.x + (size_t)cell.in * job.n_slots * P + bin, *h = cell.spectra + bin;
-        int slot = (job.slot + b0 - from) % job.n_slots; /* of block b0, part `from` */
-        if (slot < 0) slot += job.n_slots;
+        const float2 *x = job.x + (size_t)cell.in * job.n_entries * P + bin, *h = cell.spectra + bin;
+        int entry = (job.entry + b0 - from) % job.n_entries; /* of block b0, part `from` */
+        if (entry < 0) entry += job.n_entries;
         float2 window[MAC_BLOCKS];
 #pragma unroll
-        for (int j = 0; j < MAC_BLOCKS; j++) window[j] = x[(size_t)((slot + j) % job.n_slots) * P];
+        for (int j = 0; j < MAC_BLOCKS; j++) window[j] = x[(size_t)((entry + j) % job.n_entries) * P];
         for (int p = from; p < end;) {
             float2 sum[MAC_BLOCKS] = {};
             for (int stop = min(end, p + LEAF); p < stop; p += MAC_BLOCKS) {
                 float2 hs[MAC_BLOCKS], next[MAC_BLOCKS]; /* all loads first */
 #pragma unroll
                 for (int u = 0; u < MAC_BLOCKS; u++) {
-                    if (--slot < 0) slot += job.n_slots;
+                    if (--entry < 0) entry += job.n_entries;
                     hs[u] = p + u < end ? h[(size_t)(p + u) * P] : make_float2(0.0f, 0.0f);
-                    next[u] = x[(size_t)slot * P];
+                    next[u] = x[(size_t)entry * P];
                 }
 #pragma unroll
                 for (int u = 0; u < MAC_BLOCKS; u++) { /* block j meets window[j - u]; then the oldest is replaced */
@@ -142,16 +142,16 @@ static __global__ void __launch_bounds__(ONE_THREADS) mac_one(struct part_mac jo
     for (int c = job.first_cell[out]; c < job.first_cell[out + 1]; c++) {
         const struct part_cell cell = job.cells[c];
         const int end = min(to, cell.n_parts);
-        const float2 *x = job.x + (size_t)cell.in * job.n_slots * P + bin, *h = cell.spectra + bin;
-        int slot = (job.slot - from) % job.n_slots;
-        if (slot < 0) slot += job.n_slots;
+        const float2 *x = job.x + (size_t)cell.in * job.n_entries * P + bin, *h = cell.spectra + bin;
+        int entry = (job.entry - from) % job.n_entries;
+        if (entry < 0) entry += job.n_entries;
         for (int p = from; p < end;) {
             float2 sum = make_float2(0.0f, 0.0f);
             int stop = min(end, p + LEAF);
 #pragma unroll 8
             for (; p < stop; p++) {
-                bin_multiply_add(sum, x[(size_t)slot * P], h[(size_t)p * P], bin0);
-                if (--slot < 0) slot += job.n_slots;
+                bin_multiply_add(sum, x[(size_t)entry * P], h[(size_t)p * P], bin0);
+                if (--entry < 0) entry += job.n_entries;
             }
             total = cadd(total, sum);
         }

@@ -19,14 +19,14 @@ struct part_forward {         /* spectrum of block b = scale * transform of 2P f
     unsigned from;            /* frame at which block 0 starts; even                                                 */
     int hop, n_valid;         /* n_valid: frames that are read, 2P or P; the others are zeros                        */
     int n_ch, n_blocks;
-    float2 *spectra;          /* [n_ch][n_slots][P]: an FDL                                                          */
-    int slot, n_slots;        /* the spectrum of block b goes to slot (slot + b) % n_slots                           */
+    float2 *spectra;          /* [n_ch][n_entries][P]: an FDL                                                        */
+    int entry, n_entries;     /* the spectrum of block b goes to entry (entry + b) % n_entries                       */
     float scale;
 };
 
-struct part_mac {             /* sums[.][out][b] = sum over out's cells and parts p of x[in][slot + b - p] spectra[p] */
-    const float2 *x;          /* [n_in][n_slots][P]: the FDL                                                         */
-    int slot, n_slots;
+struct part_mac {  /* sums[.][out][b] = sum over out's cells and parts p of x[in][entry + b - p] spectra[p]          */
+    const float2 *x;          /* [n_in][n_entries][P]: the FDL                                                       */
+    int entry, n_entries;
     const struct part_cell *cells;
     const int *first_cell;    /* [n_out + 1]: the cells of out are first_cell[out] to first_cell[out + 1] - 1        */
     int n_out, n_blocks;

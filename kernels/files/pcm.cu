@@ -97,7 +97,7 @@ __device__ static inline void quad_store(unsigned *raw, unsigned quad, const uns
 }
 
 /* Adds the counts of a warp to *seen. peak: the bits of a magnitude, which sort as magnitudes do. */
-__device__ static inline void add_seen(struct slot_seen *seen, unsigned clipped, unsigned peak)
+__device__ static inline void add_seen(struct io_counts *seen, unsigned clipped, unsigned peak)
 {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {

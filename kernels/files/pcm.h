@@ -13,7 +13,7 @@ struct pcm_decode {           /* rows[ch][(at + i) & row_mask] = sample ch of fr
     int n_ch, n;
     float *rows;              /* row ch at rows + ch * (row_mask + 1)                                                */
     unsigned row_mask, at;
-    struct slot_seen *seen;   /* samples that are not finite are added to seen->non_finite                           */
+    struct io_counts *seen;   /* samples that are not finite are added to seen->non_finite                           */
 };
 
 struct pcm_encode {           /* raw[i][ch] = rows[ch][i], limited to full scale and rounded to nearest, ties to even */
@@ -23,7 +23,7 @@ struct pcm_encode {           /* raw[i][ch] = rows[ch][i], limited to full scale
     int n_ch, n;
     void *raw;                /* as above; the 16 bytes may be written                                               */
     int count_from, count_to; /* frames whose peak and clipping are added to *seen                                   */
-    struct slot_seen *seen;
+    struct io_counts *seen;
 };
 
 cudaError_t pcm_load(void); /* before the first launch on a device */

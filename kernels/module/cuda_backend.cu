@@ -69,8 +69,8 @@ static constexpr struct backend files_backend(void)
     struct backend backend = backend_of_a_gpu();
     backend.open = cuda_files_open;
     backend.close = cuda_files_close;
-    backend.slot_make = cuda_files_slot_make;
-    backend.slot_free = cuda_files_slot_free;
+    backend.io_buffer_make = cuda_files_buffer_make;
+    backend.io_buffer_free = cuda_files_buffer_free;
     backend.mask_make = cuda_files_mask_make;
     backend.mask_free = cuda_files_mask_free;
     backend.reset = cuda_files_reset;
@@ -91,8 +91,8 @@ static constexpr struct backend live_backend(void)
     backend.in_chunks = true;
     backend.open = cuda_live_open;
     backend.close = cuda_live_close;
-    backend.slot_make = cuda_live_slot_make;
-    backend.slot_free = cuda_live_slot_free;
+    backend.io_buffer_make = cuda_live_buffer_make;
+    backend.io_buffer_free = cuda_live_buffer_free;
     backend.mask_make = cuda_live_mask_make;
     backend.mask_free = cuda_live_mask_free;
     backend.mask_make_noise = cuda_live_mask_make_noise;

@@ -35,7 +35,7 @@ enum {
     MAC_P = 1024,
     MAC_PARTS = 32,
     MAC_BLOCKS = 64,
-    MAC_SLOTS = MAC_BLOCKS + MAC_PARTS + 1,
+    MAC_ENTRIES = MAC_BLOCKS + MAC_PARTS + 1,
     FFT_A_SM = 4, /* transforms a multiprocessor                                                     */
     LIVE_LOG2 = 12,
     LIVE_SIZE = 1 << LIVE_LOG2,
@@ -83,7 +83,7 @@ static void sizes_choose(struct cost_bench *s, size_t l2)
     s->head_groups = s->n_sm;
     s->mac_outs = (int)max_of(1, (size_t)s->n_sm / 16);
     const size_t transforms = (size_t)FFT_A_SM * s->n_sm * FFT_MAX;
-    const size_t mac_in = (size_t)s->mac_outs * (MAC_SLOTS + MAC_PARTS) * MAC_P * sizeof(float2);
+    const size_t mac_in = (size_t)s->mac_outs * (MAC_ENTRIES + MAC_PARTS) * MAC_P * sizeof(float2);
     const size_t mac_out = (size_t)s->mac_outs * MAC_BLOCKS * MAC_P * sizeof(float2);
     const size_t head_in = ((size_t)s->head_groups * HEAD_OUTS + 4) * HEAD_INS * HEAD_CHUNK * sizeof(float);
     const size_t live_out = (size_t)s->live_groups * TAIL_OUTS * LIVE_SIZE * sizeof(float2);
@@ -153,7 +153,7 @@ static int tables_send(struct cost_bench *s, void *host, struct reason *why)
 
     struct part_cell *cells = (struct part_cell *)host;
     for (int i = 0; i < s->mac_outs; i++) {
-        const size_t part = (size_t)s->mac_outs * MAC_SLOTS + (size_t)i * MAC_PARTS;
+        const size_t part = (size_t)s->mac_outs * MAC_ENTRIES + (size_t)i * MAC_PARTS;
         cells[i].spectra = (const float2 *)s->zeros + part * MAC_P;
         cells[i].n_parts = MAC_PARTS;
         cells[i].in = i;
@@ -212,8 +212,8 @@ static cudaError_t run_mac(struct cost_bench *s)
     struct part_mac job = {};
     int n_splits;
     job.x = (const float2 *)s->zeros;
-    job.slot = MAC_PARTS;
-    job.n_slots = MAC_SLOTS;
+    job.entry = MAC_PARTS;
+    job.n_entries = MAC_ENTRIES;
     job.cells = s->cells;
     job.first_cell = s->first + s->mac_first;
     job.n_out = s->mac_outs;
@@ -235,8 +235,8 @@ static cudaError_t run_live(struct cost_bench *s)
     level->x = (const float2 *)(s->zeros + s->live_groups * LIVE_GROUP_BYTES / sizeof(float));
     level->sums = (float2 *)s->out;
     level->log2_size = LIVE_LOG2;
-    level->slot = LIVE_PARTS;
-    level->n_slots = LIVE_PARTS + 1;
+    level->entry = LIVE_PARTS;
+    level->n_entries = LIVE_PARTS + 1;
     level->n_windows = LIVE_PARTS;
     level->n_groups = s->live_groups;
     level->n_out = s->live_groups * TAIL_OUTS;
@@ -258,7 +258,7 @@ static cudaError_t run_fft(struct cost_bench *s)
     forward.hop = FFT_MAX;
     forward.n_valid = 2 * FFT_MAX;
     forward.n_ch = 1;
-    forward.n_blocks = forward.n_slots = FFT_A_SM * s->n_sm;
+    forward.n_blocks = forward.n_entries = FFT_A_SM * s->n_sm;
     forward.spectra = (float2 *)s->out;
     forward.scale = 1;
     struct part_inverse inverse = {};
@@ -302,8 +302,8 @@ static cudaError_t run_step(struct cost_bench *s)
         product->x = (const float2 *)s->zeros;
         product->sums = own;
         product->log2_size = log2_size;
-        product->slot = STEP_PARTS;
-        product->n_slots = STEP_PARTS + 1;
+        product->entry = STEP_PARTS;
+        product->n_entries = STEP_PARTS + 1;
         product->n_windows = STEP_PARTS;
         product->n_groups = product->n_units = 1;
         product->n_out = STEP_INS;
@@ -315,7 +315,7 @@ static cudaError_t run_step(struct cost_bench *s)
         forward->spectra = own + capacity / 2;
         forward->log2_size = log2_size;
         forward->n_ch = n;
-        forward->n_slots = 1;
+        forward->n_entries = 1;
         struct tail_inverse *inverse = &inverses.level[inverses.n++];
         inverse->tw = tw;
         inverse->sums = own;

@@ -35,7 +35,7 @@ struct level {
     int log2_size, size, n;       /* n channels, behind SKIPPED others                           */
     unsigned ring, from;          /* frames of a ring; the start of the 2S frames, which wrap round its end */
     float *x;                     /* [SKIPPED + n][ring]                                         */
-    float2 *tw, *spectra;         /* device; spectra: two slots a channel, the second is used    */
+    float2 *tw, *spectra;         /* device; spectra: two entries a channel, the second is used  */
     float *x_device, *due;
 };
 

@@ -234,7 +234,7 @@ static void a_child_learns_that_it_has_no_device(const char *backend)
 
 static int n_begun;
 
-static int count_begin(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
+static int count_begin(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why)
 {
     n_begun++;
     return HC_OK;

@@ -14,7 +14,7 @@ enum { IN = 75, OUT = 50, BLOCK = 64 };
 
 struct transfer {
     struct parallel_copy *copy;
-    struct slot slot;
+    struct io_buffer buffer;
     int n, n_blocks;
     uint64_t seed;
     atomic_int posted, finished;
@@ -33,7 +33,7 @@ static void *device(void *data)
             int from = IN * chunk / COPY_CHUNKS;
             chunk = parallel_copy_loaded(c->copy, chunk);
             for (int ch = from; ch < IN * chunk / COPY_CHUNKS && ch < OUT; ch++)
-                for (int i = 0; i < c->n; i++) c->slot.out[ch * BLOCK + i] = -c->slot.in[ch * BLOCK + i];
+                for (int i = 0; i < c->n; i++) c->buffer.out[ch * BLOCK + i] = -c->buffer.in[ch * BLOCK + i];
         }
         for (int done = 0; done < OUT;) {
             done += random_int(&r, 1, OUT);
@@ -56,8 +56,8 @@ static void copies(int n_threads, int spin_us, int n_blocks, uint64_t seed)
     float *outs[OUT];
     pthread_t thread;
     check(c.copy != NULL, "no parallel copy");
-    c.slot.in = must_alloc(IN * BLOCK, sizeof *in);
-    c.slot.out = must_alloc(OUT * BLOCK, sizeof *out);
+    c.buffer.in = must_alloc(IN * BLOCK, sizeof *in);
+    c.buffer.out = must_alloc(OUT * BLOCK, sizeof *out);
     for (int ch = 0; ch < IN; ch++) ins[ch] = in + ch * BLOCK;
     for (int ch = 0; ch < OUT; ch++) outs[ch] = out + ch * BLOCK;
     pthread_create(&thread, NULL, device, &c);
@@ -67,7 +67,7 @@ static void copies(int n_threads, int spin_us, int n_blocks, uint64_t seed)
             for (int i = 0; i < c.n; i++) in[ch * BLOCK + i] = sample(block, ch, i);
         int bad = random_int(&r, 0, 3), bad_channel = random_int(&r, OUT, IN - 1);
         for (int i = 0; i < bad && i < c.n; i++) in[bad_channel * BLOCK + i] = i % 2 ? INFINITY : NAN;
-        parallel_copy_begin(c.copy, &c.slot, ins, outs, c.n);
+        parallel_copy_begin(c.copy, &c.buffer, ins, outs, c.n);
         atomic_store(&c.posted, block + 1);
         size_t found = parallel_copy_finish(c.copy);
         check(found == (size_t)(bad < c.n ? bad : c.n), "block %d: %zu not finite, want %d", block, found, bad);
@@ -80,8 +80,8 @@ static void copies(int n_threads, int spin_us, int n_blocks, uint64_t seed)
     }
     pthread_join(thread, NULL);
     parallel_copy_close(c.copy);
-    free(c.slot.in);
-    free(c.slot.out);
+    free(c.buffer.in);
+    free(c.buffer.out);
     free(in);
     free(out);
 }

@@ -39,12 +39,12 @@ static void mask_free(void *state, void *mask)
     free(mask);
 }
 
-static int process(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
+static int process(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why)
 {
     const struct state *s = state;
     (void)fade, (void)why;
     for (int ch = 0; ch < s->n_out && ch < s->n_in; ch++)
-        memcpy(slot->out + (size_t)ch * (size_t)s->block, slot->in + (size_t)ch * (size_t)s->block,
+        memcpy(buffer->out + (size_t)ch * (size_t)s->block, buffer->in + (size_t)ch * (size_t)s->block,
                (size_t)n * sizeof(float));
     return HC_OK;
 }

@@ -97,14 +97,14 @@ static void faulty_close(void *state)
     free(f);
 }
 
-static int own_slot_make(void *state, struct slot *slot, struct reason *why)
+static int own_buffer_make(void *state, struct io_buffer *buffer, struct reason *why)
 {
-    return real->slot_make(((struct faulty *)state)->state, slot, why);
+    return real->io_buffer_make(((struct faulty *)state)->state, buffer, why);
 }
 
-static void own_slot_free(void *state, struct slot *slot)
+static void own_buffer_free(void *state, struct io_buffer *buffer)
 {
-    real->slot_free(((struct faulty *)state)->state, slot);
+    real->io_buffer_free(((struct faulty *)state)->state, buffer);
 }
 
 static int mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
@@ -142,14 +142,14 @@ static bool mask_released(void *state, const void *mask)
     return real->mask_released(((struct faulty *)state)->state, mask);
 }
 
-static int process(void *state, struct slot *slot, int n, const struct fade *fade, struct reason *why)
+static int process(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why)
 {
     struct faulty *f = state;
     atomic_store(&faulty_record.thread, (int)gettid());
     atomic_fetch_add(&faulty_record.begun, 1);
     int error = fault_happen(&f->fault, why);
     if (error) return error;
-    error = slot_play(real, f->state, slot, n, fade, why);
+    error = io_buffer_play(real, f->state, buffer, n, fade, why);
     atomic_fetch_add(&faulty_record.finished, 1);
     return error;
 }
@@ -164,7 +164,7 @@ static int reset(void *state, struct reason *why)
     return real->reset(((struct faulty *)state)->state, why);
 }
 
-/* ---- steered sources: the real backend plays them. That of the CPU reads and writes the rows of the slot ---- */
+/* ---- steered sources: the real backend plays them. That of the CPU reads and writes the rows of the buffer ---- */
 
 enum { MAX_CHANNELS = 256 };
 
@@ -204,9 +204,9 @@ static int scene_play(void *state, const struct scene_call *given, struct reason
     struct scene_call call = *given;
     const float *in[MAX_CHANNELS];
     float *out[MAX_CHANNELS];
-    size_t stride = (size_t)f->shape.slot_stride;
-    for (int i = 0; i < f->shape.n_sources; i++) in[i] = call.slot->in + (size_t)i * stride + call.slot_offset;
-    for (int i = 0; i < f->shape.n_out; i++) out[i] = call.slot->out + (size_t)i * stride + call.slot_offset;
+    size_t stride = (size_t)f->shape.buffer_stride;
+    for (int i = 0; i < f->shape.n_sources; i++) in[i] = call.buffer->in + (size_t)i * stride + call.buffer_offset;
+    for (int i = 0; i < f->shape.n_out; i++) out[i] = call.buffer->out + (size_t)i * stride + call.buffer_offset;
     call.in = in;
     call.out = out;
     int error = fault_happen(&f->fault, why);
@@ -248,7 +248,8 @@ __attribute__((constructor)) static void borrow(void)
     faulty_scene.bank_make = real->scene->bank_make;
     faulty_scene.bank_free = real->scene->bank_free;
     faulty_scene.memory = real->scene->memory;
-    if (real->slot_make) faulty_device.slot_make = own_slot_make, faulty_device.slot_free = own_slot_free;
+    if (real->io_buffer_make)
+        faulty_device.io_buffer_make = own_buffer_make, faulty_device.io_buffer_free = own_buffer_free;
     if (real->mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
     if (real->mask_prepare) faulty_device.mask_prepare = mask_prepare;
     if (real->mask_ready) faulty_device.mask_ready = mask_ready;

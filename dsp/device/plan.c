@@ -7,7 +7,7 @@ enum {
     FILE_FLOATS = 1 << 21,   /* of all channels in a block of a file: 8 MiB, and a host holds a few blocks */
     DIRECT_FILE_UNIT = 4096, /* frames; a block of a file that is convolved in the time domain is a multiple */
     MAX_LOG2 = 30,           /* partition sizes are below 2^MAX_LOG2 */
-    WHOLE_HOP_LAUNCHES = 5   /* what a call waits for if it transforms its hop, in launch_ns: three kernels more */
+    WHOLE_HOP_LAUNCHES = 10  /* what a call waits for if it transforms its hop, in launch_ns: three kernels more */
 };
 
 static int round_up_power_of_two(int n)

@@ -53,7 +53,8 @@ void mailboxes_close(struct mailboxes *m)
 
 static void words_store(const struct mailboxes *m, struct record *record, const char *value)
 {
-    for (size_t i = 0; i < m->bytes / sizeof(uint64_t); i++) {
+    const size_t n = m->bytes / sizeof(uint64_t); /* read once: the stores below could change it, for all that C says */
+    for (size_t i = 0; i < n; i++) {
         uint64_t word;
         memcpy(&word, value + i * sizeof word, sizeof word);
         atomic_store_explicit(&record->words[i], word, memory_order_release);
@@ -62,7 +63,8 @@ static void words_store(const struct mailboxes *m, struct record *record, const 
 
 static void words_load(const struct mailboxes *m, const struct record *record, char *value)
 {
-    for (size_t i = 0; i < m->bytes / sizeof(uint64_t); i++) {
+    const size_t n = m->bytes / sizeof(uint64_t);
+    for (size_t i = 0; i < n; i++) {
         uint64_t word = atomic_load_explicit(&record->words[i], memory_order_acquire);
         memcpy(value + i * sizeof word, &word, sizeof word);
     }
@@ -89,7 +91,7 @@ bool mailbox_put(const struct mailboxes *m, int i, const void *value, void *unre
         return true;
     }
     words_store(m, record, value);
-    record->version = record->version % (UINT_MAX / MAILBOX_RECORDS - 1) + 1; /* never 0 */
+    record->version = record->version == UINT_MAX / MAILBOX_RECORDS - 1 ? 1 : record->version + 1; /* never 0 */
     unsigned stamp = record->version * MAILBOX_RECORDS + r;
     unsigned replaced = atomic_exchange_explicit(&box->newest, stamp, memory_order_acq_rel);
     if (replaced) record_end(m, record_at(m, box, replaced), unread);

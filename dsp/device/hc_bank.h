@@ -20,10 +20,10 @@ struct hc_bank {
     struct bank_meter *meter;
     struct hc_bank *next; /* freed by the caller, but still used */
     /* All threads that steer write `uses`, and the engine thread reads the fields above for each term: with the count in
-     * their cache line it waits 100 ns a term. */
-    char apart[64];
+     * their cache line, or in the pair that a processor loads, it waits 100 ns a term. */
+    char apart[128];
     atomic_int uses;     /* requests, and lists of terms, that name the bank */
-    char apart_too[64];
+    char apart_too[128];
 };
 
 /* [rt], any thread */

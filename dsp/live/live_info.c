@@ -4,6 +4,7 @@
 #include "messages.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +71,7 @@ void hc_live_get_info(hc_live *l, hc_live_info *info)
     pthread_mutex_lock(&l->info_lock);
     hc_live_info full = l->info;
     full.size = info->size;
-    full.reaches = info->reaches;
+    if (info->size >= offsetof(hc_live_info, ready_memory)) full.reaches = info->reaches;
     if (full.reaches) memcpy(full.reaches, l->reaches, (size_t)l->config.n_in * (size_t)l->config.n_out);
     memcpy(info, &full, full.size < sizeof full ? full.size : sizeof full);
     pthread_mutex_unlock(&l->info_lock);

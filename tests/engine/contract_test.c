@@ -216,6 +216,22 @@ static int reaches(int i, int o)
     return info.reaches == all[0] && all[i][o] == 1 ? 1 : all[i][o] != 0;
 }
 
+/* A program built with an older header has a smaller hc_live_info: memory behind it is neither read nor written. */
+static int reads_smaller_info(void)
+{
+    union {
+        hc_live_info info;
+        unsigned char bytes[sizeof(hc_live_info)];
+    } of;
+    const size_t size = offsetof(hc_live_info, reaches);
+    memset(&of, 0xa5, sizeof of);
+    of.info.size = size;
+    hc_live_get_info(core(), &of.info);
+    for (size_t i = size; i < sizeof of; i++)
+        if (of.bytes[i] != 0xa5) return HC_EINVAL;
+    return of.info.device[0] ? HC_OK : HC_EINVAL;
+}
+
 static int plays(int n_in, bool is_there)
 {
     core();
@@ -433,6 +449,7 @@ static int makes(hc_route route, int n)
     X(HC_OK, (hc_live_reset(core()), hc_live_reset(NULL), hc_live_process(live, in, out, BLOCK)))                      \
     X(0, (hc_live_take_peaks(core(), NULL, NULL), hc_live_take_peaks(NULL, NULL, NULL), 0))                            \
     X(0, (hc_live_get_stats(core(), NULL), hc_live_get_times(live, NULL), hc_live_get_info(live, NULL), 0))            \
+    X(HC_OK, reads_smaller_info())                                                                                     \
     X(0, (hc_live_get_stats(NULL, &(hc_live_stats){0}), hc_live_get_info(NULL, &(hc_live_info){0}), 0))                \
     X(0, (int)hc_times_quantile(&(hc_times){0}, 0.5))                                                                  \
     X(1, hc_times_quantile(&(hc_times){.n = 1, .max_ns = 9, .classes = {[9] = 1}}, NAN) <= 9)                          \

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ struct device_queue {
     sem_t done; /* posted if the audio thread sleeps */
     atomic_bool audio_sleeps, end;
     atomic_uint_fast64_t posted, finished; /* blocks */
+    atomic_uint_fast64_t rested;           /* blocks behind which no work is left */
     struct posted_block blocks[DEVICE_QUEUE_MAX];
     int64_t skipped;            /* frames since the last block was posted; audio thread only */
     struct priority priority;   /* of the audio thread */
@@ -107,6 +109,8 @@ static void *device_thread(void *arg)
         block_play(q, (int64_t)i);
         atomic_store(&q->finished, i + 1);
         if (atomic_exchange(&q->audio_sleeps, false)) sem_post(&q->done);
+        if (q->setup.behind) q->setup.behind(q->setup.data);
+        atomic_store_explicit(&q->rested, i + 1, memory_order_release);
     }
 }
 
@@ -146,7 +150,9 @@ void device_queue_close(struct device_queue *q)
 
 void device_queue_drain(struct device_queue *q)
 {
-    device_queue_await(q, device_queue_next(q) - 1, AWAIT_FOREVER);
+    uint64_t n = (uint64_t)device_queue_next(q);
+    device_queue_await(q, (int64_t)n - 1, AWAIT_FOREVER);
+    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) sched_yield(); /* some launches */
     q->skipped = 0;
 }
 

@@ -166,6 +166,12 @@ static int device_play(void *data, int64_t block, int n, struct reason *why)
     return result;
 }
 
+static void device_play_behind(void *data)
+{
+    hc_engine *e = data;
+    if (e->backend->process_behind && !engine_is_lost(e)) e->backend->process_behind(e->state);
+}
+
 /* A buffer for the next block: the first buffer, which is in the caches, unless late blocks are still in the queue. */
 static struct io_buffer *buffer_next(hc_engine *e, int64_t block)
 {
@@ -223,6 +229,7 @@ static int queue_open(hc_engine *e, struct reason *why)
                                        .spin_us = spin_us,
                                        .spins = c->spin,
                                        .play = device_play,
+                                       .behind = device_play_behind,
                                        .data = e};
     e->queue = device_queue_open(&setup, why);
     return e->queue ? HC_OK : HC_ENOMEM;

@@ -5,8 +5,8 @@
  * while audio plays.
  *
  * A call is cut at hops. The output of each hop is the sum of the head (head.cu) and of the output that the tail levels
- * have ready for it. When a call completes a hop, the step of the tail levels for this hop runs behind the output,
- * between calls. Copy engines carry a large block: it goes up during the step of the hop before, and down during the
+ * have ready for it. When a call completes a hop, the step of the tail levels for this hop follows once the caller has
+ * the output (cuda_live_process_behind). Copy engines carry a large block: it goes up during the step of the hop before, and down during the
  * step of its own hop.
  *
  *   up      | in b |        | in b+1 |
@@ -320,10 +320,16 @@ int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct
     else
         TRY(cudaEventRecord(s->done, s->out_overlapped && in_chunks ? s->down : s->audio), "cudaEventRecord");
     s->total += n;
-    PASS(steps_run(s, s->total / hop, why)); /* behind the output */
     if (!sounds) rows_clear(buffer->out, s->n_out, block, n);
     if (two && !fading && !masks[1]) rows_clear(fade->apart->out, s->n_out, block, n);
     if (in_chunks) PASS(chunks_post(s, buffer, &transfer, true, why));
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
+}
+
+/* To launch a step takes this thread longer than a GPU takes for a small head. */
+void cuda_live_process_behind(void *state)
+{
+    struct cuda_live *s = (struct cuda_live *)state;
+    steps_run(s, s->total / s->tail.hop, NULL); /* an error is sticky: the next process returns it */
 }

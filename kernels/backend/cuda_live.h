@@ -54,6 +54,7 @@ void cuda_live_mask_prepare(void *state, void *mask);
 bool cuda_live_mask_ready(void *state, const void *mask);
 void cuda_live_mask_retire(void *state, void *mask);
 int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
+void cuda_live_process_behind(void *state);
 int cuda_live_reset(void *state, struct reason *why);
 
 #endif

@@ -100,6 +100,7 @@ static constexpr struct backend live_backend(void)
     backend.mask_ready = cuda_live_mask_ready;
     backend.mask_retire = cuda_live_mask_retire;
     backend.process = cuda_live_process;
+    backend.process_behind = cuda_live_process_behind;
     backend.reset = cuda_live_reset;
     return backend;
 }

@@ -137,6 +137,11 @@ static void mask_retire(void *state, void *mask)
     real->mask_retire(((struct faulty *)state)->state, mask);
 }
 
+static void process_behind(void *state)
+{
+    real->process_behind(((struct faulty *)state)->state);
+}
+
 static bool mask_released(void *state, const void *mask)
 {
     return real->mask_released(((struct faulty *)state)->state, mask);
@@ -254,6 +259,7 @@ __attribute__((constructor)) static void borrow(void)
     if (real->mask_prepare) faulty_device.mask_prepare = mask_prepare;
     if (real->mask_ready) faulty_device.mask_ready = mask_ready;
     if (real->mask_retire) faulty_device.mask_retire = mask_retire;
+    if (real->process_behind) faulty_device.process_behind = process_behind;
     if (real->mask_released) faulty_device.mask_released = mask_released;
     backend_add(&faulty_device);
 }

@@ -3,7 +3,7 @@
 #include "directions.h"
 #include "dsp/base/error.h"
 #include "dsp/masks/mask_file.h"
-#include "dsp/scene/bank.h"
+#include "dsp/scene/device_bank.h"
 #include "onset.h"
 
 #include <errno.h>

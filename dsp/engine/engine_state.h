@@ -7,7 +7,7 @@
  *   parallel_copy.c    blocks of many channels, copied by several threads
  *   device_queue.c     blocks for a device, and the device thread
  *   backend_choice.c   which backend
- *   plan_report.c      the plan, and the fields of hc_info that describe it
+ *   engine_plan.c      the plan, and the fields of hc_info that describe it
  *   scenes.c           steered sources (dsp/scene)
  */
 #ifndef HALOCONV_ENGINE_STATE_H

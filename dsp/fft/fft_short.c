@@ -2,7 +2,7 @@
  * lie in the lanes of a vector; LANES / SUB channels lie side by side. Built for each instruction set and some LANES and SUB;
  * see the Makefile.
  */
-#include "fft_passes.h"
+#include "fft_butterflies.h"
 #include "transpose.h"
 
 enum { CHANNELS = LANES / SUB, MAX_SHORT_ROWS = 32 };

@@ -14,7 +14,7 @@
 
 #include "cuda_error.h"
 #include "fir.h"
-#include "partition.h"
+#include "partition_kernels.h"
 
 enum { MAX_FIR = 256 };      /* a call of one whole block of up to so many frames goes through the FIR         */
 

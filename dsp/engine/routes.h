@@ -1,9 +1,9 @@
-/* matrix - makes the matrix of a mask (backend.h) from a caller's routes, or of noise.
+/* routes - makes the matrix of a mask (backend.h) from a caller's routes, or of noise.
  *
  * Both calls check their arguments. They fail with HC_EINVAL or HC_ENOMEM, and the matrix is then empty. [setup]
  */
-#ifndef HALOCONV_MATRIX_H
-#define HALOCONV_MATRIX_H
+#ifndef HALOCONV_ROUTES_H
+#define HALOCONV_ROUTES_H
 
 #include "dsp/device/backend.h"
 

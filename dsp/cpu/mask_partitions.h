@@ -1,6 +1,6 @@
-/* partitions - a mask as the CPU backends keep it: its routing, and which partitions of a response have taps. */
-#ifndef HALOCONV_PARTITIONS_H
-#define HALOCONV_PARTITIONS_H
+/* mask_partitions - a mask as the CPU backends keep it: its routing, and which partitions of a response have taps. */
+#ifndef HALOCONV_MASK_PARTITIONS_H
+#define HALOCONV_MASK_PARTITIONS_H
 
 #include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"

@@ -1,4 +1,4 @@
-/* bank_files - banks that are sound files: a list of them (.csv), a folder, or a single one. */
+/* bank_csv - banks that are sound files: a list of them (.csv), a folder, or a single one. */
 #include "bank_sounds.h"
 #include "dsp/base/error.h"
 #include "dsp/base/number.h"

@@ -1,4 +1,5 @@
-/* mask_partitions - a mask as the CPU backends keep it: its routing, and which partitions of a response have taps. */
+/* mask_partitions - a mask as the CPU backends keep it: which partitions of a response have taps (silent ones
+ * cost nothing), the spectrum of a partition, and the routing. */
 #ifndef HALOCONV_MASK_PARTITIONS_H
 #define HALOCONV_MASK_PARTITIONS_H
 

@@ -1,4 +1,5 @@
-/* fft_butterflies - butterflies and passes on complex vectors, for files that are built once for each instruction set.
+/* fft_butterflies - complex vectors and the butterflies of radix 2, 4 and 8 on them, in registers. fft_short.c and
+ * fft_long.c make transforms of them; they are built once for each instruction set.
  *
  * An inverse transform is the forward one with real and imaginary parts exchanged at loads and stores: exchange(z) = i
  * conj(z), so a product with conj(w) becomes one with w. */

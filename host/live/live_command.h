@@ -1,5 +1,5 @@
-/* live_command - everything that a key, a signal, an OSC message or a MIDI event can ask of a live session, and the function
- * that applies it. Control thread.
+/* live_command - everything that a key, a signal, an OSC message or a MIDI event can ask of a live session, and the
+ * function that applies it. Control thread.
  */
 #ifndef LIVE_COMMAND_H
 #define LIVE_COMMAND_H

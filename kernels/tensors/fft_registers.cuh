@@ -1,4 +1,5 @@
-/* fft_registers - a transform of N complex points by the threads of a team, each of which holds E points in registers.
+/* fft_registers - a transform of N complex points by the threads of a team, each of which holds E points in registers:
+ * struct fft_tree. log_e_of chooses E for each N.
  *
  *   Z[k] = sum over n of z[n] exp(-2 pi i n (k + shift) / N),   n, k < N
  *

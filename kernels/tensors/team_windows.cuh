@@ -1,5 +1,5 @@
-/* team_windows - teams of threads that transform windows (fft_registers.cuh): their shared memory, their loads and stores.
- */
+/* team_windows - loads and stores of the windows that teams of threads transform (fft_registers.cuh), and the shared
+ * memory of a team. */
 #ifndef HALOCONV_TEAM_WINDOWS_CUH
 #define HALOCONV_TEAM_WINDOWS_CUH
 

@@ -1,3 +1,5 @@
+/* batch_worker - a worker of a batch: takes pieces of the list, and convolves files of one shape together with one engine.
+ */
 #include "batch_run.h"
 
 #include "batch_report.h"

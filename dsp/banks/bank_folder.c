@@ -1,4 +1,5 @@
-/* bank_folder - reads a bank from a folder of sound files, whose names have the positions: azi_30_ele_-15_dist_1.5.wav. */
+/* bank_folder - reads a bank from a folder of sound files, whose names have the positions:
+ * azi_30_ele_-15_dist_1.5.wav. */
 #include "bank_sounds.h"
 #include "dsp/base/error.h"
 #include "dsp/base/number.h"

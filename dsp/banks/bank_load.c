@@ -1,5 +1,5 @@
-/* bank_load - hc_bank_load and the other calls for hc_bank_data: chooses the reader of a path, then delays, resamples and
- * scales the bank. The readers: sofa.c, bank_csv.c, bank_folder.c, bank_sounds.c (a single sound file). */
+/* bank_load - hc_bank_load and the other calls for hc_bank_data: chooses the reader of a path, then delays, resamples
+ * and scales the bank. The readers: sofa.c, bank_csv.c, bank_folder.c, bank_sounds.c (a single sound file). */
 #include "bank.h"
 #include "directions.h"
 #include "dsp/base/error.h"

@@ -1,5 +1,5 @@
-/* configuration_folders - the folders and paths of the files that a configuration names: its own folder, or that of a /cd.
- */
+/* configuration_folders - the folders and paths of the files that a configuration names: its own folder, or that of a
+ * /cd. */
 #ifndef HALOCONV_CONFIGURATION_FOLDERS_H
 #define HALOCONV_CONFIGURATION_FOLDERS_H
 

@@ -1,5 +1,5 @@
-/* configuration_sounds - the sound files that a configuration names: reads each of them once, and resamples the excerpts
- * that the configuration plays. configuration_folders.h finds their paths.
+/* configuration_sounds - the sound files that a configuration names: reads each of them once, and resamples the
+ * excerpts that the configuration plays. configuration_folders.h finds their paths.
  *
  *   sound     a file, read whole
  *   excerpt   `length` frames from `offset` on of one channel of a sound

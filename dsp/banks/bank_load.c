@@ -1,9 +1,10 @@
-/* bank_load - the calls for banks in files: from a path to hc_bank_data. */
+/* bank_load - hc_bank_load and the other calls for hc_bank_data: chooses the reader of a path, then delays, resamples
+ * and scales the bank. The readers: sofa.c, bank_csv.c, bank_folder.c, bank_sounds.c (a single sound file). */
 #include "bank.h"
 #include "directions.h"
 #include "dsp/base/error.h"
 #include "dsp/masks/mask_file.h"
-#include "dsp/scene/bank.h"
+#include "dsp/scene/device_bank.h"
 #include "onset.h"
 
 #include <errno.h>

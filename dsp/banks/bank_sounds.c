@@ -1,3 +1,4 @@
+/* bank_sounds - reads the sound files that bank_csv.c or bank_folder.c lists, or a single one, into a bank. */
 #include "bank_sounds.h"
 
 #include "dsp/base/error.h"
@@ -126,5 +127,17 @@ int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struc
     }
     for (size_t i = 0; i < reading.n; i++) mask_file_free(&reading.files[i]);
     free(reading.files);
+    return error;
+}
+
+/* ---- a single file ----------------------------------------------------------------------------------------------- */
+
+int sound_bank_read(struct bank *bank, const char *path, int rate, struct reason *why)
+{
+    struct bank_sounds sounds = {0};
+    int error = bank_sounds_add(&sounds, "", 0, path, NULL, path, why);
+    bank_note(bank, "sound file");
+    if (!error) error = bank_sounds_read(&sounds, false, bank, path, rate, why);
+    bank_sounds_free(&sounds);
     return error;
 }

@@ -1,9 +1,11 @@
-/* bank_sounds - a bank from sound files: an entry for each file, an output for each channel. */
+/* bank_sounds - the sound files of a bank, listed and then read: a file is an entry, a channel is an output. */
 #ifndef HALOCONV_BANK_SOUNDS_H
 #define HALOCONV_BANK_SOUNDS_H
 
 #include "bank.h"
 #include "dsp/base/error.h"
+
+static const double BANK_MAX_DISTANCE = 1e6; /* metres, of a position that a list or a name of a file gives */
 
 struct bank_sounds {
     char **paths;               /* [n], each from malloc; [capacity]                                */

@@ -11,7 +11,7 @@
 enum global_lock {
     LOCK_SOFA,   /* HDF5, dsp/banks/sofa_hdf5.c           */
     LOCK_COSTS,  /* the measured costs, dsp/backends/costs.c */
-    LOCK_BANKS,  /* banks to free, dsp/scene/bank.c       */
+    LOCK_BANKS,  /* banks to free, dsp/scene/device_bank.c       */
     LOCK_TABLES, /* tables of transforms, dsp/fft/fft.c   */
     LOCK_MEMORY, /* vacant memory, dsp/base/memory.c       */
     LOCK_MODULE, /* the GPU module, gpu_module.c          */

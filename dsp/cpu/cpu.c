@@ -25,7 +25,7 @@
 
 #include "dsp/base/memory.h"
 #include "dsp/device/outputs.h"
-#include "partitions.h"
+#include "mask_partitions.h"
 #include "dsp/base/processors.h"
 #include "simd.h"
 #include "tail_levels.h"

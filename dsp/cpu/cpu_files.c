@@ -21,7 +21,7 @@
 #include "dsp/device/outputs.h"
 #include "cpu_costs.h"
 #include "offline.h"
-#include "partitions.h"
+#include "mask_partitions.h"
 #include "simd.h"
 
 #include <stdint.h>

@@ -22,7 +22,7 @@
 #include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"
 #include "offline.h"
-#include "partitions.h"
+#include "mask_partitions.h"
 #include "scene_bank.h"
 #include "simd.h"
 

@@ -2,7 +2,7 @@
 
 #include "dsp/base/memory.h"
 #include "dsp/device/backend.h"
-#include "partitions.h"
+#include "mask_partitions.h"
 
 #include <math.h>
 #include <stdlib.h>

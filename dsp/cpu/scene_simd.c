@@ -1,5 +1,5 @@
 /* scene_simd - the products of moving sources, built once for each instruction set. */
-#include "dsp/fft/fft_passes.h"
+#include "dsp/fft/fft_butterflies.h"
 #include "simd.h"
 
 enum { GROUP = 2 * FFT_LANES, MAX_TILE = 4 }; /* floats of a group of bins; groups of a tile */

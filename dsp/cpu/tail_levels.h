@@ -33,7 +33,7 @@
 
 #include "dsp/device/backend.h"
 
-struct routing; /* partitions.h */
+struct routing; /* mask_partitions.h */
 struct tail;
 struct tail_mask;
 

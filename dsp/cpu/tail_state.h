@@ -14,7 +14,7 @@
 #define HALOCONV_TAIL_STATE_H
 
 #include "dsp/fft/fft.h"
-#include "partitions.h"
+#include "mask_partitions.h"
 #include "tail_levels.h"
 
 #include <stdatomic.h>

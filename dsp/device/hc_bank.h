@@ -1,4 +1,4 @@
-/* hc_bank - a bank in a device's memory, with the count of its users. dsp/scene/bank.h makes and frees it. */
+/* hc_bank - a bank in a device's memory, with the count of its users. dsp/scene/device_bank.h makes and frees it. */
 #ifndef HALOCONV_HC_BANK_H
 #define HALOCONV_HC_BANK_H
 

@@ -18,7 +18,7 @@
 #include "dsp/device/outputs.h"
 #include "dsp/scene/scene.h"
 #include "engine_state.h"
-#include "plan_report.h"
+#include "engine_plan.h"
 
 #include <limits.h>
 #include <stdio.h>

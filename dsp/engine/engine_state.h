@@ -3,11 +3,11 @@
  *   engine.c           open, close, process, reset; a live block from call to output
  *   mask_swap.c        which masks play, and their crossfade
  *   masks.c            masks made and freed
- *   files.c            blocks of files
+ *   file_blocks.c      blocks of files
  *   parallel_copy.c    blocks of many channels, copied by several threads
  *   device_queue.c     blocks for a device, and the device thread
  *   backend_choice.c   which backend
- *   plan_report.c      the plan, and the fields of hc_info that describe it
+ *   engine_plan.c      the plan, and the fields of hc_info that describe it
  *   scenes.c           steered sources (dsp/scene)
  */
 #ifndef HALOCONV_ENGINE_STATE_H
@@ -35,7 +35,7 @@ struct hc_engine {
     struct io_buffer buffers[CONFIG_MAX_QUEUE_DEPTH]; /* live and in place: buffers[0].in is the input made finite */
     int n_buffers;
 
-    /* files.c */
+    /* file_blocks.c */
     int queue_depth;                   /* max. blocks between hc_submit and hc_collect; 0: a live engine */
     bool async;                        /* hc_submit calls the backend's begin, hc_collect its end; else hc_submit
                                            convolves */

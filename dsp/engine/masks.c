@@ -1,7 +1,7 @@
-/* masks - makes, swaps and frees the masks of an engine. */
+/* masks - the public calls that make, swap and free the masks of an engine. routes.c checks their routes. */
 #include "dsp/bench.h"
 #include "engine_state.h"
-#include "matrix.h"
+#include "routes.h"
 
 #include <math.h>
 #include <stdlib.h>

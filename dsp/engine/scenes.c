@@ -1,5 +1,5 @@
 /* scenes - the steered sources of an engine: made with it, and the public calls of haloconv_scenes.h that use it. */
-#include "dsp/scene/bank.h"
+#include "dsp/scene/device_bank.h"
 #include "dsp/scene/scene.h"
 
 #include "engine.h"

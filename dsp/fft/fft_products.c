@@ -2,7 +2,7 @@
  *
  * Sums stay in registers over all products. A build with vectors of fewer lanes takes the lanes of a group in turns.
  */
-#include "fft_passes.h"
+#include "fft_butterflies.h"
 
 enum { TILE = 8 }; /* sums of a tile; with 16 registers a few spill, which costs less than reading half cache lines */
 

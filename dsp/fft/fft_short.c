@@ -1,8 +1,9 @@
-/* fft_short - transforms of less than FFT_LONG bins (fft.h), whole: S = rows x SUB. SUB points of a row
- * lie in the lanes of a vector; LANES / SUB channels lie side by side. Built for each instruction set and some LANES and SUB;
- * see the Makefile.
+/* fft_short - transforms of less than FFT_LONG bins (fft.h), each in one call.
+ *
+ * S = rows x SUB. SUB points of a row lie in the lanes of a vector; LANES / SUB channels lie side by side. Built for
+ * each instruction set and some LANES and SUB; see the Makefile.
  */
-#include "fft_passes.h"
+#include "fft_butterflies.h"
 #include "transpose.h"
 
 enum { CHANNELS = LANES / SUB, MAX_SHORT_ROWS = 32 };

@@ -1,4 +1,5 @@
-/* input and output: devices, their channels, and the logical channels that share them. */
+/* brutefir_devices - reads the statements input and output of BruteFIR: devices, their channels, and the logical
+ * channels that share them. */
 #include "brutefir_fields.h"
 
 #include <stdio.h>

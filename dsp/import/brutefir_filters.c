@@ -1,4 +1,4 @@
-/* coeff and filter. */
+/* brutefir_filters - reads the statements coeff and filter of BruteFIR. */
 #include "brutefir_fields.h"
 
 #include <math.h>

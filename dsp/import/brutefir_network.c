@@ -1,3 +1,4 @@
+/* brutefir_network - connects the filters of BruteFIR by the names in their statements: the signals of the outputs. */
 #include "brutefir.h"
 
 #include <string.h>

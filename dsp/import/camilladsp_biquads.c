@@ -1,3 +1,4 @@
+/* camilladsp_biquads - reads the filters Biquad and BiquadCombo of CamillaDSP as second-order sections. */
 #include "camilladsp_filters.h"
 
 #ifdef HC_WITH_YAML

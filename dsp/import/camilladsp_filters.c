@@ -2,7 +2,7 @@
 
 #ifdef HC_WITH_YAML
 
-#include "dsp/signal/recursion.h"
+#include "dsp/signal/recursive_filter.h"
 #include "sections.h"
 
 #include <math.h>

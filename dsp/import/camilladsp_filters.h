@@ -29,7 +29,7 @@ void reading_set_filter(struct reading *r, const struct filter *filter);
 /* The numbers of a list, from malloc. NULL: an error was reported, the list is empty (*n is 0), or memory is short. */
 double *reading_numbers(struct reading *r, const char *key, int *n);
 
-/* Sets a recursion (dsp/signal/recursion.h) for the rate of the text: a session at another rate gets its response
+/* Sets a recursion (dsp/signal/recursive_filter.h) for the rate of the text: a session at another rate gets its response
  * resampled. */
 void reading_set_recursion(struct reading *r, const double *b, int n_b, const double *a, int n_a);
 

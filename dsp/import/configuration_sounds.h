@@ -1,5 +1,5 @@
-/* configuration_sounds - the sound files that a configuration names: finds them, reads each of them once, and resamples
- * the excerpts that the configuration plays.
+/* configuration_sounds - the sound files that a configuration names: reads each of them once, and resamples the
+ * excerpts that the configuration plays. configuration_folders.h finds their paths.
  *
  *   sound     a file, read whole
  *   excerpt   `length` frames from `offset` on of one channel of a sound
@@ -7,14 +7,8 @@
 #ifndef HALOCONV_CONFIGURATION_SOUNDS_H
 #define HALOCONV_CONFIGURATION_SOUNDS_H
 
-#include "configuration.h"
+#include "configuration_folders.h"
 #include "dsp/masks/raw_samples.h"
-
-struct folder {              /* a folder that a /cd names                                                       */
-    const char *path;        /* the path in the text                                                            */
-    int line;
-    const char *found;       /* the path that exists; NULL: not searched for yet                                */
-};
 
 struct sound {               /* the same name in the same folder, read in the same way, is one sound            */
     struct folder *folder;   /* NULL: the configuration's own                                                   */

@@ -4,7 +4,7 @@
 #include "dsp/base/number.h"
 #include "dsp/signal/frequency_curve.h"
 #include "dsp/signal/minimum_phase.h"
-#include "dsp/signal/recursion.h"
+#include "dsp/signal/recursive_filter.h"
 #include "dsp/signal/response_cut.h"
 #include "sections.h"
 

@@ -1,6 +1,7 @@
 /* jconvolver - reads the text format of jconvolver and mcfx_convolver. The man page (host/haloconv.1.in) has the grammar.
  *
- * Each command takes effect when its line is read: a file is opened then. */
+ * Each command takes effect when its line is read: a file is opened then. A /cd sets the folder of the files below it;
+ * configuration_folders.c resolves their paths. */
 #include "dsp/base/number.h"
 #include "dsp/signal/hilbert.h"
 #include "import.h"

@@ -1,3 +1,4 @@
+/* pipewire_convolver - the response of a node "convolver" of PipeWire: a file, a list of files, or one that is made. */
 #include "dsp/base/number.h"
 #include "dsp/signal/hilbert.h"
 #include "pipewire.h"

@@ -1,3 +1,4 @@
+/* pipewire_nodes - the types of nodes of PipeWire, apart from the convolver's response: their controls and signals. */
 #include "pipewire.h"
 #include "sections.h"
 

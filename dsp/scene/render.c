@@ -1,7 +1,7 @@
 /* render - hc_render: whole signals through a bank. Checks the jobs, resolves their steps into windows of terms
  * (render_windows.c), and gives these to a backend.
  */
-#include "bank.h"
+#include "device_bank.h"
 #include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
 #include "render_windows.h"

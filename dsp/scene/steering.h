@@ -6,7 +6,7 @@
 #ifndef HALOCONV_STEERING_H
 #define HALOCONV_STEERING_H
 
-#include "bank.h"
+#include "device_bank.h"
 
 enum { CACHE_LINE = 64 };
 

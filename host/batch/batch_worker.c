@@ -1,3 +1,4 @@
+/* batch_worker - a worker of a batch: dequeues pieces of the list, and convolves files of one shape with one engine. */
 #include "batch_run.h"
 
 #include "batch_report.h"

@@ -3,7 +3,7 @@
 #include "host/message.h"
 
 #ifdef HC_WITH_SAMPLERATE
-#include "clock.h"
+#include "card_clock.h"
 
 #include <math.h>
 #include <samplerate.h>

@@ -1,6 +1,6 @@
 #include "control.h"
 
-#include "command.h"
+#include "live_command.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "keys.h"

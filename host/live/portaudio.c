@@ -45,7 +45,7 @@ const struct command_line portaudio_line = {
 #ifdef HC_WITH_PORTAUDIO
 #include "alsa_midi.h"
 #include "async_resampler.h"
-#include "clock.h"
+#include "card_clock.h"
 #include "control.h"
 #include "host/stopwatch.h"
 #include "keys.h"

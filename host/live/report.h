@@ -2,7 +2,7 @@
 #ifndef REPORT_H
 #define REPORT_H
 
-#include "command.h"
+#include "live_command.h"
 #include "host/files/part_file.h"
 #include "session.h"
 

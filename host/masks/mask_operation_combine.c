@@ -1,4 +1,4 @@
-/* Operations on the channels of several masks: convolve, add, blend, channels. */
+/* mask_operation_combine - operations on the channels of several masks: convolve, add, blend, channels. */
 #include "dsp/base/number.h"
 #include "dsp/signal/transform.h"
 #include "mask_operation.h"

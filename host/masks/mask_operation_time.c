@@ -1,4 +1,4 @@
-/* Operations on the time axis: trim, fade, reverse, stretch, split. */
+/* mask_operation_time - operations on the time axis: trim, fade, reverse, stretch, split. */
 #include "dsp/masks/resample.h"
 #include "dsp/signal/hann.h"
 #include "host/acoustics/acoustics.h"

@@ -3,6 +3,7 @@
 #include "harmonics.h"
 #include "host/message.h"
 #include "stretch.h"
+#include "sweep_clock.h"
 #include "sweep_search.h"
 
 #include <math.h>

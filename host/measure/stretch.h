@@ -1,4 +1,4 @@
-/* stretch - a response in the frames of another clock. */
+/* stretch - resamples a response to the frames of another clock; sweep_clock.h measures the ratio. */
 #ifndef STRETCH_H
 #define STRETCH_H
 

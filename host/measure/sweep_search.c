@@ -1,15 +1,14 @@
-#include "sweep_search.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* ---- the start ------------------------------------------------------------------------------------------------------
+/* sweep_search - finds where the sweeps begin in a recording whose start is not known.
  *
  * The whole recording is divided by the sweep's spectrum, so that each section becomes a peak. The energy of blocks of
  * 10 ms forgets the shape of the peaks; the delay is the one for which the blocks at all sections' places sum up to the
  * most. Square roots keep a loud output from outweighing the others.
  */
+#include "sweep_search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct search {
     struct sweep_analysis whole; /* of the longest recording            */
@@ -88,101 +87,5 @@ bool sweep_find_delay(struct sweep_analysis *a, const struct sweep_recording *re
         if (s.score[d] > s.score[best]) best = d;
     a->delay = (int64_t)(best + s.first_delay) * s.block;
     search_close(&s);
-    return good;
-}
-
-/* ---- the clock ------------------------------------------------------------------------------------------------------
- *
- * Two sections of an output differ by noise and by a delay: the difference of the clocks over the time between them.
- * The sum of their cross spectra, over all outputs and inputs, is W e^(i w delay) with W > 0. Its transform has a peak
- * at the delay, which gives whole frames; the slope of its phase gives the rest. W is the power of the recordings, not
- * of the responses: that is the best weight in white noise.
- */
-
-static bool in_band(const struct sweep_analysis *a, size_t k)
-{
-    double hz = (double)k * a->rate / (double)a->transform.size;
-    return hz >= a->sweep->from_hz && hz <= a->sweep->to_hz;
-}
-
-static void add_cross(const struct sweep_analysis *a, const double complex *first, const double complex *last,
-                      double complex *cross)
-{
-    for (size_t k = 0; k <= a->transform.size / 2; k++)
-        if (in_band(a, k)) cross[k] += last[k] * conj(first[k]) / bin_power(a->inverse[k]);
-}
-
-/* The frame of the peak, negative ones included. scratch: [size / 2 + 1]. */
-static double whole_frames(const struct sweep_analysis *a, const double complex *cross, double complex *scratch)
-{
-    size_t size = a->transform.size, best = 0;
-    const double *correlation = (const double *)scratch;
-    memcpy(scratch, cross, (size / 2 + 1) * sizeof *scratch);
-    transform_inverse(&a->transform, scratch);
-    for (size_t i = 0; i < size; i++)
-        if (correlation[i] > correlation[best]) best = i;
-    return best < size / 2 ? (double)best : (double)best - (double)size;
-}
-
-/* The delay in frames: Newton's method on the phases, each weighted by its spectrum. */
-static double find_delay(const struct sweep_analysis *a, const double complex *cross, double delay)
-{
-    double unit = 2 * M_PI / (double)a->transform.size;
-    for (int step = 0; step < 5; step++) {
-        double slope = 0, weight = 0;
-        for (size_t k = 1; k < a->transform.size / 2; k++) {
-            double w = unit * (double)k, share = cabs(cross[k]);
-            if (!(share > 0)) continue;
-            slope += share * w * carg(cross[k] * cexp(I * w * delay));
-            weight += share * w * w;
-        }
-        if (!(weight > 0)) break;
-        delay -= slope / weight;
-    }
-    return delay;
-}
-
-bool sweep_find_shift(const struct sweep_analysis *a, const struct sweep_recording *r, int input, int section,
-                      double hz, double complex *const scratch[2], double *shift_s)
-{
-    const double min_share = 0.5; /* of the correlation of two equal responses */
-    double complex *cross = scratch[0], *other = scratch[1];
-    double unit = (double)a->rate / (double)a->transform.size, sum = 0;
-    double middle = fmax(fmin(hz, a->sweep->to_hz * M_SQRT1_2), a->sweep->from_hz * M_SQRT2);
-    sweep_section_bins(a, r, input, 0, cross);
-    sweep_section_bins(a, r, input, section, other);
-    for (size_t k = 0; k <= a->transform.size / 2; k++) {
-        bool is_inside = fabs(log2((double)k * unit / middle)) <= 0.5;
-        cross[k] = is_inside ? other[k] * conj(cross[k]) : 0;
-        sum += 2 * cabs(cross[k]) / (double)a->transform.size;
-    }
-    double frames = whole_frames(a, cross, other);
-    size_t peak = (size_t)(frames < 0 ? frames + (double)a->transform.size : frames);
-    *shift_s = fabs(frames) / a->rate;
-    return ((double *)other)[peak] > min_share * sum && fabs(frames) > 2 + 0.25 * a->rate / middle;
-}
-
-bool sweep_find_clock(const struct sweep_analysis *a, const struct sweep_recording *recordings, int n_inputs,
-                      double *drift)
-{
-    int last = a->sweep->averages - 1;
-    size_t n = a->transform.size / 2 + 1;
-    *drift = NAN;
-    if (last < 1) return true;
-    double complex *p = malloc(n * sizeof *p), *q = malloc(n * sizeof *q), *cross = calloc(n, sizeof *cross);
-    bool good = p && q && cross;
-    for (int o = 0; good && o < a->sweep->n_outputs; o++)
-        for (int i = 0; i < n_inputs; i++) {
-            sweep_section_bins(a, &recordings[o], i, 0, p);
-            sweep_section_bins(a, &recordings[o], i, last, q);
-            add_cross(a, p, q, cross);
-        }
-    if (good) {
-        double frames = find_delay(a, cross, whole_frames(a, cross, p));
-        *drift = a->stretch * (1 + frames / (last * sweep_section_s(a->sweep) * a->rate * a->stretch)) - 1;
-    }
-    free(p);
-    free(q);
-    free(cross);
     return good;
 }

@@ -1,4 +1,5 @@
-/* render_cuda - hc_render on a GPU (dsp/device/render_backend.h).
+/* render_cuda - hc_render on a GPU (dsp/device/render_backend.h): the CPU packs the frames of the jobs, made finite,
+ * and their steps into batches, and unpacks the outputs. render_kernels.cu computes a batch.
  *
  *   CPU       pack 0 | pack 1       | pack 2         | unpack 0 | pack 3         | unpack 1 ...
  *   GPU              | up 0, compute 0, down 0 | up 1, compute 1, down 1 | ...

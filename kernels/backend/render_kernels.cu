@@ -1,4 +1,5 @@
-/* render_kernels - whole signals of moving sources: every window of every job of a batch at once.
+/* render_kernels - the kernels of hc_render: every window of every job of a batch at once. render_cuda.cu packs the
+ * batch.
  *
  *   forward    2 step frames up to the end of a window                          -> X[row]
  *   products   a thread: 2 bins and 2 outputs of `from` or of `to` of a window; all its entries, all their parts

@@ -20,7 +20,7 @@
 #include "cuda_error.h"
 #include "fft_block.cuh"
 #include "fir.h"
-#include "partition.h"
+#include "partition_kernels.h"
 #include "pcm.h"
 #include "pinned_memory.h"
 

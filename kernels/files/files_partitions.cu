@@ -5,7 +5,7 @@
  *
  *   start, end   incomplete blocks: the first P taps in the time domain (fir), plus `due`, the sum of partitions 1 ...
  *                for this block, which is known when the block before is complete
- *   whole        transforms, all blocks of the call in one launch (partition)
+ *   whole        transforms, all blocks of the call in one launch (partition_kernels)
  *
  * The spectra and sums that the next call needs are made behind the output; nobody waits for them. A single whole block
  * of P <= 256 is treated as a part of a block: then only the FIR runs between input and output.
@@ -14,7 +14,7 @@
 
 #include "cuda_error.h"
 #include "fir.h"
-#include "partition.h"
+#include "partition_kernels.h"
 
 enum { MAX_FIR = 256 };      /* a call of one whole block of up to so many frames goes through the FIR         */
 

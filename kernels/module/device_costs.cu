@@ -22,7 +22,7 @@
 #include "tail_product.h"
 #include "fft_block.cuh"
 #include "head.h"
-#include "partition.h"
+#include "partition_kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

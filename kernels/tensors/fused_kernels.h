@@ -1,7 +1,7 @@
 /* fused_kernels - convolutions of many rows, each computed by one team of threads without a step through device memory.
  *
- * A row is cut into windows of 2N points. The kernel multiplies the transform of a window (fft_tree.cuh) with that of
- * the filter, and writes the frames that do not wrap. Sizes: N = 2^log2_n, FUSED_MIN to FUSED_MAX.
+ * A row is cut into windows of 2N points. The kernel multiplies the transform of a window (fft_registers.cuh) with that
+ * of the filter, and writes the frames that do not wrap. Sizes: N = 2^log2_n, FUSED_MIN to FUSED_MAX.
  */
 #ifndef HALOCONV_FUSED_KERNELS_H
 #define HALOCONV_FUSED_KERNELS_H

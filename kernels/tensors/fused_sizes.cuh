@@ -1,5 +1,4 @@
-/* fused_sizes - the sizes 2^7, 2^9 to 2^14 as types: one kernel for each.
- */
+/* fused_sizes - calls the kernel that is compiled for a size: 2^7, 2^9 to 2^14. */
 #ifndef HALOCONV_FUSED_SIZES_CUH
 #define HALOCONV_FUSED_SIZES_CUH
 

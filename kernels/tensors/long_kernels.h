@@ -1,7 +1,7 @@
 /* long_kernels - convolutions with filters too long for one team of threads (fused_kernels.h), in steps through device
  * memory.
  *
- * A window of 2N real points is N complex points lo - i hi (fft_tree.cuh), N = R N'. Its transform has three steps:
+ * A window of 2N real points is N complex points lo - i hi (fft_registers.cuh), N = R N'. Its transform has three steps:
  *
  *   split   levels 1 to log2 R of the tree: R rows of N' points, from the columns n' + N' j
  *   rows    a transform of each row by one team, with the shift (k + 1/4) / R; k is the number of the row with its bits

@@ -3,7 +3,7 @@
 #ifndef HALOCONV_LONG_WINDOWS_CUH
 #define HALOCONV_LONG_WINDOWS_CUH
 
-#include "fft_tree.cuh"
+#include "fft_registers.cuh"
 #include "long_kernels.h"
 #include "row_windows.cuh"
 

@@ -1,5 +1,4 @@
-/* plan_sizes - the sizes and times by which both plans of a call are made (tensors_cuda.cu, long_plan.cu).
- */
+/* plan_sizes - the sizes and times by which both plans of a call are made (tensors_cuda.cu, long_plan.cu). */
 #ifndef HALOCONV_PLAN_SIZES_H
 #define HALOCONV_PLAN_SIZES_H
 

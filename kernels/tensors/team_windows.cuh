@@ -1,9 +1,9 @@
-/* team_windows - teams of threads that transform windows (fft_tree.cuh): their shared memory, their loads and stores.
- */
+/* team_windows - loads and stores of the windows that teams of threads transform (fft_registers.cuh), and the shared
+ * memory of a team. */
 #ifndef HALOCONV_TEAM_WINDOWS_CUH
 #define HALOCONV_TEAM_WINDOWS_CUH
 
-#include "fft_tree.cuh"
+#include "fft_registers.cuh"
 #include "row_windows.cuh"
 
 /* A multiprocessor holds RESIDENT threads: 1024 of 16 points and 64 registers, or 512 of up to 128 registers. A block

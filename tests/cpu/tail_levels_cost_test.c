@@ -2,9 +2,9 @@
  * (the head does the same work in every block by construction). The pool of threads computes the same frames as slices
  * do, whatever masks come and go. */
 #include "check.h"
-#include "dsp/cpu/partitions.h"
+#include "dsp/cpu/mask_partitions.h"
 #include "dsp/cpu/tail_levels.h"
-#include "dsp/engine/matrix.h"
+#include "dsp/engine/routes.h"
 #include "dsp/device/plan.h"
 
 #include <math.h>

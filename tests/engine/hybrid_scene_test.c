@@ -4,7 +4,7 @@
  * no GPU. steer_test.c runs on this backend too, and tests its other promises.
  */
 #include "dsp/engine/engine.h"
-#include "dsp/scene/bank.h"
+#include "dsp/scene/device_bank.h"
 #include "faulty_device.h"
 #include "moving.h"
 

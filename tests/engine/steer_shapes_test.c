@@ -2,7 +2,7 @@
  * blocks, calls of any length, many sources on one entry, many outputs, banks of several sizes. Every source gets a new
  * request before every call. */
 #include "check.h"
-#include "dsp/scene/bank.h"
+#include "dsp/scene/device_bank.h"
 #include "haloconv_scenes.h"
 #include "reference.h"
 

@@ -1,6 +1,6 @@
 /* Steered sources: the promises of haloconv_scenes.h, on every backend. tests/tools/moving.c has the definition of a
  * right output in float64. */
-#include "dsp/scene/bank.h"
+#include "dsp/scene/device_bank.h"
 #include "dsp/signal/transform.h"
 #include "moving.h"
 

@@ -2,7 +2,7 @@
  * resampler takes the time from its arguments, so the test plays hours in seconds. */
 #include "check.h"
 #include "host/live/async_resampler.h"
-#include "host/live/clock.h"
+#include "host/live/card_clock.h"
 
 #include <math.h>
 #include <stdlib.h>

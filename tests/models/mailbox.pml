@@ -2,7 +2,7 @@
  * request for a source names.
  *
  * models   dsp/base/mailbox.c: mailbox_put, mailbox_remove, mailbox_read, record_end; dsp/scene/scene.c: scene_steer,
- *          apply_requests; dsp/scene/bank.c: banks_sweep; dsp/live/ready.c: ready_request
+ *          apply_requests; dsp/scene/device_bank.c: banks_sweep; dsp/live/ready.c: ready_request
  * atomics  dsp/base/mailbox.c: newest, is_used, words; dsp/device/hc_bank.h: uses
  *
  * Proved: a thread never gets half a value; one thread gets each value that is removed; a value that is read was the

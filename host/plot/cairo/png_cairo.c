@@ -3,6 +3,8 @@
 #include <cairo.h>
 #include <math.h>
 
+enum { PNG_WIDTH = 1600 }; /* pixels */
+
 static void use_ink(cairo_t *cairo, const struct ink *ink)
 {
     cairo_set_source_rgb(cairo, (ink->rgb >> 16) / 255.0, (ink->rgb >> 8 & 255) / 255.0, (ink->rgb & 255) / 255.0);

@@ -1,4 +1,4 @@
-/* png_cairo - paints a drawing with Cairo, and writes it as PNG, PNG_WIDTH pixels wide.
+/* png_cairo - paints a drawing with Cairo, and writes it as PNG.
  *
  * Cairo comes with fontconfig, X11 and others: 19 libraries in all. A live session would lock them in memory (7.6 MB of
  * addresses, 1.7 MB resident), so haloconv_plot.so, which uses them, is loaded to write a PNG only.
@@ -15,7 +15,5 @@ struct png_painter {
     const char *(*write)(const struct drawing *drawing, FILE *to);
 };
 extern const struct png_painter haloconv_png_painter; /* in haloconv_plot.so */
-
-enum { PNG_WIDTH = 1600 };
 
 #endif

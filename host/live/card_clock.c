@@ -1,4 +1,4 @@
-#include "clock.h"
+#include "card_clock.h"
 
 #include <math.h>
 

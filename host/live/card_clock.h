@@ -1,6 +1,6 @@
-/* clock - estimates how fast a sound card's clock runs, from the times of its callbacks. */
-#ifndef CLOCK_H
-#define CLOCK_H
+/* card_clock - estimates how fast a sound card's clock runs, from the times of its callbacks. */
+#ifndef CARD_CLOCK_H
+#define CARD_CLOCK_H
 
 #include <stdbool.h>
 

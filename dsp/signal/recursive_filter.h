@@ -1,9 +1,9 @@
-/* recursion - difference equations of any order, and the FIR filters that they become.
+/* recursive_filter - filters given by a difference equation of any order: are they stable, and their taps.
  *
  *   y[n] = b[0] x[n] + ... + b[n_b - 1] x[n - n_b + 1] - a[1] y[n - 1] - ... - a[n_a - 1] y[n - n_a + 1]
  */
-#ifndef HALOCONV_RECURSION_H
-#define HALOCONV_RECURSION_H
+#ifndef HALOCONV_RECURSIVE_FILTER_H
+#define HALOCONV_RECURSIVE_FILTER_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "command.h"
+#include "live_command.h"
 
 #include "host/mask_argument.h"
 #include "host/message.h"

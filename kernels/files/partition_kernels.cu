@@ -1,4 +1,4 @@
-/* partition - overlap-save in uniform partitions of P frames.
+/* partition_kernels - overlap-save in uniform partitions of P frames.
  *
  *   x        ..[ block b-1 ][ block b ]..      forward: X_b = transform of both, 2P frames
  *   h          [ part 0 | 0 ][ part 1 | 0 ]..  forward: H_p = transform of P taps and P zeros, once a mask
@@ -19,7 +19,7 @@
  *          copies need the rest. Overlap-save in one kernel (kernels/ladder) is faster, but would gain at most 9% here,
  *          and needs separate spectra for each mask
  */
-#include "partition.h"
+#include "partition_kernels.h"
 
 #include "fft_block.cuh"
 #include "kernels_load.h"

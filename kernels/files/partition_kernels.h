@@ -1,7 +1,8 @@
-/* partition - uniform partitioned overlap-save: transforms of blocks of P frames and sums of products of spectra.
- * Picture and cost in partition.cu. A spectrum is [P] float2 in the layout of fft_block.cuh. */
-#ifndef HALOCONV_PARTITION_H
-#define HALOCONV_PARTITION_H
+/* partition_kernels - the kernels of uniform partitioned overlap-save: transforms of blocks of P frames and sums of
+ * products of spectra. Picture and cost in partition_kernels.cu. A spectrum is [P] float2 in the layout of
+ * fft_block.cuh. */
+#ifndef HALOCONV_PARTITION_KERNELS_H
+#define HALOCONV_PARTITION_KERNELS_H
 
 #include <cuda_runtime.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* files - blocks of files: hc_submit and hc_collect, with several blocks queued on a device. */
+/* file_blocks - blocks of files: hc_submit and hc_collect, with several blocks queued on a device. */
 #include "dsp/base/denormals.h"
 #include "dsp/device/outputs.h"
 #include "engine_state.h"

@@ -1,4 +1,4 @@
-#include "matrix.h"
+#include "routes.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,8 +1,9 @@
-/* fft_steps - the steps of the long transforms (fft.h), built once for each instruction set; see the Makefile.
+/* fft_long - transforms of FFT_LONG bins or more (fft.h), cut into short steps: columns, then rows. Built once for
+ * each instruction set; see the Makefile.
  *
  * Data is [n][re 16, im 16]: 16 signals, one in each lane. A build with narrower vectors takes LANES of them at a time.
  */
-#include "fft_passes.h"
+#include "fft_butterflies.h"
 
 #define SUB LANES
 #include "transpose.h"

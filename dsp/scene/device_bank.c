@@ -1,4 +1,4 @@
-#include "bank.h"
+#include "device_bank.h"
 
 #include "dsp/base/fork_safety.h"
 #include "dsp/device/backend.h"

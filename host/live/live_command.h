@@ -1,8 +1,8 @@
-/* command - everything that a key, a signal, an OSC message or a MIDI event can ask of a live session, and the function
- * that applies it. Control thread.
+/* live_command - everything that a key, a signal, an OSC message or a MIDI event can ask of a live session, and the
+ * function that applies it. Control thread.
  */
-#ifndef COMMAND_H
-#define COMMAND_H
+#ifndef LIVE_COMMAND_H
+#define LIVE_COMMAND_H
 
 #include "live_options.h"
 #include "session.h"

@@ -1,4 +1,4 @@
-#include "plan_report.h"
+#include "engine_plan.h"
 
 #include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"

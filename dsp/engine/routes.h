@@ -1,9 +1,10 @@
-/* matrix - makes the matrix of a mask (backend.h) from a caller's routes, or of noise.
+/* routes - checks the routes that a caller gives for a mask, adds those of one pair of input and output, and makes the
+ * matrix of the mask (struct matrix of backend.h) from them; or a matrix of noise.
  *
  * Both calls check their arguments. They fail with HC_EINVAL or HC_ENOMEM, and the matrix is then empty. [setup]
  */
-#ifndef HALOCONV_MATRIX_H
-#define HALOCONV_MATRIX_H
+#ifndef HALOCONV_ROUTES_H
+#define HALOCONV_ROUTES_H
 
 #include "dsp/device/backend.h"
 

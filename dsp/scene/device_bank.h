@@ -1,6 +1,6 @@
-/* bank - makes banks in a device's memory, and frees those that nobody uses. */
-#ifndef HALOCONV_SCENE_BANK_H
-#define HALOCONV_SCENE_BANK_H
+/* device_bank - makes banks in a device's memory, and frees those that nobody uses. */
+#ifndef HALOCONV_DEVICE_BANK_H
+#define HALOCONV_DEVICE_BANK_H
 
 #include "dsp/base/error.h"
 #include "dsp/device/hc_bank.h"

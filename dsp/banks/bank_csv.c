@@ -1,12 +1,9 @@
-/* bank_files - banks that are sound files: a list of them (.csv), a folder, or a single one. */
+/* bank_csv - reads a bank from a list of sound files: a .csv with a file and a position in each row. */
 #include "bank_sounds.h"
 #include "dsp/base/error.h"
 #include "dsp/base/number.h"
 #include "dsp/masks/mask_file.h"
 
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,12 +11,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- a list of files --------------------------------------------------------------------------------------------- */
-
 enum column { COLUMN_FILE, AZIMUTH, ELEVATION, DISTANCE, X, Y, Z, N_COLUMNS };
 static const char *const column_names[N_COLUMNS] = {"file", "azimuth", "elevation", "distance", "x", "y", "z"};
 enum { MAX_CELLS = 32, MAX_LIST_BYTES = 64 << 20 };
-static const double max_distance = 1e6; /* metres */
 
 struct list {
     const char *path;
@@ -136,9 +130,9 @@ static int row_position(const struct list *list, double position[3], struct reas
 {
     double v[3];
     bool angles = list->at[AZIMUTH] >= 0;
-    int error = column_number(list, angles ? AZIMUTH : X, 0, angles ? 3600 : max_distance, &v[0], why);
-    if (!error) error = column_number(list, angles ? ELEVATION : Y, 0, angles ? 90 : max_distance, &v[1], why);
-    if (!error) error = column_number(list, angles ? DISTANCE : Z, 1, max_distance, &v[2], why);
+    int error = column_number(list, angles ? AZIMUTH : X, 0, angles ? 3600 : BANK_MAX_DISTANCE, &v[0], why);
+    if (!error) error = column_number(list, angles ? ELEVATION : Y, 0, angles ? 90 : BANK_MAX_DISTANCE, &v[1], why);
+    if (!error) error = column_number(list, angles ? DISTANCE : Z, 1, BANK_MAX_DISTANCE, &v[2], why);
     if (error) return error;
     if (angles && v[2] < 0)
         return fail(HC_EINVAL, why, "%s:%d: distance is %g; give 0 or more", list->path, list->line, v[2]);
@@ -216,114 +210,4 @@ bool csv_is_bank(const char *path)
     for (int i = 0; i < list.n_cells; i++)
         if (strcasecmp(list.cells[i], column_names[COLUMN_FILE]) == 0) return true;
     return false;
-}
-
-/* ---- a folder ---------------------------------------------------------------------------------------------------- */
-
-/* Finds the number behind one of the words in a name: azi_30, az30, azimuth=30. */
-static bool number_in_name(const char *name, const char *const *words, double *value)
-{
-    for (const char *at = name; *at; at++) {
-        size_t length = 0;
-        if (!isalpha((unsigned char)*at) || (at > name && isalpha((unsigned char)at[-1]))) continue;
-        while (isalpha((unsigned char)at[length])) length++;
-        for (int i = 0; words[i]; i++) {
-            char number[32];
-            if (strlen(words[i]) != length || strncasecmp(at, words[i], length) != 0) continue;
-            const char *from = at + length + (at[length] == '_' || at[length] == '=');
-            size_t sign = *from == '-' || *from == '+', n = sign;
-            n += strspn(from + n, "0123456789");
-            if (n > sign && from[n] == '.') n += 1 + strspn(from + n + 1, "0123456789");
-            if (n == sign || n >= sizeof number) continue;
-            memcpy(number, from, n);
-            number[n] = 0;
-            return number_is(number, -INFINITY, INFINITY, value);
-        }
-    }
-    return false;
-}
-
-/* Finds the position in a name such as azi_30_ele_-15_dist_1.5.wav. */
-static bool position_in_name(const char *name, double position[3])
-{
-    static const char *const azimuth[] = {"azi", "az", "azimuth", NULL},
-                             *const elevation[] = {"ele", "el", "elev", "elevation", NULL},
-                             *const distance[] = {"dist", "dis", "distance", NULL};
-    double az, el = 0, r = 1;
-    if (!number_in_name(name, azimuth, &az)) return false;
-    number_in_name(name, elevation, &el);
-    number_in_name(name, distance, &r);
-    if (!(fabs(az) <= 3600 && fabs(el) <= 90 && r >= 0 && r <= max_distance)) return false;
-    position_from_angles(az, el, r, position);
-    return true;
-}
-
-static bool is_sound(const char *name)
-{
-    static const char *const endings[] = {".wav", ".flac", ".aif", ".aiff", ".aifc", ".w64", ".rf64",
-                                          ".caf", ".au",   ".snd", ".ogg",  ".opus", ".mp3"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (mask_file_has_extension(name, endings[i])) return true;
-    return false;
-}
-
-static int filter_sounds(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.' && is_sound(entry->d_name);
-}
-
-static int in_order(const struct dirent **a, const struct dirent **b) /* "2.wav" is before "10.wav" */
-{
-    return strverscmp((*a)->d_name, (*b)->d_name);
-}
-
-static int names_add(struct dirent **names, int n, struct bank_sounds *sounds, bool *has_positions, const char *path,
-                     struct reason *why)
-{
-    int error = HC_OK, length = (int)strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
-    for (int i = 0; i < n && !error; i++) {
-        double position[3] = {0};
-        bool has = position_in_name(names[i]->d_name, position);
-        if (i == 0) *has_positions = has;
-        if (has != *has_positions)
-            error = fail(HC_EINVAL, why,
-                         "%s: the name of %.100s has %s position such as azi_30_ele_-15, that of %.100s has %s; name "
-                         "all files one way",
-                         path, names[i]->d_name, has ? "a" : "no", names[0]->d_name, has ? "none" : "one");
-        else
-            error = bank_sounds_add(sounds, path, length, names[i]->d_name, position, path, why);
-    }
-    return error;
-}
-
-int folder_bank_read(struct bank *bank, const char *path, int rate, struct reason *why)
-{
-    struct dirent **names = NULL;
-    struct bank_sounds sounds = {0};
-    bool has_positions = false;
-    int n = scandir(path, &names, filter_sounds, in_order);
-    if (n < 0)
-        return fail(errno == ENOMEM ? HC_ENOMEM : HC_EFILE, why, "%s: %s; check the path and its permissions", path,
-                    strerror(errno));
-    int error = n > 0 ? names_add(names, n, &sounds, &has_positions, path, why)
-                      : fail(HC_EINVAL, why, "%s: has no sound files; give a folder with .wav, .flac, .aif, ...", path);
-    for (int i = 0; i < n; i++) free(names[i]);
-    free(names);
-    bank_note(bank, "folder of sound files%s", has_positions ? "" : " without positions");
-    if (!error) error = bank_sounds_read(&sounds, has_positions, bank, path, rate, why);
-    bank_sounds_free(&sounds);
-    return error;
-}
-
-/* ---- one file ---------------------------------------------------------------------------------------------------- */
-
-int sound_bank_read(struct bank *bank, const char *path, int rate, struct reason *why)
-{
-    struct bank_sounds sounds = {0};
-    int error = bank_sounds_add(&sounds, "", 0, path, NULL, path, why);
-    bank_note(bank, "sound file");
-    if (!error) error = bank_sounds_read(&sounds, false, bank, path, rate, why);
-    bank_sounds_free(&sounds);
-    return error;
 }

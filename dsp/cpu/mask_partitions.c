@@ -1,4 +1,4 @@
-#include "partitions.h"
+#include "mask_partitions.h"
 
 #include <stdlib.h>
 #include <string.h>

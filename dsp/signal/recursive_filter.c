@@ -1,4 +1,4 @@
-#include "recursion.h"
+#include "recursive_filter.h"
 
 #include "response_cut.h"
 

@@ -1,6 +1,7 @@
-/* partitions - a mask as the CPU backends keep it: its routing, and which partitions of a response have taps. */
-#ifndef HALOCONV_PARTITIONS_H
-#define HALOCONV_PARTITIONS_H
+/* mask_partitions - a mask as the CPU backends keep it: which partitions of a response have taps (silent ones
+ * cost nothing), the spectrum of a partition, and the routing. */
+#ifndef HALOCONV_MASK_PARTITIONS_H
+#define HALOCONV_MASK_PARTITIONS_H
 
 #include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"

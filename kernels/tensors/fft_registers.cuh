@@ -1,4 +1,5 @@
-/* fft_tree - a transform of N complex points by the threads of a team, each of which holds E points in registers.
+/* fft_registers - a transform of N complex points by the threads of a team, each of which holds E points in registers:
+ * struct fft_tree. log_e_of chooses E for each N.
  *
  *   Z[k] = sum over n of z[n] exp(-2 pi i n (k + shift) / N),   n, k < N
  *
@@ -27,8 +28,8 @@
  * limits   at most 9 N bytes of shared memory for the points, and the twiddle factors
  * error    about 2e-7 relative (rms) for forward, product and inverse
  */
-#ifndef HALOCONV_FFT_TREE_CUH
-#define HALOCONV_FFT_TREE_CUH
+#ifndef HALOCONV_FFT_REGISTERS_CUH
+#define HALOCONV_FFT_REGISTERS_CUH
 
 #include "team_barrier.cuh"
 

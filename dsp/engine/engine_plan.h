@@ -1,6 +1,6 @@
-/* plan_report - makes the plan of a backend for a config, and reports it in an hc_info. */
-#ifndef HALOCONV_PLAN_REPORT_H
-#define HALOCONV_PLAN_REPORT_H
+/* engine_plan - makes the plan of a backend for a config, and reports it in an hc_info. */
+#ifndef HALOCONV_ENGINE_PLAN_H
+#define HALOCONV_ENGINE_PLAN_H
 
 #include "dsp/device/backend.h"
 

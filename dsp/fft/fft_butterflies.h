@@ -1,9 +1,10 @@
-/* fft_passes - butterflies and passes on complex vectors, for files that are built once for each instruction set.
+/* fft_butterflies - complex vectors and the butterflies of radix 2, 4 and 8 on them, in registers. fft_short.c and
+ * fft_long.c make transforms of them; they are built once for each instruction set.
  *
  * An inverse transform is the forward one with real and imaginary parts exchanged at loads and stores: exchange(z) = i
  * conj(z), so a product with conj(w) becomes one with w. */
-#ifndef HALOCONV_FFT_PASSES_H
-#define HALOCONV_FFT_PASSES_H
+#ifndef HALOCONV_FFT_BUTTERFLIES_H
+#define HALOCONV_FFT_BUTTERFLIES_H
 
 #include "dsp/base/vec.h"
 #include "fft.h"

@@ -1,4 +1,5 @@
-/* measure - measures the costs of a backend and keeps them for later plans (hc_measure), and the copies of a GPU. */
+/* measure_costs - hc_measure: measures the costs of a backend, and keeps them for later plans; measures the copies
+ * of a GPU. */
 #include "dsp/backends/backend_choice.h"
 #include "config.h"
 #include "dsp/bench.h"

@@ -59,7 +59,9 @@ double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, con
     bool fir_first = shape->block > 0 && costs->fir_first && !plan->whole_hops;
     int n_fir = plan->direct ? plan->head_taps : fir_first ? plan->partition : 0;
     double ns = costs->mac_ns * n_fir * shape->n_routes;
-    if (plan->whole_hops) ns += WHOLE_HOP_LAUNCHES * costs->launch_ns / plan->hop;
+    if (plan->whole_hops) /* nothing runs beside the first partition, so that it costs twice its share */
+        ns += WHOLE_HOP_LAUNCHES * costs->launch_ns / plan->hop +
+              level_ns(shape, plan->partition, 1, costs->fft_ns, costs->live_cmac_ns, costs->input_share);
     if (!plan->direct)
         ns += level_ns(shape, plan->partition, plan->n_partitions - (n_fir > 0), costs->fft_ns,
                        live ? costs->live_cmac_ns : costs->cmac_ns, live ? costs->input_share : 0);

@@ -22,6 +22,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+enum { PACED_US = 100 }; /* idle between two calls: the caller waits for a sound card or a clock */
 
 /* ---- open, close, reset ------------------------------------------------------------------------------------------ */
 
@@ -281,6 +284,13 @@ static void rows_clear(float *rows, int n_rows, size_t pitch, int n)
     for (int row = 0; row < n_rows; row++) memset(rows + row * pitch, 0, n * sizeof(float));
 }
 
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 /* For a small block there are no copies: the device reads the frames from pinned memory and writes them there. */
 int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why)
 {
@@ -288,6 +298,7 @@ int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     const int hop = s->tail.hop;
     const size_t block = (size_t)s->plan->block;
+    const bool hurried = now_us() - s->rested_us < PACED_US;
     const bool two = fade->pos < fade->len, fading = two && !fade->apart;
     struct cuda_live_mask *masks[2] = {(struct cuda_live_mask *)fade->to,
                                        two ? (struct cuda_live_mask *)fade->from : NULL};
@@ -320,6 +331,7 @@ int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct
     else
         TRY(cudaEventRecord(s->done, s->out_overlapped && in_chunks ? s->down : s->audio), "cudaEventRecord");
     s->total += n;
+    if (hurried) PASS(steps_run(s, s->total / hop, why));
     if (!sounds) rows_clear(buffer->out, s->n_out, block, n);
     if (two && !fading && !masks[1]) rows_clear(fade->apart->out, s->n_out, block, n);
     if (in_chunks) PASS(chunks_post(s, buffer, &transfer, true, why));
@@ -327,9 +339,11 @@ int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct
     return HC_OK;
 }
 
-/* To launch a step takes this thread longer than a GPU takes for a small head. */
+/* To launch a step takes this thread longer than a GPU takes for a small head: the caller gets the output first. A caller
+ * that is hurried, whose next block follows at once, would wait for the launches: process makes them while it waits. */
 void cuda_live_process_behind(void *state)
 {
     struct cuda_live *s = (struct cuda_live *)state;
     steps_run(s, s->total / s->tail.hop, NULL); /* an error is sticky: the next process returns it */
+    s->rested_us = now_us();
 }

@@ -33,6 +33,7 @@ struct cuda_live {
     float *receive;          /* [n_in][block]: receive buffer of a large block, copied on to the ring; NULL: none */
     bool out_overlapped;     /* a copy engine copies the output from wet[0] to its buffer                      */
     int64_t total;           /* frames in the input history                                                    */
+    int64_t rested_us;       /* when process_behind returned last                                              */
     struct gpu_tail tail;
     struct device_store store; /* memory of masks; set-up only                                                 */
 };

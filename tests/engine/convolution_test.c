@@ -81,8 +81,8 @@ static void long_responses_match_reference(const char *backend)
 static void live_equals_files(const char *backend, int block, int n_taps, int n_channels, int frames, const int *calls)
 {
     struct random r = random_seeded((uint64_t)(block + n_taps));
-    hc_route routes[36];
-    float *taps[36];
+    hc_route routes[64];
+    float *taps[64];
     for (int i = 0; i < n_channels * n_channels; i++) {
         taps[i] = noise(&r, n_taps);
         routes[i] = route(i / n_channels, i % n_channels, taps[i], i % 3 == 2 ? n_taps / 3 + 1 : n_taps);
@@ -139,7 +139,7 @@ static void whole_hops_match_between_short_calls(const char *backend)
 {
     static const int calls[] = {4096, 4096, 100, 3996, 4096, 17, 4079, 0};
     static const int taps[] = {20000, 3000, 40};
-    for (int i = 0; i < 3; i++) live_equals_files(backend, 4096, taps[i], 6, SANITIZED ? 20000 : 60000, calls);
+    for (int i = 0; i < 3; i++) live_equals_files(backend, 4096, taps[i], 8, SANITIZED ? 20000 : 40000, calls);
 }
 
 /* Tail levels computed by threads, or by the caller alone, give the same frames, bit for bit. The blocks follow one

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts allocations that failed: jansson leaves out a value that found no memory, and callers do not check each
- * value. */
+/* Counts failed allocations: jansson omits a value that found no memory, and callers do not check each value. */
 static atomic_bool out_of_memory;
 
 static void *json_malloc(size_t bytes)

@@ -14,8 +14,7 @@ extern const struct shipped_mask shipped_masks[]; /* the last one's name is NULL
  * program. false: neither exists. */
 bool shipped_folder(char *folder, size_t cap);
 
-/* Returns the path of the mask that ships under this name, valid until the program ends. NULL: no such mask. Main
- * thread. */
+/* Returns the path of the mask that ships under this name, valid until the end. NULL: no such mask. Main thread. */
 const char *shipped_path(const char *name);
 
 /* Likewise, for a name that a user writes for a file at `path`; returns NULL, too, if that file exists. A directory
@@ -25,8 +24,7 @@ const char *mask_argument_shipped(const char *name, const char *path);
 /* Returns the path for an argument: a file of this name, or a mask that ships. Main thread. */
 const char *mask_argument_path(const char *argument);
 
-/* Call it after hc_responses_load has failed for a path: if the path is a bank of responses, `why` becomes how to play
- * banks. */
+/* Call it after hc_responses_load has failed for a path: if the path is a bank, `why` becomes how to play banks. */
 void mask_argument_explain(const char *path, char *why, size_t cap);
 
 #endif

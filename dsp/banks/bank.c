@@ -69,8 +69,7 @@ int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, 
     return HC_OK;
 }
 
-/* Makes a bank of zeros with the same entries and n_taps taps, whose taps replace_taps() later moves into the old
- * bank. */
+/* Makes a bank of zeros with the same entries and n_taps taps, which replace_taps() later moves into the old bank. */
 static int make_longer(const struct bank *bank, size_t n_taps, struct bank *longer, const char *path,
                        struct reason *why)
 {

@@ -70,8 +70,7 @@ int bank_gain(const struct bank *bank, double *gain, const char *path, struct re
 /* Finds the frame at which each response begins. */
 int bank_onsets(struct bank *bank, const char *path, struct reason *why);
 
-/* Returns the largest difference in seconds between the onsets of n entries at one output; entries NULL: all of the
- * bank. */
+/* Returns the largest difference in seconds between the onsets of n entries at one output; entries NULL: all. */
 double bank_onset_spread(const struct bank *bank, const int *entries, int n);
 
 /* The largest onset difference, in seconds, of entries that are mixed: an equal mix of two then has an error of 1.1 dB

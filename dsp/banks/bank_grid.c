@@ -172,8 +172,7 @@ static int directions_find(struct grid *grid, int *n_shells, struct reason *why)
 
 /* ---- responses --------------------------------------------------------------------------------------------------- */
 
-/* Computes by how many frames the response of each corner moves; 0 for a silent response. Returns the onset of the
- * sum. */
+/* Computes by how many frames each corner's response moves; 0 for a silent response. Returns the sum's onset. */
 static double shifts_of(const struct grid *grid, const struct new_entry *entry, size_t out, double shifts[3])
 {
     double mean = 0, sum = 0, onset[3];

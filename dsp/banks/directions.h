@@ -14,8 +14,7 @@ struct directions;
 struct directions *directions_make(const float (*position)[3], int n);
 void directions_free(struct directions *directions);
 
-/* Returns the entry with the smallest angle to a direction; among entries of one point, the nearest in distance.
- * [rt] */
+/* Returns the entry with the smallest angle to a direction; of one point's entries the nearest in distance. [rt] */
 int directions_nearest(const struct directions *directions, const float position[3]);
 
 /* Finds up to three entries around a direction, with weights that add up to 1. Returns their number. [rt] Beyond the

@@ -189,8 +189,7 @@ static bool normalise(double v[3])
     return true;
 }
 
-/* Computes the axes of a listener who looks along `view`: ahead, left, up. false: `view` and `up` are zero or
- * parallel. */
+/* Computes the axes of a listener who looks along `view`: ahead, left, up. false: zero or parallel vectors. */
 static bool axes_make(const double view[3], const double up[3], double axes[3][3])
 {
     memcpy(axes[0], view, sizeof axes[0]);

@@ -132,8 +132,7 @@ static bool is_plain_number(hid_t type)
             h5.H5Tequal(type, h5.H5T_IEEE_F64LE_g) > 0 || h5.H5Tequal(type, h5.H5T_IEEE_F64BE_g) > 0);
 }
 
-/* Refuses links to other files: HDF5 calls this first, and the link may name any file, even a FIFO, whose opening would
- * not return. */
+/* Refuses links to other files: HDF5 calls this first. A link may name any file, even a FIFO, which never opens. */
 static herr_t link_refuse(const char *file, const char *group, const char *to_file, const char *to, unsigned *flags,
                           hid_t access, void *is_elsewhere)
 {

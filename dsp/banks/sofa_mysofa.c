@@ -1,5 +1,4 @@
-/* sofa_mysofa - reads SOFA files with libmysofa. libmysofa reads a whole file at once, at most 256 MB of each
- * variable. */
+/* sofa_mysofa - reads SOFA files with libmysofa. libmysofa reads a file at once, at most 256 MB of each variable. */
 #include "dsp/base/error.h"
 #include "sofa_reader.h"
 

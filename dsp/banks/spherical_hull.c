@@ -226,8 +226,7 @@ static void facets_make(struct making *making)
 bool spherical_hull_make(struct spherical_hull *hull, const double (*points)[3], int n)
 {
     size_t max = (size_t)n + 6;
-    /* n points have 2 n - 4 facets; facets that a fan replaces can be used again for the next point, not for this
-     * one. */
+    /* n points have 2 n - 4 facets; facets that a fan replaces can be used again from the next point on. */
     struct making making = {.hull = hull, .capacity = (int)(4 * max)};
     size_t n_facets = 4 * max;
     *hull = (struct spherical_hull){0};

@@ -107,8 +107,8 @@ bool engine_is_left_behind(hc_engine *e)
     return true;
 }
 
-/* Does the engine have no mask, and no history that a later mask needs? Then the input of a scene is copied to a device
- * only once. */
+/* Does the engine have no mask, and no history that a later mask needs? Then a scene's input is copied to a device
+ * once. */
 static bool plays_only_sources(const hc_engine *e, const struct io_buffer *buffer, const struct fade *fade)
 {
     return e->scene && buffer && !fade->from && !fade->to && e->config.max_taps == 1;

@@ -98,8 +98,7 @@ static void coeff_find(struct brutefir *b, struct brutefir_filter *filter)
 
 /* ---- signals ------------------------------------------------------------------------------------ */
 
-/* Makes the taps of a coeff in a filter: a delay cuts as many blocks from the end of the coefficients. NULL: no
- * memory. */
+/* Makes the taps of a coeff in a filter: a delay cuts as many blocks from the coefficients' end. NULL: no memory. */
 static const struct filter *filter_of_coeff(struct brutefir *b, struct brutefir_coeff *coeff, int delay)
 {
     struct network *net = &b->import->network;

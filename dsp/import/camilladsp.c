@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* Is this a configuration of CamillaDSP? Its first 64 KiB have the section "devices", with a sample rate, at the start
- * of a line. */
+/* Is this CamillaDSP's? Its first 64 KiB have the section "devices", with a sample rate, at the start of a line. */
 static bool is_camilladsp(const char *text, size_t bytes)
 {
     static const char section[] = "devices:";

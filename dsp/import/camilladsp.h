@@ -26,12 +26,10 @@ struct camilladsp {
 /* Reads a filter from the mapping behind its name. */
 void camilladsp_filter_read(struct camilladsp *d, const yaml_node_t *node, struct camilladsp_filter *filter);
 
-/* Returns the factor of `gain`, `scale`, `inverted` and `mute`. missing_db: dB if the gain is missing; NAN: an
- * error. */
+/* Returns the factor of `gain`, `scale`, `inverted` and `mute`. missing_db: dB without a gain; NAN: an error. */
 double camilladsp_gain(struct camilladsp *d, const yaml_node_t *map, double missing_db);
 
-/* Replaces $samplerate$ and $channels$, in a copy in the arena; returns `text` itself if it has neither. "": no
- * memory. */
+/* Replaces $samplerate$ and $channels$ in a copy in the arena; returns `text` if it has neither. "": no memory. */
 const char *camilladsp_name(struct camilladsp *d, const char *text);
 
 #endif

@@ -26,8 +26,7 @@ struct network *reading_network(const struct reading *r);
 bool reading_has(const struct reading *r, const char *key);
 void reading_set_filter(struct reading *r, const struct filter *filter);
 
-/* Reads a list of numbers into memory from malloc. NULL: an error was reported, the list is empty (*n is 0), or memory
- * is short. */
+/* Reads a list of numbers, from malloc. NULL: an error was reported, *n is 0 (an empty list), or memory is short. */
 double *reading_numbers(struct reading *r, const char *key, int *n);
 
 /* Sets a recursion (dsp/signal/recursive_filter.h) for the rate of the text: a session at another rate gets its response

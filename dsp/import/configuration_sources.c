@@ -30,8 +30,7 @@ static const char *bank_path(struct configuration *c, const struct bank_line *ba
     return NULL;
 }
 
-/* Orders the sources by their inputs: source i must be input i, because the first inputs of an engine are its
- * sources. */
+/* Orders the sources by their inputs: source i must be input i, as an engine's first inputs are its sources. */
 static void order_sources(struct configuration *c, hc_source *sources)
 {
     int n = (int)c->n_sources;

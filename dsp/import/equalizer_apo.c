@@ -123,8 +123,7 @@ static void choose_layout(struct reader *r)
     r->n_channels = r->n_layout;
 }
 
-/* Finds the channel of a name or number. may_add: an unknown name becomes a virtual channel, silent at first. NULL: not
- * found. */
+/* Finds the channel of a name or number. may_add: an unknown name becomes a silent virtual channel. NULL: not found. */
 static struct channel *channel_find(struct reader *r, const char *name, bool may_add)
 {
     char *end;

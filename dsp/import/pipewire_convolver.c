@@ -96,8 +96,7 @@ static bool rate_differs(const char *a, const char *b, size_t *start, size_t *en
            strspn(b + same, "0123456789") == m - tail - same;
 }
 
-/* Reads a list with one file for each rate. Their names become a pattern with %r; without a pattern the first file is
- * used. */
+/* Reads a list with a file for each rate. Their names become a pattern with %r; without a pattern the first is used. */
 static const char *choose_file(const struct convolver *v, const struct relaxed *list)
 {
     const struct relaxed *first = list->first;

@@ -130,8 +130,7 @@ static const struct {
     {"bq_notch", BIQUAD_NOTCH, false, 0, 1},          {"bq_allpass", BIQUAD_ALLPASS, false, -1, 1},
 };
 
-/* Makes a section of a label; without a frequency or q, the plain gain that PipeWire computes then. false: no such
- * label. */
+/* Makes a section of a label; without a frequency or q, the gain that PipeWire computes then. false: no such label. */
 static bool section_of(struct import *import, const char *label, double hz, double q, double gain_db, struct section *s)
 {
     for (size_t i = 0; i < sizeof biquads / sizeof *biquads; i++) {

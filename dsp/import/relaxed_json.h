@@ -25,8 +25,7 @@ struct relaxed {
 /* Parses the whole text as a mapping, in the arena. NULL: the error has been added, or the arena is short. */
 const struct relaxed *relaxed_read(struct import *import);
 
-/* Returns the value of a key; if it is there twice, the last. NULL: missing or null, or map is NULL or not a
- * mapping. */
+/* Returns the (last) value of a key. NULL: missing or null, or map is NULL or not a mapping. */
 const struct relaxed *relaxed_get(const struct relaxed *map, const char *key);
 
 /* Returns the number of values in a list or mapping; 0 for NULL or a text. */
@@ -40,8 +39,7 @@ const char *relaxed_text(const struct relaxed *map, const char *key, const char 
 
 /* Reads the number of a text; false: not a number, or not finite. */
 bool relaxed_number_of(const struct relaxed *value, double *number);
-/* Return a number, or `missing`; a value that is not a number adds an error about `statement`, and counts as
- * missing. */
+/* Return a number, or `missing`; another value adds an error about `statement`, and counts as missing. */
 double relaxed_number(struct import *import, const char *statement, const struct relaxed *map, const char *key,
                       double missing);
 int relaxed_whole(struct import *import, const char *statement, const struct relaxed *map, const char *key,

@@ -20,8 +20,7 @@ struct yaml {
 #define YAML_REFUSE(y, node, ...) IMPORT_REFUSE((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
 #define YAML_WARN(y, node, ...) IMPORT_WARN((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
 
-/* Parses a text; close the document after success. false: the text is not YAML, or memory is short, which is
- * reported. */
+/* Parses a text; close the document after success. false: not YAML, or memory is short, which is reported. */
 bool yaml_open(struct yaml *y, struct import *import);
 void yaml_close(struct yaml *y);
 

@@ -332,8 +332,7 @@ static void move_standby(struct failover *f)
 void failover_set_wait(struct failover *f, int wait_us)
 {
     f->has_no_deadline = wait_us == HC_WAIT_FOREVER;
-    /* An engine on the CPU has no deadline: it never hangs, it waits for its own threads, and two offline renders are
-     * equal. */
+    /* An engine on the CPU has no deadline: it never hangs, it waits for its threads, and offline renders are equal. */
     int device_us = f->has_no_deadline ? FREEWHEEL_US : wait_us;
     if (f->standby.engine) engine_wait_set(f->standby.engine, wait_us);
     if (takeover_of(f) == TAKEOVER_NOT_NEEDED) engine_wait_set(f->main.engine, f->is_on_cpu ? wait_us : device_us);

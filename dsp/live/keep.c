@@ -30,8 +30,7 @@ static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct eng
            atomic_load(&m->engine->failover->cannot_follow) || memcmp(&now, &m->file, sizeof now) != 0;
 }
 
-/* Drops the ready masks that the list lacks or whose engines cannot play; with `looks` also those whose files have
- * changed. */
+/* Drops the ready masks that the list lacks or whose engines cannot play; with `looks` also masks of changed files. */
 static void drop_outdated(hc_live *l, const struct engine_format *format, bool looks)
 {
     struct kept_list *list = l->list;

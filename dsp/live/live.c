@@ -166,8 +166,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
     return result;
 }
 
-/* Requests work from the worker when the device fails, is too slow or is due for a probe, or when banks no longer
- * play. */
+/* Requests work when the device fails, is too slow or is due for a probe, or when banks no longer play. */
 static void watch_device(hc_live *l, int64_t now)
 {
     struct failover *f = l->playing ? l->playing->failover : NULL;

@@ -49,8 +49,7 @@ static void want(struct ready *r, const struct ready_mask *mask)
     atomic_store_explicit(&r->wanted, count << NUMBER_BITS | (unsigned)number_of(r, mask), memory_order_release);
 }
 
-/* Requests a ready mask. false: the path has none, or its mask plays already and must be loaded again. Under
- * paths_lock. */
+/* Requests a ready mask. false: none has the path, or it plays already and must be loaded again. Under paths_lock. */
 static bool ask(struct ready *r, const char *path, uint64_t number)
 {
     struct ready_mask *mask = ready_find(r, path);

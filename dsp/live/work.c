@@ -107,8 +107,7 @@ static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
     return memcmp(&now, &mask->file, sizeof now) != 0;
 }
 
-/* Reads the requests. true: a mask must be loaded: path[TEXT_CAP], and the number of its request, which is not answered
- * yet. */
+/* Reads the requests. true: a mask must be loaded: path[TEXT_CAP], and the number of its unanswered request. */
 static bool read_requests(hc_live *l, char *path, uint64_t *number)
 {
     struct ready_mask *mask;
@@ -142,7 +141,7 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
     return HC_OK;
 }
 
-/* Makes a new engine for the mask that plays; at another rate the mask is loaded again, unless its rate and its file
+/* Makes a new engine for the mask that plays; at another rate the mask is loaded again, unless its rate and file
  * stay. */
 static int change_engine(hc_live *l, const struct engine_format *format)
 {

@@ -81,8 +81,7 @@ static int match(const json_t *device, const char *wanted)
     return strcasestr(full, wanted) ? 1 : 0;
 }
 
-/* Returns how well a device matches on this side; 0: it has no channels there. wanted NULL: the default device
- * matches. */
+/* Returns how well a device matches on this side; 0: no channels there. wanted NULL: the default device matches. */
 static int suits(const json_t *device, const char *wanted, bool is_input)
 {
     if (get_int(device, is_input ? "inputs" : "outputs") < 1) return 0;

@@ -293,8 +293,7 @@ static void tend(void *data)
     if (h->settings->reconnect) jack_connections_remember(&h->connections, h->client, sides, 3);
 }
 
-/* Makes the ports of a side. ports: [n] names and connections from the configuration; NULL: default names, no
- * connections. */
+/* Makes the ports of a side. ports: [n] names and connections from the configuration; NULL: the defaults. */
 static bool open_side(struct jack_host *h, struct jack_side *side, const char *type, bool is_input, int n,
                       const hc_port *ports)
 {

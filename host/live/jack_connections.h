@@ -45,13 +45,11 @@ void jack_connections_ask_sound_card(struct jack_connections *connections, jack_
 /* Makes the wanted connections whose other end exists, and returns their number; the others stay wanted. */
 int jack_connections_make(struct jack_connections *connections, jack_client_t *client);
 
-/* Lists the connections of the n sides, and keeps the list of the call before: a server removes connections before it
- * ends. */
+/* Lists the connections of the n sides, and keeps the list before: a server removes connections before it ends. */
 void jack_connections_remember(struct jack_connections *connections, jack_client_t *client,
                                const struct jack_side *const *sides, int n);
 
-/* Adds new connections of the n sides to the newest list. The call is cheap: the control thread makes it in every
- * loop. */
+/* Adds new connections of the n sides to the newest list. Cheap: the control thread calls it in every loop. */
 void jack_connections_add_new(struct jack_connections *connections, jack_client_t *client,
                               const struct jack_side *const *sides, int n);
 

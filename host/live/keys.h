@@ -7,8 +7,7 @@
 
 #include <stdbool.h>
 
-/* Sets the terminal to deliver single keys without echo. keys_close restores the terminal. false: standard input is not
- * a terminal. */
+/* Sets the terminal to deliver single keys without echo, until keys_close. false: standard input is not a terminal. */
 bool keys_open(void);
 void keys_close(void);
 

@@ -140,8 +140,7 @@ bool osc_next_unreachable(struct osc *osc, struct osc_peer *peer)
 #include <sys/time.h>
 #include <sys/uio.h>
 
-/* Opens our own socket, because liblo's server would listen on every interface; liblo only encodes and decodes
- * packets. */
+/* Opens our own socket: liblo's server would listen on every interface. liblo only encodes and decodes packets. */
 static int listen_on(const char *host, const char *port, char *why, size_t cap)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM, .ai_flags = AI_PASSIVE}, *found;
@@ -162,8 +161,7 @@ static int listen_on(const char *host, const char *port, char *why, size_t cap)
     return fd;
 }
 
-/* Enables the errors of sent packets, for osc_next_unreachable. A socket has one version of IP: one of the calls
- * fails. */
+/* Enables the errors of sent packets, for osc_next_unreachable. A socket has one version of IP: one call fails. */
 static void ask_for_errors(int fd)
 {
     setsockopt(fd, IPPROTO_IP, IP_RECVERR, &(int){1}, sizeof(int));

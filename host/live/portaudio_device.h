@@ -22,7 +22,7 @@ bool portaudio_has_one_clock(const struct portaudio_pair *pair);
 bool portaudio_start(const char *command, char *why, size_t cap);
 
 /* One side of a stream, of float channels that are not interleaved. latency_s: requested; below 0: the device's low
- * latency. */
+ * one. */
 PaStreamParameters portaudio_side(const struct audio_device *device, int n_channels, bool is_input, double latency_s);
 
 const char *portaudio_reason(PaError error);

@@ -1,5 +1,4 @@
-/* scene_messages - OSC messages about sources and the listener: ours, and those of head trackers. haloconv(1) has the
- * list. */
+/* scene_messages - OSC messages about sources and the listener: ours, and those of head trackers. See haloconv(1). */
 #ifndef SCENE_MESSAGES_H
 #define SCENE_MESSAGES_H
 

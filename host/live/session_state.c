@@ -58,7 +58,7 @@ static void read_path(const json_t *json, char *path, size_t cap)
     if (text && strlen(text) < cap) memcpy(path, text, strlen(text) + 1);
 }
 
-/* Writes a scene. A source is [azimuth, elevation, distance, gain, entry, muted]; gain in dB, null: off. NULL: no
+/* Writes a scene. A source is [azimuth, elevation, distance, gain, entry, muted]; gain in dB, or null. NULL: no
  * sources. */
 static json_t *write_scene(const struct live_scene_settings *scene)
 {

@@ -14,8 +14,7 @@ struct watch {
 
 void watch_open(struct watch *watch, const char *path, int rate);
 
-/* Returns true if the file differs from the last report, and is the same as in the last call. Call it a few times a
- * second. */
+/* true: the file differs from the last report and is the same as in the last call. Call it a few times a second. */
 bool watch_changed(struct watch *watch, int rate);
 
 #endif

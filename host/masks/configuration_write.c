@@ -61,8 +61,7 @@ static bool find_responses(struct writer *w, char *why, size_t cap)
 
 /* ---- sound files that exist --------------------------------------------------------------------- */
 
-/* Returns the path of a file for the configuration: the name if both are in one folder, else the full path. NULL: no
- * memory. */
+/* Returns a file's path for the configuration: the name if both are in one folder, else all of it. NULL: no memory. */
 static char *path_from(const char *configuration, const char *file)
 {
     const char *slash = strrchr(configuration, '/');

@@ -63,8 +63,7 @@ static void add_time(struct times *times, int i, const struct acoustic_band *ban
     times->n[i]++;
 }
 
-/* Computes the mean T30 (or T20) over the channels that have it, for each given octave; index OCTAVES: of the whole
- * band. */
+/* Computes the mean T30 (or T20) over the channels that have it, by given octave; index OCTAVES: the whole band. */
 static bool find_times(struct mask_job *job, double *from_s)
 {
     const struct mask_settings *s = job->settings;
@@ -105,8 +104,7 @@ static double exponent(const struct mask_job *job, double from_s, double to_s)
     return log(1e-3) * (1 / to_s - 1 / from_s) / job->out.rate;
 }
 
-/* Computes the exponents of all octaves: as given, interpolated linearly between given octaves, constant beyond
- * them. */
+/* Computes the exponents of all octaves: as given, linear between given octaves, constant beyond. */
 static void fill_exponents(const struct mask_job *job, const double *from_s, double *a_frame)
 {
     const double *to_s = job->settings->octave_to_s;

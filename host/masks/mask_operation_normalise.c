@@ -8,8 +8,7 @@
 
 enum { BY_PEAK, BY_ENERGY, BY_SINE, BY_LOUDNESS };
 
-/* Returns the root of the energy of a K-weighted response (ITU-R BS.1770-4), over n frames and the decay of the
- * filters. */
+/* Returns the root of the energy of a K-weighted response (ITU-R BS.1770-4), over n frames and the filters' decay. */
 static double k_weighted(const float *h, int n, int rate)
 {
     struct biquad filters[2];

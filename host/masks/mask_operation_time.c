@@ -135,8 +135,7 @@ static int check_stretch(const struct mask_settings *s)
     return s->factor > 0 ? -1 : message_usage("mask stretch", "needs --factor F, such as 1.5");
 }
 
-/* Stretches a mask: resampling to F times the rate gives F times the frames, which last F times as long at the old
- * rate. */
+/* Stretches a mask: resampling to F times the rate gives F times the frames, F times as long at the old rate. */
 static bool stretch(struct mask_job *job)
 {
     enum { UNIT = 1000000 };

@@ -40,10 +40,10 @@
  *   A mask is a set of impulse responses with their routing: input, output, taps, gain, delay.
  *
  * Threads
- *   Every call carries a tag. [rt]: the audio thread may call it; it takes no lock, allocates nothing, makes no system
- *   call except a wake-up, and takes bounded time. [setup]: it may allocate, block and take seconds; call it on any
- *   thread but the audio thread. Do not make two [setup] calls on one engine at the same time, unless a call says that
- *   it may run in parallel with others.
+ *   Every call carries a tag. [rt]: the audio thread may call it; it uses no lock, allocates nothing, makes no system
+ *   call except a wake-up, and ends within bounded time. [setup]: it may allocate, block and last seconds; call it on
+ *   any thread but the audio thread. Do not make two [setup] calls on one engine at the same time, unless a call says
+ *   that it may run in parallel with others.
  *
  * fork()
  *   fork() waits until no other thread changes global state of the library, such as the tables of a transform in
@@ -55,17 +55,17 @@
  *
  * Errors
  *   A call that fails returns a negative enum hc_error. A call with (why, cap) also writes one line, at most cap bytes
- *   with the final 0, that says what failed and how to remedy it. In this line channels count from 1; a field, such as
- *   routes[2].in, has the caller's value. why may be NULL. A NULL pointer to an engine or to a result is HC_EINVAL. The
- *   library never prints and never exits.
- *   A system that overcommits memory may end the process instead of causing HC_ENOMEM.
+ *   with the final 0, that says what failed and how to remedy it. In this line channels count from 1, but a field such
+ *   as routes[2].in has the caller's value. why may be NULL. A NULL pointer to an engine or to a result is HC_EINVAL.
+ *   The library never prints and never exits. A system that overcommits memory may end the process instead of causing
+ *   HC_ENOMEM.
  *
  * Versions
- *   A struct that the caller fills in begins with its size: sizeof of the struct. The elements of an array have no
- *   size of their own: the call, or the struct that has the array, has the size of one element (route_size, job_size,
- *   step_size). A program that was compiled with an older, shorter struct works with a newer library: fields that its
- *   struct lacks have their default value, or are not filled in. Structs without a size, which only the library fills
- *   in, do not change as long as the library is libhaloconv.so.1.
+ *   A struct that the caller fills in begins with its size: sizeof of the struct. The elements of an array do not begin
+ *   with a size: the call, or the struct with the array, has the size of one element (route_size, job_size, step_size).
+ *   A program that was compiled with an older, shorter struct works with a newer library: fields that its struct lacks
+ *   have their default value, or are not filled in. Structs without a size, which only the library fills in, do not
+ *   change as long as the library is libhaloconv.so.1.
  */
 #ifndef HALOCONV_H
 #define HALOCONV_H
@@ -187,7 +187,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     int n_partitions;        /* of the head; 0 for "direct"                                                     */
     int hop;                 /* frames; after each hop, the tail levels do a slice of their work                */
     int n_levels;            /* the first level is the head                                                     */
-    int n_device_levels;     /* "hybrid": how many of the levels, the last ones, are on the device; else 0      */
+    int n_device_levels;     /* "hybrid": number of levels on the device, which are the last; else 0            */
     hc_level levels[HC_MAX_LEVELS];
     int swap_delay;          /* max. frames from a swap to the start of its fade: the tail levels of the new mask
                                 need this time                                                                  */
@@ -247,10 +247,10 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
 void hc_close(hc_engine *engine);
 
 /* Makes a mask of n routes; route_size is sizeof(hc_route). The audio thread may play in the meantime. Several threads
- * may make masks of one engine at the same time; they take turns. Routes with the same data (taps pointer, n_taps,
- * gain, delay) share one spectrum. n = 0: a mask of silence; routes may then be NULL. Fails with HC_EINVAL (a channel
- * out of range; more than max_taps; a tap that is NaN or Inf, also after its gain or in the sum of a pair's routes:
- * the text has its index; a route_size that no version has), HC_ENOMEM; *mask is NULL then. [setup] */
+ * may make masks of one engine at the same time; one waits for the other. Routes with the same data (taps pointer,
+ * n_taps, gain, delay) share one spectrum. n = 0: a mask of silence; routes may then be NULL. Fails with HC_EINVAL (a
+ * channel out of range; more than max_taps; a tap that is NaN or Inf, also after its gain or in the sum of a pair's
+ * routes: the text has its index; a route_size that no version has), HC_ENOMEM; *mask is NULL then. [setup] */
 int hc_mask_make(hc_engine *engine, const hc_route *routes, size_t route_size, int n, hc_mask **mask, char *why,
                  size_t cap);
 
@@ -277,8 +277,8 @@ int hc_process(hc_engine *engine, const float *const *in, float *const *out, int
  * may be running. [setup] */
 void hc_reset(hc_engine *engine);
 
-/* Reports the properties and the counters of an engine. The caller sets info->size = sizeof *info; no more than that is
- * written. While hc_process runs, each counter is right or one block old. Returns HC_OK, or HC_EINVAL (info->size is
+/* Reports the properties and the counters of an engine. The caller sets info->size = sizeof *info; the call writes no
+ * more bytes. While hc_process runs, each counter is right or one block old. Returns HC_OK, or HC_EINVAL (info->size is
  * the size of no version's struct). [rt], any thread, in parallel with every other call but hc_close */
 int hc_get_info(hc_engine *engine, hc_info *info);
 

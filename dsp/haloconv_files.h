@@ -48,9 +48,9 @@ int hc_collect(hc_engine *engine, float *const *out);
 int hc_block_buffers(hc_engine *engine, int64_t i, void **in, const void **out);
 
 /* Limits hc_info.clipped and hc_info.peak to frames [from, to), counted from hc_open or hc_reset, of blocks that are
- * submitted from now on: the frames that the program writes, if it writes not all of them. `to` may be unknown until
- * the input ends. At first all frames count. Only outputs that are not planar are counted. [setup], one thread at a
- * time with hc_submit */
+ * submitted from now on: the frames that the program writes, if these are not all. `to` may be unknown until the input
+ * ends. At first all frames count. Only outputs that are not planar are counted. [setup], one thread at a time with
+ * hc_submit */
 void hc_count_set(hc_engine *engine, int64_t from, int64_t to);
 
 #ifdef __cplusplus

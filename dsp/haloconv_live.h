@@ -7,7 +7,7 @@
  *
  * Conventions
  *   Those of haloconv.h hold, with its tags [rt] and [setup]. Several threads may make [setup] calls of this header at
- *   once (they take turns), also in parallel with [rt] calls, unless a call says otherwise.
+ *   once (one waits for the other), also in parallel with [rt] calls, unless a call says otherwise.
  *   If the live convolver is NULL, a call returns HC_EINVAL; a call that returns no error code does nothing or returns
  *   0.
  *   A child of fork() must not use a live convolver of its parent, nor close it: it lacks the threads.
@@ -34,12 +34,13 @@
  *
  * Moving sources
  *   With hc_live_config.n_sources the mask is a bank of responses: a file of hc_bank_load, also a sound file, or a
- *   configuration with /bank/read and /source/new, whose other lines play beside them. Every source of a bank file is
- *   straight ahead at first, that of a configuration where its line says. hc_live_steer moves them. hc_live keeps the
- *   positions and sends them to each engine: the one that plays, a standby engine, and each new engine before its first
- *   block. Another bank that is no longer than the engine was made for is a fade of every source inside the engine, as
- *   any movement is (haloconv_scenes.h); else a new engine is made. While the standby engine is behind, it may make a
- *   move some blocks early or a block late. Dry is input i at output i, for sources too.
+ *   configuration with /bank/read and /source/new, whose other lines play beside them. At first every source of a bank
+ *   file is straight ahead, and a source of a configuration at the position in its line. hc_live_steer moves them.
+ *   hc_live keeps the positions and sends them to each engine: the one that plays, a standby engine, and each new
+ *   engine before its first block. Another bank that is no longer than the engine was made for is a fade of every
+ *   source inside the engine, as any movement is (haloconv_scenes.h); else a new engine is made. While the standby
+ *   engine is behind, it may make a move some blocks early or a block late. Dry is input i at output i, for sources
+ *   too.
  *
  * A session
  *   hc_live_config c;  hc_live_config_init(&c);  c.n_in = 2; ...;  hc_live_open(&c, &live, why, sizeof why);
@@ -159,16 +160,16 @@ void hc_live_set_freewheel(hc_live *live, int on);
 
 /* Moves source `source` to a position relative to the listener (metres: x ahead, y left, z up), with a linear gain; 0
  * is silence. position NULL: the source jumps to entry `entry` of its bank, for banks without positions; else `entry`
- * is ignored. An entry that the bank does not have (hc_live_n_entries) is silence. The source glides there in
- * config.glide_ms, from the next hc_live_process on: the short way on the sphere for the direction, linearly for
+ * is ignored. An entry that the bank does not have (hc_live_n_entries) is silence. From the next hc_live_process on,
+ * the source glides to the position in config.glide_ms: the short way on the sphere for the direction, linearly for
  * distance and gain. In each call, or each block of the engine if that is shorter, it fades to the entries for its
- * position at the end of the call. A tracker of 20 to 150 positions a second is followed with a steady speed, and 10
- * to 50 ms late. A source jumps (1) before its first block, (2) with glide_ms below 0. From gain 0 its position jumps
- * and its gain glides. A jump takes effect with the next hc_live_process.
+ * position at the end of the call. A tracker of 20 to 150 positions a second is followed with a steady speed, and 10 to
+ * 50 ms late. A source jumps (1) before its first block, (2) with glide_ms below 0. From gain 0 its position jumps and
+ * its gain glides. A jump takes effect with the next hc_live_process.
  *
- * The position stays through changes of bank, rate, block and backend, which end its glide. It may be set before a
- * bank is loaded. A source that was never moved is where its configuration says, else straight ahead, with gain 1. The
- * last call wins. HC_EINVAL: the source is out of range, a value is not finite, or the entry is negative. [rt], any
+ * The position stays through changes of bank, rate, block and backend, which end its glide. It may be set before a bank
+ * is loaded. A source that was never moved is at the position in its configuration, else straight ahead, with gain 1.
+ * The last call wins. HC_EINVAL: the source is out of range, a value is not finite, or the entry is negative. [rt], any
  * thread */
 int hc_live_steer(hc_live *live, int source, const float position[3], int entry, float gain);
 
@@ -197,31 +198,31 @@ int hc_live_work(hc_live *live);
 
 enum { HC_LIVE_MAX_KEPT = 32 };
 
-/* Keeps the masks of n paths ready (0 to HC_LIVE_MAX_KEPT): hc_live_work loads them, and makes an engine for each.
- * A thread of the live convolver lets these engines process the input, so that a request for one of these masks
- * begins its crossfade with the next hc_live_process, whatever the mask's length, and hc_live_work only takes note
- * of it. A fade under way ends first. After a mask that is not kept ready has played, hc_live_work must have taken
- * its engine back. If the thread gets too little time and is more than two blocks behind the input, the fade begins
- * as many blocks later as it is further behind. The mask that played stays ready. A ready mask costs the memory of
- * its engine and the time of its convolution, on another processor (stats.ready, config.say). The masks take at
- * most a quarter of the machine's memory and, by the expected cost, 60 % of a processor: the first of the list come
- * first. A mask that is not kept ready plays as without this call.
+/* Keeps the masks of n paths ready (0 to HC_LIVE_MAX_KEPT): hc_live_work loads them, and makes an engine for each. A
+ * thread of the live convolver lets these engines process the input, so that a request for one of these masks begins
+ * its crossfade with the next hc_live_process, whatever the mask's length, and hc_live_work only records it. A fade
+ * under way ends first. After a mask that is not kept ready has played, hc_live_work must first get its engine back. If
+ * the thread gets too little time and is more than two blocks behind the input, the fade begins as many blocks later as
+ * it is further behind. The mask that played stays ready. A ready mask costs the memory of its engine and the time of
+ * its convolution, on another processor (stats.ready, config.say). The masks use at most a quarter of the machine's
+ * memory and, by the expected cost, 60 % of a processor; earlier masks of the list have priority. A mask that is not
+ * kept ready plays as without this call.
  *
- * Replaces the list of an earlier call; n = 0: keep none. A mask that is in both lists stays ready, and is loaded
- * again if its file has changed. A file that has changed when its mask is asked for is also loaded again: the fade
- * to the earlier content begins at once. A change of rate, block or backend makes all of them anew. Returns HC_OK;
+ * Replaces the list of an earlier call; n = 0: keep none. A mask that is in both lists stays ready, and is loaded again
+ * if its file has changed. A file that has changed when its mask is asked for is also loaded again: the fade to the
+ * earlier content begins at once. A change of rate, block or backend makes all ready masks anew. Returns HC_OK;
  * HC_EINVAL (n out of range, a path that is NULL, empty, or has 4096 bytes or more; a session with sources keeps no
  * bank ready); HC_ENOMEM. [setup], at once: it does not wait for hc_live_work */
 int hc_live_keep(hc_live *live, const char *const *paths, int n);
 
-/* Compares two masks of hc_live_keep, A and B, at equal loudness; NULL and NULL: no more. Requests switch between them.
- * While both are ready, both convolve the input, and their convolved signals are measured: the integrated loudness by
- * ITU-R BS.1770 (K-weighted, gated; every channel counts alike) since the call. The louder of the two is turned down to
- * the loudness of the other, by at most 40 dB; the gain belongs to the mask and is crossfaded with it. It follows the
- * measurement in steps of 100 ms, with ramps of 20 ms. Masks that are made anew, as after a change of the rate, are
- * measured anew. The dry signal and all knobs are left out. stats.compared, loudness and compared_gain have the result.
- * Returns HC_OK; HC_EINVAL (one path is NULL, both are the same, or one has 4096 bytes or more). [setup], at once: it
- * does not wait for hc_live_work */
+/* Compares two masks of hc_live_keep, A and B, at equal loudness; NULL and NULL end the comparison. Requests switch
+ * between them. While both are ready, both convolve the input, and their convolved signals are measured: the integrated
+ * loudness by ITU-R BS.1770 (K-weighted, gated; every channel counts alike) since the call. The louder of the two is
+ * turned down to the loudness of the other, by at most 40 dB; the gain belongs to the mask and is crossfaded with it.
+ * It follows the measurement in steps of 100 ms, with ramps of 20 ms. Masks that are made anew, as after a change of
+ * the rate, are measured anew. The dry signal and all knobs are left out. stats.compared, loudness and compared_gain
+ * have the result. Returns HC_OK; HC_EINVAL (one path is NULL, both are the same, or one has 4096 bytes or more).
+ * [setup], at once: it does not wait for hc_live_work */
 int hc_live_compare(hc_live *live, const char *a, const char *b);
 
 /* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work would;
@@ -272,8 +273,8 @@ void hc_live_get_stats(const hc_live *live, hc_live_stats *stats);
 
 enum { HC_TIME_CLASSES = 16 * 34 }; /* 16 an octave, up to 2^37 ns: quantiles are right within 3 % */
 
-/* A histogram of the durations of hc_live_process. A sum or a difference of two copies is one, too: max_ns of a sum is
- * the larger one, of a difference hc_times_quantile(&difference, 1). */
+/* A histogram of the durations of hc_live_process. The sum and the difference of two copies are histograms, too: max_ns
+ * of a sum is the larger max_ns, of a difference hc_times_quantile(&difference, 1). */
 typedef struct hc_times {
     uint64_t n, max_ns;      /* calls, and the longest of them                                                       */
     uint64_t classes[HC_TIME_CLASSES]; /* calls by duration                                                          */
@@ -301,10 +302,10 @@ typedef struct hc_live_info { /* of the newest engine: it plays, or is about to 
     uint64_t ready_memory;   /* bytes of the masks that hc_live_keep keeps ready, also the one that plays            */
     int rate, block;         /* Hz, frames                                                                           */
     int longest;             /* frames of the longest response of its mask                                           */
-    int n_sources;           /* that play an entry of a bank; 0: there are no banks                                  */
+    int n_sources;           /* sources that play an entry of a bank; 0: no banks                                    */
     int n_banks, n_entries;  /* n_entries: of all banks                                                              */
     int n_bank_out;          /* max. outputs of a bank                                                               */
-    float bank_gain_db;      /* as gain_db in hc_bank_data: of the loudest bank                                      */
+    float bank_gain_db;      /* gain_db (hc_bank_data) of the loudest bank                                           */
 } hc_live_info;
 
 /* Describes the newest engine. The caller sets info->size and info->reaches. [setup] */

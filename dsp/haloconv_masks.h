@@ -43,13 +43,13 @@ typedef struct hc_responses { /* a mask as read from a file                     
                                  with the same data share their taps, so that the engine shares their spectrum   */
     hc_port *in_port, *out_port; /* [n_in], [n_out] of a configuration; else NULL                                */
     const char *client, *server; /* JACK names in a configuration; NULL: none                                    */
-    int partition;            /* in a configuration, frames; 0: none. The engine chooses its own                 */
+    int partition;            /* frames in a configuration; 0: none. The engine ignores it                       */
     int n_distinct;           /* responses of a configuration that differ in taps, gain or delay                 */
     int64_t distinct_frames;  /* frames of all these responses together, delays included                         */
     int n_errors, n_warnings; /* all of them; only a configuration has errors here                               */
-    int n_diagnostics;        /* the first of these and of the notes by line, at most 10000                      */
+    int n_diagnostics;        /* errors, warnings and notes, the first by line, at most 10000                    */
     hc_diagnostic *diagnostics; /* [n_diagnostics]                                                               */
-    void *memory;             /* the library's                                                                   */
+    void *memory;             /* belongs to the library                                                          */
     int n_sources, n_banks;   /* of a configuration with HC_WITH_SOURCES; else 0                                 */
     const hc_source *sources; /* [n_sources]: input i is source i                                                */
     const char *const *banks; /* [n_banks]: paths for hc_bank_load, which are not read yet                       */
@@ -76,11 +76,11 @@ enum {                        /* flags of hc_responses_load                     
  * the file of the highest rate is read. A warning in `diagnostics` names a file of another rate than `rate`. If no
  * rate has a file the call fails with HC_EFILE.
  *
- * n_in: the input channels to make routes for; 0: make no routes. Sound files and texts are routed by the rule of
+ * n_in: the number of input channels for the routes; 0: make no routes. Sound files and texts are routed by the rule of
  * haloconv(1), DESCRIPTION: one response for every channel, channel by channel, one input to many outputs, true stereo,
  * or HeSuVi's 14 channels; else HC_EINVAL. A configuration states its channel counts: n_in is 0, or must equal its
  * input count. All errors of a configuration are in `diagnostics`, each with file and line; why has the first. Its
- * warnings are there on success too.
+ * warnings are in `diagnostics` after success, too.
  *
  * A mask has at most 2^28 frames, at the session's rate, and a file at most 2^30 samples. A line of a text or of a
  * configuration has at most 65536 bytes. A mask occupies at most three quarters of the machine's memory. A longer sound
@@ -89,8 +89,8 @@ enum {                        /* flags of hc_responses_load                     
  *
  * Fails with HC_EFILE (also an empty file), HC_EINVAL (NaN or Inf: the text has the channel, from 1, and the frame; no
  * frames; too long), HC_ENOMEM, HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with
- * hc_responses_free, after a failure too: the diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis,
- * Opus) may end the process if memory runs out. [setup] */
+ * hc_responses_free, after a failure too, when it has the diagnostics. Codecs that libsndfile calls (MP3, Vorbis, Opus)
+ * may end the process if memory runs out. [setup] */
 int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
                       size_t cap);
 

@@ -89,9 +89,9 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
  * sound file, which hc_bank_load and hc_responses_load both read. [setup] */
 int hc_bank_is_file(const char *path);
 
-/* Makes the table of hc_bank_nearest and hc_bank_mix for a bank of your own, as hc_bank_load does with
- * hc_bank_options.mix. The responses and positions stay yours, and must not change; free the table with
- * hc_bank_data_free. Fails with HC_EINVAL (no positions, or there is a table; no taps, or one that is NaN or Inf),
+/* Makes the table of hc_bank_nearest and hc_bank_mix for a bank that the caller made, as hc_bank_load does with
+ * hc_bank_options.mix. The caller keeps the responses and positions, and must not change them; free the table with
+ * hc_bank_data_free. Fails with HC_EINVAL (no positions, or a table exists; no taps, or a tap that is NaN or Inf),
  * HC_ENOMEM. [setup] */
 int hc_bank_index(hc_bank_data *data, char *why, size_t cap);
 
@@ -100,14 +100,15 @@ void hc_bank_data_free(hc_bank_data *data);
 
 /* Finds the entry nearest to a direction or position: by the angle between both as seen by the listener, then, among
  * entries within 0.001 degrees of each other, by distance. Returns 0 if the bank has no positions. {0, 0, 0} counts as
- * ahead. A bank from hc_bank_load has a table for this; in a bank of your own without one (hc_bank_index) the search
- * looks at every entry. [rt], any thread */
+ * ahead. A bank from hc_bank_load has a table for this search; without a table (hc_bank_index) the search examines
+ * every entry. [rt], any thread */
 int hc_bank_nearest(const hc_bank_data *data, const float position[3]);
 
 /* Finds up to HC_MAX_MIX entries around a direction and their weights, whose sum is 1: barycentric on the sphere,
- * between three entries. Beyond the measured range it uses the nearest edge of that range along a great circle: below
- * a set that ends at -40 degrees, the same azimuth at -40 degrees. If no entry lies within 35 degrees of one of the
- * six directions ahead, behind, left, right, up and down, directions there count as beyond the range. Returns how many.
+ * between three entries. Beyond the measured range it uses the nearest edge of that range along a great circle: below a
+ * set that ends at -40 degrees, the same azimuth at -40 degrees. If no entry lies within 35 degrees of one of the six
+ * directions ahead, behind, left, right, up and down, directions there count as beyond the range. Returns the number of
+ * entries.
  *
  * The engine adds the responses as they are. Two that begin t seconds apart make a comb filter with the gain
  * |cos(pi f t)| at frequency f. So entries are not mixed if their responses to any output begin more than 20 us apart:
@@ -177,7 +178,7 @@ typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outp
 } hc_render_job;
 
 /* Prepares a bank for hc_render. *data is read during the call only. A GPU accepts steps of up to 4096 frames; with
- * "auto" the CPU takes over if the GPU fails to open. Fails as hc_open and hc_bank_make do. [setup] */
+ * "auto" the CPU computes if the GPU fails to open. Fails as hc_open and hc_bank_make do. [setup] */
 int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
                      size_t cap);
 /* Computes n_jobs jobs; job_size is sizeof(hc_render_job). Many jobs at once use a GPU well. The output is that of an

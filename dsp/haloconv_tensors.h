@@ -12,9 +12,9 @@
  *   hc_tensor_plan_close(plan);
  *
  * The calls allocate no device memory and do not wait for the device: a run puts kernels into the caller's stream,
- * which may be under graph capture. Samples are float32. NaN and Inf are not replaced: one spoils all frames that the
- * same transform computes, also frames that its taps do not reach, but no other item or channel.
- * Conventions, tags and error codes are those of haloconv.h.
+ * which may be under graph capture. Samples are float32. NaN and Inf are not replaced: a NaN spoils all frames that the
+ * same transform computes, also frames that its taps do not reach, but no other item or channel. Conventions, tags and
+ * error codes are those of haloconv.h.
  */
 #ifndef HALOCONV_TENSORS_H
 #define HALOCONV_TENSORS_H

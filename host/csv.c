@@ -24,7 +24,7 @@ bool csv_field(struct line_reader *in, char **at, char **field)
     return true;
 }
 
-/* Does a quoted field continue behind this line? *state: of the parser at the start of the line, then at its end. */
+/* Does a quoted field continue behind this line? *state: the parser's state, updated from the line's start to its end. */
 enum csv_state { FIELD_START, PLAIN, QUOTED, QUOTE_IN_QUOTED };
 static bool csv_continues(const char *text, enum csv_state *state)
 {

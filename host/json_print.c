@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* jansson leaves out a value that found no memory, and the callers that build objects do not check each value. */
+/* Counts failed allocations: jansson omits a value that found no memory, and callers do not check each value. */
 static atomic_bool out_of_memory;
 
 static void *json_malloc(size_t bytes)
@@ -31,8 +31,8 @@ int json_print(json_t *object, int digits, const char *subject)
                 json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(digits)) == 0;
     json_decref(object);
     if (good) putchar('\n');
-    if (good || ferror(stdout)) return 0; /* main reports a standard output that cannot be written */
-    return message_error("%s: no memory for the report as JSON; leave --json out", subject);
+    if (good || ferror(stdout)) return 0; /* main reports an error of standard output */
+    return message_error("%s: no memory for the report as JSON; omit --json", subject);
 }
 
 json_t *json_text(const char *text)

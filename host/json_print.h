@@ -4,17 +4,17 @@
 
 #include <jansson.h>
 
-/* Call this before any function of jansson: json_print then notices that a part of its object found no memory. */
+/* Call this before any function of jansson: json_print then detects that a value of its object found no memory. */
 void json_start(void);
 
-/* Prints an object with `digits` digits a number, and frees it. Returns the exit status. If a part of the object found
- * no memory, or object is NULL for that reason, this prints an error about subject instead. */
+/* Prints an object with `digits` digits a number, and frees it. Returns the exit status. If a value of the object found
+ * no memory, or object is NULL for that reason, prints an error about subject instead. */
 int json_print(json_t *object, int digits, const char *subject);
 
-/* jansson takes UTF-8 only, and the name of a file may have any bytes: each byte that is not part of a character
+/* jansson accepts UTF-8 only, and the name of a file may have any bytes: each byte that does not belong to a character
  * becomes U+FFFD. NULL becomes null. */
 json_t *json_text(const char *text);
 json_t *json_number(double value);     /* NaN and infinity become null             */
-json_t *json_known(int value);         /* null unless value > 0: it is not known   */
+json_t *json_known(int value);         /* null if value <= 0, which means unknown  */
 
 #endif

@@ -1,5 +1,5 @@
 /* line_reader - reads a text line by line. A list may be a stranger's file: the memory for a line is bounded, and a
- * failed read is never taken for the end of the file.
+ * failed read never counts as the end of the file.
  */
 #ifndef LINE_READER_H
 #define LINE_READER_H
@@ -8,24 +8,24 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { LINE_BYTES = 1 << 20 }; /* a line is shorter */
+enum { LINE_BYTES = 1 << 20 }; /* a line has fewer bytes */
 
 enum line_state {
     LINE_READ,
-    LINE_END,    /* of the file; there is no line                                */
+    LINE_END,    /* end of the file: no line was read                            */
     LINE_BAD,    /* too long, or not text; the next call begins behind this line */
     LINE_FAILED, /* the file cannot be read                                      */
 };
 
 struct line_reader {
     FILE *file;
-    const char *path, *remedy; /* remedy: if the file cannot be read                             */
+    const char *path, *remedy; /* remedy: of the error that the file cannot be read              */
     char *why;                 /* [cap]: the last error                                          */
     size_t cap;
     char *line;                /* [LINE_BYTES + 1]; has its '\n', except the last line of a file */
     size_t length;             /* of line                                                        */
     size_t number;             /* of the last line that was read, from 1 on                      */
-    bool is_rest_unread;       /* of the last line, a bad one                                    */
+    bool is_rest_unread;       /* the last line was LINE_BAD, and its end is unread              */
 };
 
 /* path: "-" is standard input. path, remedy and why must outlive the reader. false: why has the reason. */

@@ -1,4 +1,4 @@
-/* mask_argument - what a command names as its mask: a file, or a mask that ships with haloconv ("hall"). */
+/* mask_argument - resolves a mask argument of a command: a file, or a mask that ships with haloconv ("hall"). */
 #ifndef MASK_ARGUMENT_H
 #define MASK_ARGUMENT_H
 
@@ -11,20 +11,20 @@ struct shipped_mask {
 extern const struct shipped_mask shipped_masks[]; /* the last one's name is NULL */
 
 /* Finds the folder of the masks that ship: share/haloconv/impulses of an installed program, else impulses beside the
- * program. false: there is none. */
+ * program. false: neither exists. */
 bool shipped_folder(char *folder, size_t cap);
 
-/* The path of the mask that ships under this name, valid until the program ends. NULL: there is none. Main thread. */
+/* Returns the path of the mask that ships under this name, valid until the end. NULL: no such mask. Main thread. */
 const char *shipped_path(const char *name);
 
-/* Likewise, of a name that a user writes for a file at `path`. NULL, too: that file is there. A directory counts as a
- * file only if the mask that ships is a bank. Main thread. */
+/* Likewise, for a name that a user writes for a file at `path`; returns NULL, too, if that file exists. A directory
+ * counts as a file only if the mask that ships is a bank. Main thread. */
 const char *mask_argument_shipped(const char *name, const char *path);
 
-/* The path that an argument means: a file of this name, or a mask that ships. Main thread. */
+/* Returns the path for an argument: a file of this name, or a mask that ships. Main thread. */
 const char *mask_argument_path(const char *argument);
 
-/* hc_responses_load has failed for this path: if it is a bank of responses, why says how banks are played. */
+/* Call it after hc_responses_load has failed for a path: if the path is a bank, `why` becomes how to play banks. */
 void mask_argument_explain(const char *path, char *why, size_t cap);
 
 #endif

@@ -71,7 +71,7 @@ static void look_for_journal(void)
                  fstat(STDERR_FILENO, &error) == 0 && error.st_dev == device && error.st_ino == inode;
 }
 
-/* The journal takes the priority from the start of a line (sd-daemon(3)), and shows the program's name by itself. */
+/* Starts a line for the journal with its priority (sd-daemon(3)); without the program's name, which the journal adds. */
 static void print_line(bool is_error, const char *prefix, const char *format, va_list values, const char *suffix)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -20,23 +20,23 @@ int message_usage(const char *command, const char *format, ...) __attribute__((f
 /* Print a line, unless quiet. Returns 0, so that it has the type of message_error. */
 int message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Print a line that an error consists of, also if quiet. Returns 0. */
+/* Print a line of an error that has several, also if quiet. Returns 0. */
 int message_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Replace the status line, which is cut at the terminal's width; "" removes it. Without a terminal, print nothing. */
 void message_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
-int message_columns(void); /* of the status line; 0: there is none */
+int message_columns(void); /* width of the status line; 0: no terminal */
 
-/* Bounds the lines about one topic that a stranger may cause: `most` in 10 s, then one with the number of the
+/* Bounds the lines about one topic that a stranger may cause: `max` lines in 10 s, then one line with the number of the
  * others. */
 struct message_limit {
-    const char *topic;   /* "refused OSC messages"; set topic and most, and nothing else */
+    const char *topic;   /* "refused OSC messages"; set topic and max, and nothing else  */
     uint64_t max;
-    uint64_t n;          /* lines of this period, with those left out; under lock        */
+    uint64_t n;          /* lines of this period, also those left out; under lock        */
     double period_end;   /* under lock                                                   */
 };
 bool message_limit_allows(struct message_limit *limit); /* May the next line be printed? */
-/* Prints "N more lines about TOPIC", if there are any: once the period is over, or now. Call it several times a
+/* Prints "N more lines about TOPIC", if lines were left out: when the period is over, or now. Call it several times a
  * second. */
 void message_limit_tend(struct message_limit *limit, bool now);
 
@@ -47,9 +47,9 @@ bool message_is_quiet(void);
 /* The ending of a plural: "" for 1, else "s". */
 const char *message_s(int64_t n);
 
-/* Decibels as text, for an argument of printf: it lasts as long as the call. A value that rounds to 0 has no minus
- * sign. message_db: "-3.0 dBFS", or "silence" for -INFINITY; unit "": the number alone. message_gain: "+3.0 dB", or
- * "none". */
+/* Decibels as text, for an argument of printf: the text is valid during that call. A value that rounds to 0 has no
+ * minus sign. message_db: "-3.0 dBFS", or "silence" for -INFINITY; unit "": the number alone. message_gain: "+3.0 dB",
+ * or "none". */
 struct message_db { char text[32]; };
 struct message_db message_db(double db, int decimals, const char *unit);
 struct message_db message_gain(double db, int decimals);

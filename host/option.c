@@ -114,7 +114,7 @@ bool option_db_float(const struct option_use *use, void *to)
     return true;
 }
 
-/* The number of the word; -1: a usage error, "needs full, same or centre", was printed. */
+/* Returns the number of the word; -1: a usage error, "needs full, same or centre", was printed. */
 static int find_word(const struct option_use *use)
 {
     char needs[256] = "";
@@ -141,7 +141,7 @@ bool option_word(const struct option_use *use, void *to)
     return find_word(use) >= 0 && option_text(use, to);
 }
 
-/* "cuda:N" for "cuda": the number of a device. */
+/* Is the text "cuda", or "cuda:N" with the number of a device? */
 static bool names_device(const char *text, const char *kind)
 {
     size_t n = strlen(kind);
@@ -179,7 +179,7 @@ static bool read_quiet(const struct option_use *use, void *to)
 
 /* Every command has this option. */
 static const struct option_row quiet = {
-    .name = "quiet", .letter = 'q', .text = "Print errors only: no progress, warnings or summary", .take = read_quiet};
+    .name = "quiet", .letter = 'q', .text = "Print errors only: no progress, warnings or summary", .read = read_quiet};
 
 const struct option_row *option_find(const struct command_line *line, const char *name)
 {
@@ -234,7 +234,7 @@ static void print_completed(const struct command_line *line, const struct option
     printf("%s\t--%s\t%s\t%s\n", line->command, row->name, letter, row->value ? row->value : "-");
 }
 
-/* A line for each option: command, option, letter and value, with "-" for what the option has not. */
+/* A line for each option: command, option, letter and value, with "-" for an absent letter or value. */
 static void print_completion(const struct command_line *line)
 {
     for (int group = 0; line->groups[group].rows; group++)
@@ -260,7 +260,7 @@ static error_t parse_key(int key, char *text, struct argp_state *state)
     const struct option_row *row = key > 0 && key < MAX_KEYS ? parse->row_of_key[key] : NULL;
     if (row) {
         const struct option_use use = {parse->line->command, row, text, NULL};
-        if (row->take(&use, (char *)parse->settings + row->to)) return 0;
+        if (row->read(&use, (char *)parse->settings + row->to)) return 0;
         parse->status = EXIT_USAGE;
         return ECANCELED;
     }
@@ -286,7 +286,8 @@ static error_t parse_key(int key, char *text, struct argp_state *state)
 
 static int read_names(const struct command_line *line, char **list, int n, void *settings)
 {
-    if (!line->names) return n > 0 ? message_usage(line->command, "%s: takes no names", list[0]) : -1;
+    if (!line->names)
+        return n > 0 ? message_usage(line->command, "%s: is not expected; remove this name", list[0]) : -1;
     if (n < line->min_names || n > line->max_names)
         return message_usage(line->command, "needs %s, and got %d name%s", line->names, n, message_s(n));
     for (int i = line->masks_from ? line->masks_from - 1 : n; i < n; i++) list[i] = (char *)mask_argument_path(list[i]);
@@ -325,7 +326,7 @@ int option_parse(const struct command_line *line, int argc, char **argv, void *s
     if (error == ECANCELED) return parse.status;
     if (error == ENOMEM) return message_error("no memory to read the command line; free some memory");
     if (!error) return read_names(line, argv + at, argc - at, settings);
-    message_note("see `haloconv %s --help`", line->command); /* getopt has printed the error */
+    message_note("see `haloconv %s --help`", line->command); /* getopt has printed the error; */
     return EXIT_USAGE;
 }
 

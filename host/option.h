@@ -16,20 +16,20 @@ struct option_row;
 struct option_use {
     const char *command;          /* "convolve"                                       */
     const struct option_row *row;
-    const char *text;             /* its value; NULL: it takes none                   */
+    const char *text;             /* the value; NULL: the option has none             */
     const char *where;            /* FILE:LINE; NULL: the command line                */
 };
 
 /* Write the value to *to. false: a usage error was printed. */
-typedef bool option_take(const struct option_use *use, void *to);
+typedef bool option_read(const struct option_use *use, void *to);
 
 struct option_row {
     const char *name;             /* without the dashes; NULL ends a group            */
     char letter;                  /* 'q' if -q is the same option; 0: none            */
-    const char *value;            /* its name in the help: "FILE"; NULL: takes none   */
-    const char *text;             /* for help and man page; the default at its end    */
-    option_take *take;
-    size_t to;                    /* where take() writes: an offset in the settings   */
+    const char *value;            /* the value's name in the help: "FILE"; NULL: none */
+    const char *text;             /* for help and man page; ends with [the default]   */
+    option_read *read;
+    size_t to;                    /* offset in the settings of the field for read()   */
     double min, max;              /* of option_int and option_number                  */
     const char *old_name;         /* an earlier name, accepted but not shown; NULL    */
 };
@@ -43,22 +43,22 @@ struct command_line {
     const char *command;          /* "bench engine"                                   */
     const char *usage;            /* "INPUT MASK -o OUTPUT"                           */
     const char *text;             /* help above the options, then \v, then the help below them (see argp) */
-    const char *more;             /* printed below that with its own line ends; NULL  */
+    const char *more;             /* printed below `text`, with its line ends; NULL   */
     struct {
         const char *title;        /* "Rooms:"; NULL: none                             */
         const struct option_row *rows;
     } groups[4];                  /* rows of the group after the last: NULL           */
-    const char *names;            /* its arguments: "INPUT and MASK"; NULL: none      */
+    const char *names;            /* of its arguments: "INPUT and MASK"; NULL: none   */
     int min_names, max_names;
     size_t names_to;              /* struct option_names in the settings              */
-    int masks_from;               /* its arguments from this one on, from 1, are masks; 0: none of them */
+    int masks_from;               /* number, from 1, of the first argument that is a mask; 0: none      */
 };
 
-/* Fill in the settings, and obey --help and --quiet, which every command has. -1: go on; else the exit status: help was
- * printed, or a usage error. */
+/* Fill in the settings, and apply --help and --quiet, which every command has. Returns -1: continue; else the exit
+ * status: help was printed, or a usage error. */
 int option_parse(const struct command_line *line, int argc, char **argv, void *settings);
 
-/* The row of a name, or of an earlier name; NULL: the command has no such option. */
+/* Returns the row of a name, or of an earlier name; NULL: the command has no such option. */
 const struct option_row *option_find(const struct command_line *line, const char *name);
 
 /* Print a text for the man page. */
@@ -68,27 +68,27 @@ void option_print_roff(const char *text);
 bool option_refuse(const struct option_use *use, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The kinds of values. A number with other text behind it is refused. */
-option_take option_text;      /* const char *                                                                        */
-option_take option_flag;      /* bool: true                                                                          */
-option_take option_set;       /* int: the row's min                                                                  */
-option_take option_int;       /* int, from min to max                                                                */
-option_take option_number;    /* double, from min to max                                                             */
-option_take option_grid;      /* double: the same, or "off" for HC_GRID_NONE                                         */
-option_take option_seed;      /* uint64_t                                                                            */
-option_take option_db;        /* double: an amplitude, in decibels on the command line; "off" or "-inf" is 0         */
-option_take option_db_float;  /* the same as float                                                                   */
-option_take option_choice;    /* int or an enum: which of the words of `value`, "full|same|centre", from 0           */
-option_take option_word;      /* const char *: one of the words of `value`                                           */
-option_take option_backend;   /* const char *: auto, cpu, cuda or cuda:N                                             */
-option_take option_backend_live; /* and hybrid, hybrid:N or hybrid:cpu                                               */
+option_read option_text;      /* const char *                                                                        */
+option_read option_flag;      /* bool: true                                                                          */
+option_read option_set;       /* int: the row's min                                                                  */
+option_read option_int;       /* int, from min to max                                                                */
+option_read option_number;    /* double, from min to max                                                             */
+option_read option_grid;      /* double: the same, or "off" for HC_GRID_NONE                                         */
+option_read option_seed;      /* uint64_t                                                                            */
+option_read option_db;        /* double: an amplitude, in decibels on the command line; "off" or "-inf" is 0         */
+option_read option_db_float;  /* the same as float                                                                   */
+option_read option_choice;    /* int or an enum: which of the words of `value`, "full|same|centre", from 0           */
+option_read option_word;      /* const char *: one of the words of `value`                                           */
+option_read option_backend;   /* const char *: auto, cpu, cuda or cuda:N                                             */
+option_read option_backend_live; /* and hybrid, hybrid:N or hybrid:cpu                                               */
 
-/* A row's place in the settings of its command. */
+/* The offset of a row's field in the settings of its command. */
 #define OPTION_TO(type, field) .to = offsetof(type, field)
 
 /* Rows that several commands have; to is OPTION_TO(...). */
 #define OPTION_BACKEND(to)                                                                                             \
     {"backend", 0, "auto|cpu|cuda|cuda:N",                                                                             \
-     "Processor to convolve on; auto takes a GPU if it repays its start-up time [auto]", option_backend, to}
+     "Processor to convolve on; auto: a GPU if it repays its start-up time [auto]", option_backend, to}
 #define OPTION_METHOD(to)                                                                                              \
     {"method", 0, "auto|direct|fft", "Convolve in the time domain, or by partitions in the frequency domain [auto]",   \
      option_word, to}

@@ -18,12 +18,12 @@ bool own_folder(char *folder, size_t cap)
 
 void *own_library_open(const char *name)
 {
-    static const char *const places[] = {"", "../lib/haloconv/"};
+    static const char *const folders[] = {"", "../lib/haloconv/"};
     char program[PATH_MAX], path[PATH_MAX + 80];
     if (!own_folder(program, sizeof program)) return NULL;
     void *library = NULL;
-    for (size_t i = 0; i < sizeof places / sizeof *places && !library; i++) {
-        snprintf(path, sizeof path, "%s%s%s", program, places[i], name);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !library; i++) {
+        snprintf(path, sizeof path, "%s%s%s", program, folders[i], name);
         library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     }
     return library;

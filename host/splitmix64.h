@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define SPLITMIX64_STEP 0x9e3779b97f4a7c15u /* from a seed to the next of a sequence */
+#define SPLITMIX64_STEP 0x9e3779b97f4a7c15u /* difference of two consecutive seeds of a sequence */
 
 static inline uint64_t splitmix64(uint64_t seed)
 {

@@ -1,4 +1,4 @@
-/* stopwatch - seconds since some moment, of a clock that only goes forward. */
+/* stopwatch - seconds of a monotonic clock, since an arbitrary moment. */
 #ifndef STOPWATCH_H
 #define STOPWATCH_H
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Is this the name of a descriptor of ours? */
+/* Is this the name of a descriptor of this process? */
 static bool is_own_descriptor(const char *path)
 {
     return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0 ||

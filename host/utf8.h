@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The bytes of the character at `at` by the rules of UTF-8 (RFC 3629); 0: there is none. */
+/* Returns the length in bytes of the character at `at` by UTF-8 (RFC 3629); 0: the bytes are not a character. */
 static inline size_t utf8_bytes(const unsigned char *at)
 {
     size_t n = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : *at >= 0xe0 && *at < 0xf0 ? 3 : *at >= 0xf0 ? 4 : 0;

@@ -31,7 +31,7 @@ void bank_note(struct bank *bank, const char *format, ...)
     int n = vsnprintf(bank->notes + at, sizeof bank->notes - at, format, values);
     va_end(values);
     if (n < 0 || at + (size_t)n + 2 > sizeof bank->notes)
-        bank->notes[at] = 0; /* notes[] is full: a line less */
+        bank->notes[at] = 0; /* notes[] is full: drop the line */
     else
         memcpy(bank->notes + at + n, "\n", 2);
 }
@@ -69,7 +69,7 @@ int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, 
     return HC_OK;
 }
 
-/* Makes a bank of zeros with the same entries and n_taps taps. replace_taps() then moves its taps into the old bank. */
+/* Makes a bank of zeros with the same entries and n_taps taps, which replace_taps() later moves into the old bank. */
 static int make_longer(const struct bank *bank, size_t n_taps, struct bank *longer, const char *path,
                        struct reason *why)
 {

@@ -21,7 +21,7 @@ struct bank {
     float *taps;                /* [n_entries][n_out][n_taps]                                 */
     float (*position)[3];       /* [n_entries]: x ahead, y left, z up, metres; NULL: none     */
     double *onsets;             /* [n_entries][n_out]: frames; NaN: silence; NULL: not found  */
-    char notes[BANK_NOTES];     /* lines, each with its LF; the first says what the file is   */
+    char notes[BANK_NOTES];     /* lines, each with its LF; the first names the kind of file  */
     bool sizes_only;            /* taps stays NULL                                            */
 };
 
@@ -41,13 +41,13 @@ static inline float *bank_response(const struct bank *bank, size_t entry, size_t
     return bank->taps + (entry * (size_t)bank->n_out + out) * (size_t)bank->n_taps;
 }
 
-/* Azimuth (counter-clockwise) and elevation in degrees, and distance, to x, y, z. */
+/* Converts azimuth (counter-clockwise) and elevation in degrees, and distance, to x, y, z. */
 void position_from_angles(double azimuth, double elevation, double distance, double position[3]);
 
 /* ---- readers: fill in a struct bank of zeros, with rate as in the file ---- */
 
 int sofa_bank_read(struct bank *bank, const char *path, struct reason *why);
-/* Is one of the columns that the first line names "file"? Any other .csv is a mask: a text of coefficients. */
+/* Is this .csv a bank? Its first line has a column "file"; any other .csv is a mask, a text of coefficients. */
 bool csv_is_bank(const char *path);
 int csv_bank_read(struct bank *bank, const char *path, int rate, struct reason *why);
 int folder_bank_read(struct bank *bank, const char *path, int rate, struct reason *why);
@@ -58,23 +58,23 @@ int sound_bank_read(struct bank *bank, const char *path, int rate, struct reason
 /* Delays each response by delays[n_entries * n_out] frames, 0 or more; their fractions by a windowed sinc. */
 int bank_delay(struct bank *bank, const double *delays, const char *path, struct reason *why);
 
-/* HC_EINVAL if delays or interpolation have made a tap that no float holds. */
+/* Fails with HC_EINVAL if delays or interpolation have made a tap beyond the range of a float. */
 int bank_check_finite(const struct bank *bank, const char *path, struct reason *why);
 
 /* Resamples all responses. */
 int bank_resample(struct bank *bank, int rate, const char *path, struct reason *why);
 
-/* The largest gain for a sine, linear, exact to 0.001 dB. HC_ENOMEM. */
+/* Computes the largest gain for a sine, linear, exact to 0.001 dB. Fails with HC_ENOMEM. */
 int bank_gain(const struct bank *bank, double *gain, const char *path, struct reason *why);
 
 /* Finds the frame at which each response begins. */
 int bank_onsets(struct bank *bank, const char *path, struct reason *why);
 
-/* By how many seconds the responses of n entries to one output begin apart, at most; entries NULL: all of the bank. */
+/* Returns the largest difference in seconds between the onsets of n entries at one output; entries NULL: all. */
 double bank_onset_spread(const struct bank *bank, const int *entries, int n);
 
-/* Entries are mixed if they begin at most this far apart: an equal mix of two then has an error of 1.1 dB RMS between 1
- * and 12 kHz (2.4 dB at 12 kHz), because a mix of two that begin t apart has the gain |cos(pi f t)|. */
+/* The largest onset difference, in seconds, of entries that are mixed: an equal mix of two then has an error of 1.1 dB
+ * RMS between 1 and 12 kHz (2.4 dB at 12 kHz), because the gain of a mix with onset difference t is |cos(pi f t)|. */
 static const double BANK_MIX_SPREAD_S = 20e-6;
 
 /* Adds the entries of a grid of directions, `degrees` apart, and their onsets. */

@@ -18,13 +18,13 @@ enum { MAX_CELLS = 32, MAX_LIST_BYTES = 64 << 20 };
 struct list {
     const char *path;
     int line;
-    int at[N_COLUMNS]; /* the cell of a column; -1: the list lacks it */
-    int n_cells;       /* of a line                                   */
+    int at[N_COLUMNS]; /* cell of each column; -1: the list lacks the column */
+    int n_cells;       /* cells of a line                                   */
     char *cells[MAX_CELLS];
 };
 
-/* Dequeues the next line of the text that is neither blank nor a comment. *number: of lines read, comments too.
- * NULL: no more lines. */
+/* Returns the next line of the text that is neither blank nor a comment; NULL: the end. *number: count of lines read,
+ * with comments. */
 static char *next_line(char **text, int *number)
 {
     if (*number == 0 && strncmp(*text, "\xef\xbb\xbf", 3) == 0) *text += 3; /* byte order mark of UTF-8 */
@@ -40,8 +40,8 @@ static char *next_line(char **text, int *number)
     return NULL;
 }
 
-/* Dequeues one cell of a line: the text before a comma, without blanks around it; or a text in quotation marks, in which
- * "" stands for one mark. *more: a comma follows. NULL: something follows the closing mark, or it is missing. */
+/* Returns the next cell of a line: the text before a comma, without blanks around it; or a text in quotation marks, in
+ * which "" means one mark. *more: a comma follows. NULL: text follows the closing mark, or the mark is missing. */
 static char *next_cell(char **line, bool *more)
 {
     char *at = *line + strspn(*line, " \t"), *cell = at, *to = at;
@@ -93,7 +93,7 @@ static int columns_read(struct list *list, char *line, struct reason *why)
                      "%s:%d: column %d has an unknown name; azimuth, elevation, distance, x, y, z and file are known",
                      list->path, list->line, i + 1);
         else if (list->at[column] >= 0)
-            error = fail(HC_EINVAL, why, "%s:%d: two columns are named %s; name each one once", list->path, list->line,
+            error = fail(HC_EINVAL, why, "%s:%d: two columns are named %s; rename one", list->path, list->line,
                          column_names[column]);
         else
             list->at[column] = i;
@@ -118,7 +118,7 @@ static int column_number(const struct list *list, enum column column, double usu
     if (list->at[column] < 0) return HC_OK;
     const char *cell = list->cells[list->at[column]];
     if (!number_is(cell, NAN, NAN, value))
-        return fail(HC_EINVAL, why, "%s:%d: %s is not a number; write one such as 1.5", list->path, list->line,
+        return fail(HC_EINVAL, why, "%s:%d: %s is not a number; write a number such as 1.5", list->path, list->line,
                     column_names[column]);
     if (!(fabs(*value) <= max))
         return fail(HC_EINVAL, why, "%s:%d: %s is %g; -%g to %g are possible", list->path, list->line,
@@ -149,12 +149,13 @@ static int row_read(struct list *list, char *line, struct bank_sounds *sounds, s
     double position[3];
     int error = split_cells(list, line, &n, why);
     if (!error && n != list->n_cells)
-        error = fail(HC_EINVAL, why, "%s:%d: %d cell%s, but the first line has %d; every line needs as many",
+        error = fail(HC_EINVAL, why, "%s:%d: %d cell%s, but the first line has %d; write as many on every line",
                      list->path, list->line, n, n == 1 ? "" : "s", list->n_cells);
     if (!error) error = row_position(list, position, why);
     if (error) return error;
     const char *slash = strrchr(list->path, '/'), *name = list->cells[list->at[COLUMN_FILE]];
-    if (!*name) return fail(HC_EINVAL, why, "%s:%d: the file is missing; name one", list->path, list->line);
+    if (!*name)
+        return fail(HC_EINVAL, why, "%s:%d: the name of a sound file is missing; add it", list->path, list->line);
     if (strlen(name) >= PATH_MAX)
         return fail(HC_EINVAL, why, "%s:%d: the name of the file is longer than %d bytes; give it a shorter one",
                     list->path, list->line, PATH_MAX - 1);

@@ -82,7 +82,7 @@ static int names_add(struct dirent **names, int n, struct bank_sounds *sounds, b
         if (has != *has_positions)
             error = fail(HC_EINVAL, why,
                          "%s: the name of %.100s has %s position such as azi_30_ele_-15, that of %.100s has %s; name "
-                         "all files one way",
+                         "all files in the same way",
                          path, names[i]->d_name, has ? "a" : "no", names[0]->d_name, has ? "none" : "one");
         else
             error = bank_sounds_add(sounds, path, length, names[i]->d_name, position, path, why);

@@ -14,7 +14,7 @@
 
 static const double min_share = 0.9238; /* cos(pi / 8) */
 
-/* The largest magnitude of the bins of each response, as peaks[n]. false: no memory. */
+/* Computes peaks[n]: the largest magnitude among the bins of each response. false: no memory. */
 static bool find_peaks(const struct bank *bank, size_t n, double *peaks)
 {
     struct transform transform;
@@ -31,7 +31,7 @@ static bool find_peaks(const struct bank *bank, size_t n, double *peaks)
     return bins != NULL;
 }
 
-/* Measures the response with the largest peak that is not measured yet, until no other can be larger. */
+/* Measures responses exactly, from the largest peak on, until no other response can be larger. */
 static bool measure_largest(const struct bank *bank, size_t n, double *peaks, double *gain)
 {
     for (*gain = 0;;) {

@@ -1,7 +1,7 @@
 /* bank_grid - fills the gaps between the entries of a bank, so that the nearest entry is never far.
  *
  *   shell      entries at the same distance (to 1 %); each has its own grid
- *   grid       rings of directions `degrees` apart, where the entries reach; entries of the file stay as they are, with
+ *   grid       rings of directions `degrees` apart, within the measured range; entries of the file stay, with
  *              their numbers, and new ones follow behind them
  *   new entry  h = sum w_i h_i(t + d_i - sum w_j d_j), of the three entries i around the direction, with barycentric
  *              weights w and onsets d: the delay is interpolated apart from the aligned responses, for each output
@@ -53,7 +53,7 @@ static int entry_add(struct grid *grid, const struct new_entry *entry, struct re
     size_t max = BANK_MAX_ENTRIES - (size_t)grid->bank->n_entries;
     if (grid->n >= max)
         return fail(HC_EINVAL, why,
-                    "%s: a grid of %g degrees makes more than %d entries, the most that a bank has; choose a coarser "
+                    "%s: a grid of %g degrees makes more than %d entries, the maximum of a bank; choose a coarser "
                     "one",
                     grid->path, grid->degrees, BANK_MAX_ENTRIES);
     if (grid->n == grid->capacity) {
@@ -81,7 +81,7 @@ static double angle_between(const float a[3], const float b[3])
     return 2 * asin(fmin(1, sqrt(chord) / 2)) * (180 / M_PI);
 }
 
-/* Adds an entry in this direction, unless the shell does not reach there or has an entry close by. */
+/* Adds an entry in this direction, if the direction is within the shell's range and has no entry close by. */
 static int direction_add(struct grid *grid, const struct shell *shell, double azimuth, double elevation,
                          struct reason *why)
 {
@@ -148,8 +148,8 @@ static int shells_add(struct grid *grid, struct by_distance *sorted, float (*pos
         if (!(shell.distance > 0) || shell.n < MIN_POINTS) continue;
         if (++*n_shells > MAX_SHELLS)
             return fail(HC_EINVAL, why,
-                        "%s: its entries are at more than %d distances; a grid needs entries on a few spheres, so "
-                        "load it without",
+                        "%s: its entries are at more than %d distances; a grid needs entries on a few spheres, so load "
+                        "the bank without a grid",
                         grid->path, MAX_SHELLS);
         error = shell_add(grid, &shell, why);
     }
@@ -172,7 +172,7 @@ static int directions_find(struct grid *grid, int *n_shells, struct reason *why)
 
 /* ---- responses --------------------------------------------------------------------------------------------------- */
 
-/* By how many frames the response of each corner moves; 0 for one that is silent. Returns the onset of their sum. */
+/* Computes by how many frames each corner's response moves; 0 for a silent response. Returns the sum's onset. */
 static double shifts_of(const struct grid *grid, const struct new_entry *entry, size_t out, double shifts[3])
 {
     double mean = 0, sum = 0, onset[3];
@@ -254,7 +254,7 @@ static int grid_make(struct grid *grid, struct bank *bank, struct reason *why)
 int bank_grid(struct bank *bank, double degrees, const char *path, struct reason *why)
 {
     if (!bank->position)
-        return fail(HC_EINVAL, why, "%s: has no positions, which a grid needs; load it without a grid", path);
+        return fail(HC_EINVAL, why, "%s: has no positions, which a grid needs; load the bank without a grid", path);
     struct grid grid = {.bank = bank, .path = path, .degrees = degrees};
     int error = bank->onsets ? HC_OK : bank_onsets(bank, path, why);
     if (!error) error = grid_make(&grid, bank, why);

@@ -16,7 +16,7 @@
 
 static const double MIX_GRID_DEG = 2; /* a mix on the sphere that ships: 0.12 dB of error; at 4 degrees 0.39 dB */
 
-struct memory { /* behind hc_bank_data.memory */
+struct memory { /* that hc_bank_data.memory points to */
     struct bank bank;
     const float **taps;
     struct directions *directions; /* NULL: no positions */
@@ -80,7 +80,7 @@ static int check_arguments(const char *path, int rate, const hc_bank_options *op
     if (data->size < sizeof *data)
         return fail(HC_EINVAL, why, "hc_bank_load: data->size is %zu; set it to sizeof(hc_bank_data)", data->size);
     if (rate < 0)
-        return fail(HC_EINVAL, why, "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's", path, rate);
+        return fail(HC_EINVAL, why, "%s: a rate of %d Hz; give a positive rate, or 0 to keep the file's", path, rate);
     if (options && options->size < sizeof *options)
         return fail(HC_EINVAL, why, "hc_bank_load: options->size is %zu; set it to sizeof(hc_bank_options)",
                     options->size);

@@ -30,7 +30,7 @@ struct directions {
 
 /* ---- vectors ----------------------------------------------------------------------------------------------------- */
 
-/* The direction of a position; {1, 0, 0} of the listener's own. Returns the distance. */
+/* Computes the direction of a position, {1, 0, 0} at the listener. Returns the distance. */
 static double direction_of(const float position[3], double direction[3])
 {
     double x = (double)position[0], y = (double)position[1], z = (double)position[2];
@@ -46,7 +46,7 @@ static double direction_of(const float position[3], double direction[3])
     return length;
 }
 
-/* The squared chord between two directions: unlike the cosine it is exact for small angles. */
+/* Returns the squared chord between two directions, which unlike the cosine is exact for small angles. */
 static double chord2(const double a[3], const double b[3])
 {
     double x = a[0] - b[0], y = a[1] - b[1], z = a[2] - b[2];
@@ -75,8 +75,8 @@ int positions_nearest(const float (*position)[3], int n, const float wanted[3])
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 
-struct sorted { /* an entry, while entries of one direction are brought together */
-    double key; /* along a line that no regular set is perpendicular to; then the distance */
+struct sorted { /* an entry, for sorting entries of one direction together */
+    double key; /* coordinate along a line askew to every regular set; later the distance */
     int entry, point;
 };
 
@@ -88,7 +88,7 @@ static int by_key(const void *a, const void *b)
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-/* Gives each entry its point. `sorted` is in the order of the keys. */
+/* Assigns each entry to a point. `sorted` is in the order of the keys. */
 static void find_points(struct directions *d, const float (*position)[3], struct sorted *sorted, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -136,7 +136,7 @@ static bool points_make(struct directions *d, const float (*position)[3], int n)
     return good;
 }
 
-/* The entry of a point that is nearest in distance. */
+/* Returns the entry of a point that is nearest in distance. */
 static int entry_of(const struct directions *d, int point, double distance)
 {
     int low = d->first[point], high = d->first[point + 1] - 1;
@@ -148,7 +148,7 @@ static int entry_of(const struct directions *d, int point, double distance)
             high = middle;
     }
     if (low > d->first[point] && distance - d->distance[low - 1] <= d->distance[low] - distance) {
-        /* Among equal distances the first entry of the bank stands first. */
+        /* Among equal distances the first entry of the bank comes first. */
         low--;
         while (low > d->first[point] && !(d->distance[low - 1] < d->distance[low])) low--;
     }
@@ -157,7 +157,7 @@ static int entry_of(const struct directions *d, int point, double distance)
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-/* The cell of a direction: the face of the cube that it goes through, and where. */
+/* Returns the cell of a direction: the face of the cube through which it passes, and the position on that face. */
 static int cell_of(int n_side, const double v[3])
 {
     int axis = 0;
@@ -172,7 +172,7 @@ static int cell_of(int n_side, const double v[3])
     return ((axis * 2 + (v[axis] < 0)) * n_side + row) * n_side + column;
 }
 
-/* A direction of a cell: x, y 0 to 1 of its sides. */
+/* Computes a direction in a cell; x, y: 0 to 1 along its sides. */
 static void cell_direction(int n_side, int cell, double x, double y, double v[3])
 {
     int column = cell % n_side, row = cell / n_side % n_side, face = cell / n_side / n_side, axis = face / 2;
@@ -183,7 +183,7 @@ static void cell_direction(int n_side, int cell, double x, double y, double v[3]
     for (int c = 0; c < 3; c++) v[c] /= length;
 }
 
-/* The largest chord from the middle of a cell to its edge: to a corner. */
+/* Returns the largest chord from the middle of a cell to a corner. */
 static double cell_radius(int n_side, int cell, const double middle[3])
 {
     double max = 0;
@@ -208,8 +208,8 @@ static bool candidate_add(struct directions *d, int point)
     return true;
 }
 
-/* The candidates of a cell, out of the n of `from` (NULL: all points): a direction in the cell is at most `radius` away
- * from the middle, so its nearest point is at most 2 * radius farther from the middle than the point nearest to that. */
+/* Lists the candidates of a cell among from[n] (NULL: all points). A direction in the cell is at most `radius` from the
+ * middle, so its nearest point is at most 2 * radius farther from the middle than the middle's nearest point. */
 static bool cell_fill(struct directions *d, const int *from, int n, const double middle[3], double radius)
 {
     double min = INFINITY;
@@ -222,7 +222,7 @@ static bool cell_fill(struct directions *d, const int *from, int n, const double
     return true;
 }
 
-/* The candidates of cells that are `times` as wide, for all of their small cells: [n_side / times]^2 * 6 lists. */
+/* The lists of a coarser division, whose cells are `times` as wide: [n_side / times]^2 * 6 lists. */
 struct coarse {
     int n_side;
     int *first, *point;
@@ -265,7 +265,7 @@ static bool table_make(struct directions *d)
     while (finest < MAX_CELLS_A_SIDE && 6 * finest * finest < d->n_points) finest *= 2;
     for (int n_side = 1;; n_side *= 2) {
         bool good = cells_make(d, n_side, &coarse);
-        if (good && d->n_candidates > MAX_CANDIDATES) { /* never of the first division: 6 lists */
+        if (good && d->n_candidates > MAX_CANDIDATES) { /* never true for the first division of 6 lists */
             free(d->cell_first);
             free(d->candidate);
             d->n_side = coarse.n_side;

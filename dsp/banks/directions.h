@@ -1,8 +1,8 @@
 /* directions - finds entries of a bank by direction: the nearest one, and the three around a direction. Made at load;
- * the searches take no lock and no memory.
+ * the searches use no lock and allocate nothing.
  *
  *   point   a direction that entries have; entries within 0.001 degrees of each other share a point, sorted by distance
- *   cell    one of 6 * K * K parts of the sphere (the faces of a cube): the points that can be nearest to a direction
+ *   cell one of 6 * K * K areas of the sphere (on the faces of a cube): the points that can be nearest to a direction
  *           in the cell, and a triangle to begin the search for the triangle around a direction
  */
 #ifndef HALOCONV_DIRECTIONS_H
@@ -10,21 +10,21 @@
 
 struct directions;
 
-/* NULL: no memory. A position at the listener, {0, 0, 0}, counts as ahead. */
+/* Makes the table. A position at the listener, {0, 0, 0}, counts as ahead. NULL: no memory. */
 struct directions *directions_make(const float (*position)[3], int n);
 void directions_free(struct directions *directions);
 
-/* The entry with the smallest angle to a direction, among those of its point the one nearest in distance. [rt] */
+/* Returns the entry with the smallest angle to a direction; of one point's entries the nearest in distance. [rt] */
 int directions_nearest(const struct directions *directions, const float position[3]);
 
-/* Up to three entries around a direction, with weights that add up to 1. Returns how many. [rt]
- * Beyond the measured range the direction is moved along the great circle to its edge: see spherical_hull.h. */
+/* Finds up to three entries around a direction, with weights that add up to 1. Returns their number. [rt] Beyond the
+ * measured range the direction is moved along the great circle to its edge: see spherical_hull.h. */
 int directions_mix(const struct directions *directions, const float position[3], int entries[3], float weights[3]);
 
-/* By how many radians a direction is beyond the measured range; 0 inside of it. [rt] */
+/* Returns how many radians a direction is beyond the measured range; 0 inside. [rt] */
 double directions_beyond(const struct directions *directions, const float position[3]);
 
-/* The same as directions_nearest without a table, for positions that have none: it looks at every entry. [rt] */
+/* Finds the nearest entry as directions_nearest does, but without a table: examines every entry. [rt] */
 int positions_nearest(const float (*position)[3], int n, const float wanted[3]);
 
 #endif

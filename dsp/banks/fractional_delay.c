@@ -5,7 +5,7 @@
 
 enum { TILE = 256 };
 
-/* The modified Bessel function of order 0, by its series. */
+/* Returns the modified Bessel function of order 0, by its series. */
 static double bessel_i0(double x)
 {
     double sum = 1, term = 1;
@@ -16,7 +16,7 @@ static double bessel_i0(double x)
     return sum;
 }
 
-/* taps[64]: tap k of the delay HALF - 1 + fraction, 0 < fraction < 1. */
+/* Computes taps[64] of the delay HALF - 1 + fraction, 0 < fraction < 1. */
 static void sinc_make(double fraction, double *taps)
 {
     const double beta = 10, half = FRACTIONAL_DELAY_HALF, peak = bessel_i0(beta);
@@ -58,7 +58,7 @@ void fractional_delay_add(const float *in, size_t n_in, double frames, double ga
     sinc_make(fraction, sinc);
     int64_t first = (int64_t)whole - (FRACTIONAL_DELAY_HALF - 1), n = (int64_t)n_in;
     for (int64_t at = 0; at < (int64_t)n_out; at += TILE) {
-        double sums[TILE] = {0}; /* one rounding a frame */
+        double sums[TILE] = {0}; /* double: each frame is rounded once */
         int64_t end = at + TILE < (int64_t)n_out ? at + TILE : (int64_t)n_out;
         for (int64_t k = 0; k < (int64_t)2 * FRACTIONAL_DELAY_HALF; k++) {
             int64_t from = first + k > at ? first + k : at, to = first + k + n < end ? first + k + n : end;

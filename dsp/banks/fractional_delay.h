@@ -7,9 +7,9 @@
 
 #include <stddef.h>
 
-enum { FRACTIONAL_DELAY_HALF = 32 }; /* frames that the sinc reaches to each side */
+enum { FRACTIONAL_DELAY_HALF = 32 }; /* frames of the sinc on each side           */
 
-/* out[n_out] += gain * in[n_in], later by `frames` (earlier if negative). Frames outside of out are lost. */
+/* Adds gain * in[n_in], later by `frames` (earlier if negative), to out[n_out]. Frames outside of out are lost. */
 void fractional_delay_add(const float *in, size_t n_in, double frames, double gain, float *out, size_t n_out);
 
 #endif

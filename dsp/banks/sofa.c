@@ -1,10 +1,10 @@
-/* sofa - reads a SOFA file (AES69-2022) as a bank: which entries it has, and in which direction each of them is.
+/* sofa - reads a SOFA file (AES69-2022) as a bank: its entries, and the direction of each.
  *
  *   DataType FIR    Data.IR [M][R][N]       an entry for each measurement m; output r is receiver r
  *   FIRE            Data.IR [M][R][E][N]    an entry for each pair of measurement m and emitter e, at m * E + e
  *   FIR-E           Data.IR [M][R][N][E]    the same
  *
- * The position of an entry is that of the source, or the emitter, as the listener of that measurement sees it: x along
+ * The position of an entry is that of the source or emitter, relative to the listener of that measurement: x along
  * ListenerView, z along ListenerUp.
  */
 #include "bank.h"
@@ -66,7 +66,7 @@ static int values_read(const struct sofa *sofa, const char *name, size_t n, floa
                 name);
 }
 
-/* Reads the unit of a variable, of quantity a or b. *unit: NULL: it has none. known: for the message. */
+/* Reads the unit of a variable, of quantity a or b. *unit NULL: no unit. known: for the message. */
 static int unit_read(const struct sofa *sofa, const char *name, struct sofa_variable *v, enum sofa_quantity a,
                      enum sofa_quantity b, const char *known, const struct sofa_unit **unit, struct reason *why)
 {
@@ -80,12 +80,12 @@ static int unit_read(const struct sofa *sofa, const char *name, struct sofa_vari
 
 struct triplets {      /* coordinates, one for all measurements or one for each */
     float *values;     /* [n][3], or of emitters [n_items][3][n]                */
-    size_t n;          /* 1 or n_measurements; 0: the usual value is used       */
+    size_t n;          /* 1 or n_measurements; 0: the default                   */
     bool is_spherical; /* azimuth, elevation, distance                          */
-    double scale[3];   /* of the values: to degrees and metres                  */
+    double scale[3];   /* factors that convert values to degrees and metres     */
 };
 
-/* Finds the coordinates and units of a variable, by its attributes. Without them it is cartesian, in metres. */
+/* Finds the coordinates and units of a variable by its attributes; default: cartesian, in metres. */
 static int coordinates_read(const struct sofa *sofa, const char *name, struct sofa_variable *v,
                             struct triplets *triplets, struct reason *why)
 {
@@ -103,7 +103,7 @@ static int coordinates_read(const struct sofa *sofa, const char *name, struct so
     bool good = n == 0 || n == 1 || n == 3;
     for (int c = 0; c < 3 && n > 0 && good; c++) {
         bool is_angle = triplets->is_spherical && c < 2;
-        if (n == 1 && triplets->is_spherical && c == 2) continue; /* "degree" says nothing of the distance */
+        if (n == 1 && triplets->is_spherical && c == 2) continue; /* "degree" is not a unit of the distance */
         const struct sofa_unit *unit = units[n == 1 ? 0 : c];
         good = good && unit->quantity == (is_angle ? SOFA_ANGLE : SOFA_LENGTH);
         triplets->scale[c] = unit->scale;
@@ -124,8 +124,8 @@ static int check_finite(const struct sofa *sofa, const char *name, const float *
     return HC_OK;
 }
 
-/* Reads [n_items][3] or [n_items][3][M] values; n_items 0: [1 or M][3]. usual: for files without this variable; NULL: it
- * is needed. */
+/* Reads [n_items][3] or [n_items][3][M] values; n_items 0: [1 or M][3]. usual: default for files without this variable;
+ * NULL: the variable is required. */
 static int triplets_read(const struct sofa *sofa, const char *name, size_t n_items, const float usual[3],
                          struct triplets *triplets, struct reason *why)
 {
@@ -137,7 +137,7 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
     if (error) return error;
     if (!is_there) {
         if (!usual)
-            return fail(HC_EINVAL, why, "%s: has no %s, so nothing says where its responses are; repair the file",
+            return fail(HC_EINVAL, why, "%s: has no %s, so that its responses have no positions; repair the file",
                         sofa->path, name);
         triplets->values = malloc(3 * sizeof *triplets->values);
         if (!triplets->values) return fail(HC_ENOMEM, why, "%s: no memory for %s; free some memory", sofa->path, name);
@@ -159,7 +159,7 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
     return error;
 }
 
-/* Triplet `item` of measurement m as x, y, z. */
+/* Converts triplet `item` of measurement m to x, y, z. */
 static void triplet_get(const struct triplets *triplets, size_t item, bool is_of_items, size_t m, double xyz[3])
 {
     double v[3];
@@ -189,7 +189,7 @@ static bool normalise(double v[3])
     return true;
 }
 
-/* The axes of someone who looks along `view`: ahead, left, up. false: `view` and `up` make no axes. */
+/* Computes the axes of a listener who looks along `view`: ahead, left, up. false: zero or parallel vectors. */
 static bool axes_make(const double view[3], const double up[3], double axes[3][3])
 {
     memcpy(axes[0], view, sizeof axes[0]);
@@ -239,7 +239,7 @@ static int axes_of(const struct sofa *sofa, const struct triplets *view, const s
                 whose, whose, m + 1);
 }
 
-/* The positions of all entries. */
+/* Computes the positions of all entries. */
 static int positions_make(const struct sofa *sofa, const struct geometry *g, float (*position)[3], struct reason *why)
 {
     for (size_t m = 0; m < sofa->n_measurements; m++) {
@@ -268,11 +268,11 @@ static int positions_make(const struct sofa *sofa, const struct geometry *g, flo
     return HC_OK;
 }
 
-/* ---- what the file is -------------------------------------------------------------------------------------------- */
+/* ---- kind of the file -------------------------------------------------------------------------------------------- */
 
 static int refuse_convention(const struct sofa *sofa, const char *data_type, struct reason *why)
 {
-    const char *reason = "is of another kind than impulse responses";
+    const char *reason = "is not of impulse responses";
     if (strcmp(data_type, "SOS") == 0 || strcmp(data_type, "SOS-E") == 0)
         reason = "has filters of second order, not impulse responses";
     if (strcmp(data_type, "TF") == 0 || strcmp(data_type, "TF-E") == 0) reason = "has spectra, not impulse responses";
@@ -369,7 +369,7 @@ static int samples_check(const struct sofa *sofa, const struct bank *bank, struc
     return HC_OK;
 }
 
-/* Brings values [M][R][E][N] or [M][R][N][E] into the order of the bank, [M][E][R][N]. */
+/* Reorders values [M][R][E][N] or [M][R][N][E] as the bank has them: [M][E][R][N]. */
 static void samples_order(const struct sofa *sofa, const float *values, struct bank *bank)
 {
     size_t n_e = sofa->n_emitters, n = sofa->n_taps;
@@ -422,7 +422,7 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
     /* Files for several emitters may have a delay for each receiver only. */
     bool is_full = v.n == n_m * n_r * n_e;
     bool is_each = is_full || v.n == n_m * n_r, is_of_emitters = is_full || v.n == n_r * n_e;
-    if (is_each && is_of_emitters && !is_full) { /* as many measurements as emitters: the shape says which */
+    if (is_each && is_of_emitters && !is_full) { /* as many measurements as emitters: the shape decides */
         is_of_emitters = v.n_dims == 3 && v.dim[2] == n_e;
         is_each = !is_of_emitters;
     }
@@ -492,14 +492,14 @@ static int bank_from(struct sofa *sofa, struct bank *bank, struct reason *why)
     return error;
 }
 
-/* libmysofa withstands damaged files, so it goes first; HDF5 gets the files that libmysofa refuses. */
+/* Opens a file, first with libmysofa, which withstands damaged files; then, if libmysofa refuses, with HDF5. */
 static int reader_open(struct sofa *sofa, struct reason *why)
 {
     char refusal[512] = "";
     int first = sofa_mysofa_open(&sofa->reader, sofa->path, REASON(refusal, sizeof refusal));
     if (!first || first == HC_ENOMEM) return first ? fail(first, why, "%s", refusal) : HC_OK;
     int error = sofa_hdf5_open(&sofa->reader, sofa->path, why);
-    /* Without HDF5 the reason of libmysofa says more. */
+    /* Without HDF5 the reason of libmysofa is more precise. */
     if (error == HC_EUNSUPPORTED && first == HC_EFILE) return fail(first, why, "%s", refusal);
     return error;
 }

@@ -1,7 +1,7 @@
 /* sofa_hdf5 - reads SOFA files with HDF5: SOFA is netCDF-4, and netCDF-4 is HDF5.
  *
- * The library is loaded with dlopen when the first file needs it. Its calls are made under one lock: Debian's build is
- * not thread-safe. Between them its messages are as the host program has set them.
+ * The library is loaded with dlopen when the first file needs it. All calls are under one lock: Debian's build is not
+ * thread-safe. Between calls, the settings of HDF5's messages are those of the host program.
  */
 #include "dsp/base/error.h"
 #include "dsp/base/fork_safety.h"
@@ -32,7 +32,7 @@
     F(H5Tclose) F(H5Pcreate) F(H5Pset_elink_cb) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters) F(H5Pget_filter2)  \
     F(H5Pget_external_count) F(H5Pclose)
 /* clang-format on */
-/* Its types and a class of property lists: variables that H5open sets. */
+/* HDF5's types and a class of property lists: variables that H5open sets. */
 #define IDS(T)                                                                                                         \
     T(H5T_NATIVE_FLOAT_g)                                                                                              \
     T(H5T_IEEE_F32LE_g) T(H5T_IEEE_F32BE_g) T(H5T_IEEE_F64LE_g) T(H5T_IEEE_F64BE_g) T(H5P_CLS_LINK_ACCESS_ID_g)
@@ -56,21 +56,21 @@ static void library_load(void)
     unsigned major = 0, minor = 0, release = 0;
     if (!all || h5.H5open() < 0 || h5.H5get_libversion(&major, &minor, &release) < 0) {
         const char *error = all ? NULL : dlerror();
-        snprintf(h5.why, sizeof h5.why, "%s", error ? error : "it does not start");
+        snprintf(h5.why, sizeof h5.why, "%s", error ? error : "HDF5 does not start");
     } else if (major != H5_VERS_MAJOR || minor != H5_VERS_MINOR) {
-        snprintf(h5.why, sizeof h5.why, "it has version %u.%u, and %d.%d was built with", major, minor, H5_VERS_MAJOR,
-                 H5_VERS_MINOR);
+        snprintf(h5.why, sizeof h5.why, "HDF5 has version %u.%u, but this build needs %d.%d", major, minor,
+                 H5_VERS_MAJOR, H5_VERS_MINOR);
     } else {
         const hid_t *id;
 #define FIND_ID(name) id = dlsym(library, #name), all = all && id, h5.name = id ? *id : -1;
         IDS(FIND_ID)
         h5.is_loaded = all;
-        if (!all) snprintf(h5.why, sizeof h5.why, "it lacks a type");
+        if (!all) snprintf(h5.why, sizeof h5.why, "HDF5 lacks a type");
     }
     h5.has_failed = !h5.is_loaded;
 }
 
-/* The message handler of the host program, while ours is set: none. */
+/* The message handler of the host program, saved while messages are off. */
 struct quiet {
     H5E_auto2_t function;
     void *data;
@@ -119,7 +119,7 @@ static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
     if (attribute >= 0) h5.H5Aclose(attribute);
 }
 
-/* Is it a number as processors have them? Others would go through code of HDF5 that few files test. */
+/* Is this the machine's type of number? HDF5 would convert others by code that few files test. */
 static bool is_plain_number(hid_t type)
 {
     H5T_class_t class = h5.H5Tget_class(type);
@@ -132,8 +132,7 @@ static bool is_plain_number(hid_t type)
             h5.H5Tequal(type, h5.H5T_IEEE_F64LE_g) > 0 || h5.H5Tequal(type, h5.H5T_IEEE_F64BE_g) > 0);
 }
 
-/* HDF5 calls this before it follows a link to another file, which may be any file of the machine: a FIFO would never
- * open. */
+/* Refuses links to other files: HDF5 calls this first. A link may name any file, even a FIFO, which never opens. */
 static herr_t link_refuse(const char *file, const char *group, const char *to_file, const char *to, unsigned *flags,
                           hid_t access, void *is_elsewhere)
 {
@@ -162,7 +161,7 @@ static bool is_stored_elsewhere(hid_t data)
     return elsewhere;
 }
 
-/* Opens a dataset of numbers. -1: the file has none of this name; *is_elsewhere: another file has it. */
+/* Opens a dataset of numbers. -1: the file has no such dataset; *is_elsewhere: another file has its values. */
 static hid_t numbers_open(hid_t file, const char *name, bool *is_elsewhere)
 {
     *is_elsewhere = false;
@@ -195,18 +194,18 @@ static bool shape_read(hid_t data, struct sofa_variable *variable)
 }
 
 /* ---- under the lock: samples ------------------------------------------------------------------------------------- *
- * HDF5 1.10 trusts that a chunk is as large as its shape says after it was unpacked, and reads beyond its end if not. So
+ * HDF5 1.10 assumes that an unpacked chunk has the size of its shape, and reads beyond the end of a shorter chunk. So
  * the chunks are unpacked here.
  */
 
 enum { DEFLATE = 1, SHUFFLE = 2, CHECKSUM = 3, MAX_FILTERS = 4 }; /* numbers of HDF5's filters */
 static const double max_chunk_bytes = 1 << 30;
-static const double max_inflation = 1100; /* deflate packs 1032 bytes into one */
+static const double max_inflation = 1100; /* deflate packs at most 1032 bytes into one */
 
 struct chunked {
     hid_t data, type;
     double file_bytes;
-    size_t type_bytes, n_values, bytes; /* of a chunk                         */
+    size_t type_bytes, n_values, bytes; /* bytes of a value; values and bytes of a chunk */
     int n_dims, n_filters;
     hsize_t dim[SOFA_MAX_DIMS]; /* of the chunk                       */
     H5Z_filter_t filters[MAX_FILTERS];
@@ -214,7 +213,7 @@ struct chunked {
     size_t capacity;                  /* bytes: a chunk and its growth      */
 };
 
-/* Inflates in[n_in] to at most `capacity` bytes. Returns how many; 0: damaged. */
+/* Inflates in[n_in] to at most `capacity` bytes. Returns the number of bytes; 0: damaged. */
 static size_t inflated(const unsigned char *in, size_t n_in, unsigned char *out, size_t capacity)
 {
     uLongf n_out = (uLongf)capacity;
@@ -230,7 +229,7 @@ static void unshuffle(const unsigned char *in, size_t n, size_t type_bytes, unsi
     memcpy(out + n_values * type_bytes, in + n_values * type_bytes, n % type_bytes);
 }
 
-/* The Fletcher checksum of HDF5: over words of 16 bits, high byte first. */
+/* Computes the Fletcher checksum of HDF5, over words of 16 bits, high byte first. */
 static uint32_t fletcher32(const unsigned char *in, size_t n)
 {
     uint32_t sum = 0, sum_of_sums = 0;
@@ -241,7 +240,8 @@ static uint32_t fletcher32(const unsigned char *in, size_t n)
     return sum_of_sums << 16 | sum;
 }
 
-/* Compares the checksum of in[n] with the four bytes behind it. A sum of 0 may be stored as 65535, the same modulo. */
+/* Compares the checksum of in[n] with the four bytes behind it. A sum of 0 may be stored as 65535, which is equal
+ * modulo 65535. */
 static bool checksum_fits(const unsigned char *in, size_t n)
 {
     uint32_t sum = fletcher32(in, n), low = in[n] | (uint32_t)in[n + 1] << 8;
@@ -249,7 +249,7 @@ static bool checksum_fits(const unsigned char *in, size_t n)
     return low % 65535 == (sum & 65535) && high % 65535 == sum >> 16;
 }
 
-/* Undoes the filters of packed[n], the last first. Returns whether `packed` has a whole chunk then. */
+/* Undoes the filters of packed[n], the last filter first. true: `packed` then has a whole chunk. */
 static bool unpack(struct chunked *c, size_t n, unsigned skipped)
 {
     for (int i = c->n_filters - 1; i >= 0; i--) {
@@ -270,7 +270,7 @@ static bool unpack(struct chunked *c, size_t n, unsigned skipped)
     return n == c->bytes;
 }
 
-/* Copies the part of a chunk at offset[] that is inside of the variable. */
+/* Copies the values of a chunk at offset[] that are inside the variable. */
 static void chunk_copy(const struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
 {
     size_t dim[SOFA_MAX_DIMS], chunk[SOFA_MAX_DIMS], at[SOFA_MAX_DIMS];
@@ -366,8 +366,7 @@ static bool samples_read(hid_t data, double file_bytes, const struct sofa_variab
     return good;
 }
 
-/* Can the bytes that the file stores for a variable be all of its values? A header may claim more bytes than the file
- * has. */
+/* Does the file store enough bytes for all values of a variable? A header may claim more bytes than the file has. */
 static bool is_there(hid_t data, double file_bytes, const struct sofa_variable *v)
 {
     double stored = (double)h5.H5Dget_storage_size(data);
@@ -449,8 +448,8 @@ int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *
         return fail(HC_EUNSUPPORTED, why,
                     "%s: this SOFA file needs HDF5, which cannot be loaded: %s; install %s (Debian: libhdf5-103-1)",
                     path, h5.why, TEXT(HC_HDF5_SONAME));
-    return fail(HC_EFILE, why,
-                "%s: is not a SOFA file, or it is damaged or cut short; download it again, or restore it", path);
+    return fail(HC_EFILE, why, "%s: is not a SOFA file, or is damaged or cut short; download it again, or restore it",
+                path);
 }
 #else
 int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *why)

@@ -1,4 +1,4 @@
-/* sofa_mysofa - reads SOFA files with libmysofa. It reads a whole file at once, at most 256 MB of each variable. */
+/* sofa_mysofa - reads SOFA files with libmysofa. libmysofa reads a file at once, at most 256 MB of each variable. */
 #include "dsp/base/error.h"
 #include "sofa_reader.h"
 
@@ -71,14 +71,14 @@ int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason
 {
     int code = MYSOFA_OK;
     char data_type[SOFA_TEXT] = "";
-    /* libmysofa takes "-" for the standard input. */
+    /* libmysofa would read standard input for "-". */
     struct MYSOFA_HRTF *hrtf = mysofa_load(strcmp(path, "-") == 0 ? "./-" : path, &code);
     if (!hrtf && code == MYSOFA_NO_MEMORY)
         return fail(HC_ENOMEM, why, "%s: no memory to read the file; free some memory", path);
     if (!hrtf)
         return fail(HC_EFILE, why,
-                    "%s: libmysofa cannot read it (error %d): it is damaged, or no SOFA file, or of a kind for which "
-                    "HDF5 is needed; download it again, or restore it, or install HDF5",
+                    "%s: libmysofa cannot read it (error %d): it is damaged, or not a SOFA file, or needs HDF5; "
+                    "download it again, or restore it, or install HDF5",
                     path, code);
     mysofa_text(hrtf, "DataType", data_type);
     bool is_fir = strcmp(data_type, "FIR") == 0;
@@ -87,12 +87,10 @@ int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason
         return HC_OK;
     }
     mysofa_free(hrtf);
-    return fail(
-        HC_EUNSUPPORTED, why,
-        is_fir
-            ? "%s: libmysofa finds another number of samples than its dimensions say; download it again, or restore it"
-            : "%s: libmysofa reads responses to one emitter only; build haloconv with HDF5",
-        path);
+    return fail(HC_EUNSUPPORTED, why,
+                is_fir ? "%s: its number of samples does not match its dimensions; download it again, or restore it"
+                       : "%s: libmysofa reads responses to one emitter only; build haloconv with HDF5",
+                path);
 }
 #else
 int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason *why)

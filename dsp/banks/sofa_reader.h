@@ -1,4 +1,4 @@
-/* sofa_reader - a SOFA file (AES69) as attributes and variables. libmysofa and HDF5 both give it this way.
+/* sofa_reader - the interface to a SOFA file (AES69) as attributes and variables, which libmysofa and HDF5 implement.
  *
  * libmysofa is small and withstands damaged files, but refuses many valid ones: other types than double, variables
  * above 256 MB, files that h5py wrote. HDF5 reads every file, but brings 38 libraries along and crashes on some damaged
@@ -15,7 +15,7 @@
 enum { SOFA_TEXT = 128, SOFA_MAX_DIMS = 4 };
 
 struct sofa_variable {
-    bool is_elsewhere;          /* its values are in another file, which is not opened: nothing below is set */
+    bool is_elsewhere;          /* another file, which is not opened, has the values: no field below is set  */
     int n_dims;                 /* 0: only n is known                                         */
     size_t dim[SOFA_MAX_DIMS];
     size_t n;                   /* values                                                     */
@@ -25,12 +25,12 @@ struct sofa_variable {
 
 struct sofa_reader {
     void *file;
-    /* The value of an attribute of the file, cut to its capacity; "" if absent. */
+    /* Copies the value of an attribute of the file, cut to its capacity; "" if absent. */
     void (*text)(void *file, const char *name, char text[SOFA_TEXT]);
-    /* The shape of a variable. false: the variable is absent, or is not an array of numbers, or the file has fewer
-     * bytes than its shape says. */
+    /* Finds the shape of a variable. false: the variable is absent, is not an array of numbers, or has fewer bytes than
+     * its shape needs. */
     bool (*look)(void *file, const char *name, struct sofa_variable *variable);
-    /* Reads the n values of a variable. false: the file is damaged, or has the values elsewhere, or memory is short. */
+    /* Reads the n values of a variable. false: the file is damaged, another file has the values, or memory is short. */
     bool (*read)(void *file, const char *name, size_t n, float *values);
     void (*close)(void *file);
 };

@@ -37,7 +37,7 @@ static const struct sofa_unit known[] = {
     {"frame", SOFA_FRAMES, 1},
 };
 
-/* name[length]: without blanks around it. NULL: unknown. */
+/* Finds the unit name[length], which has no blanks around it. NULL: unknown. */
 static const struct sofa_unit *find(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

@@ -7,11 +7,11 @@ enum sofa_quantity { SOFA_ANGLE, SOFA_LENGTH, SOFA_FREQUENCY, SOFA_TIME, SOFA_FR
 struct sofa_unit {
     const char *name;
     enum sofa_quantity quantity;
-    double scale; /* of a value: to degrees, metres, hertz, seconds or frames */
+    double scale; /* factor that converts a value to degrees, metres, hertz, seconds or frames */
 };
 
-/* Reads the attribute Units, up to three names separated by commas. Returns how many; 0: none; -1: one is unknown, or
- * there are more. */
+/* Reads the attribute Units, up to three names separated by commas. Returns their number; -1: a name is unknown, or
+ * more than three. */
 int sofa_units_read(const char *text, const struct sofa_unit *units[3]);
 
 #endif

@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const double helper_gap = 0.8191520442889918; /* cos 35 degrees */
-enum { MAX_STEPS = 4096 };                           /* of a walk: more than across the largest set */
-static const double flat = -2e-9;      /* by so much a direction may be outside of the facet that holds it */
-static const double min_weight = 5e-5; /* smaller ones are left out: -86 dB of another direction */
+enum { MAX_STEPS = 4096 };                           /* of a walk: more than any walk across the largest set */
+static const double flat = -2e-9;                    /* how far outside its facet a direction may be, by rounding */
+static const double min_weight = 5e-5;               /* smaller weights are dropped: -86 dB of another direction */
 
 static double dot(const double a[3], const double b[3])
 {
@@ -37,7 +37,7 @@ struct making {
     int *seen;             /* [capacity]: the facets that the new point sees                   */
     int *fan;              /* [n_points]: the new facet whose edge begins at this point        */
     int *fan_end;          /* [n_points]                                                       */
-    int *unused, n_unused; /* facets that are free again                                      */
+    int *unused, n_unused; /* facets that can be used again                                   */
 };
 
 /* Does the point see the facet from outside? */
@@ -53,7 +53,7 @@ static bool sees(const struct making *making, int facet, const double p[3])
     return triple(ab, ac, ap) > 0;
 }
 
-/* Finds a facet that p sees: the one that its direction passes through. */
+/* Finds a facet that p sees: the facet through which its direction passes. */
 static int find_seen(const struct making *making, const double p[3], int from)
 {
     const struct facet *facets = making->hull->facets;
@@ -69,7 +69,7 @@ static int find_seen(const struct making *making, const double p[3], int from)
         at = go;
     }
     if (sees(making, at, p)) return at;
-    for (int i = 0; i < making->hull->n_facets; i++) /* rounding has led the walk astray */
+    for (int i = 0; i < making->hull->n_facets; i++) /* the walk failed by rounding: search all facets */
         if (making->stamp[i] != -2 && sees(making, i, p)) return i;
     return -1;
 }
@@ -112,7 +112,7 @@ static int add_point(struct making *making, int p, int first)
         }
     for (int at = start, turn = 0; last >= 0 && turn <= hull->n_points; turn++) { /* around the horizon */
         int new = making->fan[at], to = hull->facets[new].point[2];
-        hull->facets[new].next[1] = making->fan[to]; /* across the edge from `to` to p */
+        hull->facets[new].next[1] = making->fan[to]; /* facet across the edge from `to` to p */
         hull->facets[new].next[2] = making->fan_end[at];
         at = to;
         if (at == start) break;
@@ -153,7 +153,7 @@ static void points_make(struct making *making, const double (*points)[3], int n)
     }
 }
 
-/* The first four points: the ends of axes, or the points nearest to them, around the origin. */
+/* Chooses the first four points, around the origin: ends of axes, or the points nearest to them. */
 static bool first_facets(struct making *making, int first[4])
 {
     static const double corner[4][3] = {{1, 1, 1}, {1, -1, -1}, {-1, 1, -1}, {-1, -1, 1}};
@@ -193,7 +193,7 @@ static bool first_facets(struct making *making, int first[4])
     return true;
 }
 
-/* Moves the facets to the front, without those that are free. new_index[n_facets]: scratch. */
+/* Moves the used facets to the front. new_index[n_facets]: scratch. */
 static void close_gaps(struct making *making, int *new_index)
 {
     struct spherical_hull *hull = making->hull;
@@ -226,7 +226,7 @@ static void facets_make(struct making *making)
 bool spherical_hull_make(struct spherical_hull *hull, const double (*points)[3], int n)
 {
     size_t max = (size_t)n + 6;
-    /* n points have 2 n - 4 facets; those that are replaced by a fan are free before the next point, but not during it. */
+    /* n points have 2 n - 4 facets; facets that a fan replaces can be used again from the next point on. */
     struct making making = {.hull = hull, .capacity = (int)(4 * max)};
     size_t n_facets = 4 * max;
     *hull = (struct spherical_hull){0};
@@ -274,7 +274,7 @@ int spherical_hull_find(const struct spherical_hull *hull, const double directio
                 triple(hull->point[facet->point[(i + 1) % 3]], hull->point[facet->point[(i + 2) % 3]], direction);
             if (weights[i] < weights[min]) min = i;
         }
-        /* Points were moved while facets were chosen: a flat facet may not hold the direction exactly. */
+        /* The hull is of moved points: a flat facet may not contain the direction exactly. */
         if (weights[min] >= flat || step >= MAX_STEPS) return at;
         at = facet->next[min];
     }

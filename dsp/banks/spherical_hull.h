@@ -28,19 +28,19 @@ struct spherical_hull {
     int n_facets;
 };
 
-/* points[n], unit vectors, no two of them closer than 1e-5. false: no memory. */
+/* Makes the hull of points[n], unit vectors, no two of them closer than 1e-5. false: no memory. */
 bool spherical_hull_make(struct spherical_hull *hull, const double (*points)[3], int n);
 void spherical_hull_free(struct spherical_hull *hull);
 
-/* The facet that a direction passes through, walking from facet `from`, and its weights. [rt] */
+/* Finds the facet through which a direction passes, by a walk from facet `from`, and its weights. [rt] */
 int spherical_hull_find(const struct spherical_hull *hull, const double direction[3], int from, double weights[3]);
 
-/* Moves the weights of helpers to the other corners, drops tiny weights, and makes their sum 1. Returns how many
- * corners of the facet are left, 0 if it has helpers only; corners[] and weights[] begin with these. [rt] */
+/* Moves the weights of helpers to the other corners, drops tiny weights, and makes their sum 1. Returns the number of
+ * remaining corners, 0 if all are helpers; corners[] and weights[] begin with these. [rt] */
 int spherical_hull_corners(const struct spherical_hull *hull, int facet, double weights[3], int corners[3]);
 
-/* How far, in radians, a direction in a facet is beyond its edge of two true points; 0: the facet has no helper. -1:
- * the facet has two helpers or more. [rt] */
+/* Returns how many radians a direction in a facet is beyond the facet's edge of two true points; 0: the facet has no
+ * helper; -1: it has two or more. [rt] */
 double spherical_hull_beyond(const struct spherical_hull *hull, int facet, const double direction[3]);
 
 #endif

@@ -1,5 +1,4 @@
-/* call_costs - measures what a call of hc_process costs on a backend, however small the block: the way to the device
- * and back. */
+/* call_costs - measures the fixed cost of a call of hc_process on a backend, such as the way to a device and back. */
 #ifndef HALOCONV_CALL_COSTS_H
 #define HALOCONV_CALL_COSTS_H
 
@@ -7,8 +6,7 @@
 
 #include <stddef.h>
 
-/* *ns: the median of many blocks of a small engine, one right after another, in nanoseconds. Fails as hc_open.
- * [setup] */
+/* *ns gets the median of many consecutive blocks of a small engine, in nanoseconds. Fails as hc_open. [setup] */
 int call_costs_measure(const char *backend, double *ns, struct reason *why);
 
 #endif

@@ -11,10 +11,10 @@ enum {
     MAX_TAPS = 1 << 28,
     MAX_BANK_TAPS = 1 << 24,
     MAX_STEER_FADE = 65536,
-    MAX_STRUCT_BYTES = 1 << 14, /* more than hc_info of any version: a larger size is a field that was never set */
+    MAX_STRUCT_BYTES = 1 << 14, /* exceeds hc_info of any version: a larger size was never set by the caller */
 };
 
-/* The padding at the end of a struct is undefined, so a later field must not take its place. */
+/* The padding at the end of a struct is undefined, so a later field must not lie there. */
 _Static_assert(sizeof(hc_config) == offsetof(hc_config, steer_fade) + sizeof(int), "hc_config ends in padding");
 
 const char *hc_version(void)
@@ -27,7 +27,7 @@ static bool is_struct_size(size_t size)
     return size > sizeof(size_t) && size <= MAX_STRUCT_BYTES && size % sizeof(size_t) == 0;
 }
 
-/* Fields of a newer program that this library does not know must be 0, because it would ignore them. */
+/* Checks that fields of a newer program which this library does not know are 0, because the library would ignore them. */
 int config_copy(const void *given, void *copy, size_t size, const char *name, struct reason *why)
 {
     memset(copy, 0, size);

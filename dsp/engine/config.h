@@ -6,19 +6,19 @@
 #include "dsp/haloconv.h"
 
 enum {
-    CONFIG_MAX_QUEUE_DEPTH = 16, /* of files */
+    CONFIG_MAX_QUEUE_DEPTH = 16, /* blocks; engines for files */
     CONFIG_MAX_THREADS = 256,
     CONFIG_MAX_FADE = 1 << 30, /* frames: a position in a fade plus a block fits into an int */
 };
 
-/* Sets the fields of `copy`, a struct of `size` bytes, to those of the caller's version; the others, and with given NULL
- * all, become 0. Both structs begin with their size. name: of the struct, with an init call NAME_init. Fails with HC_EINVAL and a text. [setup] */
+/* Sets the fields of `copy`, a struct of `size` bytes, to those of the caller's version; the other fields become 0, and
+ * with given NULL all do. Both structs begin with their size. name: the struct's, whose init call is NAME_init. Fails
+ * with HC_EINVAL and a text. [setup] */
 int config_copy(const void *given, void *copy, size_t size, const char *name, struct reason *why);
 
-/* Copies the part of *given that its program knows (NULL: nothing), sets the defaults and checks the result. In
+/* Copies the fields of *given that its program knows (NULL: none), sets the defaults and checks the result. In
  * *resolved, block is 0 for files, fade_frames is 0 for no fade, and method is a static string. backend is still the
- * caller's string; queue_depth and n_threads may be 0; wait_us is as given. Fails with HC_EINVAL and a text.
- * [setup] */
+ * caller's string; queue_depth and n_threads may be 0; wait_us is as given. Fails with HC_EINVAL and a text. [setup] */
 int config_resolve(const hc_config *given, hc_config *resolved, struct reason *why);
 
 /* Fails with HC_EINVAL and a text, unless info->size can be the size of some version's hc_info. [rt] if why is NULL */

@@ -26,7 +26,7 @@
 #include <string.h>
 
 enum {
-    USUAL_QUEUE_DEPTH = 4,        /* of files: three stages of a device, and a block that the host fills */
+    USUAL_QUEUE_DEPTH = 4,        /* blocks of files: three on a device, one that the host fills */
     N_BUFFERS = DEVICE_QUEUE_MAX, /* live: if all are in use, the device hangs, and blocks are skipped */
 };
 
@@ -41,8 +41,8 @@ static int wait_resolve(const hc_config *config, int wait_us)
     return half_us < 1 ? 1 : half_us > INT_MAX ? INT_MAX : (int)half_us;
 }
 
-/* Returns the deadline of a block: wait_us after the call began. If the device's output is not complete then, the block
- * is late. hc_process and hybrid's tail wait until then (device_queue_await) and return HC_LATE. */
+/* Returns the deadline of a block: wait_us after the call began. hc_process and hybrid's tail wait until then
+ * (device_queue_await). If the device's output is not complete, the block is late, and hc_process returns HC_LATE. */
 static int64_t deadline_us(const hc_engine *e, int64_t call_us)
 {
     int wait_us = atomic_load_explicit(&e->wait_us, memory_order_relaxed);
@@ -51,7 +51,7 @@ static int64_t deadline_us(const hc_engine *e, int64_t call_us)
 
 /* ---- a block ----------------------------------------------------------------------------------------------------- */
 
-/* Only one thread adds to the counter: nothing can come between its load and its store. */
+/* Adds to a counter. Only one thread does, so no other store can come between the load and the store. */
 static void counter_add(atomic_uint_fast64_t *counter, uint64_t n)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
@@ -107,7 +107,8 @@ bool engine_is_left_behind(hc_engine *e)
     return true;
 }
 
-/* Is there no mask, and no history that a later mask needs? Then a device need not carry the input of a scene twice. */
+/* Does the engine have no mask, and no history that a later mask needs? Then a scene's input is copied to a device
+ * once. */
 static bool plays_only_sources(const hc_engine *e, const struct io_buffer *buffer, const struct fade *fade)
 {
     return e->scene && buffer && !fade->from && !fade->to && e->config.max_taps == 1;
@@ -126,7 +127,7 @@ int engine_play(hc_engine *e, struct io_buffer *buffer, const struct rows *rows,
     struct reason reason = {why, sizeof why};
     if (engine_is_lost(e)) return HC_EDEVICE;
     struct io_buffer whole;
-    if (e->scene && buffer && buffer->copy) { /* the sources are added behind the mask: no chunk is done before that */
+    if (e->scene && buffer && buffer->copy) { /* no chunk is done before the sources are added to the mask's output */
         scene_prepare(e->scene);
         for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(buffer->copy, i);
         whole = *buffer;
@@ -172,7 +173,7 @@ static void device_play_behind(void *data)
     if (e->backend->process_behind && !engine_is_lost(e)) e->backend->process_behind(e->state);
 }
 
-/* A buffer for the next block: the first buffer, which is in the caches, unless late blocks are still in the queue. */
+/* Chooses a buffer for the next block: the first, which is in the caches, unless late blocks are still in the queue. */
 static struct io_buffer *buffer_next(hc_engine *e, int64_t block)
 {
     e->buffer_last = device_queue_is_done(e->queue, block - 1) ? 0 : (e->buffer_last + 1) % N_BUFFERS;
@@ -208,7 +209,7 @@ static bool play_on_device(hc_engine *e, const float *const *in, float *const *o
 
 static int engine_buffer_make(hc_engine *e, struct io_buffer *buffer, struct reason *why)
 {
-    /* A live block in place needs no output in the buffer: play writes to the caller's rows. */
+    /* A live block in place needs no output buffer: play writes to the caller's rows. */
     int n_out = e->backend->in_place && e->config.block > 0 ? 0 : e->config.n_out;
     return io_buffer_make(e->backend, e->state, e->config.n_in, n_out, e->plan.block, buffer, why);
 }
@@ -257,7 +258,7 @@ static int open_on(hc_engine *e, int device, struct reason *why)
     return e->backend->in_place || e->async ? HC_OK : queue_open(e, why);
 }
 
-/* Undoes open_on, also if that failed half-way. */
+/* Undoes open_on, also an open_on that failed. */
 static void close_on(hc_engine *e)
 {
     device_queue_close(e->queue);
@@ -274,7 +275,7 @@ static void close_on(hc_engine *e)
 
 int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
 {
-    if (!engine) return fail(HC_EINVAL, REASON(why, cap), "hc_open: engine is NULL; pass a place for it");
+    if (!engine) return fail(HC_EINVAL, REASON(why, cap), "hc_open: engine is NULL; pass a pointer to a hc_engine *");
     *engine = NULL;
     hc_config config;
     int device, error = config_resolve(given, &config, REASON(why, cap));

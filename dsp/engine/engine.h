@@ -1,22 +1,22 @@
-/* engine - hc_process for a caller whose input is already clean, and hc_steer for its thread: the live core. */
+/* engine - hc_process and hc_steer for the live core, whose input is already finite. */
 #ifndef HALOCONV_ENGINE_H
 #define HALOCONV_ENGINE_H
 
 #include "haloconv_scenes.h"
 
-/* hc_process without its preparation. The caller has made every input sample finite and has switched denormals off on
+/* Does the work of hc_process for a caller that has made every input sample finite and has switched denormals off on
  * this thread. now_ns: the time of the call (await.h), from which the wait for a device counts. On the CPU the input is
  * not copied, and the output is written directly to `out`; no row of `in` may overlap a row of `out`. HC_EINVAL for an
  * engine for files. [rt], one thread at a time with hc_process */
 int engine_process_clean(hc_engine *engine, const float *const *in, float *const *out, int n_frames, int64_t now_ns);
 
-/* Sets how long hc_process waits for a device, from its next call on; wait_us is as in hc_config. Unlike HC_WAIT_FOREVER
- * in hc_config, it makes hc_process wait for the engine's own threads on the CPU as well: the frame at which a swap's
- * fade begins then depends on the calls alone. HC_EINVAL: less than HC_WAIT_NONE. [rt], any thread */
+/* Sets how long hc_process waits for a device, from its next call on; wait_us is as in hc_config. With HC_WAIT_FOREVER,
+ * unlike in hc_config, hc_process also waits for the engine's own threads on the CPU: the frame at which a swap's fade
+ * begins then depends on the calls alone. HC_EINVAL: less than HC_WAIT_NONE. [rt], any thread */
 int engine_wait_set(hc_engine *engine, int wait_us);
 
-/* hc_steer for the thread that calls engine_process_clean next, which alone steers this engine. In place, the request
- * needs no mailbox. [rt] */
+/* Steers a source as hc_steer does, from the thread that calls engine_process_clean; no other thread steers this
+ * engine. With a backend in place, the request needs no mailbox. [rt] */
 int engine_steer(hc_engine *engine, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
 
 #endif

@@ -40,7 +40,7 @@ static void levels_report(const struct plan *plan, int from, hc_info *info)
     }
 }
 
-/* Frames that the tail levels of a new mask need: the maximum, and as a rule. */
+/* Stores the frames that the tail levels of a new mask need: the maximum, and the usual number. */
 static void level_swap_frames(const struct backend *backend, const struct plan *plan, const struct plan_shape *shape,
                               int *max, int *usual)
 {
@@ -49,8 +49,8 @@ static void level_swap_frames(const struct backend *backend, const struct plan *
     if (*usual > *max) *usual = *max;
 }
 
-/* Backend hybrid: frames until the device's output that is due contains a new mask. These are the frames for the tail
- * levels on the device, then the job that is filled next and the two jobs before it. */
+/* Returns, for backend hybrid, the frames until the device's output contains a new mask: those for the tail levels on
+ * the device, then the job that is filled next and the two jobs before it. */
 static int hybrid_swap_frames(const struct plan *tail, int level_frames, int block)
 {
     return (level_frames > 0 && level_frames < tail->block ? tail->block : level_frames) + 2 * tail->block + 2 * block;

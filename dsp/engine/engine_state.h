@@ -25,13 +25,13 @@
 struct hc_engine {
     hc_config config;            /* resolved; wait_us: microseconds, or -1 = without bound */
     struct plan plan, tail_plan; /* plan.tail_plan points to tail_plan, or is NULL */
-    struct plan_costs costs;     /* the plan was chosen by them */
+    struct plan_costs costs;     /* by which the plan was chosen */
     const struct backend *backend;
     const struct samples *samples;
     void *state; /* the backend's */
     struct mask_swap swap;
     struct scene *scene;                       /* the steered sources; NULL: none */
-    bool has_device_tail;                      /* hybrid: of the masks or of the sources */
+    bool has_device_tail;                      /* hybrid: a device computes a tail of masks or of sources */
     struct io_buffer buffers[CONFIG_MAX_QUEUE_DEPTH]; /* live and in place: buffers[0].in is the input made finite */
     int n_buffers;
 
@@ -41,14 +41,14 @@ struct hc_engine {
                                            convolves */
     int sizes[CONFIG_MAX_QUEUE_DEPTH]; /* [buffer]: frames of a submitted block */
     int64_t frames_submitted;          /* since open or reset, as are n_submitted and n_collected */
-    int64_t count_from, count_to;      /* hc_count_set */
+    int64_t count_from, count_to;      /* frames that count, by hc_count_set */
     uint64_t n_submitted, n_collected;
     atomic_uint_fast64_t clipped; /* of collected blocks, as is peak_bits; hc_collect's thread writes both */
     atomic_uint peak_bits;
 
-    /* a device that hc_process posts blocks to */
+    /* a device to which hc_process posts blocks */
     struct device_queue *queue;    /* NULL: in place, or async */
-    struct parallel_copy *copy;    /* for waits without bound only; NULL: hc_process copies alone */
+    struct parallel_copy *copy;    /* helpers for copies; NULL: hc_process copies alone           */
     struct io_buffer silence;      /* replaces skipped frames; device thread only */
     int buffer_of[DEVICE_QUEUE_MAX]; /* [block % DEVICE_QUEUE_MAX]: the buffer of a block in the queue */
     int buffer_last;               /* the buffer that was used last */
@@ -75,7 +75,7 @@ void engine_fail(hc_engine *e, const char *why);
 bool engine_is_lost(const hc_engine *e); /* [rt], any thread */
 /* Is this a child of fork() that lacks the engine's device, or its thread? The device is then lost. [rt], one thread */
 bool engine_is_left_behind(hc_engine *e);
-/* Does no device, no other device for the tail, and no thread of one serve the engine? [rt], any thread */
+/* Is the engine without a device, also for its tail, and without a device thread? [rt], any thread */
 bool engine_is_on_cpu(const hc_engine *e);
 /* Counts a block of n frames. [rt], one thread */
 void engine_count(hc_engine *e, int n);

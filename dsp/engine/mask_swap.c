@@ -52,7 +52,7 @@ static void dequeue_request(struct mask_swap *s)
     hc_mask *mask = atomic_exchange_explicit(&s->requested, &no_request, memory_order_acquire);
     if (mask == &no_request) return;
     if (mask == s->to) {
-        mask_unuse(mask); /* the mask plays already and is counted once for that */
+        mask_unuse(mask); /* the mask plays already, and its use counts once */
         return;
     }
     s->preparing = mask;

@@ -16,7 +16,7 @@
 struct hc_mask {
     hc_engine *engine;
     void *impl;           /* the backend's mask */
-    atomic_int uses;      /* in `requested`, and by the engine thread */
+    atomic_int uses;      /* count: in `requested`, and by the engine thread */
     bool is_freed;        /* hc_mask_free was called; under engine->masks_lock */
     struct hc_mask *next; /* engine->masks; under engine->masks_lock */
 };
@@ -25,7 +25,7 @@ struct mask_swap {
     const struct backend *backend;
     void *state; /* the backend's */
     int fade_frames;
-    _Atomic(hc_mask *) requested;           /* the mask to fade to next, or a mark that there is no request */
+    _Atomic(hc_mask *) requested;           /* the mask to fade to next; &no_request: none                  */
     atomic_uint_fast64_t swaps, swap_frame; /* swaps begun; frames played before the last of them */
     /* engine thread only */
     hc_mask *from, *to;

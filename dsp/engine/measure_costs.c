@@ -16,12 +16,12 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     struct plan_costs costs;
     const hc_config given = {.size = sizeof given, .backend = name};
     hc_config config;
-    if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_measure: costs is NULL; pass a place for them");
+    if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_measure: costs is NULL; pass a struct for them");
     int error = config_resolve(&given, &config, REASON(why, cap));
     if (!error) error = backend_choose(&config, &backend, &device, REASON(why, cap));
     if (error) return error;
     if (backend->head)
-        return fail(HC_EINVAL, REASON(why, cap), "backend %s: it consists of two; measure cpu, and cuda",
+        return fail(HC_EINVAL, REASON(why, cap), "backend %s: consists of two backends; measure cpu, and cuda",
                     backend->name);
     costs = *backend->costs;
     if (!backend->in_place) {

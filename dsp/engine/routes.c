@@ -23,8 +23,7 @@ static int route_check(const hc_config *config, const hc_route *route, int index
     return HC_OK;
 }
 
-/* Fails with the first tap of a route that is not finite, with or without the gain. A gain on the command line causes
- * this, too. */
+/* Reports the first tap of a route that is not finite, with or without the gain, which may come from the command line. */
 static int refuse_tap(const hc_route *route, struct reason *why)
 {
     int k = 0;
@@ -59,7 +58,7 @@ static int by_response(const void *a, const void *b)
     return 0;
 }
 
-/* The largest magnitude; infinite if one tap is NaN. */
+/* Returns the largest magnitude; infinite if a tap is NaN. */
 static float peak_of(const hc_route *route)
 {
     float peak = 0;
@@ -101,7 +100,7 @@ static void response_mix(float *taps, const hc_route *route)
     for (int k = 0; k < route->n_taps; k++) taps[route->delay + k] += route->gain * route->taps[k];
 }
 
-/* The routes of a pair are finite; their sum may not be. */
+/* Checks the sum of a pair's routes: finite routes may add up to an infinite tap. */
 static int check_mix(const float *taps, int n_taps, const hc_route *route, struct reason *why)
 {
     for (int k = 0; k < n_taps; k++)
@@ -115,7 +114,7 @@ static int check_mix(const float *taps, int n_taps, const hc_route *route, struc
 int matrix_make(struct matrix *m, const hc_config *config, const hc_route *routes, int n, struct reason *why)
 {
     memset(m, 0, sizeof *m);
-    if (n < 0) return fail(HC_EINVAL, why, "%d routes; give 0 or more", n);
+    if (n < 0) return fail(HC_EINVAL, why, "n is %d routes; give 0 or more", n);
     if (n > 0 && !routes) return fail(HC_EINVAL, why, "routes is NULL, and n is %d; pass n routes", n);
     for (int i = 0; i < n; i++) {
         int error = route_check(config, &routes[i], i, why);
@@ -149,7 +148,7 @@ int matrix_make(struct matrix *m, const hc_config *config, const hc_route *route
         shared[lone[i] - routes] = m->n_responses - 1;
     }
 
-    /* The other routes are added, pair by pair, to responses of their own. */
+    /* The other routes are added up, pair by pair, in separate responses. */
     for (int i = 0, next; i < n; i = next) {
         int longest = 0, r = shared[sorted[i] - routes];
         for (next = i; next < n && same_pair(sorted[next], sorted[i]); next++)
@@ -179,7 +178,7 @@ int matrix_of_noise(struct matrix *m, const hc_config *config, const struct nois
     int n_pairs = config->n_in < config->n_out ? config->n_in : config->n_out;
     size_t n = noise->diagonal ? (size_t)n_pairs : (size_t)config->n_in * (size_t)config->n_out;
     memset(m, 0, sizeof *m);
-    if (n > INT_MAX) return fail(HC_EINVAL, why, "%zu responses; 2147483647 are possible", n);
+    if (n > INT_MAX) return fail(HC_EINVAL, why, "%zu responses; at most 2147483647 are possible", n);
     m->taps = calloc(n, sizeof *m->taps);
     m->n_taps = calloc(n, sizeof *m->n_taps);
     m->cells = calloc(n, sizeof *m->cells);

@@ -43,7 +43,7 @@ static void read_logic(struct brutefir *b, const struct statement *s, void *stru
         if (strcmp(module, "cli") == 0 && p)
             IMPORT_REFUSE(b->import, p->line, "logic",
                           "the script of \"cli\" changes the filters while it plays; "
-                          "write what it sets into the filters");
+                          "write its settings into the filters");
         else if (strcmp(module, "cli") == 0)
             brutefir_note_run(b, s, "\"cli\"");
         else if (strcmp(module, "eq") == 0)
@@ -62,7 +62,7 @@ static void read_powersave(struct brutefir *b, const struct statement *s, void *
     bool is_level = s->n_values == 1 && s->values->kind == VALUE_NUMBER;
     if (!is_level && !brutefir_value(b, s, VALUE_BOOLEAN)) return;
     if (is_level && s->values->number < 0)
-        BRUTEFIR_WARN(b, s, "input below %g dB is played here, and silence in BruteFIR", s->values->number);
+        BRUTEFIR_WARN(b, s, "haloconv plays input below %g dB; BruteFIR replaces it by silence", s->values->number);
 }
 
 static void read_safety_limit(struct brutefir *b, const struct statement *s, void *structure)
@@ -70,7 +70,7 @@ static void read_safety_limit(struct brutefir *b, const struct statement *s, voi
     (void)structure;
     const struct value *value = brutefir_value(b, s, VALUE_NUMBER);
     if (value && value->number != 0)
-        BRUTEFIR_WARN(b, s, "louder output than %g dB ends BruteFIR, and is played here", value->number);
+        BRUTEFIR_WARN(b, s, "haloconv plays louder output than %g dB; BruteFIR ends", value->number);
 }
 
 static void read_sdf_length(struct brutefir *b, const struct statement *s, void *structure)
@@ -79,7 +79,7 @@ static void read_sdf_length(struct brutefir *b, const struct statement *s, void 
     if (s->n_values && s->values->kind == VALUE_NUMBER && s->values->number > 0) b->has_sdf_length = true;
 }
 
-enum { SEEN_RATE = 1, SEEN_LENGTH = 2, N_DEFAULTS = 2 }; /* the first two: also of the defaults file */
+enum { SEEN_RATE = 1, SEEN_LENGTH = 2, N_DEFAULTS = 2 }; /* bits of the settings that the defaults file may have, too */
 static const struct field settings[] = {
     {"sampling_rate", read_rate},
     {"filter_length", read_length},
@@ -104,7 +104,7 @@ static const struct field settings[] = {
 
 /* ---- the file of defaults ----------------------------------------------------------------------- */
 
-/* Applies those default settings that the text does not give. Returns their bits. */
+/* Applies the default settings that the text lacks. Returns their bits. */
 static unsigned defaults_apply(struct brutefir *b, struct import *import, unsigned seen)
 {
     struct configuration *c = import->c;
@@ -147,9 +147,9 @@ static unsigned defaults_read(struct brutefir *b, unsigned seen)
     else
         found = defaults_apply(b, &(struct import){.c = c, .text = text, .bytes = bytes}, seen);
     free(text);
-    if (found & SEEN_RATE) IMPORT_NOTE(b->import, 0, NULL, "sampling_rate %d is that of %s", b->import->c->rate, path);
+    if (found & SEEN_RATE) IMPORT_NOTE(b->import, 0, NULL, "sampling_rate %d is from %s", b->import->c->rate, path);
     if (found & SEEN_LENGTH)
-        IMPORT_NOTE(b->import, 0, NULL, "filter_length %d,%d is that of %s", b->block_frames, b->n_blocks, path);
+        IMPORT_NOTE(b->import, 0, NULL, "filter_length %d,%d is from %s", b->block_frames, b->n_blocks, path);
     return found;
 }
 
@@ -182,7 +182,7 @@ static void split(struct statement *first, struct statement **only_settings, str
     *only_settings = *only_structures = NULL;
 }
 
-/* Allocates the structures, as many as there are. false: too many, or no memory. */
+/* Allocates the structures by their count in the text. false: too many, or no memory. */
 static bool structures_make(struct brutefir *b, const struct statement *first)
 {
     struct arena *arena = b->import->c->arena;
@@ -190,8 +190,8 @@ static bool structures_make(struct brutefir *b, const struct statement *first)
     for (const struct statement *s = first; s; s = s->next) {
         int i = structure_of(s), *count = &n[i == ROUTE ? FILTER : i];
         *count += i == INPUT || i == OUTPUT ? s->n_values : 1;
-        if (*count <= BRUTEFIR_MOST) continue;
-        BRUTEFIR_REFUSE(b, s, "more than %d of them; use fewer", BRUTEFIR_MOST);
+        if (*count <= BRUTEFIR_MAX) continue;
+        BRUTEFIR_REFUSE(b, s, "is number %d of its kind; %d are possible", BRUTEFIR_MAX + 1, BRUTEFIR_MAX);
         return false;
     }
     for (int i = COEFF; i < ROUTE; i++)
@@ -209,7 +209,7 @@ static void note_run(struct brutefir *b)
     if (b->n_run > b->n_run_named) snprintf(more, sizeof more, " and %d more", b->n_run - b->n_run_named);
     if (b->n_run)
         IMPORT_NOTE(b->import, b->run_line, NULL,
-                    "about BruteFIR's run and not the sound, and without effect here: %s%s", b->run, more);
+                    "has no effect here, because it controls BruteFIR's run, not the sound: %s%s", b->run, more);
 }
 
 static void read_brutefir(struct import *import)

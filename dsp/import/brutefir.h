@@ -1,11 +1,12 @@
-/* brutefir - a configuration of BruteFIR as structures, between its statements and the network. All in the arena. */
+/* brutefir - the structures of a BruteFIR configuration, made from its statements; the network is made from them. All
+ * memory is in the arena. */
 #ifndef HALOCONV_BRUTEFIR_H
 #define HALOCONV_BRUTEFIR_H
 
 #include "brutefir_text.h"
 #include "dsp/masks/raw_samples.h"
 
-enum { BRUTEFIR_IN, BRUTEFIR_OUT, BRUTEFIR_MOST = 1024 /* filters, and channels in all */ };
+enum { BRUTEFIR_IN, BRUTEFIR_OUT, BRUTEFIR_MAX = 1024 /* filters, and channels in all */ };
 
 struct brutefir_coeff {
     const char *name;
@@ -14,7 +15,7 @@ struct brutefir_coeff {
     const struct raw_format *format;
     double gain;
     int blocks, skip;                 /* blocks: 0 = all                                         */
-    const struct filter *made;        /* for a filter without a delay; NULL: not made yet        */
+    const struct filter *made;        /* filter of the network without a delay; NULL: not made yet */
 };
 
 struct brutefir_channel {             /* a logical channel                                       */
@@ -44,7 +45,7 @@ struct brutefir_filter {
     int coeff, coeff_line;            /* coeff: -1 = none                                        */
     int delay;                        /* blocks                                                  */
     enum { FILTER_NEW, FILTER_OPEN, FILTER_DONE } state;
-    const struct signal *signal;      /* of its output                                           */
+    const struct signal *signal;      /* of the filter's output                                  */
 };
 
 struct brutefir {
@@ -55,8 +56,8 @@ struct brutefir {
     struct brutefir_channel *channels[2]; /* [n_channels]                                        */
     struct brutefir_filter *filters;  /* [n_filters]                                             */
     int n_coeffs, n_filters, n_channels[2], n_device_channels[2];
-    char run[400];                    /* statements about the run and not the sound, for one note */   
-    int run_line, n_run, n_run_named; /* line of the first; their number, and that of those in `run` */
+    char run[400];                    /* statements that control the run, not the sound, for one note */   
+    int run_line, n_run, n_run_named; /* line of the first such statement; their number; their number in `run` */
 };
 
 /* Connects the filters, and sets the outputs of the network. */

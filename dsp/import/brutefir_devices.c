@@ -8,13 +8,13 @@
 
 static const char *const io_names[] = {"input", "output"};
 
-struct device { /* an input or output structure */
+struct device { /* a structure `input` or `output` */
     int io;
     struct brutefir_channel *channels; /* [n]: its logical channels */
     int n, n_used;                     /* n_used: channels of the device */
-    int mapping[BRUTEFIR_MOST];
+    int mapping[BRUTEFIR_MAX];
     bool is_mapped;
-    const struct statement *ports; /* of JACK */
+    const struct statement *ports; /* JACK's ports; NULL: none */
 };
 
 static void read_channels(struct brutefir *b, const struct statement *s, void *structure)
@@ -25,17 +25,17 @@ static void read_channels(struct brutefir *b, const struct statement *s, void *s
     for (int i = 0; i < s->n_values; i++)
         good &= v[i].kind == VALUE_NUMBER && (i == 0 || v[i].before == (i == 1 ? '/' : ','));
     if (!good) {
-        BRUTEFIR_REFUSE(b, s, "needs the number of channels of the device, and those used, as in 8/0,1");
+        BRUTEFIR_REFUSE(b, s, "needs the device's channel count, and the channels that are used, as in 8/0,1");
         return;
     }
-    if (!brutefir_number_fits(b, s, v->number, 1, BRUTEFIR_MOST)) return;
+    if (!brutefir_number_fits(b, s, v->number, 1, BRUTEFIR_MAX)) return;
     int open = (int)v->number, n = s->n_values == 1 ? open : s->n_values - 1;
-    bool is_whole = n == open, is_used[BRUTEFIR_MOST] = {false};
+    bool is_whole = n == open, is_used[BRUTEFIR_MAX] = {false};
     for (int i = 0; s->n_values > 1 && i < n; i++) {
         if (!brutefir_number_fits(b, s, v[i + 1].number, 0, open - 1)) return;
         int channel = (int)v[i + 1].number;
         if (is_used[channel]) {
-            BRUTEFIR_REFUSE(b, s, "channel %d is there twice; leave one of them", channel);
+            BRUTEFIR_REFUSE(b, s, "channel %d is there twice; remove one of them", channel);
             return;
         }
         is_used[channel] = true;
@@ -43,7 +43,7 @@ static void read_channels(struct brutefir *b, const struct statement *s, void *s
     }
     d->n_used = n;
     if (!is_whole)
-        BRUTEFIR_WARN(b, s, "%d of the %d channels of the device are used; they are %ss %d to %d here, in this order",
+        BRUTEFIR_WARN(b, s, "%d of the %d channels of the device are used; here they are %ss %d to %d, in this order",
                       n, open, io_names[d->io], b->n_device_channels[d->io] + 1, b->n_device_channels[d->io] + n);
 }
 
@@ -53,7 +53,7 @@ static void read_sample(struct brutefir *b, const struct statement *s, void *str
     const struct value *value = brutefir_value(b, s, VALUE_STRING);
     if (!value || strcasecmp(value->text, "AUTO") == 0) return;
     if (!raw_format_find(value->text) || strcasecmp(value->text, "text") == 0)
-        BRUTEFIR_REFUSE(b, s, "\"%.40s\" is not a sample format; there are S16_LE, S24_LE, S32_LE, FLOAT_LE, AUTO, ...",
+        BRUTEFIR_REFUSE(b, s, "\"%.40s\" is not a sample format; use S16_LE, S24_LE, S32_LE, FLOAT_LE, AUTO, ...",
                         value->text);
     else if (d->io == BRUTEFIR_OUT && strncasecmp(value->text, "S", 1) == 0)
         BRUTEFIR_WARN(
@@ -82,16 +82,16 @@ static void read_mapping(struct brutefir *b, const struct statement *s, void *st
     struct device *d = structure;
     if (!brutefir_list_fits(b, s, VALUE_NUMBER, d->n)) return;
     if (s->n_values != d->n) {
-        BRUTEFIR_REFUSE(b, s, "%d values for %d channels; give one each", s->n_values, d->n);
+        BRUTEFIR_REFUSE(b, s, "%d values for %d channels; give one for each channel", s->n_values, d->n);
         return;
     }
     for (int i = 0; i < s->n_values; i++)
-        if (brutefir_number_fits(b, s, s->values[i].number, 0, BRUTEFIR_MOST - 1))
+        if (brutefir_number_fits(b, s, s->values[i].number, 0, BRUTEFIR_MAX - 1))
             d->mapping[i] = (int)s->values[i].number;
     d->is_mapped = true;
 }
 
-/* Delays of -99 to 99 hundredths of a frame; -100: none. Without an sdf_length BruteFIR ignores them. */
+/* Reads delays of -99 to 99 hundredths of a frame; -100: none. Without an sdf_length BruteFIR ignores them. */
 static void read_subdelay(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct device *d = structure;
@@ -99,10 +99,11 @@ static void read_subdelay(struct brutefir *b, const struct statement *s, void *s
     if (!brutefir_list_fits(b, s, VALUE_NUMBER, d->n)) return;
     for (int i = 0; i < s->n_values; i++) is_used |= s->values[i].number > -100;
     if (is_used && b->has_sdf_length)
-        BRUTEFIR_REFUSE(
-            b, s, "delays of parts of a frame cannot be represented; give whole frames in delay, or %d here", -100);
+        BRUTEFIR_REFUSE(b, s,
+                        "delays by a fraction of a frame cannot be represented; give whole frames in delay, or %d here",
+                        -100);
     else if (is_used)
-        BRUTEFIR_NOTE(b, s, "has no effect: BruteFIR delays by parts of a frame only if sdf_length is above 0");
+        BRUTEFIR_NOTE(b, s, "has no effect: BruteFIR delays by a fraction of a frame only if sdf_length is above 0");
 }
 
 static void read_dither(struct brutefir *b, const struct statement *s, void *structure)
@@ -131,7 +132,7 @@ static void read_device(struct brutefir *b, const struct statement *s, void *str
     }
 }
 
-/* "system:capture_1"/"name", ...: the port to connect to, and the own name; each may be missing. */
+/* "system:capture_1"/"name", ...: reads the port to connect to and the port's own name; each may be missing. */
 static void read_ports(struct brutefir *b, const struct statement *s, hc_port *ports, int n)
 {
     int ch = -1;
@@ -153,7 +154,7 @@ static const struct field device_fields[] = {
     {"subdelay", read_subdelay}, {"maxdelay", NULL},      {"individual_maxdelay", NULL},
     {"dither", read_dither},     {"merge", NULL},
 };
-enum { SEEN_CHANNELS = 4, N_INPUT_FIELDS = 9 }; /* a bit; the fields behind the ninth are those of outputs only */
+enum { SEEN_CHANNELS = 4, N_INPUT_FIELDS = 9 }; /* a bit; the fields after the ninth are for outputs only */
 
 /* Gives the logical channels their channels of the device. */
 static void map_channels(struct brutefir *b, const struct statement *s, struct device *d)
@@ -161,9 +162,9 @@ static void map_channels(struct brutefir *b, const struct statement *s, struct d
     int base = b->n_device_channels[d->io];
     hc_port *ports = d->io == BRUTEFIR_IN ? b->import->c->in_port : b->import->c->out_port;
     if (d->n_used > d->n || (d->n_used < d->n) != d->is_mapped) {
-        BRUTEFIR_REFUSE(b, s,
-                        "%d names for %d channels of the device; give as many, or more names and a mapping for each",
-                        d->n, d->n_used);
+        BRUTEFIR_REFUSE(
+            b, s, "%d names for %d channels of the device; give one for each, or more names and a mapping for each",
+            d->n, d->n_used);
         return;
     }
     for (int i = 0; i < d->n; i++) {

@@ -34,7 +34,7 @@ bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum valu
     for (int i = 0; i < s->n_values; i++) good &= s->values[i].kind == kind && s->values[i].before != '/';
     if (!good) BRUTEFIR_REFUSE(b, s, "needs a %s for each channel, with commas between them", kind_names[kind]);
     if (good && s->n_values > n_channels)
-        BRUTEFIR_REFUSE(b, s, "%d values for %d channels; give one each", s->n_values, n_channels);
+        BRUTEFIR_REFUSE(b, s, "%d values for %d channels; give one for each channel", s->n_values, n_channels);
     return good && s->n_values <= n_channels;
 }
 
@@ -53,7 +53,7 @@ void brutefir_note_run(struct brutefir *b, const struct statement *s, const char
 void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, const char *field, const char *usual)
 {
     IMPORT_WARN(b->import, line, structure,
-                "gives no %s, ~/.brutefir_defaults is not read, and %s is used; write it here", field, usual);
+                "has no %s, and ~/.brutefir_defaults is not read, so that %s is used; add it here", field, usual);
 }
 
 /* ---- fields ------------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const st
             BRUTEFIR_REFUSE(b, s, "is unknown here; correct its name");
             continue;
         }
-        if (seen & 1U << i) BRUTEFIR_REFUSE(b, s, "is there twice; leave one of them");
+        if (seen & 1U << i) BRUTEFIR_REFUSE(b, s, "is there twice; remove one of them");
         seen |= 1U << i;
         if (fields[i].read)
             fields[i].read(b, s, structure);
@@ -93,7 +93,8 @@ const char *brutefir_name(struct brutefir *b, const struct statement *s, int i, 
     if (v->before == '/' || v->has_block != is_last || v->kind == VALUE_BOOLEAN || v->kind == VALUE_EMPTY)
         BRUTEFIR_REFUSE(b, s, "needs names and a block, as in: %s \"name\" { ... };", s->name);
     else if (v->kind == VALUE_NUMBER && v->number != index)
-        BRUTEFIR_REFUSE(b, s, "has the number %g, but is number %d of them, from 0; give that number or a string",
+        BRUTEFIR_REFUSE(b, s,
+                        "has the number %g, but it is number %d of its kind, from 0; give that number or a string",
                         v->number, index);
     else
         return v->kind == VALUE_NUMBER ? text_of_index(b, index) : v->text;

@@ -8,32 +8,32 @@
 #define BRUTEFIR_NOTE(b, s, ...) IMPORT_NOTE((b)->import, (s)->line, (s)->name, __VA_ARGS__)
 #define BRUTEFIR_WARN(b, s, ...) IMPORT_WARN((b)->import, (s)->line, (s)->name, __VA_ARGS__)
 
-/* The statement's only value; NULL: an error was reported. */
+/* Returns the statement's only value; NULL: an error was reported. */
 const struct value *brutefir_value(struct brutefir *b, const struct statement *s, enum value_kind kind);
 
-/* Is it a whole number from min to max? false: an error was reported. */
+/* Is `number` a whole number from min to max? false: an error was reported. */
 bool brutefir_number_fits(struct brutefir *b, const struct statement *s, double number, int min, int max);
 
 /* Sets *number to the statement's only value; after an error it stays. */
 void brutefir_int(struct brutefir *b, const struct statement *s, int min, int max, int *number);
 
-/* Values of one kind with commas between them, for at most n_channels channels. false: an error was reported. */
+/* Checks values of one kind with commas between them, for at most n_channels channels. false: an error was reported. */
 bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum value_kind kind, int n_channels);
 
-/* The i-th name of a structure: a string, or the number that it has anyway. NULL: an error was reported. */
+/* Returns the i-th name of a structure: a string, or its index as a number. NULL: an error was reported. */
 const char *brutefir_name(struct brutefir *b, const struct statement *s, int i, int index);
 
-/* Notes what has no counterpart here, because it is about the run and not about the sound. what: of it, or NULL. */
+/* Records a statement that controls BruteFIR's run, not the sound, for a note. what: its first value, or NULL. */
 void brutefir_note_run(struct brutefir *b, const struct statement *s, const char *what);
 
 void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, const char *field, const char *usual);
 
 struct field {
     const char *name;
-    void (*read)(struct brutefir *b, const struct statement *s, void *structure); /* NULL: about the run */
+    void (*read)(struct brutefir *b, const struct statement *s, void *structure); /* NULL: controls the run */
 };
 
-/* Reads the statements of a structure. Returns a bit for each field of the table that is there. */
+/* Reads the statements of a structure. Returns a bit for each field of the table that the structure has. */
 unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const struct field *fields, int n,
                          void *structure);
 #define BRUTEFIR_FIELDS(b, first, fields, structure)                                                                   \

@@ -25,11 +25,10 @@ static void read_format(struct brutefir *b, const struct statement *s, void *str
     const struct value *value = brutefir_value(b, s, VALUE_STRING);
     if (!value || (coeff->format = raw_format_find(value->text))) return;
     if (strcasecmp(value->text, "processed") == 0)
-        BRUTEFIR_REFUSE(
-            b, s, "\"processed\" coefficients are spectra in BruteFIR's own layout; give it the text or raw file");
-    else
         BRUTEFIR_REFUSE(b, s,
-                        "\"%.40s\" is not a format; there are text, S16_LE, S24_LE, S32_LE, FLOAT_LE, FLOAT64_LE, ...",
+                        "\"processed\" coefficients are spectra in BruteFIR's own layout; give the text or raw file");
+    else
+        BRUTEFIR_REFUSE(b, s, "\"%.40s\" is not a format; use text, S16_LE, S24_LE, S32_LE, FLOAT_LE, FLOAT64_LE, ...",
                         value->text);
 }
 
@@ -52,7 +51,7 @@ static void read_skip(struct brutefir *b, const struct statement *s, void *struc
     brutefir_int(b, s, 0, 1 << 30, &((struct brutefir_coeff *)structure)->skip);
 }
 
-enum { SEEN_FILENAME = 1, SEEN_FORMAT = 2 }; /* the bits of the first two */
+enum { SEEN_FILENAME = 1, SEEN_FORMAT = 2 }; /* bits of the first two fields */
 static const struct field coeff_fields[] = {
     {"filename", read_file}, {"format", read_format}, {"attenuation", read_attenuation},
     {"blocks", read_blocks}, {"skip", read_skip},     {"shared_mem", NULL},
@@ -79,7 +78,7 @@ void brutefir_read_coeff(struct brutefir *b, const struct statement *s)
 
 /* ---- filter ------------------------------------------------------------------------------------- */
 
-/* NAME, NAME/DB, NAME/DB/FACTOR or NAME//FACTOR, with commas between them. */
+/* Reads a list of NAME, NAME/DB, NAME/DB/FACTOR or NAME//FACTOR, with commas between them. */
 static void ends_read(struct brutefir *b, const struct statement *s, struct brutefir_ends *ends, bool has_gains)
 {
     struct brutefir_end *end = NULL;
@@ -135,7 +134,7 @@ static void read_filter_delay(struct brutefir *b, const struct statement *s, voi
     if (filter->delay < 0) filter->delay = 0;
 }
 
-/* Bits of the first rows. */
+/* Bits of the first rows of the table. */
 enum { SEEN_FROM = 1 | 2 | 4, SEEN_TO = 8 | 16 | 32, SEEN_COEFF = 64 };
 static const struct field filter_fields[] = {
     {"from_inputs", read_inputs},

@@ -15,7 +15,7 @@ static const char *name_of(const struct brutefir *b, int io, bool is_filter, int
     return is_filter ? b->filters[i].name : b->channels[io][i].name;
 }
 
-/* Refuses a name that two of them have. */
+/* Refuses a name that two structures of one kind have. */
 static void check_names(struct brutefir *b, int io, bool is_filter, const char *what)
 {
     for (int i = 0; i < count_of(b, io, is_filter); i++)
@@ -23,17 +23,17 @@ static void check_names(struct brutefir *b, int io, bool is_filter, const char *
             const char *name = name_of(b, io, is_filter, i), *other = name_of(b, io, is_filter, k);
             if (!name || !other || strcmp(name, other) != 0) continue;
             IMPORT_REFUSE(b->import, is_filter ? b->filters[i].line : 0, what,
-                          "\"%.40s\" is the name of two of them; rename one", name);
+                          "the name \"%.40s\" is there twice; rename one", name);
             return;
         }
 }
 
 static const char *const end_names[2][2] = {{"from_inputs", "to_outputs"}, {"from_filters", "to_filters"}};
 
-/* Finds the indices of a list, and refuses what does not exist, or is there twice. The list keeps the good ones. */
+/* Finds the indices of the names in a list, and removes names that do not exist or are there twice, with an error. */
 static void ends_find(struct brutefir *b, struct brutefir_ends *ends, int io, bool is_filter)
 {
-    bool seen[BRUTEFIR_MOST] = {false};
+    bool seen[BRUTEFIR_MAX] = {false};
     int n = count_of(b, io, is_filter), kept = 0;
     for (int e = 0; e < ends->n; e++) {
         struct brutefir_end *end = &ends->list[e];
@@ -45,12 +45,13 @@ static void ends_find(struct brutefir *b, struct brutefir_ends *ends, int io, bo
         bool exists = end->index >= 0 && end->index < n;
         const char *what = is_filter ? "filter" : io ? "output" : "input", *field = end_names[is_filter][io];
         if (!exists && end->name)
-            IMPORT_REFUSE(b->import, end->line, field, "there is no %s \"%.40s\"; correct the name", what, end->name);
+            IMPORT_REFUSE(b->import, end->line, field, "%s \"%.40s\" does not exist; correct the name", what,
+                          end->name);
         else if (!exists)
-            IMPORT_REFUSE(b->import, end->line, field, "there is no %s of this number; they count from 0 to %d", what,
-                          n - 1);
+            IMPORT_REFUSE(b->import, end->line, field, "%s of this number does not exist; they count from 0 to %d",
+                          what, n - 1);
         else if (seen[end->index])
-            IMPORT_REFUSE(b->import, end->line, field, "names %s %d twice; leave one of them", what, end->index);
+            IMPORT_REFUSE(b->import, end->line, field, "names %s %d twice; remove one of them", what, end->index);
         if (!exists || seen[end->index]) continue;
         seen[end->index] = true;
         ends->list[kept++] = *end;
@@ -65,7 +66,7 @@ static bool has_end(const struct brutefir_ends *ends, int index)
     return false;
 }
 
-/* BruteFIR wants each connection of two filters written in both. */
+/* Checks that both filters of a connection name it, as BruteFIR requires. */
 static void check_connections(struct brutefir *b, int n, int io)
 {
     const struct brutefir_ends *ends = &b->filters[n].filters[io];
@@ -97,14 +98,14 @@ static void coeff_find(struct brutefir *b, struct brutefir_filter *filter)
 
 /* ---- signals ------------------------------------------------------------------------------------ */
 
-/* The taps of a coeff in a filter: a delay takes its blocks away from the end of the coefficients. NULL: no memory. */
+/* Makes the taps of a coeff in a filter: a delay cuts as many blocks from the coefficients' end. NULL: no memory. */
 static const struct filter *filter_of_coeff(struct brutefir *b, struct brutefir_coeff *coeff, int delay)
 {
     struct network *net = &b->import->network;
     if (delay == 0 && coeff->made) return coeff->made;
     int blocks = b->n_blocks - delay;
     const char *cut_by = delay ? "filter_length and the delay of the filter; raise filter_length"
-                               : "filter_length; raise it, or give blocks";
+                               : "filter_length; raise filter_length, or give blocks";
     if (coeff->blocks && coeff->blocks <= blocks) {
         blocks = coeff->blocks;
         cut_by = NULL;
@@ -140,13 +141,13 @@ static const struct signal *input_of(struct brutefir *b, const struct brutefir_e
     return channel->delay ? signal_delay(net, signal, network_seconds(net, channel->delay)) : signal;
 }
 
-/* The output of the filter; those that it gets its input from come first. */
+/* Makes the output of a filter, after the outputs of the filters before it. */
 static const struct signal *output_of(struct brutefir *b, struct brutefir_filter *filter)
 {
     struct network *net = &b->import->network;
     if (filter->state == FILTER_OPEN)
         IMPORT_REFUSE(b->import, filter->line, "filter",
-                      "\"%.40s\" is part of a loop of filters; remove one of its connections",
+                      "\"%.40s\" is in a loop of filters; remove one of its connections",
                       filter->name ? filter->name : "");
     if (filter->state != FILTER_NEW) return filter->signal;
     filter->state = FILTER_OPEN;
@@ -184,7 +185,7 @@ void brutefir_network(struct brutefir *b)
     check_names(b, 0, true, "filter");
     for (int n = 0; n < b->n_coeffs; n++)
         if (b->coeffs[n].blocks > b->n_blocks)
-            IMPORT_REFUSE(b->import, b->coeffs[n].line, "coeff", "%d blocks, but filter_length gives %d; give fewer",
+            IMPORT_REFUSE(b->import, b->coeffs[n].line, "coeff", "%d blocks, but filter_length has %d; give fewer",
                           b->coeffs[n].blocks, b->n_blocks);
     for (int n = 0; n < b->n_filters; n++) {
         struct brutefir_filter *filter = &b->filters[n];

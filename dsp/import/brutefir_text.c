@@ -16,12 +16,12 @@ struct parser {
     struct import *import;
     char *at;
     int line;
-    int depth; /* of { }                                    */
+    int depth; /* of nested { }                             */
     int n_values;
-    struct value values[MAX_VALUES]; /* [n_values]: of the statements that are open */
+    struct value values[MAX_VALUES]; /* [n_values]: of all statements whose end is not reached */
 };
 
-/* Goes to the next letter that is neither blank nor comment, and returns it; 0: the end. */
+/* Skips blanks and comments, and returns the next character; 0: the end. */
 static char skip_blanks(struct parser *p)
 {
     for (;;) {
@@ -33,7 +33,7 @@ static char skip_blanks(struct parser *p)
 
 /* ---- values ------------------------------------------------------------------------------------- */
 
-/* Reads a string behind its quote, and unescapes it in place. false: it has no end. */
+/* Reads a string behind its quote, and unescapes it in place. false: the closing quote is missing. */
 static bool read_string(struct parser *p, struct value *value)
 {
     char *to = p->at;
@@ -100,7 +100,7 @@ static int read_values(struct parser *p, const char *name)
     for (char c = skip_blanks(p); c && !strchr(";}", c); c = skip_blanks(p)) {
         struct value value = {.kind = VALUE_EMPTY, .before = before};
         if (p->n_values > first && !before) {
-            IMPORT_REFUSE(p->import, p->line, name, "there is no , / or ; between two of its values; add one");
+            IMPORT_REFUSE(p->import, p->line, name, "needs , / or ; between two values; add one");
             return -1;
         }
         if (!read_value(p, name, &value)) return -1;
@@ -120,7 +120,7 @@ static int read_values(struct parser *p, const char *name)
 
 /* ---- statements --------------------------------------------------------------------------------- */
 
-/* Goes behind the end of a statement that cannot be read: behind its ; or before the } of the block around it. */
+/* Skips a statement that cannot be read, to behind its ; or before the } of the block around it. */
 static void skip_statement(struct parser *p)
 {
     int depth = 0;
@@ -152,9 +152,10 @@ static const char *read_name(struct parser *p)
             p->at += length;
             return structures[i];
         }
-    IMPORT_REFUSE(p->import, p->line, NULL,
-                  "\"%.*s\" begins no statement; one is NAME: VALUES; or coeff, input, output or filter NAMES {...};",
-                  (int)strcspn(name, BLANKS) > 20 ? 20 : (int)strcspn(name, BLANKS), name);
+    IMPORT_REFUSE(
+        p->import, p->line, NULL,
+        "\"%.*s\" does not begin a statement; write NAME: VALUES; or coeff, input, output or filter NAMES {...};",
+        (int)strcspn(name, BLANKS) > 20 ? 20 : (int)strcspn(name, BLANKS), name);
     return NULL;
 }
 
@@ -189,7 +190,7 @@ static struct statement *read_statements(struct parser *p)
     for (char c = skip_blanks(p); c && !p->import->c->arena->is_short; c = skip_blanks(p)) {
         if (c == '}' && p->depth > 0) break;
         if (c == '}' || c == ';') {
-            if (c == '}') IMPORT_REFUSE(p->import, p->line, NULL, "} closes no block; remove it");
+            if (c == '}') IMPORT_REFUSE(p->import, p->line, NULL, "} does not close a block; remove it");
             p->at++;
         } else if ((*end = read_statement(p))) {
             end = &(*end)->next;
@@ -214,7 +215,7 @@ static struct statement *read_block(struct parser *p, const char *name)
     if (*p->at == '}')
         p->at++;
     else
-        IMPORT_REFUSE(p->import, line, name, "its { has no }; close it");
+        IMPORT_REFUSE(p->import, line, name, "its { has no }; add one");
     return first;
 }
 
@@ -243,7 +244,7 @@ bool brutefir_is_text(const char *text, size_t bytes)
             const char *value = text + length + strspn(text + length, BLANKS);
             return *value && strchr("\"0123456789{", *value);
         }
-    /* A setting ends in its line, with a semicolon; YAML has none. */
+    /* A setting of BruteFIR ends in its line, with a semicolon; YAML has no semicolons. */
     if (length == 0 || text[length] != ':') return false;
     size_t end = strcspn(text, ";{\n#");
     return text[end] == ';' || text[end] == '{';

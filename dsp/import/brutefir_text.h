@@ -14,9 +14,9 @@ struct value {
     enum value_kind kind;
     char before;             /* ',' or '/'; 0: the first value          */
     const char *text;        /* of a string                             */
-    double number;           /* also 1 or 0 of a boolean                */
+    double number;           /* value of a number; of a boolean 1 or 0  */
     bool has_block;
-    struct statement *block; /* the first statement inside              */
+    struct statement *block; /* first statement of the block behind the value; NULL: none */
 };
 
 struct statement {
@@ -27,11 +27,11 @@ struct statement {
     struct statement *next;
 };
 
-/* Parses the text, which is overwritten. Every error is added to the diagnostics, and its statement is left out.
- * NULL: no statement. */
+/* Parses the text, which is overwritten. Every error is added to the diagnostics, and the statement with the error is
+ * skipped. NULL: no statement. */
 struct statement *brutefir_parse(struct import *import);
 
-/* Does the text begin like a configuration of BruteFIR? */
+/* Has the text's beginning the form of a BruteFIR configuration? */
 bool brutefir_is_text(const char *text, size_t bytes);
 
 #endif

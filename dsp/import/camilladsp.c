@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The first 64 KiB have the section "devices" with a sample rate, at the start of a line. */
+/* Is this CamillaDSP's? Its first 64 KiB have the section "devices", with a sample rate, at the start of a line. */
 static bool is_camilladsp(const char *text, size_t bytes)
 {
     static const char section[] = "devices:";
@@ -22,14 +22,14 @@ static bool is_camilladsp(const char *text, size_t bytes)
 #include <stdlib.h>
 
 enum {
-    MAX_NAMES = 4096,   /* filters or mixers: a name is looked up in the list of all */
+    MAX_NAMES = 4096,   /* filters or mixers: each name is searched in a list of all */
     MAX_APPLIED = 65536 /* filters of all channels: aliases repeat them at no cost   */
 };
 
 struct pipeline {
     struct camilladsp *d;
     const yaml_node_t *mixers;     /* mapping from names; NULL: absent */
-    const struct signal **signals; /* [n]: of the channels, after the present step */
+    const struct signal **signals; /* [n]: signals of the channels after the present step */
     int n;
     int n_applied;
 };
@@ -66,7 +66,7 @@ double camilladsp_gain(struct camilladsp *d, const yaml_node_t *map, double miss
 
 /* ---- devices ------------------------------------------------------------------------------------ */
 
-/* Names the channels after the labels, a list of texts. */
+/* Sets the names of the channels to the labels, a list of texts. */
 static void label_ports(struct camilladsp *d, const yaml_node_t *owner, hc_port *ports, int n)
 {
     struct yaml *y = &d->yaml;
@@ -77,7 +77,7 @@ static void label_ports(struct camilladsp *d, const yaml_node_t *owner, hc_port 
     }
 }
 
-/* A capture device without a number of channels has that of its file, or of the first mixer. */
+/* Finds the channel count of the capture device: its own, else that of its file, else of the first mixer. */
 static int count_captured(struct camilladsp *d, const yaml_node_t *capture, const yaml_node_t *root)
 {
     struct yaml *y = &d->yaml;
@@ -93,7 +93,7 @@ static int count_captured(struct camilladsp *d, const yaml_node_t *capture, cons
                       MASK_MAX_CHANNELS);
 }
 
-/* All other keys change how the sound is carried, not the sound. */
+/* All other keys change the transport of the sound, not the sound. */
 static void read_devices(struct camilladsp *d, const yaml_node_t *root)
 {
     struct yaml *y = &d->yaml;
@@ -111,13 +111,13 @@ static void read_devices(struct camilladsp *d, const yaml_node_t *root)
 
 /* ---- the pipeline ------------------------------------------------------------------------------- */
 
-/* The pair of a name in a mapping; -1: absent, which is reported. */
+/* Returns the index of the pair with this name in a mapping; -1: absent, which is reported. */
 static int find_name(struct yaml *y, const yaml_node_t *map, const char *name, const yaml_node_t *at, const char *what)
 {
     int n = yaml_count(map);
     for (int i = 0; i < n && i < MAX_NAMES; i++)
         if (strcmp(yaml_text_of(yaml_key(y, map, i)), name) == 0) return i;
-    YAML_REFUSE(y, at, "there is no %s \"%.60s\"; define it, or name another", what, name);
+    YAML_REFUSE(y, at, "the %s \"%.60s\" does not exist; define it, or name another", what, name);
     return -1;
 }
 
@@ -146,7 +146,7 @@ static void apply(struct pipeline *p, int channel, const struct camilladsp_filte
     if (filter->has_filter) *s = signal_filter(net, *s, filter->filter);
 }
 
-/* The channels of a step: `channels` since version 3, `channel` before. Without either: all. */
+/* Reads the channels of a step: `channels` since version 3, `channel` before; all if both are missing. */
 static int read_channels(struct pipeline *p, const yaml_node_t *step, int *channels)
 {
     struct yaml *y = &p->d->yaml;
@@ -224,7 +224,7 @@ static void do_mixer(struct pipeline *p, const yaml_node_t *step)
     const struct signal **mixed = arena_alloc(c->arena, (size_t)n_out, sizeof *mixed);
     if (!mixed) return;
     if (n_in != p->n)
-        YAML_REFUSE(y, channels, "it has %d inputs, and %d channels reach it; give it as many", n_in, p->n);
+        YAML_REFUSE(y, channels, "the mixer has %d inputs, but %d channels reach it; make both equal", n_in, p->n);
     for (int k = 0; k < yaml_count(mapping) && p->n_applied <= MAX_APPLIED; k++)
         mix(p, yaml_item(y, mapping, k), mixed, n_out);
     if (p->n_applied > MAX_APPLIED)
@@ -262,7 +262,7 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
     d->filters = yaml_map(y, root, "filters", false);
     p.mixers = yaml_map(y, root, "mixers", false);
     if (yaml_count(d->filters) > MAX_NAMES || yaml_count(p.mixers) > MAX_NAMES) {
-        YAML_REFUSE(y, root, "more than %d filters or mixers; remove those that it does not use", MAX_NAMES);
+        YAML_REFUSE(y, root, "more than %d filters or mixers; remove those that the pipeline does not use", MAX_NAMES);
         return;
     }
     yaml_keys(y, d->filters, NULL);
@@ -279,7 +279,7 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
     const yaml_node_t *playback = yaml_value(y, yaml_value(y, root, "devices"), "playback");
     int n_played = yaml_whole(y, playback, "channels", p.n, 1, MASK_MAX_CHANNELS);
     if (n_played != p.n)
-        YAML_REFUSE(y, playback, "the device plays %d channels, and %d leave the pipeline; give it as many", n_played,
+        YAML_REFUSE(y, playback, "the device plays %d channels, but %d leave the pipeline; make both equal", n_played,
                     p.n);
 }
 
@@ -300,7 +300,7 @@ static void read_camilladsp(struct import *import)
 static void read_camilladsp(struct import *import)
 {
     import->c->n_in = import->c->n_out = 1;
-    IMPORT_REFUSE(import, 0, NULL, "haloconv was built without libyaml; install libyaml-dev, and build it again");
+    IMPORT_REFUSE(import, 0, NULL, "haloconv was built without libyaml; install libyaml-dev, and build haloconv again");
 }
 
 #endif

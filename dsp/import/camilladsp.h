@@ -1,4 +1,4 @@
-/* camilladsp - a configuration of CamillaDSP while it is read. */
+/* camilladsp - the state of the reader of a CamillaDSP configuration. */
 #ifndef HALOCONV_CAMILLADSP_H
 #define HALOCONV_CAMILLADSP_H
 
@@ -17,19 +17,19 @@ struct camilladsp_filter {
 struct camilladsp {
     struct yaml yaml;
     int rate, n_captured;              /* devices.samplerate in Hz; capture channels             */
-    double volume_limit;               /* factor: that of a volume at rest, at most 1            */
+    double volume_limit;               /* factor of a volume control at rest, at most 1          */
     const yaml_node_t *filters;        /* mapping from names; NULL: absent                       */
     struct camilladsp_filter *read;    /* [yaml_count(filters)]                                  */
-    int64_t n_steps;                   /* of lists and recursions: aliases repeat them at no cost */
+    int64_t n_steps;                   /* steps of lists and recursions, which aliases repeat without any text */
 };
 
-/* Reads a filter: the mapping behind its name. */
+/* Reads a filter from the mapping behind its name. */
 void camilladsp_filter_read(struct camilladsp *d, const yaml_node_t *node, struct camilladsp_filter *filter);
 
-/* The factor of `gain`, `scale`, `inverted` and `mute`. missing_db: of a gain that is missing; NAN: refuses that. */
+/* Returns the factor of `gain`, `scale`, `inverted` and `mute`. missing_db: dB without a gain; NAN: an error. */
 double camilladsp_gain(struct camilladsp *d, const yaml_node_t *map, double missing_db);
 
-/* The text with $samplerate$ and $channels$ replaced, in the arena; `text` itself if it has none. "": no memory. */
+/* Replaces $samplerate$ and $channels$ in a copy in the arena; returns `text` if it has neither. "": no memory. */
 const char *camilladsp_name(struct camilladsp *d, const char *text);
 
 #endif

@@ -44,12 +44,12 @@ static const struct biquad_type {
     {"AllpassFO", BIQUAD_ALLPASS_1, NO_WIDTH, false},
 };
 
-/* A number that must be above 0 and at most `max`. */
+/* Reads a number that must be above 0 and at most `max`. */
 static double positive(struct reading *r, const char *key, double max)
 {
     double value = NUMBER(r, key);
     if (value > 0 && value <= max) return value;
-    REFUSE(r, "%s is %g; give one above 0, and at most %g", key, value, max);
+    REFUSE(r, "%s is %g; give a number above 0, at most %g", key, value, max);
     return 1;
 }
 
@@ -57,7 +57,7 @@ static double frequency(struct reading *r, const char *key)
 {
     double hz = NUMBER(r, key);
     if (hz > 0 && hz < r->d->rate / 2.0) return hz;
-    REFUSE(r, "%s is %g Hz; give one between 0 and half the sample rate, %g Hz", key, hz, r->d->rate / 2.0);
+    REFUSE(r, "%s is %g Hz; give a frequency between 0 and half the sample rate, %g Hz", key, hz, r->d->rate / 2.0);
     return r->d->rate / 4.0;
 }
 
@@ -128,7 +128,7 @@ static int butterworth(struct section *sections, int order, double hz, bool is_l
     return n;
 }
 
-/* A Linkwitz-Riley filter is a Butterworth filter of half its order, twice. */
+/* Reads a Linkwitz-Riley filter: two Butterworth filters of half its order in series. */
 static void read_crossover(struct reading *r, bool is_linkwitz_riley, bool is_low)
 {
     struct section sections[2 * MAX_ORDER];
@@ -169,12 +169,13 @@ static void read_five_points(struct reading *r)
         struct section s = {.kind = points[i].kind, .hz = frequency(r, points[i].hz)};
         s.q = positive(r, points[i].q, 1e6);
         s.gain_db = NUMBER(r, points[i].gain);
-        if (s.q > 0.001) sections[n++] = s; /* CamillaDSP leaves out those with a smaller q */
+        if (s.q > 0.001) sections[n++] = s; /* CamillaDSP omits sections with a smaller q */
     }
     set_sections(r, sections, n);
 }
 
-/* Peaks in the middles of equal bands between two frequencies, on a logarithmic axis; each is as wide as its band. */
+/* Adds a peak in the middle of each of several equal bands between two frequencies, on a logarithmic axis; a peak is as
+ * wide as its band. */
 static void read_graphic(struct reading *r)
 {
     struct section sections[MAX_SECTIONS];

@@ -11,8 +11,8 @@
 
 #define SOUND_M_PER_S 343.0
 enum {
-    MAX_STEPS = 1 << 26, /* of all filters: the longest text has as many numbers if no alias repeats them */
-    NUMBER_STEPS = 8     /* of a number in a list; a tap of a recursion has one for each coefficient a     */
+    MAX_STEPS = 1 << 26, /* of all filters: the count of numbers in the longest text without aliases */
+    NUMBER_STEPS = 8     /* steps of a number in a list; a tap of a recursion has one step for each coefficient a */
 };
 
 struct network *reading_network(const struct reading *r)
@@ -31,7 +31,7 @@ void reading_set_filter(struct reading *r, const struct filter *filter)
     r->filter->has_filter = true;
 }
 
-/* Counts steps that are about to be done. false: too many, which is reported. */
+/* Counts n steps before they are done. false: too many, which is reported. */
 static bool has_budget(struct reading *r, int64_t n_steps)
 {
     r->d->n_steps += n_steps;
@@ -67,7 +67,7 @@ void reading_set_recursion(struct reading *r, const double *b, int n_b, const do
         return;
     }
     if (!recursion_is_stable(a, n_a)) {
-        REFUSE(r, "it is not stable: its output grows without bound; correct its coefficients a");
+        REFUSE(r, "the filter is not stable: its output grows without bound; correct its coefficients a");
         return;
     }
     if (!has_budget(r, 0)) return;
@@ -78,7 +78,7 @@ void reading_set_recursion(struct reading *r, const double *b, int n_b, const do
         return;
     }
     if (rest_db > NETWORK_REST_DB)
-        WARN(r, "becomes %d taps, and what is cut off is only %.0f dB below the filter", n, -rest_db);
+        WARN(r, "becomes %d taps, and the rest, only %.0f dB below the filter, is cut off", n, -rest_db);
     reading_set_filter(r, filter_of_taps(net, taps, n, r->line, r->command));
     free(taps);
 }
@@ -98,8 +98,8 @@ static void read_difference_equation(struct reading *r)
 /* ---- Conv --------------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name, *raw; /* CamillaDSP's name, and that of raw_samples */
-    int bytes;              /* of a sample; of a text: 1, for a line      */
+    const char *name, *raw; /* the format's name in CamillaDSP, and in raw_samples */
+    int bytes;              /* of a sample; of a text 1, which counts lines            */
 } raw_names[] = {
     {"TEXT", "TEXT", 1},
     {"S16LE", "S16_LE", 2},
@@ -177,15 +177,15 @@ static void read_convolution(struct reading *r)
         REFUSE(r, "the type \"%.40s\" is unknown; Raw, Wav, Values and Dummy are known", r->type);
 }
 
-/* ---- Gain, Delay, and what is not a filter --------------------------------------------------------- */
+/* ---- Gain, Delay, and types that are not filters --------------------------------------------------------- */
 
 static void read_gain(struct reading *r)
 {
     r->filter->gain = camilladsp_gain(r->d, r->map, NAN);
 }
 
-/* A delay by a fraction of a frame: an allpass of Thiran (1971), of first order below 1.1 frames, else of second order
- * and behind whole frames, so that it delays by 1.1 to 2.1. */
+/* Makes a delay by a fraction of a frame with an allpass of Thiran (1971). Below 1.1 frames the allpass has first
+ * order; else it has second order, delays by 1.1 to 2.1 frames, and whole frames precede it. */
 static int fractional_delay_make(const void *data, int rate, double **taps, double *rest_db)
 {
     double delay = *(const double *)data * rate, whole = 0, d;
@@ -243,13 +243,13 @@ static void read_volume(struct reading *r)
     WARN(r, "a volume control becomes its gain at rest, %g dB", limit_db);
 }
 
-/* At rest the volume is 0 dB, and loudness acts below its reference level only. */
+/* Reads a loudness filter at rest: the volume is 0 dB, and loudness acts below its reference level only. */
 static void read_loudness(struct reading *r)
 {
     if (NUMBER(r, "reference_level") > 0)
-        REFUSE(r, "it follows a volume control, and acts at rest; remove it, or set a reference_level below 0");
+        REFUSE(r, "loudness follows a volume control, and acts at rest; remove it, or set a reference_level below 0");
     else
-        NOTE(r, "it follows a volume control, and is left out: at rest it has no effect");
+        NOTE(r, "loudness follows a volume control, and is omitted: at rest it has no effect");
 }
 
 static void read_limiter(struct reading *r)
@@ -257,13 +257,13 @@ static void read_limiter(struct reading *r)
     if (yaml_bool(&r->d->yaml, r->map, "soft_clip", false))
         REFUSE(r, "a soft clipper cannot be a convolution; remove it");
     else
-        WARN(r, "a limiter is left out: louder peaks than %g dB stay as they are",
+        WARN(r, "the limiter is omitted: peaks above %g dB are not limited",
              yaml_number(&r->d->yaml, r->map, "clip_limit", 0));
 }
 
 static void read_dither(struct reading *r)
 {
-    WARN(r, "dither is left out: haloconv adds its own where it writes integers");
+    WARN(r, "dither is omitted: haloconv adds dither when it writes integers");
 }
 
 /* ---- the filter --------------------------------------------------------------------------------- */
@@ -271,7 +271,7 @@ static void read_dither(struct reading *r)
 static const struct {
     const char *name;
     void (*read)(struct reading *r);
-    const char *keys; /* of the parameters of all its types */
+    const char *keys; /* keys of the parameters of all types of this filter */
 } filter_types[] = {
     {"Conv", read_convolution, "type filename format skip_bytes_lines read_bytes_lines channel values length"},
     {"Gain", read_gain, "gain inverted mute scale"},

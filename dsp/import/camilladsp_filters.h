@@ -1,4 +1,4 @@
-/* camilladsp_filters - a filter of CamillaDSP while it is read, for the readers of its types. */
+/* camilladsp_filters - the state of reading one filter of CamillaDSP, for the readers of the filter types. */
 #ifndef HALOCONV_CAMILLADSP_FILTERS_H
 #define HALOCONV_CAMILLADSP_FILTERS_H
 
@@ -6,17 +6,17 @@
 
 #ifdef HC_WITH_YAML
 
-struct reading { /* of one filter */
+struct reading { /* state of reading one filter */
     struct camilladsp *d;
     const yaml_node_t *node; /* the filter                   */
     const yaml_node_t *map;  /* its parameters; NULL: none   */
     const char *type;        /* the type of the parameters   */
     struct camilladsp_filter *filter;
     int line;
-    const char *command; /* for diagnostics of the network   */
+    const char *command; /* the filter's name in diagnostics of the network */
 };
 
-/* A number that is needed. */
+/* Reads a number; an error if it is missing. */
 #define NUMBER(r, key) yaml_number(&(r)->d->yaml, (r)->map, key, NAN)
 #define REFUSE(r, ...) YAML_REFUSE(&(r)->d->yaml, (r)->node, __VA_ARGS__)
 #define NOTE(r, ...) IMPORT_NOTE((r)->d->yaml.import, yaml_line((r)->node), (r)->d->yaml.statement, __VA_ARGS__)
@@ -26,14 +26,14 @@ struct network *reading_network(const struct reading *r);
 bool reading_has(const struct reading *r, const char *key);
 void reading_set_filter(struct reading *r, const struct filter *filter);
 
-/* The numbers of a list, from malloc. NULL: an error was reported, the list is empty (*n is 0), or memory is short. */
+/* Reads a list of numbers, from malloc. NULL: an error was reported, *n is 0 (an empty list), or memory is short. */
 double *reading_numbers(struct reading *r, const char *key, int *n);
 
 /* Sets a recursion (dsp/signal/recursive_filter.h) for the rate of the text: a session at another rate gets its response
  * resampled. */
 void reading_set_recursion(struct reading *r, const double *b, int n_b, const double *a, int n_a);
 
-/* Filters of the types Biquad and BiquadCombo. */
+/* Read filters of the types Biquad and BiquadCombo. */
 void camilladsp_biquad(struct reading *r);
 void camilladsp_combination(struct reading *r);
 

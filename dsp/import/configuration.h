@@ -1,8 +1,8 @@
-/* configuration - a configuration without its network: counts, rates, ports, banks, sources, and the sound
- * files that it names; and the errors that are found in it.
+/* configuration - all of a configuration but its network: counts, rates, ports, banks, sources, names of sound files,
+ * and the errors in the text.
  *
- * All errors and warnings of a text are collected as diagnostics. A line with an error adds nothing, so the rest of the
- * text can still be checked.
+ * All errors and warnings of a text are collected as diagnostics. A line with an error has no other effect, so that the
+ * rest of the text can still be checked.
  */
 #ifndef HALOCONV_CONFIGURATION_H
 #define HALOCONV_CONFIGURATION_H
@@ -17,14 +17,14 @@ struct excerpt {                     /* frames of one channel of a sound file, a
     const char *command;             /* the command or statement of the line, for diagnostics                         */
     struct sound *sound;             /* of configuration_file                                                         */
     int channel;                     /* from 0                                                                        */
-    bool is_in_turn;                 /* after the last channel of the file comes its first again                      */
-    int offset, length;              /* frames of the file; length 0: all after offset                                */
+    bool is_in_turn;                 /* channel numbers wrap around at the file's channel count                       */
+    int offset, length;              /* frames of the file; length 0: all from offset on                              */
     float gain;
 };
 
 struct bank_line {                   /* /bank/read                                                                    */
     int line;
-    struct sound *file;              /* NULL: the line has an error                                                   */
+    struct sound *file;              /* of the bank; NULL: the line has an error                                      */
 };
 
 struct source_line {                 /* /source/new                                                                   */
@@ -35,15 +35,15 @@ struct source_line {                 /* /source/new                             
 struct configuration {
     struct diagnostics diagnostics;
     struct arena *arena;             /* holds all texts; is_short: the configuration is incomplete                    */
-    int defined_line;                /* the line that gives the counts; 0: absent                                     */
+    int defined_line;                /* line of the channel counts; 0: absent                                         */
     int n_in, n_out;                 /* 1 to MASK_MAX_CHANNELS                                                        */
-    int rate;                        /* Hz that the text of another program is for; 0: it names none                  */
+    int rate;                        /* Hz in the text of another program; 0: it names no rate                        */
     int session_rate;                /* Hz of the taps; 0: each file keeps its own                                    */
     bool keep_rate;                  /* files of any rate play as they are                                            */
-    int partition;                   /* frames that the text asks for; 0 = none, or no possible size                  */
+    int partition;                   /* frames, as in the text; 0: absent, or not possible                            */
     bool is_mask;                    /* one response, from input 1 to output 1, that fits any number of inputs        */
     const char *client, *server;     /* NULL = not given                                                              */
-    hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* NULL where not given                          */
+    hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* absent names are NULL                         */
     struct bank_line *banks;         /* [n_banks]                                                                     */
     size_t n_banks, banks_cap;
     struct source_line *sources;     /* [n_sources], in the order of the text                                         */

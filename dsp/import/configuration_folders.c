@@ -36,7 +36,7 @@ static const char *folder_find(struct configuration *c, struct folder *folder)
     if (is_own &&
         (!is_working || own_status.st_dev != working_status.st_dev || own_status.st_ino != working_status.st_ino))
         diagnostic(&c->diagnostics, HC_OK, folder->line, "/cd",
-                   "%s is read from the configuration's folder, but by jconvolver from where it is started; write it "
+                   "%s is read from the configuration's folder, but by jconvolver from its working directory; write it "
                    "in full",
                    folder->path);
     if (!is_own && is_working)

@@ -93,7 +93,7 @@ static void sound_read(struct configuration *c, struct sound *sound, const struc
         sound->why = arena_text(c->arena, why);
         return;
     }
-    if (found.missing[0]) EXCERPT_WARN(c, e, "there is no %s; %s is used", found.missing, sound->path);
+    if (found.missing[0]) EXCERPT_WARN(c, e, "%s is missing; %s is used", found.missing, sound->path);
     if (*sound->file.note) EXCERPT_WARN(c, e, "%s: %s", sound->path, sound->file.note);
     if (raw->cut_by && sound->file.n_left)
         EXCERPT_WARN(c, e, "%s: cut from %lld to %d frames by %s", sound->path,
@@ -106,7 +106,8 @@ static void sound_read(struct configuration *c, struct sound *sound, const struc
     if (is_resampled(c, sound->file.rate))
         EXCERPT_WARN(c, e, "%s: resampled from %d to %d Hz", sound->path, sound->file.rate, c->session_rate);
     else if (sound->file.rate && c->session_rate && sound->file.rate != c->session_rate)
-        EXCERPT_WARN(c, e, "%s: its %d Hz are played at %d Hz", sound->path, sound->file.rate, c->session_rate);
+        EXCERPT_WARN(c, e, "%s: its samples at %d Hz are played at %d Hz", sound->path, sound->file.rate,
+                     c->session_rate);
 }
 
 struct sound *sounds_get(struct configuration *c, const struct excerpt *e)
@@ -139,8 +140,8 @@ int sounds_rate(struct configuration *c)
         if (!sound->file.channel || !sound->file.rate) continue;
         if (rate && rate != sound->file.rate) {
             diagnostic(&c->diagnostics, HC_OK, 0, NULL,
-                       "its files have different rates, such as %d and %d Hz; a session resamples those that do not "
-                       "have its own",
+                       "its files have different rates, such as %d and %d Hz; a session resamples files of another "
+                       "rate than its own",
                        rate, sound->file.rate);
             return 0;
         }
@@ -163,7 +164,7 @@ void sounds_free(struct configuration *c)
 
 /* ---- excerpts ----------------------------------------------------------------------------------- */
 
-/* An excerpt is cut from the file before it is resampled: the frames around it must not ring into it. */
+/* Makes an excerpt's taps. The excerpt is cut before it is resampled: the frames around it must not ring into it. */
 bool sounds_resample(struct configuration *c, const struct excerpt *e, const char *path, int from, const float **taps,
                      int n, int *n_taps)
 {
@@ -196,14 +197,14 @@ int sounds_length(struct configuration *c, const struct excerpt *e, int n)
     const struct sound *sound = e->sound;
     int left = n - e->offset, length = e->length && e->length < left ? e->length : left;
     if (left <= 0) {
-        EXCERPT_REFUSE(c, e, "offset %d, but %s has %d frames; give a smaller one", e->offset, sound->path, n);
+        EXCERPT_REFUSE(c, e, "offset %d, but %s has %d frames; give a smaller offset", e->offset, sound->path, n);
         return 0;
     }
     if (e->length > left)
-        EXCERPT_WARN(c, e, "length %d, but %s has %d frames from offset %d on; these are used", e->length, sound->path,
-                     left, e->offset);
+        EXCERPT_WARN(c, e, "length %d, but %s has only the %d frames from offset %d on, which are used", e->length,
+                     sound->path, left, e->offset);
     if ((double)sound->peak * fabs((double)e->gain) <= (double)FLT_MAX) return length;
-    EXCERPT_REFUSE(c, e, "the gain %g makes %s infinite; give a smaller one", (double)e->gain, sound->path);
+    EXCERPT_REFUSE(c, e, "the gain %g makes %s infinite; give a smaller gain", (double)e->gain, sound->path);
     return 0;
 }
 
@@ -213,7 +214,7 @@ const float *sounds_taps(struct configuration *c, const struct excerpt *e, int *
     if (!sound) return NULL;
     int channel = e->is_in_turn ? e->channel % sound->file.n_channels : e->channel;
     if (channel >= sound->file.n_channels) {
-        EXCERPT_REFUSE(c, e, "channel %d, but %s has %d; they count from 1", e->channel + 1, sound->path,
+        EXCERPT_REFUSE(c, e, "channel %d, but %s has %d; channels count from 1", e->channel + 1, sound->path,
                        sound->file.n_channels);
         return NULL;
     }

@@ -13,28 +13,28 @@
 struct sound {               /* the same name in the same folder, read in the same way, is one sound            */
     struct folder *folder;   /* NULL: the configuration's own                                                   */
     const char *name;
-    struct raw_samples raw;  /* how a file of bare samples is read; format NULL: a sound file or a text         */
-    const char *named_path;  /* sound_path has it; NULL: not called yet                                         */
-    const char *path;        /* of the file that was read: %r of named_path is replaced                         */
+    struct raw_samples raw;  /* how to read a raw file; format NULL: a sound file or a text                     */
+    const char *named_path;  /* result of sound_path; NULL: not called yet                                      */
+    const char *path;        /* of the file that was read: named_path with a rate in place of %r                */
     bool is_read;            /* the file was read, or reading it failed                                         */
     struct mask_file file;   /* channel is NULL if the file is not read yet, or cannot be read                  */
     float peak;              /* largest magnitude                                                               */
     bool is_played;          /* terms point into file                                                           */
-    void *excerpts;          /* tsearch(3): those at the session's rate                                         */
+    void *excerpts;          /* tsearch(3) of excerpts at the session's rate                                    */
     int n_named;             /* excerpts of the file                                                            */
     int error;               /* reported once, by sounds_report, for the first excerpt                          */
     char *why;
     struct excerpt first;
 };
 
-/* The sound of this name in the folder of the last /cd; a new one is added. NULL: the arena is short. */
+/* Finds or adds the sound of this name in the folder of the last /cd. NULL: the arena is short. */
 struct sound *configuration_file(struct configuration *configuration, const char *name);
 
-/* The same for a file of bare samples; it is another sound if it is read otherwise. */
+/* The same for a file of samples without a header; another way of reading it makes another sound. */
 struct sound *configuration_raw_file(struct configuration *configuration, const char *name,
                                      const struct raw_samples *raw);
 
-/* The path of a sound as named; %r stays. NULL: the arena is short. */
+/* Returns the path of a sound as named, with its %r. NULL: the arena is short. */
 const char *sound_path(struct configuration *configuration, struct sound *sound);
 
 /* Lists the paths of all sounds in the arena, for hc_responses_file. */
@@ -43,25 +43,25 @@ void sounds_list(struct configuration *configuration);
 /* Reads the sound of an excerpt, unless it has been read. NULL: it cannot be read, and sounds_report reports the error. */
 struct sound *sounds_get(struct configuration *configuration, const struct excerpt *excerpt);
 
-/* How many of n frames of a sound the offset and length of an excerpt select; 0: an error has been added. */
+/* Returns how many of n frames of a sound the offset and length of an excerpt select; 0: an error has been added. */
 int sounds_length(struct configuration *configuration, const struct excerpt *excerpt, int n);
 
-/* The taps of an excerpt at the session's rate, without its gain. Two calls for the same excerpt return the same taps.
- * NULL: the error has been added, or sounds_report will add it. */
+/* Returns the taps of an excerpt at the session's rate, without its gain. Two calls for the same excerpt return the
+ * same taps. NULL: the error has been added, or sounds_report will add it. */
 const float *sounds_taps(struct configuration *configuration, const struct excerpt *excerpt, int *n_taps);
 
-/* Replaces taps[n] of *n_taps frames each at `from` Hz by the same at the session's rate, if that is another one. path:
- * of the file that they are from. false: the error has been added. */
+/* Resamples taps[n], each of *n_taps frames, from `from` Hz to the session's rate, if that differs. path: the file of
+ * the taps. false: the error has been added. */
 bool sounds_resample(struct configuration *configuration, const struct excerpt *excerpt, const char *path, int from,
                      const float **taps, int n, int *n_taps);
 
 /* Adds an error for each file that could not be read. */
 void sounds_report(struct configuration *configuration);
 
-/* The rate of the samples: the session's, or the one that all files have; 0: absent. */
+/* Returns the rate of the samples: the session's, else the common rate of all files; 0: no such rate. */
 int sounds_rate(struct configuration *configuration);
 
-/* Frees the files, except those that are played: they move to the arena. */
+/* Frees the files that are not played; the others move to the arena. */
 void sounds_free(struct configuration *configuration);
 
 #endif

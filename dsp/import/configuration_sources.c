@@ -9,7 +9,7 @@
 
 static const char NEW[] = "/source/new", READ[] = "/bank/read";
 
-/* The path of a bank that exists; NULL: the error has been added, or the arena is short. */
+/* Finds the path of a bank; NULL: the error has been added, or the arena is short. */
 static const char *bank_path(struct configuration *c, const struct bank_line *bank, int rate)
 {
     char why[DIAGNOSTIC_CAP / 2];
@@ -23,14 +23,14 @@ static const char *bank_path(struct configuration *c, const struct bank_line *ba
         return NULL;
     }
     if (found.missing[0])
-        diagnostic(&c->diagnostics, HC_OK, bank->line, READ, "there is no %s; %s is used", found.missing, found.path);
+        diagnostic(&c->diagnostics, HC_OK, bank->line, READ, "%s is missing; %s is used", found.missing, found.path);
     if (stat(found.path, &status) == 0) return arena_text(c->arena, found.path);
     diagnostic(&c->diagnostics, HC_EFILE, bank->line, READ, "%s: %s; give the path of a bank", found.path,
                strerror(errno));
     return NULL;
 }
 
-/* Orders the sources by their inputs. The first inputs of an engine are its sources, so none may be missing. */
+/* Orders the sources by their inputs: source i must be input i, as an engine's first inputs are its sources. */
 static void order_sources(struct configuration *c, hc_source *sources)
 {
     int n = (int)c->n_sources;

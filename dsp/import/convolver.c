@@ -24,7 +24,7 @@
 struct reader {
     struct import *import;
     char *at;
-    int line; /* of the last line that was read */
+    int line; /* number of the last line that was read */
     double in_delay_s[MASK_MAX_CHANNELS], out_delay_s[MASK_MAX_CHANNELS];
     const struct signal *out[MASK_MAX_CHANNELS];
 };
@@ -33,7 +33,7 @@ struct reader {
 
 /* ---- lines -------------------------------------------------------------------------------------- */
 
-/* The next line that is neither blank nor comment, without the blanks around it. NULL: the end. */
+/* Returns the next line that is neither blank nor comment, without the blanks around it. NULL: the end. */
 static char *line_read(struct reader *r)
 {
     while (*r->at) {
@@ -86,7 +86,8 @@ static void name_outputs(struct reader *r, const char *word)
     for (unsigned long left = mask; left; left &= left - 1) n++;
     if (mask && (n != c->n_out || mask >> (sizeof speakers / sizeof *speakers)))
         IMPORT_WARN(r->import, r->line, NULL,
-                    "the mask %.20s has %d speakers, but there are %d outputs; they get no names", word, n, c->n_out);
+                    "the mask %.20s has %d speakers, but the configuration has %d outputs; the outputs get no names",
+                    word, n, c->n_out);
     else
         for (int bit = 0, out = 0; mask >> bit; bit++)
             if (mask >> bit & 1) c->out_port[out++].name = speakers[bit];
@@ -110,7 +111,7 @@ static bool head_read(struct reader *r)
     return true;
 }
 
-/* The delays of inputs and then outputs, on any number of lines. */
+/* Reads the delays of inputs and then of outputs, on any number of lines. */
 static bool delay_lines_read(struct reader *r)
 {
     const struct configuration *c = r->import->c;
@@ -121,8 +122,8 @@ static bool delay_lines_read(struct reader *r)
             double ms;
             if (!number_is(word, 0, 1e6, &ms)) {
                 REFUSE(r, NULL,
-                       "the delay \"%.20s\" is not a number of milliseconds from 0 on; there are %d delays of inputs "
-                       "and %d of outputs",
+                       "the delay \"%.20s\" is not a number of milliseconds from 0 on; give %d delays of inputs and %d "
+                       "of outputs",
                        word, c->n_in, c->n_out);
                 return false;
             }
@@ -130,7 +131,7 @@ static bool delay_lines_read(struct reader *r)
         }
         if (line && !word) continue;
         if (n == wanted && !word) break;
-        REFUSE(r, NULL, "%s than %d delays of inputs and %d of outputs; give one each", line ? "more" : "fewer",
+        REFUSE(r, NULL, "%s than %d delays of inputs and %d of outputs; give one for each", line ? "more" : "fewer",
                c->n_in, c->n_out);
         return false;
     }
@@ -154,7 +155,7 @@ static bool weight_read(const char *word, int *channel, double *factor)
     return true;
 }
 
-/* Programs on Windows write their own folders. */
+/* Finds a file whose path a program on Windows has written: in the configuration's folder. */
 static const char *name_of_file(struct reader *r, char *name)
 {
     bool is_full = *name == '\\' || (isalpha((unsigned char)*name) && name[1] == ':');
@@ -163,12 +164,12 @@ static const char *name_of_file(struct reader *r, char *name)
         if (*at == '\\') *at = '/';
     if (!is_full || !whole) return name;
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name + 2;
-    if (!*last) return whole; /* the name of a folder: no such file */
+    if (!*last) return whole; /* the name of a folder: not a file */
     IMPORT_WARN(r->import, r->line, NULL, "%s is read from the folder of the configuration, as %s", whole, last);
     return last;
 }
 
-/* Goes through the words of a line of inputs (r->out is not changed) or outputs. from: what outputs get; NULL with
+/* Reads the words of a line of inputs (r->out is not changed) or outputs. from: the signal for the outputs; NULL with
  * is_in. Returns the sum of the inputs. */
 static const struct signal *weights_read(struct reader *r, char *line, bool is_in, const struct signal *from)
 {
@@ -185,7 +186,7 @@ static const struct signal *weights_read(struct reader *r, char *line, bool is_i
             continue;
         }
         if (channel >= n) {
-            REFUSE(r, NULL, "%s %d of %d; they count from 0", is_in ? "input" : "output", channel, n);
+            REFUSE(r, NULL, "%s %d of %d; channels count from 0", is_in ? "input" : "output", channel, n);
             continue;
         }
         double delay_s = is_in ? r->in_delay_s[channel] : r->out_delay_s[channel];
@@ -208,7 +209,7 @@ static bool convolver_path_read(struct reader *r)
     excerpt.sound = configuration_file(net->c, name_of_file(r, name));
     char *channel = line_read(r);
     if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &excerpt.channel)) {
-        REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; they count from 0", channel);
+        REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; channels count from 0", channel);
         excerpt.channel = 0;
     }
     char *inputs = channel ? line_read(r) : NULL;
@@ -240,7 +241,7 @@ static void read_convolver(struct import *import)
     free(r);
 }
 
-/* Does its first line have three or four numbers? */
+/* Is this Convolver's format? Its first line has three or four numbers. */
 static bool is_convolver(const char *text, size_t bytes)
 {
     (void)bytes;

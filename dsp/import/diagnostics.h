@@ -6,14 +6,14 @@
 #include "dsp/haloconv_masks.h"
 
 enum {
-    DIAGNOSTICS_KEPT = 10000, /* the first are enough to correct a file with a million bad lines           */
+    DIAGNOSTICS_KEPT = 10000, /* more do not help to correct a file with a million bad lines               */
     DIAGNOSTIC_CAP = 1024     /* bytes of a text                                                        */
 };
 
 struct diagnostics {
-    const char *path;        /* file that the diagnostics are about; the caller's string             */
-    struct arena *arena;     /* holds their texts                                                    */
-    hc_diagnostic *kept;     /* [n_kept], by line; in the order of the calls where lines are equal   */
+    const char *path;        /* file with the errors; the caller's string                            */
+    struct arena *arena;     /* holds the texts                                                      */
+    hc_diagnostic *kept;     /* [n_kept], sorted by line, then in the order of the calls             */
     int n_kept, n_errors, n_warnings;
 };
 

@@ -21,14 +21,14 @@
 
 enum {
     MAX_CHANNELS = 64,
-    MAX_DEPTH = 16,           /* of texts that include each other                              */
+    MAX_DEPTH = 16,           /* nested includes                                                         */
     INCLUDE_BYTES = 1 << 20,  /* of one text                                                   */
-    INCLUDES_BYTES = 16 << 20 /* of all: a text may include another again, and that a third... */
+    INCLUDES_BYTES = 16 << 20 /* of all included texts: includes can multiply */
 };
 
 struct channel {
     char name[24];
-    const struct signal *signal; /* of the channel after the last line */
+    const struct signal *signal; /* the channel's signal after the last line */
     bool is_selected;
 };
 
@@ -37,14 +37,14 @@ struct reader {
     struct network *net;
     struct channel channels[MAX_CHANNELS]; /* the first n_layout are inputs and outputs, the others are virtual */
     int n_channels, n_layout;
-    bool is_survey;      /* the first pass finds out which channels there are     */
-    unsigned used;       /* survey: enum position, as bits                        */
+    bool is_survey;      /* first pass, which finds the channels                       */
+    unsigned used;       /* survey: a bit for each enum position                        */
     int highest;         /* survey: the highest channel number                    */
     bool names_channels; /* Channel or Copy: the channels are not all alike       */
     bool is_capture;     /* behind a Stage line without pre-mix and post-mix      */
     const char *device;  /* of the Device line above; NULL: all                   */
     int line;            /* of the main text                                      */
-    const char *include; /* its path from the folder of the main text; NULL: that */
+    const char *include; /* path of the included text, from the folder of the main text; NULL: the main text */
     int include_line, depth;
     size_t n_included; /* bytes of all included texts                           */
     bool is_too_much;  /* no more texts are included; the error was reported    */
@@ -54,7 +54,7 @@ struct reader {
 #define EQ_REFUSE(r, ...) report(r, HC_EINVAL, __VA_ARGS__)
 #define EQ_WARN(r, ...) report(r, HC_OK, __VA_ARGS__)
 
-/* Reports in the second pass only, so that no warning comes twice. */
+/* Reports in the second pass only, so that no warning appears twice. */
 static void __attribute__((format(printf, 3, 4))) report(struct reader *r, int code, const char *format, ...)
 {
     char text[DIAGNOSTIC_CAP / 2];
@@ -123,7 +123,7 @@ static void choose_layout(struct reader *r)
     r->n_channels = r->n_layout;
 }
 
-/* The channel of a name or a number. may_add: an unknown name becomes a virtual channel, silent at first. NULL: none. */
+/* Finds the channel of a name or number. may_add: an unknown name becomes a silent virtual channel. NULL: not found. */
 static struct channel *channel_find(struct reader *r, const char *name, bool may_add)
 {
     char *end;
@@ -150,7 +150,7 @@ static void apply_channel(struct reader *r, char *parameters)
             continue;
         }
         struct channel *found = strcasecmp(name, "all") == 0 ? r->channels : channel_find(r, name, false);
-        if (!found) EQ_REFUSE(r, "there is no channel %s here; name one of L, R, C, LFE, RL, RR, SL, SR", name);
+        if (!found) EQ_REFUSE(r, "channel %s does not exist here; name one of L, R, C, LFE, RL, RR, SL, SR", name);
         if (found) found->is_selected = true;
         for (int i = 0; found && strcasecmp(name, "all") == 0 && i < r->n_channels; i++)
             r->channels[i].is_selected = true;
@@ -159,7 +159,7 @@ static void apply_channel(struct reader *r, char *parameters)
 
 /* ---- Copy --------------------------------------------------------------------------------------- */
 
-/* One summand of an assignment, as 0.5*R, -6dB*R, R or 0.0. */
+/* Reads one term of an assignment, as 0.5*R, -6dB*R, R or 0.0. */
 static bool read_summand(struct reader *r, char *text, const struct signal **sum)
 {
     char *star = strchr(text, '*'), *name = star ? star + 1 : text;
@@ -174,7 +174,7 @@ static bool read_summand(struct reader *r, char *text, const struct signal **sum
     }
     if (!star && end) { /* a constant */
         if (factor != 0 && !r->is_survey)
-            EQ_REFUSE(r, "%s adds a constant (DC), which a filter cannot; remove it", text);
+            EQ_REFUSE(r, "%s adds a constant (DC), which a filter cannot do; remove it", text);
         return true;
     }
     if (r->is_survey) {
@@ -183,14 +183,14 @@ static bool read_summand(struct reader *r, char *text, const struct signal **sum
     }
     const struct channel *from = channel_find(r, name, false);
     if (!from) {
-        EQ_WARN(r, "channel %s is silent so far", name);
+        EQ_WARN(r, "channel %s is silent: no line above assigns it", name);
         return true;
     }
     *sum = signal_add(r->net, *sum, signal_gain(r->net, from->signal, factor));
     return true;
 }
 
-/* All assignments of a line read the signals from before the line. */
+/* Applies a line of assignments, which all read the signals before the line. */
 static void apply_copy(struct reader *r, char *parameters)
 {
     const struct signal *made[MAX_CHANNELS];
@@ -214,7 +214,7 @@ static void apply_copy(struct reader *r, char *parameters)
             }
         if (r->is_survey) continue;
         if (n == MAX_CHANNELS) {
-            EQ_REFUSE(r, "more than %d assignments; write the others in a line of their own", MAX_CHANNELS);
+            EQ_REFUSE(r, "more than %d assignments; write the others in another line", MAX_CHANNELS);
             return;
         }
         to[n] = channel_find(r, word, true);
@@ -286,7 +286,7 @@ static void apply_delay(struct reader *r, char *parameters)
         if (r->channels[i].is_selected) r->channels[i].signal = signal_delay(r->net, r->channels[i].signal, seconds);
 }
 
-/* A path as Windows writes it, from the folder of its text, as one from the folder of the main text. NULL: no memory. */
+/* Converts a Windows path relative to its text to a path relative to the main text. NULL: no memory. */
 static char *path_from_main(struct reader *r, const char *path)
 {
     const char *slash = r->include && *path != '/' && *path != '\\' ? strrchr(r->include, '/') : NULL;
@@ -299,7 +299,7 @@ static char *path_from_main(struct reader *r, const char *path)
     return joined;
 }
 
-/* The channels of the file go to the selected channels in turn. */
+/* Convolves the selected channels with the channels of the file in turn. */
 static void apply_convolution(struct reader *r, char *parameters)
 {
     struct excerpt excerpt = {.line = r->line, .command = "Convolution", .gain = 1};
@@ -318,7 +318,7 @@ static void apply_convolution(struct reader *r, char *parameters)
 
 static void apply_text(struct reader *r, char *text);
 
-/* Reads an included text. NULL: it was reported. */
+/* Reads an included text. NULL: the error was reported. */
 static char *include_read(struct reader *r, const char *name)
 {
     const char *own = r->import->c->diagnostics.path, *slash = strrchr(own, '/');
@@ -339,7 +339,7 @@ static char *include_read(struct reader *r, const char *name)
     return NULL;
 }
 
-/* Channels that an included text selects, and its stage, end with it. */
+/* Includes a text. The channels and the stage that this text selects end with it. */
 static void apply_include(struct reader *r, char *parameters)
 {
     const struct reader was = *r;
@@ -369,7 +369,7 @@ static void apply_device(struct reader *r, char *parameters)
 {
     const char *device = strcasecmp(parameters, "all") == 0 ? NULL : arena_text(r->import->c->arena, parameters);
     if (device && r->device && strcmp(device, r->device) != 0)
-        EQ_REFUSE(r, "%s: the text has filters for several devices; leave those of one", device);
+        EQ_REFUSE(r, "%s: the text has filters for several devices; keep those of one", device);
     else if (device && !r->device)
         EQ_WARN(r, "the filters for %s are used", device);
     if (device) r->device = device;
@@ -378,7 +378,7 @@ static void apply_device(struct reader *r, char *parameters)
 static void apply_stage(struct reader *r, char *parameters)
 {
     r->is_capture = !strstr(parameters, "pre-mix") && !strstr(parameters, "post-mix");
-    if (r->is_capture) EQ_WARN(r, "the lines below, for the capture stage, are left out");
+    if (r->is_capture) EQ_WARN(r, "the lines below, for the capture stage, are ignored");
 }
 
 static void apply_expression(struct reader *r, char *parameters)
@@ -433,13 +433,13 @@ static const struct command *command_find(const char *name, size_t length)
 {
     static const struct command filter = {"Filter", apply_filter};
     if (length >= 6 && strncmp(name, "Filter", 6) == 0 && name[6 + strspn(name + 6, " \t0123456789")] == ':')
-        return &filter; /* its number means nothing */
+        return &filter; /* "Filter N": N has no effect */
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strlen(commands[i].name) == length && strncmp(name, commands[i].name, length) == 0) return &commands[i];
     return NULL;
 }
 
-/* Does a command name channels, or decide which lines count? */
+/* Does a command name channels, or decide which lines apply? */
 static bool is_surveyed(const struct command *command)
 {
     return command->apply == apply_channel || command->apply == apply_copy || command->apply == apply_include ||
@@ -456,7 +456,7 @@ static void apply_line(struct reader *r, char *line)
     if (!*line || *line == '#' || !colon) return; /* lines without a colon are comments in Equalizer APO too */
     const struct command *command = command_find(line, length);
     if (!command) {
-        EQ_WARN(r, "\"%.40s\" is not a command of Equalizer APO, and the line is left out", line);
+        EQ_WARN(r, "\"%.40s\" is not a command of Equalizer APO, and the line is ignored", line);
         return;
     }
     r->command = command->name;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define GRAPHIC_REST_DB (-100.0) /* of a graphic equaliser: the kinks of its curve decay slowly */
+#define GRAPHIC_REST_DB (-100.0) /* cut level of a graphic equaliser, whose curve has kinks and decays slowly */
 enum {
     GRAPHIC_HZ = 4, /* bins of the spectrum for each Hz */
     MAX_ORDER = 64  /* of an IIR filter                 */
@@ -26,7 +26,7 @@ enum {
 struct type {
     const char *name;
     enum biquad_kind kind;
-    double q; /* default; 0: it must be given     */
+    double q; /* default; 0: required             */
     bool has_gain;
 };
 
@@ -53,7 +53,7 @@ static bool is_shelf(const struct type *type)
     return type->kind == BIQUAD_LOWSHELF || type->kind == BIQUAD_HIGHSHELF;
 }
 
-/* Words that may follow a number without its unit. */
+/* Words that may follow a number if its unit is missing. */
 static bool begins_value(const char *text)
 {
     static const char *const words[] = {"Fc", "Gain", "Q", "BW", "T60", "Order", "Coefficients"};
@@ -77,7 +77,7 @@ enum equalizer_number equalizer_number(const char *text, const char *unit, bool 
     return is_end || (behind > *end && (!length || begins_value(behind))) ? NUMBER_BARE : NUMBER_WRONG;
 }
 
-/* Finds the number behind a word such as "Fc"; why: of NUMBER_WRONG. */
+/* Reads the number behind a word such as "Fc"; NUMBER_WRONG: why has the reason. */
 static enum equalizer_number number_behind(const char *text, const char *word, const char *unit, double *value,
                                            struct reason *why)
 {
@@ -87,21 +87,21 @@ static enum equalizer_number number_behind(const char *text, const char *word, c
         if (at > text && isalnum((unsigned char)at[-1])) continue;
         enum equalizer_number found = equalizer_number(number, unit, is_hz, value, &end);
         if (found == NUMBER_WRONG)
-            fail(0, why, "\"%.24s\" behind %s is not a number%s%s; write one such as 1250 or 0.5",
+            fail(0, why, "\"%.24s\" behind %s is not a number%s%s; write a number such as 1250 or 0.5",
                  number + grouped_number_blanks(number), word, *unit ? " of " : "", unit);
         if (found != NUMBER_ABSENT) return found;
     }
     return NUMBER_ABSENT;
 }
 
-/* LS and HS with a slope or a Q name the corner of the shelf, as the DCX2496 does, and not its centre. */
+/* Does Fc mean the corner of the shelf, not its centre? LS and HS with a slope or Q do, as the DCX2496. */
 static double centre_of_corner(const struct section *s, double slope)
 {
     double factor = pow(10, fabs(s->gain_db) / 80 / slope);
     return s->kind == BIQUAD_LOWSHELF ? s->hz * factor : s->hz / factor;
 }
 
-/* Fills in q of a shelf, by its slope (1 = 12 dB an octave; 0: none is given) or by its Q. */
+/* Sets q of a shelf by its slope (1 = 12 dB an octave; 0: absent) or by its Q. */
 static bool shape_shelf(struct section *s, const struct type *type, double slope, double q)
 {
     double a = pow(10, s->gain_db / 40);
@@ -112,7 +112,7 @@ static bool shape_shelf(struct section *s, const struct type *type, double slope
     return slope > 0 && s->q > 0 && isfinite(s->q) && isfinite(s->hz);
 }
 
-/* The slope in front of a shelf's Fc, "6dB" or "10.8 dB"; 0: none is given. */
+/* Reads the slope in front of a shelf's Fc, "6dB" or "10.8 dB"; 0: absent. */
 static bool slope_read(const char *parameters, double *slope, struct reason *why)
 {
     const char *end;
@@ -120,7 +120,7 @@ static bool slope_read(const char *parameters, double *slope, struct reason *why
     enum equalizer_number found = equalizer_number(parameters, "dB", false, &db, &end);
     *slope = db / 12;
     return found == NUMBER_ABSENT || (found == NUMBER_WITH_UNIT && db > 0) ||
-           fail(0, why, "\"%.24s\" is not a slope of dB above 0; write one such as 6dB",
+           fail(0, why, "\"%.24s\" is not a slope of dB above 0; write a slope such as 6dB",
                 parameters + grouped_number_blanks(parameters));
 }
 
@@ -195,7 +195,7 @@ static bool iir_read(struct network *net, const char *parameters, int line, cons
         return false;
     }
     if (f->a[0] == 0) {
-        fail(0, why, "a0 is 0, and divides all others; write one that is not 0");
+        fail(0, why, "a0 divides all others and must not be 0; write another number");
         return false;
     }
     double a0 = f->a[0];
@@ -238,11 +238,11 @@ bool equalizer_filter_read(struct network *net, const char *parameters, int line
         *filter = filter_of_sections(net, &s, 1, line, "Filter");
         return true;
     }
-    fail(0, why, "%s is not a type of filter; PK, LP, HP, LPQ, HPQ, BP, NO, AP, LS, HS, LSC, HSC and IIR are", name);
+    fail(0, why, "%s is not a type of filter; use PK, LP, HP, LPQ, HPQ, BP, NO, AP, LS, HS, LSC, HSC or IIR", name);
     return false;
 }
 
-/* The minimum-phase response of a curve. */
+/* Computes the minimum-phase response of a curve. */
 static int make_graphic(const void *data, int rate, double **taps, double *rest_db)
 {
     const struct frequency_curve *curve = data;
@@ -254,7 +254,7 @@ static int make_graphic(const void *data, int rate, double **taps, double *rest_
     if (bins) {
         for (size_t k = 0; k <= t.size / 2; k++) {
             double db = frequency_curve_db(curve, (double)k * rate / (double)t.size);
-            bins[k] = pow(10, fmax(db, -100) / 20); /* nothing is quieter, as in Equalizer APO */
+            bins[k] = pow(10, fmax(db, -100) / 20); /* the minimum is -100 dB, as in Equalizer APO */
         }
         minimum_phase_bins(&t, bins);
         transform_inverse(&t, bins);

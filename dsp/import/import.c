@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum {
-    LOOK_BYTES = 64 << 10,   /* of a text, to find out what it is                           */
-    MAX_TEXT_BYTES = 1 << 28 /* of a configuration: 256 for each of 1024 x 1024 pairs       */
+    LOOK_BYTES = 64 << 10,   /* of a text, to find its format                                 */
+    MAX_TEXT_BYTES = 1 << 28 /* of a configuration: 256 bytes for each of 1024 x 1024 pairs */
 };
 
 /* ---- formats ------------------------------------------------------------------------------------ */
@@ -24,7 +24,7 @@ static const struct import_format *const formats[] = {
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
-/* Is the path's extension one of a list such as ".conf .bf"? A dot alone stands for a name without extension. */
+/* Is the path's extension one of a list such as ".conf .bf"? A dot alone means a name without extension. */
 static bool has_extension_of(const char *path, const char *list)
 {
     const char *slash = strrchr(path, '/');
@@ -40,7 +40,7 @@ static bool has_extension_of(const char *path, const char *list)
     return false;
 }
 
-/* The format of a text, apart from jconvolver's; NULL: none of these. path: for its extension. */
+/* Finds the format of a text by its content and the extension of path; NULL: jconvolver's or none. */
 static const struct import_format *format_find(const char *path, const char *text, size_t bytes)
 {
     for (int i = 0; i < N_FORMATS; i++)
@@ -60,7 +60,7 @@ bool import_is_configuration(const char *path)
     int fd = is_named ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     ssize_t bytes = fd >= 0 ? read(fd, text, LOOK_BYTES) : -1;
     if (fd >= 0) close(fd);
-    if (bytes < 0) return false; /* the reader of masks says why it cannot be read */
+    if (bytes < 0) return false; /* the reader of masks reports the reason */
     text[bytes] = 0;
     if (utf16_is_text(text, (size_t)bytes)) utf8 = utf16_to_utf8(text, (size_t)bytes, &utf8_bytes);
     bool found = format_find(path, utf8 ? utf8 : text, utf8 ? utf8_bytes : (size_t)bytes) != NULL;
@@ -86,7 +86,7 @@ static void check_inputs(struct configuration *c, const hc_responses *r, int n_i
 {
     if (n_in == 0 || n_in == r->n_in || c->is_mask || c->diagnostics.n_errors) return;
     diagnostic(&c->diagnostics, HC_EINVAL, c->defined_line, c->defined_line ? "/convolver/new" : NULL,
-               "it takes %d input channel%s, and there %s %d; give it %d, or another configuration", r->n_in,
+               "has %d input channel%s, but there %s %d; give it %d, or use another configuration", r->n_in,
                r->n_in == 1 ? "" : "s", n_in == 1 ? "is" : "are", n_in, r->n_in);
 }
 
@@ -108,12 +108,12 @@ static void make_responses(struct network *net, int n_in, bool with_sources, hc_
     r->partition = c->partition;
 }
 
-/* The text of the configuration, from malloc. NULL: the error has been added. */
+/* Reads the text of the configuration, in memory from malloc. NULL: the error has been added. */
 static char *configuration_text(struct configuration *c, size_t *bytes)
 {
     const char *path = c->diagnostics.path;
     char why[DIAGNOSTIC_CAP / 2], *text;
-    size_t prefix = strlen(path) + 2; /* "path: ", which the diagnostic has too */
+    size_t prefix = strlen(path) + 2; /* of "path: ", which the diagnostic adds itself */
     int error = mask_file_text(path, MAX_TEXT_BYTES, &text, bytes, REASON(why, sizeof why));
     if (error) diagnostic(&c->diagnostics, error, 0, NULL, "%s", strlen(why) > prefix ? why + prefix : why);
     return text;
@@ -134,7 +134,7 @@ static int first_error(const struct diagnostics *diagnostics, struct reason *why
                 diagnostics->path);
 }
 
-/* Gives a text of another program a rate, which its filters need. */
+/* Chooses the rate of the filters of another program's text. */
 static void choose_rate(struct configuration *c)
 {
     if (c->session_rate == 0 || c->keep_rate) c->session_rate = c->rate;
@@ -163,7 +163,7 @@ static void text_read(struct import *import)
     c->defined_line = c->defined_line ? c->defined_line : 1;
 }
 
-/* Makes the only response of a configuration a mask of one channel. false: no memory. */
+/* Converts the only response of a configuration to a mask of one channel. false: no memory. */
 static bool mask_of_route(hc_responses *r)
 {
     struct mask_file file;
@@ -195,7 +195,7 @@ int import_responses(const char *path, int n_in, int rate, unsigned flags, hc_re
     struct import import = {.c = c, .names_only = (flags & HC_NAMES_ONLY) != 0};
     import.text = configuration_text(c, &import.bytes);
     if (import.text && network_open(&import.network, c)) {
-        import.network.tells_filters = (flags & HC_TELL_FILTERS) != 0;
+        import.network.notes_filters = (flags & HC_TELL_FILTERS) != 0;
         text_read(&import);
         made.client = c->client;
         made.server = c->server;

@@ -22,16 +22,16 @@ struct reader {
     int line;
     char *at;
     bool is_bad;    /* the line has an error: its command is skipped                    */
-    bool is_broken; /* the rest of the line cannot be read: no further errors about it  */
-    bool plays;     /* the line is below the last /convolver/new, and not only names are wanted */
+    bool is_broken; /* the rest of the line cannot be read, and gets no more errors     */
+    bool plays;     /* the line is below the last /convolver/new, and names_only is not set */
     struct {
         int line;
         const struct command *command;
-    } early; /* the first command of the file that stands before /convolver/new; line 0: none */
+    } early; /* the first command above /convolver/new; line 0: none */
     struct pairs pairs;
     int max_taps;
     size_t n_impulses;                  /* good lines since /convolver/new                               */
-    bool has_packed;                    /* one of them is a packed matrix: a text of mcfx_convolver      */
+    bool has_packed; /* a line has a packed matrix: the text is mcfx_convolver's                         */
     int max_in, max_out;                /* the highest channels of such a text                           */
     int source_line[MASK_MAX_CHANNELS]; /* line of the source of each input; 0: absent                  */
     float **hilbert;                    /* [HILBERT_MAX / 2 + 1]: Hilbert transformers, by half their length */
@@ -40,7 +40,7 @@ struct reader {
 struct impulse { /* the fields of an /impulse command, from 0 */
     int in, out; /* packed: `in` is the number of inputs       */
     int from_in, from_out, delay;
-    struct excerpt at; /* also the gain; Hilbert: its length     */
+    struct excerpt at; /* excerpt with gain; of Hilbert: the length */
 };
 
 struct command {
@@ -56,7 +56,7 @@ struct command {
 
 /* ---- fields ------------------------------------------------------------------------------------- */
 
-/* Goes to the next field. false: the line has no more; it gets one error about that. */
+/* Moves to the next field. false: the line has no more fields, which is reported once. */
 static bool has_field(struct reader *r, const char *what)
 {
     if (r->is_broken) return false;
@@ -74,7 +74,7 @@ static void not_a_number(struct reader *r, const char *what, const char *kind)
     r->is_broken = true;
 }
 
-/* A whole number; one that is too large for a long long becomes its limit, which is outside every range. */
+/* Reads a whole number; a number too large for a long long becomes LLONG_MAX, which is outside every range. */
 static bool read_int(struct reader *r, const char *what, long long *value, int *length)
 {
     if (!has_field(r, what)) return false;
@@ -112,10 +112,10 @@ static int read_channel(struct reader *r, const char *kind, const char *what)
     if (value >= 1 && value <= n) return (int)value - 1;
     const char *at = r->at - length;
     if (value > n && c->defined_line)
-        LINE_REFUSE(r, "%s %.*s, but /convolver/new gave %d %s%s; give it more, or name another", what, length, at, n,
-                    kind, n == 1 ? "" : "s");
+        LINE_REFUSE(r, "%s %.*s, but /convolver/new has %d %s%s; raise that number, or name another", what, length, at,
+                    n, kind, n == 1 ? "" : "s");
     else
-        LINE_REFUSE(r, "%s %.*s; they count from 1 to at most %d", what, length, at, n);
+        LINE_REFUSE(r, "%s %.*s; channels count from 1 to at most %d", what, length, at, n);
     return 0;
 }
 
@@ -127,7 +127,7 @@ static bool field_number(struct reader *r, double *value)
     return true;
 }
 
-/* Returns 0 after an error. */
+/* Reads a number from min to max. Returns 0 after an error. */
 static double read_number(struct reader *r, const char *what, double min, double max)
 {
     double value = 0;
@@ -156,8 +156,8 @@ static float read_gain(struct reader *r)
     return (float)gain;
 }
 
-/* A text: up to the next blank, or between "" or ''. A backslash keeps the next character, except between ''. Unescapes
- * the text in place. NULL: the error has been added. */
+/* Reads a text: up to the next blank, or between "" or ''. A backslash quotes the next character, except between ''.
+ * Unescapes the text in place. NULL: the error has been added. */
 static char *read_text(struct reader *r, const char *what)
 {
     if (!has_field(r, what)) return NULL;
@@ -181,7 +181,7 @@ static const char *text_keep(struct reader *r, const char *text)
     return text ? arena_text(r->configuration->arena, text) : NULL;
 }
 
-/* jconvolver ignores all text behind the last field, even the second half of a name with a blank. */
+/* Warns about text behind the last field, which jconvolver ignores, even the second half of a name with a blank. */
 static void end_fields(struct reader *r)
 {
     if (r->is_broken) return;
@@ -201,7 +201,7 @@ static struct sound *read_file(struct reader *r)
     return name ? configuration_file(r->configuration, name) : NULL;
 }
 
-/* mcfx_convolver reads the rest of the line as the name of a packed file, with its blanks. */
+/* Reads the rest of the line as the name of a packed file, with its blanks, as mcfx_convolver does. */
 static struct sound *read_rest_as_file(struct reader *r)
 {
     if (!has_field(r, "file")) return NULL;
@@ -215,7 +215,7 @@ static struct sound *read_rest_as_file(struct reader *r)
 
 /* ---- commands ----------------------------------------------------------------------------------- */
 
-/* Notes a command that should come below /convolver/new. check_new decides at the end of the file. */
+/* Records a command that should be below /convolver/new. check_new reports it at the end of the file. */
 static void note_early(struct reader *r)
 {
     if (r->configuration->defined_line || r->early.line) return;
@@ -228,7 +228,7 @@ static void read_client(struct reader *r)
     const char *name = text_keep(r, read_text(r, "name"));
     end_fields(r);
     if (r->configuration->defined_line)
-        LINE_WARN(r, "comes below /convolver/new, where jconvolver ignores it; move it to the top");
+        LINE_WARN(r, "is below /convolver/new, where jconvolver ignores it; move it to the top");
     if (strcmp(r->command->name, "/jack/client") == 0)
         r->configuration->client = name;
     else
@@ -239,10 +239,10 @@ static void forget_ports(struct reader *r)
 {
     struct configuration *c = r->configuration;
     if (r->n_impulses + c->n_sources > 0)
-        LINE_WARN(r, "replaces that of line %d, and drops its %zu responses and %zu sources; leave one of them",
+        LINE_WARN(r, "replaces that of line %d, and drops its %zu responses and %zu sources; remove one of them",
                   c->defined_line, r->n_impulses, c->n_sources);
     else if (c->defined_line)
-        LINE_WARN(r, "replaces that of line %d; leave one of them", c->defined_line);
+        LINE_WARN(r, "replaces that of line %d; remove one of them", c->defined_line);
     memset(c->in_port, 0, sizeof c->in_port);
     memset(c->out_port, 0, sizeof c->out_port);
 }
@@ -254,7 +254,7 @@ static void read_density(struct reader *r)
     const char *start = r->at;
     if (r->is_broken || !*start || !field_number(r, &density)) return;
     if (!(density >= 0 && density <= 1))
-        LINE_REFUSE(r, "density %.*s; 0 to 1 are possible, or leave it out", (int)(r->at - start), start);
+        LINE_REFUSE(r, "density %.*s; give 0 to 1, or omit it", (int)(r->at - start), start);
 }
 
 static void read_new(struct reader *r)
@@ -263,7 +263,7 @@ static void read_new(struct reader *r)
     if (c->defined_line) forget_ports(r);
     c->n_banks = c->n_sources = 0;
     memset(r->source_line, 0, sizeof r->source_line);
-    r->n_impulses = 0; /* those above a first /convolver/new too: check_new refuses them */
+    r->n_impulses = 0; /* also of lines above a first /convolver/new, which check_new refuses */
     pairs_free(&r->pairs);
     int n_in = read_bounded_int(r, "inputs", 1, MASK_MAX_CHANNELS);
     bool in_known = !r->is_bad;
@@ -277,9 +277,9 @@ static void read_new(struct reader *r)
     end_fields(r);
     c->partition = partition >= 64 && partition <= 8192 && (partition & (partition - 1)) == 0 ? partition : 0;
     if (partition_known && !c->partition)
-        LINE_WARN(r, "partition %d is ignored; a power of two from 64 to 8192 is one", partition);
+        LINE_WARN(r, "partition %d is ignored; give a power of two from 64 to 8192", partition);
     c->defined_line = r->line;
-    /* A wrong count becomes the largest: the lines below it get no errors for its sake. */
+    /* A wrong count becomes the maximum, so that the lines below cause no further errors. */
     c->n_in = in_known ? n_in : MASK_MAX_CHANNELS;
     c->n_out = out_known && n_out > 0 ? n_out : MASK_MAX_CHANNELS;
     r->max_taps = is_bad ? CONFIGURATION_TAPS : max_taps;
@@ -317,7 +317,7 @@ static void read_folder(struct reader *r)
 
 /* ---- responses ---------------------------------------------------------------------------------- */
 
-/* How many of n frames behind a delay the maximum length allows; adds a warning if fewer than n. */
+/* Returns how many of n frames behind a delay the maximum length allows; adds a warning if fewer than n. */
 static int cut_to_max(struct reader *r, int n, int delay)
 {
     if (delay >= r->max_taps) {
@@ -344,7 +344,8 @@ static void play_file(struct reader *r, const struct impulse *i)
     play_taps(r, i, taps, n_taps, i->delay);
 }
 
-/* Each channel of the file holds the responses of one output, one behind the other: of input 1, of input 2 ... */
+/* Plays a packed matrix. A channel of the file has the responses of one output in sequence: of input 1, of input 2
+ * ... */
 static void play_packed(struct reader *r, const struct impulse *i)
 {
     struct configuration *c = r->configuration;
@@ -353,12 +354,12 @@ static void play_packed(struct reader *r, const struct impulse *i)
     int n_in = i->in, n_out = sound->file.n_channels, frames = sound->file.n_frames / n_in, n = n_in * n_out;
     if (n_out > r->max_out) r->max_out = n_out;
     if (frames * n_in != sound->file.n_frames) {
-        LINE_REFUSE(r, "%s has %d frames, which %d inputs do not divide; give the number that it was made for",
-                    sound->path, sound->file.n_frames, n_in);
+        LINE_REFUSE(r, "%s has %d frames, which %d inputs do not divide; give the file's number of inputs", sound->path,
+                    sound->file.n_frames, n_in);
         return;
     }
     if (n_out > c->n_out) {
-        LINE_REFUSE(r, "%s has %d channels, but /convolver/new gave %d outputs; give it as many", sound->path, n_out,
+        LINE_REFUSE(r, "%s has %d channels, but /convolver/new has %d outputs; make both equal", sound->path, n_out,
                     c->n_out);
         return;
     }
@@ -383,7 +384,8 @@ static void play_dirac(struct reader *r, const struct impulse *i)
     play_taps(r, i, &one, 1, i->delay);
 }
 
-/* A Hilbert transformer of 2 * half frames: x[half - k] = v, x[half + k] = -v for odd k. NULL: the arena is short. */
+/* Makes a Hilbert transformer of 2 * half frames: x[half - k] = v, x[half + k] = -v for odd k. NULL: the arena is
+ * short. */
 static const float *hilbert(struct reader *r, int half)
 {
     struct arena *arena = r->configuration->arena;
@@ -412,7 +414,7 @@ static void play_copy(struct reader *r, const struct impulse *i)
                !c->lacks_sounds && c->diagnostics.n_errors == 0);
 }
 
-/* All /impulse commands: each kind has some of these fields, in this order. */
+/* Reads any /impulse command: each kind has some of these fields, in this order. */
 static void read_impulse(struct reader *r)
 {
     void (*play)(struct reader *, const struct impulse *) = r->command->play;
@@ -436,7 +438,7 @@ static void read_impulse(struct reader *r)
     if (play == play_file) i.at.channel = read_bounded_int(r, "channel", 1, MASK_MAX_CHANNELS) - 1;
     if (has_file) i.at.sound = is_packed ? read_rest_as_file(r) : read_file(r);
     if (!r->is_bad && play == play_hilbert && i.delay < i.at.length / 2)
-        LINE_REFUSE(r, "delay %d, but its middle is at %d frames already; give a delay of at least %d", i.delay,
+        LINE_REFUSE(r, "delay %d, but the transformer's middle is at frame %d; give a delay of at least %d", i.delay,
                     i.at.length / 2, i.at.length / 2);
     if (!r->is_bad && play == play_copy && i.in == i.from_in && i.out == i.from_out)
         LINE_REFUSE(r, "input %d, output %d is copied to itself; name another pair", i.in + 1, i.out + 1);
@@ -459,14 +461,14 @@ static void read_bank(struct reader *r)
     struct bank_line bank = {.line = r->line, .file = read_file(r)};
     if (r->is_bad) bank.file = NULL;
     end_fields(r);
-    /* A bank with an error counts too: the numbers of the others stay right. */
+    /* A bank with an error counts too, so that the numbers of later banks stay right. */
     struct bank_line *banks = array_grow(c->arena, c->banks, c->n_banks, &c->banks_cap, sizeof *banks);
     if (!banks) return;
     c->banks = banks;
     c->banks[c->n_banks++] = bank;
 }
 
-/* The number of a bank that a line above reads, from 1 in the file and from 0 here. */
+/* Reads the number of a bank of a line above, from 1 in the file and from 0 here. */
 static int read_bank_number(struct reader *r)
 {
     size_t n = r->configuration->n_banks;
@@ -474,7 +476,7 @@ static int read_bank_number(struct reader *r)
     int length;
     if (!read_int(r, "bank", &value, &length)) return 0;
     if (value >= 1 && value <= (long long)n) return (int)value - 1;
-    LINE_REFUSE(r, "bank %.*s, but the lines above read %zu; they count from 1: put its /bank/read above", length,
+    LINE_REFUSE(r, "bank %.*s, but the lines above read %zu; banks count from 1: put its /bank/read above", length,
                 r->at - length, n);
     return 0;
 }
@@ -503,7 +505,7 @@ static void read_source(struct reader *r)
     }
     end_fields(r);
     if (!r->is_bad && r->source_line[source.in])
-        LINE_REFUSE(r, "input %d is a source since line %d; leave one of them", source.in + 1,
+        LINE_REFUSE(r, "input %d is a source since line %d; remove one of them", source.in + 1,
                     r->source_line[source.in]);
     if (r->is_bad) return;
     r->source_line[source.in] = r->line;
@@ -549,10 +551,11 @@ static void read_line(struct reader *r, char *line)
         if (strncmp(start, commands[i].name, (size_t)length) == 0 && !commands[i].name[length])
             r->command = &commands[i];
     if (!r->command) {
-        LINE_REFUSE(r,
-                    "%.*s is not a command; there are /convolver/new, /input/name, /output/name, /cd, /jack/client, "
-                    "/jack/server, /bank/read, /source/new, /impulse/read, dirac, hilbert, copy and packedmatrix",
-                    length > 80 ? 80 : length, start);
+        LINE_REFUSE(
+            r,
+            "%.*s is not a command; the commands are /convolver/new, /input/name, /output/name, /cd, /jack/client, "
+            "/jack/server, /bank/read, /source/new, /impulse/read, dirac, hilbert, copy and packedmatrix",
+            length > 80 ? 80 : length, start);
         return;
     }
     if (start != line) LINE_WARN(r, "is indented, and jconvolver refuses that; remove the blanks");
@@ -568,16 +571,16 @@ static void check_new(struct reader *r)
     r->line = r->early.line;
     r->command = r->early.command;
     if (c->defined_line && r->early.line)
-        LINE_REFUSE(r, "comes before /convolver/new, which is in line %d; move it below", c->defined_line);
+        LINE_REFUSE(r, "is above /convolver/new, which is in line %d; move it below", c->defined_line);
     else if (!c->defined_line && r->early.line &&
-             (!r->has_packed || has_sources)) /* of packed files alone the counts are known */
+             (!r->has_packed || has_sources)) /* packed files alone determine the counts */
         LINE_REFUSE(r,
-                    "there is no /convolver/new; put /convolver/new INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH above it");
+                    "/convolver/new is missing; put /convolver/new INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH above this");
     else if (!c->defined_line && !r->early.line)
         LINE_REFUSE(r, "has no /convolver/new; a configuration needs one");
 }
 
-/* The last line with a /convolver/new: it drops the responses of all lines above. `text` if absent. */
+/* Returns the last line with a /convolver/new, which drops the responses of all lines above; `text` if absent. */
 static const char *last_new(const char *text)
 {
     static const char name[] = "/convolver/new";
@@ -602,7 +605,7 @@ static void read_lines(struct reader *r, char *text, size_t bytes, bool names_on
         *stop = 0;
         r->plays = !names_only && line >= last;
         if (stop - line > MASK_MAX_LINE)
-            LINE_REFUSE(r, "a line of %zu bytes; %d are possible, cut it", (size_t)(stop - line), MASK_MAX_LINE);
+            LINE_REFUSE(r, "the line has %zu bytes; %d are possible: cut it", (size_t)(stop - line), MASK_MAX_LINE);
         else
             read_line(r, line);
         line = stop + 1;

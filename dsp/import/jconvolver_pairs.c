@@ -4,9 +4,9 @@
 #include <string.h>
 
 struct pair {
-    struct response one;    /* the only part, or the sum of all                 */
-    struct response *parts; /* [n_parts] if there are several                   */
-    int n_parts;
+    struct response one;    /* the only response, or the sum of all                */
+    struct response *added; /* [n_added] if the pair has several                */
+    int n_added;
     int link; /* the pair whose data this pair plays, + 1; 0 = its own */
     int line; /* line of its first data, or of its copy                */
 };
@@ -26,14 +26,14 @@ void pairs_free(struct pairs *p)
     p->pairs = NULL;
 }
 
-/* ---- parts and links ---------------------------------------------------------------------------- */
+/* ---- responses and links ---------------------------------------------------------------------------- */
 
 static struct pair *pair_of(const struct pairs *p, int in, int out)
 {
     return &p->pairs[in * p->n_out + out];
 }
 
-/* The pair whose data a pair plays. Shortens the links on the way, so that a million of them stay quick. */
+/* Returns the pair whose data a pair plays. Shortens the links that it follows, so that a million links stay quick. */
 static struct pair *root_of(const struct pairs *p, struct pair *pair)
 {
     struct pair *root = pair;
@@ -50,24 +50,24 @@ void pairs_add(struct pairs *p, const struct excerpt *at, int in, int out, const
 {
     struct configuration *c = p->net->c;
     struct pair *pair = pair_of(p, in, out);
-    size_t n = (size_t)pair->n_parts;
+    size_t n = (size_t)pair->n_added;
     if (pair->link) {
         EXCERPT_WARN(c, at,
-                     "input %d, output %d is a copy since line %d, and what is added to a copy is ignored; "
-                     "add it to the pair that it copies",
+                     "input %d, output %d is a copy since line %d, and a copy ignores added data; add this to the pair "
+                     "that was copied",
                      in + 1, out + 1, pair->line);
         return;
     }
     if (n && !network_adds(p->net, n_taps, in, out, at->line, at->command)) return;
-    if (n && (n & (n - 1)) == 0) { /* a power of two: no more fit */
+    if (n && (n & (n - 1)) == 0) { /* a power of two: the array is full */
         struct response *more = arena_alloc(c->arena, 2 * n, sizeof *more);
         if (!more) return;
-        memcpy(more, n == 1 ? &pair->one : pair->parts, n * sizeof *more);
-        pair->parts = more;
+        memcpy(more, n == 1 ? &pair->one : pair->added, n * sizeof *more);
+        pair->added = more;
     }
-    *(n ? &pair->parts[n] : &pair->one) = (struct response){in, taps, n_taps, delay, at->gain};
+    *(n ? &pair->added[n] : &pair->one) = (struct response){in, taps, n_taps, delay, at->gain};
     if (n == 0) pair->line = at->line;
-    pair->n_parts++;
+    pair->n_added++;
 }
 
 void pairs_link(struct pairs *p, const struct excerpt *at, int in, int out, int from_in, int from_out, bool is_complete)
@@ -80,14 +80,15 @@ void pairs_link(struct pairs *p, const struct excerpt *at, int in, int out, int 
                        from_in + 1, from_out + 1, in + 1, out + 1);
         return;
     }
-    if (!from->n_parts) {
+    if (!from->n_added) {
         if (is_complete)
-            EXCERPT_WARN(c, at, "input %d, output %d has no data so far, and nothing is copied; give it data above",
+            EXCERPT_WARN(c, at,
+                         "input %d, output %d has no data above this line, and nothing is copied; move its data above",
                          from_in + 1, from_out + 1);
         return;
     }
-    if (!to->link && to->n_parts)
-        EXCERPT_WARN(c, at, "replaces the data that input %d, output %d has since line %d; leave one of them", in + 1,
+    if (!to->link && to->n_added)
+        EXCERPT_WARN(c, at, "replaces the data that input %d, output %d has since line %d; remove one of them", in + 1,
                      out + 1, to->line);
     *to = (struct pair){.link = (int)(from - p->pairs) + 1, .line = at->line};
 }
@@ -102,10 +103,10 @@ void pairs_play(struct pairs *p)
         int n = 0;
         for (int in = 0; in < c->n_in; in++) {
             struct pair *data = root_of(p, pair_of(p, in, out));
-            if (data->n_parts > 1) /* the copies of the pair share the sum */
-                data->n_parts = response_sum(p->net, data->parts, data->n_parts, (int)(data - p->pairs) % p->n_out,
+            if (data->n_added > 1) /* the copies of the pair share the sum */
+                data->n_added = response_sum(p->net, data->added, data->n_added, (int)(data - p->pairs) % p->n_out,
                                              data->line, &data->one);
-            if (data->n_parts == 0) continue;
+            if (data->n_added == 0) continue;
             responses[n] = data->one;
             responses[n++].in = in;
         }

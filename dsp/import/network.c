@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-    MAX_TERMS = 1 << 22,  /* of all signals; a sum of n inputs, made one by one, counts n^2 / 2             */
-    MAX_FRAMES = 1 << 27, /* of all taps that are computed: 16 filters behind 22 s of 8 channels; 10 s or so */
-    FEW_CHAINS = 64       /* they are made without counting: each filter is computed once, not twice          */
+    MAX_TERMS = 1 << 22,  /* of all signals; a sum of n inputs, built input by input, counts n^2 / 2        */
+    MAX_FRAMES = 1 << 27, /* of all computed taps: 16 filters on 22 s of 8 channels; about 10 s of work */
+    FEW_CHAINS = 64       /* up to this number frames are not counted first, which computes each filter twice       */
 };
 
 /* Frames that one configuration may add up, about half a minute of work. */
@@ -24,20 +24,20 @@ struct filter {
     filter_make *make; /* NULL: given taps, or a file                    */
     const void *data;
     bool is_ready;       /* filter_ready has run                                                            */
-    const double *taps;  /* [n_taps]; of the text until is_ready, then for the session's rate; NULL: a file */
+    const double *taps;  /* [n_taps]; at the text's rate until is_ready, then at the session's; NULL: a file */
     const float *floats; /* [n_taps]: of a file; both NULL: not ready, or an error was reported             */
     int n_taps;
 };
 
-/* Some filters in series. Two signals through the same filters share their chain, and so their taps. */
+/* Filters in series. Signals through the same filters share a chain, and so its taps. */
 struct chain {
     struct chain *before; /* NULL: `last` is the first */
     const struct filter *last;
-    int index;          /* in the order of creation: sums must not depend on addresses     */
-    struct chain *next; /* to be counted or made behind this one                           */
+    int index;          /* by creation: the order of a sum must not depend on addresses             */
+    struct chain *next; /* in a list of chains to count or make                            */
     bool is_counted, is_made;
     const float *taps;   /* [n_taps], for a term; NULL: an error was reported              */
-    const double *exact; /* the same before they were rounded; NULL: of a file             */
+    const double *exact; /* the taps before rounding; NULL: of a file                      */
     int n_taps;
 };
 
@@ -70,7 +70,7 @@ double network_seconds(const struct network *net, double frames)
     return frames / (net->c->rate ? net->c->rate : 48000);
 }
 
-/* Hz of the taps. Without a session's rate each file keeps its own, and a delay in frames stays the same at any rate. */
+/* Returns the rate of the taps. Without a session's rate each file keeps its rate, and a delay in frames stays. */
 static int rate_of(const struct network *net)
 {
     return net->c->session_rate ? net->c->session_rate : 48000;
@@ -122,7 +122,7 @@ static int by_chain(const void *a, const void *b)
     return p->last == q->last ? 0 : p->last < q->last ? -1 : 1;
 }
 
-/* The chain with one more filter behind it. NULL: no memory. */
+/* Returns the chain of `before` with one more filter. NULL: no memory. */
 static struct chain *chain_extend(struct network *net, struct chain *before, const struct filter *last)
 {
     struct chain key = {.before = before, .last = last};
@@ -149,7 +149,7 @@ static int by_term(const void *a, const void *b)
     return term_order(a, b);
 }
 
-/* A signal of n terms, not filled in. NULL: no memory, or too many terms. */
+/* Allocates a signal of n terms, not filled in. NULL: no memory, or too many terms. */
 static struct signal *signal_new(struct network *net, int n)
 {
     if (net->is_too_large || n == 0) return NULL;
@@ -246,14 +246,15 @@ void network_output(struct network *net, int out, const struct signal *signal)
 
 /* ---- taps --------------------------------------------------------------------------------------- */
 
-/* Counts frames that are about to be computed. false: too many; the error is reported once. */
+/* Counts n frames before they are computed. false: too many; the error is reported once. */
 static bool has_budget(struct network *net, const struct filter *f, int64_t frames)
 {
     if (net->is_too_large) return false;
     net->n_frames += frames;
     if (net->n_frames <= MAX_FRAMES) return true;
     net->is_too_large = true;
-    EXCERPT_REFUSE(net->c, &f->at, "its filters in series need more than %d taps in all; use shorter ones", MAX_FRAMES);
+    EXCERPT_REFUSE(net->c, &f->at, "the filters in series need more than %d taps in all; use shorter filters",
+                   MAX_FRAMES);
     return false;
 }
 
@@ -277,7 +278,7 @@ static float *floats_of(struct network *net, const struct filter *f, const doubl
     return all;
 }
 
-/* Taps of a text that is for another rate, resampled. NULL: an error was reported. */
+/* Resamples the taps of a text for another rate. NULL: an error was reported. */
 static double *resampled(struct network *net, const struct filter *f, int *n)
 {
     struct configuration *c = net->c;
@@ -290,7 +291,8 @@ static const double *computed(struct network *net, const struct filter *f, int *
 {
     double rest_db, *taps = NULL;
     *n = f->make(f->data, rate_of(net), &taps, &rest_db);
-    double *kept = *n ? arena_alloc(net->c->arena, (size_t)*n, sizeof *kept) : NULL; /* taps may have much more */
+    double *kept =
+        *n ? arena_alloc(net->c->arena, (size_t)*n, sizeof *kept) : NULL; /* a copy without unused capacity */
     if (kept) memcpy(kept, taps, (size_t)*n * sizeof *kept);
     free(taps);
     if (!kept) {
@@ -298,7 +300,7 @@ static const double *computed(struct network *net, const struct filter *f, int *
         return NULL;
     }
     if (rest_db > NETWORK_REST_DB) {
-        EXCERPT_WARN(net->c, &f->at, "becomes %d tap%s, and what is cut off is only %.0f dB below the filter", *n,
+        EXCERPT_WARN(net->c, &f->at, "becomes %d tap%s, and the rest, only %.0f dB below the filter, is cut off", *n,
                      PLURAL(*n), -rest_db);
         return kept;
     }
@@ -315,9 +317,9 @@ static void note_computed(struct network *net)
     char rest[80] = "nothing is cut off";
     int n = net->computed.n;
     bool is_one = n == 1;
-    if (!net->tells_filters || n == 0) return;
+    if (!net->notes_filters || n == 0) return;
     if (net->computed.rest_db > -400)
-        snprintf(rest, sizeof rest, "what is cut off is %.0f dB %sbelow %s", -net->computed.rest_db,
+        snprintf(rest, sizeof rest, "the rest that is cut off is %.0f dB %sbelow %s", -net->computed.rest_db,
                  is_one ? "" : "or more ", is_one ? "the filter" : "each filter");
     if (is_one)
         diagnostic(&net->c->diagnostics, HC_NOTE, net->computed.line, net->computed.command, "becomes %d tap%s, and %s",
@@ -327,7 +329,7 @@ static void note_computed(struct network *net)
                    net->computed.longest, rest);
 }
 
-/* Makes the taps of a filter for the session's rate, once for all chains that it is in. */
+/* Makes the taps of a filter for the session's rate, once for all its chains. */
 static void filter_ready(struct network *net, struct filter *f)
 {
     int text_rate = net->c->rate, n = f->n_taps;
@@ -342,7 +344,7 @@ static void filter_ready(struct network *net, struct filter *f)
     f->n_taps = n;
 }
 
-/* Convolves taps[n] with those of the chain in front, whose taps are there. NULL: no memory. */
+/* Convolves taps[n] with the taps of the chain in front, which exist. NULL: no memory. */
 static double *in_series(struct network *net, struct chain *before, const double *taps, int n)
 {
     double *both = arena_alloc(net->c->arena, (size_t)before->n_taps + (size_t)n - 1, sizeof *both);
@@ -353,7 +355,7 @@ static double *in_series(struct network *net, struct chain *before, const double
     return NULL;
 }
 
-/* The chain in front of it has been made. */
+/* Makes the taps of a chain; those of the chain in front exist. */
 static void chain_make(struct network *net, struct chain *chain)
 {
     struct chain *before = chain->before;
@@ -371,7 +373,7 @@ static void chain_make(struct network *net, struct chain *chain)
     const double *taps = f->taps ? f->taps : doubles_of(net, f->floats, f->n_taps, (double)f->at.gain);
     if (before && taps) {
         double *both = in_series(net, before, taps, f->n_taps);
-        /* Lengths of filters in series add up, their decays do not. */
+        /* Cut: lengths of filters in series add up, their decays do not. */
         if (both && f->make) chain->n_taps = response_cut(both, chain->n_taps, NETWORK_TRIM_DB, chain->n_taps, NULL);
         taps = both;
     }
@@ -379,7 +381,7 @@ static void chain_make(struct network *net, struct chain *chain)
     chain->exact = taps;
 }
 
-/* Returns the first of the chains in front of `last`, and `last`, that are not made (or counted) yet; `next` has the
+/* Lists `last` and the chains in front of it that are not made (or counted) yet: returns the first, and `next` has the
  * others. They may be too many for recursion. */
 static struct chain *chains_begin(struct chain *last, bool is_count)
 {
@@ -396,7 +398,7 @@ static void chains_make(struct network *net, struct chain *last)
     for (struct chain *c = chains_begin(last, false); c && !net->c->arena->is_short; c = c->next) chain_make(net, c);
 }
 
-/* The taps of a filter, without keeping them; of a file 1: its length is known when it is read. */
+/* Returns the length of a filter, whose taps are not kept; 1 for a file, which is not read yet. */
 static int filter_length(const struct network *net, const struct filter *f)
 {
     double rest_db, *taps = NULL;
@@ -406,8 +408,8 @@ static int filter_length(const struct network *net, const struct filter *f)
     return n;
 }
 
-/* Adds up the frames that the chains will need, before the first is made: they may take a gigabyte and many seconds. A
- * filter behind another counts twice: the product is as long as both. false: too many, which is reported. */
+/* Adds up the frames of all chains before the first is made: they may need a gigabyte and many seconds. A filter behind
+ * another counts twice: the product is as long as both. false: too many, which is reported. */
 static bool chains_count(struct network *net, struct chain *last, int64_t *frames)
 {
     for (struct chain *c = chains_begin(last, true); c; c = c->next) {
@@ -423,7 +425,7 @@ static int line_of(const struct term *term)
     return term->chain ? term->chain->last->at.line : 0;
 }
 
-/* Fills in the response that a term plays. The chain of the term exists. false: an error was reported. */
+/* Sets the response of a term, whose chain has taps. false: an error was reported. */
 static bool term_response(struct network *net, int out, const struct term *term, struct response *r)
 {
     const struct chain *chain = term->chain;
@@ -478,33 +480,33 @@ bool network_adds(struct network *net, int n_taps, int in, int out, int line, co
     net->n_added += n_taps;
     if (net->n_added <= MAX_ADDED) return true;
     diagnostic(&net->c->diagnostics, HC_EINVAL, line, command,
-               "input %d, output %d: more than %lld frames to add up; add them in a sound file", in + 1, out + 1,
+               "input %d, output %d: more than %lld frames to add up; put their sum into a sound file", in + 1, out + 1,
                (long long)MAX_ADDED);
     return false;
 }
 
-bool response_sum(struct network *net, const struct response *parts, int n, int out, int line, struct response *sum)
+bool response_sum(struct network *net, const struct response *added, int n, int out, int line, struct response *sum)
 {
-    int start = parts->delay, end = 0;
-    *sum = *parts;
+    int start = added->delay, end = 0;
+    *sum = *added;
     if (n == 1) return true;
     for (int i = 0; i < n; i++) {
-        if (parts[i].delay < start) start = parts[i].delay;
-        if (parts[i].delay + parts[i].n_taps > end) end = parts[i].delay + parts[i].n_taps;
+        if (added[i].delay < start) start = added[i].delay;
+        if (added[i].delay + added[i].n_taps > end) end = added[i].delay + added[i].n_taps;
     }
     float *taps = arena_alloc(net->c->arena, (size_t)(end - start), sizeof *taps);
-    *sum = (struct response){.in = parts->in, .taps = taps, .n_taps = end - start, .delay = start, .gain = 1};
+    *sum = (struct response){.in = added->in, .taps = taps, .n_taps = end - start, .delay = start, .gain = 1};
     for (int i = 0; taps && i < n; i++) {
-        float *to = taps + parts[i].delay - start;
+        float *to = taps + added[i].delay - start;
         bool is_finite = true;
-        for (int k = 0; k < parts[i].n_taps; k++) {
-            to[k] += parts[i].gain * parts[i].taps[k];
+        for (int k = 0; k < added[i].n_taps; k++) {
+            to[k] += added[i].gain * added[i].taps[k];
             is_finite &= !!isfinite(to[k]);
         }
         if (is_finite) continue;
         diagnostic(&net->c->diagnostics, HC_EINVAL, line, NULL,
                    "the responses from input %d to output %d add up to an infinite sample; give smaller gains",
-                   parts->in + 1, out + 1);
+                   added->in + 1, out + 1);
         return false;
     }
     return taps != NULL;
@@ -536,15 +538,15 @@ static void count_distinct(struct arena *arena, hc_responses *r)
     free(sorted);
 }
 
-/* Adds the route of an input and an output, if the output plays the input. *at: the first term of the output that belongs
- * to this input or a higher one; goes to the next input. parts: as many as a signal has terms. */
-static void route_add(struct network *net, int in, int out, int *at, struct response *parts, hc_responses *r)
+/* Adds the route of an input and an output, if the output plays the input. *at: the first term of the output for this
+ * input or a higher one; moves to the next input. added: an array for all terms of a signal. */
+static void route_add(struct network *net, int in, int out, int *at, struct response *added, hc_responses *r)
 {
     const struct signal *s = net->outputs[out];
     struct response sum;
     int n = 0, line = s && *at < s->n ? line_of(&s->terms[*at]) : 0;
-    for (; s && *at < s->n && s->terms[*at].in == in; ++*at) n += term_response(net, out, &s->terms[*at], &parts[n]);
-    if (n == 0 || !response_sum(net, parts, n, out, line, &sum)) return;
+    for (; s && *at < s->n && s->terms[*at].in == in; ++*at) n += term_response(net, out, &s->terms[*at], &added[n]);
+    if (n == 0 || !response_sum(net, added, n, out, line, &sum)) return;
     r->routes[r->n_routes++] =
         (hc_route){.in = in, .out = out, .taps = sum.taps, .n_taps = sum.n_taps, .gain = sum.gain, .delay = sum.delay};
     if (sum.delay + sum.n_taps > r->n_frames) r->n_frames = sum.delay + sum.n_taps;
@@ -557,10 +559,10 @@ void network_routes(struct network *net, hc_responses *r)
     for (int out = 0; out < c->n_out; out++)
         if (net->outputs[out] && net->outputs[out]->n > max) max = net->outputs[out]->n;
     r->routes = arena_alloc(c->arena, (size_t)net->n_routes, sizeof *r->routes);
-    struct response *parts = arena_alloc(c->arena, (size_t)max, sizeof *parts);
+    struct response *added = arena_alloc(c->arena, (size_t)max, sizeof *added);
     int *at = arena_alloc(c->arena, (size_t)c->n_out, sizeof *at);
     for (int in = 0; in < c->n_in && at; in++)
-        for (int out = 0; out < c->n_out && !c->arena->is_short; out++) route_add(net, in, out, &at[out], parts, r);
+        for (int out = 0; out < c->n_out && !c->arena->is_short; out++) route_add(net, in, out, &at[out], added, r);
     if (c->arena->is_short) return;
     count_distinct(c->arena, r);
     if (r->n_routes == 0 && r->n_sources == 0)

@@ -1,4 +1,4 @@
-/* network - a linear network of sums, gains, delays and filters, as a configuration describes one; and its reduction to
+/* network - a linear network of sums, gains, delays and filters, as a configuration describes it, and its reduction to
  * one route for each pair of an input and an output.
  *
  *   input 1 --- filter --- gain --+
@@ -6,8 +6,8 @@
  *   input 2 ------------- delay --+
  *
  *   filter   taps at the session's rate: of a sound file, of the text, or computed
- *   response an input through taps that exist already
- *   signal   what a point of the network carries: a sum of terms, each an input through a gain, a delay and some filters.
+ *   response an input convolved with taps that exist already
+ *   signal   the audio at a point of the network: a sum of terms, each an input through a gain, a delay and filters.
  *            NULL is silence
  *
  * Reading a text only builds signals: no file is opened and no tap computed before network_make, except for responses.
@@ -24,14 +24,14 @@ struct network {
     int n_chains;
     int n_terms;                   /* of all signals, bounded: mixers in series multiply them           */
     int n_routes;                  /* counted by network_make                                           */
-    int64_t n_frames;              /* of taps computed, bounded                                         */
+    int64_t n_frames;              /* frames of taps computed, bounded                                  */
     int64_t n_added;               /* frames of responses that are added to others, bounded             */
     bool is_too_large;             /* the error is in the diagnostics                                   */
-    bool tells_filters;            /* a note about the filters that are computed                        */
+    bool notes_filters; /* add a note about computed filters                                            */
     struct {
         int n, longest;            /* taps                                                              */
-        double rest_db;            /* of the filter that is cut the most                                */
-        int line;                  /* of the last one                                                   */
+        double rest_db;            /* of the filter with the loudest rest cut off                       */
+        int line;                  /* of the last computed filter                                       */
         const char *command;
     } computed;                    /* without those that got a warning                                  */
 };
@@ -40,19 +40,19 @@ struct network {
 #define NETWORK_REST_DB (-99.0)    /* a computed filter that is cut above this gets a warning           */
 
 /* Computes the taps of a filter for a rate in Hz. Returns their number, and *taps from malloc; 0: no memory. *rest_db:
- * the energy of what is cut off, relative to the whole; -INFINITY: nothing is. */
+ * the energy that was cut off, relative to the whole; -INFINITY: none. */
 typedef int filter_make(const void *data, int rate, double **taps, double *rest_db);
 
-/* Filters. They and their data are in the arena, and belong to no signal: any number of signals may use one. line and
- * command: for diagnostics. All return NULL, and the arena is short, if there is no memory. */
+/* Make filters, in the arena; any number of signals may use a filter. line and command: for diagnostics. NULL: no
+ * memory, and the arena is short. */
 const struct filter *filter_computed(struct network *network, filter_make *make, const void *data, int line,
                                      const char *command);
-/* taps[n], at the rate of the text (c->rate); copied. */
+/* Copies taps[n], at the rate of the text (c->rate). */
 const struct filter *filter_of_taps(struct network *network, const double *taps, int n, int line, const char *command);
-/* An excerpt with its gain. A file without a rate has that of the text. */
+/* Makes a filter of an excerpt with its gain. A file without a rate has the rate of the text. */
 const struct filter *filter_of_file(struct network *network, const struct excerpt *excerpt);
 
-/* Signals, in the arena. `in` counts from 0. */
+/* Make signals, in the arena. `in` counts from 0. */
 const struct signal *signal_input(struct network *network, int in);
 const struct signal *signal_add(struct network *network, const struct signal *a, const struct signal *b);
 const struct signal *signal_gain(struct network *network, const struct signal *signal, double gain);
@@ -65,32 +65,34 @@ struct response {
     int n_taps, delay;             /* frames of the session                                             */
     float gain;
 };
-/* The sum of responses[n] of different inputs, by input. Such a signal is not filtered or added to others. */
+/* Makes the sum of responses[n] of different inputs, sorted by input. Do not filter this signal or add it to others. */
 const struct signal *signal_of_responses(struct network *network, const struct response *responses, int n);
 
-/* Counts n_taps frames of a response that is added to others of its pair. Lines are cheap: without a limit a few
- * megabytes of them would take days. false: too many; the error has been added. */
+/* Counts n_taps frames of a response that is added to others of its pair. Without a limit a few megabytes of text would
+ * need days. false: too many; the error has been added. */
 bool network_adds(struct network *network, int n_taps, int in, int out, int line, const char *command);
 
-/* Adds parts[n] of one input and output up: from the smallest delay to the last end, with a gain of 1. A single part
- * stays as it is. line: for the error if a sample is infinite. false: the error has been added, or the arena is short. */
-bool response_sum(struct network *network, const struct response *parts, int n, int out, int line,
+/* Adds up added[n], responses of one input and output: from the smallest delay to the last end, with a gain of 1. A
+ * single response stays unchanged. line: for the error if a sample is infinite. false: the error has been added, or the
+ * arena is short. */
+bool response_sum(struct network *network, const struct response *added, int n, int out, int line,
                   struct response *sum);
 
-/* Frames of the text's rate in seconds. */
+/* Converts frames at the text's rate to seconds. */
 double network_seconds(const struct network *network, double frames);
 
-/* false: no memory. Close the network before the arena is freed. */
+/* Opens a network; close it before the arena is freed. false: no memory. */
 bool network_open(struct network *network, struct configuration *c);
 void network_close(struct network *network);
 
-/* Sets what an output plays. */
+/* Sets the signal of an output. */
 void network_output(struct network *network, int out, const struct signal *signal);
 
 /* Makes the taps of all outputs. Errors are added to the diagnostics. */
 void network_make(struct network *network);
 
-/* Then, without errors: makes the routes in the arena, and fills in n_frames, n_distinct and distinct_frames. */
+/* After network_make without errors: makes the routes in the arena, and fills in n_frames, n_distinct and
+ * distinct_frames. */
 void network_routes(struct network *network, hc_responses *responses);
 
 #endif

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NODES = 2048, MAX_COPIES = 64, DEFAULT_RATE = 48000 }; /* PipeWire makes as many copies */
+enum { MAX_NODES = 2048, MAX_COPIES = 64, DEFAULT_RATE = 48000 }; /* MAX_COPIES: PipeWire's limit */
 #define MODULE "libpipewire-module-filter-chain"
 
 struct graph {
     struct import *import;
     struct node *nodes; /* [n_nodes] */
     int n_nodes;
-    int *order;      /* [n_nodes]: every node comes behind those that it gets its input from */
+    int *order;      /* [n_nodes]: every node follows the nodes that feed it */
     int n_in, n_out; /* ports of one copy of the graph */
     struct output {
         int node, port; /* node -1: silence */
@@ -32,7 +32,7 @@ static int find_node(const struct graph *g, const char *name, size_t length)
     return -1;
 }
 
-/* A port's number from its index, or from its name: In, or In 1 if there are several. -1: absent. */
+/* Returns a port's number by its index, or by its name: In, or In 1 if the node has several. -1: absent. */
 static int find_port(const char *name, const char *stem, int n)
 {
     char known[16], *end;
@@ -56,14 +56,14 @@ static bool port_find(struct graph *g, const struct relaxed *at, int own, bool i
     const struct node_type *type = g->nodes[*node].type;
     *port = find_port(port_name, is_output ? "Out" : "In", is_output ? type->n_out : type->n_in);
     if (*port >= 0) return true;
-    IMPORT_REFUSE(g->import, at->line, "filter.graph", "there is no %s \"%.80s\"; name one, as NODE:%s",
+    IMPORT_REFUSE(g->import, at->line, "filter.graph", "the %s \"%.80s\" does not exist; name another, as NODE:%s",
                   is_output ? "output" : "input", name, is_output ? "Out" : "In");
     return false;
 }
 
 /* ---- the graph ---------------------------------------------------------------------------------- */
 
-/* false: the node has no type, or cannot be a convolution, which is reported. */
+/* Reads a node. false: it has no type, or cannot be a convolution, which is reported. */
 static bool add_node(struct graph *g, const struct relaxed *json)
 {
     struct import *import = g->import;
@@ -161,14 +161,14 @@ static bool order_nodes(struct graph *g)
 
 /* ---- streams ------------------------------------------------------------------------------------ */
 
-/* A property of a stream, or the module's. */
+/* Returns a property of a stream, else of the module. */
 static const struct relaxed *property(const struct relaxed *args, const char *stream, const char *key)
 {
     const struct relaxed *own = relaxed_get(relaxed_get(args, stream), key);
     return own ? own : relaxed_get(args, key);
 }
 
-/* The channels of a stream, and their names; 0: it names no number. */
+/* Reads the channel count of a stream, and the names; 0: no count. */
 static int read_channels(struct import *import, const struct relaxed *args, const char *stream, hc_port *ports)
 {
     const struct relaxed *position = property(args, stream, "audio.position");
@@ -194,7 +194,7 @@ static int read_channels(struct import *import, const struct relaxed *args, cons
     return 0;
 }
 
-/* How many copies of the graph the channels of the streams need. Sets the counts of channels. */
+/* Computes how many copies of the graph the streams' channels need. Sets the channel counts. */
 static int count_copies(struct graph *g, const struct relaxed *args)
 {
     struct configuration *c = g->import->c;
@@ -247,7 +247,7 @@ static void warn_volumes(struct import *import, const struct relaxed *graph)
     for (int i = 0; i < 2; i++) {
         const struct relaxed *volumes = relaxed_get(graph, keys[i]);
         if (volumes && volumes->first)
-            IMPORT_WARN(import, volumes->line, keys[i], "a volume control is left out: the controls stay as set");
+            IMPORT_WARN(import, volumes->line, keys[i], "a volume control is ignored: the controls stay as set");
     }
 }
 
@@ -264,14 +264,14 @@ static void read_graph(struct import *import, const struct relaxed *args)
     if (!g.nodes) return;
     bool are_known = true;
     for (const struct relaxed *node = nodes->first; node; node = node->next) are_known &= add_node(&g, node);
-    if (!are_known) return; /* their ports are not known either */
+    if (!are_known) return; /* with an unknown node, ports are unknown too */
     const struct relaxed *links = relaxed_get(graph, "links");
     int n_left = NODE_PORTS * n;
     for (const struct relaxed *link = links ? links->first : NULL; link && n_left >= 0; link = link->next)
         if (n_left-- > 0)
             add_link(&g, link);
         else
-            IMPORT_REFUSE(import, link->line, "filter.graph", "more links than the nodes have inputs; remove them");
+            IMPORT_REFUSE(import, link->line, "filter.graph", "more links than the nodes have inputs; remove some");
     add_inputs(&g, relaxed_get(graph, "inputs"));
     add_outputs(&g, relaxed_get(graph, "outputs"));
     warn_volumes(import, graph);
@@ -300,7 +300,7 @@ static void read_module(struct import *import, const struct relaxed *args)
     read_graph(import, args);
 }
 
-/* PipeWire's graph runs at 48000 Hz unless configured otherwise: that is the rate of a text without one. */
+/* Reads a configuration. A text without a rate has 48000 Hz, the default of PipeWire's graph. */
 static void read_pipewire(struct import *import)
 {
     const struct relaxed *all = relaxed_read(import);

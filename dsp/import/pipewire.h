@@ -1,4 +1,4 @@
-/* pipewire - a filter-chain of PipeWire while it is read: its nodes, and the signals at their ports. */
+/* pipewire - the state of the reader of a PipeWire filter-chain: nodes, and the signals at their ports. */
 #ifndef HALOCONV_PIPEWIRE_H
 #define HALOCONV_PIPEWIRE_H
 
@@ -6,7 +6,7 @@
 
 enum { NODE_PORTS = 8 };
 
-struct node_port {        /* where an input port gets its signal from               */
+struct node_port {        /* the source of an input port's signal                   */
     int node, port;       /* of an output; node -1: not linked                      */
     int external;         /* the graph's input, from 0; -1: none                    */
 };
@@ -17,8 +17,8 @@ struct node {
     char statement[64];   /* "node conv_l", for diagnostics                         */
     const struct node_type *type;
     struct node_port in[NODE_PORTS];
-    const struct filter *filter[NODE_PORTS]; /* in front of an output, of all copies; NULL: not made yet, or none */
-    int copy;             /* of the graph that is being made, from 0: warnings are for the first one */
+    const struct filter *filter[NODE_PORTS]; /* in front of an output, shared by all copies; NULL: not made yet, or none */
+    int copy;             /* copy of the graph that is being made, from 0; only copy 0 adds warnings */
     const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* of that copy                 */
 };
 
@@ -30,19 +30,19 @@ struct node_type {
     const char *controls[NODE_PORTS + 1]; /* names, in the order of their indexes; NULL: no more */
 };
 
-/* Warns about controls that the node does not have: PipeWire ignores them. */
+/* Warns about controls that the node lacks, which PipeWire ignores. */
 void node_warn_controls(struct import *import, const struct node *node);
 
 #define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)
 
-/* A delay of at most max_s, in seconds: PipeWire rounds down to whole frames of its graph. */
+/* Makes a delay of at most max_s seconds, rounded down to whole frames of the graph, as in PipeWire. */
 double node_whole_frames(const struct import *import, double seconds, double max_s);
 
-/* The signal through the impulse response of a configuration. channel: of its file, if it names none. */
+/* Convolves a signal with the impulse response that a config names. channel: of the file, if the config names none. */
 const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
                                    int channel, const struct signal *in);
 
-/* The type of a builtin node; NULL: absent. */
+/* Finds the type of a builtin node by its label; NULL: absent. */
 const struct node_type *node_type_find(const char *label);
 
 #endif

@@ -11,7 +11,7 @@
 
 #define INLINE_IR "/ir:"
 
-struct convolver { /* one impulse response, as its configuration says */
+struct convolver { /* config of one impulse response */
     struct import *import;
     const struct node *node;
     const struct relaxed *json;
@@ -43,7 +43,8 @@ static const struct filter *inline_response(const struct convolver *v)
 {
     const char *text = v->file + strlen(INLINE_IR);
     int n = 0;
-    double rate, value, *taps = malloc((strlen(text) / 2 + 1) * sizeof *taps); /* a digit and a separator each */
+    double rate, value,
+        *taps = malloc((strlen(text) / 2 + 1) * sizeof *taps); /* each value has a digit and a separator */
     if (!taps) {
         v->import->c->arena->is_short = true;
         return NULL;
@@ -61,7 +62,7 @@ static const struct filter *inline_response(const struct convolver *v)
     return filter;
 }
 
-/* `length` frames count from the start of the file, also if there is an offset. */
+/* Reads an excerpt of the file. `length` counts from the start of the file, also with an offset. */
 static const struct filter *file_response(const struct convolver *v)
 {
     struct excerpt excerpt = {.line = v->node->json->line,
@@ -80,7 +81,8 @@ static const struct filter *file_response(const struct convolver *v)
     return filter_of_file(&v->import->network, &excerpt);
 }
 
-/* Do two names differ only in one number, which %r can stand for? Gives the parts around it. */
+/* Do two names differ only in one number, which %r can replace? Stores the length of the text before and behind the
+ * number. */
 static bool rate_differs(const char *a, const char *b, size_t *start, size_t *end)
 {
     size_t same = 0, tail = 0, n = strlen(a), m = strlen(b);
@@ -94,7 +96,7 @@ static bool rate_differs(const char *a, const char *b, size_t *start, size_t *en
            strspn(b + same, "0123456789") == m - tail - same;
 }
 
-/* A list has one file per rate. Their names become a pattern with %r; without a pattern the first is used. */
+/* Reads a list with a file for each rate. Their names become a pattern with %r; without a pattern the first is used. */
 static const char *choose_file(const struct convolver *v, const struct relaxed *list)
 {
     const struct relaxed *first = list->first;
@@ -121,7 +123,7 @@ static const char *choose_file(const struct convolver *v, const struct relaxed *
     return first->text;
 }
 
-/* A whole number is a delay in frames, another in seconds. At most 10 s. */
+/* Reads a delay: a whole number is in frames, another in seconds; at most 10 s. */
 static double convolver_delay(const struct convolver *v)
 {
     const struct relaxed *delay = relaxed_get(v->json, "delay");

@@ -9,11 +9,11 @@
 
 enum { MAX_SECTIONS = 64 };
 #define MAX_DELAY_S 100.0
-#define DEFAULT_Q M_SQRT1_2 /* of low and high passes and shelves, in place of a q of 0 */
+#define DEFAULT_Q M_SQRT1_2 /* for low and high passes and shelves with a q of 0 */
 
 /* ---- controls ----------------------------------------------------------------------------------- */
 
-/* The value of a control, which has its name or its index. */
+/* Returns the value of a control, which the text names by name or index. */
 static double control(struct import *import, const struct node *node, int index, double missing)
 {
     const struct relaxed *controls = relaxed_get(node->json, "control");
@@ -30,7 +30,7 @@ void node_warn_controls(struct import *import, const struct node *node)
         bool is_known = false;
         for (int i = 0; i <= NODE_PORTS && node->type->controls[i] && !is_known; i++)
             is_known = strcmp(c->key, node->type->controls[i]) == 0 || (*c->key >= '0' && *c->key <= '9');
-        if (!is_known) IMPORT_WARN(import, c->line, node->statement, "it has no control \"%.40s\"", c->key);
+        if (!is_known) IMPORT_WARN(import, c->line, node->statement, "the node has no control \"%.40s\"", c->key);
     }
 }
 
@@ -50,7 +50,7 @@ static void play_invert(struct import *import, struct node *node)
 static void play_linear(struct import *import, struct node *node)
 {
     double mult = control(import, node, 1, 1), add = control(import, node, 2, 0);
-    if (add != 0) NODE_REFUSE(import, node, "Add %g adds a constant, which no convolution does; remove it", add);
+    if (add != 0) NODE_REFUSE(import, node, "Add %g adds a constant, which a convolution cannot do; remove it", add);
     node->play_out[0] = signal_gain(&import->network, node->play_in[0], mult);
 }
 
@@ -79,7 +79,7 @@ static int comb_make(const void *data, int rate, double **taps, double *rest_db)
     if (!h) return 0;
     for (int i = each; i < n; i += each, gain *= c->feedback) h[i] = gain;
     h[0] = c->feedforward;
-    double echoes = 1 / (1 - c->feedback * c->feedback); /* energy of an echo of 1 and all that follow */
+    double echoes = 1 / (1 - c->feedback * c->feedback); /* energy of an echo of 1 and all later echoes */
     *rest_db = 10 * log10(gain * gain * echoes / (c->feedforward * c->feedforward + echoes));
     return n;
 }
@@ -121,7 +121,7 @@ static const struct {
     const char *label;
     enum biquad_kind kind;
     bool has_default_q;
-    double at_q_0; /* the gain without a q, if it has no default; NAN: that of `gain` */
+    double at_q_0; /* gain if q is 0 and has no default; NAN: the gain of `gain` */
     double at_hz_0;
 } biquads[] = {
     {"bq_lowpass", BIQUAD_LOWPASS, true, 0, 0},       {"bq_highpass", BIQUAD_HIGHPASS, true, 0, 1},
@@ -130,7 +130,7 @@ static const struct {
     {"bq_notch", BIQUAD_NOTCH, false, 0, 1},          {"bq_allpass", BIQUAD_ALLPASS, false, -1, 1},
 };
 
-/* A section of a label; without a frequency or a q it is the gain that PipeWire makes of it. false: no such label. */
+/* Makes a section of a label; without a frequency or q, the gain that PipeWire computes then. false: no such label. */
 static bool section_of(struct import *import, const char *label, double hz, double q, double gain_db, struct section *s)
 {
     for (size_t i = 0; i < sizeof biquads / sizeof *biquads; i++) {
@@ -164,7 +164,7 @@ static void play_biquad(struct import *import, struct node *node)
         play_sections(import, node, 0, &s, s.form == SECTION_GIVEN && !s.given ? 0 : 1);
 }
 
-/* Coefficients for some rates: those of the rate that is nearest to the session's. */
+/* Reads coefficients for several rates; those of the rate nearest to the session's count. */
 static void play_raw(struct import *import, struct node *node)
 {
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "coefficients");
@@ -186,13 +186,13 @@ static void play_raw(struct import *import, struct node *node)
         to->biquad = (struct biquad){c[3] * scale, c[4] * scale, c[5] * scale, c[1] * scale, c[2] * scale};
         if (biquad_is_stable(&to->biquad)) continue;
         IMPORT_REFUSE(import, item->line, node->statement,
-                      "it is not stable: its output grows without bound; correct a1 and a2");
+                      "the filter is not stable: its output grows without bound; correct a1 and a2");
         return;
     }
     play_sections(import, node, 0, &s, 1);
 }
 
-/* The filters of all channels, or `filters1` and so on of one. */
+/* Reads the filters of all channels, or `filters1` and so on of one channel. */
 static void play_parametric(struct import *import, struct node *node)
 {
     const struct relaxed *config = relaxed_get(node->json, "config"), *all = relaxed_get(config, "filters");

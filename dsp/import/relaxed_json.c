@@ -11,14 +11,14 @@
 
 enum { MAX_NESTING = 32, MAX_VALUES = 1 << 20 };
 #define BLANKS " \t\r\n,:="
-#define ENDS BLANKS "\"#{}[]" /* of a text without quotes */
+#define ENDS BLANKS "\"#{}[]" /* characters that end a text without quotes */
 
 struct parser {
     struct import *import;
     const char *at;
     int line;
     int n_values;
-    bool is_bad; /* the error has been added, or the arena is short: nothing more is read */
+    bool is_bad; /* the error has been added, or the arena is short: reading ends */
 };
 
 #define REFUSE(p, ...) ((p)->is_bad = true, IMPORT_REFUSE((p)->import, (p)->line, NULL, __VA_ARGS__))
@@ -34,7 +34,7 @@ static void skip_blanks(struct parser *p)
 
 /* ---- texts -------------------------------------------------------------------------------------- */
 
-/* Replaces the escapes of text[length] in place: none becomes longer. */
+/* Replaces the escapes of text[length] in place; no escape becomes longer. */
 static void unescape(char *text, size_t length)
 {
     static const char names[] = "nrtbf", values[] = "\n\r\t\b\f";
@@ -57,7 +57,7 @@ static void unescape(char *text, size_t length)
     *to = 0;
 }
 
-/* The text at p->at, between quotes or not. NULL: the error has been added. */
+/* Reads the text at p->at, with or without quotes. NULL: the error has been added. */
 static char *read_text(struct parser *p, bool *is_quoted)
 {
     struct arena *arena = p->import->c->arena;
@@ -92,7 +92,7 @@ static char *read_text(struct parser *p, bool *is_quoted)
 static struct relaxed *value_new(struct parser *p, enum relaxed_kind kind)
 {
     if (++p->n_values > MAX_VALUES) {
-        REFUSE(p, "more than %d values; is it a configuration?", MAX_VALUES);
+        REFUSE(p, "more than %d values; name a file that is a configuration", MAX_VALUES);
         return NULL;
     }
     struct relaxed *value = arena_alloc(p->import->c->arena, 1, sizeof *value);
@@ -103,7 +103,7 @@ static struct relaxed *value_new(struct parser *p, enum relaxed_kind kind)
 
 static struct relaxed *read_value(struct parser *p, int nesting);
 
-/* The values up to `end`: a bracket, or 0 for the end of the text. */
+/* Reads the values up to `end`: a bracket, or 0 for the end of the text. */
 static void read_values(struct parser *p, struct relaxed *owner, char end, int nesting)
 {
     bool is_quoted;
@@ -135,7 +135,7 @@ static struct relaxed *read_value(struct parser *p, int nesting)
         return p->is_bad ? NULL : value;
     }
     if (nesting == MAX_NESTING) {
-        REFUSE(p, "brackets are nested more than %d times; is it a configuration?", MAX_NESTING);
+        REFUSE(p, "brackets are nested more than %d times; name a file that is a configuration", MAX_NESTING);
         return NULL;
     }
     p->at++;

@@ -1,4 +1,4 @@
-/* relaxed_json - a tree of the relaxed JSON that PipeWire's configurations are written in.
+/* relaxed_json - a tree of relaxed JSON, the format of PipeWire's configurations.
  *
  *   context.modules = [ { name = filter-chain args = { gain = 0.5 } } ]     # a comment
  *
@@ -16,30 +16,30 @@ struct relaxed {
     enum relaxed_kind kind;
     int line;
     bool is_quoted;      /* a text                                          */
-    const char *key;     /* of a value in a mapping; NULL: a list's         */
+    const char *key;     /* of a value in a mapping; NULL: the value is in a list */
     const char *text;    /* "" for lists and mappings                       */
-    struct relaxed *first;  /* of a list or mapping; NULL: it is empty         */
-    struct relaxed *next;   /* in the same list or mapping; NULL: the last     */
+    struct relaxed *first;  /* first value of a list or mapping; NULL: empty   */
+    struct relaxed *next;   /* next value of the same list or mapping; NULL: the last */
 };
 
-/* The mapping that is the whole text, in the arena. NULL: the error has been added, or the arena is short. */
+/* Parses the whole text as a mapping, in the arena. NULL: the error has been added, or the arena is short. */
 const struct relaxed *relaxed_read(struct import *import);
 
-/* The value of a key; the last one, if it is there twice. NULL: it is missing or null, or map is NULL or no mapping. */
+/* Returns the (last) value of a key. NULL: missing or null, or map is NULL or not a mapping. */
 const struct relaxed *relaxed_get(const struct relaxed *map, const char *key);
 
-/* The values in a list or mapping; 0: it is NULL or a text. */
+/* Returns the number of values in a list or mapping; 0 for NULL or a text. */
 int relaxed_count(const struct relaxed *list);
 
-/* Is it an unquoted null? */
+/* Is the value an unquoted null? */
 bool relaxed_is_null(const struct relaxed *value);
 
-/* The text, or `missing`. */
+/* Returns the text of a key, or `missing`. */
 const char *relaxed_text(const struct relaxed *map, const char *key, const char *missing);
 
-/* The number of a text; false: it is none, or not finite. */
+/* Reads the number of a text; false: not a number, or not finite. */
 bool relaxed_number_of(const struct relaxed *value, double *number);
-/* The same that refuses: an error about `statement` is added, and the result is `missing`, as if the key were. */
+/* Return a number, or `missing`; another value adds an error about `statement`, and counts as missing. */
 double relaxed_number(struct import *import, const char *statement, const struct relaxed *map, const char *key,
                       double missing);
 int relaxed_whole(struct import *import, const char *statement, const struct relaxed *map, const char *key,

@@ -14,7 +14,7 @@
 /* ---- the channel rule --------------------------------------------------------------------------- */
 
 /* HeSuVi's files have 14 channels: a response to each ear from each of seven loudspeakers, mirrored for those on the
- * right. The inputs are those of WAV's 7.1: FL FR FC LFE BL BR SL SR; the LFE plays as the centre does. */
+ * right. The inputs are those of WAV's 7.1: FL FR FC LFE BL BR SL SR; the LFE plays like the centre. */
 enum { HESUVI_CHANNELS = 14, HESUVI_INPUTS = 8 };
 static const struct {
     int left, right; /* channels of the file */
@@ -32,8 +32,8 @@ static int refuse_channels(int n_mask, int n_in, const char *path, struct reason
         snprintf(counts, sizeof counts, "1, 2 or 4 (L>L L>R R>L R>R)");
     else
         snprintf(counts, sizeof counts, "1 or %d", n_in);
-    return fail(HC_EINVAL, why, "%s: %d channels do not fit %d input channels; a mask of %s channels would", path,
-                n_mask, n_in, counts);
+    return fail(HC_EINVAL, why, "%s: %d channels do not fit %d input channels; use a mask of %s channels", path, n_mask,
+                n_in, counts);
 }
 
 static int routes_by_channel_rule(hc_responses *responses, int n_in, const char *path, struct reason *why)
@@ -80,7 +80,7 @@ static int warn_other_rate(hc_responses *responses, const char *path, const stru
 {
     char text[DIAGNOSTIC_CAP];
     bool is_configuration = import_is_configuration(file->path);
-    snprintf(text, sizeof text, "there is no %.400s; %.400s is used%s", file->missing, file->path,
+    snprintf(text, sizeof text, "%.400s is missing; %.400s is used%s", file->missing, file->path,
              is_configuration ? ", and its delays are not resampled" : "");
     return warn(responses, path, text, why);
 }
@@ -118,7 +118,7 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
         return fail(HC_EINVAL, REASON(why, cap), "%s: %d input channels; 0 to %d are possible", path, n_in,
                     MASK_MAX_CHANNELS);
     if (rate < 0)
-        return fail(HC_EINVAL, REASON(why, cap), "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's",
+        return fail(HC_EINVAL, REASON(why, cap), "%s: a rate of %d Hz; give a positive rate, or 0 to keep the file's",
                     path, rate);
     struct rated_file file;
     int error = rate_pattern_find(path, rate, &file, REASON(why, cap));
@@ -143,12 +143,14 @@ int hc_responses_find(const char *path, int rate, char *found, size_t found_cap,
     int error = rate_pattern_find(path, rate, &file, REASON(why, cap));
     if (error) return error;
     if ((size_t)snprintf(found, found_cap, "%s", file.path) < found_cap) return HC_OK;
-    return fail(HC_EINVAL, REASON(why, cap), "%s: has more than %zu bytes; give more room", file.path, found_cap);
+    return fail(HC_EINVAL, REASON(why, cap), "%s: has more than %zu bytes; give a larger found_cap", file.path,
+                found_cap);
 }
 
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap)
 {
-    if (!responses) return fail(HC_EINVAL, REASON(why, cap), "hc_responses_route: responses is NULL; pass it");
+    if (!responses)
+        return fail(HC_EINVAL, REASON(why, cap), "hc_responses_route: responses is NULL; pass a loaded mask");
     if (!path) path = "the mask";
     if (n_in < 1 || n_in > MASK_MAX_CHANNELS)
         return fail(HC_EINVAL, REASON(why, cap), "%s: %d input channels; 1 to %d are possible", path, n_in,

@@ -7,14 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-/* libyaml looks at all open brackets for every token, and at all anchors for every anchor and alias. */
+/* Limits: libyaml examines all open brackets for every token, and all anchors for every anchor and alias. */
 enum {
     MAX_BYTES = 1 << 24, /* of a text: a node of the document is 50 times as large as its text */
     MAX_NESTING = 64,    /* of brackets                                                        */
     MAX_ANCHORS = 1024   /* characters &, wherever they are                                    */
 };
 
-/* Are the brackets and anchors of a text few? The text of scalars counts too. */
+/* Has a text few nested brackets and anchors? Characters in scalars count too. */
 static bool is_parsed_fast(const char *text)
 {
     int nesting = 0, n_anchors = 0;
@@ -35,12 +35,13 @@ bool yaml_open(struct yaml *y, struct import *import)
     yaml_parser_t parser;
     *y = (struct yaml){.import = import};
     if (import->bytes > MAX_BYTES) {
-        IMPORT_REFUSE(import, 0, NULL, "has %zu bytes of text, %d are possible; is it a configuration?", import->bytes,
-                      MAX_BYTES);
+        IMPORT_REFUSE(import, 0, NULL, "has %zu bytes of text, %d are possible; name a file that is a configuration",
+                      import->bytes, MAX_BYTES);
         return false;
     }
     if (!is_parsed_fast(import->text)) {
-        IMPORT_REFUSE(import, 0, NULL, "has more than %d nested brackets or %d anchors; is it a configuration?",
+        IMPORT_REFUSE(import, 0, NULL,
+                      "has more than %d nested brackets or %d anchors; name a file that is a configuration",
                       MAX_NESTING, MAX_ANCHORS);
         return false;
     }
@@ -53,8 +54,8 @@ bool yaml_open(struct yaml *y, struct import *import)
     if (!is_open && parser.error == YAML_MEMORY_ERROR)
         import->c->arena->is_short = true;
     else if (!is_open)
-        IMPORT_REFUSE(import, (int)(parser.problem ? parser.problem_mark.line + 1 : 0), NULL, "%s; is it YAML?",
-                      parser.problem ? parser.problem : "cannot be read");
+        IMPORT_REFUSE(import, (int)(parser.problem ? parser.problem_mark.line + 1 : 0), NULL,
+                      "%s; name a file that is YAML", parser.problem ? parser.problem : "cannot be read");
     yaml_parser_delete(&parser);
     return is_open;
 }
@@ -123,7 +124,7 @@ yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key)
 
 static void refuse_missing(struct yaml *y, const yaml_node_t *map, const char *key)
 {
-    YAML_REFUSE(y, map, "%s is missing; give it one", key);
+    YAML_REFUSE(y, map, "%s is missing; add it", key);
 }
 
 static yaml_node_t *value_of_type(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed,
@@ -213,11 +214,11 @@ void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known)
         const char *key = yaml_text_of(node);
         if (known && !is_among(known, key)) {
             YAML_REFUSE(y, node, "the key \"%.40s\" is unknown; %s are known", key, known);
-            continue; /* the known keys alone are compared: they are few */
+            continue; /* only known keys are compared: they are few */
         }
         for (int k = 0; k < i; k++) {
             if (strcmp(yaml_text_of(yaml_key(y, map, k)), key) != 0) continue;
-            YAML_REFUSE(y, node, "the key \"%.40s\" is there twice; leave one", key);
+            YAML_REFUSE(y, node, "the key \"%.40s\" is there twice; remove one", key);
             return;
         }
     }

@@ -13,14 +13,14 @@
 struct yaml {
     struct import *import;
     yaml_document_t document;
-    char statement[128]; /* the part of the text that errors are about: "filter lowpass" */
+    char statement[128]; /* the statement that errors name: "filter lowpass"             */
 };
 
-/* Errors and warnings about the part of a text at a node. */
+/* Add an error or warning about the text at a node. */
 #define YAML_REFUSE(y, node, ...) IMPORT_REFUSE((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
 #define YAML_WARN(y, node, ...) IMPORT_WARN((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
 
-/* false: the text is not YAML, or memory is short, which is reported. If true: close the document. */
+/* Parses a text; close the document after success. false: not YAML, or memory is short, which is reported. */
 bool yaml_open(struct yaml *y, struct import *import);
 void yaml_close(struct yaml *y);
 
@@ -28,33 +28,33 @@ int yaml_line(const yaml_node_t *node);
 bool yaml_is_list(const yaml_node_t *node);
 bool yaml_is_map(const yaml_node_t *node);
 
-/* The text of a scalar; "" if the node is none. */
+/* Returns the text of a scalar; "" for another node. */
 const char *yaml_text_of(const yaml_node_t *node);
 
-/* Nodes of a list or of the pairs of a mapping; 0 for other nodes. */
+/* Returns the number of nodes in a list or of pairs in a mapping; 0 for other nodes. */
 int yaml_count(const yaml_node_t *node);
 yaml_node_t *yaml_item(struct yaml *y, const yaml_node_t *list, int i);
 yaml_node_t *yaml_key(struct yaml *y, const yaml_node_t *map, int i);
 
-/* The value of a key. NULL: it is missing or null, or map is NULL or no mapping. */
+/* Returns the value of a key. NULL: missing or null, or map is NULL or not a mapping. */
 yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key);
 
-/* The value, which must be a mapping or a list; else NULL, and an error. May be missing: is_needed is false. */
+/* Return the value, which must be a mapping or a list; else NULL, and an error. is_needed false: it may be missing. */
 yaml_node_t *yaml_map(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed);
 yaml_node_t *yaml_list(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed);
 
-/* Values of a key, or `missing` if it is missing. A wrong value is an error, and so is a missing one if `missing` is
- * NAN, -1 or NULL. */
+/* Return the value of a key, or `missing` without the key. A wrong value is an error, and so is a missing value if
+ * `missing` is NAN, -1 or NULL. */
 double yaml_number(struct yaml *y, const yaml_node_t *map, const char *key, double missing);
 int yaml_whole(struct yaml *y, const yaml_node_t *map, const char *key, int missing, int min, int max);
 const char *yaml_text(struct yaml *y, const yaml_node_t *map, const char *key, const char *missing);
 bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool missing); /* `missing` is not an error */
 
-/* The number of a scalar. false: the error has been added. */
+/* Reads the number of a scalar. false: the error has been added. */
 bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, double *value);
 
-/* Refuses keys that are not among these, which spaces separate (NULL: all are), and keys that are there twice. The
- * known keys must be few, or those of the mapping. */
+/* Refuses keys that are not in `known`, separated by spaces (NULL: accept all), and keys that are there twice. `known`
+ * must have few keys, or the keys of the mapping. */
 void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known);
 
 #endif

@@ -50,12 +50,12 @@ static int bank_load(const hc_live_config *c, const char *path, int rate, struct
     if (bank->n_taps > set->n_taps) set->n_taps = bank->n_taps;
     if (bank->n_out > set->n_out) set->n_out = bank->n_out;
     if (bank->n_out > c->n_out)
-        return fail(HC_EINVAL, why, "%s: has %d outputs, this session %d; use a bank with as many", path, bank->n_out,
-                    c->n_out);
+        return fail(HC_EINVAL, why, "%s: has %d outputs, this session %d; use a bank with as many outputs", path,
+                    bank->n_out, c->n_out);
     return HC_OK;
 }
 
-/* A bank file is the bank of every source, which are straight ahead at first. */
+/* Makes a bank file the bank of every source; all sources are straight ahead at first. */
 static int set_of_file(const hc_live_config *c, const char *path, int rate, struct bank_set *set, struct reason *why)
 {
     for (int s = 0; s < c->n_sources; s++) set->sources[s].first = (struct steer_target){{1, 0, 0}, 1, -1, 0};

@@ -8,23 +8,23 @@
 
 struct set_source {
     int bank;
-    struct steer_target first;  /* its target until somebody moves it                            */
+    struct steer_target first;  /* the source's target before any request                        */
 };
 
 struct bank_set {
-    int users;                  /* the live convolver and its engines; under hc_live.setup      */
+    int users;                  /* count: the live convolver and its engines; under hc_live.setup */
     int n_banks;
     hc_bank_data *banks;        /* [n_banks]                                                     */
     int n_sources;
     struct set_source *sources; /* [n_sources]                                                   */
-    int n_out, n_taps;          /* the max. of a bank                                            */
+    int n_out, n_taps;          /* of the largest bank                                           */
     int n_entries;              /* of all banks                                                  */
-    float gain_db;              /* the largest of a bank                                         */
+    float gain_db;              /* of the loudest bank                                           */
 };
 
-/* Reads a bank file, which every source of the session plays, or the banks that a configuration names (responses; NULL:
- * a bank file). The first user is the caller. Fails as hc_bank_load does, with HC_EINVAL if the banks or sources do not
- * fit the session. [setup] */
+/* Reads the banks that a configuration names (responses), or with responses NULL a bank file, which every source plays.
+ * The first user is the caller. Fails as hc_bank_load does, with HC_EINVAL if the banks or sources do not fit the
+ * session. [setup] */
 int bank_set_load(const hc_live_config *config, const char *path, int rate, const hc_responses *responses,
                   struct bank_set **set, struct reason *why);
 
@@ -32,7 +32,7 @@ int bank_set_load(const hc_live_config *config, const char *path, int rate, cons
 struct bank_set *bank_set_use(struct bank_set *set);
 void bank_set_release(struct bank_set *set);
 
-/* Finds the entries of a source's bank for a target, and their weights. Returns how many: 0 to HC_MAX_MIX. [rt] */
+/* Finds the entries of a source's bank for a target, and their weights. Returns their number: 0 to HC_MAX_MIX. [rt] */
 int bank_set_find(const struct bank_set *set, int source, const struct steer_target *target, bool mixes, int *entries,
                   float *weights);
 

@@ -16,13 +16,13 @@ void meter_close(struct meter *meter)
     loudness_close(&meter->loudness);
 }
 
-/* The number of mask 0 (A) or 1 (B); 0: it is not ready. */
+/* Returns the number of mask 0 (A) or 1 (B); 0: the mask is not ready. */
 static int compared_number(uint64_t masks, int which)
 {
     return (int)(masks >> (which * NUMBER_BITS)) & NUMBER_MASK;
 }
 
-/* Values of `loudness` with another count are of an earlier comparison. */
+/* Reads a loudness; a value with another count is of an earlier comparison. */
 static uint32_t count_of(uint64_t masks)
 {
     return (uint32_t)(masks >> (2 * NUMBER_BITS));
@@ -35,7 +35,7 @@ void compare_renew(struct compare *c, int a, int b)
     atomic_store(&c->masks, (count + 1) << (2 * NUMBER_BITS) | (uint64_t)b << NUMBER_BITS | (uint64_t)a);
 }
 
-/* 0 for A, 1 for B; -1: the mask is not compared. */
+/* Returns 0 for A, 1 for B, -1 for a mask that is not compared. */
 static int compared_as(uint64_t masks, int number)
 {
     int a = compared_number(masks, 0), b = compared_number(masks, 1);
@@ -73,7 +73,7 @@ static float gain_of(const struct compare *c, uint64_t masks, int which)
     return (float)pow(10, -fmin(MAX_CUT_DB, (double)(own - other)) / 20);
 }
 
-/* The gain with which a mask is as loud as the quieter of the two; 1: it is not compared. */
+/* Returns the gain that makes a mask as loud as the quieter of the two; 1: the mask is not compared. */
 static float gain_for(const struct compare *c, int number)
 {
     uint64_t masks = atomic_load_explicit(&c->masks, memory_order_acquire);

@@ -1,8 +1,8 @@
-/* compare - A/B: two ready masks are played at equal loudness (hc_live_compare).
+/* compare - A/B: plays two ready masks at equal loudness (hc_live_compare).
  *
- * The threads that use the engines of the two masks measure their outputs, also those that are not active. The louder
- * mask gets the gain that makes it as loud as the other one. Masks have numbers (ready.h): a mask that is not ready has
- * number 0 and is not compared.
+ * The threads that use the engines of the two masks measure the engines' outputs, also while an engine is not active.
+ * The louder mask gets the gain that makes it as loud as the other mask. Masks have numbers (ready.h): a mask that is
+ * not ready has number 0 and is not compared.
  */
 #ifndef COMPARE_H
 #define COMPARE_H
@@ -29,7 +29,7 @@ struct compare {
 bool meter_open(struct meter *meter, int n_channels, int rate);
 void meter_close(struct meter *meter);
 
-/* Begins to compare the masks of these numbers, if they are others than before. Under ready.paths_lock. */
+/* Begins to compare the masks of these numbers, if the numbers have changed. Under ready.paths_lock. */
 void compare_renew(struct compare *compare, int a, int b);
 
 /* Measures n frames of the output of mask `number`, if it is compared. [rt], the thread that uses its engine */

@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    /* A device hangs if this many blocks in a row are late, and for at least this long. The engine can queue 8 blocks;
-     * after that its history has gaps. The system may stop a healthy thread for less than 20 ms. */
+    /* A device hangs if this many blocks in a row are late, during at least this time. The engine can queue 8 blocks;
+     * with more its history has gaps. The system may stop a healthy thread for less than 20 ms. */
     HUNG_BLOCKS = 8,
     HUNG_MS = 20,
     PROBE_US = 100000,       /* wait for a block of a device that may answer again */
@@ -21,7 +21,7 @@ enum {
     WARM_UP_BLOCKS = 16,
     TRIAL_MS = 250,      /* longest trial of the CPU, in audio that it convolves and in time that it needs */
     TRIAL_MIX = 3,       /* entries of a source in a trial of mixes */
-    CATCH_UP_BLOCKS = 4, /* max. that the standby engine may be behind and still play in the same block */
+    CATCH_UP_BLOCKS = 4, /* blocks that the standby engine can be behind and still play in the same block */
     SLOW_SCORE = 16,     /* a device is too slow after this many late blocks beyond SLOW_A_SECOND */
     SLOW_A_SECOND = 4
 };
@@ -87,7 +87,7 @@ static void runner_play(struct runner *r, hc_mask *mask)
     r->mask = mask;
 }
 
-/* Processes a block that is `row` in every channel. */
+/* Processes a block whose every channel is `row`. */
 static int runner_repeat(struct runner *r, const float *row)
 {
     for (int ch = 0; ch < r->n_in; ch++) r->rows[ch] = row;
@@ -154,8 +154,8 @@ static void standby_stop(struct failover *f)
     f->has_thread = false;
 }
 
-/* Lets a device that was late process three more blocks. HC_LATE: it hangs, and a call that waits for it might never
- * return. */
+/* Lets a device that was late process three more blocks. HC_LATE: the device hangs, and a call that waits for it might
+ * never return. */
 static int ask_device(struct failover *f)
 {
     struct runner *r = &f->main;
@@ -169,7 +169,7 @@ static int ask_device(struct failover *f)
 
 /* ---- open and close ---------------------------------------------------------------------------- */
 
-static _Atomic(struct failover *) abandoned; /* never freed: devices that hang may still write to their memory */
+static _Atomic(struct failover *) abandoned; /* never freed: a device that hangs may still write to this memory */
 
 int failover_open(const hc_config *config, struct input_history *history, struct positions *positions,
                   double standby_share, struct failover **out, struct reason *why)
@@ -212,7 +212,7 @@ bool failover_close(struct failover *f)
     }
     runner_close(&f->main);
     runner_close(&f->standby);
-    steered_close(&f->steered); /* no engine plays the banks any more */
+    steered_close(&f->steered); /* after the engines, which play its banks */
     sem_destroy(&f->wake);
     free(f);
     return true;
@@ -220,7 +220,7 @@ bool failover_close(struct failover *f)
 
 /* ---- masks ------------------------------------------------------------------------------------- */
 
-/* Steers every source to other entries, as the worst block does. A mix has mostly three of them. */
+/* Steers every source to other entries, the most expensive case of a block. A mix usually has three entries. */
 static void trial_steer(struct runner *r, const struct engine_banks *banks, bool mixes, int block)
 {
     for (int s = 0; s < banks->set->n_sources; s++) {
@@ -231,7 +231,7 @@ static void trial_steer(struct runner *r, const struct engine_banks *banks, bool
     }
 }
 
-/* The share of a block's time that the CPU needs for the routes and the banks of a standby engine, measured on a separate
+/* Measures on a separate engine the share of a block's time that the CPU needs for the routes and banks of a standby
  * engine. INFINITY: the CPU cannot play them. */
 static double measure_cpu_share(const hc_config *wanted, const hc_route *routes, int n,
                                 const struct engine_banks *banks, bool mixes)
@@ -265,7 +265,7 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
 }
 
 /* Makes the banks for both engines, and measures the CPU's share: INFINITY if the standby engine cannot have the banks.
- * It keeps them if that share is small enough. */
+ * The standby engine keeps its banks if the share is small enough. */
 static int load_banks(struct failover *f, const hc_route *routes, int n, struct bank_set *set,
                       struct engine_banks **banks, double *share, struct reason *why)
 {
@@ -277,8 +277,8 @@ static int load_banks(struct failover *f, const hc_route *routes, int n, struct 
     return HC_OK;
 }
 
-/* Makes masks and banks before one of them plays: a failure changes nothing. A standby engine that takes over meanwhile
- * keeps its mask and its banks. */
+/* Makes all masks and banks before one of them plays: a failure changes nothing. A standby engine that begins to play
+ * meanwhile keeps its mask and banks. */
 int failover_load(struct failover *f, const hc_route *routes, int n, struct bank_set *set, struct reason *why)
 {
     hc_mask *mask = NULL, *standby = NULL;
@@ -298,7 +298,7 @@ int failover_load(struct failover *f, const hc_route *routes, int n, struct bank
     if (!suffices) atomic_store(&f->cpu_share, INFINITY);
     bool is_taken_over = takeover_of(f) != TAKEOVER_NOT_NEEDED;
     if (f->standby.engine && !is_taken_over) {
-        runner_play(&f->standby, standby); /* NULL if the CPU does not suffice: silence does not keep a core busy */
+        runner_play(&f->standby, standby); /* NULL, silence, if the CPU is too slow: that saves the core's time */
         if (suffices) atomic_store(&f->cpu_share, (float)share);
     }
     runner_play(&f->main, mask);
@@ -316,7 +316,7 @@ void failover_sweep(struct failover *f)
     steered_sweep(&f->steered);
 }
 
-/* For an engine that is not active: n = 0 and no time. */
+/* Moves the sources of an engine that is not active: n = 0 and no time. */
 static void move_main(struct failover *f, int n, int64_t now_us)
 {
     if (f->steered.n_sources > 0) steered_move(&f->steered, f->main.engine, n, now_us);
@@ -332,7 +332,7 @@ static void move_standby(struct failover *f)
 void failover_set_wait(struct failover *f, int wait_us)
 {
     f->has_no_deadline = wait_us == HC_WAIT_FOREVER;
-    /* The CPU never hangs: without a deadline it waits for its own threads, and two offline renders are equal. */
+    /* An engine on the CPU has no deadline: it never hangs, it waits for its threads, and offline renders are equal. */
     int device_us = f->has_no_deadline ? FREEWHEEL_US : wait_us;
     if (f->standby.engine) engine_wait_set(f->standby.engine, wait_us);
     if (takeover_of(f) == TAKEOVER_NOT_NEEDED) engine_wait_set(f->main.engine, f->is_on_cpu ? wait_us : device_us);
@@ -340,12 +340,13 @@ void failover_set_wait(struct failover *f, int wait_us)
 
 bool failover_device_answers(struct failover *f)
 {
-    if (takeover_of(f) == TAKEOVER_NOT_NEEDED || !atomic_load(&f->is_hung)) return false; /* it plays, or is lost */
+    if (takeover_of(f) == TAKEOVER_NOT_NEEDED || !atomic_load(&f->is_hung))
+        return false; /* the device plays, or is lost */
     return ask_device(f) == HC_OK;
 }
 
 /* Processes in each pass the input that arrived during the pass before. Stops when a pass does not halve the backlog:
- * the audio thread processes the remainder (failover_catch_up). */
+ * the audio thread processes the rest (failover_catch_up). */
 static int follow_history(struct failover *f)
 {
     struct runner *r = &f->main;
@@ -364,7 +365,7 @@ int failover_start(struct failover *f, int64_t from, struct reason *why)
 {
     unsigned fp_state = denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
-    move_main(f, 0, 0); /* before the first block: they do not fade */
+    move_main(f, 0, 0); /* before the first block, so that no source fades */
     move_standby(f);
     int result = runner_warm_up(&f->main);
     f->main.at = f->standby.at = from;
@@ -380,7 +381,7 @@ int failover_start(struct failover *f, int64_t from, struct reason *why)
     if (result == HC_LATE) atomic_store(&f->is_hung, true);
     hc_get_info(f->main.engine, &f->info);
     return fail(HC_EDEVICE, why, "%s: %s; use another backend", f->info.device,
-                f->info.error[0] ? f->info.error : "it does not answer");
+                f->info.error[0] ? f->info.error : "the device does not answer");
 }
 
 bool failover_follow(struct failover *f)
@@ -398,7 +399,8 @@ bool failover_follow(struct failover *f)
 
 void failover_reset(struct failover *f)
 {
-    bool locks = f->standby.engine && takeover_of(f) != TAKEOVER_DONE; /* else the audio thread has the lock */
+    bool locks =
+        f->standby.engine && takeover_of(f) != TAKEOVER_DONE; /* after a takeover the audio thread has the lock */
     while (locks && atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) sched_yield();
     if (f->standby.engine) hc_reset(f->standby.engine);
     if (takeover_of(f) == TAKEOVER_NOT_NEEDED && ask_device(f) != HC_LATE) hc_reset(f->main.engine);
@@ -413,7 +415,7 @@ bool failover_catch_up(struct failover *f, int64_t n)
 {
     struct runner *r = &f->main;
     int64_t end = input_history_end(f->history), oldest = input_history_oldest(f->history);
-    if (r->at < oldest) r->at = oldest; /* much too slow: the frames before are overwritten */
+    if (r->at < oldest) r->at = oldest; /* the engine was too slow: older frames are overwritten */
     move_main(f, 0, 0);
     for (int64_t to = end - r->at < n ? end : r->at + n; r->at < to;) runner_follow(r, f->history, to, end);
     return r->at == end;
@@ -440,15 +442,16 @@ static bool standby_lock(struct failover *f, double share)
     return true;
 }
 
-/* Acquires the standby engine from its thread and processes the history that it has not processed. false: that would
- * need more time than a block has. */
+/* Acquires the standby engine from its thread and processes the rest of the history. false: that would need more time
+ * than a block has. */
 static bool standby_acquire(struct failover *f)
 {
     struct runner *r = &f->standby;
     int64_t now = input_history_end(f->history);
     double share = fmin((double)atomic_load(&f->cpu_share), f->standby_share);
     if (!standby_lock(f, share)) return false;
-    double blocks = fmin(CATCH_UP_BLOCKS, fmax(1, 1 / share - 1)); /* with the present block: one block's time */
+    double blocks =
+        fmin(CATCH_UP_BLOCKS, fmax(1, 1 / share - 1)); /* the backlog and this block need one block's time */
     if (!f->has_no_deadline && (double)(now - r->at) > blocks * f->config.block) {
         atomic_flag_clear_explicit(&f->lock, memory_order_release);
         return false;
@@ -466,7 +469,7 @@ static void lateness_score(struct failover *f, bool is_late, int n)
     atomic_store_explicit(&f->is_slow, true, memory_order_relaxed);
 }
 
-/* Counts a late block. Returns whether the device hangs. */
+/* Counts a late block. true: the device hangs. */
 static bool device_hangs(struct failover *f, int64_t now)
 {
     if (f->has_no_deadline) return true;
@@ -474,7 +477,7 @@ static bool device_hangs(struct failover *f, int64_t now)
     return f->late_in_row >= HUNG_BLOCKS && now - f->late_since_ns >= HUNG_MS * 1000000;
 }
 
-/* A block of the main engine. false: its device is lost, or hangs and a standby engine is wanted. */
+/* Processes a block by the main engine. false: the device is lost, or hangs while a standby engine is wanted. */
 static bool play_main(struct failover *f, const float *const *in, float *const *out, int n, int64_t now,
                       enum failover_result *result)
 {
@@ -495,7 +498,7 @@ static bool play_main(struct failover *f, const float *const *in, float *const *
     return true;
 }
 
-/* The only function that changes `takeover`. */
+/* Begins or continues a takeover; only this function changes `takeover`. */
 enum failover_result failover_process(struct failover *f, const float *const *in, float *const *out, int n, int64_t now)
 {
     enum failover_result result;
@@ -513,7 +516,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
         failover_silence(out, f->config.n_out, n);
         return takeover == TAKEOVER_PENDING ? FAILOVER_LATE : FAILOVER_SILENT;
     }
-    move_standby(f); /* after the blocks that it had not processed: the main engine had not moved there either */
+    move_standby(f); /* after the backlog, during which the main engine did not move sources either */
     engine_process_clean(f->standby.engine, in, out, n, now);
     f->standby.at += n;
     return FAILOVER_PLAYED;
@@ -522,7 +525,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
 void failover_wake(struct failover *f)
 {
     if (!f->has_thread || takeover_of(f) == TAKEOVER_DONE) return;
-    move_standby(f); /* now, because it plays this block later than the main engine */
+    move_standby(f); /* after the main engine's block: the standby engine plays this block later */
     priority_lead(&f->priority);
     sem_post(&f->wake);
 }

@@ -5,12 +5,12 @@
  * is therefore always current. When the device is lost, the audio thread acquires the standby engine from that thread,
  * processes the blocks that the standby engine has not processed yet, and uses its output from this block on: the
  * listener hears no gap. The same happens when the device was late for 8 blocks and 20 ms in a row; those blocks were
- * late. The standby engine permanently costs the CPU's share of the mask on another core. It runs only if that share,
- * measured when the mask is loaded, is at most `standby_share`.
+ * late. The standby engine permanently uses another core for the mask's share of a block's time. It runs only if this
+ * share, measured when the mask is loaded, is at most `standby_share`.
  *
  *   takeover   NOT_NEEDED --- the device fails --> BEGUN --+--> PENDING ---> DONE     the standby engine has the mask
  *                                                          |
- *                                                          +--> IMPOSSIBLE            it has not, or is absent
+ *                                                          +--> IMPOSSIBLE            it lacks the mask, or is absent
  */
 #ifndef FAILOVER_H
 #define FAILOVER_H
@@ -28,11 +28,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum failover_result { /* what became of a block; the worst last */
+enum failover_result { /* result of a block, from the best to the worst */
     FAILOVER_PLAYED,
     FAILOVER_NO_TAIL, /* the output of this block lacks its tail   */
     FAILOVER_LATE,    /* the output of this block is silence       */
-    FAILOVER_SILENT   /* nothing convolves                         */
+    FAILOVER_SILENT   /* silence: no engine convolves              */
 };
 
 enum takeover {
@@ -46,9 +46,9 @@ enum takeover {
 struct runner {                /* an engine that processes the input history                                      */
     hc_engine *engine;         /* NULL: absent                                                                    */
     hc_mask *mask;             /* [setup] threads                                                                 */
-    int64_t at;                /* frames of the history that it has processed                                     */
+    int64_t at;                /* frames of the history that the engine has processed                             */
     int n_in, block;
-    const float **rows;        /* [n_in]: pointers to its input                                                   */
+    const float **rows;        /* [n_in]: pointers to the engine's input                                          */
     float *frames, **discarded; /* [n_out] rows of [block], and a row of silence                                  */
     const float *silence;
 };
@@ -57,24 +57,24 @@ struct failover {
     hc_config config;
     hc_info info;              /* hc_get_info of the main engine when it was opened                                */
     bool is_on_cpu;            /* the main engine runs on the CPU                                                 */
-    struct steered steered;    /* its sources                                                                     */
+    struct steered steered;    /* sources of both engines                                                         */
     struct input_history *history;
-    struct runner main;        /* the worker's until it hands this over, then the audio thread's                  */
+    struct runner main;        /* used by the worker, and after the hand-over by the audio thread                 */
     struct runner standby;     /* belongs to the thread that has the lock                                         */
     double standby_share;      /* largest share of a block's time that the standby engine may need                */
-    _Atomic float cpu_share;   /* share that it needs with this mask; INFINITY: the standby engine lacks the mask */
+    _Atomic float cpu_share;   /* share of the present mask; INFINITY: the standby engine lacks the mask          */
     pthread_t thread;          /* the standby thread                                                              */
     bool has_thread;
     sem_t wake;                /* posted once a block                                                             */
     struct priority priority;  /* the audio thread's; the standby thread has the next lower one                   */
-    atomic_bool end;           /* the standby thread is to end                                                    */
+    atomic_bool end;           /* tells the standby thread to end                                                 */
     atomic_flag lock;          /* set: a thread uses the standby engine now                                       */
     bool has_no_deadline;      /* freewheeling, or not yet playing                                                */
     int late_in_row;           /* audio thread                                                                    */
     int64_t late_since_ns;     /* when late_in_row began; audio thread                                            */
     double late_score;         /* rises by one for each late block, falls by four a second; audio thread          */
     _Atomic(enum takeover) takeover; /* set by the audio thread                                                   */
-    atomic_bool is_hung;       /* the device has not answered yet: closing the engine could hang as well       */
+    atomic_bool is_hung;       /* the device does not answer: closing the engine could hang as well            */
     atomic_bool cannot_follow; /* the device failed in failover_follow                                            */
     atomic_bool is_slow;       /* too many blocks are late                                                        */
     struct failover *abandoned; /* the next in the list of failovers whose device hung                            */
@@ -93,22 +93,22 @@ bool failover_close(struct failover *failover);
  * changes nothing. */
 int failover_load(struct failover *failover, const hc_route *routes, int n, struct bank_set *set, struct reason *why);
 
-/* Frees banks that play no more. */
+/* Frees banks that no longer play. */
 void failover_sweep(struct failover *failover);
 
-/* Processes silence, because a device's first blocks are slow, then the history from frame `from` on, until that no
- * longer gains on the audio thread. Also starts the standby thread. Call it once, before the audio thread gets the
- * failover. HC_EDEVICE: the device does not answer. */
+/* Processes silence, because a device's first blocks are slow, then the history from frame `from` on, until a pass no
+ * longer halves the backlog. Also starts the standby thread. Call it once, before the audio thread gets the failover.
+ * HC_EDEVICE: the device does not answer. */
 int failover_start(struct failover *failover, int64_t from, struct reason *why);
 
-/* Processes at most a block of the history, for an engine that nobody plays. Returns whether there is more. Not after
- * the device has failed: cannot_follow is then set. [one thread, the only one that uses the failover] */
+/* Processes at most a block of the history, for an engine that does not play. true: the history has more. If the device
+ * fails, sets cannot_follow and does nothing more. [one thread, the only one that uses the failover] */
 bool failover_follow(struct failover *failover);
 
-/* Does a device that was given up for being late answer again? Then the failover can be closed; until then it plays. */
+/* Does a device that hung answer again? Then the failover can be closed; until then it plays. */
 bool failover_device_answers(struct failover *failover);
 
-/* Bytes of its engines. */
+/* Returns the bytes of its engines. */
 uint64_t failover_memory(const struct failover *failover);
 
 /* Does the standby engine have the mask? [rt], any thread */
@@ -117,14 +117,14 @@ bool failover_has_standby(const struct failover *failover);
 /* Sets how long to wait for a device, from the next block on; HC_WAIT_FOREVER: freewheeling. [rt] */
 void failover_set_wait(struct failover *failover, int wait_us);
 
-/* Processes at most n frames of the history that it has not processed. false: there are more. [rt] */
+/* Processes at most n frames of the backlog. false: the backlog has more. [rt] */
 bool failover_catch_up(struct failover *failover, int64_t n);
 
 /* Convolves n frames, up to config.block, which follow the history's end and are finite. out[n_out][n]. [rt] */
 enum failover_result failover_process(struct failover *failover, const float *const *in, float *const *out, int n,
                                       int64_t now_ns);
 
-/* Wakes the standby thread, once those n frames are published. [rt] */
+/* Wakes the standby thread; call it after the block is published in the history. [rt] */
 void failover_wake(struct failover *failover);
 
 /* Forgets the input. No other call may run. [setup] */

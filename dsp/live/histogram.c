@@ -1,6 +1,6 @@
 #include "histogram.h"
 
-/* The class of a duration: below 16 ns one for each, above that one for each octave and its next four bits. */
+/* Returns the class of a duration: one for each ns below 16 ns, then 16 for each octave, by the next four bits. */
 static int class_of(uint64_t ns)
 {
     if (ns < 16) return (int)ns;
@@ -9,7 +9,7 @@ static int class_of(uint64_t ns)
     return i < HC_TIME_CLASSES ? i : HC_TIME_CLASSES - 1;
 }
 
-/* The largest duration of a class, in ns. */
+/* Returns the largest duration of a class, in ns. */
 static uint64_t top_of(int i)
 {
     if (i < 16) return (uint64_t)i;
@@ -17,7 +17,7 @@ static uint64_t top_of(int i)
     return ((uint64_t)(16 + i % 16 + 1) << (octave - 4)) - 1;
 }
 
-/* There is one writer, so a load and a store are enough. */
+/* Only one thread writes, so a load and a store suffice. */
 void histogram_add(struct histogram *h, uint64_t ns)
 {
     atomic_uint_fast64_t *c = &h->classes[class_of(ns)];

@@ -38,16 +38,16 @@ size_t input_history_write(struct input_history *history, const float *const *in
 /* Publishes the n frames that were written last. [rt] */
 void input_history_publish(struct input_history *history, int n);
 
-/* Frames published since the start. [rt] */
+/* Returns the number of frames published since the start. [rt] */
 int64_t input_history_end(const struct input_history *history);
 
 /* Points rows at the published frames [from, from + *n); *n is cut where the ring ends. [rt] */
 void input_history_read(const struct input_history *history, int64_t from, int *n, const float **rows);
 
-/* After reading frames from `from` on: false if the writer may have overwritten them meanwhile. [rt] */
+/* Call it after reading frames from `from` on: false if the writer may have overwritten them meanwhile. [rt] */
 bool input_history_kept(struct input_history *history, int64_t from);
 
-/* The oldest frame that the writer does not overwrite soon. [rt] */
+/* Returns the oldest frame that the writer does not overwrite in the next two blocks. [rt] */
 int64_t input_history_oldest(const struct input_history *history);
 
 #endif

@@ -1,5 +1,5 @@
-/* keep - which masks of the list of hc_live_keep are ready: makes them one by one, and drops those that the list
- * lacks or that cannot be played. */
+/* keep - makes the masks of the list of hc_live_keep ready, one by one, and drops ready masks that the list lacks or
+ * that cannot be played. */
 #include "live.h"
 
 #include "messages.h"
@@ -11,7 +11,7 @@
 /* Ready masks may use this share of the machine's memory, and, while they wait, of a processor. */
 static const double READY_MEMORY_SHARE = 0.25, READY_TIME_SHARE = 0.6;
 
-/* The first index of a path in the list; -1: it is absent. */
+/* Returns the first index of a path in the list; -1: absent. */
 static int list_index(const struct kept_list *list, const char *path)
 {
     for (int i = 0; i < list->n; i++)
@@ -21,7 +21,8 @@ static int list_index(const struct kept_list *list, const char *path)
 
 static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct engine_format *format, bool looks)
 {
-    if (m == l->current) return false; /* change_engine and requests replace it, also if it is in the list no more */
+    if (m == l->current)
+        return false; /* change_engine and requests replace this mask, also after it has left the list */
     if (list_index(l->list, m->path) < 0) return true;
     struct file_id now = looks ? file_identify(m->path, m->format.rate) : m->file;
     return m->format.rate != format->rate || m->format.block != format->block ||
@@ -29,8 +30,7 @@ static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct eng
            atomic_load(&m->engine->failover->cannot_follow) || memcmp(&now, &m->file, sizeof now) != 0;
 }
 
-/* Drops the ready masks that are not in the list any more, or cannot be played as they are. looks: also those whose
- * files have changed. */
+/* Drops the ready masks that the list lacks or whose engines cannot play; with `looks` also masks of changed files. */
 static void drop_outdated(hc_live *l, const struct engine_format *format, bool looks)
 {
     struct kept_list *list = l->list;
@@ -40,7 +40,7 @@ static void drop_outdated(hc_live *l, const struct engine_format *format, bool l
     }
 }
 
-/* Do the ready masks that wait need more than their share of memory or time? */
+/* Do the waiting ready masks exceed their share of memory or time? */
 static bool is_too_much(const hc_live *l)
 {
     double time = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
@@ -49,7 +49,7 @@ static bool is_too_much(const hc_live *l)
     return time > READY_TIME_SHARE || (memory > 0 && (double)ready_bytes(&l->ready) > READY_MEMORY_SHARE * memory);
 }
 
-/* Drops the last ready mask of the list after mask i, but not the one that plays. false: it is absent. */
+/* Drops the last ready mask of the list after mask i, except the mask that plays. false: no such mask. */
 static bool drop_last(hc_live *l, int i)
 {
     const struct kept_list *list = l->list;
@@ -60,7 +60,7 @@ static bool drop_last(hc_live *l, int i)
     return false;
 }
 
-/* Makes mask i of the list ready, instead of later ones if all together need too much. */
+/* Makes mask i of the list ready; drops later masks if all together need too much. */
 static int make_ready(hc_live *l, int i, const struct engine_format *format)
 {
     char why[MESSAGE_CAP] = "";
@@ -102,9 +102,8 @@ static void report_ready(hc_live *l)
     if (n == l->n_ready_reported) return;
     l->n_ready_reported = n;
     if (n < list->n)
-        live_report(&l->config, HC_LIVE_NOTE,
-                    "%d of %d masks ready, %.0f MB; the others are loaded when they are asked for", n, list->n,
-                    1e-6 * (double)bytes);
+        live_report(&l->config, HC_LIVE_NOTE, "%d of %d masks ready, %.0f MB; the others are loaded when requested", n,
+                    list->n, 1e-6 * (double)bytes);
     else if (n > 0)
         live_report(&l->config, HC_LIVE_NOTE, "%d mask%s ready, %.0f MB", n, PLURAL(n), 1e-6 * (double)bytes);
 }

@@ -17,8 +17,8 @@ static const double WAIT_SHARE = 0.5; /* share of a block's time to wait for a d
 
 /* ---- the engines ------------------------------------------------------------------------------- */
 
-/* Puts an engine back where it waits, or returns it to the worker. `returned` is free: join_next checks that before it
- * begins a fade. */
+/* Puts the engine of a ready mask back to wait, or returns another engine to the worker. `returned` is empty: join_next
+ * checks that before a fade begins. */
 static void retire(hc_live *l, struct live_engine *e)
 {
     if (!e) return;
@@ -62,8 +62,8 @@ static void set_waits(hc_live *l, int n)
         if (all[i]) failover_set_wait(all[i]->failover, wait_us);
 }
 
-/* Dequeues the engine that the worker has built, or that of the ready mask that was asked for. Lets it process a part
- * of the history in each call, and begins to fade to it at the history's end. */
+/* Dequeues the engine that the worker has built, or that of the requested ready mask. The engine processes some blocks
+ * of the history in each call; at the history's end the fade to it begins. */
 static void join_next(hc_live *l, int n)
 {
     if (l->is_fading || atomic_load_explicit(&l->returned, memory_order_relaxed)) return;
@@ -74,7 +74,7 @@ static void join_next(hc_live *l, int n)
         else
             l->joining = e;
         retire(l, outdated);
-        if (outdated) return; /* `returned` holds one engine, and a fade needs it too */
+        if (outdated) return; /* `returned` holds one engine only, and a fade needs it, too */
     }
     struct live_engine *asked = ready_dequeue(&l->ready, l->playing, l->joining);
     if (asked && asked != l->joining) {
@@ -89,8 +89,8 @@ static void join_next(hc_live *l, int n)
     if (failover_catch_up(l->joining->failover, max)) engine_fade_begin(l);
 }
 
-/* An engine of another rate plays silence: its pitch would be wrong. A mask that is compared is made as loud as the
- * other. */
+/* Plays a block of an engine. An engine of another rate plays silence: its pitch would be wrong. A mask in a comparison
+ * is made as loud as the other mask. */
 static enum failover_result live_engine_play(hc_live *l, struct live_engine *e, float *const *out, int n, int64_t now)
 {
     enum failover_result result = FAILOVER_PLAYED;
@@ -103,7 +103,7 @@ static enum failover_result live_engine_play(hc_live *l, struct live_engine *e, 
     return result;
 }
 
-/* Both engines have processed the same input, so the gains add up to 1. */
+/* Crossfades two engines with gains that add up to 1, because both have processed the same input. */
 static void engine_crossfade(hc_live *l, int n, int64_t now)
 {
     live_engine_play(l, l->former, l->faded, n, now);
@@ -128,7 +128,7 @@ static int max_frames(const hc_live *l)
 
 static void raise_peak(atomic_uint *peak, uint32_t bits)
 {
-    /* hc_live_take_peaks may store 0 between these lines: this peak then belongs to its next call. */
+    /* hc_live_take_peaks may store 0 between these lines: this peak then belongs to the next hc_live_take_peaks. */
     if (bits > atomic_load_explicit(peak, memory_order_relaxed))
         atomic_store_explicit(peak, bits, memory_order_relaxed);
 }
@@ -166,7 +166,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
     return result;
 }
 
-/* Leaves work to the worker when the device fails, is too slow, or is due for a probe, or banks play no more. */
+/* Requests work when the device fails, is too slow or is due for a probe, or when banks no longer play. */
 static void watch_device(hc_live *l, int64_t now)
 {
     struct failover *f = l->playing ? l->playing->failover : NULL;
@@ -180,8 +180,8 @@ static void watch_device(hc_live *l, int64_t now)
     l->stats.state = (int)state;
 }
 
-/* A reader that sees one of these words also sees `published` of the snapshot before. So it notices when the snapshot
- * that it copies is overwritten. */
+/* A reader that sees one of these words also sees `published` of the snapshot before. So the reader detects that its
+ * snapshot is being overwritten. */
 static void stats_publish(hc_live *l)
 {
     uint64_t words[STATS_WORDS], i = atomic_load_explicit(&l->published, memory_order_relaxed) + 1;
@@ -252,7 +252,7 @@ int hc_live_steer(hc_live *l, int source, const float position[3], int entry, fl
     return steer(l, source, &(struct steer_target){{position[0], position[1], position[2]}, gain, -1, 0});
 }
 
-/* Changes rate and block in one step; 0: as it is. At another rate the history begins anew. */
+/* Changes rate and block in one step; 0: no change. At another rate the history begins anew. */
 static bool change_format(hc_live *l, int rate, int block)
 {
     uint64_t was = atomic_load_explicit(&l->stream.format, memory_order_relaxed), wanted;

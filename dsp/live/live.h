@@ -49,7 +49,7 @@ _Static_assert(sizeof(hc_live_stats) % sizeof(uint64_t) == 0, "hc_live_stats is 
 
 struct kept_list {                       /* paths of hc_live_keep, in one allocation                           */
     int n;
-    bool failed[HC_LIVE_MAX_KEPT];       /* the mask is not made ready: that has failed, or would fail         */
+    bool failed[HC_LIVE_MAX_KEPT];       /* the mask is not tried again: making it ready has failed or would fail */
     char paths[][TEXT_CAP];
 };
 
@@ -72,8 +72,8 @@ struct hc_live {
     float *frames;                       /* [n_out] rows of MAX_BLOCK, an odd number of cache lines apart  */
     struct feedback_limiter limiter;
     hc_live_stats stats;                 /* except the workers' counters                                   */
-    int sent_us, sent_n;                 /* the last wait_us and chunk that set_waits sent the engines     */
-    struct live_engine *sent[3];         /* those engines                                                  */
+    int sent_us, sent_n;                 /* last wait_us and chunk length that set_waits sent to engines   */
+    struct live_engine *sent[3];         /* engines that got sent_us and sent_n                            */
 
     /* ---- between threads ---- */
     _Atomic(struct live_engine *) next;  /* worker -> audio thread                                         */
@@ -83,10 +83,10 @@ struct hc_live {
     atomic_uint format_requests;         /* counts changes of stream.format                                */
     _Atomic(struct kept_list *) next_list; /* hc_live_keep -> worker                                       */
     atomic_int wait_us;                  /* of config; tests change it                                     */
-    atomic_int_fast64_t next_probe_ns;   /* when to ask a device that hung whether it answers              */
+    atomic_int_fast64_t next_probe_ns;   /* time of the next probe of a device that hung                   */
     atomic_uint peak_in, peak_out;       /* bits of magnitudes                                             */
     struct histogram times;
-    atomic_uint_fast64_t published;      /* snapshots so far, the newest at published % N_SNAPSHOTS        */
+    atomic_uint_fast64_t published;      /* count of snapshots; the newest is at published % N_SNAPSHOTS   */
     atomic_uint_fast64_t snapshots[N_SNAPSHOTS][STATS_WORDS];
     atomic_uint_fast64_t masks, rebuilds;
     struct ready ready;
@@ -94,13 +94,13 @@ struct hc_live {
 
     /* ---- workers, under setup ---- */
     pthread_mutex_t setup;
-    struct live_engine *newest;          /* the last one built: it plays, or is about to                   */
+    struct live_engine *newest;          /* the engine that was built last: it plays or will play          */
     bool is_loss_reported;               /* config.say got a line about the failed device of newest        */
     struct engine_format format_used;    /* the format of newest                                           */
     struct ready_mask *current;          /* the ready mask that newest belongs to; NULL: none              */
-    struct live_mask mask;               /* that plays                                                     */
-    struct kept_list *list;              /* of masks to keep ready; NULL: none                             */
-    int n_ready_reported;                /* ready masks in the last such report                            */
+    struct live_mask mask;               /* the mask that plays                                            */
+    struct kept_list *list;              /* masks to keep ready; NULL: none                                */
+    int n_ready_reported;                /* number of ready masks in the last report of it                 */
     unsigned refused;                    /* value of format_requests when a format could not be played     */
     char requested_backend[BACKEND_CAP]; /* as in config, or in the last hc_live_request                   */
     char next_backend[BACKEND_CAP];      /* requested_backend, or "cpu" after a loss                       */
@@ -125,7 +125,7 @@ static inline bool live_is_current(const hc_live *l, const struct engine_format 
 
 /* ---- keep.c ---- */
 
-/* Makes the next mask of the list ready. Returns whether there are more. */
+/* Makes the next mask of the list ready. true: the list has more. */
 bool keep_ready(hc_live *l, const struct engine_format *format);
 void keep_close(hc_live *l);
 
@@ -136,7 +136,7 @@ bool recovery_choose_backend(hc_live *l);
 
 /* ---- live_info.c ---- */
 
-/* Notes that the newest engine plays this mask. */
+/* Records that the newest engine plays this mask. */
 void live_info_set(hc_live *l, const char *path, const struct live_mask *mask);
 
 /* Reports that the newest engine plays a mask that was loaded. */

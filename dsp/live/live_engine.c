@@ -16,7 +16,7 @@ void live_engine_close(struct live_engine *e)
     free(e);
 }
 
-/* The backend that "gpu" stands for, by the known costs (gpu_rules.h). */
+/* Returns the backend that "gpu" means, by the known costs (gpu_rules.h). */
 static const char *gpu_backend(const hc_config *config)
 {
     hc_config hybrid = *config, gpu = *config;
@@ -43,7 +43,7 @@ static void engine_config(const hc_live_config *c, const struct engine_format *f
         config->bank_taps = mask->banks->n_taps;
     }
     config->n_routes = responses->n_routes > config->n_out ? responses->n_routes : config->n_out;
-    /* engine_crossfade, too, counts frames of the fade. */
+    /* at most the fade that engine_crossfade can count */
     config->fade_frames = c->fade_ms > 0 ? (int)fmin(CONFIG_MAX_FADE, c->fade_ms * 1e-3 * format->rate) : 0;
     if (config->fade_frames == 0) config->fade_frames = HC_NO_FADE;
     config->method = c->method;
@@ -52,8 +52,8 @@ static void engine_config(const hc_live_config *c, const struct engine_format *f
     config->backend = strcmp(backend, "gpu") == 0 ? gpu_backend(config) : backend;
 }
 
-/* The first frame of the history that a new engine processes: whole blocks before the end, so that its partitions end
- * where blocks do. slack: frames at the history's beginning that are not for it. */
+/* Returns the first frame of the history that a new engine processes: whole blocks before the end, so that partitions
+ * and blocks end together. slack: frames at the history's beginning that the engine must not read. */
 static int64_t catch_up_start(const struct live_engine *e, int64_t slack)
 {
     const hc_config *c = &e->failover->config;

@@ -1,4 +1,4 @@
-/* live_info - what plays: the newest engine, its mask and banks, for the host. */
+/* live_info - describes to the host what plays: the newest engine, its mask and banks. */
 #include "live.h"
 
 #include "messages.h"

@@ -9,14 +9,14 @@
 
 enum { MAX_DIAGNOSTICS = 10 }; /* diagnostics of a configuration that config.say gets */
 
-/* The notes of a bank report its rate. */
+/* Reports the rate of a mask; the notes of a bank report its own. */
 static void report_diagnostics(const hc_live_config *c, const char *path, const hc_responses *responses, int rate)
 {
     bool is_bank = responses->n_channels > 0 && c->n_sources > 0;
     if (!is_bank && responses->file_rate && responses->rate != responses->file_rate)
         live_report(c, HC_LIVE_NOTE, "%s: resampled from %d to %d Hz", path, responses->file_rate, responses->rate);
     if (!is_bank && responses->rate && responses->rate != rate)
-        live_report(c, HC_LIVE_NOTE, "%s: its %d Hz are played at %d Hz", path, responses->rate, rate);
+        live_report(c, HC_LIVE_NOTE, "%s: its samples at %d Hz are played at %d Hz", path, responses->rate, rate);
     for (int i = 0, n = 0; i < responses->n_diagnostics && n < MAX_DIAGNOSTICS; i++) {
         if (responses->diagnostics[i].code == HC_NOTE) continue;
         live_report(c, HC_LIVE_WARNING, "%s", responses->diagnostics[i].text);
@@ -26,7 +26,7 @@ static void report_diagnostics(const hc_live_config *c, const char *path, const 
         live_report(c, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
 }
 
-/* A single response on a single input plays at every output. */
+/* Routes a single response on a single input to every output. */
 static int mask_spread(hc_responses *responses, int n_out, const char *path, struct reason *why)
 {
     hc_route *routes = realloc(responses->routes, (size_t)n_out * sizeof *routes);
@@ -65,9 +65,10 @@ static int mask_fit(const hc_live_config *c, const char *path, struct live_mask 
                     path);
     }
     if (responses->n_in > n_in || responses->n_out > n_out)
-        error = fail(HC_EINVAL, why,
-                     "%s: has %d input%s and %d output%s, this session %d and %d; use one with at most as many", path,
-                     responses->n_in, PLURAL(responses->n_in), responses->n_out, PLURAL(responses->n_out), n_in, n_out);
+        error =
+            fail(HC_EINVAL, why,
+                 "%s: has %d input%s and %d output%s, this session %d and %d; use a mask with at most as many", path,
+                 responses->n_in, PLURAL(responses->n_in), responses->n_out, PLURAL(responses->n_out), n_in, n_out);
     else if (responses->n_sources > 0 && !mask->banks)
         error = fail(HC_EINVAL, why, "%s: has %d source%s, but this session has none; open it with n_sources", path,
                      responses->n_sources, PLURAL(responses->n_sources));
@@ -88,7 +89,7 @@ static void report_notes(const hc_live_config *c, const char *path, const char *
     }
 }
 
-/* Loads the banks of a configuration, whose responses are loaded, or of a bank file. A sound file is one, too. */
+/* Loads the banks that a configuration names, or a bank file, which may be a sound file. */
 static int sources_load(const hc_live_config *c, const char *path, int rate, struct live_mask *mask, struct reason *why)
 {
     if (mask->responses.n_channels > 0) hc_responses_free(&mask->responses);

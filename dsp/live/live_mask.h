@@ -1,4 +1,4 @@
-/* live_mask - loads what a session plays: the responses and the banks that a path names. */
+/* live_mask - loads the responses and the banks that a path names, for a session. */
 #ifndef LIVE_MASK_H
 #define LIVE_MASK_H
 
@@ -6,7 +6,7 @@
 #include "haloconv_live.h"
 
 struct live_mask {
-    hc_responses responses;              /* no routes: a bank file                                             */
+    hc_responses responses;              /* without routes if the mask is a bank file                          */
     struct bank_set *banks;              /* NULL: none                                                         */
 };
 
@@ -21,13 +21,13 @@ int live_mask_adopt(const hc_live_config *config, const char *path, int rate, hc
 
 void live_mask_free(struct live_mask *mask);
 
-/* Frames of the longest response. */
+/* Returns the frames of the longest response. */
 int live_mask_longest(const struct live_mask *mask);
 
 /* Does a path with %r name another file at another rate? [setup] */
 bool live_mask_is_another_file(const char *path, int rate, int rate_before);
 
 struct file_id { int64_t words[4]; };    /* device, inode, size, time of change; all 0: the file is absent     */
-struct file_id file_identify(const char *path, int rate); /* of the file that is loaded at the rate */
+struct file_id file_identify(const char *path, int rate); /* of the file that `path` names at this rate */
 
 #endif

@@ -34,7 +34,7 @@ static double lufs_of(double mean_square)
     return -0.691 + 10 * log10(mean_square);
 }
 
-/* The sum of the squares of n weighted frames. */
+/* Returns the sum of the squares of n weighted frames. */
 static double weigh(const struct loudness *m, int ch, const float *x, int n)
 {
     double sum = 0, (*s)[2] = m->state[ch];
@@ -58,7 +58,7 @@ static void block_add(struct loudness *m)
     for (int i = 0; i < LOUDNESS_STEPS; i++) energy += m->sums[i];
     energy /= (double)LOUDNESS_STEPS * m->step;
     double above = (lufs_of(energy) - MIN_LUFS) / CLASS_LU;
-    if (!(above >= 0)) return; /* an overflow, too, is left out */
+    if (!(above >= 0)) return; /* below -70 LUFS, or NaN after an overflow */
     int class = above < LOUDNESS_CLASSES ? (int)above : LOUDNESS_CLASSES - 1;
     m->energies[class] += energy;
     m->counts[class]++;
@@ -86,7 +86,7 @@ bool loudness_add(struct loudness *m, float *const *rows, int n)
     return is_new;
 }
 
-/* The mean of the blocks from a class on. */
+/* Returns the mean of the blocks of a class and all higher ones. */
 static double mean_from(const struct loudness *m, int first)
 {
     double energy = 0, count = 0;

@@ -1,6 +1,6 @@
-/* loudness - the integrated loudness of a signal by ITU-R BS.1770-4: K-weighted, in blocks of 400 ms, one every 100
- * ms, without the blocks below -70 LUFS and those 10 LU below the rest. Every channel counts alike. libebur128 has
- * the same, but allocates memory while it measures.
+/* loudness - the integrated loudness of a signal by ITU-R BS.1770-4: K-weighted, in blocks of 400 ms, one every 100 ms,
+ * without the blocks below -70 LUFS and those 10 LU below the rest. Every channel counts alike. libebur128 computes the
+ * same, but allocates memory while it measures.
  */
 #ifndef LOUDNESS_H
 #define LOUDNESS_H
@@ -17,7 +17,7 @@ struct loudness {
     struct biquad filters[2];          /* the K-weighting                                                      */
     double (*state)[2][2];             /* [n_channels]                                                         */
     int pos, n_steps;                  /* frames of the present step; whole steps since the start              */
-    double sum, sums[LOUDNESS_STEPS];  /* of squares: of the present step, of the latest ones                  */
+    double sum, sums[LOUDNESS_STEPS];  /* sums of squares: present step, latest steps                          */
     double energies[LOUDNESS_CLASSES]; /* sums of the mean squares of the blocks of a class                    */
     uint32_t counts[LOUDNESS_CLASSES];
 };
@@ -26,10 +26,10 @@ struct loudness {
 bool loudness_open(struct loudness *loudness, int n_channels, int rate);
 void loudness_close(struct loudness *loudness);
 
-/* Forgets what was measured. [rt] */
+/* Discards all measurements. [rt] */
 void loudness_reset(struct loudness *loudness);
 
-/* Measures n frames. Returns whether there are new blocks. [rt] */
+/* Measures n frames. true: a block of 400 ms was completed. [rt] */
 bool loudness_add(struct loudness *loudness, float *const *rows, int n);
 
 /* Returns LUFS; -INFINITY: no block is above -70 LUFS. [rt] */

@@ -44,8 +44,7 @@ void mixer_reset(struct mixer *mixer)
     mixer->is_fresh = true;
 }
 
-/* Starts ramps to the values of the knobs; before the first block all values but the fade jump. Returns whether a ramp
- * moves. */
+/* Starts ramps to the values of the knobs; before the first block all values but the fade jump. true: a ramp moves. */
 static bool start_ramps(struct mixer *mixer)
 {
     bool moves = false;
@@ -59,7 +58,7 @@ static bool start_ramps(struct mixer *mixer)
     return moves;
 }
 
-/* The gains of the convolved signal and of the input. */
+/* Computes the gains of the convolved signal and of the input. */
 static void gains(const float knob[MIXER_RAMPS], float *wet, float *dry)
 {
     float bypass = knob[HC_BYPASS], effect = (1 - bypass) * knob[HC_GAIN];

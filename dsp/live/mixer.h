@@ -19,7 +19,7 @@ enum { MIXER_RAMPS = HC_PREDELAY }; /* the knobs before HC_PREDELAY are gains */
 
 struct ramp { float now, step, target; int left; }; /* left: frames until now is target */
 
-/* Starts a ramp of so many frames to a value, unless it goes there already. [rt] */
+/* Starts a ramp of this many frames to a value, unless the value is the ramp's target already. [rt] */
 static inline void ramp_to(struct ramp *ramp, float target, int frames)
 {
     if (target == ramp->target) return;
@@ -37,14 +37,14 @@ static inline float ramp_step(struct ramp *ramp)
 
 struct predelay {            /* audio thread */
     int64_t size, end;       /* frames of a row, a power of two; frames written                           */
-    int from, to, pos;       /* crossfade between two delays, in frames; pos: frames of it played         */
+    int from, to, pos;       /* crossfade between two delays, in frames; pos: its frames that were played */
     float *frames;           /* [n_out][size]; NULL: no predelay                                          */
 };
 
 struct mixer {
     int n_in, n_out, ramp_frames;
     bool is_fresh;                    /* no block was mixed yet, so values jump; audio thread             */
-    _Atomic float knobs[HC_N_KNOBS];  /* as mixer_set was given them; any thread                          */
+    _Atomic float knobs[HC_N_KNOBS];  /* last values of mixer_set; any thread                             */
     struct ramp ramps[MIXER_RAMPS];   /* audio thread                                                     */
     struct predelay predelay;
     float wet[MIXER_CHUNK], dry[MIXER_CHUNK]; /* gains of a chunk while a ramp moves                      */
@@ -63,7 +63,7 @@ void mixer_reset(struct mixer *mixer);
 /* Mixes the convolved signal wet[n_out][n] with the input in[n_in][n]; wet becomes the output. [rt] */
 void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int n, int rate);
 
-/* Has HC_FADE arrived at 0? [rt], the thread of mixer_run */
+/* Has the ramp of HC_FADE ended at 0? [rt], the thread of mixer_run */
 bool mixer_is_faded_out(const struct mixer *mixer);
 
 /* Replaces the convolved signal by the input. [rt] */

@@ -22,7 +22,7 @@ static void live_defaults(hc_live_config *c)
     if (!c->backend) c->backend = "auto";
     if (!c->method) c->method = "auto";
     if (c->fade_ms == 0) c->fade_ms = 10;
-    if (c->standby_share == 0) c->standby_share = 0.6; /* the remaining time is for the host's graph and for delays */
+    if (c->standby_share == 0) c->standby_share = 0.6; /* leaves 40 % of a block for the host's graph and for delays */
     if (c->history_s == 0) c->history_s = 6;
 }
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CLOSE_BLOCKS = 2 /* a call of the audio thread catches up on so many */ };
+enum { CLOSE_BLOCKS = 2 /* blocks of history that one call of the audio thread can process */ };
 _Static_assert((int)MAX_READY < (int)NUMBER_MASK, "the number of a ready mask fits into ready.wanted");
 
 static int number_of(const struct ready *r, const struct ready_mask *mask)
@@ -22,7 +22,7 @@ static struct ready_mask *mask_of(struct ready *r, uint64_t wanted)
     return number ? &r->masks[number - 1] : NULL;
 }
 
-/* For workers: a thread that waits yields the processor. */
+/* Locks for a worker, which yields the processor while it waits. */
 static void paths_lock(struct ready *r)
 {
     while (atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire)) sched_yield();
@@ -49,7 +49,7 @@ static void want(struct ready *r, const struct ready_mask *mask)
     atomic_store_explicit(&r->wanted, count << NUMBER_BITS | (unsigned)number_of(r, mask), memory_order_release);
 }
 
-/* false: the path has no ready mask, or its mask plays already and has to be loaded again. Under paths_lock. */
+/* Requests a ready mask. false: none has the path, or it plays already and must be loaded again. Under paths_lock. */
 static bool ask(struct ready *r, const char *path, uint64_t number)
 {
     struct ready_mask *mask = ready_find(r, path);
@@ -121,7 +121,7 @@ bool ready_put(struct ready *r, struct live_engine *e)
     struct ready_mask *mask = mask_of(r, (uint64_t)atomic_load_explicit(&e->number, memory_order_relaxed));
     if (!mask) return false;
     int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed);
-    /* Unless it is dropped meanwhile: */
+    /* If the mask is not dropped meanwhile: */
     if (at > 0) atomic_compare_exchange_strong(&mask->at, &at, e->failover->main.at + 1);
     atomic_store_explicit(&mask->waiting, e, memory_order_release);
     return true;
@@ -148,7 +148,7 @@ void ready_get_stats(const struct ready *r, hc_live_stats *stats)
 
 /* ---- the ready thread -------------------------------------------------------------------------- */
 
-/* Lets an engine that waits process a block. Returns whether there is more to do for it at once. */
+/* Lets an engine that waits process a block. true: it can process another block at once. */
 static bool follow_block(struct ready *r, struct ready_mask *mask)
 {
     bool more = false;
@@ -231,7 +231,7 @@ static bool supersede(struct ready *r, const struct ready_mask *mask)
     return true;
 }
 
-/* After a change of the ready masks or of the paths that are compared. Under paths_lock. */
+/* Updates the comparison after a change of the ready masks or of the compared paths. Under paths_lock. */
 static void compare_again(struct ready *r)
 {
     compare_renew(&r->compare, number_of(r, ready_find(r, r->compare.paths[0])),
@@ -290,7 +290,7 @@ struct ready_mask *ready_add(struct ready *r, const char *path, struct live_engi
 
 static void close_if_waiting(struct ready *r, struct ready_mask *m)
 {
-    pthread_mutex_lock(&r->lock); /* the ready thread has put its engine back */
+    pthread_mutex_lock(&r->lock); /* so the ready thread has put its engine back */
     struct live_engine *e = atomic_exchange_explicit(&m->waiting, NULL, memory_order_acquire);
     pthread_mutex_unlock(&r->lock);
     if (!e) return; /* it plays */

@@ -1,19 +1,19 @@
-/* ready - masks that are ready before they are asked for. Each has an engine. While the engine does not play, the ready
- * thread lets it process the input history, as the standby engine does: its tail levels are current, and a crossfade to
- * it can begin with any block.
+/* ready - masks that have an engine before they are requested. While the engine does not play, the ready thread lets it
+ * process the input history, as the standby engine does: its tail levels are current, and a crossfade to it can begin
+ * with any block.
  *
  *   keep.c makes it --> waiting <---> the ready thread, a block at a time
  *                          ^  |
- *                          |  +-----> joining --> playing        the audio thread dequeues the engine that was asked for
+ *                          |  +-----> joining --> playing        the audio thread dequeues the requested engine
  *                          +--------- former  <-----+            and puts the engine that has faded out back
  *
- * Whoever dequeues the engine from `waiting` uses it alone. The worker makes and drops ready masks, one for each path
- * that hc_live_keep names.
+ * The thread that dequeues the engine from `waiting` uses it alone. The worker makes and drops ready masks, one for
+ * each path that hc_live_keep names.
  *
- * A request for a ready mask counts up `wanted` and puts the mask's number there. The audio thread fades to it. The
- * worker only notes it (ready_note): path, statistics, responses. A later engine of the worker's replaces the
- * request (ready_supersede), unless a newer request came meanwhile. A request for another mask waits for the worker in
- * `loads`.
+ * A request for a ready mask counts up `wanted` and puts the mask's number there. The audio thread fades to that mask.
+ * The worker only records it (ready_note): path, statistics, responses. An engine that the worker builds later replaces
+ * the request (ready_supersede), unless a newer request came meanwhile. A request for another mask waits for the worker
+ * in `loads`.
  */
 #ifndef READY_H
 #define READY_H
@@ -28,16 +28,16 @@
 enum { MAX_READY = 64 };
 
 struct ready_mask {
-    _Atomic(struct live_engine *) waiting; /* NULL: it plays, the ready thread uses it, or it is absent         */
+    _Atomic(struct live_engine *) waiting; /* NULL: the engine plays, is absent, or the ready thread uses it    */
     atomic_int_fast64_t at;              /* 1 + frames of the history that it had processed when it came to
-                                            wait; 0: it cannot be asked for                                    */
-    char path[TEXT_CAP];                 /* "": cannot be asked for, and the engine is closed as soon as it
+                                            wait; 0: the mask cannot be requested                              */
+    char path[TEXT_CAP];                 /* "": cannot be requested, and the engine is closed when it
                                             waits; written by workers, under paths_lock                        */
     /* workers: */
     struct live_engine *engine;          /* NULL: this entry is free                                           */
     struct engine_format format;
     struct file_id file;
-    hc_responses responses;              /* empty while it is hc_live.current                                  */
+    hc_responses responses;              /* empty while the mask is hc_live.current                            */
 };
 
 struct ready {
@@ -47,10 +47,10 @@ struct ready {
     atomic_flag paths_lock;              /* held for a search; [rt] threads only try it                        */
     struct mailboxes loads;              /* one struct text_request: a mask that a worker has to load          */
     atomic_uint_fast64_t wanted;         /* count of requests << NUMBER_BITS | number of the mask; 0: none     */
-    uint64_t number;                     /* of the request that `wanted` has; under paths_lock                 */
+    uint64_t number;                     /* number of the request in `wanted`; under paths_lock                */
     struct compare compare;
-    uint64_t obeyed;                     /* value of `wanted` that the audio thread obeyed; audio thread       */
-    uint64_t noted;                      /* likewise; workers                                                  */
+    uint64_t obeyed;                     /* last value of `wanted` that was applied; audio thread              */
+    uint64_t noted;                      /* last value of `wanted` that was recorded; workers                  */
     pthread_t thread;
     atomic_bool has_thread;
     sem_t wake;                          /* posted once a block                                                */
@@ -60,19 +60,19 @@ struct ready {
 };
 
 void ready_open(struct ready *ready, const struct stream *stream, atomic_bool *has_work);
-/* Ends the thread, if there is one, and closes all engines that wait. No other call may be running. */
+/* Ends the ready thread, if it runs, and closes all engines that wait. No other call may be running. */
 void ready_close(struct ready *ready);
 
-/* Asks for the mask of this path instead of all earlier requests. If it is ready and does not play already, the
- * audio thread fades to it; else a worker loads it. number: of the request, for ready_note. [rt], any thread */
+/* Requests the mask of this path instead of all earlier requests. If it is ready and does not play already, the audio
+ * thread fades to it; else a worker loads it. number: of the request, for ready_note. [rt], any thread */
 void ready_request(struct ready *ready, const char *path, uint64_t number);
 
-/* Dequeues the engine of the mask that was asked for. NULL: no mask was asked for, or its engine cannot play now.
- * playing, joining: the audio thread's engines. [audio thread] */
+/* Dequeues the engine of the requested mask. NULL: no mask is requested, or its engine cannot play now. playing,
+ * joining: the audio thread's engines. [audio thread] */
 struct live_engine *ready_dequeue(struct ready *ready, struct live_engine *playing, struct live_engine *joining);
-/* Did the audio thread obey a request that is newer than this engine of the worker's? [audio thread] */
+/* Has the audio thread applied a request that is newer than this engine of a worker? [audio thread] */
 bool ready_is_newer(const struct ready *ready, const struct live_engine *engine);
-/* Puts an engine back that has faded out. false: it does not belong to a ready mask. [audio thread] */
+/* Puts an engine that has faded out back to wait. false: it does not belong to a ready mask. [audio thread] */
 bool ready_put(struct ready *ready, struct live_engine *engine);
 /* Wakes the ready thread. [audio thread] */
 void ready_wake(struct ready *ready);
@@ -82,32 +82,31 @@ void ready_get_stats(const struct ready *ready, hc_live_stats *stats);
 
 /* The following calls belong to workers. */
 
-/* Closes an engine that the audio thread does not use any more, or has not dequeued. If it is that of a ready mask,
- * which it may have become meanwhile, it waits again. NULL is allowed. */
+/* Closes an engine that the audio thread no longer uses, or has not dequeued. An engine that belongs to a ready mask by
+ * now waits instead. NULL is allowed. */
 void ready_put_or_close(struct ready *ready, struct live_engine *engine);
 
-/* The path's ready mask; NULL: it is absent. Also for the thread that has paths_lock. */
+/* Returns the path's ready mask; NULL: absent. Also for a thread that has paths_lock. */
 struct ready_mask *ready_find(struct ready *ready, const char *path);
-/* Notes the requests since the last call: *mask is the ready mask that was asked for (NULL: none), *mask_number the
- * number of its request. true: another mask was asked for later, and has to be loaded: path[TEXT_CAP] and its
- * *number. */
+/* Records the requests since the last call: *mask is the requested ready mask (NULL: none), *mask_number the number of
+ * its request. true: another mask was requested later and must be loaded: path[TEXT_CAP] and its *number. */
 bool ready_note(struct ready *ready, struct ready_mask **mask, uint64_t *mask_number, char *path, uint64_t *number);
-/* This mask plays from now on, or none of them (NULL). gone: this one cannot be asked for any more; NULL: none.
- * false: a newer request came, and nothing was changed. */
+/* Makes this mask the one that plays (NULL: none of the ready masks). gone: a mask that can no longer be requested;
+ * NULL: none. false: a newer request came, and nothing was changed. */
 bool ready_supersede(struct ready *ready, const struct ready_mask *mask, struct ready_mask *gone);
-/* Keeps an engine ready, which waits or plays. Owns the responses, if any, from then on. NULL: no entry is free, or
- * no thread can be made. */
+/* Keeps an engine ready, which waits or plays, and owns the responses, if any. NULL: no entry is free, or the thread
+ * cannot be started. */
 struct ready_mask *ready_add(struct ready *ready, const char *path, struct live_engine *engine,
                              const struct engine_format *format, const struct file_id *file, bool plays,
                              hc_responses *responses);
-/* Makes the mask unavailable; its engine is closed, at once or when it has faded out. false: the mask was just asked
- * for, and nothing was changed. */
+/* Makes the mask unavailable; its engine is closed at once, or when it has faded out. false: the mask was requested
+ * meanwhile, and nothing was changed. */
 bool ready_drop(struct ready *ready, struct ready_mask *mask);
 /* Closes the engines of dropped masks that wait. */
 void ready_sweep(struct ready *ready);
 /* Resets the engines that wait; stream->begin is the new beginning of the history. No hc_live_process may run. */
 void ready_reset(struct ready *ready);
-/* Bytes of all engines and responses. */
+/* Returns the bytes of all engines and responses. */
 uint64_t ready_bytes(const struct ready *ready);
 
 /* Compares the masks of two paths from now on, whenever both are ready; "": none. */

@@ -1,4 +1,4 @@
-/* recovery - the backend of the next engine, after a failure of the device, its recovery or a request. */
+/* recovery - chooses the backend of the next engine, after a failure of the device, its recovery or a request. */
 #include "live.h"
 
 #include "dsp/base/await.h"
@@ -22,7 +22,7 @@ static bool cpu_may_play(const hc_live *l, const struct failover *f)
     return !f->is_on_cpu && (l->config.standby_share <= 0 || failover_has_standby(f));
 }
 
-/* Reports that a device is lost or too slow. Returns whether an engine on the CPU has to replace it. */
+/* Reports that a device is lost or too slow. true: an engine on the CPU must replace it. */
 static bool report_failure(hc_live *l)
 {
     struct failover *f = l->newest ? l->newest->failover : NULL;
@@ -37,19 +37,19 @@ static bool report_failure(hc_live *l)
         hc_get_info(f->main.engine, &info);
         bool plays = state == HC_LIVE_STANDBY || cpu_may_play(l, f);
         live_report(&l->config, HC_LIVE_ERROR, "%s: %s; %s", f->info.device,
-                    info.error[0] ? info.error : "it answers no more",
-                    plays                ? "the CPU goes on in its place"
-                    : l->config.lost_dry ? "the CPU cannot carry this mask, so the input is passed on dry; start again"
-                                         : "the CPU cannot carry this mask, so it is silent; start again");
+                    info.error[0] ? info.error : "the device no longer answers",
+                    plays ? "the CPU replaces it"
+                    : l->config.lost_dry
+                        ? "the CPU is too slow for this mask, so the input passes unchanged; start again"
+                        : "the CPU is too slow for this mask, so the output is silent; start again");
         return state == HC_LIVE_LOST && plays;
     }
     if (state != HC_LIVE_OK || !atomic_exchange(&f->is_slow, false) || !cpu_may_play(l, f)) return false;
-    live_report(&l->config, HC_LIVE_ERROR, "%s: its blocks come too late; the CPU goes on in its place",
-                f->info.device);
+    live_report(&l->config, HC_LIVE_ERROR, "%s: its blocks come too late; the CPU replaces it", f->info.device);
     return true;
 }
 
-/* A device that hung may have been busy or suspended. Returns whether it answers again and gets a new engine. */
+/* Probes a device that hung, which may have been busy or suspended. true: it answers again and gets a new engine. */
 static bool probe(hc_live *l)
 {
     if (!l->is_loss_reported || now_ns() < atomic_load(&l->next_probe_ns)) return false;

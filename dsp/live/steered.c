@@ -96,7 +96,8 @@ void engine_banks_free(struct engine_banks *banks)
 
 void steered_load(struct steered *s, struct engine_banks *banks)
 {
-    engine_banks_free(atomic_exchange_explicit(&s->next, banks, memory_order_acq_rel)); /* unused: NULL mostly */
+    engine_banks_free(atomic_exchange_explicit(&s->next, banks,
+                                               memory_order_acq_rel)); /* banks that no block has used; usually NULL */
 }
 
 void steered_sweep(struct steered *s)
@@ -106,7 +107,7 @@ void steered_sweep(struct steered *s)
 
 /* ---- moving ------------------------------------------------------------------------------------ */
 
-/* `former` holds one set of banks: `next` waits until a worker has freed it. */
+/* Switches to `next`. `former` holds one set of banks: `next` waits until a worker has freed that. */
 static void next_apply(struct steered *s)
 {
     if (!atomic_load_explicit(&s->next, memory_order_relaxed)) return;
@@ -127,7 +128,7 @@ static bool is_same(const struct sent *a, const struct sent *b)
     return true;
 }
 
-/* How many frames before this block a target was put: at most as many as the block has. -1: unknown. */
+/* Returns how many frames before this block a target was put, at most a block. -1: unknown. */
 static double age_of(const struct steered *s, const struct steer_target *target, int64_t now_us)
 {
     if (now_us == 0) return -1;
@@ -135,7 +136,7 @@ static double age_of(const struct steered *s, const struct steer_target *target,
     return fmin(fmax(frames, 0), s->clock.n);
 }
 
-/* Stores where a source is at the end of this block. false: it has not moved. */
+/* Stores the position of a source at the end of this block. false: the source has not moved. */
 static bool target_update(struct steered *s, int source, int64_t now_us, struct steer_target *target)
 {
     struct sent *sent = &s->sent[source];
@@ -153,7 +154,7 @@ static bool target_update(struct steered *s, int source, int64_t now_us, struct 
     return true;
 }
 
-/* Finds the entries for a source that has moved. false: they are the same as before. */
+/* Finds the entries for a source that has moved. false: the same entries as before. */
 static bool entries_update(struct steered *s, int source, int64_t now_us)
 {
     const struct bank_set *set = s->playing->set;
@@ -169,7 +170,7 @@ static bool entries_update(struct steered *s, int source, int64_t now_us)
     return true;
 }
 
-/* The bank of a source's entries. NULL: silence, which does not keep a core busy. */
+/* Returns the bank of a source's entries. NULL: silence, which costs no time. */
 static const hc_bank *bank_of(const struct steered *s, hc_bank *const *banks, int source)
 {
     return banks && s->sent[source].n > 0 ? banks[s->playing->set->sources[source].bank] : NULL;

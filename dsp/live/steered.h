@@ -1,11 +1,11 @@
-/* steered - the sources of a failover: the banks in the memory of its engines' devices, and the positions that both
- * engines have been sent.
+/* steered - the sources of a failover: the banks in the memory of its engines' devices, and the positions that were
+ * sent to both engines.
  *
  *   worker: engine_banks_make --> next --> playing --> former --> the worker frees them
  *                                       steered_move sends an engine each source that has moved, by glide.h
  *
- * A change of the bank is a change of every position: all sources fade to entries of the next bank. The standby engine is
- * sent them after the main engine has played a block, because it plays that block later.
+ * A change of the bank is a change of every position: all sources fade to entries of the next bank. The standby engine
+ * gets the positions after the main engine has played a block, because it plays that block later.
  */
 #ifndef STEERED_H
 #define STEERED_H
@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-struct positions {                           /* where each source is, as last requested                         */
+struct positions {                           /* last requested position of each source                          */
     int n;                                   /* sources                                                         */
     bool mixes;                              /* hc_live_config.mix_entries                                      */
     double glide_ms;                         /* hc_live_config                                                  */
@@ -32,24 +32,24 @@ struct engine_banks {
 };
 
 struct sent {                                /* the last mix of a source sent to the main engine                 */
-    unsigned stamp;                          /* of the target; NO_STAMP: nothing yet                             */
-    unsigned number;                         /* changes with each change of what follows                        */
+    unsigned stamp;                          /* of the target; NO_STAMP: nothing was sent                        */
+    unsigned number;                         /* counts changes of the fields below                              */
     int n, entry[HC_MAX_MIX];
     float weight[HC_MAX_MIX];
-    bool glides;                             /* the source has not arrived yet                                  */
+    bool glides;                             /* the source has not reached its target                           */
 };
 
 struct steered {
     struct positions *positions;
-    int n_sources;                           /* of the engines; 0: none of the calls below does anything        */
-    _Atomic(struct engine_banks *) next;     /* worker -> whoever uses the failover                             */
-    _Atomic(struct engine_banks *) former;   /* whoever uses the failover -> worker                             */
-    /* whoever uses the failover: */
+    int n_sources;                           /* of the engines; 0: the calls below do nothing                   */
+    _Atomic(struct engine_banks *) next;     /* worker -> thread that uses the failover                         */
+    _Atomic(struct engine_banks *) former;   /* thread that uses the failover -> worker                         */
+    /* for the thread that uses the failover: */
     struct engine_banks *playing;            /* NULL: silence                                                   */
     struct sent *sent;                       /* [n_sources]                                                     */
     struct glide *glides;                    /* [n_sources]                                                     */
     struct glide_clock clock;
-    unsigned *standby_numbers;               /* [n_sources]: of what the standby engine was sent                */
+    unsigned *standby_numbers;               /* [n_sources]: sent.number of the standby engine's entries        */
     bool has_former;                         /* a worker should free `former`                                   */
 };
 
@@ -65,16 +65,16 @@ void engine_banks_free(struct engine_banks *banks);
 
 /* The banks play from the next steered_move on. [setup] */
 void steered_load(struct steered *steered, struct engine_banks *banks);
-/* Frees banks that play no more. [setup] */
+/* Frees banks that no longer play. [setup] */
 void steered_sweep(struct steered *steered);
 
-/* Switches to the next banks, and sends the main engine where the sources are at the end of the next n frames. n = 0:
- * the engine is not active, and its sources are where they were put last, without a glide. now_us: the time of the
- * block (await.h); 0: the session freewheels, and time means nothing. [rt], whoever uses the failover */
+/* Switches to the next banks, and sends the main engine the positions of the sources at the end of the next n frames. n
+ * = 0: the engine is not active, and its sources are at their last targets, without a glide. now_us: the time of the
+ * block (await.h); 0: the session freewheels, and times are ignored. [rt], the thread that uses the failover */
 void steered_move(struct steered *steered, hc_engine *main, int n, int64_t now_us);
-/* Ends all glides and reads every position again at the next steered_move. [rt], whoever uses the failover */
+/* Ends all glides and reads every position again at the next steered_move. [rt], the thread that uses the failover */
 void steered_reset(struct steered *steered);
-/* Sends the standby engine what the main engine has been sent; NULL is allowed. */
+/* Sends the standby engine the entries that the main engine has; NULL is allowed. */
 void steered_move_standby(struct steered *steered, hc_engine *standby);
 
 #endif

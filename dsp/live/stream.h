@@ -12,7 +12,7 @@ struct stream {
     struct input_history history;
     atomic_int_fast64_t begin;           /* the first frame of the history that has the present rate           */
     atomic_uint_fast64_t format;         /* rate << 32 | block, as last requested                              */
-    atomic_bool freewheels;              /* there are no deadlines                                             */
+    atomic_bool freewheels;              /* blocks have no deadlines                                           */
     bool is_held;                        /* a device that hangs may still read the history: it is not freed;
                                             workers                                                            */
 };

@@ -1,5 +1,5 @@
-/* work - hc_live_work: obeys requests for masks and formats, hands new engines over to the audio thread, and closes
- * those that it returns. */
+/* work - hc_live_work: applies requests for masks and formats, hands new engines over to the audio thread, and closes
+ * engines that the audio thread returns. */
 #include "live.h"
 
 #include "messages.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SUPERSEDED = 1 }; /* a ready mask was asked for meanwhile: nothing was changed */
+enum { SUPERSEDED = 1 }; /* a ready mask was requested meanwhile: nothing was changed */
 
 static void hand_over(hc_live *l, struct live_engine *e)
 {
@@ -23,7 +23,7 @@ static bool is_path_of_current(const hc_live *l, const char *path)
     return l->current && strcmp(path, l->current->path) == 0;
 }
 
-/* Makes an engine and hands it over, unless a ready mask is asked for meanwhile. */
+/* Makes an engine and hands it over, unless a ready mask is requested meanwhile. */
 static int replace_engine(hc_live *l, const struct engine_format *format, const char *path,
                           const struct live_mask *mask, struct reason *why)
 {
@@ -40,7 +40,7 @@ static int replace_engine(hc_live *l, const struct engine_format *format, const 
     return HC_OK;
 }
 
-/* The ready mask that played waits again. If a new engine has its mask, it cannot be asked for, and is dropped. */
+/* Lets the ready mask that played wait again. If a new engine has the same mask, drops the ready mask. */
 static void leave_current(hc_live *l)
 {
     struct ready_mask *mask = l->current;
@@ -54,7 +54,7 @@ static void leave_current(hc_live *l)
     }
 }
 
-/* Plays a mask in a format: by a mask swap if the engine can, else by a new engine. Takes over `loaded`, also after a
+/* Plays a mask in a format: by a mask swap if the engine can, else by a new engine. Owns `loaded`, also after a
  * failure; NULL: the mask that plays. */
 static int mask_apply(hc_live *l, const char *path, struct live_mask *loaded, const struct engine_format *format,
                       struct reason *why)
@@ -84,8 +84,7 @@ static int mask_apply(hc_live *l, const char *path, struct live_mask *loaded, co
     return HC_OK;
 }
 
-/* Notes a fade to a ready mask. Returns whether the mask has to be loaded again. *number becomes 0 when the
- * request is answered. */
+/* Records a fade to a ready mask. true: the mask must be loaded again. *number becomes 0 when the request is answered. */
 static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
 {
     bool is_lost = atomic_load(&mask->engine->failover->cannot_follow);
@@ -108,7 +107,7 @@ static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
     return memcmp(&now, &mask->file, sizeof now) != 0;
 }
 
-/* Returns whether a mask has to be loaded: path[TEXT_CAP], and the number of a request that is not answered yet. */
+/* Reads the requests. true: a mask must be loaded: path[TEXT_CAP], and the number of its unanswered request. */
 static bool read_requests(hc_live *l, char *path, uint64_t *number)
 {
     struct ready_mask *mask;
@@ -120,8 +119,8 @@ static bool read_requests(hc_live *l, char *path, uint64_t *number)
     return true;
 }
 
-/* A mask that cannot be loaded or played changes nothing; the other requests then apply to the mask that plays. number:
- * the request's, for config.answer. */
+/* Loads and plays a mask. After a failure nothing changes, and the other requests apply to the mask that plays. number:
+ * of the request, for config.answer. */
 static int change_mask(hc_live *l, const char *path, uint64_t number, const struct engine_format *format)
 {
     char why[MESSAGE_CAP] = "";
@@ -142,8 +141,8 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
     return HC_OK;
 }
 
-/* Makes a new engine for the mask that plays; at another rate the mask is loaded again, unless it keeps its rate and its
- * file. */
+/* Makes a new engine for the mask that plays; at another rate the mask is loaded again, unless its rate and file
+ * stay. */
 static int change_engine(hc_live *l, const struct engine_format *format)
 {
     char why[MESSAGE_CAP] = "", path[TEXT_CAP];
@@ -166,7 +165,7 @@ static int change_engine(hc_live *l, const struct engine_format *format)
     return error;
 }
 
-/* The format of the next engine. */
+/* Returns the format of the next engine. */
 static struct engine_format format_wanted(const hc_live *l)
 {
     uint64_t requested = atomic_load_explicit(&l->stream.format, memory_order_acquire);

@@ -1,5 +1,5 @@
-/* The files come from strangers: every size that a file claims is checked before its use, and memory grows with the
- * samples that were read, not with the length in the header. */
+/* Files come from strangers: every size that a file claims is checked before its use, and memory grows with the samples
+ * that were read, not with the length in the header. */
 #include "mask_file.h"
 
 #include "dsp/base/error.h"
@@ -35,7 +35,7 @@ struct frames {     /* samples as read, interleaved */
     int n_channels;
     const struct mask_limits *limits;
     size_t max;            /* frames that the limits allow */
-    bool is_memory_scarce; /* limits->bytes is the limit that `max` comes from */
+    bool is_memory_scarce; /* `max` comes from limits->bytes, not from limits->frames */
 };
 
 /* Finds how many frames of n_channels the limits allow. rate: of the file, or 0. Fails if the rates are too far apart
@@ -43,7 +43,7 @@ struct frames {     /* samples as read, interleaved */
 static int frames_limit(struct frames *frames, int n_channels, int rate, const char *path, struct reason *why)
 {
     const struct mask_limits *limits = frames->limits;
-    double ratio = 1, bytes = 2 * sizeof(float); /* of a sample: as read, and deinterleaved */
+    double ratio = 1, bytes = 2 * sizeof(float); /* of memory for a sample: as read, and deinterleaved */
     if (limits->rate && rate && limits->rate != rate) {
         int length;
         int error = resample_length(rate, limits->rate, 1, path, &length, why);
@@ -97,8 +97,8 @@ static bool has_length(const SF_INFO *info)
     return info->frames < (sf_count_t)1 << 60;
 }
 
-/* By how many frames a whole file may be shorter than its header says. The header of an MP3 holds an estimate of its
- * length; that of ADPCM, GSM and DWVW holds whole packets. */
+/* Returns by how many frames an undamaged file may be shorter than its header says. The header of an MP3 holds an
+ * estimate of its length; that of ADPCM, GSM and DWVW holds whole packets. */
 static sf_count_t length_slack(const SF_INFO *info)
 {
     int subtype = info->format & SF_FORMAT_SUBMASK;
@@ -190,7 +190,7 @@ struct text_line { /* the line that is being read, for messages */
 
 static const char blanks[] = " \t\r", separators[] = " \t\r,;";
 
-/* Does the line begin as a number does, or is it blank? nan and inf are numbers. */
+/* Is the line blank, or does it begin with a number? nan and inf are numbers. */
 static bool begins_with_number(const char *line)
 {
     double number;
@@ -209,7 +209,7 @@ static void header_note(struct text_line *text, const char *line)
                  text->n_headers == 1 ? " is" : "s are");
 }
 
-/* Was this number the fraction of one with a decimal comma? Programs write 05 and 25e-3 in no other place. */
+/* Is this number the fraction behind a decimal comma? Programs write 05 and 25e-3 nowhere else. */
 static bool is_fraction(const char *number)
 {
     size_t n = strspn(number, "0123456789");
@@ -227,7 +227,7 @@ static int coefficient_read(const struct text_line *text, const char *at, const 
                     "coefficients",
                     text->path);
     if (!*end || !strchr(separators, **end)) { /* strchr also finds the 0 at the end of the line */
-        int length = 0; /* of the quotation, which may go to a terminal: it ends before an escape character */
+        int length = 0; /* of the quotation, which ends before an escape character: it may go to a terminal */
         while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
         return fail(HC_EINVAL, why, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
                     text->line, length, at);
@@ -245,8 +245,8 @@ static int refuse_decimal_comma(const struct text_line *text, const char *line, 
     size_t length = strspn(line, "0123456789+-.eE");
     if (!text->is_rew || line[length] != ',') return HC_OK;
     return fail(HC_EINVAL, why,
-                "%s:%zu: a decimal comma; set REW's number format to a decimal point, and export it again", text->path,
-                text->line);
+                "%s:%zu: a decimal comma; set REW's number format to a decimal point, and export the response again",
+                text->path, text->line);
 }
 
 /* Reads the *n numbers of a line. A comma, a semicolon or blanks stand between two numbers, and blanks anywhere. Commas
@@ -265,8 +265,8 @@ static int coefficients_read_line(const struct text_line *text, const char *at, 
             return fail(HC_EINVAL, why, "%s:%zu: column %d is empty; write 0", text->path, text->line, *n + 1);
         if (!*at) return HC_OK;
         if (*n == MASK_MAX_CHANNELS)
-            return fail(HC_EINVAL, why, "%s:%zu: more than %d columns; write one frame a line", text->path, text->line,
-                        MASK_MAX_CHANNELS);
+            return fail(HC_EINVAL, why, "%s:%zu: more than %d columns; write one frame on each line", text->path,
+                        text->line, MASK_MAX_CHANNELS);
         if ((has_comma && has_other) || (separator == ',' && at[-1] == ',' && is_fraction(at)))
             return fail(HC_EINVAL, why,
                         "%s:%zu: a decimal comma, or a comma beside other separators; write 0.5 for 0,5, and one "
@@ -314,8 +314,9 @@ static int rew_head_read(struct text_line *text, const char *line, bool *is_head
     if (strncmp(line, "* Data start", 12) == 0) {
         *is_head = false;
         if (text->rate == 0)
-            return fail(HC_EINVAL, why, "%s:%zu: no sample interval stands above; export it from REW again", text->path,
-                        text->line);
+            return fail(HC_EINVAL, why,
+                        "%s:%zu: the lines above have no sample interval; export the response from REW again",
+                        text->path, text->line);
     }
     if (strstr(line, "// Sample interval")) {
         int error = refuse_decimal_comma(text, line, why);
@@ -341,8 +342,9 @@ static int frame_append(struct frames *frames, const struct text_line *text, con
     int error = HC_OK;
     if (frames->n_channels == 0) error = frames_limit(frames, n, 0, text->path, why);
     if (!error && n != frames->n_channels)
-        error = fail(HC_EINVAL, why, "%s:%zu: %d column%s, but %d in the lines before; every line needs as many",
-                     text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
+        error =
+            fail(HC_EINVAL, why, "%s:%zu: %d column%s, but %d in the lines before; write the same number on every line",
+                 text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
     if (!error) error = frames_reserve(frames, (size_t)n, text->path, why);
     if (error) return error;
     memcpy(frames->samples + frames->n, values, (size_t)n * sizeof *values);
@@ -385,7 +387,7 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t ma
     return error;
 }
 
-/* Counts the frames behind the last one that was read. An error there ends the count. */
+/* Counts the frames behind the last frame that was read; an error ends the count. */
 static int count_left(FILE *file, struct text_line *text)
 {
     char *line = malloc(MASK_MAX_LINE + 1);
@@ -453,7 +455,7 @@ int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_fr
     return !error && n_frames > frames.max ? refuse_length(&frames, path, why) : error;
 }
 
-/* Gives reasons for errors that libsndfile does not explain. */
+/* Checks a path, for reasons that libsndfile does not report. */
 int mask_file_check(const char *path, struct reason *why)
 {
     struct stat status;
@@ -471,7 +473,7 @@ int mask_file_check(const char *path, struct reason *why)
     return HC_OK;
 }
 
-/* Replaces a text in UTF-16. false: no memory. */
+/* Replaces a text in UTF-16 by UTF-8. false: no memory. */
 static bool text_to_utf8(char **text, size_t *bytes)
 {
     if (!utf16_is_text(*text, *bytes)) return true;
@@ -491,8 +493,8 @@ int mask_file_text(const char *path, int max, char **text, size_t *bytes, struct
         error = fail(HC_EFILE, why, "%s: %s; check the path and its permissions", path, strerror(errno));
     long long size = status.st_size;
     if (!error && size > max)
-        error = fail(HC_EINVAL, why, "%s: has %lld bytes of text, %d are possible; is it a configuration?", path, size,
-                     max);
+        error = fail(HC_EINVAL, why, "%s: has %lld bytes of text, %d are possible; name a file that is a configuration",
+                     path, size, max);
     if (!error && !(*text = malloc((size_t)size + 1)))
         error = fail(HC_ENOMEM, why, "%s: no memory for %lld bytes of text; free some memory", path, size);
     if (!error) (*text)[ *bytes = fread(*text, 1, (size_t)size, file)] = 0;
@@ -523,7 +525,7 @@ bool mask_file_has_extension(const char *path, const char *extension)
     return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
 }
 
-/* Makes channels of the frames, unless there is an error already or no sample was read, and frees the frames. */
+/* Converts the frames to channels, unless `error` is set or no sample was read, and frees the frames. */
 static int channels_make(struct mask_file *file, struct frames *frames, int error, const char *path, struct reason *why)
 {
     if (!error) { /* frames->n is at most MASK_MAX_SAMPLES */

@@ -17,8 +17,8 @@ enum {
 
 struct mask_limits {         /* mask_file_read refuses a longer file by its header, before it reads samples */
     size_t frames;           /* of a channel, after it is resampled                         */
-    size_t bytes;            /* memory to read the file and to resample it                  */
-    int rate;                /* Hz that the caller resamples it to; 0: it does not          */
+    size_t bytes;            /* memory for reading and resampling the file                  */
+    int rate;                /* Hz to which the caller resamples the file; 0: it does not   */
     bool sizes_only;         /* read no samples where the header has the exact length: channel is NULL then     */
 };
 
@@ -26,8 +26,8 @@ struct mask_file {
     int n_channels, n_frames;
     int rate;                /* Hz; 0 for a text                                            */
     float **channel;         /* [n_channels][n_frames]; one allocation, channel[0] owns it  */
-    char note[MASK_NOTE];    /* for a warning: skipped lines of a .csv, or a likely curve; "": none */
-    int n_left;              /* frames of the file behind these, which `max` left out         */
+    char note[MASK_NOTE];    /* text of a warning: skipped lines of a .csv, or a likely curve; "": none */
+    int n_left;              /* frames of the file that `max` left out                        */
 };
 
 /* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has the channel, from 1, and the
@@ -43,11 +43,11 @@ int mask_file_read_text(struct mask_file *file, const char *path, int skip, int 
  * frees *text, which is NULL after an error. */
 int mask_file_text(const char *path, int max, char **text, size_t *bytes, struct reason *why);
 
-/* HC_OK if the limits allow so many frames; else the error. */
+/* Returns HC_OK if the limits allow this many frames; else the error. */
 int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_frames, const char *path,
                    struct reason *why);
 
-/* HC_EINVAL if a sample is NaN or Inf. */
+/* Fails with HC_EINVAL if a sample is NaN or Inf. */
 int mask_file_check_finite(const struct mask_file *file, const char *path, struct reason *why);
 
 /* Allocates the channels, filled with zeros, and sets the counts, but not rate. path: for the message. */
@@ -57,7 +57,7 @@ void mask_file_free(struct mask_file *file);
 /* Resamples all channels from the rate of the file, which is not 0. After an error the file is as before. */
 int mask_file_resample(struct mask_file *file, int rate, const char *path, struct reason *why);
 
-/* HC_OK if path is a regular file that can be read and is not empty; else HC_EFILE. */
+/* Returns HC_OK if path is a regular file that can be read and is not empty; else HC_EFILE. */
 int mask_file_check(const char *path, struct reason *why);
 
 /* Does the path have this extension (".conf"), in capitals or not? */

@@ -33,7 +33,7 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* The number that a name has behind its first `prefix` bytes; 0: none, or one that no rate is written as. */
+/* Returns the number behind the first `prefix` bytes of a name; 0: none, or not in the form of a rate. */
 static int rate_in_name(const char *name, size_t prefix)
 {
     size_t n = strspn(name + prefix, "0123456789");
@@ -87,8 +87,8 @@ int rate_pattern_find(const char *path, int rate, struct rated_file *file, struc
                     "%s: its folder cannot be searched for rates: %s; check the path and its permissions", path,
                     strerror(error));
     if (!file->rate || !fill(path, file->rate, file->path))
-        return fail(HC_EFILE, why, "%s: no file has a rate where the pattern has %%r, such as %s; check the path",
-                    path, file->missing);
+        return fail(HC_EFILE, why, "%s: no file has a rate in place of %%r, such as %s; check the path", path,
+                    file->missing);
     if (!rate || file->rate == rate) file->missing[0] = 0;
     return HC_OK;
 }

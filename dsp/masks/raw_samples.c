@@ -13,12 +13,12 @@
 
 enum {
     CHUNK = 4096,    /* samples of one read                                       */
-    MAX_PEAK = 10000 /* of a response that its file name alone declares to be floats */
+    MAX_PEAK = 10000 /* largest sample of a file whose name alone says that it has floats */
 };
 
 struct raw_format {
     const char *name;
-    int bytes;        /* of a sample; 0: a text                                 */
+    int bytes;        /* of a sample; 0: the file is a text                            */
     int bits;         /* of an integer, in the low bits of its bytes; 0: floats */
     bool is_reversed; /* the file has another byte order than the machine       */
 };
@@ -29,8 +29,8 @@ enum { LE = false, BE = true, NE = false };
 enum { LE = true, BE = false, NE = false };
 #endif
 
-/* BruteFIR 1.0m and later: S24_4LE are the low 24 bits of four bytes, as in ALSA. Until then they were the high ones,
- * which are S32_LE. */
+/* Formats of BruteFIR 1.0m and later, where S24_4LE is the low 24 bits of four bytes, as in ALSA. Earlier versions had
+ * the high 24 bits, which can be read as S32_LE. */
 static const struct raw_format formats[] = {
     {"S8", 1, 8, NE},         {"TEXT", 0, 0, NE},       {"S16_LE", 2, 16, LE},    {"S16_BE", 2, 16, BE},
     {"S16_NE", 2, 16, NE},    {"S24_LE", 3, 24, LE},    {"S24_BE", 3, 24, BE},    {"S24_NE", 3, 24, NE},
@@ -49,7 +49,7 @@ const struct raw_format *raw_format_find(const char *name)
 
 /* ---- samples ------------------------------------------------------------------------------------ */
 
-/* One sample, in the byte order of the machine. */
+/* Converts one sample in the machine's byte order. */
 static float decode(const struct raw_format *format, const unsigned char *bytes)
 {
     float single;
@@ -69,7 +69,7 @@ static float decode(const struct raw_format *format, const unsigned char *bytes)
         return single;
     }
     memcpy(&wide, bytes, sizeof wide);
-    return (float)wide; /* infinite beyond the range of a float: refused like any other */
+    return (float)wide; /* infinite beyond the range of a float, and refused later */
 }
 
 static void decode_all(const struct raw_format *format, unsigned char *bytes, size_t n, float *samples)
@@ -88,7 +88,7 @@ static void decode_all(const struct raw_format *format, unsigned char *bytes, si
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-/* The number of samples behind the skipped bytes; 0: the error is in why. */
+/* Returns the number of samples behind the skipped bytes; 0: why has the error. */
 static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, int *n_left, const char *path,
                              struct reason *why)
 {

@@ -1,4 +1,4 @@
-/* raw_samples - reads files of bare samples, which have no header: the coefficients of BruteFIR, DRC and rePhase.
+/* raw_samples - reads files of samples without a header: the coefficients of BruteFIR, DRC and rePhase.
  *
  * A raw file has one channel. Its format is a name, as BruteFIR writes it: S8, S16_LE, S24_LE, S24_4LE, S32_LE,
  * FLOAT_LE, FLOAT64_LE, the same with BE or NE (the byte order of this machine), and TEXT: a coefficient a line.
@@ -11,26 +11,26 @@
 
 struct raw_format;
 
-struct raw_samples {         /* how a raw file is read                        */
+struct raw_samples {         /* how to read a raw file                        */
     const struct raw_format *format;
-    int skip;                /* bytes in front of the first sample; negative: so many lines of a text */
+    int skip;                /* bytes in front of the first sample; negative: -skip lines of a text   */
     int max;                 /* frames that are read of a longer file; 0: all */
-    const char *cut_by;      /* the setting that `max` comes from, if what it cuts is to be reported; else NULL */
+    const char *cut_by;      /* name of the setting that set `max`, for a report of the cut; NULL: no report    */
 };
 
-/* The format of a name, in capitals or not; NULL: there is none. */
+/* Finds the format of a name, in capitals or not; NULL: no such format. */
 const struct raw_format *raw_format_find(const char *name);
 
 /* Reads a raw file as one channel without a rate. Fails as mask_file_read does; nothing has to be freed then. */
 int raw_samples_read(struct mask_file *file, const char *path, const struct raw_samples *raw,
                      const struct mask_limits *limits, struct reason *why);
 
-/* The format of a file that its name says holds bare floats: .pcm .raw .bin .f32 are of 32 bits, .dbl and .f64 of 64
- * bits, as DRC and rePhase write them. NULL: the name says nothing. */
+/* Finds the format of a raw file of floats by its extension: .pcm .raw .bin .f32 have 32 bits, .dbl and .f64 64 bits,
+ * as DRC and rePhase write them. NULL: another extension. */
 const struct raw_format *raw_format_of_name(const char *path);
 
-/* Reads such a file. Fails with HC_EINVAL, too, if its samples are too large for a response: integers, read as floats,
- * would be deafening. */
+/* Reads a file with such an extension. Fails with HC_EINVAL, too, if its samples are too large for a response:
+ * integers, read as floats, would be deafening. */
 int raw_samples_read_named(struct mask_file *file, const char *path, const struct raw_format *format,
                            const struct mask_limits *limits, struct reason *why);
 

@@ -12,8 +12,8 @@
 #endif
 
 enum {
-    MAX_RATIO = 256,    /* largest ratio of two rates; a larger one is a mistake, and soxr takes minutes     */
-    BATCH = 64,         /* channels of one call of soxr, which share its filter; more would take more memory */
+    MAX_RATIO = 256,    /* largest ratio of two rates; a larger one is a mistake, and soxr needs minutes     */
+    BATCH = 64,         /* channels of one call of soxr, which share its filter; more would need more memory */
     SHORT_FRAMES = 512, /* up to this length resample_by_sums is faster than soxr                            */
 };
 
@@ -59,8 +59,8 @@ static int resample_in_batches(int from, int to, int n_channels, const float *co
     return HC_OK;
 }
 
-/* Resamples the unit impulse at each of the n frames; every channel is then a weighted sum of these. soxr takes 0.24 ms
- * for a channel however short it is, and a packed matrix may have a million channels. */
+/* Resamples the unit impulse at each of the n frames; every channel is a weighted sum of the results. soxr needs 0.24
+ * ms even for a short channel, and a packed matrix may have a million channels. */
 static int resample_by_sums(int from, int to, int n_channels, const float *const *in, int n, float *const *out,
                             int length, const char *path, struct reason *why)
 {
@@ -99,7 +99,7 @@ int resample(int from, int to, int n_channels, const float *const *in, int n, fl
     int error = (many ? resample_by_sums : resample_in_batches)(from, to, n_channels, in, n, out, length, path, why);
     for (int ch = 0; !error && ch < n_channels; ch++)
         for (int i = 0; !error && i < length; i++)
-            if (!isfinite(out[ch][i])) /* between large samples the curve may be larger */
+            if (!isfinite(out[ch][i])) /* between large samples the interpolated value may be larger */
                 error = fail(HC_EINVAL, why, "%s: exceeds the range of a float at %d Hz; scale the mask", path, to);
     return error;
 }

@@ -19,7 +19,7 @@ bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why
 int design_silence_check(const hc_responses *mask, const char *path, const char *what);
 
 /* LOW,HIGH in Hz, for a double[2]; HIGH >= 1. */
-option_take option_band;
+option_read option_band;
 
 /* Is the band of an option below half the rate? -1: yes; else the exit status after a usage error. 0 is not a limit. */
 int design_band_check(const char *command, const double *band_hz, int rate);

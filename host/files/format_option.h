@@ -4,7 +4,7 @@
 
 #include "host/option.h"
 
-option_take format_option; /* int: SF_FORMAT_..., a container, a subtype or both */
+option_read format_option; /* int: SF_FORMAT_..., a container, a subtype or both */
 
 #define OPTION_FORMAT(to, preset)                                                                                      \
     {"format", 0, "FORMAT",                                                                                            \

@@ -11,9 +11,9 @@
 struct alsa_midi {
     snd_seq_t *seq;
     int port;
-    const char *connect; /* NULL: nothing */
+    const char *connect; /* output to connect the port to; NULL: none */
     double next_check_s;
-    bool has_output; /* the one to connect was there at the last check */
+    bool has_output; /* the output `connect` existed at the last check */
     uint64_t overruns;
 };
 
@@ -69,8 +69,9 @@ static void connect_port(struct alsa_midi *m)
     snd_seq_addr_t from;
     snd_seq_port_info_t *info;
     snd_seq_port_info_alloca(&info);
-    bool is_there = snd_seq_parse_address(m->seq, &from, m->connect) == 0 && /* true for any number */
-                    snd_seq_get_any_port_info(m->seq, from.client, from.port, info) == 0;
+    bool is_there =
+        snd_seq_parse_address(m->seq, &from, m->connect) == 0 && /* accepts any number: the client may be absent */
+        snd_seq_get_any_port_info(m->seq, from.client, from.port, info) == 0;
     if (is_there && !m->has_output && snd_seq_connect_from(m->seq, m->port, from.client, from.port) == 0)
         message_note("MIDI: connected to %s", m->connect);
     m->has_output = is_there;
@@ -114,7 +115,7 @@ struct alsa_midi *alsa_midi_open(const char *connect, char *why, size_t cap)
     message_note("MIDI on %d:%d of ALSA's sequencer", snd_seq_client_id(m->seq), m->port);
     if (connect) connect_port(m);
     if (connect && !m->has_output)
-        message_note("--midi-connect %s: there is no such output; it is connected once there is (`aconnect -i` lists "
+        message_note("--midi-connect %s: this output does not exist; it is connected once it does (`aconnect -i` lists "
                      "them)",
                      connect);
     return m;

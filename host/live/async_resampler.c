@@ -37,25 +37,25 @@ struct async_resampler {
 
     /* input thread */
     struct clock in;
-    /* published by it; a sequence lock: seq is odd while the line is being written */
+    /* the input thread's estimate, for the output thread; a sequence lock: seq is odd while `line` is being written */
     atomic_uint seq;
     _Atomic int64_t line_k;
     _Atomic double line_time, line_frame, in_off;
-    atomic_int in_block; /* the longest */
+    atomic_int in_block; /* longest block of the input, in frames */
 
     /* output thread */
     struct clock out;
     SRC_STATE *resampler;
     float *chunk;    /* [READ_CHUNK][n_channels] */
-    int out_block;   /* the longest */
-    double first_s;  /* start of the learning time; 0: not begun */
+    int out_block;   /* longest block of the output, in frames */
+    double first_s;  /* start of the LEARN_S seconds; 0: not begun */
     double margin_s; /* allowance for late callbacks */
     bool plays;
     double behind;   /* frames by which the reader follows the line, after it has read */
     double position; /* frames read, with the fraction inside the resampler */
-    double steady;   /* integral part of the control loop: the ratio less 1 */
+    double steady;   /* integral part of the control loop: the ratio minus 1 */
 
-    /* published by it */
+    /* written by the output thread, read by any */
     atomic_bool runs;
     _Atomic double ppm, latency_s;
     atomic_uint_fast64_t restarts;
@@ -120,7 +120,7 @@ void async_resampler_write(struct async_resampler *r, const float *in, int n, do
 
 /* ---- output ------------------------------------------------------------------------------------ */
 
-/* false: nothing is written yet, or the writer interrupted every attempt. */
+/* Copies the input thread's estimate. false: absent as yet, or the writer interrupted every attempt. */
 static bool copy_line(const struct async_resampler *r, struct line *line)
 {
     for (int i = 0; i < 100; i++) {
@@ -145,8 +145,8 @@ static void skip_old(struct async_resampler *r)
     if (oldest > atomic_load(&r->consumed)) atomic_store_explicit(&r->consumed, oldest, memory_order_release);
 }
 
-/* Begins to read, as far behind the line as late callbacks need, at the ratio of both clocks. false: the ring has too
- * few frames yet. */
+/* Begins to read at the ratio of both clocks, behind the line by the distance that late callbacks need. false: the ring
+ * has too few frames yet. */
 static bool begin(struct async_resampler *r, const struct line *line, int n)
 {
     double off_s = r->out.max_off_s + atomic_load(&r->in_off), ratio = r->out.frame_s / line->frame_s;
@@ -167,7 +167,7 @@ static bool begin(struct async_resampler *r, const struct line *line, int n)
 }
 
 /* Computes the ratio, in input frames an output frame, that keeps the reader `behind` frames behind the line: a control
- * loop of second order, critically damped. false: the reader is so far off that it must start again. */
+ * loop of second order, critically damped. false: the deviation is too large, and the reader must start again. */
 static bool control_ratio(struct async_resampler *r, const struct line *line, int n, double *ratio)
 {
     double line_now = (double)line->k + (r->out.now_s - line->time_s) / line->frame_s;
@@ -179,8 +179,8 @@ static bool control_ratio(struct async_resampler *r, const struct line *line, in
     return fabs(off_s) < 0.5 * r->margin_s + 0.05;
 }
 
-/* Feeds the resampler only the frames that it needs: frames that wait inside it would be latency. false: the ring is
- * empty. */
+/* Gives the resampler only the frames that it needs: frames that wait inside the resampler would add latency. false:
+ * the ring is empty. */
 static bool resample(struct async_resampler *r, float *const *out, int at, int n, double ratio)
 {
     SRC_DATA data = {.src_ratio = 1 / ratio};

@@ -6,9 +6,9 @@
  *                                             ring -> resampler (libsamplerate) -> the host's buffers
  *
  * The first two seconds are silence, in which both clocks and the lateness of their callbacks are measured. Then the
- * reader follows the writer by one block of each side, the resampler's 46 frames, and twice the largest lateness. This
- * distance is the whole added latency. If a callback comes later than ever before, the ring may run empty: that counts
- * as a restart, and the distance grows with the new lateness.
+ * reader stays behind the writer by one block of each side, the resampler's 46 frames, and twice the largest lateness.
+ * This distance is the whole added latency. If a callback comes later than every earlier one, the ring may run empty:
+ * this counts as a restart, and the distance grows with the new lateness.
  */
 #ifndef ASYNC_RESAMPLER_H
 #define ASYNC_RESAMPLER_H
@@ -31,9 +31,9 @@ void async_resampler_write(struct async_resampler *resampler, const float *in, i
 bool async_resampler_read(struct async_resampler *resampler, float *const *out, int n, double time_s);
 
 struct async_resampler_status {
-    bool runs;           /* audio passes                                                                     */
+    bool runs;           /* audio passes, instead of silence                                                 */
     double ppm;          /* parts per million by which the input's clock is faster than the output's         */
-    double latency_s;    /* added                                                                            */
+    double latency_s;    /* latency that the resampler adds                                                  */
     uint64_t restarts;   /* times that the ring ran empty or full, or a clock jumped, since audio first passed */
 };
 void async_resampler_get_status(const struct async_resampler *resampler, struct async_resampler_status *status);

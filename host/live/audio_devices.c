@@ -68,8 +68,8 @@ static int get_int(const json_t *device, const char *key)
     return (int)json_number_value(json_object_get(device, key));
 }
 
-/* Returns how well a device matches: 4 by its number, 3 by "API: name", 2 by its name, 1 by a part of these, 0: it does
- * not. */
+/* Returns how well a device matches `wanted`: 4 by its number, 3 by "API: name", 2 by its name, 1 by a part of these, 0
+ * not at all. */
 static int match(const json_t *device, const char *wanted)
 {
     char number[16], full[512];
@@ -81,7 +81,7 @@ static int match(const json_t *device, const char *wanted)
     return strcasestr(full, wanted) ? 1 : 0;
 }
 
-/* Returns how well a device matches on this side, 0 if it has no channels there. wanted NULL: the default one does. */
+/* Returns how well a device matches on this side; 0: no channels there. wanted NULL: the default device matches. */
 static int suits(const json_t *device, const char *wanted, bool is_input)
 {
     if (get_int(device, is_input ? "inputs" : "outputs") < 1) return 0;
@@ -132,7 +132,8 @@ bool audio_device_choose(struct audio_device *device, const json_t *list, const 
                              "--%s %s: no such device with %ss; `haloconv devices` lists them, but not one that "
                              "another program holds (`fuser -v /dev/snd/*` shows who does)",
                              side, wanted, side);
-    if (!found) return message_write(why, cap, "live: there is no %s device; connect one, or use haloconv jack", side);
+    if (!found)
+        return message_write(why, cap, "live: no %s device is connected; connect one, or use haloconv jack", side);
     int n = wanted && !may_guess ? list_alike(list, found, wanted, is_input, alike, sizeof alike) : 1;
     if (n > 1)
         return message_write(why, cap,

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* Returns an array of objects: index, name, api, inputs, outputs, rate, default_input, default_output. NULL: the child
- * failed. The caller releases it. Call it before any use of CUDA, which does not survive a fork. */
+ * failed. The caller releases the array. Call this function before any use of CUDA, which does not survive a fork. */
 json_t *audio_devices_list(void);
 
 struct audio_device {
@@ -19,8 +19,8 @@ struct audio_device {
     int index, max_channels, rate;
 };
 
-/* Chooses the device with this number, name, "API: name" or part of it; wanted NULL: the default one. may_guess: the
- * first of several that match as well. false: none, or several; why has the reason, with their list. */
+/* Chooses the device with this number, name, "API: name" or part of it; wanted NULL: the default device. may_guess: if
+ * several match equally well, the first. false: no device matches, or several do; why has the reason, with their list. */
 bool audio_device_choose(struct audio_device *device, const json_t *list, const char *wanted, bool may_guess,
                          bool is_input, char *why, size_t cap);
 

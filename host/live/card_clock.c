@@ -5,7 +5,7 @@
 static const double WIDE_HZ = 1, NARROW_HZ = 0.02; /* bandwidth at the start, and after 1 / NARROW_HZ seconds */
 static const double LOST_S = 0.25;                 /* a larger deviation: the card or the program stood still */
 static const double MAX_WRONG = 0.002;  /* largest deviation from the nominal rate; late callbacks cause more */
-static const double SETTLED_S = 1;      /* a card's first callbacks come all at once */
+static const double SETTLED_S = 1;      /* a card's first callbacks come in a burst */
 static const double MIN_DRIFT_S = 60;   /* a delay is known to about a millisecond: 10 ppm a minute */
 
 void clock_open(struct clock *clock, int rate)
@@ -46,7 +46,7 @@ void drift_add(struct drift *drift, double time_s, double delay_s)
 
 double drift_ppm(const struct drift *drift)
 {
-    if (drift->n < 2 || 2 * drift->t / drift->n < MIN_DRIFT_S) return 0; /* the mean time is half the last */
+    if (drift->n < 2 || 2 * drift->t / drift->n < MIN_DRIFT_S) return 0; /* the mean time is half of the last point's */
     double spread = drift->tt - drift->t * drift->t / drift->n;
     return spread > 0 ? 1e6 * (drift->td - drift->t * drift->d / drift->n) / spread : 0;
 }

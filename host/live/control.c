@@ -24,7 +24,7 @@
 
 enum { LOOP_MS = 50 };
 static const double LEVELS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
-static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade; for its next callback */
+static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade, and for a callback during it */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* without a terminal: a line after trouble, and one an hour */
 
 struct control {
@@ -35,12 +35,12 @@ struct control {
     struct remote *remote;             /* NULL: without OSC */
     struct scene_thread *scene_thread; /* NULL: there are no sources, or no OSC */
     struct command_target target;
-    int signals; /* a descriptor */
+    int signals; /* descriptor of a signalfd */
     bool is_down;
     int status; /* exit status */
     double next_levels, next_watch, next_retry, last_log;
     uint64_t logged_trouble;
-    struct report_levels levels, logged; /* since the levels before; since the last status line */
+    struct report_levels levels, logged; /* since the last levels of remote_set_levels; since the last status line */
 };
 
 /* ---- waiting ----------------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *dat
     bool is_said = false;
     while (!attempt(data, why, cap)) {
         if (!reconnect) return false;
-        if (!is_said) message_note("%s; waiting for it", why);
+        if (!is_said) message_note("%s; waiting", why);
         is_said = true;
         service_wait(why);
         *why = 0;
@@ -180,7 +180,7 @@ static void lose_host(struct control *c)
     const struct control_host *host = c->host;
     c->is_down = true;
     if (c->settings->reconnect)
-        message_note("%s: went away; waiting for it", host->name);
+        message_note("%s: went away; waiting for its return", host->name);
     else
         message_error("%s: went away; start it again, or give --reconnect to wait for it", host->name);
     host->stop(host->data);
@@ -236,7 +236,7 @@ static void report_mask(const struct control *c, bool has_keys)
         message_note("mask: %s%s", mask, keys);
 }
 
-/* The session manager gets the line too: nobody reads the console of a program that it started. */
+/* Sends the line to the session manager, too: nobody reads the console of a program that the manager started. */
 static void report_port(const struct control *c)
 {
     char text[64];
@@ -245,7 +245,7 @@ static void report_port(const struct control *c)
     if (c->host->nsm) nsm_report(c->host->nsm, text);
 }
 
-/* Fades out, as long as callbacks come. */
+/* Fades out; returns when the fade has ended or callbacks stop. */
 static void fade_out(struct control *c)
 {
     double now = stopwatch_now(), end = now + FADE_S, silent_since = now;

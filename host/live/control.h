@@ -1,5 +1,5 @@
-/* control - the control thread while sound runs: it obeys signals, keys, OSC and MIDI messages, watches mask files,
- * updates the status line, and restarts a host that went away. */
+/* control - the control thread while audio runs. The thread applies signals, keys, OSC and MIDI messages, watches mask
+ * files, updates the status line, and restarts a host that went away. */
 #ifndef CONTROL_H
 #define CONTROL_H
 
@@ -22,9 +22,9 @@ struct control_host { /* JACK or PortAudio; every function runs on the control t
     /* After stop: try once to start again. After success *why names what is back, or is "". */
     bool (*restart)(void *data, char *why, size_t cap);
     void (*stop)(void *data);                               /* no callback runs afterwards                      */
-    void (*tend)(void *data);                               /* called several times a second, while alive       */
+    void (*tend)(void *data);                               /* called several times a second, while is_alive    */
     void (*add_stats)(void *data, json_t *json);            /* adds this host's statistics; NULL: none          */
-    void (*report_more)(void *data);                        /* adds lines to the summary; NULL: none            */
+    void (*report_more)(void *data);                        /* prints more lines of the summary; NULL: none     */
     struct nsm *nsm;                                        /* the session manager; NULL: none                  */
     struct osc *osc;                                        /* control_open; NULL: none                         */
     struct part_file stats;                                 /* control_open: the file of --stats; .fd = -1: none */
@@ -43,13 +43,13 @@ bool control_wait(int fd);
 bool control_open(const struct live_settings *settings, struct control_host *host, char *why, size_t cap);
 void control_close(struct control_host *host);
 
-/* Repeats `attempt` until it succeeds; without `reconnect`, tries once. false: `attempt` failed, or a signal ended the
- * wait, and *why is empty. */
+/* Repeats `attempt` until it succeeds; without `reconnect`, tries once. false: `attempt` failed; or a signal ended the
+ * wait, and then *why is empty. */
 bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *data, bool reconnect, char *why,
                    size_t cap);
 
-/* Locks the memory and runs until a request to end; then fades out, stops the host, prints the summary and writes the
- * statistics. Returns the exit status. */
+/* Locks the memory and runs until a command or signal ends it; then fades out, stops the host, prints the summary and
+ * writes the statistics. Returns the exit status. */
 int control_run(const struct live_settings *settings, struct session *session, struct control_host *host);
 
 /* Closes the session and returns status. If a callback or a device is stuck, ends the process instead: normal clean-up

@@ -10,10 +10,9 @@ static const struct option_row jack_options[] = {
     {"name", 0, "NAME", "Name of the client [the configuration's, else haloconv]", option_text, LIVE_OPTION_TO(name)},
     {"server", 0, "SERVER", "Name of the JACK server [the configuration's, else the default one]", option_text,
      LIVE_OPTION_TO(server)},
-    {"connect", 0, NULL, "Connect the ports to those of the sound card; without it they stay as they are", option_flag,
-     LIVE_OPTION_TO(connect)},
+    {"connect", 0, NULL, "Connect the ports to those of the sound card", option_flag, LIVE_OPTION_TO(connect)},
     {"reconnect", 0, NULL,
-     "Wait for a server that is not there or went away, and restore the connections. Without it the program then ends "
+     "If the server is absent or ends, wait for it and restore the connections. Without this option the program ends "
      "with status 1",
      option_flag, LIVE_OPTION_TO(reconnect)},
     {0}};
@@ -61,16 +60,16 @@ struct jack_host {
     struct jack_side in, out, midi_in; /* midi_in has no port without --midi */
     struct midi midi;
     struct jack_midi jack_midi;
-    char name[128], server[128]; /* the client's name; the server's, "" is the default one */
+    char name[128], server[128]; /* of the client; of the server, "": the default server */
     atomic_bool is_down;         /* the server went away */
     atomic_bool has_new_port;    /* a port of another client appeared */
-    atomic_int audio_thread;     /* by gettid; 0: not started yet */
+    atomic_int audio_thread;     /* its gettid; 0: not started yet */
     bool has_checked_priority;
     uint64_t reach_version; /* session_reach_version when JACK's latencies were computed */
     double next_check;      /* time of the next check of the connections */
     struct jack_connections connections;
-    bool has_asked;             /* --connect has found the sound card's ports */
-    int n_made;                 /* connections that were made when the server was joined */
+    bool has_asked;             /* the sound card's ports were found and asked for (--connect) */
+    int n_made;                 /* connections made at the last connect to the server */
     struct nsm *nsm;            /* the session manager; NULL: none */
     struct session_state state; /* under a session manager: the state at the start */
 };
@@ -126,7 +125,7 @@ static void on_port(jack_port_id_t port, int is_new, void *data)
     (void)port;
     struct jack_host *h = data;
     if (!is_new) return;
-    atomic_store(&h->jack_midi.is_sought, true); /* maybe a device is plugged in again */
+    atomic_store(&h->jack_midi.is_sought, true); /* the new port may be that of a device that was plugged in again */
     atomic_store(&h->has_new_port, true);
 }
 
@@ -137,8 +136,8 @@ static void on_shutdown(jack_status_t code, const char *reason, void *data)
     atomic_store(&h->is_down, true);
 }
 
-/* Sets the latency of a port: the range that all ports have on the other side to which port `index` is routed.
- * haloconv adds no latency. reaches: of session_reaches */
+/* Sets the latency range of port `index`: the range of all ports on the other side that have a route to or from this
+ * port. haloconv adds no latency. reaches: from session_reaches */
 static void set_latency(struct jack_host *h, jack_latency_callback_mode_t mode, jack_port_t *port, int index,
                         const struct jack_side *others, const unsigned char *reaches)
 {
@@ -158,7 +157,9 @@ static void set_latency(struct jack_host *h, jack_latency_callback_mode_t mode, 
 static void on_latency(jack_latency_callback_mode_t mode, void *data)
 {
     struct jack_host *h = data;
-    bool is_capture = mode == JackCaptureLatency; /* flows from inputs to outputs; playback latency flows back */
+    bool is_capture =
+        mode ==
+        JackCaptureLatency; /* capture latency: from inputs to outputs; playback latency: from outputs to inputs */
     const struct jack_side *side = is_capture ? &h->out : &h->in, *others = is_capture ? &h->in : &h->out;
     unsigned char *reaches = session_reaches(h->session);
     for (int i = 0; i < side->n && reaches; i++) set_latency(h, mode, side->port[i], i, others, reaches);
@@ -167,7 +168,7 @@ static void on_latency(jack_latency_callback_mode_t mode, void *data)
 
 /* ---- the client -------------------------------------------------------------------------------- */
 
-/* Names of client and server: the command line's, else the configuration's. */
+/* Chooses the names of client and server: those of the command line, else of the configuration. */
 static bool choose_names(struct jack_host *h, char *why, size_t cap)
 {
     const struct live_settings *s = h->settings;
@@ -195,7 +196,7 @@ static bool register_side(struct jack_host *h, struct jack_side *side, char *why
         side->port[i] = jack_port_register(h->client, side->name[i], side->type, flags, 0);
         if (!side->port[i])
             return message_write(why, cap,
-                                 "jack: port %s cannot be made; give each port a name of its own, or start the server "
+                                 "jack: port %s cannot be made; give each port a different name, or start the server "
                                  "with space for more ports (-p)",
                                  side->name[i]);
     }
@@ -262,7 +263,7 @@ static bool is_alive(void *data)
     return !atomic_load(&h->is_down);
 }
 
-/* libjack raises the audio thread's priority after on_thread, and only prints it if the system refuses. */
+/* Checks the audio thread's priority: libjack sets it after on_thread, and does not return the system's refusal. */
 static void check_priority(struct jack_host *h)
 {
     int thread = atomic_load(&h->audio_thread);
@@ -292,7 +293,7 @@ static void tend(void *data)
     if (h->settings->reconnect) jack_connections_remember(&h->connections, h->client, sides, 3);
 }
 
-/* ports: [n] names and connections that are asked for; NULL: none. */
+/* Makes the ports of a side. ports: [n] names and connections from the configuration; NULL: the defaults. */
 static bool open_side(struct jack_host *h, struct jack_side *side, const char *type, bool is_input, int n,
                       const hc_port *ports)
 {
@@ -370,7 +371,7 @@ static void report_start(const struct jack_host *h)
     if (h->midi_in.n > 0) message_note("MIDI on %s", jack_port_name(h->midi_in.port[0]));
     if (h->settings->midi.connect && atomic_load(&h->jack_midi.is_sought))
         message_note(
-            "--midi-connect %s: there is no such output; it is connected once there is (`jack_lsp` lists them)",
+            "--midi-connect %s: this output does not exist; it is connected once it does (`jack_lsp` lists outputs)",
             h->settings->midi.connect);
     if (!jack_is_realtime(h->client))
         message_note(
@@ -390,7 +391,7 @@ static bool join_manager(struct jack_host *h, struct live_settings *settings, st
     if (!nsm_is_wanted()) return true;
     h->nsm = host->nsm = nsm_join(why, cap);
     if (!h->nsm && *why && settings->mask) { /* NSM_URL may be left over from a manager that has ended */
-        message_note("%s; going on without it", why);
+        message_note("%s; continuing without a session manager", why);
         return true;
     }
     if (!h->nsm) return false;

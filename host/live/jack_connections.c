@@ -13,7 +13,7 @@ static void append(struct jack_connection_list *to, const struct jack_side *side
     if (to->n == to->cap) {
         int cap = to->cap ? 2 * to->cap : 16;
         struct jack_connection *list = realloc(to->list, (size_t)cap * sizeof *list);
-        if (!list) return; /* this connection is not restored */
+        if (!list) return; /* no memory: this connection is not restored */
         to->list = list;
         to->cap = cap;
     }
@@ -22,7 +22,7 @@ static void append(struct jack_connection_list *to, const struct jack_side *side
     snprintf(connection->other, sizeof connection->other, "%s", other);
 }
 
-/* Appends a connection that the list lacks. */
+/* Appends a connection, unless the list has it. */
 static void add(struct jack_connection_list *to, const struct jack_side *side, int port, const char *other)
 {
     for (const struct jack_connection *old = to->list; old < to->list + to->n; old++)

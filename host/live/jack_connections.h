@@ -1,5 +1,5 @@
-/* jack_connections - the connections of a JACK client: makes them once their other ends exist, and again on a server
- * that came back. Control thread.
+/* jack_connections - makes the connections of a JACK client when their other ends exist, and again on a restarted
+ * server. Control thread.
  */
 #ifndef JACK_CONNECTIONS_H
 #define JACK_CONNECTIONS_H
@@ -7,8 +7,8 @@
 #include <jack/jack.h>
 #include <stdbool.h>
 
-struct jack_side {        /* the inputs, the outputs or the MIDI input of the client                         */
-    const char *type;     /* of JACK, audio or MIDI                                                          */
+struct jack_side {        /* ports of one kind: inputs, outputs or the MIDI input                            */
+    const char *type;     /* JACK's port type: audio or MIDI                                                 */
     bool is_input;
     int n;
     jack_port_t **port;   /* [n]                                                                             */
@@ -16,7 +16,7 @@ struct jack_side {        /* the inputs, the outputs or the MIDI input of the cl
     float **buffer;       /* [n], of audio ports; audio thread                                               */
 };
 
-struct jack_connection {  /* of one of our ports                                                             */
+struct jack_connection {  /* one of our ports, and its other end                                             */
     const struct jack_side *side;
     int port;
     char other[512];
@@ -28,10 +28,10 @@ struct jack_connection_list {
 };
 
 struct jack_connections {
-    struct jack_connection_list asked;      /* what --connect and the configuration ask for                  */
-    struct jack_connection_list wanted;     /* those that are still to be made                               */
-    struct jack_connection_list seen, last; /* those of our ports: the newest list, and that of a second before */
-    int n_connected;                        /* of our ports, at the last jack_connections_add_new            */
+    struct jack_connection_list asked;      /* from --connect and the configuration                          */
+    struct jack_connection_list wanted;     /* connections still to be made                                  */
+    struct jack_connection_list seen, last; /* connections of our ports: now, and a second before               */
+    int n_connected;                        /* connections at the last jack_connections_add_new              */
 };
 
 /* Asks for a connection, on this server and every later one. */
@@ -45,18 +45,15 @@ void jack_connections_ask_sound_card(struct jack_connections *connections, jack_
 /* Makes the wanted connections whose other end exists, and returns their number; the others stay wanted. */
 int jack_connections_make(struct jack_connections *connections, jack_client_t *client);
 
-/* Lists the connections of the n sides, and keeps the list of the call before: a server that dies removes them
- * first. */
+/* Lists the connections of the n sides, and keeps the list before: a server removes connections before it ends. */
 void jack_connections_remember(struct jack_connections *connections, jack_client_t *client,
                                const struct jack_side *const *sides, int n);
 
-/* Adds the connections of the n sides to the newest list if there are more than at the call before. Cheap, for every
- * loop of the control thread. */
+/* Adds new connections of the n sides to the newest list. Cheap: the control thread calls it in every loop. */
 void jack_connections_add_new(struct jack_connections *connections, jack_client_t *client,
                               const struct jack_side *const *sides, int n);
 
-/* Call it when the client has left its server: the connections that are asked for, and those that were there, are
- * wanted again. */
+/* Call it when the client has left its server: all connections of `asked` and of the last lists are wanted again. */
 void jack_connections_restore(struct jack_connections *connections);
 
 void jack_connections_free(struct jack_connections *connections);

@@ -40,7 +40,7 @@ static bool is_called(jack_client_t *client, const char *port, const char *part)
     return strstr(port, part) || strstr(first, part) || strstr(second, part);
 }
 
-/* The first MIDI output whose name contains the text. false: not found. */
+/* Finds the first MIDI output whose name contains the text. false: not found. */
 static bool find_output(jack_client_t *client, const char *part, char *name, size_t cap)
 {
     bool is_found = false;
@@ -60,6 +60,7 @@ void jack_midi_tend(struct jack_midi *midi, jack_client_t *client, const jack_po
     int error = find_output(client, midi->connect, output, sizeof output)
                     ? jack_connect(client, output, jack_port_name(port))
                     : ENOENT;
-    if (error && error != EEXIST) atomic_store(&midi->is_sought, true); /* its client may not be active yet */
+    if (error && error != EEXIST)
+        atomic_store(&midi->is_sought, true); /* try again: the port's client may not be active yet */
 }
 #endif

@@ -11,7 +11,7 @@
 struct jack_midi {
     struct midi_ring ring; /* from the audio thread                                             */
     const char *connect;   /* part of the name of the output to connect the port to; NULL: none */
-    atomic_bool is_sought; /* this output is to be looked for; set it when a port appears       */
+    atomic_bool is_sought; /* the output is searched for; set it when a port appears            */
 };
 
 struct midi_source jack_midi_source(struct jack_midi *midi);
@@ -19,8 +19,7 @@ struct midi_source jack_midi_source(struct jack_midi *midi);
 /* Copies the messages of a block from the port. [rt], audio thread */
 void jack_midi_copy(struct jack_midi *midi, jack_port_t *port, jack_nframes_t n);
 
-/* Connects the port once the output is there. A connection that the user has removed stays removed until is_sought is
- * set again. */
+/* Connects the port when the output exists. A connection that the user removed stays removed until is_sought is set. */
 void jack_midi_tend(struct jack_midi *midi, jack_client_t *client, const jack_port_t *port);
 
 #endif

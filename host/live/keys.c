@@ -6,7 +6,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-static struct termios before; /* keys_open */
+static struct termios before; /* terminal settings at keys_open */
 static bool is_open;
 
 bool keys_command(int key, struct command *command)
@@ -37,7 +37,7 @@ bool keys_command(int key, struct command *command)
     return false;
 }
 
-/* In the background, a read or a change of the terminal would stop the process. */
+/* Is the process in the foreground? In the background, a read or a change of the terminal would stop the process. */
 static bool in_foreground(void)
 {
     return tcgetpgrp(STDIN_FILENO) == getpgrp();
@@ -65,6 +65,6 @@ int keys_next(void)
     unsigned char key;
     if (!is_open || !in_foreground() || poll(&ready, 1, 0) != 1) return 0;
     if (read(STDIN_FILENO, &key, 1) == 1) return key;
-    is_open = false; /* the terminal is gone */
+    is_open = false; /* the terminal was closed */
     return 0;
 }

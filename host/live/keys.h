@@ -7,15 +7,14 @@
 
 #include <stdbool.h>
 
-/* Sets the terminal to deliver keys one by one, without echo. keys_close restores the terminal. false: there is no
- * terminal. */
+/* Sets the terminal to deliver single keys without echo, until keys_close. false: standard input is not a terminal. */
 bool keys_open(void);
 void keys_close(void);
 
-/* The next key; 0: none. Returns at once. */
+/* Returns the next key, or at once 0 if no key was pressed. */
 int keys_next(void);
 
-/* Translates a key. false: it means nothing. */
+/* Translates a key into a command. false: the key has no command. */
 bool keys_command(int key, struct command *command);
 #define KEYS_HELP \
     "keys: b bypass, + - gain, w W wet, d D dry, n p masks, a A/B (A ends it), r load again, c recentre, q quit"

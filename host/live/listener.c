@@ -69,7 +69,7 @@ void listener_recentre(struct listener *l)
     l->front = l->head;
 }
 
-/* The reference is on the left: a tracker whose north is anywhere then turns up and down about the right axis. */
+/* The reference is on the left: pitch then turns about the head's left-right axis for any north of the tracker. */
 struct quaternion listener_orientation(const struct listener *l)
 {
     return times(conjugate(l->front), l->head);

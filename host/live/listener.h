@@ -1,4 +1,4 @@
-/* listener - the position and the orientation of a listener's head, and positions as seen from there.
+/* listener - the position and the orientation of a listener's head, and positions relative to the head.
  *
  * Axes: x ahead, y to the left, z up; metres. Angles are in degrees. The world's axes are those of a head that has
  * never moved. A head's orientation is the rotation that turns the world's axes into those of the head, by the
@@ -12,14 +12,14 @@
 struct quaternion { double w, x, y, z; };
 
 struct listener {
-    double at[3];               /* in the world                                         */
-    struct quaternion head;     /* as the head tracker has it                           */
+    double at[3];               /* position in the world, metres                        */
+    struct quaternion head;     /* orientation by the head tracker                      */
     struct quaternion front;    /* the head's orientation at the last listener_recentre */
 };
 
 /* The meanings of yaw, pitch and roll. The first two dialects describe the head: yaw first, then pitch about the turned
- * head's own axis, then roll. The other two describe how the scene turns around a head that stays: the inverse, in the
- * order roll, pitch, yaw about the world's axes, which is the default of both plug-ins.
+ * head's own axis, then roll. The other two describe how the scene turns around a head that does not move: the inverse
+ * rotation, in the order roll, pitch, yaw about the world's axes, the default order of both plug-ins.
  *
  *                      yaw > 0              pitch > 0            roll > 0
  *   LISTENER_OURS      head to the left     head up              head to the right shoulder    as ADM-OSC
@@ -38,10 +38,10 @@ void listener_open(struct listener *listener);
 struct quaternion listener_head_of_angles(enum listener_dialect dialect, const double angles[3]);
 
 /* Reads the head's orientation from [w, x, y, z] of any length. The quaternions of IEM and of ambix turn the scene, the
- * others turn the head. false: it is too short to have a direction, or not finite. */
+ * others turn the head. false: the quaternion is too short to have a direction, or not finite. */
 bool listener_head_of_quaternion(enum listener_dialect dialect, const double wxyz[4], struct quaternion *head);
 
-/* Makes the present orientation that of a head that looks ahead. */
+/* Makes the present orientation of the head the front. */
 void listener_recentre(struct listener *listener);
 
 /* Returns the orientation since listener_recentre. */

@@ -28,7 +28,7 @@ void command_target_open(struct command_target *t, struct session *session, cons
     session_keep(session, masks->list, masks->n, t->mask);
 }
 
-/* The list may have a mask twice. */
+/* Compares texts, not indices: the list may have a mask twice. */
 int command_mask_number(const struct command_target *t, const char *path)
 {
     bool is_last = t->masks->n > 0 && strcmp(t->masks->list[t->mask], path) == 0;
@@ -41,7 +41,7 @@ static bool end_comparison(struct command_target *t)
     return session_compare(t->session, NULL, NULL);
 }
 
-/* A third mask ends a comparison. */
+/* Ends the comparison if the mask that is asked for is neither A nor B. */
 static bool load(struct command_target *t, const char *path)
 {
     bool is_a_or_b = t->compares && (strcmp(path, t->masks->list[t->compared[0]]) == 0 ||
@@ -58,12 +58,12 @@ static bool check_number(const struct command_target *t, int number, char *why, 
 {
     int n = t->masks->n;
     if (number >= 1 && number <= n) return true;
-    return message_write(why, cap, "there is no mask %d; the list has %d mask%s", number, n, message_s(n));
+    return message_write(why, cap, "mask %d does not exist; the list has %d mask%s", number, n, message_s(n));
 }
 
 static bool load_nth(struct command_target *t, int number, char *why, size_t cap)
 {
-    if (t->masks->n == 0) return message_write(why, cap, "there is no list of masks; name them on the command line");
+    if (t->masks->n == 0) return message_write(why, cap, "the list of masks is empty; name masks on the command line");
     if (!check_number(t, number, why, cap)) return false;
     t->mask = number - 1;
     return load(t, t->masks->list[t->mask]);
@@ -105,7 +105,7 @@ static int find_named(const struct command_target *t, const char *path, int numb
 static bool compare(struct command_target *t, const struct command *command, char *text, size_t cap)
 {
     int n = t->masks->n;
-    if (n < 2) return message_write(text, cap, "there are not two masks to compare; name them on the command line");
+    if (n < 2) return message_write(text, cap, "a comparison needs two masks; name them on the command line");
     int a = find_named(t, command->path, command->number, t->mask, text, cap);
     if (a < 0) return false;
     int b = find_named(t, command->other_path, command->other, (a + 1) % n, text, cap);
@@ -132,7 +132,7 @@ static bool switch_compared(struct command_target *t, char *text, size_t cap)
 static bool set_gain(struct command_target *t, const struct command_gain *gain, double db, char *text, size_t cap)
 {
     if (!(db <= MAX_DB)) /* NaN is not */
-        return message_write(text, cap, "%s takes dB, at most %.0f, or off", gain->name, MAX_DB);
+        return message_write(text, cap, "%s needs dB, at most %.0f, or off", gain->name, MAX_DB);
     session_set(t->session, gain->knob, (float)pow(10, db / 20));
     message_write(text, cap, "%s %s", gain->name, db < INAUDIBLE_DB ? "off" : message_db(db, 0, "dB").text);
     return true;
@@ -155,9 +155,9 @@ static bool set_bypass(struct command_target *t, bool on)
 static bool recentre(struct command_target *t, char *text, size_t cap)
 {
     struct live_scene *scene = session_scene(t->session);
-    if (!scene) return message_write(text, cap, "there are no sources; start with a bank");
+    if (!scene) return message_write(text, cap, "the session has no sources; start it with a bank");
     live_scene_change(scene, &(struct scene_change){.act = SCENE_RECENTRE}, NULL, 0);
-    message_write(text, cap, "the head looks ahead");
+    message_write(text, cap, "the head's orientation is now the front");
     return true;
 }
 

@@ -19,14 +19,14 @@ struct command_gain {
 enum { COMMAND_GAINS = 3 };
 extern const struct command_gain command_gains[COMMAND_GAINS];
 
-enum command_act {               /* reads the fields                                          */
+enum command_act {               /* fields that the act reads                                 */
     COMMAND_NONE,                /*                                                           */
     COMMAND_MASK,                /* path, also the name of a mask that ships                  */
     COMMAND_MASK_NUMBER,         /* number: in the list of masks, from 1                      */
     COMMAND_MASK_STEP,           /* number: 1 next, -1 previous; the first follows the last   */
     COMMAND_RELOAD,              /*                                                           */
     COMMAND_GAIN,                /* gain, db: at most 60; -INFINITY is off                    */
-    COMMAND_GAIN_STEP,           /* gain, db: is added                                        */
+    COMMAND_GAIN_STEP,           /* gain, db: added to the gain                               */
     COMMAND_BYPASS,              /* on                                                        */
     COMMAND_BYPASS_TOGGLE,       /*                                                           */
     COMMAND_COMPARE,             /* number or path: A, else the mask that plays; other or
@@ -46,22 +46,22 @@ struct command {
     bool on;
 };
 
-struct command_target {          /* all that commands change                                  */
+struct command_target {          /* what commands change                                      */
     struct session *session;
     const struct option_names *masks; /* the list of masks; may be empty                      */
-    int mask;                    /* index in the list of the mask that was last asked for     */
+    int mask;                    /* the mask that was last asked for: its index in `masks`    */
     struct watch watch;          /* watches the mask that was last asked for                  */
     uint64_t request;            /* number of the last request, for session_read_answer       */
-    bool compares;               /* the two masks below, at equal loudness                    */
+    bool compares;               /* the masks of `compared`, at equal loudness                */
     int compared[2];             /* indices of A and B in the list                            */
-    bool end;                    /* COMMAND_QUIT was applied                                  */
+    bool end;                    /* true after COMMAND_QUIT                                   */
 };
 
 /* A target for the session that plays `mask`. */
 void command_target_open(struct command_target *target, struct session *session, const struct option_names *masks,
                          const char *mask);
 
-/* Returns the number of a mask in the list, from 1; 0: it is not there. */
+/* Returns the number of a mask in the list, from 1; 0: the list does not have the mask. */
 int command_mask_number(const struct command_target *target, const char *path);
 
 /* Applies a command. A mask is requested here, and loaded later by the session's loader. false: nothing changed, and

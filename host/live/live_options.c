@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* hc_live_config has 0 for its defaults; a 0 of the user's is another number there. */
+/* In hc_live_config 0 means the default; a 0 that the user gives becomes another number. */
 static bool read_fade(const struct option_use *use, void *to)
 {
     double *fade_ms = to;
@@ -57,7 +57,7 @@ static bool read_position(const struct option_use *use, void *to)
     position.aed[0] = remainder(position.aed[0], 360);
     position.source = (int)source - 1;
     if (scene->n_positions == LIVE_SCENE_MAX_SOURCES)
-        return option_refuse(use, "there are %d places already", LIVE_SCENE_MAX_SOURCES);
+        return option_refuse(use, "there are %d positions already; give fewer", LIVE_SCENE_MAX_SOURCES);
     scene->positions[scene->n_positions++] = position;
     return true;
 }
@@ -78,13 +78,13 @@ static bool read_distance_gain(const struct option_use *use, void *to)
 }
 
 const struct option_row live_options[] = {
-    {"inputs", 0, "N", "Input channels [as suits the mask: 2 for one of 1 or 4 channels, else as many as it has]",
+    {"inputs", 0, "N", "Input channels [as suits the mask: 2 if it has 1 or 4 channels, else its channel count]",
      option_int, LIVE_OPTION_TO(session.n_inputs), .min = 1, .max = 1024},
     {"sources", 0, "N",
-     "With a bank: the number of sources, each with an input of its own. OSC moves them, and the listener [1]",
-     option_int, LIVE_OPTION_TO(session.live.n_sources), .min = 1, .max = LIVE_SCENE_MAX_SOURCES},
+     "With a bank: the number of sources, each with a separate input. OSC moves them, and the listener [1]", option_int,
+     LIVE_OPTION_TO(session.live.n_sources), .min = 1, .max = LIVE_SCENE_MAX_SOURCES},
     {"place", 0, "N:AZ,EL[,DIST]",
-     "First place of source N: azimuth in degrees, counter-clockwise from ahead, elevation, and distance in metres. "
+     "First position of source N: azimuth in degrees, counter-clockwise from ahead, elevation, and distance in metres. "
      "Give it once for each source [in front, from the left to the right, 1 m away]",
      read_position, LIVE_OPTION_TO(scene)},
     {"mix", 0, NULL,
@@ -102,9 +102,9 @@ const struct option_row live_options[] = {
      read_fade, LIVE_OPTION_TO(session.live.glide_ms), .max = 1000},
     {"normalise", 0, NULL, "Scale the bank to a largest gain of 0 dB", option_set,
      LIVE_OPTION_TO(session.live.normalise), .min = 1},
-    {"distance-gain", 0, "REF[,LEAST]",
-     "Gain of a source by its distance: 0 dB at REF metres, 6 dB less at twice the distance, and no change nearer than "
-     "LEAST [no such gain; LEAST: a quarter of REF]",
+    {"distance-gain", 0, "REF[,MIN]",
+     "Gain of a source by its distance: 0 dB at REF metres, 6 dB less at twice the distance, and constant nearer than "
+     "MIN [no gain by distance; MIN: a quarter of REF]",
      read_distance_gain, LIVE_OPTION_TO(scene)},
     {"gain", 0, "DB", "Gain of the whole output [0]", option_db_float, LIVE_OPTION_TO(session.gain)},
     {"wet", 0, "DB", "Gain of the convolved signal, or off [0]", option_db_float, LIVE_OPTION_TO(session.wet)},
@@ -133,7 +133,7 @@ const struct option_row live_options[] = {
      "Output for a block that a GPU did not compute in time. Such blocks are counted, and the history keeps their "
      "input. With hybrid, silence is the block without its tail [silence]",
      option_choice, LIVE_OPTION_TO(session.live.late_dry)},
-    {"no-resample", 0, NULL, "Take the mask's samples as they are, whatever its rate", option_set,
+    {"no-resample", 0, NULL, "Use the mask's samples unchanged, whatever its rate", option_set,
      LIVE_OPTION_TO(session.live.keep_rate), .min = 1},
     {"watch", 0, NULL,
      "Load the mask again whenever its file changes. SIGHUP loads it at once. The new mask is crossfaded to; one that "
@@ -141,7 +141,7 @@ const struct option_row live_options[] = {
      option_flag, LIVE_OPTION_TO(watch)},
     {"preload", 0, "N",
      "Keep at most N masks of the list ready, besides the one that plays, those next in the list first: keys and "
-     "messages then begin their crossfade with the next block. Each takes memory, and on another processor about the "
+     "messages then begin their crossfade with the next block. Each needs memory, and on another processor about the "
      "time of the mask that plays. With 0, or with --spin by default, a mask is loaded when it is asked for [all, in a "
      "quarter of the memory and 60 % of a processor]",
      option_int, LIVE_OPTION_TO(session.preload), .max = 31},
@@ -154,12 +154,12 @@ const struct option_row live_options[] = {
      "haloconv(1) has the answers. A message that fails is answered by /error with the reason",
      read_osc, LIVE_OPTION_TO(osc), .max = 65535},
     {"midi", 0, NULL,
-     "Make a MIDI input, and obey it: port midi-in of jack, or a port of ALSA's sequencer with live. Program N selects "
-     "mask N; controllers 20, 21 and 22 set wet, dry and gain; 80 bypasses; 81, 82 and 83 take the next and the "
-     "previous mask, and load the mask again",
+     "Make a MIDI input, and apply its messages: port midi-in of jack, or a port of ALSA's sequencer with live. "
+     "Program N selects mask N; controllers 20, 21 and 22 set wet, dry and gain; 80 bypasses; 81, 82 and 83 play the "
+     "next and the previous mask, and load the mask again",
      option_flag, LIVE_OPTION_TO(midi.on)},
     {"midi-map", 0, "FILE",
-     "The map of MIDI messages, in the place of that of --midi: lines such as 'cc 20 wet -57 6', 'cc 80 bypass', 'note "
+     "The map of MIDI messages, instead of that of --midi: lines such as 'cc 20 wet -57 6', 'cc 80 bypass', 'note "
      "60 next', 'note 61 mask 3', 'program mask'. Turns --midi on, as --midi-channel and --midi-connect do",
      option_text, LIVE_OPTION_TO(midi.map)},
     {"midi-channel", 0, "N", "Obey this MIDI channel only [all]", option_int, LIVE_OPTION_TO(midi.channel), .min = 1,
@@ -171,7 +171,7 @@ const struct option_row live_options[] = {
     {"stats", 0, "FILE", "At the end, write the statistics as one JSON object; - is standard output", option_text,
      LIVE_OPTION_TO(stats)},
     {"preset", 0, "NAME",
-     "Take masks and options from the file NAME.conf in ~/.config/haloconv or /etc/haloconv, or from a file whose path "
+     "Read masks and options from the file NAME.conf in ~/.config/haloconv or /etc/haloconv, or from a file whose path "
      "has a slash; the command line wins",
      option_text, LIVE_OPTION_TO(preset_name)},
     {0}};

@@ -16,24 +16,24 @@ struct midi_settings {
 
 struct live_settings {
     struct session_settings session;
-    struct option_names masks;      /* a key goes through them; none: a session manager has one                   */
+    struct option_names masks;      /* keys step through them; empty: a session manager has the mask              */
     const char *mask;               /* first mask to play; NULL: none was given                                   */
     const char *preset_name;        /* NULL: not asked for                                                        */
     struct preset *preset;          /* owner of texts of these settings; NULL: none                               */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
     struct midi_settings midi;
-    struct live_scene_settings scene; /* session.scene                                                            */
+    struct live_scene_settings scene; /* session.scene points here                                                */
     bool watch, reconnect;
     const char *name, *server;      /* jack; NULL: not asked for                                                  */
     bool connect;
     const char *input, *output;     /* live; NULL: the default device                                             */
     int rate, block;                /* live; 0: the device's, any                                                 */
     double latency_ms;              /* live; below 0: the device's low one                                        */
-    bool one_clock;                 /* live; input and output run by one, whatever they look like                 */
+    bool one_clock;                 /* live; input and output run by one clock, whatever their names              */
 };
 
-/* Fills in the settings. The command's groups are its own rows and live_options. -1: go on, and call live_options_free
- * in the end; else the exit status. */
+/* Fills in the settings. The command's groups are its own rows and live_options. Returns -1: continue, and call
+ * live_options_free at the end; else the exit status. */
 int live_options_parse(const struct command_line *line, int argc, char **argv, bool may_lack_mask,
                        struct live_settings *settings);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double HERE = 1e-6;         /* m: a source there has no direction */
+static const double HERE = 1e-6;         /* m: a source that is nearer to the listener has no direction */
 static const double MIN_METRES = 1e-3;   /* of the gain by distance, which would be infinite at 0 */
 
 struct source {
@@ -20,9 +20,9 @@ struct source {
 
 struct live_scene {
     hc_live *live;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all fields below */
     struct listener listener;
-    double angles[LISTENER_DIALECTS][3];      /* the last ones of each dialect: a message may have one of them only */
+    double angles[LISTENER_DIALECTS][3]; /* last yaw, pitch, roll of each dialect: a message may have one angle only */
     double quaternions[LISTENER_DIALECTS][4]; /* likewise, in the order w, x, y, z */
     double reference, min_m;                  /* m; reference 0: no gain by distance */
     int n_sources;
@@ -70,11 +70,11 @@ static void put(struct source *source, const double aed[3])
     listener_xyz_of_aed(aed, source->xyz);
 }
 
-/* Two sources are at 30 degrees, and six or more reach from the left ear to the right ear. */
+/* Returns the first azimuth of source i of n: two sources are at +-30 degrees, six or more reach from ear to ear. */
 static double default_azimuth(int i, int n)
 {
-    double most = fmin(90, 15.0 * n);
-    return n == 1 ? 0 : most - 2 * most * i / (n - 1);
+    double widest = fmin(90, 15.0 * n);
+    return n == 1 ? 0 : widest - 2 * widest * i / (n - 1);
 }
 
 struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source *sources,
@@ -148,7 +148,7 @@ static bool is_near(const double xyz[3])
 
 static bool refuse_position(char *why, size_t cap)
 {
-    return message_write(why, cap, "a place takes metres, -%d to %d", LIVE_SCENE_MAX_METRES, LIVE_SCENE_MAX_METRES);
+    return message_write(why, cap, "a position needs metres, -%d to %d", LIVE_SCENE_MAX_METRES, LIVE_SCENE_MAX_METRES);
 }
 
 /* The minimum distance is a quarter of the reference if it is not given. */
@@ -168,11 +168,11 @@ static bool move(struct source *source, const double values[3], char *why, size_
 {
     double aed[3] = {0};
     merge(values, source->aed, aed, 3);
-    if (!isfinite(aed[0])) return message_write(why, cap, "an azimuth takes degrees, counter-clockwise from ahead");
-    if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation takes degrees, -90 to 90");
+    if (!isfinite(aed[0])) return message_write(why, cap, "an azimuth needs degrees, counter-clockwise from ahead");
+    if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation needs degrees, -90 to 90");
     /* A distance that stays may be longer: that of a corner of xyz, or of a configuration. */
     if (!isnan(values[2]) && !(aed[2] >= 0 && aed[2] <= LIVE_SCENE_MAX_METRES))
-        return message_write(why, cap, "a distance takes metres, 0 to %d", LIVE_SCENE_MAX_METRES);
+        return message_write(why, cap, "a distance needs metres, 0 to %d", LIVE_SCENE_MAX_METRES);
     aed[0] = remainder(aed[0], 360);
     put(source, aed);
     source->entry = -1;
@@ -195,17 +195,17 @@ static bool check_entry(const struct live_scene *s, int source, double entry, ch
 {
     int n = hc_live_n_entries(s->live, source);
     if (!(entry >= 0 && entry < 1 << 30 && entry == floor(entry)))
-        return message_write(why, cap, "an entry takes its number in the bank, from 0");
+        return message_write(why, cap, "an entry needs its number in the bank, from 0");
     if (n == 0 || entry < n) return true;
-    return message_write(why, cap, "the bank has no entry %.0f; it has %d, numbered from 0", entry, n);
+    return message_write(why, cap, "the bank has no entry %.0f; its %d entries count from 0", entry, n);
 }
 
 static bool refuse_quaternion(char *why, size_t cap)
 {
-    return message_write(why, cap, "a quaternion takes w, x, y and z, which are not all 0");
+    return message_write(why, cap, "a quaternion needs w, x, y and z, not all of them 0");
 }
 
-/* A head that the quaternion turns looks to the source. The distance stays. */
+/* Moves a source to the direction in which the quaternion turns a head. The distance stays. */
 static bool move_by_quaternion(struct source *source, const double wxyz[4], char *why, size_t cap)
 {
     struct listener turned;
@@ -234,7 +234,7 @@ static bool change_source(struct live_scene *s, int i, const struct scene_change
         source->is_muted = value != 0;
     } else if (change->act == SCENE_GAIN) {
         good = value <= LIVE_SCENE_MAX_DB ||
-               message_write(why, cap, "a source's gain takes dB, at most %d, or off", LIVE_SCENE_MAX_DB);
+               message_write(why, cap, "a source's gain needs dB, at most %d, or off", LIVE_SCENE_MAX_DB);
         if (good) source->gain_db = value;
     } else {
         good = check_entry(s, i, value, why, cap);
@@ -248,7 +248,7 @@ static bool turn_by_angles(struct live_scene *s, const struct scene_change *chan
 {
     double *angles = s->angles[change->dialect];
     for (int i = 0; i < 3; i++)
-        if (isinf(change->values[i])) return message_write(why, cap, "an angle takes degrees");
+        if (isinf(change->values[i])) return message_write(why, cap, "an angle needs degrees");
     merge(change->values, angles, angles, 3);
     for (int i = 0; i < 3; i++) angles[i] = remainder(angles[i], 360);
     s->listener.head = listener_head_of_angles(change->dialect, angles);
@@ -286,7 +286,7 @@ static bool change_listener(struct live_scene *s, const struct scene_change *cha
         break;
     case SCENE_DISTANCE_GAIN:
         if (values[0] != 0 && !live_scene_is_distance_gain(values[0], values[1]))
-            return message_write(why, cap, "the gain by distance takes metres, %g to %d, or off", MIN_METRES,
+            return message_write(why, cap, "the gain by distance needs metres, %g to %d, or off", MIN_METRES,
                                  LIVE_SCENE_MAX_METRES);
         s->reference = values[0];
         s->min_m = values[0] != 0 ? values[1] : 0;
@@ -305,7 +305,8 @@ bool live_scene_change(struct live_scene *s, const struct scene_change *change, 
 {
     bool is_of_source = change->act <= SCENE_LAST_OF_SOURCE, is_every = change->source == SCENE_EVERY, good = true;
     if (is_of_source && !is_every && (change->source < 0 || change->source >= s->n_sources))
-        return message_write(why, cap, "there is no such source; the session has %d, numbered from 1", s->n_sources);
+        return message_write(why, cap, "this source does not exist; the session's %d sources count from 1",
+                             s->n_sources);
     int begin = is_every ? 0 : change->source, end = is_every ? s->n_sources : begin + 1;
     pthread_mutex_lock(&s->lock);
     for (int i = begin; is_of_source && good && i < end; i++) good = change_source(s, i, change, why, cap);
@@ -368,7 +369,7 @@ void live_scene_get_listener(struct live_scene *s, struct listener *listener)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The nearest integer, 0 without a sign. */
+/* Returns the nearest integer; never -0. */
 static double without_sign(double value)
 {
     return rint(value) + 0.0;

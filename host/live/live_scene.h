@@ -3,9 +3,9 @@
  *   source     a position in the world (listener.h has the axes), or an entry of the bank; and a gain
  *   listener   a position and an orientation; a source is steered to its position as seen from the listener
  *
- * Any thread may make any call: OSC messages come on one thread, keys on another. A change begins with the
- * next block, because hc_live_steer is called before live_scene_change returns. A change of the listener steers the
- * sources one after another: if a block begins meanwhile, the sources that are left follow one block later.
+ * Any thread may make any call: OSC messages come on one thread, keys on another. A change begins with the next block,
+ * because hc_live_steer is called before live_scene_change returns. A change of the listener steers the sources one
+ * after another: if a block begins meanwhile, the remaining sources move one block later.
  */
 #ifndef LIVE_SCENE_H
 #define LIVE_SCENE_H
@@ -32,19 +32,19 @@ struct live_scene_position {
 struct live_scene_settings {
     struct live_scene_position positions[LIVE_SCENE_MAX_SOURCES]; /* [n_positions]; other sources: the default */
     int n_positions;
-    double reference, min_m;         /* metres: gain = reference / distance, from min_m on; reference 0: none   */
+    double reference, min_m;         /* metres: gain = reference / max(distance, min_m); reference 0: no such gain */
     double listener_at[3];
     struct quaternion front;         /* of the listener; all 0: not known                                       */
     bool is_restored;                /* of an earlier session: positions of missing sources are left out        */
 };
 
-enum scene_act {            /* reads the fields                                                                 */
+enum scene_act {            /* fields that the act reads                                                        */
     SCENE_AED,              /* source, values: azimuth, elevation, distance; one that is NaN stays              */
     SCENE_XYZ,              /* source, values: x, y, z; one that is NaN stays                                   */
     SCENE_DIRECTION,        /* source, values: w, x, y, z of the rotation from ahead to the source              */
     SCENE_GAIN,             /* source, values[0]: dB; -INFINITY: off                                            */
     SCENE_LINEAR_GAIN,      /* source, values[0]: at least 0; more than 60 dB are 60 dB                         */
-    SCENE_MUTE,             /* source, values[0]: 0: not muted                                                  */
+    SCENE_MUTE,             /* source, values[0]: 0 is not muted                                                */
     SCENE_ENTRY,            /* source, values[0]: number of an entry, from 0                                    */
     SCENE_LAST_OF_SOURCE = SCENE_ENTRY,
     SCENE_LISTENER_XYZ,     /* values: x, y, z; one that is NaN stays                                           */
@@ -74,7 +74,7 @@ void live_scene_close(struct live_scene *scene);
 
 int live_scene_n_sources(const struct live_scene *scene);
 
-/* Makes a change, and steers. false: nothing changed, and why has the reason. */
+/* Makes a change, and steers the sources that it moves. false: nothing changed, and why has the reason. */
 bool live_scene_change(struct live_scene *scene, const struct scene_change *change, char *why, size_t cap);
 
 struct live_scene_source {
@@ -89,11 +89,11 @@ void live_scene_get_source(struct live_scene *scene, int source, struct live_sce
 /* Can these two distances in metres give a gain: that of 0 dB, and the minimum? */
 bool live_scene_is_distance_gain(double reference, double min_m);
 
-/* Copies the state into settings from which another process makes the same scene. Only the orientation of the head is
- * left out: there it looks to the front until the next message of a head tracker. */
+/* Copies the state into settings from which another process makes the same scene, except the head's orientation: in the
+ * other process the head looks to the front until the next message of a head tracker. */
 void live_scene_record(struct live_scene *scene, struct live_scene_settings *settings);
 
-/* Do both make the same sources? The listener is not compared: it moves all the time. */
+/* Have both settings the same sources? The listener is not compared: a head moves all the time. */
 bool live_scene_same(const struct live_scene_settings *a, const struct live_scene_settings *b);
 
 void live_scene_get_listener(struct live_scene *scene, struct listener *listener);

@@ -1,6 +1,6 @@
 #include "midi.h"
 
-enum { MAX_AT_ONCE = 1000 }; /* messages in one call: the control thread has other things to do */
+enum { MAX_AT_ONCE = 1000 }; /* messages in one call: the control thread has other work */
 
 static void refuse(const char *why)
 {

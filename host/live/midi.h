@@ -13,15 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where messages come from. */
+/* A source of MIDI messages. */
 struct midi_source {
     void *data;
-    bool (*next)(void *data, struct midi_message *message); /* false: none waits                      */
-    uint64_t (*lost)(void *data);                           /* how often messages were lost          */
-    int fd;                                                 /* readable when one waits; -1: poll next */
+    bool (*next)(void *data, struct midi_message *message); /* false: no message waits                */
+    uint64_t (*lost)(void *data);                           /* count of losses since the start       */
+    int fd;                                                 /* readable when a message waits; -1: poll next */
 };
 
-/* Pause between two looks at a source without a descriptor. To wake the control thread, the audio thread would need a
+/* Pause between two polls of a source without a descriptor: to wake the control thread, the audio thread would need a
  * system call. A message takes effect within this time and a period; knobs are ramped over 20 ms. */
 enum { MIDI_POLL_MS = 10 };
 
@@ -33,8 +33,8 @@ struct midi {
     struct message_limit limit;    /* of lines about messages that were refused or lost */
 };
 
-/* Reads the map, or uses the default one if the settings name none. false: why has the reason; if the map has more
- * wrong lines, the others were printed. The caller sets the source. */
+/* Reads the map, or uses the default one if the settings name none. false: why has the reason; further wrong lines were
+ * printed. The caller sets the source. */
 bool midi_open(struct midi *midi, const struct midi_settings *settings, char *why, size_t cap);
 
 /* Applies the commands of the messages that wait. Returns at once. */

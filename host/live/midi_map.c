@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 128, ON_VALUE = 64, MAX_MASKS = 1 << 20, MAX_WORDS = 6 /* one more than a line may have */ };
+enum { VALUES = 128, ON_VALUE = 64, MAX_MASKS = 1 << 20, MAX_WORDS = 6 /* of a line, plus one to detect too many */ };
 enum { PROGRAM_CHANGE = 0xc0, CONTROL_CHANGE = 0xb0, NOTE_ON = 0x90 };
 static const double MIN_DB = -120, MAX_DB = 60;
 
@@ -41,7 +41,7 @@ enum { N_ACTIONS = sizeof actions / sizeof *actions };
 
 struct words {
     char *list[MAX_WORDS];
-    int n, at; /* at: the next one to read */
+    int n, at; /* at: index of the next word to read */
 };
 
 static const char *next_word(struct words *words)
@@ -49,7 +49,7 @@ static const char *next_word(struct words *words)
     return words->at < words->n ? words->list[words->at++] : "";
 }
 
-/* NaN is refused too. */
+/* Reads a number from low to high; refuses NaN too. */
 static bool read_number(struct words *words, double min, double max, double *number)
 {
     return number_is(next_word(words), min, max, number);
@@ -63,7 +63,7 @@ static bool read_index(struct words *words, int min, int max, int *index)
     return true;
 }
 
-/* The entry of a message in the map. NULL: there is no such message. */
+/* Returns the entry of a message in the map; NULL: such a message does not exist. */
 static struct midi_assignment *read_message(struct words *words, struct midi_map *map)
 {
     const char *kind = next_word(words);
@@ -83,7 +83,7 @@ static bool read_action(struct words *words, struct midi_assignment *to, char *w
            message_write(why, cap, "\"%.40s\" is not an action; give " ACTION_NAMES, name);
 }
 
-/* Takes the numbers of an action. is_program, is_note: kind of the message; else a controller. */
+/* Reads the numbers of an action. is_program, is_note: kind of the message; else a controller. */
 static bool read_numbers(struct words *words, struct midi_assignment *to, bool is_program, bool is_note, char *why,
                          size_t cap)
 {
@@ -98,14 +98,14 @@ static bool read_numbers(struct words *words, struct midi_assignment *to, bool i
                              "has no range; give two gains from %.0f to %.0f dB, the lower first, as in: " GAIN_EXAMPLE,
                              MIN_DB, MAX_DB);
     if (command->act == COMMAND_MASK_NUMBER && !is_program && !read_index(words, 1, MAX_MASKS, &command->number))
-        return message_write(why, cap, "has no number of a mask; give its place in the list, as in: note 60 mask 1");
+        return message_write(why, cap, "has no number of a mask; give its position in the list, as in: note 60 mask 1");
     /* A key that is released must not switch bypass off. */
     if (is_note && command->act == COMMAND_BYPASS) command->act = COMMAND_BYPASS_TOGGLE;
     return words->at == words->n ||
            message_write(why, cap, "\"%.40s\" is too much; end the line before it, or put # there", next_word(words));
 }
 
-/* Takes the assignment of a line, if it has one. */
+/* Reads the assignment of a line, if the line has one. */
 static bool read_line(struct midi_map *map, char *line, size_t number, char *why, size_t cap)
 {
     struct words words = {.n = 0};
@@ -165,7 +165,7 @@ bool midi_map_read(struct midi_map *map, const char *path, void (*refuse)(const 
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
-/* Equal steps in dB from value 1 on. */
+/* Returns the gain of a controller's value: equal steps in dB from value 1 on. */
 static double gain_db(const struct midi_assignment *to, int value)
 {
     return value > 0 ? to->low_db + (to->high_db - to->low_db) * (value - 1) / (VALUES - 2) : -INFINITY;

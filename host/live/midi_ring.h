@@ -19,11 +19,11 @@ struct midi_ring {
     atomic_uint_fast64_t lost;                  /* messages that found the ring full    */
 };
 
-/* Copies a channel message; all others are left out: clocks, system messages, and the parts of a long exclusive
- * message. The message is whole, as those of JACK are. [rt], audio thread */
+/* Copies a channel message; ignores all others: clocks, system messages, and fragments of a long exclusive message. The
+ * caller gives a whole message, as JACK does. [rt], audio thread */
 void midi_ring_put(struct midi_ring *ring, const uint8_t *bytes, size_t n);
 
-/* false: the ring is empty. Control thread. */
+/* Dequeues the oldest message. false: the ring is empty. Control thread. */
 bool midi_ring_read(struct midi_ring *ring, struct midi_message *message);
 
 #endif

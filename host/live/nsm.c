@@ -53,10 +53,10 @@ static bool check_file(const char *path, off_t max_bytes, char *why, size_t cap)
                          (long long)max_bytes);
 }
 
-/* A mask that passes every channel unchanged; a file that is there stays. */
+/* Writes a mask that passes every channel unchanged, unless the file exists. */
 static bool write_through(const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); /* O_EXCL: no link is followed */
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); /* O_EXCL: follows no link */
     if (fd < 0) return errno == EEXIST;
     bool good = write(fd, "1\n", 2) == 2;
     if (close(fd) != 0) good = false;
@@ -100,8 +100,8 @@ static bool absolute(const char *path, char full[PATH_MAX])
     return snprintf(full + used, PATH_MAX - used, "/%s", path) < (int)(PATH_MAX - used);
 }
 
-/* The user may copy the session to another folder. So the file does not name its own mask, through.txt; any other mask
- * has an absolute path. */
+/* The user may copy the session to another folder. Therefore session.json does not name the session's own mask,
+ * through.txt; any other mask has an absolute path. */
 static bool save(struct nsm *nsm, char *why, size_t cap)
 {
     char full[PATH_MAX];
@@ -169,7 +169,8 @@ static bool announce(struct nsm *nsm, char *why, size_t cap)
         osc_receive(nsm->osc, handle_message, nsm);
         if (*nsm->refusal)
             return message_write(why, cap, "NSM: the session manager refuses: %s; see its messages", nsm->refusal);
-        bool is_gone = osc_next_unreachable(nsm->osc, &nobody); /* NSM_URL is left over: its port is closed */
+        bool is_gone =
+            osc_next_unreachable(nsm->osc, &nobody); /* NSM_URL is of a manager that has ended: its port is closed */
         if (!nsm->is_accepted && (is_gone || stopwatch_now() > give_up))
             return message_write(why, cap, "NSM: no session manager answers at %s; unset NSM_URL, or give a MASK",
                                  getenv("NSM_URL"));

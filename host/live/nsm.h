@@ -27,7 +27,7 @@ void nsm_leave(struct nsm *nsm); /* NULL is allowed */
 
 const char *nsm_client_name(const struct nsm *nsm);
 
-/* Reads the saved state over *state, which has a mask afterwards. false: why has the reason. */
+/* Overwrites *state with the saved state; afterwards it names a mask. false: why has the reason. */
 bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t cap);
 
 /* Answers "open". why: NULL after success, else what failed. */

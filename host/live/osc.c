@@ -10,7 +10,7 @@
 
 enum { MAX_BYTES = 65536, MAX_HANDLED = 64, MAX_SENT = 128 };
 
-/* A packet on its way to another thread. */
+/* A packet that one thread passes to another. */
 struct passed {
     struct osc_peer from;
     char bytes[MAX_BYTES];
@@ -19,11 +19,11 @@ struct passed {
 /* Packets of one thread. */
 struct receiver {
     struct osc *osc;
-    int n_handled; /* packets, and elements of their bundles, in one call */
+    int n_handled; /* packets, and elements of their bundles, handled in one call */
     osc_handler *handler;
     osc_first_handler *first; /* of osc_handle_first; NULL: of osc_receive */
     void *data;
-    struct passed packet; /* the one at hand */
+    struct passed packet; /* the packet that is being handled */
 };
 
 struct osc {
@@ -140,7 +140,7 @@ bool osc_next_unreachable(struct osc *osc, struct osc_peer *peer)
 #include <sys/time.h>
 #include <sys/uio.h>
 
-/* liblo's own server would listen on every interface. So the socket is ours; liblo only encodes and decodes packets. */
+/* Opens our own socket: liblo's server would listen on every interface. liblo only encodes and decodes packets. */
 static int listen_on(const char *host, const char *port, char *why, size_t cap)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM, .ai_flags = AI_PASSIVE}, *found;
@@ -161,7 +161,7 @@ static int listen_on(const char *host, const char *port, char *why, size_t cap)
     return fd;
 }
 
-/* osc_next_unreachable gets the errors of packets that were sent. A socket has one version of IP: one call fails. */
+/* Enables the errors of sent packets, for osc_next_unreachable. A socket has one version of IP: one call fails. */
 static void ask_for_errors(int fd)
 {
     setsockopt(fd, IPPROTO_IP, IP_RECVERR, &(int){1}, sizeof(int));
@@ -309,8 +309,8 @@ static void handle_packet(struct receiver *r, char *packet, size_t bytes, int de
     }
 }
 
-/* Reads the next packet. Returns its bytes; 0: an empty, foreign or own packet, or the error of one that was sent; -1:
- * no packet is there. */
+/* Reads the next packet. Returns its bytes; 0: an empty, foreign or own packet, or the error of a sent packet; -1: no
+ * packet waits. */
 static ssize_t read_packet(struct receiver *r, int flags)
 {
     struct osc *osc = r->osc;
@@ -346,7 +346,7 @@ void osc_receive(struct osc *osc, osc_handler *handler, void *data)
     osc->n_sent = 0;
 }
 
-/* Reading waits after this; sending does not: it has a separate flag. */
+/* Lets reads of the socket wait; sends still do not, by a separate flag. */
 bool osc_split(struct osc *osc, char *why, size_t cap)
 {
     struct receiver *first = calloc(1, sizeof *first);
@@ -361,7 +361,7 @@ bool osc_split(struct osc *osc, char *why, size_t cap)
     }
     if (!good) {
         free(first);
-        return message_write(why, cap, "--osc: there are no sockets for a second thread; close some files");
+        return message_write(why, cap, "--osc: a socket pair for a second thread cannot be made; close some files");
     }
     first->osc = osc;
     osc->first = first;
@@ -395,7 +395,7 @@ static void send_message(struct osc *osc, const struct osc_peer *to, const char 
     for (const char *type = types; good && *type; type++) good = add_argument(message, *type, args);
     void *packet = good ? lo_message_serialise(message, path, NULL, &bytes) : NULL;
     const struct sockaddr *address = (const struct sockaddr *)&to->address;
-    /* The first call may answer with the error of an earlier packet, and send nothing. */
+    /* The first call may return the error of an earlier packet, and send nothing. */
     if (packet && sendto(osc->fd, packet, bytes, MSG_DONTWAIT, address, to->size) < 0)
         (void)!sendto(osc->fd, packet, bytes, MSG_DONTWAIT, address, to->size);
     free(packet);

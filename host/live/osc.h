@@ -20,7 +20,7 @@ struct osc_message {
     const char *text;   /* the first argument; NULL: it is not a string */
     bool has_number;    /* the first argument is a number */
     double number;      /* its value, 1 and 0 for T and F; 0: not a number */
-    double second;      /* likewise, of the second argument */
+    double second;      /* value of the second argument, likewise */
     const char *texts[OSC_MAX_TEXTS]; /* the strings among all arguments, in their order */
     int n_texts;
     double numbers[OSC_MAX_NUMBERS]; /* the values of the first arguments, up to one that is not a number */
@@ -33,16 +33,16 @@ typedef void osc_handler(void *data, const struct osc_message *message);
 /* Listens on "PORT" or "HOST:PORT"; port 0: any free one. NULL: why has the reason, for example no liblo. */
 struct osc *osc_open(const char *where, char *why, size_t cap);
 
-/* Talks to the server at "osc.udp://HOST:PORT/" through the interface that leads there. Drops packets of others. */
+/* Exchanges messages with the server at "osc.udp://HOST:PORT/" through the interface that routes to it. Drops packets
+ * of others. */
 struct osc *osc_open_to(const char *url, char *why, size_t cap);
 
 void osc_close(struct osc *osc);
 int osc_port(const struct osc *osc);
-int osc_fd(const struct osc *osc); /* readable when a message is there for osc_receive; osc_split changes it */
+int osc_fd(const struct osc *osc); /* readable when osc_receive has a message to read; osc_split changes it  */
 
-/* ---- a thread that handles some messages first ----
- * The thread that calls osc_receive may be busy. After osc_split another thread calls osc_handle_first in a loop. The
- * messages that it does not handle go on to osc_receive. */
+/* ---- a thread that handles some messages first ---- The thread that calls osc_receive may be busy. After osc_split
+ * another thread calls osc_handle_first in a loop. osc_receive gets the messages that this thread does not handle. */
 
 /* Returns true if it has handled the message. */
 typedef bool osc_first_handler(void *data, const struct osc_message *message);
@@ -56,8 +56,8 @@ void osc_wake_first(struct osc *osc);
 /* Ends what osc_split began. No thread may call osc_handle_first any more. */
 void osc_join(struct osc *osc);
 
-/* Waits for a packet, at most 0.2 s, and gives its messages to the handler. Returns how many there were, 1 for a packet
- * without any; 0: no packet came. If osc_receive is not called for long, messages for it are lost. */
+/* Waits for a packet, at most 0.2 s, and gives its messages to the handler. Returns the number of messages, 1 for a
+ * packet without messages; 0: no packet came. If osc_receive is not called for long, messages for it are lost. */
 int osc_handle_first(struct osc *osc, osc_first_handler *handler, void *data);
 
 /* ---- messages ---- */
@@ -66,21 +66,21 @@ int osc_handle_first(struct osc *osc, osc_first_handler *handler, void *data);
 void osc_receive(struct osc *osc, osc_handler *handler, void *data);
 
 /* Sends a message to the server of osc_open_to. types has an s (const char *), i (int) or f (double) for each argument.
- * A receiver that is gone is not an error. */
+ * A receiver that has ended is not an error. */
 void osc_send(struct osc *osc, const char *path, const char *types, ...);
 
-/* Sends a message to a peer. Strangers cannot cause a flood: the handlers of one osc_receive send 128 messages
- * together, and so do the calls between two of them; further messages are dropped. */
+/* Sends a message to a peer. Strangers cannot cause a flood: all handlers of one osc_receive together send at most 128
+ * messages, and so do the calls between two osc_receive; further messages are dropped. */
 void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...);
 
-/* Stores the next peer at which nobody received a message that was sent after osc_open or osc_open_to. false: there is
- * none. Call it until it answers false whenever osc_fd is ready. */
+/* Stores the next peer whose port was closed when a message was sent to it. false: no such peer. Whenever osc_fd is
+ * ready, call it until it returns false. */
 bool osc_next_unreachable(struct osc *osc, struct osc_peer *peer);
 
 bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b);
-bool osc_same_host(const struct osc_peer *a, const struct osc_peer *b); /* whatever their ports */
+bool osc_same_host(const struct osc_peer *a, const struct osc_peer *b); /* ignores the ports    */
 
-/* Is this the address of osc's own socket? Its packets are dropped: they are our own answers, or forged. */
+/* Is this the address of osc's own socket? Packets from this address are dropped: they are our own answers, or forged. */
 bool osc_is_own(const struct osc *osc, const struct osc_peer *peer);
 
 /* Changes the port of a peer's address. */

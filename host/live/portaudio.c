@@ -21,7 +21,7 @@ static const struct option_row portaudio_options[] = {
      "resampled between them, and no latency is added. The drift between them is measured, and printed at the end if "
      "it is more than 5 ppm",
      option_flag, LIVE_OPTION_TO(one_clock)},
-    {"reconnect", 0, NULL, "Wait for a device that is not there, that is busy, or that disappeared", option_flag,
+    {"reconnect", 0, NULL, "Wait for a device that is absent or busy, or that disappears", option_flag,
      LIVE_OPTION_TO(reconnect)},
     {"no-feedback-limiter", 0, NULL,
      "Do not turn the output down by 40 dB for two seconds when it stays at full scale for half a second, as it does "
@@ -35,7 +35,7 @@ const struct command_line portaudio_line = {
     .text = "Sends a microphone through a mask to the speakers, by PortAudio. MASK is a sound file, a text of "
             "coefficients, a configuration (see haloconv --help), or a bank of responses for moving sources. With "
             "several masks the first plays, and keys n and "
-            "p go through them. The latency that the devices have is printed.\v" LIVE_OPTIONS_KEYS,
+            "p go through them. The latency of the devices is printed.\v" LIVE_OPTIONS_KEYS,
     .groups = {{NULL, portaudio_options}, {LIVE_OPTIONS_TITLE, live_options}},
     .names = "MASK",
     .max_names = INT_MAX,
@@ -67,7 +67,7 @@ enum {
     RESAMPLED_CHUNK = 8192, /* frames that the resampler delivers at once */
     MAX_CHANNELS = 1024
 };
-static const double SILENT_S = 2; /* time without a callback after which a device is gone */
+static const double SILENT_S = 2; /* a device without a callback for this time is lost */
 
 /* Over- and underflows that PortAudio reports, with their names in the statistics. */
 static const struct flow {
@@ -90,16 +90,16 @@ struct portaudio_host {
     struct session *session;
     int n_in, n_out;
     struct portaudio_pair pair;
-    bool has_names;                    /* both devices were found once: from then on by their names */
+    bool has_names;                    /* both devices were found once: later searches use their names */
     bool is_busy;                      /* the last start failed, because another program has the device */
     bool is_initialised, is_stuck;     /* is_stuck: PortAudio did not come back from closing its streams */
     PaStream *stream;                  /* of both devices, or of the output if input_stream is open */
-    PaStream *input_stream;            /* stream of an input with a separate clock */
-    struct async_resampler *resampler; /* from the input's clock to the output's; NULL: there is one clock */
+    PaStream *input_stream;            /* stream of an input with a separate clock; NULL: none */
+    struct async_resampler *resampler; /* from the input's clock to the output's; NULL: both have one clock */
     float *resampled;                  /* [n_in][RESAMPLED_CHUNK]; audio thread */
     struct async_resampler_status resampling;
     bool has_said_block;
-    double reported_latency_s; /* the resampler's latency as last printed; 0: not printed yet */
+    double reported_latency_s; /* the resampler's latency when last printed; 0: not printed yet */
     int rate;
     double input_latency_s, output_latency_s;
     struct drift drift;
@@ -163,7 +163,7 @@ static int on_audio(const void *input, void *output, unsigned long n, const PaSt
         play_resampled(h, output, (int)n);
     else
         hc_live_process(session_live(h->session), input, output, (int)n);
-    /* It counts to SAME_CALLS only: a session of weeks would overflow it. */
+    /* `same` stops at SAME_CALLS: a session of weeks would overflow it. */
     int same = atomic_load_explicit(&h->same, memory_order_relaxed);
     if (atomic_load_explicit(&h->n_frames, memory_order_relaxed) != (int)n) same = -1;
     atomic_store_explicit(&h->same, same < SAME_CALLS ? same + 1 : same, memory_order_relaxed);
@@ -207,7 +207,7 @@ static bool open_resampler(struct portaudio_host *h, char *why, size_t cap)
     return true;
 }
 
-/* One stream, or with a resampler two, each with callbacks from its own device. */
+/* Opens one stream, or with a resampler two, each with callbacks from one device. */
 static PaError open_streams(struct portaudio_host *h, PaStreamParameters *in, const PaStreamParameters *out,
                             unsigned long block)
 {
@@ -307,7 +307,7 @@ static void start_over(struct portaudio_host *h)
     restart_run(h->argv, h->session, h->host->osc ? osc : NULL, more);
 }
 
-/* After a restart: applies the settings of the process before this one. */
+/* After a restart: applies the settings of the process that this one replaces. */
 static void apply_restart(struct portaudio_host *h, struct live_settings *settings)
 {
     h->was_restarted = restart_read(&h->restart);
@@ -390,7 +390,8 @@ static void tend(void *data)
     struct portaudio_host *h = data;
     int n = atomic_load(&h->n_frames);
     if (atomic_load(&h->same) >= SAME_CALLS && n > 0) {
-        bool is_guess = !h->settings->block && n == GUESSED_BLOCK; /* else the session says it, or the start did */
+        bool is_guess =
+            !h->settings->block && n == GUESSED_BLOCK; /* else the session or the start has printed the block */
         if (is_guess && !h->has_said_block) message_note("at %d Hz in blocks of %d frames", h->rate, n);
         h->has_said_block = true;
         session_request_format(h->session, h->rate, n);
@@ -440,7 +441,7 @@ static bool open_session(struct portaudio_host *h, char *why, size_t cap)
     return true;
 }
 
-/* --reconnect waits for a device that is busy; a format that it lacks is an error. */
+/* Opens the streams. --reconnect waits for a device that is busy; a format that the device lacks is an error. */
 static bool begin(struct portaudio_host *h, char *why, size_t cap)
 {
     if (!control_retry(find_devices, h, h->settings->reconnect, why, cap) || !open_session(h, why, cap) ||
@@ -456,7 +457,7 @@ static void report_start(const struct portaudio_host *h)
 {
     struct session_status status;
     session_get_status(h->session, &status);
-    char blocks[48] = "blocks as the device has them";
+    char blocks[48] = "blocks of the device's size";
     if (h->settings->block) snprintf(blocks, sizeof blocks, "blocks of %d frames", h->settings->block);
     message_note("%s to %s (%s): %d in, %d out, %d Hz, %s, on %s (%s)", h->pair.input.name, h->pair.output.name,
                  h->pair.output.api, h->n_in, h->n_out, h->rate, blocks, status.info.device, status.info.method);

@@ -38,7 +38,7 @@ static int card_of(const struct audio_device *device)
     return hw && hw[4] >= '0' && hw[4] <= '9' ? atoi(hw + 4) : -1;
 }
 
-/* All devices of JACK share the server's clock; two devices of one card share the card's. */
+/* Do two devices share a clock? Devices of JACK share the server's; devices of one card share the card's. */
 bool portaudio_has_one_clock(const struct portaudio_pair *pair)
 {
     const struct audio_device *input = &pair->input, *output = &pair->output;
@@ -100,10 +100,10 @@ bool portaudio_refuse(const struct portaudio_pair *pair, const char *command, Pa
         return message_write(
             why, cap,
             "%s: %s to %s: the device is busy; `fuser -v /dev/snd/*` shows which program holds it, and "
-            "`pasuspender -- haloconv %s ...` takes it from PulseAudio or PipeWire",
+            "`pasuspender -- haloconv %s ...` frees it from PulseAudio or PipeWire",
             command, pair->input.name, pair->output.name, command);
     return message_write(why, cap,
-                         "%s: %s to %s: %s; is another program using it, or is the user not in the group audio?",
+                         "%s: %s to %s: %s; end other programs that use the device, or add the user to the group audio",
                          command, pair->input.name, pair->output.name, portaudio_reason(error));
 }
 
@@ -117,7 +117,7 @@ static void *close_streams(void *arg)
     struct closing *c = arg;
     for (int i = 0; i < 2; i++) {
         if (!c->streams[i]) continue;
-        Pa_AbortStream(c->streams[i]); /* faded out already */
+        Pa_AbortStream(c->streams[i]); /* without a fade: the output has faded out */
         Pa_CloseStream(c->streams[i]);
     }
     Pa_Terminate();
@@ -128,7 +128,8 @@ static void *close_streams(void *arg)
 /* Closes the streams in a thread, because PortAudio can wait ten minutes for a JACK server that has ended. */
 bool portaudio_close(PaStream *one, PaStream *other)
 {
-    static struct closing c; /* a thread that is stuck outlives this call, and no other is started after it */
+    static struct closing
+        c; /* static: a thread that is stuck outlives this call; no other thread is started after it */
     pthread_t thread;
     struct timespec give_up;
     c.streams[0] = one;

@@ -1,5 +1,5 @@
-/* portaudio_device - what the commands that use PortAudio share: it finds devices, starts the library, and closes
- * streams. `command` is the command's name, for messages. */
+/* portaudio_device - finds devices, starts PortAudio and closes streams, for every command that uses PortAudio.
+ * `command` is the command's name, for messages. */
 #ifndef PORTAUDIO_DEVICE_H
 #define PORTAUDIO_DEVICE_H
 
@@ -21,7 +21,7 @@ bool portaudio_has_one_clock(const struct portaudio_pair *pair);
 /* Pa_Initialize, with no output of ALSA and JACK on standard error. Pa_Terminate ends it, or portaudio_close. */
 bool portaudio_start(const char *command, char *why, size_t cap);
 
-/* One side of a stream, of float channels that are not interleaved. latency_s: asked for; below 0: the device's low
+/* One side of a stream, of float channels that are not interleaved. latency_s: requested; below 0: the device's low
  * one. */
 PaStreamParameters portaudio_side(const struct audio_device *device, int n_channels, bool is_input, double latency_s);
 
@@ -30,8 +30,8 @@ const char *portaudio_reason(PaError error);
 /* Writes the error text of a device that is busy, or of a stream that cannot be opened; returns false. */
 bool portaudio_refuse(const struct portaudio_pair *pair, const char *command, PaError error, char *why, size_t cap);
 
-/* Aborts and closes two streams (NULL: not open), and ends PortAudio. false: PortAudio is stuck, and a callback may still
- * run; never call it again then. */
+/* Aborts and closes two streams (NULL: not open), and ends PortAudio. false: PortAudio is stuck, and a callback may
+ * still run; do not call PortAudio again. */
 bool portaudio_close(PaStream *one, PaStream *other);
 
 #endif

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_BYTES = 65536 }; /* of a file */
-enum { MAX_ERRORS = 20 };   /* that are printed */
+enum { MAX_BYTES = 65536 }; /* of a preset's file */
+enum { MAX_ERRORS = 20 };   /* errors that are printed */
 
 static const char SYSTEM_FOLDER[] = "/etc/haloconv", BLANKS[] = " \t\r";
 
@@ -56,8 +56,8 @@ static bool find(struct preset *p, const char *name, char *why, size_t cap)
             access(p->path, F_OK) == 0)
             return true;
     return message_write(why, cap,
-                         "preset %.200s: there is no such file in %s or %s; `haloconv presets` lists those that are "
-                         "there, and a file elsewhere needs a path with a slash",
+                         "preset %.200s: this file is not in %s or %s; `haloconv presets` lists the presets there, and "
+                         "a file elsewhere needs a path with a slash",
                          name, preset_folder(0), preset_folder(1));
 }
 
@@ -81,7 +81,7 @@ static bool read_text(struct preset *p, char *why, size_t cap)
 
 /* ---- lines --------------------------------------------------------------------------------------------------- */
 
-/* Cuts the blanks at both ends. */
+/* Cuts blanks at both ends of a text. */
 static char *trim(char *text)
 {
     text += strspn(text, BLANKS);
@@ -98,7 +98,7 @@ static char *unquote(char *text)
     return text + 1;
 }
 
-/* A path of the file: "~/..." is in the user's home, other relative paths are in the file's folder. */
+/* Resolves a path in the file: "~/..." is in the user's home, other relative paths are in the file's folder. */
 static char *path_of(const struct preset *p, const char *value)
 {
     const char *slash = strrchr(p->path, '/'), *home = getenv("HOME");
@@ -114,7 +114,7 @@ static bool is_mask(const struct preset_line *l)
     return strcmp(l->key, "mask") == 0;
 }
 
-/* A mask of the file, or one that ships. NULL: no memory. */
+/* Returns the path of a mask of the file, or of one that ships. NULL: no memory. */
 static char *mask_path(const struct preset *p, const char *value)
 {
     char *path = path_of(p, value);
@@ -204,7 +204,7 @@ static bool apply_command(const struct preset_line *l, const char *where, const 
            refuse(line, "%s: the preset is for haloconv %s; start that, or `haloconv run`", where, l->value);
 }
 
-/* Gives a line to its option. false: a usage error was printed. */
+/* Sets the option that a line names. false: a usage error was printed. */
 static bool apply_option(struct preset *p, struct preset_line *l, const char *where, const struct command_line *line,
                          void *settings)
 {
@@ -212,11 +212,11 @@ static bool apply_option(struct preset *p, struct preset_line *l, const char *wh
     struct option_use use = {line->command, row, NULL, where};
     if (!row && !l->value) return refuse(line, "%s: %.200s: is not a line KEY = VALUE", where, l->key);
     if (!row || strcmp(row->name, "preset") == 0)
-        return refuse(line, "%s: %.200s: a preset can have no such option", where, l->key);
+        return refuse(line, "%s: %.200s: is not an option of a preset", where, l->key);
     if (!row->value) {
         bool no = l->value && strcmp(l->value, "no") == 0, yes = !l->value || strcmp(l->value, "yes") == 0;
         if (!no && !yes) return refuse(line, "%s: %s: needs yes or no", where, l->key);
-        return no || row->take(&use, (char *)settings + row->to);
+        return no || row->read(&use, (char *)settings + row->to);
     }
     if (!l->value || !*l->value) return refuse(line, "%s: %s: needs %s", where, l->key, row->value);
     if (strcmp(row->value, "FILE") == 0) {
@@ -226,7 +226,7 @@ static bool apply_option(struct preset *p, struct preset_line *l, const char *wh
         l->value = path;
     }
     use.text = l->value;
-    return row->take(&use, (char *)settings + row->to);
+    return row->read(&use, (char *)settings + row->to);
 }
 
 static bool apply_line(struct preset *p, struct preset_line *l, const struct command_line *line, void *settings)

@@ -15,21 +15,21 @@
 
 struct preset;
 
-/* Folder i of those where presets are looked for, in this order; NULL: i is behind the last. */
+/* Returns folder i of the search for presets, in its order; NULL: i is behind the last folder. */
 const char *preset_folder(int i);
 
 /* Reads NAME.conf from the first folder that has it. A name with a slash is a path. NULL: why has the reason. */
 struct preset *preset_open(const char *name, char *why, size_t cap);
 void preset_close(struct preset *preset); /* NULL is allowed */
 
-/* The command that the preset is for. */
+/* Returns the command of the preset: "jack", "live" or a wrong word. */
 const char *preset_command(const struct preset *preset);
 
-/* Gives all lines but the masks to the settings of a command, which then point to texts of the preset. false: a usage
- * error was printed for each wrong line. */
+/* Writes all lines but the masks into the settings of a command, which then point to texts of the preset. false: a
+ * usage error was printed for each wrong line. */
 bool preset_apply(struct preset *preset, const struct command_line *line, void *settings);
 
-/* The masks; they belong to the preset. */
+/* Returns the masks, which belong to the preset. */
 struct option_names preset_masks(const struct preset *preset);
 
 #endif

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #ifdef __SANITIZE_THREAD__
-enum { STACK_BYTES = 16 * 1024 }; /* its data fill most of the stack of a thread that JACK made */
+enum { STACK_BYTES = 16 * 1024 }; /* JACK's data fill the greater share of the stack of a thread that JACK makes */
 #else
 enum { STACK_BYTES = 128 * 1024 };
 #endif

@@ -10,12 +10,12 @@
 #include <string.h>
 
 enum { MAX_SUBSCRIBERS = 8, MAX_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
-enum { MAX_ERRORS = 50, MAX_BUDGETS = 16 }; /* in a second: errors for each host, and hosts that get some */
+enum { MAX_ERRORS = 50, MAX_BUDGETS = 16 }; /* in a second: errors for each host; hosts that get errors */
 enum { MAX_STATS = 65480 };                 /* bytes: a packet of UDP has 65507, with the path and a type */
 static const double STATE_S = 0.05;
 static const char REPLACED[] = "another mask was asked for before this one was loaded";
 
-/* The state that subscribers get: each value with the path of the message that asks for it. */
+/* The state that subscribers get; a value's path is that of the message that asks for it. */
 enum { MASK, GAIN, WET, DRY, BYPASS, COMPARED, LATE, LOAD, PEAKS, N_ITEMS };
 static const struct item {
     const char *path, *types;
@@ -33,15 +33,15 @@ struct subscriber {
     double end;
 };
 
-struct asker { /* waits for a mask */
+struct asker { /* a peer that asked for a mask and waits for the result */
     struct osc_peer peer;
-    uint64_t number; /* of the request */
-    char path[16];   /* of the message */
+    uint64_t number; /* number of the request */
+    char path[16];   /* path of the message */
     char mask[4096]; /* path of the mask */
     int mask_number;
 };
 
-struct error_budget { /* a host that was sent errors */
+struct error_budget { /* counts the errors sent to a host */
     struct osc_peer peer;
     int n_errors; /* since `begin` */
     double begin;
@@ -155,15 +155,16 @@ static bool subscribe(struct remote *r, const struct osc_message *message, char 
     struct state state;
     bool ends = strcmp(message->path, "/unsubscribe") == 0;
     if (!read_subscriber(message, &peer))
-        return message_write(why, cap, "%s takes a port from 1 to 65535, or nothing", message->path + 1);
+        return message_write(why, cap, "%s needs a port from 1 to 65535, or nothing", message->path + 1);
     struct subscriber *subscriber = find_subscriber(r, &peer);
-    if (ends) { /* a session that ends or gets an answer here sends /unsubscribe, too */
+    if (ends) { /* a session that ends, or that gets an answer in this block, sends /unsubscribe, too */
         if (subscriber) osc_send_to(r->osc, &peer, "/unsubscribe", "");
         drop_subscriber(r, subscriber);
         return true;
     }
     if (osc_is_own(r->osc, &peer))
-        return message_write(why, cap, "port %d is this session's own; give the port of a receiver", osc_port(r->osc));
+        return message_write(why, cap, "port %d belongs to this session; give the port of a receiver",
+                             osc_port(r->osc));
     if (!subscriber && r->n_subscribers == MAX_SUBSCRIBERS)
         return message_write(why, cap, "there are %d subscribers already; end one, or wait a minute", MAX_SUBSCRIBERS);
     if (!subscriber) subscriber = &r->subscribers[r->n_subscribers++];
@@ -242,7 +243,7 @@ static void remove_first_asker(struct remote *r)
     memmove(r->askers, r->askers + 1, (size_t)--r->n_askers * sizeof *r->askers);
 }
 
-/* The mask that the target has just asked for is answered when the loader is done with it. */
+/* Records who asked for the target's last mask: the answer is sent when the loader has finished. */
 static void add_asker(struct remote *r, const struct osc_message *message)
 {
     const char *mask = r->target->watch.path;
@@ -273,8 +274,8 @@ static void answer_askers(struct remote *r)
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
-/* Is this what a session sends to others? It is not answered: two sessions would answer each other for ever. A gain
- * looks like a command, which has no answer. */
+/* Is this a message that a session sends to others? It gets no answer: two sessions would answer each other for ever. A
+ * gain looks like a command, which has no answer. */
 static bool is_answer(const struct osc_message *message)
 {
     const char *path = message->path;
@@ -287,7 +288,7 @@ static bool is_answer(const struct osc_message *message)
     return scene_message_is_answer(message);
 }
 
-/* A session has answered /subscribe, which this one never sends: it was forged. */
+/* Another session has answered /subscribe, which this session never sends: the request was forged. */
 static bool is_forged_subscription(const struct osc_message *message)
 {
     return strcmp(message->path, "/subscribe") == 0 && message->n_args == 1 && message->number == SUBSCRIBED_S;
@@ -301,7 +302,7 @@ static bool answer_stats(struct remote *r, const struct osc_message *message, ch
     if (!text) return message_write(why, cap, "no memory for the statistics; free some memory");
     if (strlen(text) > MAX_STATS) {
         free(text);
-        return message_write(why, cap, "the statistics of so many sources do not fit into a packet; give --stats");
+        return message_write(why, cap, "the statistics of this many sources do not fit into a packet; give --stats");
     }
     osc_send_to(r->osc, message->from, "/stats", "s", text);
     free(text);
@@ -354,7 +355,7 @@ static bool read_comparison(const struct osc_message *message, struct command *c
                        (n < 2 || (message->second >= 1 && message->second <= INT_MAX));
     *command = (struct command){.act = n == 0 ? COMMAND_COMPARE_SWITCH : COMMAND_COMPARE};
     if (n > 2 || !(has_paths || has_numbers))
-        return message_write(why, cap, "ab takes no mask, B, or A and B (paths or numbers in the list), or off");
+        return message_write(why, cap, "ab needs no mask, B, A and B (paths or numbers in the list), or off");
     if (n == 1 && has_paths && strcmp(message->text, "off") == 0) {
         command->act = COMMAND_COMPARE_END;
     } else if (has_paths && n > 0) {
@@ -386,10 +387,10 @@ static bool read_command(const struct osc_message *message, struct command *comm
     if (strcmp(path, "/ab") == 0) return read_comparison(message, command, why, cap);
     if (strcmp(path, "/bypass") == 0) {
         *command = (struct command){.act = COMMAND_BYPASS, .on = message->number != 0};
-        return message->has_number || message_write(why, cap, "bypass takes 0 or 1");
+        return message->has_number || message_write(why, cap, "bypass needs 0 or 1");
     }
     if (strcmp(path, "/mask") != 0)
-        return message_write(why, cap, "there is no such message with such arguments; see OSC in haloconv(1)");
+        return message_write(why, cap, "this message does not exist with these arguments; see OSC in haloconv(1)");
     read_mask(message, command);
     return true;
 }
@@ -398,7 +399,7 @@ static bool change_scene(struct remote *r, const struct osc_message *message, ch
 {
     struct live_scene *scene = session_scene(r->target->session);
     struct scene_change change;
-    if (!scene) return message_write(why, cap, "there are no sources; start with a bank and --sources");
+    if (!scene) return message_write(why, cap, "the session has no sources; start it with a bank and --sources");
     if (scene_message_answer(message, scene, r->osc)) return true;
     return scene_message_read(message, &change, why, cap) && live_scene_change(scene, &change, why, cap);
 }

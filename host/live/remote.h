@@ -19,21 +19,21 @@ struct remote;
 /* Returns the statistics, which the caller releases; NULL: no memory. */
 typedef json_t *remote_stats(void *data);
 
-/* Opens OSC for a target. osc is of osc_open; osc and target outlive the remote. NULL: no memory. */
+/* Opens OSC for a target. osc is from osc_open; osc and target must outlive the remote. NULL: no memory. */
 struct remote *remote_open(struct osc *osc, struct command_target *target, remote_stats *stats, void *data);
 
-/* Tells subscribers that they are subscribers no more. NULL is allowed. */
+/* Closes the remote, and notifies subscribers that their subscription has ended. NULL is allowed. */
 void remote_close(struct remote *remote);
 
-/* Obeys the messages that have arrived, answers those that asked for masks, and sends changes to subscribers. Call it
- * several times a second; now is in seconds. */
+/* Applies the messages that have arrived, answers requests for masks, and sends changes to subscribers. Call it several
+ * times a second; now is in seconds. */
 void remote_tend(struct remote *remote, double now);
 
-/* Obeys one message; remote_tend calls it. data: the remote. */
+/* Applies one message; remote_tend calls this. data: the remote. */
 void remote_handle(void *data, const struct osc_message *message);
 
-/* Sets what subscribers get: the median load in percent of a block's time and the peaks since the last call, and the
- * number of late and lost blocks since the start. */
+/* Sets the levels that subscribers get: the median load in percent of a block's time and the peaks since the last call,
+ * and the number of late and lost blocks since the start. */
 void remote_set_levels(struct remote *remote, double load_percent, float peak_in, float peak_out, uint64_t late);
 
 #endif

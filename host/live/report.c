@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Percent of the block's time. */
+/* Returns a quantile of the callback's durations in percent of the block's time. */
 static double load_percent(const struct session_status *s, uint64_t ns)
 {
     return s->info.block > 0 ? 100e-9 * (double)ns * s->info.rate / s->info.block : 0;
@@ -24,7 +24,7 @@ static double load_quantile(const struct session_status *s, const hc_times *time
 
 double report_load(const struct session_status *s, const struct report_levels *levels)
 {
-    hc_times lately = s->times; /* less those before */
+    hc_times lately = s->times; /* minus those before */
     lately.n -= levels->before.n;
     for (int i = 0; i < HC_TIME_CLASSES; i++) lately.classes[i] -= levels->before.classes[i];
     return load_quantile(s, &lately, 0.5);
@@ -53,7 +53,7 @@ static double decibels(double gain)
     return 20 * log10(gain);
 }
 
-/* Adds "wet -3" and such to a list, for a gain that is not the default; "dry" has the default off. */
+/* Appends as "wet -3" a gain that is not the default, which is 0 dB, or off for "dry". */
 static void list_gain(const struct command_gain *gain, const struct session *session, char *text, size_t cap)
 {
     double db = round(10 * decibels((double)session_get(session, gain->knob))) / 10 + 0.0; /* no -0 */
@@ -186,13 +186,13 @@ void report_summary(const struct session_status *s)
                      message_s((int64_t)stats->limited));
 }
 
-/* Two figures of A/B; NULL: no memory. */
+/* Returns {"A": first, "B": second}; NULL: no memory. */
 static json_t *pair(double a, double b)
 {
     return json_pack("[o, o]", json_number(a), json_number(b));
 }
 
-/* null unless masks are compared. */
+/* Returns the comparison as JSON; null: no masks are compared. */
 static json_t *comparison_json(const hc_live_stats *stats)
 {
     const float *loudness = stats->loudness, *gain = stats->compared_gain;

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct report_levels { /* of the time since report_levels_begin */
-    hc_times before;   /* session_status.times at its begin     */
+struct report_levels { /* levels since report_levels_begin      */
+    hc_times before;   /* session_status.times at report_levels_begin */
     float peak_in, peak_out;
 };
 void report_levels_begin(struct report_levels *levels, const struct session_status *status);
@@ -28,7 +28,7 @@ void report_line(const struct command_target *target, const struct session_statu
 /* Returns the number of xruns, late blocks and clipped samples together. */
 uint64_t report_trouble(const struct session_status *status);
 
-void report_summary(const struct session_status *status); /* on the console */
+void report_summary(const struct session_status *status); /* prints on the console */
 
 /* Returns the statistics; NULL: no memory. */
 json_t *report_json(const struct session_status *status);
@@ -36,14 +36,14 @@ json_t *report_json(const struct session_status *status);
 /* Returns the state of a scene; NULL: no memory. */
 json_t *report_scene(struct live_scene *scene);
 
-/* Opens the file of the statistics ("-": standard output), so that an error comes before the audio starts. A pipe stays
- * closed until report_write_to: opening it waits for its reader. false: why has the reason. */
+/* Opens the file of the statistics ("-": standard output), so that an error comes before the audio starts. A named pipe
+ * is opened by report_write_to: opening a pipe waits for its reader. false: why has the reason. */
 bool report_open(struct part_file *file, const char *path, char *why, size_t cap);
 
 /* Writes JSON (NULL: no memory for it) to a file ("-": standard output). false: why has the reason. */
 bool report_write(const json_t *json, const char *path, char *why, size_t cap);
 
-/* The same, to the file of report_open, which is closed then. */
+/* Writes JSON like report_write, to the file of report_open, and closes that file. */
 bool report_write_to(struct part_file *file, const json_t *json, const char *path, char *why, size_t cap);
 
 #endif

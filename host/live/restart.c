@@ -7,10 +7,10 @@
 
 static const char NAME[] = "HALOCONV_RESTART"; /* environment variable with the state as JSON */
 
-/* hc_times as an array: n, max_ns and the classes. */
+/* hc_times as an array of numbers: n, max_ns and the classes. */
 enum { N_TIMES = sizeof(hc_times) / sizeof(uint64_t) };
 
-/* [index, value] of every value that is not 0: most classes of hc_times are empty. */
+/* Makes an array of [index, value], without values of 0: few classes of hc_times are in use. */
 static json_t *write_array(const uint64_t *values, int n)
 {
     json_t *array = json_array();

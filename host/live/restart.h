@@ -11,16 +11,16 @@
 
 struct restart {
     struct session_state state;
-    char osc[300];                /* where OSC listened; "": nowhere                     */
-    struct session_status before; /* counters, times and seconds; the rest is empty      */
+    char osc[300];                /* address of the OSC port; "": none                   */
+    struct session_status before; /* counters, times and seconds; other fields are empty */
     json_t *more;                 /* further statistics, of the host; owned              */
 };
 
-/* Runs argv again. osc: where OSC listens, or NULL; more: further statistics, released here. Returns only after a
+/* Runs argv again. osc: address of the OSC port, or NULL; more: further statistics, released here. Returns only after a
  * failure. */
 void restart_run(char **argv, struct session *session, const char *osc, json_t *more);
 
-/* Did restart_run start this process? Answers true once. Call restart_free afterwards. */
+/* Did restart_run start this process? Returns true once only. Call restart_free afterwards. */
 bool restart_read(struct restart *restart);
 void restart_free(struct restart *restart);
 

@@ -13,9 +13,9 @@ struct form {
     const char *path; /* '#' stands for the number of a source from 1, '~' from 0; or for '*', which is all sources */
     enum scene_act act;
     enum listener_dialect dialect;
-    int n; /* ANY: of any type */
+    int n; /* numbers; ANY: arguments of any type */
     int from[4];
-    const char *takes; /* for messages */
+    const char *needs; /* what its arguments are, for error texts */
 };
 enum { ANY = -1 };
 
@@ -45,13 +45,18 @@ static const struct form forms[] = {
     {"/source/#/gain", SCENE_GAIN, 0, 1, {1}, "dB, or off"},
     {"/source/#/mute", SCENE_MUTE, 0, 1, {1}, MUTE},
     {"/source/#/entry", SCENE_ENTRY, 0, 1, {1}, "the number of an entry, from 0"},
-    {"/source/#/relative", SCENE_AED, 0, 0, {0}, "nothing: it asks where the listener hears the source"},
+    {"/source/#/relative", SCENE_AED, 0, 0, {0}, "no argument: its answer is the position that the listener hears"},
     {"/listener/xyz", SCENE_LISTENER_XYZ, 0, 3, {1, 2, 3}, XYZ},
     {"/listener/ypr", SCENE_ANGLES, LISTENER_OURS, 3, {1, 2, 3}, YPR},
     {"/listener/quaternion", SCENE_QUATERNION, LISTENER_OURS, 4, {1, 2, 3, 4}, WXYZ},
     {"/recentre", SCENE_RECENTRE, 0, 0, {0}, "nothing"},
     {"/recenter", SCENE_RECENTRE, 0, 0, {0}, "nothing"},
-    {"/distance-gain", SCENE_DISTANCE_GAIN, 0, 2, {1, 2}, "the distance of 0 dB and the least one in metres, or off"},
+    {"/distance-gain",
+     SCENE_DISTANCE_GAIN,
+     0,
+     2,
+     {1, 2},
+     "the distance of 0 dB and the minimum distance in metres, or off"},
     {"/adm/obj/#/azim", SCENE_AED, 0, 1, {1}, DEGREES},
     {"/adm/obj/#/elev", SCENE_AED, 0, 1, {0, 1}, DEGREES},
     {"/adm/obj/#/dist", SCENE_AED, 0, 1, {0, 0, 1}, METRES},
@@ -152,11 +157,11 @@ bool scene_message_is_answer(const struct osc_message *message)
     return form && is_of_source(form) && form->n == 0 && message->n_args == 3 && message->n_numbers == 3;
 }
 
-/* "azimuth takes degrees", "listener/xyz takes ..." */
+/* Writes an error such as "azimuth needs degrees". */
 static bool refuse(const struct form *form, char *why, size_t cap)
 {
     const char *hash = strchr(form->path, '#'), *name = hash ? hash + 2 : form->path + 1;
-    return message_write(why, cap, "%.*s takes %s", (int)strcspn(name, "~"), name, form->takes);
+    return message_write(why, cap, "%.*s needs %s", (int)strcspn(name, "~"), name, form->needs);
 }
 
 /* "off" stands for a gain of 0, and for no gain by distance. */
@@ -171,7 +176,7 @@ bool scene_message_read(const struct osc_message *message, struct scene_change *
 {
     int source;
     const struct form *form = find(message->path, &source);
-    if (!form) return message_write(why, cap, "there is no such message; see OSC in haloconv(1)");
+    if (!form) return message_write(why, cap, "this message does not exist; see OSC in haloconv(1)");
     *change = (struct scene_change){.act = form->act, .dialect = form->dialect, .source = source};
     if (read_off(message, change) || form->act == SCENE_NONE) return true;
     /* The minimum distance may be left out: it is then a quarter of the reference, a gain of 12 dB. */

@@ -1,5 +1,4 @@
-/* scene_messages - OSC messages about sources and the listener: ours, and those that head trackers send. The list is in
- * haloconv(1). */
+/* scene_messages - OSC messages about sources and the listener: ours, and those of head trackers. See haloconv(1). */
 #ifndef SCENE_MESSAGES_H
 #define SCENE_MESSAGES_H
 
@@ -12,13 +11,13 @@
 /* Is this the path of a message about a scene? */
 bool scene_message_is(const char *path);
 
-/* Is this an answer that no message of ours looks like? That of /source/N/relative is one. */
+/* Is this an answer whose form no request has? The answer to /source/N/relative is such. */
 bool scene_message_is_answer(const struct osc_message *message);
 
 /* Translates a message that scene_message_answer does not answer. false: why has the reason. */
 bool scene_message_read(const struct osc_message *message, struct scene_change *change, char *why, size_t cap);
 
-/* Answers a message without arguments that asks for the state of the scene. false: it asks for nothing. */
+/* Answers a message without arguments that asks for the state of the scene. false: another message. */
 bool scene_message_answer(const struct osc_message *message, struct live_scene *scene, struct osc *osc);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* This thread may have real-time priority: a flood of messages gets a third of a processor. */
+/* Limits: this thread may have real-time priority, and a flood of messages gets a third of a processor. */
 static const double MAX_BUSY_S = 0.003, WINDOW_S = 0.01;
 
 struct scene_thread {
@@ -28,7 +28,7 @@ static double processor_s(void)
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
-/* A window ends when its processor time is used up; the rest of it is slept. */
+/* If the processor time of the window is used up, sleeps until the window ends. */
 static void limit_share(struct scene_thread *t)
 {
     if (processor_s() - t->busy_s < MAX_BUSY_S) return;

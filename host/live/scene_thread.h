@@ -1,6 +1,6 @@
-/* scene_thread - a thread that obeys OSC messages about a scene as soon as they arrive: the next block has the change.
- * The control thread, which does all else, may be busy for many blocks: with JACK's server, a terminal or a lock of the
- * loader. Messages that fail, ask for something or are about something else go on to osc_receive. */
+/* scene_thread - a thread that applies OSC messages about a scene when they arrive: the next block has the change. The
+ * control thread may be busy for many blocks: with JACK's server, a terminal or a lock of the loader. osc_receive gets
+ * messages that fail, ask for something or are not about the scene. */
 #ifndef SCENE_THREAD_H
 #define SCENE_THREAD_H
 
@@ -11,8 +11,8 @@
 
 struct scene_thread;
 
-/* osc and scene outlive the thread. The thread has real-time priority if the user may have it, the lowest one: the
- * audio comes first. NULL: why has the reason, and osc_receive gets all messages. */
+/* osc and scene must outlive the thread. If the user may, the thread has the lowest real-time priority, below the
+ * audio. NULL: why has the reason, and osc_receive gets all messages. */
 struct scene_thread *scene_thread_start(struct osc *osc, struct live_scene *scene, char *why, size_t cap);
 
 /* NULL is allowed. */

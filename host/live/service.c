@@ -22,7 +22,7 @@ static struct {
     int fd;            /* to systemd; below 0: none */
     double watchdog_s; /* longest time without WATCHDOG=1, then systemd restarts the service; 0: no limit */
     double next_tend, next_pet, last_block_s;
-    uint64_t blocks; /* of the session, at last_block_s */
+    uint64_t blocks; /* the session's count of blocks at last_block_s */
     bool is_open, is_ready, is_reloading;
     char status[512]; /* the last one sent */
 } service = {.fd = -1};
@@ -41,7 +41,7 @@ static void open_once(void)
     service.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (connect(service.fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) !=
         0) {
-        message_note("systemd is not told that the service is ready: nothing listens at %s", name);
+        message_note("systemd cannot be notified that the service is ready: nothing listens at %s", name);
         close(service.fd);
         service.fd = -1;
     }
@@ -62,8 +62,8 @@ __attribute__((format(printf, 1, 2))) static void notify(const char *format, ...
     (void)!send(service.fd, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1, MSG_NOSIGNAL);
 }
 
-/* Tells a status, and returns whether it is new. Its text has names of files: a line end in one would begin another
- * message to systemd. */
+/* Sends systemd a status, and returns whether it is new. The text has names of files: a line end in a name would begin
+ * another message to systemd. */
 __attribute__((format(printf, 1, 2))) static bool report(const char *format, ...)
 {
     char text[sizeof service.status];
@@ -110,7 +110,7 @@ static void report_session(const struct session_status *status, bool is_bypassed
     else if (!hangs)
         report("%s %s%s", is_bypassed ? "bypasses" : "plays", mask, states[status->stats.state]);
     else if (report("hangs: no block of audio comes; %s", mask))
-        message_error("no block of audio comes from the server or device; restart it, if it does not go on");
+        message_error("no block of audio comes from the server or device; restart that if no block follows");
 }
 
 void service_tend(struct session *session, const char *missing)
@@ -135,7 +135,7 @@ void service_tend(struct session *session, const char *missing)
                        now - service.last_block_s > (service.watchdog_s > 0 ? service.watchdog_s / 2 : HANG_S));
 }
 
-/* systemd compares the time with that of its own request. */
+/* Sends the time, which systemd compares with that of its own request. */
 void service_reload(void)
 {
     struct timespec now;

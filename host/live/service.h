@@ -11,12 +11,12 @@
  * ready, and does not hang. */
 void service_wait(const char *why);
 
-/* Call it several times a second while the session is open. The service is ready with the first block. `missing` is
- * the server or device that went away, and that the session waits for; NULL: none. If blocks stop coming although
- * nothing is missing, the watchdog of systemd restarts the service. */
+/* Call it several times a second while the session is open. The service is ready with the first block. `missing` is the
+ * server or device that went away, and that the session waits for; NULL: none. If blocks stop although nothing is
+ * missing, the watchdog of systemd restarts the service. */
 void service_tend(struct session *session, const char *missing);
 
-/* The mask is loaded again: the service reloads, until service_tend finds the session settled. */
+/* Reports that the service reloads, from a request to reload the mask until service_tend finds the session settled. */
 void service_reload(void);
 
 void service_stop(void); /* the session ends */

@@ -125,7 +125,7 @@ static void keep(struct session *s)
     sem_post(&s->wake);
 }
 
-/* The list's next, previous, second next, ... mask from `current` on. */
+/* Returns the i-th mask around `current` in the list: the next, the previous, the second next, ... */
 static int nearest(int i, int current, int n)
 {
     int step = (i + 1) / 2;
@@ -175,7 +175,7 @@ void session_watch_kept(struct session *s)
 
 /* ---- open and close ---------------------------------------------------------------------------- */
 
-/* The number of inputs for a sound file: two if it has one channel or four, else one for each channel. */
+/* Returns the number of inputs for a sound file: two if the file has one channel or four, else one for each channel. */
 static int choose_inputs(const struct session_settings *settings, const hc_responses *mask)
 {
     int n = mask->n_channels;
@@ -211,7 +211,7 @@ bool session_load(const struct session_settings *settings, const char *path, int
     *mask = (hc_responses){0};
     if (hc_bank_is_file(path)) return bank_look(path, n_sources > 0 ? n_sources : 1, rate, mask, why, cap);
     if (hc_responses_load(path, 0, rate, flags, mask, why, cap) == HC_OK) {
-        bool is_configuration = mask->n_channels == 0; /* has its own input count */
+        bool is_configuration = mask->n_channels == 0; /* which states its input count */
         if (!is_configuration && n_sources > 0) {      /* a bank of one entry */
             hc_responses_free(mask);
             *mask = (hc_responses){0};
@@ -220,7 +220,7 @@ bool session_load(const struct session_settings *settings, const char *path, int
         int n_in = is_configuration ? settings->n_inputs : choose_inputs(settings, mask);
         bool is_restored = settings->scene && settings->scene->is_restored; /* its mask may have fewer sources */
         if (is_configuration && n_sources > 0 && n_sources != mask->n_sources && !is_restored)
-            message_write(why, cap, "%s: has %d source%s, and --sources asks for %d; leave that out", path,
+            message_write(why, cap, "%s: has %d source%s, and --sources asks for %d; omit --sources", path,
                           mask->n_sources, message_s(mask->n_sources), n_sources);
         else if (n_in == 0 || hc_responses_route(mask, path, n_in, why, cap) == HC_OK)
             return true;
@@ -229,7 +229,7 @@ bool session_load(const struct session_settings *settings, const char *path, int
     return false;
 }
 
-/* The first bank: an error ends the program, and is not printed twice. */
+/* Loads the first bank. Its error ends the program, and is therefore returned, not printed. */
 static bool load_first_bank(struct session *s, const char *path, char *why, size_t cap)
 {
     char error[MESSAGE_CAP] = "";
@@ -251,7 +251,7 @@ static void report_bank(struct session *s, const struct session_settings *settin
                  info.n_entries == 1 ? "y" : "ies", info.n_bank_out, message_s(info.n_bank_out),
                  (double)info.longest / info.rate, message_gain((double)info.bank_gain_db, 1).text);
     if (info.bank_gain_db > 0 && !settings->live.normalise)
-        message_note("the bank makes some sounds louder, up to %.1f dB, and they may clip; "
+        message_note("the bank amplifies some sounds by up to %.1f dB, and they may clip; "
                      "give --normalise, or a lower --gain",
                      (double)info.bank_gain_db);
 }
@@ -313,7 +313,7 @@ struct session *session_open(const struct session_settings *settings, const char
     return NULL;
 }
 
-/* false: the loader does not end: it may wait for a file server that does not answer. */
+/* Ends the loader. false: the loader does not end, because it waits for a file server, say. */
 static bool loader_end(struct session *s)
 {
     struct timespec until;
@@ -329,7 +329,7 @@ bool session_close(struct session *s)
 {
     if (!s) return true;
     if (!loader_end(s)) {
-        message_note("the mask is still being loaded; ending without it");
+        message_note("the mask is still being loaded; ending without waiting");
         return false;
     }
     live_scene_close(s->scene);
@@ -447,5 +447,5 @@ void session_get_status(struct session *s, struct session_status *status)
 void session_continue_counters(struct session *s, const struct session_status *before)
 {
     s->before = *before;
-    s->before.stats.rebuilds++; /* the engine that begins here */
+    s->before.stats.rebuilds++; /* counts this process's first engine */
 }

@@ -17,21 +17,21 @@ struct session;
 
 struct session_settings {
     hc_live_config live;     /* session_open sets channels, rate and block                                            */
-    int n_inputs;            /* inputs of a mask that fits several counts; 0: the session chooses by its channels     */
+    int n_inputs;            /* inputs of a mask that fits several counts; 0: the mask's channels decide              */
     int max_inputs;          /* max. inputs that the session chooses; 0: no limit                                     */
     float wet, dry, gain;    /* linear                                                                                */
     bool bypass;
     const struct live_scene_settings *scene; /* first positions of the sources (live.n_sources); NULL: the default    */
-    int preload;             /* masks of session_keep to keep ready besides the one that plays; -1: all, but none with
+    int preload;             /* masks of session_keep to keep ready, without the one that plays; -1: all, but none with
                                 live.spin                                                                         */
 };
 
 /* Loads the first mask at `rate` Hz, with routes from the inputs; of a bank only the sizes, because session_open loads
- * it. false: why has the reason, and the mask is freed. */
+ * the bank. false: why has the reason, and the mask is freed. */
 bool session_load(const struct session_settings *settings, const char *path, int rate, hc_responses *mask, char *why,
                   size_t cap);
 
-/* Opens a session that plays the loaded mask in blocks of `block` frames, and frees it. NULL: why has the reason. */
+/* Opens a session that plays the loaded mask in blocks of `block` frames, and frees *mask. NULL: why has the reason. */
 struct session *session_open(const struct session_settings *settings, const char *path, hc_responses *mask, int rate,
                              int block, char *why, size_t cap);
 
@@ -43,7 +43,7 @@ hc_live *session_live(struct session *session);
 struct live_scene *session_scene(struct session *session); /* NULL: there are no sources */
 int session_rate(struct session *session); /* Hz, of the newest engine */
 
-/* Sets a knob (hc_live_set), and returns the value that it was set to last. Any thread */
+/* Set a knob (hc_live_set); return the last value that was set. Any thread */
 void session_set(struct session *session, enum hc_live_knob knob, float value);
 float session_get(const struct session *session, enum hc_live_knob knob);
 
@@ -63,17 +63,16 @@ void session_request_format(struct session *session, int rate, int block);
  * paths must last as long as the session. */
 void session_keep(struct session *session, char *const *paths, int n, int current);
 
-/* Compares two masks at equal loudness (hc_live_compare); NULL and NULL: no more. false: they are not both kept
- * ready. */
+/* Compares two masks at equal loudness (hc_live_compare); NULL and NULL end that. false: they are not both kept ready. */
 bool session_compare(struct session *session, const char *a, const char *b);
 
-/* Looks whether files of masks that are kept ready have changed, and loads them again. Call it a few times a second. */
+/* Loads masks that are kept ready again if their files have changed. Call it a few times a second. */
 void session_watch_kept(struct session *session);
 
 struct session_answer {
-    uint64_t number;         /* of the request of a mask that is done; earlier ones were done before, or replaced     */
-    bool is_good;            /* the mask plays, or is about to                                                        */
-    char why[500];           /* else the reason, which may be cut                                                     */
+    uint64_t number;         /* of a finished request for a mask; earlier requests are finished or replaced           */
+    bool is_good;            /* true: the mask plays or will play next                                                */
+    char why[500];           /* the reason of a failure; may be cut                                                   */
 };
 
 /* Removes and returns the oldest answer to a request of a mask; the last 16 are kept. false: no answer. */
@@ -81,7 +80,7 @@ bool session_read_answer(struct session *session, struct session_answer *answer)
 
 void session_count_xrun(struct session *session); /* [rt] */
 
-/* Has the loader applied every request, and does its result play? */
+/* Has the loader applied every request, and does the result play? */
 bool session_is_settled(struct session *session);
 
 /* Wakes the loader if the audio thread left work for it, and reports feedback and non-finite input. Call it several

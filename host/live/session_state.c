@@ -31,7 +31,7 @@ bool session_state_same(const struct session_state *a, const struct session_stat
            a->bypass == b->bypass && live_scene_same(&a->scene, &b->scene);
 }
 
-/* A path as a text, or as an array of its bytes if it is not UTF-8: the mask has to be found again. NULL: "". */
+/* Writes a path as a text, or as an array of its bytes if the path is not UTF-8. Returns NULL for "". */
 static json_t *write_path(const char *path)
 {
     if (!*path) return NULL;
@@ -42,7 +42,7 @@ static json_t *write_path(const char *path)
     return json;
 }
 
-/* A path that is too long, or no path, leaves `path` as it is. */
+/* Reads a path. One that is absent or too long leaves `path` unchanged. */
 static void read_path(const json_t *json, char *path, size_t cap)
 {
     char bytes[4096];
@@ -58,8 +58,8 @@ static void read_path(const json_t *json, char *path, size_t cap)
     if (text && strlen(text) < cap) memcpy(path, text, strlen(text) + 1);
 }
 
-/* A source is [azimuth, elevation, distance, gain, entry, muted]: the gain is in dB, and null if it is off. NULL: there
- * are no sources. */
+/* Writes a scene. A source is [azimuth, elevation, distance, gain, entry, muted]; gain in dB, or null. NULL: no
+ * sources. */
 static json_t *write_scene(const struct live_scene_settings *scene)
 {
     const double *at = scene->listener_at;
@@ -101,7 +101,7 @@ static bool read_position(const json_t *json, struct live_scene_position *p)
            json_integer_value(entry) < 1 << 30;
 }
 
-/* All of a scene, or nothing. */
+/* Reads all of a scene, or nothing. */
 static void read_scene(const json_t *json, struct live_scene_settings *scene)
 {
     const json_t *sources = json_object_get(json, "sources");

@@ -12,7 +12,7 @@ struct session_state {
     char mask[4096];      /* path of the mask that plays; "": none yet */
     float wet, dry, gain; /* linear                                    */
     bool bypass;
-    struct live_scene_settings scene; /* n_positions: of all sources; 0: there are none */
+    struct live_scene_settings scene; /* positions of all sources; n_positions 0: no sources */
 };
 
 /* Copies the state of a session. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* false: the file is not there, as between an editor's two steps. */
+/* Reads the file's identity. false: the file is absent, as between an editor's two steps. */
 static bool identify(const struct watch *watch, int64_t id[4])
 {
     char found[sizeof watch->path];

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Every optional part of the Makefile's report. */
+/* The optional dependencies of this build, as the Makefile reports them. */
 static const char built_with[] = ""
 #ifdef HC_WITH_SNDFILE
                                  " sndfile"
@@ -137,15 +137,15 @@ static void ask_for_one_connection(void)
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0); /* the user's own value stays */
 }
 
-/* Has a reader closed its end of standard output, as head does when it has read enough? */
+/* Has the reader of standard output closed its end of the pipe, as `head` does when it has read enough? */
 static bool is_pipe_closed(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
-/* Makes a closed or full standard output an error. Returns the exit status. After a closed pipe the process ends as
- * other programs do: by SIGPIPE, without a message. */
+/* Makes a closed or full standard output an error. Returns the exit status. If a pipe was closed, the process ends like
+ * other programs: by SIGPIPE, without a message. */
 static int flushed(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
@@ -158,7 +158,7 @@ static int flushed(int status)
 }
 
 /* If a standard stream is closed, the next file that is opened would get its number, and messages would be written into
- * that file. So /dev/null takes the number, opened such that its use fails. */
+ * that file. Therefore /dev/null, opened such that its use fails, gets the number. */
 static void keep_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -190,7 +190,7 @@ static int print_completion(void)
     return status;
 }
 
-/* Runs a command of two words, such as "bench engine". -1: no command begins with the two. */
+/* Runs a command of two words, such as "bench engine". Returns -1 if no command has these two words. */
 static int run_two_words(int argc, char **argv)
 {
     size_t first = strlen(argv[1]);
@@ -202,7 +202,7 @@ static int run_two_words(int argc, char **argv)
     return -1;
 }
 
-/* "bench" without the name of one. */
+/* Prints the error for "bench" without the name of a bench. */
 static int bench(int argc, char **argv)
 {
     if (argc > 2 && is_help(argv[2])) {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The columns of the table, and the figures of the broadband line. */
+/* The columns of the table and of the broadband line. */
 static const struct column {
     enum acoustic_figure figure;
     const char *name, *unit;

@@ -6,10 +6,10 @@
 
 #include <jansson.h>
 
-/* Print T30 or why it is absent; of a room also the other figures, and a table by octave. */
+/* Print T30 or why it is absent; for a room also the other figures, and a table by octave. */
 void acoustics_report_print(const struct acoustics *acoustics);
 
-/* An object that the caller owns; NULL: no memory. rate: Hz, 0 = unknown. */
+/* Makes an object that the caller owns; NULL: no memory. rate: Hz, 0 = unknown. */
 json_t *acoustics_report_json(const struct acoustics *acoustics, int rate);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { PRINTED_OUTPUTS = 4 };
 
-/* Milliseconds; NaN: silence, or no memory. */
+/* Returns the onset of a response in milliseconds; NaN: silence, or no memory. */
 static double onset_ms(const hc_bank_data *bank, int entry, int out)
 {
     double frame = NAN;
@@ -19,7 +19,7 @@ static double onset_ms(const hc_bank_data *bank, int entry, int out)
     return 1000 * frame / (bank->rate ? bank->rate : 48000);
 }
 
-/* The energy of a response in dB; that of a single tap of 1 is 0 dB. */
+/* Returns the energy of a response in dB; a single tap of 1 has 0 dB. */
 static double level_db(const hc_bank_data *bank, int entry, int out)
 {
     const float *taps = bank->taps[entry * bank->n_out + out];

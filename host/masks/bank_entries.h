@@ -1,5 +1,4 @@
-/* bank_entries - the entries of a bank one by one, for `haloconv info`: position, onset and level; and their
- * picture. */
+/* bank_entries - lists and draws the entries of a bank for `haloconv info`: position, onset and level. */
 #ifndef BANK_ENTRIES_H
 #define BANK_ENTRIES_H
 
@@ -8,10 +7,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* A line for each entry, with the onset and level of the first outputs. */
+/* Prints a line for each entry, with the onset and level of the first outputs. */
 void bank_entries_print(const hc_bank_data *bank);
 
-/* An array that the caller owns, with all outputs; NULL: no memory. */
+/* Makes an array that the caller owns, with all outputs; NULL: no memory. */
 json_t *bank_entries_json(const hc_bank_data *bank);
 
 /* Draws the directions of the entries. false: why has the reason. */

@@ -8,10 +8,10 @@
 
 void bank_report_print(const char *path, const hc_bank_data *bank);
 
-/* An object that the caller owns; NULL: no memory. */
+/* Makes an object that the caller owns; NULL: no memory. */
 json_t *bank_report_json(const char *path, const hc_bank_data *bank);
 
-/* Azimuth and elevation in degrees, and distance, of x, y, z. */
+/* Converts x, y, z to azimuth and elevation in degrees, and distance. */
 void bank_report_direction(const float position[3], double aed[3]);
 
 #endif

@@ -19,7 +19,7 @@ struct check_settings {
 };
 
 static const struct option_row check_options[] = {
-    {"rate", 0, "HZ", "Read it as for a session of that rate [the rate of its files]", option_int,
+    {"rate", 0, "HZ", "Read CONF as for a session of that rate [the rate of its files]", option_int,
      OPTION_TO(struct check_settings, rate), .min = 1, .max = 100000000},
     OPTION_JSON(OPTION_TO(struct check_settings, json)),
     {0}};

@@ -9,7 +9,7 @@
 
 enum { NAMES_SHOWN = 16 };
 
-/* Without control characters, which would steer the terminal. */
+/* Prints a name without control characters, which would steer the terminal. */
 static void print_name(const char *name)
 {
     for (; *name; name++) putchar((unsigned char)*name < ' ' || *name == 127 ? '?' : *name);
@@ -74,7 +74,7 @@ void configuration_report_print(const char *path, const hc_responses *mask, cons
     print_ports("inputs", mask->in_port, mask->n_in, "<-");
     print_ports("outputs", mask->out_port, mask->n_out, "->");
     source_report_print(banks);
-    if (mask->n_sources == 0) print_gains(mask, headroom); /* else the sum depends on where the sources are */
+    if (mask->n_sources == 0) print_gains(mask, headroom); /* with sources, the sum depends on their positions */
 }
 
 static json_t *ports_json(const hc_port *ports, int n)

@@ -11,7 +11,7 @@
 void configuration_report_print(const char *path, const hc_responses *mask, const struct headroom *headroom,
                                 const struct source_report *banks);
 
-/* An object that the caller owns; NULL: no memory. */
+/* Makes an object that the caller owns; NULL: no memory. */
 json_t *configuration_report_json(const char *path, const hc_responses *mask, const struct headroom *headroom,
                                   const struct source_report *banks);
 

@@ -10,21 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CHANNELS = 1024, PARTITION = 1024 }; /* of a file; jconvolver's, if the mask asks for none */
+enum { MAX_CHANNELS = 1024, PARTITION = 1024 }; /* channels of a file; partition if the mask has none */
 
-struct response {      /* taps that one route or more play */
+struct response {      /* taps of one or more routes */
     const float *taps; /* [n_taps]; 1 tap needs no file    */
-    int n_taps, order; /* order: of appearance             */
+    int n_taps, order; /* order: index by first appearance */
     const char *file;  /* NULL: not in a file yet          */
     int channel;
-    bool is_owner; /* frees file; others may have it, too */
+    bool is_owner; /* this response frees `file`, which others may share */
 };
 
 struct writer {
     struct configuration_out *out;
     struct response *all; /* [n]      */
     int n, rate;
-    void *known; /* tsearch(3) of all */
+    void *known; /* tsearch(3) of `all` */
     int *of_route;
 };
 
@@ -61,7 +61,7 @@ static bool find_responses(struct writer *w, char *why, size_t cap)
 
 /* ---- sound files that exist --------------------------------------------------------------------- */
 
-/* The path of a file for the configuration: its name if both are in one folder, else in full. NULL: no memory. */
+/* Returns a file's path for the configuration: the name if both are in one folder, else all of it. NULL: no memory. */
 static char *path_from(const char *configuration, const char *file)
 {
     const char *slash = strrchr(configuration, '/');
@@ -76,7 +76,7 @@ static char *path_from(const char *configuration, const char *file)
     return path;
 }
 
-/* The channel of the file that is this response; -1: none is. */
+/* Returns the channel of the file that equals this response; -1: none. */
 static int channel_of(const hc_responses *file, const struct response *r)
 {
     if (r->n_taps != file->n_frames || r->n_taps == 1) return -1;
@@ -85,7 +85,7 @@ static int channel_of(const hc_responses *file, const struct response *r)
     return -1;
 }
 
-/* Finds the responses that are whole channels of a sound file, which the mask names. */
+/* Finds responses that are whole channels of a sound file which the mask names. */
 static bool find_in_file(struct writer *w, const char *path, char *why, size_t cap)
 {
     hc_responses file;
@@ -112,7 +112,7 @@ static bool find_in_file(struct writer *w, const char *path, char *why, size_t c
 
 /* ---- files that are written --------------------------------------------------------------------- */
 
-/* A name in the folder of the configuration that no input file has: hall-1.wav, ... NULL: no memory. */
+/* Makes a name in the folder of the configuration that no input file has: hall-1.wav, ... NULL: no memory. */
 static char *name_of_file(struct writer *w, int *number)
 {
     size_t stem = strlen(w->out->path) - strlen(".conf"), bytes = stem + 24;
@@ -171,8 +171,9 @@ static bool write_files(struct writer *w, char *why, size_t cap)
     for (int i = 0; i < w->n; i++)
         if (w->all[i].n_taps > 1 && !w->all[i].file) left[n++] = &w->all[i];
     qsort(left, (size_t)n, sizeof *left, by_length);
-    bool good = n == 0 || w->out->mask->rate ||
-                message_write(why, cap, "%s: its files have no rate, or several; give one with --rate", w->out->source);
+    bool good =
+        n == 0 || w->out->mask->rate ||
+        message_write(why, cap, "%s: its files have no rate, or several; give a rate with --rate", w->out->source);
     for (int i = 0; good && i < n; i += same) {
         for (same = 1; i + same < n && same < MAX_CHANNELS && left[i + same]->n_taps == left[i]->n_taps; same++) {}
         good = write_file(w, left + i, same, &number, why, cap);

@@ -20,14 +20,14 @@ struct written_file {
 
 struct configuration_out {
     const char *path;            /* ends with .conf                                      */
-    const char *source;          /* what the mask was read from                          */
+    const char *source;          /* file from which the mask was read                    */
     const hc_responses *mask;    /* with routes                                          */
-    struct files_read *read;     /* files that must stay as they are                     */
-    struct written_file *files;  /* [n_files]: what configuration_write has written      */
+    struct files_read *read;     /* files that must not be overwritten                   */
+    struct written_file *files;  /* [n_files]: sound files that configuration_write has written */
     int n_files;
 };
 
-/* false: why has the reason. Free the list of files in both cases. */
+/* Writes the configuration and its sound files. false: why has the reason. Free the list of files in both cases. */
 bool configuration_write(struct configuration_out *out, char *why, size_t cap);
 void configuration_write_free(struct configuration_out *out);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The responses of an output: those of the same taps are one, since only magnitudes are added. */
+/* The responses of an output. Responses with the same taps are one, because only magnitudes are added. */
 struct output {
     struct sine_gain_part *parts;
     int n_parts;
@@ -22,7 +22,7 @@ static int compare_routes(const void *a, const void *b)
     return (x->n_taps > y->n_taps) - (x->n_taps < y->n_taps);
 }
 
-/* routes[n_routes], sorted -> parts[n_routes] and outputs[n_out], which share them. */
+/* Converts routes[n_routes], sorted, to parts[n_routes], and outputs[n_out], which point into parts. */
 static void join_routes(const hc_route *routes, int n_routes, struct sine_gain_part *parts, struct output *outputs)
 {
     for (int i = 0; i < n_routes; i++) {
@@ -49,7 +49,7 @@ static bool are_equal(const struct output *a, const struct output *b)
     return true;
 }
 
-/* Outputs are often alike: their gain is computed once. */
+/* Computes the gain of equal outputs once; outputs are often equal. */
 static bool find_gains(const struct output *outputs, int n_out, struct sine_gain *gains)
 {
     for (int i = 0; i < n_out; i++) {

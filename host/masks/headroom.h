@@ -7,27 +7,27 @@
 
 #include <jansson.h>
 
-/* The sine gains of n_out outputs: on each, the sum over the inputs of the magnitudes of their responses. gains[n_out];
- * the gain of an output without routes is 0. false: no memory. */
+/* Computes gains[n_out]: for each output the largest sum, over its inputs, of the magnitudes of the responses; 0 for an
+ * output without routes. false: no memory. */
 bool headroom_find(const hc_route *routes, int n_routes, int n_out, struct sine_gain *gains);
 
 /* The figures of a configuration. */
 struct headroom {
     struct sine_gain *outputs;  /* [n_out] */
-    int loudest;                /* output  */
+    int loudest;                /* output with the largest gain */
 };
 
-/* false: no memory; free it then too. */
+/* Computes the figures. false: no memory; free them then, too. */
 bool headroom_make(struct headroom *headroom, const hc_responses *configuration);
 void headroom_free(struct headroom *headroom);
 
-/* The gain to use, in whole dB: 0 or below. */
+/* Returns the suggested gain in whole dB: 0 or below. */
 int headroom_gain_db(double largest_gain);
 
 /* Print "largest gain +7.9 dB (WHERE, 120 Hz): use --gain -8". rate: Hz, 0 = unknown. */
 void headroom_print(const struct sine_gain *largest, int rate, const char *where);
 
-/* An object that the caller owns: response_peak_db, response_peak_hz, suggested_gain_db. */
+/* Makes an object that the caller owns: response_peak_db, response_peak_hz, suggested_gain_db. */
 json_t *headroom_json(const struct sine_gain *largest, int rate);
 
 #endif

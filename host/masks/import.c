@@ -34,8 +34,9 @@ static const struct command_line import_line = {
         "Writes a configuration in the format of jconvolver that plays the same as FILE: a configuration of BruteFIR, "
         "CamillaDSP, Convolver or PipeWire, filters of Equalizer APO (`man haloconv` lists what is read), or any other "
         "mask. "
-        "The responses that are not in sound files already are written beside it. All that cannot be represented is "
-        "printed with its line; a note has the number of filters that were computed, and the length of the longest. "
+        "The responses that are not in sound files already are written beside it. Each statement that cannot be "
+        "represented is printed with its line; a note has the number of computed filters, and the length of the "
+        "longest. "
         "FILE can be given to the other commands directly, too.\v"
         "Exit status: 0 the configuration is written, 1 it is not, 2 wrong usage.\n\n"
         "  haloconv import brutefir.conf -o room.conf",
@@ -74,7 +75,7 @@ static int print_json(const struct configuration_out *out, const char *why)
     return why ? EXIT_FAILED : status;
 }
 
-/* A mask that is not a configuration is imported channel by channel. */
+/* Loads FILE; a mask that is not a configuration gets a route for each channel. */
 static bool mask_load(const char *path, int rate, hc_responses *mask, char *why, size_t cap)
 {
     if (hc_responses_load(path, 0, rate, HC_TELL_FILTERS, mask, why, cap) != HC_OK) return false;
@@ -115,6 +116,6 @@ int import_command(int argc, char **argv)
     const char *output = settings.output, *dot = output ? strrchr(output, '.') : NULL;
     if (!output || !*output) return message_usage("import", "needs an output; give -o");
     if (!dot || strcasecmp(dot, ".conf") != 0)
-        return message_usage("import", "%s: is not a name of a configuration; let it end with .conf", output);
+        return message_usage("import", "%s: is not a name of a configuration; end it with .conf", output);
     return import(&settings);
 }

@@ -35,12 +35,12 @@ struct info_settings {
 
 struct mask_info {
     const struct info_settings *settings;
-    char file[PATH_MAX]; /* that is read, of a path with %r */
+    char file[PATH_MAX]; /* file that is read, with a rate in place of %r */
     hc_responses mask;
     char format[64];
-    struct mask_report report;    /* not of a configuration */
+    struct mask_report report;    /* of a mask that is not a configuration */
     struct headroom headroom;     /* of a configuration     */
-    struct source_report sources; /* likewise */
+    struct source_report sources; /* of a configuration */
     struct plan_report plan;
     char why[MESSAGE_CAP];
 };
@@ -121,7 +121,7 @@ static bool is_configuration(const struct mask_info *subject)
     return subject->mask.in_port != NULL;
 }
 
-/* The plan of an engine for the mask; for a file, with a response a channel. */
+/* Makes the plan of an engine for the mask; for a sound file with one response for each channel. */
 static void make_plan(struct mask_info *subject)
 {
     hc_config config;
@@ -237,7 +237,7 @@ int info_command(int argc, char **argv)
     int status = option_parse(&info_line, argc, argv, &settings);
     if (status >= 0) return status;
     if (settings.names.n > 1 && (!settings.plot.path || settings.json))
-        return message_usage("info", "takes several masks with --plot and without --json only");
+        return message_usage("info", "several masks need --plot, without --json");
     for (int i = 0; i < settings.names.n && status <= 0; i++) {
         settings.path = settings.names.list[i];
         status = print_one(&settings);

@@ -38,8 +38,9 @@ bool mask_job_make(struct mask_job *job, int n_channels, double n_frames)
 {
     struct mask_out *out = &job->out;
     if (!(n_frames <= MAX_FRAMES && n_frames * n_channels <= MAX_SAMPLES))
-        return MASK_REFUSE(job, "%s: would have %.0f frames of %d channel%s, and a mask has at most %d; trim it first",
-                           job->settings->output, n_frames, n_channels, message_s(n_channels), MAX_FRAMES);
+        return MASK_REFUSE(
+            job, "%s: would have %.0f frames of %d channel%s, but a mask has at most %d; trim the masks first",
+            job->settings->output, n_frames, n_channels, message_s(n_channels), MAX_FRAMES);
     out->n_channels = n_channels;
     out->n_frames = (int)n_frames;
     out->h = job->h = calloc((size_t)n_channels * (size_t)out->n_frames, sizeof *out->h);
@@ -64,7 +65,7 @@ int mask_job_channels(struct mask_job *job)
         int n = job->masks[i].n_channels;
         if (n > 1 && max > 1 && n != max)
             return MASK_REFUSE(job,
-                               "%s: %d channels do not fit the %d of the masks before it; a mask of 1 or %d would, see "
+                               "%s: %d channels do not fit the %d of the masks before; use a mask of 1 or %d, see "
                                "`haloconv mask channels`",
                                job->settings->names.list[i], n, max, max);
         if (n > max) max = n;
@@ -119,7 +120,7 @@ int mask_job_frames(const struct mask_job *job, double ms)
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
-/* The path of a temporary file with all of standard input, and its descriptor in *fd. */
+/* Copies standard input to a temporary file. Returns its path, and its descriptor in *fd. */
 static bool keep_input(struct mask_job *job, char *path, size_t cap, int *fd)
 {
     if (isatty(STDIN_FILENO)) return MASK_REFUSE(job, "standard input is a terminal; send a mask to it");
@@ -127,7 +128,7 @@ static bool keep_input(struct mask_job *job, char *path, size_t cap, int *fd)
     if (*fd < 0) return false;
     int error = spool_copy(STDIN_FILENO, *fd);
     if (error)
-        return MASK_REFUSE(job, "-: cannot be kept in a temporary file: %s; set TMPDIR to a folder with room",
+        return MASK_REFUSE(job, "-: cannot be kept in a temporary file: %s; set TMPDIR to a folder with free space",
                            strerror(error));
     snprintf(path, cap, "/proc/self/fd/%d", *fd);
     return true;
@@ -172,7 +173,8 @@ static bool load_all(struct mask_job *job)
         if (!load(job, names->list[i])) return false;
     if (job->out.rate) return true;
     job->out.rate = USUAL_RATE;
-    return !message_note("%s: has no rate, and is read at %d Hz; --rate gives another", names->list[0], USUAL_RATE);
+    return !message_note("%s: has no rate, and is read at %d Hz; give --rate to change that", names->list[0],
+                         USUAL_RATE);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */

@@ -19,7 +19,7 @@ struct mask_settings {
     int format, rate;                 /* rate: Hz; 0: of the first mask                              */
     bool json;
 
-    /* of one or two operations each; a time is in ms, a level is linear; NaN or 0: not given    */
+    /* each is for one or two operations; times are in ms, levels linear; NaN or 0: not given */
     double gains[MAX_MASKS]; /* [n_gains]                                                   */
     int n_gains;
     int channels[MAX_PICKED]; /* [n_channels], from 1                                        */
@@ -28,7 +28,7 @@ struct mask_settings {
     double below_db, in_ms, out_ms, at_ms, fade_ms, factor, to_s, from_s, mix, level;
     double octave_to_s[OCTAVES];      /* 0: not given                                                */
     int n_octaves;
-    int by;                           /* a word of --by or --level                                   */
+    int by;                           /* index of the word of --by or --level                        */
     const char *late;                 /* second output                                               */
 };
 
@@ -42,7 +42,7 @@ struct mask_job {
     struct {
         const char *name, *text;      /* in JSON, and for message_note: "gain %+.2f dB"              */
         double value;
-    } figures[MAX_FIGURES]; /* that were measured or chosen                                */
+    } figures[MAX_FIGURES]; /* measured or chosen values                                   */
     int n_figures;
     char why[MESSAGE_CAP];
 };
@@ -50,7 +50,7 @@ struct mask_job {
 struct mask_operation {
     struct command_line line;         /* the first group of options is mask_options                  */
     const char *summary;              /* for the list of operations                                  */
-    int (*check)(const struct mask_settings *settings); /* -1: go on; else the exit status. NULL: nothing to check */
+    int (*check)(const struct mask_settings *settings); /* -1: continue; else the exit status. NULL: no check      */
     bool (*apply)(struct mask_job *job);                /* false: job->why has the reason            */
 };
 
@@ -66,23 +66,23 @@ extern const struct option_row mask_options[];
 extern const struct mask_operation mask_convolve, mask_add, mask_blend, mask_channels, mask_trim, mask_fade, mask_align,
     mask_reverse, mask_stretch, mask_split, mask_decay, mask_normalise;
 
-/* Makes the result, of zeros. false: it would be too long, or there is no memory. */
+/* Makes the result, of zeros. false: it would be too long, or memory is short. */
 bool mask_job_make(struct mask_job *job, int n_channels, double n_frames);
-/* The same with the first mask in it, `first` frames later (below 0: cut off in front). */
+/* Makes the result, with the first mask in it, `first` frames later (below 0: its start is cut off). */
 bool mask_job_copy(struct mask_job *job, double n_frames, int first);
 /* Writes job->why; returns false. */
 #define MASK_REFUSE(job, ...) message_write((job)->why, sizeof(job)->why, __VA_ARGS__)
 bool mask_job_no_memory(struct mask_job *job);
 
-/* The channels of the result if a mask of one channel applies to all. 0: the counts do not fit. */
+/* Returns the channel count of the result, where a mask of one channel applies to all. 0: the counts do not fit. */
 int mask_job_channels(struct mask_job *job);
-int mask_job_longest(const struct mask_job *job); /* frames */
+int mask_job_longest(const struct mask_job *job); /* frames of the longest mask */
 const float *mask_job_channel(const struct mask_job *job, int mask, int ch);
 double *mask_job_result(const struct mask_job *job, int ch);
 
 void mask_job_note(struct mask_job *job, const char *name, const char *text, double value);
 
-/* The largest |h| of a channel, and the sum of the squares. */
+/* Return the largest |h| of a channel; the sum of its squares. */
 double mask_peak(const hc_responses *mask, int ch);
 double mask_energy(const hc_responses *mask, int ch);
 

@@ -9,7 +9,7 @@
 
 enum { BY_ONSET, BY_PEAK };
 
-/* h between the frames, at time t: a sum of sinc functions under a Hann window. */
+/* Returns h at time t between the frames: a sum of sinc functions under a Hann window. */
 static double value_at(const float *h, int n, double t)
 {
     enum { REACH = 128 };
@@ -22,7 +22,7 @@ static double value_at(const float *h, int n, double t)
     return sum;
 }
 
-/* The time of the largest |h| between the frames beside its largest frame, by golden section. */
+/* Finds by golden section the time of the largest |h| near the largest frame. */
 static double refine_peak(const float *h, int n, int frame)
 {
     const double golden = 0.6180339887498949;
@@ -37,7 +37,7 @@ static double refine_peak(const float *h, int n, int frame)
     return (from + to) / 2;
 }
 
-/* The frame that --by aligns, of channels first ... first + n - 1 of a mask; NaN: they are silent. */
+/* Returns the frame that --by aligns, of channels first ... first + n - 1 of a mask; NaN: they are silent. */
 static double find_sound(const struct mask_settings *s, const hc_responses *mask, int first, int n)
 {
     const float *loudest = mask->channel[first];
@@ -91,7 +91,9 @@ static bool align(struct mask_job *job)
     for (int i = 0; i < n_groups; i++) {
         double sound = find_sound(s, mask, i * of_group, of_group);
         if (isnan(sound))
-            return MASK_REFUSE(job, "%s: channel %d is silent; there is no sound to align", s->names.list[0], i + 1);
+            return MASK_REFUSE(
+                job, "%s: channel %d is silent and cannot be aligned; give a mask with sound in every channel",
+                s->names.list[0], i + 1);
         shifts[i] = s->fractional ? to - sound : round(to) - sound;
         max = fmax(max, shifts[i]);
     }
@@ -113,22 +115,23 @@ static const struct option_row align_options[] = {
     {"at", 0, "MS", "Where the direct sound comes, in milliseconds from the start", option_number,
      OPTION_TO(struct mask_settings, at_ms), .max = LONGEST_MS},
     {"by", 0, "onset|peak",
-     "What is placed there: the first frame within 20 dB of the peak (the direct sound in ISO 3382-1), or the peak "
+     "The frame that is aligned: the first frame within 20 dB of the peak (the direct sound in ISO 3382-1), or the "
+     "peak "
      "[onset]",
      option_choice, OPTION_TO(struct mask_settings, by)},
-    {"fractional", 0, NULL, "Place the peak between frames, by a shift of linear phase", option_flag,
+    {"fractional", 0, NULL, "Put the peak between frames, by a shift of linear phase", option_flag,
      OPTION_TO(struct mask_settings, fractional)},
-    {"each", 0, NULL, "Align every channel by itself; else all are shifted by the same time", option_flag,
+    {"each", 0, NULL, "Align every channel separately; without it all are shifted by the same time", option_flag,
      OPTION_TO(struct mask_settings, each)},
     {0}};
 
 const struct mask_operation mask_align = {
     .line = MASK_LINE("align", "MASK [REFERENCE]",
-                      "Shifts a mask such that its direct sound comes at a time, or when that of another mask, "
-                      "REFERENCE, does. Silence is added in front; what would come before the start is cut.",
+                      "Shifts a mask such that its direct sound comes at a given time, or at that of the direct sound "
+                      "of another mask, REFERENCE. Silence is added in front; what would come before the start is cut.",
                       "  haloconv mask align hall.wav --at 5 -o hall5.wav\n"
                       "  haloconv mask align right.wav left.wav --fractional -o right2.wav",
                       align_options, "one MASK, and perhaps a REFERENCE", 1, 2),
-    .summary = "put the direct sound at a time",
+    .summary = "move the direct sound to a time",
     .check = check_align,
     .apply = align};

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds a channel of a mask, with a gain, to one of the result. */
+/* Adds a channel of a mask, with a gain, to a channel of the result. */
 static void add_channel(struct mask_job *job, int mask, int from, double gain, int to)
 {
     const float *h = mask_job_channel(job, mask, from);
@@ -16,7 +16,7 @@ static void add_channel(struct mask_job *job, int mask, int from, double gain, i
     for (int i = 0; i < job->masks[mask].n_frames; i++) sum[i] += gain * (double)h[i];
 }
 
-/* The sum of all masks, each with its gain. */
+/* Makes the sum of all masks, each with its gain. */
 static bool add_all(struct mask_job *job, const double *gains)
 {
     int n_channels = mask_job_channels(job);
@@ -57,7 +57,7 @@ static bool convolve(struct mask_job *job)
 const struct mask_operation mask_convolve = {
     .line =
         MASK_LINE("convolve", "MASK MASK...",
-                  "Convolves masks, channel by channel: the result sounds as all of them in series. A mask of one "
+                  "Convolves masks, channel by channel: the result sounds like all masks in series. A mask of one "
                   "channel applies to all channels.",
                   "  haloconv mask convolve hall.wav speaker.wav -o both.wav", NULL, "two MASKs or more", 2, MAX_MASKS),
     .summary = "several masks in series",
@@ -100,7 +100,7 @@ static const struct option_row add_options[] = {
 
 const struct mask_operation mask_add = {
     .line = MASK_LINE("add", "MASK MASK...",
-                      "Adds masks, channel by channel: the result sounds as all of them in parallel. A mask of one "
+                      "Adds masks, channel by channel: the result sounds like all masks in parallel. A mask of one "
                       "channel is added to all channels.",
                       "  haloconv mask add early.wav late.wav --gains 0,-6 -o drier.wav", add_options,
                       "two MASKs or more", 2, MAX_MASKS),
@@ -112,7 +112,7 @@ const struct mask_operation mask_add = {
 
 enum { BLEND_NONE, BLEND_PEAK, BLEND_ENERGY };
 
-/* The peak of a mask, or the root of its energy, over all channels. */
+/* Returns the peak of a mask, or the root of its energy, over all channels. */
 static double level_of(const hc_responses *mask, int by)
 {
     double peak = 0, energy = 0;
@@ -134,7 +134,8 @@ static bool blend(struct mask_job *job)
     double match = 1;
     if (s->by != BLEND_NONE) {
         double own = level_of(&job->masks[1], s->by);
-        if (!(own > 0)) return MASK_REFUSE(job, "%s: is silent, and has no level; use --level none", s->names.list[1]);
+        if (!(own > 0))
+            return MASK_REFUSE(job, "%s: is silent, so that it has no level; use --level none", s->names.list[1]);
         match = level_of(&job->masks[0], s->by) / own;
         mask_job_note(job, "gain_db", "second mask scaled by %+.2f dB", 20 * log10(match));
     }
@@ -145,7 +146,7 @@ static const struct option_row blend_options[] = {
     {"mix", 0, "SHARE", "Share of the second mask, from 0 (the first alone) to 1 (the second alone)", option_number,
      OPTION_TO(struct mask_settings, mix), .max = 1},
     {"level", 0, "none|peak|energy",
-     "Before, scale the second mask to the peak of the first one, or to its energy (the mean of the channels) [none]",
+     "First scale the second mask to the peak of the first, or to its energy (the mean of the channels) [none]",
      option_choice, OPTION_TO(struct mask_settings, by)},
     {0}};
 
@@ -156,7 +157,7 @@ const struct mask_operation mask_blend = {
                   "longer one; a mask of one channel goes to all channels.",
                   "  haloconv mask blend hall.wav plate.wav --mix 0.3 --level energy -o rich.wav", blend_options,
                   "two MASKs", 2, 2),
-    .summary = "a mask between two",
+    .summary = "a mix of two masks",
     .check = check_blend,
     .apply = blend};
 
@@ -173,7 +174,7 @@ static bool read_channels(const struct option_use *use, void *to)
                          MAX_PICKED);
 }
 
-/* The mask and the channel of it, from 0, that are `channel` of all masks, from 1. */
+/* Finds the mask, and its channel from 0, for `channel`, which counts from 1 over all masks. */
 static bool find_channel(const struct mask_job *job, int channel, int *mask, int *of_mask)
 {
     *of_mask = channel - 1;
@@ -189,13 +190,13 @@ static bool pick_channels(struct mask_job *job)
     for (int i = 0; i < job->n_masks; i++) all += job->masks[i].n_channels;
     int n = s->n_channels ? s->n_channels : all;
     if (!s->mono && n > MAX_PICKED)
-        return MASK_REFUSE(job, "%s: would have %d channels, and a mask has at most %d; give --channels", s->output, n,
+        return MASK_REFUSE(job, "%s: would have %d channels, but a mask has at most %d; give --channels", s->output, n,
                            MAX_PICKED);
     if (!mask_job_make(job, s->mono ? 1 : n, mask_job_longest(job))) return false;
     for (int i = 0; i < n; i++) {
         int channel = s->n_channels ? s->channels[i] : i + 1;
         if (!find_channel(job, channel, &mask, &of_mask))
-            return MASK_REFUSE(job, "--channels %d: there %s %d channel%s; give a number from 1 to %d", channel,
+            return MASK_REFUSE(job, "--channels %d: there %s only %d channel%s; give a number from 1 to %d", channel,
                                all == 1 ? "is" : "are", all, message_s(all), all);
         add_channel(job, mask, of_mask, s->mono ? 1.0 / n : 1, s->mono ? 0 : i);
     }
@@ -206,7 +207,7 @@ static const struct option_row channels_options[] = {
     {"channels", 0, "N,N,...",
      "Channels of the result, by their numbers from 1; those of a second mask follow those of the first [all]",
      read_channels, .to = 0},
-    {"mono", 0, NULL, "Mix them to one channel, their mean", option_flag, OPTION_TO(struct mask_settings, mono)},
+    {"mono", 0, NULL, "Mix all channels to one, their mean", option_flag, OPTION_TO(struct mask_settings, mono)},
     {0}};
 
 const struct mask_operation mask_channels = {

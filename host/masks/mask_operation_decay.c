@@ -45,11 +45,11 @@ static int check_decay(const struct mask_settings *s)
 
 /* ---- the present decay times -------------------------------------------------------------------- */
 
-/* Sums of decay times over channels: of the whole band at OCTAVES. */
+/* Sums of decay times over channels; index OCTAVES: of the whole band. */
 struct times {
     double sum[OCTAVES + 1];
     int n[OCTAVES + 1];
-    char reason[ACOUSTIC_REASON]; /* why it is absent */
+    char reason[ACOUSTIC_REASON]; /* why a decay time is absent */
 };
 
 static void add_time(struct times *times, int i, const struct acoustic_band *band)
@@ -63,13 +63,13 @@ static void add_time(struct times *times, int i, const struct acoustic_band *ban
     times->n[i]++;
 }
 
-/* The mean T30 (or T20) of the channels that have one, for each octave that was given; at OCTAVES of the whole band. */
+/* Computes the mean T30 (or T20) over the channels that have it, by given octave; index OCTAVES: the whole band. */
 static bool find_times(struct mask_job *job, double *from_s)
 {
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
     struct acoustics *a = malloc(sizeof *a);
-    struct times times = {.reason = "it is not the response of a room, or the octave is above half the rate"};
+    struct times times = {.reason = "the mask is not the response of a room, or the octave is above half the rate"};
     bool good = a != NULL;
     for (int ch = 0; good && ch < mask->n_channels; ch++) {
         good = acoustics_find(a, mask->channel[ch], mask->n_frames, job->out.rate, s->n_octaves > 0);
@@ -84,8 +84,8 @@ static bool find_times(struct mask_job *job, double *from_s)
         char band[32] = "";
         if (i < OCTAVES) snprintf(band, sizeof band, " at %d Hz", octave_hz[i]);
         if (is_used && times.n[i] == 0)
-            return MASK_REFUSE(job, "%s: its decay time%s is not known: %s; give it by --from", s->names.list[0], band,
-                               times.reason);
+            return MASK_REFUSE(job, "%s: its decay time%s is not known: %s; give it with --from", s->names.list[0],
+                               band, times.reason);
         if (times.n[i]) from_s[i] = times.sum[i] / times.n[i];
     }
     return true;
@@ -93,7 +93,7 @@ static bool find_times(struct mask_job *job, double *from_s)
 
 /* ---- the change --------------------------------------------------------------------------------- */
 
-/* Multiplies h[n] by the exponential that makes `to` seconds of `from`, from the onset on. */
+/* Multiplies h[n], from the onset on, by the exponential that changes the decay time from `from` to `to` seconds. */
 static void shape(double *h, int n, int onset, double a_frame)
 {
     for (int i = onset; i < n; i++) h[i] *= exp(a_frame * (i - onset));
@@ -104,7 +104,7 @@ static double exponent(const struct mask_job *job, double from_s, double to_s)
     return log(1e-3) * (1 / to_s - 1 / from_s) / job->out.rate;
 }
 
-/* The exponents of all octaves: those that were given, in between on a straight line, beyond them the outer ones. */
+/* Computes the exponents of all octaves: as given, linear between given octaves, constant beyond. */
 static void fill_exponents(const struct mask_job *job, const double *from_s, double *a_frame)
 {
     const double *to_s = job->settings->octave_to_s;
@@ -120,7 +120,7 @@ static void fill_exponents(const struct mask_job *job, const double *from_s, dou
     }
 }
 
-/* The weight of the band of octave i at a frequency. */
+/* Returns the weight of the band of octave i at a frequency. */
 static double weight(int i, double hz)
 {
     int other = hz < octave_hz[i] ? i - 1 : i + 1;
@@ -129,7 +129,7 @@ static double weight(int i, double hz)
     return hann_rise(1 - share);
 }
 
-/* y = the sum of the bands of channel ch, each with its own change. */
+/* Computes y, the sum of the bands of channel ch, each multiplied by its exponential. */
 static bool shape_octaves(const struct mask_job *job, int ch, int onset, const double *from_s)
 {
     const hc_responses *mask = &job->masks[0];
@@ -155,7 +155,7 @@ static bool shape_octaves(const struct mask_job *job, int ch, int onset, const d
     return good;
 }
 
-/* Notes the times, and by how much the end becomes louder. */
+/* Records the times, and by how much the end becomes louder. */
 static void note_times(struct mask_job *job, int onset, const double *from_s)
 {
     const struct mask_settings *s = job->settings;
@@ -191,10 +191,10 @@ static const struct option_row decay_options[] = {
     {"to", 0, "SECONDS", "The new decay time T60", option_number, OPTION_TO(struct mask_settings, to_s), .min = 1e-3,
      .max = 600},
     {"octaves", 0, "HZ:SECONDS,...",
-     "The new decay times of octaves, 63 to 8000 Hz; those between two of them get a change in between", read_octaves,
+     "The new decay times of octaves, 63 to 8000 Hz; the change of other octaves is interpolated", read_octaves,
      .to = 0},
-    {"from", 0, "SECONDS", "The decay time that it has [T30 or T20 as in info, the mean of the channels]",
-     option_number, OPTION_TO(struct mask_settings, from_s), .min = 1e-3, .max = 600},
+    {"from", 0, "SECONDS", "The present decay time [T30 or T20 as in info, the mean of the channels]", option_number,
+     OPTION_TO(struct mask_settings, from_s), .min = 1e-3, .max = 600},
     {0}};
 
 const struct mask_operation mask_decay = {
@@ -205,6 +205,6 @@ const struct mask_operation mask_decay = {
                   "  haloconv mask decay hall.wav --to 1.2 -o drier.wav\n"
                   "  haloconv mask decay hall.wav --octaves 125:2.4,1000:1.8,8000:0.9 -o warm.wav",
                   decay_options, "one MASK", 1, 1),
-    .summary = "another decay time, also by octaves",
+    .summary = "change the decay time, also by octaves",
     .check = check_decay,
     .apply = decay};

@@ -8,8 +8,7 @@
 
 enum { BY_PEAK, BY_ENERGY, BY_SINE, BY_LOUDNESS };
 
-/* The root of the energy of a response behind the filters of the K-weighting (ITU-R BS.1770-4); n frames and the time
- * in which the filters end. */
+/* Returns the root of the energy of a K-weighted response (ITU-R BS.1770-4), over n frames and the filters' decay. */
 static double k_weighted(const float *h, int n, int rate)
 {
     struct biquad filters[2];
@@ -24,7 +23,7 @@ static double k_weighted(const float *h, int n, int rate)
     return sqrt(energy);
 }
 
-/* The level of a channel, linear; 0: it is silent, NaN: no memory. */
+/* Returns the linear level of a channel; 0: silent, NaN: no memory. */
 static double level_of(const struct mask_job *job, int ch)
 {
     const hc_responses *mask = &job->masks[0];
@@ -43,7 +42,7 @@ static double level_of(const struct mask_job *job, int ch)
     }
 }
 
-/* levels[n_channels]; all the largest of them, unless each channel gets its own gain. */
+/* Computes levels[n_channels]; without --each all become the largest. */
 static bool find_levels(struct mask_job *job, double *levels)
 {
     int n_channels = job->masks[0].n_channels;
@@ -54,7 +53,8 @@ static bool find_levels(struct mask_job *job, double *levels)
         max = fmax(max, levels[ch]);
     }
     if (!(max > 0))
-        return MASK_REFUSE(job, "%s: is silent, and has no level; give another mask", job->settings->names.list[0]);
+        return MASK_REFUSE(job, "%s: is silent, so that it has no level; give another mask",
+                           job->settings->names.list[0]);
     for (int ch = 0; !job->settings->each && ch < n_channels; ch++) levels[ch] = max;
     return true;
 }
@@ -65,7 +65,7 @@ static bool normalise(struct mask_job *job)
     double levels[MAX_PICKED] = {0};
     if (!find_levels(job, levels) || !mask_job_copy(job, mask->n_frames, 0)) return false;
     for (int ch = 0; ch < mask->n_channels; ch++) {
-        double gain = levels[ch] > 0 ? job->settings->level / levels[ch] : 1; /* a silent channel stays so */
+        double gain = levels[ch] > 0 ? job->settings->level / levels[ch] : 1; /* a silent channel stays silent */
         for (int i = 0; i < mask->n_frames; i++) mask_job_result(job, ch)[i] *= gain;
     }
     if (!job->settings->each)
@@ -75,12 +75,13 @@ static bool normalise(struct mask_job *job)
 
 static const struct option_row normalise_options[] = {
     {"by", 0, "peak|energy|sine|loudness",
-     "What is set: peak: the largest sample; energy: the gain of white noise; sine: the largest gain of a sine; "
+     "The level that is set: peak: the largest sample; energy: the gain of white noise; sine: the largest gain of a "
+     "sine; "
      "loudness: the gain of white noise behind the K-weighting of ITU-R BS.1770 [peak]",
      option_choice, OPTION_TO(struct mask_settings, by)},
-    {"to", 0, "DB", "Its level; a single sample of 1 has 0 dB in all of them [0]", option_db,
+    {"to", 0, "DB", "The new level; a single sample of 1 has 0 dB by each definition [0]", option_db,
      OPTION_TO(struct mask_settings, level)},
-    {"each", 0, NULL, "Scale each channel by itself; else all are scaled by one gain, for the loudest channel",
+    {"each", 0, NULL, "Scale each channel separately; without it all have one gain, for the loudest channel",
      option_flag, OPTION_TO(struct mask_settings, each)},
     {0}};
 

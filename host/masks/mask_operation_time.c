@@ -11,8 +11,8 @@
 
 /* ---- trim --------------------------------------------------------------------------------------- */
 
-/* The frame after the last one of a channel whose level is `min` or more, or, with NaN, where its decay meets the noise
- * floor. A channel without noise ends with its last value that is not 0. false: no memory. */
+/* Finds the end of a channel: behind the last frame whose level is `min` or more, or, with NaN, where the decay meets
+ * the noise floor; without noise, behind the last value that is not 0. false: no memory. */
 static bool find_end(const struct mask_job *job, int ch, double min, int *end)
 {
     const hc_responses *mask = &job->masks[0];
@@ -27,7 +27,7 @@ static bool find_end(const struct mask_job *job, int ch, double min, int *end)
     return true;
 }
 
-/* The first frame, at most `last`, at which the level of a channel is `min` or more. */
+/* Returns the first frame, at most `last`, at which the level of a channel is `min` or more. */
 static int find_first(const hc_responses *mask, int last, double min)
 {
     for (int i = 0; i < last; i++)
@@ -43,14 +43,15 @@ static bool trim(struct mask_job *job)
     int end = 0, end_of_channel;
     double peak = 0;
     for (int ch = 0; ch < mask->n_channels; ch++) peak = fmax(peak, mask_peak(mask, ch));
-    if (!(peak > 0)) return MASK_REFUSE(job, "%s: is silent; there is nothing to trim", s->names.list[0]);
+    if (!(peak > 0))
+        return MASK_REFUSE(job, "%s: is silent and cannot be trimmed; give another mask", s->names.list[0]);
     for (int ch = 0; ch < mask->n_channels; ch++) {
         if (!find_end(job, ch, peak * pow(10, -s->below_db / 20), &end_of_channel)) return mask_job_no_memory(job);
         if (end_of_channel > end) end = end_of_channel;
     }
     int first = s->start ? find_first(mask, end - 1, peak * 1e-3) : 0;
     if (isnan(s->below_db) && end == mask->n_frames)
-        message_note("%s: the decay meets no noise floor, and the end stays; --below DB cuts at a level",
+        message_note("%s: the decay does not meet a noise floor, and the end stays; give --below DB to cut at a level",
                      s->names.list[0]);
     mask_job_note(job, "cut_start", "%.0f frames cut at the start", first);
     mask_job_note(job, "cut_end", "%.0f at the end", mask->n_frames - end);
@@ -58,10 +59,9 @@ static bool trim(struct mask_job *job)
 }
 
 static const struct option_row trim_options[] = {
-    {"below", 0, "DB",
-     "Cut what comes after the last frame within DB of the peak [from where the decay meets the noise floor]",
+    {"below", 0, "DB", "Cut behind the last frame within DB of the peak [where the decay meets the noise floor]",
      option_number, OPTION_TO(struct mask_settings, below_db), .min = 1, .max = 300},
-    {"start", 0, NULL, "Cut the silence in front, too: all before the first frame within 60 dB of the peak",
+    {"start", 0, NULL, "Cut the silence in front, too: all frames before the first one within 60 dB of the peak",
      option_flag, OPTION_TO(struct mask_settings, start)},
     {0}};
 
@@ -135,7 +135,7 @@ static int check_stretch(const struct mask_settings *s)
     return s->factor > 0 ? -1 : message_usage("mask stretch", "needs --factor F, such as 1.5");
 }
 
-/* Resampling to F times the rate gives F times the frames; at the old rate they take F times as long. */
+/* Stretches a mask: resampling to F times the rate gives F times the frames, F times as long at the old rate. */
 static bool stretch(struct mask_job *job)
 {
     enum { UNIT = 1000000 };
@@ -159,7 +159,7 @@ static bool stretch(struct mask_job *job)
 }
 
 static const struct option_row stretch_options[] = {
-    {"factor", 0, "F", "The length of the result, as a multiple of that of the mask; 2: a room of twice the size",
+    {"factor", 0, "F", "The length of the result divided by that of the mask; 2: a room of twice the size",
      option_number, OPTION_TO(struct mask_settings, factor), .min = 0.05, .max = 20},
     {0}};
 
@@ -184,8 +184,8 @@ static int check_split(const struct mask_settings *s)
     return mask_write_check("mask split", s->late, s->format, s->json);
 }
 
-/* late = h - early, of the early part as it is written: a float. The two floats then add up to h, but for the last
- * rounding. */
+/* Computes late = h - early, with `early` rounded to float as it is written: the two floats add up to h, except for the
+ * last rounding. */
 static bool split(struct mask_job *job)
 {
     const struct mask_settings *s = job->settings;

@@ -27,7 +27,7 @@ static void find_levels(const float *h, int n, struct mask_figures *f)
     while (f->leading_silence < n && fabs((double)h[f->leading_silence]) < f->peak * 1e-3) f->leading_silence++;
 }
 
-/* h[n_frames], finite -> figures, zeroed. rate: Hz, 0 = unknown. false: no memory. */
+/* Computes the figures, zeroed before, of a finite h[n_frames]. rate: Hz, 0 = unknown. false: no memory. */
 static bool find_figures(const float *h, int n_frames, int rate, struct mask_figures *f)
 {
     find_levels(h, n_frames, f);

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-struct mask_figures {           /* of a channel; gains and levels are linear            */
+struct mask_figures {           /* figures of a channel; gains and levels are linear    */
     double peak, rms;
     int peak_frame;
     int leading_silence;        /* frames before the first one within 60 dB of the peak */
@@ -23,16 +23,16 @@ struct mask_report {
     const hc_responses *mask;       /* the caller's                                                              */
     struct mask_figures *figures;   /* [mask->n_channels]                                                        */
     int loudest;                    /* the channel with the largest sine gain                                    */
-    struct sine_gain true_stereo;   /* the larger of both outputs, if there are four channels; else its gain is 0 */
+    struct sine_gain true_stereo;   /* with four channels the larger of both outputs; else its gain is 0          */
 };
 
-/* Set path, format and mask. false: no memory; free it then too. */
+/* Computes the report; set path, format and mask before. false: no memory; free the report then, too. */
 bool mask_report_make(struct mask_report *report);
 void mask_report_free(struct mask_report *report);
 
 void mask_report_print(const struct mask_report *report);
 
-/* An object that the caller owns; NULL: no memory. */
+/* Makes an object that the caller owns; NULL: no memory. */
 json_t *mask_report_json(const struct mask_report *report);
 
 #endif

@@ -9,7 +9,7 @@
 
 struct mask_out {
     const char *path;        /* "-": standard output                                      */
-    int format;              /* SF_FORMAT_..., what the user gave of it; 0: float          */
+    int format;              /* the user's bits of SF_FORMAT_...; 0: float                 */
     int rate, n_channels, n_frames;
     const double *h;         /* [n_channels][n_frames]                                    */
 };
@@ -20,15 +20,15 @@ struct mask_out {
      OPTION_TO(settings, output)},                                                                                     \
     OPTION_FORMAT(OPTION_TO(settings, format), "OUTPUT's extension and float"), OPTION_JSON(OPTION_TO(settings, json))
 
-/* Checks the options -o, --format and --json of a command that writes a mask. -1: they fit; else a usage error was
- * printed, and this is the exit status. */
+/* Checks the options -o, --format and --json of a command that writes a mask. Returns -1: they fit; else the exit
+ * status, after a usage error was printed. */
 int mask_write_check(const char *command, const char *path, int format, bool json);
 
-/* Checks that the mask replaces none of paths[n], which the command reads; a path may be NULL. -1: it does not; else an
- * error was printed, and this is the exit status. */
+/* Checks that the mask replaces none of paths[n], which the command reads; a path may be NULL. Returns -1: it does not;
+ * else the exit status, after an error was printed. */
 int mask_write_check_read(const char *output, char *const *paths, int n);
 
-/* Writes the file; it gets its name only when it is complete. false: why has the reason. */
+/* Writes the file, which gets its name only when it is complete. false: why has the reason. */
 bool mask_write(const struct mask_out *out, char *why, size_t cap);
 
 #endif

@@ -6,7 +6,7 @@
 
 enum { MAX_CHANNELS = 4096 };
 
-/* The first number of channels at which the plan of the GPU costs less than that of the CPU, within an eighth. */
+/* Finds, within an eighth, the smallest number of channels at which the GPU's plan costs less than the CPU's. */
 static int crossover(struct plan_report *report, const hc_config *config, bool matrix)
 {
     for (int n = 1; n <= MAX_CHANNELS; n += n < 16 ? 1 : n / 8) {
@@ -66,7 +66,7 @@ void plan_report_print(const struct plan_report *report, int rate)
 {
     const hc_info *plan = &report->plan;
     if (!report->has_plan) {
-        printf("no plan for it: %s\n", report->why);
+        printf("no plan: %s\n", report->why);
         return;
     }
     printf("plan for blocks of %d frames, on the %s\n", plan->block, plan->backend);

@@ -24,8 +24,8 @@ static bool figures_make(struct bank_figures *f, const char *path, int rate, int
                                .gain_db = (double)bank.gain_db};
     hc_bank_data_free(&bank);
     return f->n_out <= n_out ||
-           message_write(why, cap, "%s: is for %d output%s, but /convolver/new gave %d; give it as many", path,
-                         f->n_out, message_s(f->n_out), n_out);
+           message_write(why, cap, "%s: is for %d output%s, but /convolver/new has %d; make both equal", path, f->n_out,
+                         message_s(f->n_out), n_out);
 }
 
 bool source_report_make(struct source_report *report, const hc_responses *mask, int rate, char *why, size_t cap)
@@ -48,7 +48,7 @@ void source_report_free(struct source_report *report)
     report->banks = NULL;
 }
 
-/* Positions are floats, so more than four decimals are noise. */
+/* Rounds a coordinate: positions are floats, so more than four decimals are noise. */
 static void direction_of(const hc_source *source, double aed[3])
 {
     bank_report_direction(source->position, aed);

@@ -20,12 +20,12 @@ struct plot_choice {
 };
 #define PLOT_CHOICE_USUAL {.settings.octaves = 1 / 24.0}
 
-option_take plot_option_path;   /* const char *                      */
-option_take plot_option_panels; /* unsigned                          */
-option_take plot_option_smooth; /* double                            */
-option_take plot_option_pairs;  /* struct plot_pairs, of "1:1,1:2"   */
-option_take plot_option_range;  /* double[2], LOW,HIGH in dB         */
-option_take plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
+option_read plot_option_path;   /* const char *                      */
+option_read plot_option_panels; /* unsigned                          */
+option_read plot_option_smooth; /* double                            */
+option_read plot_option_pairs;  /* struct plot_pairs, of "1:1,1:2"   */
+option_read plot_option_range;  /* double[2], LOW,HIGH in dB         */
+option_read plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
 
 /* The rows, for a struct plot_choice in the command's settings; text: what is drawn. */
 #define PLOT_FILE_OPTIONS(type, field, text)                                                                           \

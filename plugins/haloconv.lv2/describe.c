@@ -1,4 +1,5 @@
-/* describe - writes the bundle's Turtle files from the tables of ports.h: manifest.ttl, presets.ttl, a file a plugin.
+/* describe - writes the bundle's Turtle files from the tables of ports.h: manifest.ttl, presets.ttl, a file for each
+ * plugin.
  *
  *   describe FOLDER BINARY VERSION
  */
@@ -51,7 +52,7 @@ static const struct shipped {
 };
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
-/* Does the mask work on the plugin by the channel rule of haloconv_masks.h? The mono plugin takes a stereo mask's left
+/* Does the mask fit the plugin by the channel rule of haloconv_masks.h? The mono plugin plays a stereo mask's left
  * channel. */
 static int fits(const struct shipped *s, const struct variant *v)
 {
@@ -76,7 +77,7 @@ static FILE *create(const char *folder, const char *name, const char *ending)
 static void finish(FILE *file)
 {
     if (ferror(file) || fclose(file) != 0) {
-        fprintf(stderr, "describe: a file could not be written completely; is the disk full?\n");
+        fprintf(stderr, "describe: a file could not be written completely; free space on the disk\n");
         exit(1);
     }
 }

@@ -12,8 +12,8 @@
 struct uris {
     LV2_URID atom_Path, atom_String, atom_Object, atom_URID, atom_Sequence, atom_Int, atom_Float;
     LV2_URID patch_Set, patch_Get, patch_subject, patch_property, patch_value;
-    LV2_URID max_block, nominal_block; /* options: most frames of a run(), and the usual number */
-    LV2_URID plugin, mask, status; /* mask: the parameter of its path, or of the bank's */
+    LV2_URID max_block, nominal_block; /* options: max. frames of a run(), and the usual number */
+    LV2_URID plugin, mask, status; /* mask: the parameter with the path of the mask or bank */
 };
 
 void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri, const char *mask_uri);

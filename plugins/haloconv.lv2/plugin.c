@@ -14,7 +14,8 @@
  * The plugin with a moving source has a bank instead of the mask: here and below, "mask" means either.
  *
  * If the mask of a state cannot be loaded, the input passes dry until a mask is loaded: another mask would not be the
- * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status says both.
+ * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status reports both
+ * cases.
  */
 #include "haloconv_live.h"
 #include "messages.h"
@@ -39,10 +40,10 @@
 enum {
     DEFAULT_BLOCK = 128, /* frames, for a host that gives none */
     MAX_USUAL_BLOCK = 4096,
-    MAX_STEP = 128, /* frames from one direction of a source to the next, in longer blocks too */
+    MAX_STEP = 128, /* max. frames between two directions of a source, also inside a longer block */
     PATH_BYTES = 4096,
     STATUS_BYTES = 1024,
-    GRID_DEG = 4,            /* of the directions to which banks are interpolated; the source plays mixes of three */
+    GRID_DEG = 4,            /* distance of the directions to which banks are interpolated; a source mixes three */
     HISTORY_S = 10,          /* input history */
     HISTORY_FLOATS = 1 << 23 /* max. input history, all channels together: 32 MiB */
 };
@@ -56,7 +57,7 @@ struct plugin {
     hc_live *live;
 
     LV2_URID_Map *map;             /* NULL: no messages */
-    LV2_Worker_Schedule *schedule; /* NULL: the mask that activate() loads stays */
+    LV2_Worker_Schedule *schedule; /* NULL: the mask of activate() cannot change */
     LV2_Log_Logger log;
     struct uris uris;
     LV2_Atom_Forge forge;
@@ -68,15 +69,15 @@ struct plugin {
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
     int backend;              /* last value of the control */
-    float direction[3];       /* azimuth, elevation and distance, as last steered; NaN: not yet */
+    float direction[3];       /* azimuth, elevation, distance of the last steering; NaN: none yet */
     float load;               /* percent, smoothed */
     bool must_notify;         /* the next run() sends `playing` and `status` to the host */
     char playing[PATH_BYTES]; /* path of the mask that plays */
     char status[STATUS_BYTES];
 
     atomic_bool is_lost;       /* the mask of the state cannot be loaded: the input passes dry */
-    atomic_bool is_scheduled;  /* a work() is to come */
-    atomic_bool is_requested;  /* the host requested a mask; work() responds with the one that plays */
+    atomic_bool is_scheduled;  /* the host will call work() */
+    atomic_bool is_requested;  /* the host requested a mask; work() responds with the mask that plays */
     bool is_active, must_load; /* setup; must_load: activate() loads `restored` */
 
     pthread_mutex_t working;   /* worker and setup: one do_work() at a time. Under it: */
@@ -95,7 +96,7 @@ static void set_restored(struct plugin *p, const char *path)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Gets the path that save() stores. */
+/* Copies the path that save() stores. */
 static void path_to_save(struct plugin *p, char path[PATH_BYTES])
 {
     pthread_mutex_lock(&p->lock);
@@ -118,7 +119,7 @@ static void report(void *data, int level, const char *text)
         lv2_log_note(&p->log, "haloconv: %s\n", text);
 }
 
-/* The mask of the state could not be loaded, unless it plays already. */
+/* Could the mask of the state not be loaded? false also if it plays already. */
 static bool has_lost_mask(struct plugin *p, const char *playing)
 {
     pthread_mutex_lock(&p->lock);
@@ -127,7 +128,7 @@ static bool has_lost_mask(struct plugin *p, const char *playing)
     return is_lost;
 }
 
-/* Does the work. Gets the path of the mask that plays afterwards, and the status. */
+/* Calls hc_live_work. Stores the path of the mask that plays afterwards, and the status. */
 static void do_work(struct plugin *p, char playing[PATH_BYTES], char status[STATUS_BYTES])
 {
     hc_live_stats stats = {.size = sizeof stats};
@@ -143,7 +144,7 @@ static void do_work(struct plugin *p, char playing[PATH_BYTES], char status[STAT
     bool is_lost = !is_loaded && (error ? has_lost_mask(p, playing) : was_lost);
     atomic_store(&p->is_lost, is_lost);
     if (is_lost && error) lv2_log_warning(&p->log, "haloconv: the sound passes dry until a mask is loaded\n");
-    if (error || is_loaded) /* else an earlier do_work() did the request, and its result stays */
+    if (error || is_loaded) /* else the result of an earlier do_work() stays */
         snprintf(p->result, sizeof p->result, "%s%.*s", is_lost ? "dry: " : "", (int)(STATUS_BYTES - sizeof "dry: "),
                  p->report[0] ? p->report : "ok");
     memcpy(status, p->result, STATUS_BYTES);
@@ -198,7 +199,7 @@ static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const v
 
 static void schedule(struct plugin *p, LV2_Worker_Schedule *to)
 {
-    /* A request may be done, but unanswered. */
+    /* A request may be finished, but not answered. */
     bool has_work = hc_live_has_work(p->live) || atomic_load(&p->is_requested);
     if (!to || !has_work || atomic_exchange(&p->is_scheduled, true)) return;
     if (to->schedule_work(to->handle, 1, "") != LV2_WORKER_SUCCESS)
@@ -232,8 +233,8 @@ static float gain(const struct plugin *p, enum control c)
     return db <= controls[c].min ? 0 : powf(10, db / 20);
 }
 
-/* Moves the source if its controls have changed: it glides there (hc_live_steer). A host that has sample-accurate
- * automation cuts its block at the events, and each run() has its value. The distance is also a gain, 1 at 1 m. */
+/* Moves the source by a glide (hc_live_steer) if its controls have changed. A host with sample-accurate automation cuts
+ * its block at the events, and each run() has one value. The distance is also a gain, 1 at 1 m. */
 static void move_source(struct plugin *p)
 {
     const float degree = 3.14159265f / 180;
@@ -262,7 +263,7 @@ static void turn_knobs(struct plugin *p)
     p->backend = backend;
 }
 
-/* Convolves frames from...to - 1. Returns the time it took in ns. */
+/* Convolves frames from...to - 1. Returns the duration in ns. */
 static uint64_t play(struct plugin *p, uint32_t from, uint32_t to)
 {
     const float *in[MAX_CHANNELS];
@@ -276,7 +277,7 @@ static uint64_t play(struct plugin *p, uint32_t from, uint32_t to)
     return stats.took_ns;
 }
 
-/* Convolves the block in segments, and applies each message at its frame. Returns the time it took in ns. */
+/* Convolves the block in segments, and applies each message at its frame. Returns the duration in ns. */
 static uint64_t play_with_messages(struct plugin *p, uint32_t n_frames)
 {
     uint32_t done = 0;
@@ -365,7 +366,7 @@ static void deactivate(LV2_Handle handle)
     p->is_active = false;
 }
 
-/* The usual number of frames of a run(). */
+/* Returns the usual number of frames of a run(). */
 static int usual_block(const struct uris *uris, const LV2_Options_Option *option)
 {
     int max = 0, nominal = 0;
@@ -466,7 +467,7 @@ static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, 
     LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
     char path[PATH_BYTES];
     path_to_save(p, path);
-    if (!map_path) /* then the state works on this machine only */
+    if (!map_path) /* the state then works on this machine only */
         return store(to, p->uris.mask, path, strlen(path) + 1, p->uris.atom_Path, LV2_STATE_IS_POD);
     char *mapped = map_path->abstract_path(map_path->handle, path);
     if (!mapped) return LV2_STATE_ERR_UNKNOWN;
@@ -476,7 +477,7 @@ static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, 
     return status;
 }
 
-/* The mask's path in a state, as a path on this machine. A state without one has the mask of a new instance. */
+/* Returns the mask's path in a state, as a path on this machine; without it, the mask of a new instance. */
 static LV2_State_Status path_of_state(struct plugin *p, LV2_State_Retrieve_Function retrieve, LV2_State_Handle from,
                                       const LV2_Feature *const *features, char *path, size_t cap)
 {

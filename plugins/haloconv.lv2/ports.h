@@ -10,8 +10,8 @@
 
 #define PLUGIN_URI "urn:haloconv:lv2:" /* followed by the variant's symbol */
 #define MASK_URI PLUGIN_URI "mask"     /* the parameter with the mask's path */
-#define BANK_URI PLUGIN_URI "bank"     /* the same of a plugin with sources: the bank's path */
-#define STATUS_URI PLUGIN_URI "status" /* the parameter with the result of the last load: "ok", or what is wrong */
+#define BANK_URI PLUGIN_URI "bank"     /* for a plugin with sources: the bank's path         */
+#define STATUS_URI PLUGIN_URI "status" /* the parameter with the result of the last load: "ok", or the error     */
 
 enum { MAX_CHANNELS = 64, MAX_PREDELAY_MS = 500, MESSAGE_BYTES = 8192 };
 
@@ -100,7 +100,7 @@ static inline int variant_has(const struct variant *variant, int control)
     return 1;
 }
 
-/* The control of a plugin's control port i, counted from its first one; N_CONTROLS: it has fewer. */
+/* Returns the control of control port i of a plugin, from 0; N_CONTROLS: the plugin has fewer. */
 static inline int variant_control(const struct variant *variant, int i)
 {
     int control = 0;

@@ -62,7 +62,7 @@ Requires-Dist: torch; extra == "torch"
 """,
     "haloconv-cuda": "Requires-Dist: haloconv=={version}\n"}
 
-# Starts the program in place of Python. It does not import the module: NumPy would take longer than many a command.
+# Starts the program in place of Python. It does not import the module: NumPy would need more time than many a command.
 SCRIPT = """\
 #!python
 import importlib.util
@@ -85,7 +85,7 @@ def version():
 
 
 def ask(*command):
-    """Returns the output of a command; an empty text if it fails or is not there."""
+    """Returns the output of a command; an empty text if the command fails or is absent."""
     try:
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode()
     except (OSError, subprocess.CalledProcessError):
@@ -94,7 +94,7 @@ def ask(*command):
 
 # ---- the libraries of a wheel ---------------------------------------------------------------------------------------
 def machine_of(path):
-    """The processor that an ELF file is for, as uname has it; None: not an ELF file of a known processor."""
+    """The processor of an ELF file, as uname has it; None: not an ELF file of a known processor."""
     head = path.read_bytes()[:20] if path.exists() else b""
     return {62: "x86_64", 183: "aarch64"}.get(int.from_bytes(head[18:20], "little")) if head[:4] == b"\x7fELF" else None
 
@@ -118,8 +118,8 @@ def shared_libraries(binary):
     """The shared libraries, {name: path}, that a file and its libraries need beyond those of the system."""
     needed, found = needed_by(binary), {}
     if not needed:
-        raise SystemExit(f"haloconv: ldd does not list the libraries that {binary} needs; is it there, and built for "
-                         "this machine? make wheel WHEEL_LIBS=0 copies none")
+        raise SystemExit(f"haloconv: ldd does not list the libraries that {binary} needs; check that it exists and "
+                         "is built for this machine, or copy none with make wheel WHEEL_LIBS=0")
     for name, path in needed:
         if not OF_THE_SYSTEM.match(name):
             if path == "not found":
@@ -285,7 +285,7 @@ def run_wheel(settings, goal, folder):
     """Run make for a goal of the wheel, in a build folder that a person's `make` does not use.
 
     With HALOCONV_WITH_CUDA=1 in the environment the GPU module is built, and is in the wheel. Without it no GPU tool is
-    called: kernels take longer than all the rest.
+    called: kernels need more time than all other files.
     """
     folder = pathlib.Path(folder).resolve()
     settings = {**({} if "BUILD" in os.environ else {"BUILD": "build/pip"}), "OPT": "-O3",
@@ -312,7 +312,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """The files that git has; without git, all but those that builds write."""
+    """The files in git; without git, all files but those that builds write."""
     names = ask("git", "-C", str(ROOT), "ls-files", "-z").split("\0")[:-1] or [
         str(path.relative_to(ROOT)) for path in ROOT.rglob("*")
         if not {"build", "dist", ".git", "__pycache__", "PKG-INFO"} & set(path.relative_to(ROOT).parts)]

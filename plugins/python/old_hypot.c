@@ -1,5 +1,5 @@
-/* The hypot of a wheel: that of glibc before 2.35, which also has the error handling of SVID (matherr). With it a wheel needs glibc 2.34, which
- * more systems have. The linker's --wrap=hypot sends the calls of library and program to wheel_hypot. */
+/* old_hypot - hypot for a wheel, from glibc before 2.35, with the error handling of SVID (matherr). A wheel then needs
+ * only glibc 2.34. The linker's --wrap=hypot sends the calls of library and program to wheel_hypot. */
 #include <math.h>
 
 #if defined __GLIBC__ && defined __x86_64__

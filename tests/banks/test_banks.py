@@ -321,7 +321,7 @@ BROKEN = {  # what the file is written with, and what the error says
                  "entry 0, output 1: tap 2 is too large"),
     "sos": (lambda: {"kind": "SOS", "convention": "SimpleFreeFieldSOS"}, ["SimpleFreeFieldSOS", "second order"]),
     "spectra": (lambda: {"kind": "TF", "convention": "SimpleFreeFieldHRTF"}, ["SimpleFreeFieldHRTF", "spectra"]),
-    "other": (lambda: {"kind": "x\x1b[31m"}, "another kind"),
+    "other": (lambda: {"kind": "x\x1b[31m"}, "is not of impulse"),
     "not_sofa": (lambda: {"attributes": {"Conventions": "CF-1.6"}}, "Conventions is not SOFA"),
     "outputs": (lambda: {"ir": np.zeros((1, 1025, 1))}, "1025 outputs"),
     "entries": (lambda: {"ir": np.zeros((65537, 1, 1))}, "65537 measurements"),
@@ -488,7 +488,7 @@ LISTS = {
     "elevation": ("azimuth,elevation,file\n0,91,0.wav\n", "elevation is 91"),
     "distance": ("azimuth,distance,file\n0,-1,0.wav\n", "distance is -1"),
     "empty": ("azimuth,file\n", "lists no sound files"),
-    "no_name": ("azimuth,file\n0,\n", "the file is missing"),
+    "no_name": ("azimuth,file\n0,\n", "the name of a sound file is missing"),
     "quote": ('azimuth,file\n0,"0.wav\n', "quotation mark"),
     "missing": ("azimuth,file\n0,7.wav\n", "7.wav: No such file"),
     "channels": ("azimuth,file\n0,0.wav\n1,mono.wav\n", "has 1 channel, but 0.wav has 2"),
@@ -543,7 +543,7 @@ def test_a_folder_has_positions_in_its_names(folder):
         np.testing.assert_allclose(position, to_xyz(names[name]), atol=1e-6)
         np.testing.assert_array_equal(taps, files[name].T)
     write("set/11.wav", noise(30, 2))
-    refused("info", "set", says="name all files one way")
+    refused("info", "set", says="name all files in the same way")
 
 
 def test_a_folder_without_positions_is_in_the_order_of_numbers(folder):

@@ -723,7 +723,7 @@ def test_midi_controls_it(run):
     write("h.wav", h), write("g.wav", g)
     server = run.server(128)
     client = run.jack(server, "h.wav", "g.wav", "--midi-channel", 2, "--midi-connect", "pad")
-    client.says("MIDI on hc:midi-in[^$]*--midi-connect pad: there is no such output")
+    client.says("MIDI on hc:midi-in[^$]*--midi-connect pad: this output does not exist")
     # Between -6 dB of dry and -20 dB of gain are a clock, a note and an exclusive message; bypass is on channel 1.
     send_midi(server, "keypads", "b11567", "f8", "913c40", "f07e7ff7", "b1164b", "b0507f", "c101")
     client.says("g.wav: loaded")
@@ -733,7 +733,7 @@ def test_midi_controls_it(run):
     client.says("h.wav: loaded")
     assert_close(server.play(x, 2, 10000), x)
     assert client.end()["swaps"] == 2
-    assert client.said().count("MIDI: there is no mask 8; the list has 2 masks") == 1, client.said()
+    assert client.said().count("MIDI: mask 8 does not exist; the list has 2 masks") == 1, client.said()
 
 
 def test_a_wrong_midi_map_is_refused_whole(folder):
@@ -876,7 +876,7 @@ def test_the_audio_survives_its_device(run, fault, state):
     assert not off[-40000:].any(), f"it did not come back: {client.said()}"
     assert (y.reshape(-1, block, 2)[silent] == 0).all(), f"blocks {silent} are off"
     if state == "standby":
-        client.says("the CPU goes on in its place")
+        client.says("the CPU replaces it")
     stats = client.end()
     assert stats["late"] + stats["lost"] >= max(len(silent), 7 if fault == "stall" else 0), stats
     assert stats["backend"] == ("cuda" if state == "ok" else "cpu") and stats["state"] == state, stats
@@ -970,7 +970,7 @@ def test_portaudio_on_a_jack_server(run):
     stats = client.end()
     assert stats["late"] == stats["lost"] == 0 and stats["block"] == 128 and "drift_ppm" in stats, stats
     assert stats["clocks"] == 1 and "none added" in client.said(), client.said()
-    assert re.search(r"48000 Hz, blocks as the device has them[^$]*48000 Hz in blocks of 128 frames", client.said())
+    assert re.search(r"48000 Hz, blocks of the device's size[^$]*48000 Hz in blocks of 128 frames", client.said())
 
 
 def level(server):

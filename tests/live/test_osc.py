@@ -46,8 +46,8 @@ def test_a_mask_is_answered_when_it_is_loaded_or_refused(controls):
                             (["/prev"], ["/mask", "two.txt", 2]),
                             (["/prev"], ["/mask", "one.txt", 1]),
                             (["/reload"], ["/mask", "one.txt", 1]),
-                            (["/mask", 3], ["/error", "/mask", "there is no mask 3; the list has 2 masks"]),
-                            (["/mask", 0], ["/error", "/mask", "there is no mask 0; the list has 2 masks"])]:
+                            (["/mask", 3], ["/error", "/mask", "mask 3 does not exist; the list has 2 masks"]),
+                            (["/mask", 0], ["/error", "/mask", "mask 0 does not exist; the list has 2 masks"])]:
         assert one.ask(*message) == answer, message
     path, what, why = one.ask("/mask", "no.wav")
     assert (path, what) == ("/error", "/mask") and why.startswith("no.wav: "), why
@@ -90,9 +90,9 @@ def test_two_masks_are_compared_at_equal_loudness(run):
         assert control.ask("/ab") == ["/mask", "quarter.txt", 2]
         assert heard() == pytest.approx(0.25, rel=1e-4)
         for wrong, why in [(["no.wav"], "no.wav is not in the list of masks; name it on the command line"),
-                           ([9], "there is no mask 9; the list has 3 masks"),
+                           ([9], "mask 9 does not exist; the list has 3 masks"),
                            ([2, 2], "A and B are the same mask; name another"),
-                           ([1, 2, 3], "ab takes no mask, B, or A and B (paths or numbers in the list), or off")]:
+                           ([1, 2, 3], "ab needs no mask, B, A and B (paths or numbers in the list), or off")]:
             assert control.ask("/ab", *wrong) == ["/error", "/ab", why]
         assert control.ask("/ab", "half.txt", "quarter.txt") == ["/mask", "half.txt", 3]
         assert control.ask("/ab") == ["/mask", "quarter.txt", 2] and control.ask("/ab") == ["/mask", "half.txt", 3]
@@ -122,13 +122,13 @@ def test_both_masks_of_a_comparison_stay_ready(run):
 
 def test_every_message_is_answered_or_silent(controls):
     one, _ = controls
-    takes = "takes dB, at most 60, or off"
+    needs = "needs dB, at most 60, or off"
     for message, answer in [(["/gain"], ["/gain", 0.0]), (["/wet"], ["/wet", 0.0]), (["/dry"], ["/dry", -math.inf]),
                             (["/bypass"], ["/bypass", 0]), (["/mask"], ["/mask", "one.txt", 1]),
-                            (["/gain", "loud"], ["/error", "/gain", f"gain {takes}"]),
-                            (["/wet", 61], ["/error", "/wet", f"wet {takes}"]),
-                            (["/dry", math.nan], ["/error", "/dry", f"dry {takes}"]),
-                            (["/bypass", "on"], ["/error", "/bypass", "bypass takes 0 or 1"]),
+                            (["/gain", "loud"], ["/error", "/gain", f"gain {needs}"]),
+                            (["/wet", 61], ["/error", "/wet", f"wet {needs}"]),
+                            (["/dry", math.nan], ["/error", "/dry", f"dry {needs}"]),
+                            (["/bypass", "on"], ["/error", "/bypass", "bypass needs 0 or 1"]),
                             (["/mask", "x" * 5000],
                              ["/error", "/mask", "the path has 4096 bytes or more; use a shorter one"])]:
         assert one.ask(*message) == answer, message
@@ -184,7 +184,7 @@ def test_subscribers_are_few_and_go_with_their_port(controls):
 
 
 @pytest.mark.parametrize("option, said", [([], "resampled from 44100 to 48000 Hz"),
-                                          (["--no-resample"], "its 44100 Hz are played at 48000 Hz")])
+                                          (["--no-resample"], "its samples at 44100 Hz are played at 48000 Hz")])
 def test_a_mask_at_another_rate_is_said(run, option, said):
     for name in ["first.wav", "second.wav"]:
         write(name, np.array([[0.5]], np.float32), rate=44100)

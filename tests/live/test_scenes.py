@@ -293,10 +293,10 @@ def test_every_address_of_the_table_does_what_it_says(run):
             control.send(*message)
             assert control.ask(message[0]) == [message[0], *(pytest.approx(v, abs=1e-6) for v in message[1:])]
         for message, why in [(("/adm/obj/1/gain", -0.1), "a linear gain is at least 0"),
-                             (("/adm/obj/3/azim", 0.0), "there is no such source; the session has 2, numbered from 1"),
-                             (("/MultiEncoder/azimuth1", "left"), "MultiEncoder/azimuth takes degrees"),
+                             (("/adm/obj/3/azim", 0.0), "this source does not exist; the session's 2 sources count from 1"),
+                             (("/MultiEncoder/azimuth1", "left"), "MultiEncoder/azimuth needs degrees"),
                              (("/StereoEncoder/quaternions", 0.0, 0.0, 0.0, 0.0),
-                              "a quaternion takes w, x, y and z, which are not all 0")]:
+                              "a quaternion needs w, x, y and z, not all of them 0")]:
             assert control.ask(*message) == ["/error", message[0], why]
     client.end()
 
@@ -313,31 +313,31 @@ def test_a_muted_source_is_silent_and_keeps_its_gain(run):
 
 def test_wrong_messages_change_nothing(run):
     server, client = start(run, n=2)
-    none = "there is no such source; the session has 2, numbered from 1"
+    none = "this source does not exist; the session's 2 sources count from 1"
     with control_of(client) as control:
         for message, why in [(("/source/3/azimuth", 0.0), none), (("/source/0/azimuth", 0.0), none),
-                             (("/source/1/azimuth", "left"), "azimuth takes degrees"),
-                             (("/source/1/azimuth", float("nan")), "azimuth takes degrees"),
-                             (("/source/1/elevation", 91.0), "an elevation takes degrees, -90 to 90"),
-                             (("/source/1/distance", -1.0), "a distance takes metres, 0 to 10000"),
+                             (("/source/1/azimuth", "left"), "azimuth needs degrees"),
+                             (("/source/1/azimuth", float("nan")), "azimuth needs degrees"),
+                             (("/source/1/elevation", 91.0), "an elevation needs degrees, -90 to 90"),
+                             (("/source/1/distance", -1.0), "a distance needs metres, 0 to 10000"),
                              (("/source/1/aed", 0.0, 0.0),
-                              "aed takes azimuth and elevation in degrees and the distance in metres"),
-                             (("/source/1/xyz", 0.0, 0.0, float("inf")), "xyz takes x, y and z in metres"),
-                             (("/source/1/xyz", 0.0, 0.0, 1e5), "a place takes metres, -10000 to 10000"),
-                             (("/source/1/gain", 61), "a source's gain takes dB, at most 60, or off"),
-                             (("/source/1/entry", -1), "an entry takes its number in the bank, from 0"),
-                             (("/source/1/entry", 0.5), "an entry takes its number in the bank, from 0"),
-                             (("/source/1/entry", 6), "the bank has no entry 6; it has 6, numbered from 0"),
-                             (("/ypr", 1.0, 2.0), "ypr takes yaw, pitch and roll in degrees"),
+                              "aed needs azimuth and elevation in degrees and the distance in metres"),
+                             (("/source/1/xyz", 0.0, 0.0, float("inf")), "xyz needs x, y and z in metres"),
+                             (("/source/1/xyz", 0.0, 0.0, 1e5), "a position needs metres, -10000 to 10000"),
+                             (("/source/1/gain", 61), "a source's gain needs dB, at most 60, or off"),
+                             (("/source/1/entry", -1), "an entry needs its number in the bank, from 0"),
+                             (("/source/1/entry", 0.5), "an entry needs its number in the bank, from 0"),
+                             (("/source/1/entry", 6), "the bank has no entry 6; its 6 entries count from 0"),
+                             (("/ypr", 1.0, 2.0), "ypr needs yaw, pitch and roll in degrees"),
                              (("/quaternion", 0.0, 0.0, 0.0, 0.0),
-                              "a quaternion takes w, x, y and z, which are not all 0"),
-                             (("/distance-gain", -1.0), "the gain by distance takes metres, 0.001 to 10000, or off"),
+                              "a quaternion needs w, x, y and z, not all of them 0"),
+                             (("/distance-gain", -1.0), "the gain by distance needs metres, 0.001 to 10000, or off"),
                              (("/distance-gain", 1.0, 1e-40),
-                              "the gain by distance takes metres, 0.001 to 10000, or off"),
+                              "the gain by distance needs metres, 0.001 to 10000, or off"),
                              (("/source/3/aed",), "the session has no source 3"),
                              (("/source/0/aed",), "the session has no source 0"),
                              (("/source/1/relative", 1.0),
-                              "relative takes nothing: it asks where the listener hears the source")]:
+                              "relative needs no argument: its answer is the position that the listener hears")]:
             assert control.ask(*message) == ["/error", message[0], why]
         for path in ["/source/1/no", "/source/x/aed", "/source/1", "/SceneRotator/no"]:
             assert control.ask(path, 1.0)[:2] == ["/error", path]
@@ -394,7 +394,7 @@ def test_a_sound_file_is_a_bank_of_one_entry(run):
     with control_of(client) as control:
         control.send("/source/2/gain", -20.0)
         assert level(server, 2, control) == pytest.approx(0.025, rel=1e-5)
-        why = "the bank has no entry 1; it has 1, numbered from 0"
+        why = "the bank has no entry 1; its 1 entries count from 0"
         assert control.ask("/source/2/entry", 1) == ["/error", "/source/2/entry", why]
         assert level(server, 2, control) == pytest.approx(0.025, rel=1e-5)
     client.end()
@@ -420,7 +420,7 @@ def test_without_sources_there_are_no_scenes(run):
     write("one.wav", np.array([[0.25, 0.5]], np.float32))
     client = run.jack(run.server(128), "one.wav", "--osc", 0, ready=r"OSC on port \d+")
     with control_of(client) as control:
-        why = "there are no sources; start with a bank and --sources"
+        why = "the session has no sources; start it with a bank and --sources"
         assert control.ask("/ypr", 0.0, 0.0, 0.0) == ["/error", "/ypr", why]
         assert "scene" not in control.stats()
     client.end()

@@ -138,7 +138,7 @@ static void counts_are_the_configurations_own(const char *backend)
         bool fits = n_in == 0 || n_in == 3;
         check(code == (fits ? HC_OK : HC_EINVAL), "%d inputs: %d, %s", n_in, code, why);
         if (fits) check(r.n_in == 3 && r.n_out == 5 && r.n_routes == 1, "%d in, %d out", r.n_in, r.n_out);
-        if (!fits) check(strstr(why, ":1: /convolver/new: it takes 3 input channels"), "'%s'", why);
+        if (!fits) check(strstr(why, ":1: /convolver/new: has 3 input channels"), "'%s'", why);
         hc_responses_free(&r);
     }
 }

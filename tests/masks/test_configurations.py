@@ -98,7 +98,7 @@ def test_check_and_info_tell_banks_and_sources(banks):
     ("/bank/read no.sofa\n/source/new 1 1 0 0", "3: /bank/read: no.sofa: No such file"),
     ("/bank/read h-%r.csv\n/source/new 1 1 0 0", "3: /bank/read: h-%r.csv: "),
     ("/bank/read none.csv\n/source/new 1 1 0 0", "missing.wav: No such file"),
-    ("/bank/read two.csv\n/source/new 3 1 0 0", "input 3, but /convolver/new gave 2 inputs"),
+    ("/bank/read two.csv\n/source/new 3 1 0 0", "input 3, but /convolver/new has 2 inputs"),
     ("/bank/read two.csv\n/source/new 1 x 0 0", 'the bank "x" is not a whole number'),
     ("/bank/read two.csv\n/source/new 1 1 361 0", "azimuth 361; -360 to 360 are possible"),
     ("/bank/read two.csv\n/source/new 1 1 nan 0", "azimuth nan;"),
@@ -124,7 +124,7 @@ def test_a_bank_that_nobody_plays_is_a_warning(banks):
 
 def test_a_bank_with_more_outputs_than_the_configuration(banks):
     conf(banks, "/convolver/new 2 1 64 4096\n/bank/read two.csv\n/source/new 1 1 0 0\n")
-    says("t.conf", "two.csv: is for 2 outputs, but /convolver/new gave 1; give it as many")
+    says("t.conf", "two.csv: is for 2 outputs, but /convolver/new has 1; make both equal")
 
 
 def test_files_need_a_bank_and_a_path(banks):
@@ -174,7 +174,7 @@ def test_copy_is_a_link(files):
 
 def test_copy_of_nothing_is_nothing(files):
     plays(files, NEW + "/impulse/copy 1 2 1 1\n/impulse/dirac 1 1 1 5\n", [(1, 1, delayed([1], 5))])
-    says("t.conf", "t.conf:2: warning: /impulse/copy: input 1, output 1 has no data so far", exit=0)
+    says("t.conf", "t.conf:2: warning: /impulse/copy: input 1, output 1 has no data above this line", exit=0)
 
 
 def test_a_second_new_replaces_the_first(files):
@@ -209,7 +209,7 @@ def test_packed_matrix(files):
     conf(files, "/convolver/new 7 2 256 4096\n/impulse/packedmatrix 7 1 0 0 0 \"p q.wav\"\n")
     says("t.conf", "t.conf:2: /impulse/packedmatrix:", "120 frames, which 7 inputs do not divide")
     conf(files, "/convolver/new 3 1 256 4096\n/impulse/packedmatrix 3 1 0 0 0 \"p q.wav\"\n")
-    says("t.conf", "t.conf:2: /impulse/packedmatrix:", "has 2 channels, but /convolver/new gave 1 output")
+    says("t.conf", "t.conf:2: /impulse/packedmatrix:", "has 2 channels, but /convolver/new has 1 output")
 
 
 def test_words_quotes_and_line_ends(files):
@@ -226,7 +226,7 @@ def test_words_quotes_and_line_ends(files):
     long = NEW + "#" + "x" * 70000 + "\n/impulse/read 1 1 1 0 0 0 1 a.wav " + "#" * 60000
     long += "\n/impulse/read 2 2 1 0 0 0 2 a.wav"
     conf(files, long)
-    says("t.conf", "t.conf:2: a line of 70001 bytes")
+    says("t.conf", "t.conf:2: the line has 70001 bytes")
     plays(files, long.replace("x" * 70000, "x" * 60000), want)
 
 
@@ -282,7 +282,7 @@ def test_another_rate(files):
     kept = NEW + "/impulse/read 1 1 1 30 100 300 2 a44.wav\n"
     plays(files, kept, [(1, 1, delayed(a[100:400, 1], 30))], options=["--no-resample"])
     done = good("convolve", "x.wav", "t.conf", "-o", "y.wav", "--no-resample")
-    assert "t.conf:2: warning: /impulse/read: a44.wav: its 44100 Hz are played at 48000 Hz" in done.stderr
+    assert "t.conf:2: warning: /impulse/read: a44.wav: its samples at 44100 Hz are played at 48000 Hz" in done.stderr
     conf(files, kept + "/impulse/read 1 1 1 30 100 50 2 a.wav\n")
     says("t.conf", "different rates", exit=0)
 
@@ -315,8 +315,8 @@ def test_ports_client_and_server(files):
 BROKEN = [  # a line after /convolver/new 2 2 256 4096, and words of its error
     ("/impulse/reed 1 1 1 0 0 0 1 a.wav", "/impulse/reed is not a command"),
     ("impulse/read 1 1 1 0 0 0 1 a.wav", '"impulse/read" is not a command'),
-    ("/impulse/read 3 1 1 0 0 0 1 a.wav", "input 3, but /convolver/new gave 2 inputs"),
-    ("/impulse/read 1 3 1 0 0 0 1 a.wav", "output 3, but /convolver/new gave 2 outputs"),
+    ("/impulse/read 3 1 1 0 0 0 1 a.wav", "input 3, but /convolver/new has 2 inputs"),
+    ("/impulse/read 1 3 1 0 0 0 1 a.wav", "output 3, but /convolver/new has 2 outputs"),
     ("/impulse/read 0 1 1 0 0 0 1 a.wav", "input 0;"),
     ("/impulse/read -1 1 1 0 0 0 1 a.wav", "input -1;"),
     ("/impulse/read 1 1 1 -1 0 0 1 a.wav", "delay -1;"),
@@ -339,12 +339,12 @@ BROKEN = [  # a line after /convolver/new 2 2 256 4096, and words of its error
     ("/impulse/read 1 1 1 0 0 0 1 nan.wav", "nan.wav: channel 1, frame 7 is NaN"),
     ("/impulse/dirac 1 1 1", "the delay is missing"),
     ("/impulse/dirac 1 1 1 16777217", "delay 16777217;"),
-    ("/impulse/hilbert 1 1 1 31 64", "delay 31, but its middle is at 32"),
+    ("/impulse/hilbert 1 1 1 31 64", "delay 31, but the transformer's middle is at frame 32"),
     ("/impulse/hilbert 1 1 1 31 63", "length 63;"),
     ("/impulse/hilbert 1 1 1 40000 65537", "length 65537;"),
     ("/impulse/copy 1 1 1 1", "input 1, output 1 is copied to itself"),
-    ("/impulse/copy 1 1 1 5", "from-output 5, but /convolver/new gave 2 outputs"),
-    ("/impulse/packedmatrix 3 1 0 0 0 a.wav", "inputs 3, but /convolver/new gave 2 inputs"),
+    ("/impulse/copy 1 1 1 5", "from-output 5, but /convolver/new has 2 outputs"),
+    ("/impulse/packedmatrix 3 1 0 0 0 a.wav", "inputs 3, but /convolver/new has 2 inputs"),
     ("/input/name 3 x", "input 3, but"),
     ("/output/name 1", "the port name is missing"),
     ("/convolver/new 2 2 256 16777217", "maximum length 16777217;"),
@@ -400,9 +400,9 @@ def test_all_errors_at_once(broken_files):
 
 def test_new_comes_first(files):
     conf(files, "/impulse/dirac 1 1 1 0\n")
-    says("t.conf", "t.conf:1: /impulse/dirac: there is no /convolver/new")
+    says("t.conf", "t.conf:1: /impulse/dirac: /convolver/new is missing")
     conf(files, "/input/name 1 x\n/impulse/dirac 1 1 1 0\n" + NEW + "/impulse/dirac 1 1 1 0\n")
-    says("t.conf", "t.conf:1: /input/name: comes before /convolver/new, which is in line 3")
+    says("t.conf", "t.conf:1: /input/name: is above /convolver/new, which is in line 3")
     conf(files, "# nothing\n")
     says("t.conf", "t.conf: has no /convolver/new")
     conf(files, "/convolver/new 2 x 256 4096\n/impulse/dirac 9 9 1 0\n")
@@ -434,7 +434,7 @@ def test_escape_sequences_do_not_reach_the_terminal(files):
 def test_the_traps_of_jconvolver_are_absent(files):
     a = read("a.wav")[:, 0]
     plays(files, NEW + "/impulse/read 1 1 1 0 200 5000 1 a.wav\n", [(1, 1, a[200:])])
-    says("t.conf", "t.conf:2: warning: /impulse/read: length 5000, but a.wav has 100 frames from offset 200 on", exit=0)
+    says("t.conf", "t.conf:2: warning: /impulse/read: length 5000, but a.wav has only the 100 frames from offset 200 on", exit=0)
     plays(files, "/convolver/new 2 2 256 2000000\n/impulse/dirac 1 1 1 1500000\n", [(1, 1, delayed([1], 1500000))])
     assert len(read("y.wav")) == 1000 + 1500000, "input + response - 1 frames"
 

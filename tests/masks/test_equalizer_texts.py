@@ -278,7 +278,7 @@ def test_a_line_that_cannot_be_done_is_refused_with_its_number(folder, line, say
         done.stderr
 
 
-@pytest.mark.parametrize("line,says", [("Unknown: 1", "left out"), ("Device: Headphones", "Headphones"),
+@pytest.mark.parametrize("line,says", [("Unknown: 1", "is ignored"), ("Device: Headphones", "Headphones"),
                                        ("Stage: capture", "capture")])
 def test_a_line_without_effect_is_told(folder, line, says):
     (folder / "eq.txt").write_text(f"Preamp: -3 dB\n{line}\n")

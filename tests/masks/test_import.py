@@ -120,7 +120,7 @@ def test_every_command_takes_the_file_itself(name):
 def test_every_computed_filter_is_told_with_length_and_rest():
     done = good("import", "equalizer.txt", "-o", "x.conf", "--rate", RATE)
     n = soundfile.info("x-1.wav").frames
-    assert f"becomes {n} taps, and what is cut off is 15" in done.stderr and "dB below the filter" in done.stderr
+    assert f"becomes {n} taps, and the rest that is cut off is 15" in done.stderr and "dB below the filter" in done.stderr
 
 
 def test_many_computed_filters_are_one_note():
@@ -129,7 +129,7 @@ def test_many_computed_filters_are_one_note():
     good("import", "longest.txt", "-o", "x.conf", "--rate", RATE)
     n = soundfile.info("x-1.wav").frames
     said = good("import", "many.txt", "-o", "y.conf", "--rate", RATE).stderr
-    assert re.fullmatch(f"many.txt: note: 3 filters became FIRs of up to {n} taps, and what is cut off is 15[0-9] dB or "
+    assert re.fullmatch(f"many.txt: note: 3 filters became FIRs of up to {n} taps, and the rest that is cut off is 15[0-9] dB or "
                         "more below each filter\n", said), said
     report = json.loads(good("import", "many.txt", "-o", "z.conf", "--rate", RATE, "--json").stdout)
     assert (report["warnings"], [one["kind"] for one in report["diagnostics"]]) == (0, ["note"])
@@ -140,8 +140,8 @@ def test_what_has_no_effect_on_the_sound_is_a_note():
     pathlib.Path("run.conf").write_text("lock_memory: true;\n" + text)
     report = json.loads(good("check", "run.conf", "--json").stdout)
     assert ("note", 1) in [(one["kind"], one["line"]) for one in report["diagnostics"]], report
-    assert "run.conf:1: note: about BruteFIR's run" in good("check", "run.conf").stderr
-    assert "about BruteFIR's run" not in good("info", "run.conf").stderr
+    assert "run.conf:1: note: has no effect here, because it controls BruteFIR's run" in good("check", "run.conf").stderr
+    assert "controls BruteFIR's run" not in good("info", "run.conf").stderr
 
 
 def test_errors_are_listed_and_nothing_is_written():
@@ -153,7 +153,7 @@ def test_errors_are_listed_and_nothing_is_written():
     assert "bad.cfg:4:" in lines[0] and "bad.cfg:10:" in lines[1] and "2 errors" in lines[2]
     report = haloconv("import", "bad.cfg", "-o", "x.conf", "--json")
     assert report.returncode == 1 and json.loads(report.stdout)["errors"] == 2
-    refused("import", "roon.cfg", "-o", "x.wav", exit=2, says="end with .conf")
+    refused("import", "roon.cfg", "-o", "x.wav", exit=2, says="end it with .conf")
     refused("import", "roon.cfg", exit=2, says="give -o")
     pathlib.Path("t.conf").write_text("/convolver/new 1 1 256 99\n/impulse/read 1 1 1 0 1 0 1 t.txt\n",
                                       encoding="utf-8")

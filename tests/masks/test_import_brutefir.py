@@ -182,14 +182,14 @@ def checked(text):
 
 
 ERRORS = [  # a statement, which line of it has the error, and words of it
-    ('"x": 1;', 0, "begins no statement"),
+    ('"x": 1;', 0, "does not begin a statement"),
     ('mistyped: 1;', 0, "mistyped: is unknown"),
     ('sampling_rate: 44100;', 0, "is there twice"),
-    ('sdf_length: 1 2;', 0, "no , / or ; between"),
+    ('sdf_length: 1 2;', 0, "needs , / or ; between"),
     ('sdf_length: 1,;', 0, "ends behind ,"),
     ('powersave: maybe;', 0, '"maybe;" is neither a string'),
-    ('}', 0, "closes no block"),
-    ('coeff 77 { filename: "a.txt"; format: "text"; };', 0, "has the number 77, but is number"),
+    ('}', 0, "does not close a block"),
+    ('coeff 77 { filename: "a.txt"; format: "text"; };', 0, "has the number 77, but it is number"),
     ('coeff "a", "b" { filename: "a.txt"; format: "text"; };', 0, "needs one name"),
     ('coeff "b" { format: "text"; };', 0, "no filename"),
     ('coeff "c" {\nfilename: 3/4/5; format: "text"; };', 1, "shared memory"),
@@ -199,7 +199,7 @@ ERRORS = [  # a statement, which line of it has the error, and words of it
     ('coeff "g" { filename: "dirac pulse"; skip: 4; };', 0, "no bytes to skip"),
     ('coeff "h" { filename: "a.txt"; format: "text"; blocks: 1.5; };', 0, "1.5; whole numbers"),
     ('coeff "i" { filename: "a.txt"; format: "text"; attenuation: "loud"; };', 0, "needs one number"),
-    ('coeff "j" { filename: "a.txt"; format: "text"; blocks: 5; };', 0, "5 blocks, but filter_length gives 4"),
+    ('coeff "j" { filename: "a.txt"; format: "text"; blocks: 5; };', 0, "5 blocks, but filter_length has 4"),
     ('coeff "k" { filename: "no.txt"; format: "text"; }; filter "k" { inputs: 0; outputs: 1; coeff: "k"; };', 0,
      "No such"),
     ('input "a" { channels: 2; };', 0, "1 names for 2 channels"),
@@ -212,11 +212,11 @@ ERRORS = [  # a statement, which line of it has the error, and words of it
     ('input "k" { channels: 1; delay: -1; };', 0, "-1; whole"),
     ('input "l" { channels: 1; sample: "text"; };', 0, "is not a sample format"),
     ('input "m" { channels: 1; dither: true; };', 0, "is unknown here"),
-    ('input "0" { channels: 1; };', None, '"0" is the name of two'),
-    ('sdf_length: 31;\noutput "a" { channels: 1; subdelay: 50; };', 1, "parts of a frame"),
+    ('input "0" { channels: 1; };', None, 'the name "0" is there twice'),
+    ('sdf_length: 31;\noutput "a" { channels: 1; subdelay: 50; };', 1, "a fraction of a frame"),
     ('output "b" { device: "jack" { ports: 1; }; channels: 1; };', 0, "needs a port for each of 1"),
-    ('filter "a" { inputs: 99; outputs: 0; coeff: -1; };', 0, "no input of this number"),
-    ('filter "b" { inputs: "99"; outputs: 0; coeff: -1; };', 0, 'no input "99"'),
+    ('filter "a" { inputs: 99; outputs: 0; coeff: -1; };', 0, "input of this number does not exist"),
+    ('filter "b" { inputs: "99"; outputs: 0; coeff: -1; };', 0, 'input "99" does not exist'),
     ('filter "c" { inputs: 0; outputs: 0, 0; coeff: -1; };', 0, "names output 0 twice"),
     ('filter "d" { inputs: 0; outputs: 0; coeff: 99; };', 0, "coeff 99 is not defined"),
     ('filter "e" { inputs: 0; outputs: 0; coeff: "z"; };', 0, 'coeff "z" is not defined'),
@@ -227,7 +227,7 @@ ERRORS = [  # a statement, which line of it has the error, and words of it
     ('filter "j" { inputs: 0; to_filters: 0/3; coeff: -1; };', 0, "without attenuation"),
     ('filter "l" { inputs: 0; outputs: 0; coeff: -1; delay: 4; };', 0, "a delay of 4 of 4 blocks"),
     ('filter "m" { inputs: 0;\nto_filters: 0; coeff: -1; };', 1, "does not name this filter"),
-    ('filter "n" { from_filters: "n"; to_filters: "n"; coeff: -1; };', 0, "part of a loop"),
+    ('filter "n" { from_filters: "n"; to_filters: "n"; coeff: -1; };', 0, "in a loop of filters"),
     ('logic: "cli" { port: 3000;\nscript: "cfc 0 0;;"; };', 1, "while it plays"),
     ('logic: "eq" { { coeff: 0; }; };', 0, "debug_dump_filter"),
     ('logic: "mine" { };', 0, "is unknown, and may change"),
@@ -245,8 +245,8 @@ WARNINGS = [
     ('output "a" { channels: 1; dither: true; };', 0, "no dither"),
     ('output "b" { channels: 1; sample: "S16_LE"; };', 0, "S16_LE rounds"),
     ('output "c", "d" { channels: 8/5,4; };', 0, "2 of the 8 channels"),
-    ('output "e", "f" { };', 0, "gives no channels, ~/.brutefir_defaults is not read, and 2 is used"),
-    ('coeff "w" { filename: "a.txt"; };', 0, "gives no format, ~/.brutefir_defaults"),
+    ('output "e", "f" { };', 0, "has no channels, and ~/.brutefir_defaults is not read, so that 2 is used"),
+    ('coeff "w" { filename: "a.txt"; };', 0, "has no format, and ~/.brutefir_defaults"),
     ('lock_memory: true;\nlogic: "cli" { port: 1; };', 0, 'lock_memory (line 13), logic "cli" (line 14)'),
 ]
 
@@ -295,7 +295,7 @@ def test_the_filter_length_of_the_defaults_file_is_used(folder):
                                    "filter 0 { inputs: 0; outputs: 0; coeff: 0; };\n")
     report, said = json.loads(good("info", "d.conf", "--json").stdout), good("check", "d.conf").stderr
     assert (report["rate"], report["frames"]) == (32000, 700)
-    assert f"filter_length 64,16 is that of {folder}/.brutefir_defaults" in said and "65536" not in said, said
+    assert f"filter_length 64,16 is from {folder}/.brutefir_defaults" in said and "65536" not in said, said
     (folder / ".brutefir_defaults").write_text("filter_length: 65;\n")
     said = good("check", "d.conf").stderr
     assert ".brutefir_defaults:1: filter_length: 65 is not a power of two" in said and "65536 is used" in said, said
@@ -303,9 +303,9 @@ def test_the_filter_length_of_the_defaults_file_is_used(folder):
 
 def test_settings_that_a_text_leaves_to_the_defaults_are_said():
     found = checked(GOOD_IO + GOOD_FILTER)
-    assert [what.split("gives ")[1].split(";")[0] for _, _, what in found if "gives" in what] == [
-        "no sampling_rate, ~/.brutefir_defaults is not read, and 44100 is used",
-        "no filter_length, ~/.brutefir_defaults is not read, and 65536 is used"]
+    assert [what.split("has ")[1].split(";")[0] for _, _, what in found if "has no" in what] == [
+        "no sampling_rate, and ~/.brutefir_defaults is not read, so that 44100 is used",
+        "no filter_length, and ~/.brutefir_defaults is not read, so that 65536 is used"]
 
 
 def test_names_and_jack_ports_become_ports():

@@ -265,7 +265,7 @@ def test_mixers_tokens_bypass_and_all_channels(folder):
     assert residual_db(y, want) <= NULL_DB
     said = haloconv("check", "a.yml")
     assert said.returncode == 0
-    for word in (":20: warning: filter dither", "limiter", "filter loud: it follows a volume control"):
+    for word in (":20: warning: filter dither", "limiter", "filter loud: loudness follows a volume control"):
         assert word in said.stdout + said.stderr, said.stdout + said.stderr
 
 
@@ -333,7 +333,7 @@ def test_length_and_error_are_stated(what, folder):
     pathlib.Path("a.yml").write_text(DEVICES.format(rate=RATE, n_in=1, n_out=1) + FILTERS % LONG[what])
     done = good("check", "a.yml")
     said = done.stdout + done.stderr
-    assert "filter f: becomes 1048576 taps, and what is cut off is only" in said, said
+    assert "filter f: becomes 1048576 taps, and the rest, only" in said, said
 
 
 REFUSED = {
@@ -341,8 +341,8 @@ REFUSED = {
                    ":11: pipeline: the processor"),
     "soft clipper": (FILTERS % ("Limiter", "soft_clip: true, clip_limit: 0"), ":11: filter f: a soft clipper"),
     "loudness at rest": (FILTERS % ("Loudness", "reference_level: 5"), "acts at rest"),
-    "missing filter": ("pipeline: [{type: Filter, names: [nothing]}]\n", 'no filter "nothing"'),
-    "missing mixer": ("pipeline: [{type: Mixer, name: nothing}]\n", 'no mixer "nothing"'),
+    "missing filter": ("pipeline: [{type: Filter, names: [nothing]}]\n", 'filter "nothing" does not exist'),
+    "missing mixer": ("pipeline: [{type: Mixer, name: nothing}]\n", 'mixer "nothing" does not exist'),
     "unknown type": (FILTERS % ("Reverb", ""), '"Reverb" is unknown'),
     "unknown biquad": (FILTERS % ("Biquad", "type: Warp, freq: 5"), '"Warp" is unknown'),
     "unknown key": (FILTERS % ("Gain", "gain: 1, loudness: 3"), 'the key "loudness" is unknown'),
@@ -360,10 +360,10 @@ REFUSED = {
     "negative delay": (FILTERS % ("Delay", "delay: -3"), "a delay of -3"),
     "channel": (FILTERS.replace("[0]", "[4]") % ("Gain", "gain: 1"), "channel 4; 0 to 0 are possible"),
     "playback": ("mixers: {m: {channels: {in: 1, out: 3}, mapping: []}}\npipeline: [{type: Mixer, name: m}]\n",
-                 "plays 1 channels, and 3 leave"),
+                 "plays 1 channels, but 3 leave"),
     "mixer's inputs": ("mixers: {m: {channels: {in: 2, out: 1}, mapping: []}}\npipeline: [{type: Mixer, name: m}]\n",
-                       "it has 2 inputs, and 1 channels reach it"),
-    "no YAML": ("filters: [}\n", "is it YAML?"),
+                       "the mixer has 2 inputs, but 1 channels reach it"),
+    "no YAML": ("filters: [}\n", "name a file that is YAML"),
 }
 
 

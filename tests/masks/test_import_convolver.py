@@ -104,7 +104,7 @@ LISTED = {  # text: line, kind, words
     "44100 0 2 0\n": (1, "error", "needs a rate"),
     "44100 2 2000 0\n": (1, "error", "1 to 1024"),
     "44100 2 2 0x\n": (1, "error", "is not a hexadecimal number"),
-    "44100 2 2 7\n0 0\n0 0\nL.wav\n0\n0.0\n0.0\n": (1, "warning", "3 speakers, but there are 2 outputs"),
+    "44100 2 2 7\n0 0\n0 0\nL.wav\n0\n0.0\n0.0\n": (1, "warning", "3 speakers, but the configuration has 2 outputs"),
     "44100 2 2 0\n0 -1\n": (2, "error", 'the delay "-1"'),
     "44100 2 2 0\n0 0\nL.wav\n": (3, "error", 'the delay "L.wav"'),
     "44100 2 2 0\n0 0\n0 0 0\n": (3, "error", "more than 2 delays"),

@@ -82,7 +82,7 @@ def test_the_length_counts_that_the_mask_will_have_at_the_sessions_rate(folder, 
 @pytest.mark.parametrize("name,head,tail,says",
                          [("a.txt", b"1\n", b"", "a.txt:2: is not text"),
                           ("b.csv", b"1,2\n", b"\n3,4\n", "b.csv:2: is not text"),
-                          ("c.conf", b"/convolver/new 1 1 64 100\n", b"", "is it a configuration?")],
+                          ("c.conf", b"/convolver/new 1 1 64 100\n", b"", "name a file that is a configuration")],
                          ids=["txt", "csv", "conf"])
 def test_a_text_with_a_hole_is_refused_in_little_memory(folder, name, head, tail, says):
     refused_in_little_memory("check", sparse(name, head, GB, tail), says=says)
@@ -158,4 +158,4 @@ def test_adding_up_has_an_end(folder):
     """Half a megabyte of text would keep a live session's loader busy for many minutes."""
     write("long.wav", np.zeros((1 << 24, 1), np.int16), subtype="PCM_U8")
     (folder / "t.conf").write_text("/convolver/new 1 1 64 16777216\n" + "/impulse/read 1 1 1 0 0 0 1 long.wav\n" * 5000)
-    refused("info", "t.conf", says=["t.conf:4099: ", "add them in a sound file", "and 902 more"], timeout=60)
+    refused("info", "t.conf", says=["t.conf:4099: ", "put their sum into a sound file", "and 902 more"], timeout=60)

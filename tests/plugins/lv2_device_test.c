@@ -170,7 +170,7 @@ static void a_lost_gpu_gives_way_to_the_cpu(const char *backend)
         for (int k = 0; k < RATE / 4 / CALL; k++) instance_run(&t);
         instance_check(&t, mask, first, t.n - first); /* the GPU plays */
         fault_come();
-        instance_until(&t, "fell off the bus, as the test wants; the CPU goes on in its place");
+        instance_until(&t, "fell off the bus, as the test wants; the CPU replaces it");
         settle_and_check(&t, mask);
         check(*host_control(t.host, LATE) == 0, "%g late blocks", (double)*host_control(t.host, LATE));
         instance_close(&t);
@@ -183,7 +183,7 @@ static void a_gpu_that_is_too_slow_gives_way_to_the_cpu(const char *backend)
         const char *mask = mask_of(i);
         struct instance t = instance_open(mask, cases[i].word, fault_of("slow", "60"), false);
         fault_come();
-        instance_until(&t, "come too late; the CPU goes on in its place");
+        instance_until(&t, "come too late; the CPU replaces it");
         *host_control(t.host, FREEWHEEL) = 1; /* the CPU is not to be late because the machine is busy */
         settle_and_check(&t, mask);
         check(*host_control(t.host, LATE) > 0, "no late blocks");

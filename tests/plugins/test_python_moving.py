@@ -397,7 +397,7 @@ def test_refused_paths_are_exceptions(hc):
     for given, match in [(dict(path=[3]), "entry 3"), (dict(path=[(0, 1, 0)]), "source 1"),
                          (dict(path=[(0, -1, 0)]), "source"),
                          (dict(path=[(0.5, 0, 0)]), "rate"), (dict(path=lambda t, s: 0), "rate"),
-                         (dict(path=[(0, 0, (1, 0, 0))]), "no positions"), (dict(path=[(0, 0)]), "time, source, place"),
+                         (dict(path=[(0, 0, (1, 0, 0))]), "no positions"), (dict(path=[(0, 0)]), "time, source, target"),
                          (dict(path=np.zeros((4, 2), int)), "shape"), (dict(path=np.zeros((4, 1, 2))), "shape"),
                          (dict(path=[0], mode="same"), "give full or causal"), (dict(path=[(0, 0, 0.5)]), "whole number"),
                          (dict(path=[0], bank=there, rate=44100), "rate=44100"),

@@ -17,7 +17,7 @@ are converted. All backends give the same result, within -120 dB of the output's
 Directions: azimuth in degrees from straight ahead, counter-clockwise (90: left), elevation in degrees (90: above),
 distance in metres. Positions: x ahead, y left, z up of the listener, in metres.
 
-Threads may share a Stream. mask(), add_bank() and steer() may run while process() runs; calls of process() take turns;
+Threads may share a Stream. mask(), add_bank() and steer() may run while process() runs; process() calls queue;
 close() waits for all of them. Threads may share a Bank. Calls release the interpreter's lock.
 
 The module calls libhaloconv.so through ctypes. It searches for the library in $HALOCONV_LIBRARY, beside itself (in
@@ -43,6 +43,6 @@ for _public in (Bank, Error, Mask, Stream, convolve, convolve_moving, convolve_t
 
 
 def __getattr__(name: str) -> Any:
-    if name == "torch":  # imported when it is asked for: `import haloconv` must not import torch
+    if name == "torch":  # imported on first use: `import haloconv` must not import torch
         return importlib.import_module(".torch", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -55,12 +55,12 @@ class _View:
     def __init__(self, array, stream):
         try:
             self._capsule = array.__dlpack__(stream=stream, max_version=(1, 1))
-        except TypeError:  # from before DLPack 1.0
+        except TypeError:  # older than DLPack 1.0
             self._capsule = array.__dlpack__(stream=stream)
         if _capsule_is(self._capsule, b"dltensor_versioned"):
             managed = _Versioned.from_address(_capsule_pointer(self._capsule, b"dltensor_versioned"))
             if managed.major != 1:
-                raise BufferError(f"{type(array).__name__} speaks DLPack {managed.major}; haloconv reads version 1")
+                raise BufferError(f"{type(array).__name__} has DLPack {managed.major}; haloconv reads version 1")
             tensor = managed.tensor
         else:
             tensor = _DLTensor.from_address(_capsule_pointer(self._capsule, b"dltensor"))
@@ -68,14 +68,14 @@ class _View:
         self.shape = tuple(tensor.shape[:n])
         if tensor.strides:
             self.strides = tuple(tensor.strides[:n])
-        else:  # rows one after the other
+        else:  # no strides: rows are adjacent
             self.strides = tuple(int(np.prod(self.shape[i + 1:])) for i in range(n))
         self.address = (tensor.data or 0) + tensor.byte_offset
         self.dtype = (tensor.code, tensor.bits, tensor.lanes)
 
 
 def device_of(array):
-    """None: memory of the CPU, or no array at all; else the number of the CUDA device that holds the array.
+    """The number of the CUDA device that holds the array; None: memory of the CPU, or not an array.
 
     Raises TypeError for any other device.
     """
@@ -92,7 +92,7 @@ def device_of(array):
 
 # ---- array libraries ------------------------------------------------------------------------------------------------
 class _Library:
-    """How to work with the arrays of a library: here any that follows the Python array API."""
+    """The operations on arrays of a library; this class: any library that follows the Python array API."""
     has_stream = False
 
     def __init__(self, like, device):
@@ -271,8 +271,8 @@ def _on_gpu(x, h, mode, lengths=None):
             if not _has_adjacent_frames(view.shape, view.strides):
                 view = _View(library.dense(array), stream)
                 if not _has_adjacent_frames(view.shape, view.strides):
-                    raise ValueError(f"the frames of a {type(array).__name__} are not adjacent, and neither are those "
-                                     "of the copy that its library makes; give a contiguous array")
+                    raise ValueError(f"the frames of a {type(array).__name__} are not adjacent, not even in "
+                                     "the copy that its library makes; give a contiguous array")
             views.append(view)
         taps_at = None
         if lengths is not None:
@@ -296,7 +296,7 @@ def _on_gpu(x, h, mode, lengths=None):
 def _rows(values, name):
     """A NumPy array of float32, aligned, whose frames are adjacent and whose other strides are 0 or more.
 
-    Arrays that are not so are copied here, before they broadcast.
+    Other arrays are copied here, before they broadcast.
     """
     values = np.asarray(values)
     if values.dtype != np.float32:
@@ -325,7 +325,7 @@ def _on_cpu(x, h, mode, lengths, n_threads):
         whole = _broadcast(x.shape, h.shape)
         own = (1,) * (len(whole) - h.ndim + 1) + h.shape[:-1]
         cut = split(whole, own)
-        if cut is None:  # a shared dimension between two own ones: every item gets its own copy of the filter
+        if cut is None:  # a shared dimension between two own ones: copy the filter for every item
             lengths = None if lengths is None else np.ascontiguousarray(np.broadcast_to(lengths, whole))
             h, own, cut = np.broadcast_to(h, (*whole, h.shape[-1])), whole, len(whole) - 1
         x = np.broadcast_to(x, (*whole, x.shape[-1]))

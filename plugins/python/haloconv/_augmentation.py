@@ -21,7 +21,7 @@ def _files(paths, rate):
 
 
 def _padded(responses, lengths, rate):
-    """The set of ApplyImpulseResponse: float32 [n, channels, taps], zeros after the end of each."""
+    """The set of ApplyImpulseResponse: float32 [n, channels, taps], zeros after the end of each response."""
     is_path = (str, os.PathLike)
     if isinstance(responses, Bank):
         if rate and responses.rate and rate != responses.rate:
@@ -32,7 +32,7 @@ def _padded(responses, lengths, rate):
         responses = _files(responses, rate)
     if not isinstance(responses, torch.Tensor):
         if lengths is not None:
-            raise ValueError("lengths belong to a tensor; the responses of a list have their own")
+            raise ValueError("lengths are for a tensor; the responses of a list have separate lengths")
         responses = [torch.as_tensor(r) for r in responses]
         if not responses or any(r.dim() not in (1, 2) or r.numel() == 0 for r in responses):
             raise ValueError(f"responses have shapes {[tuple(r.shape) for r in responses][:8]}; give at least one, "
@@ -40,7 +40,7 @@ def _padded(responses, lengths, rate):
         responses = [r if r.dim() == 2 else r.unsqueeze(0) for r in responses]
         channels = {r.shape[0] for r in responses}
         if len(channels) > 1:
-            raise ValueError(f"responses have {sorted(channels)} channels; give all as many")
+            raise ValueError(f"responses have {sorted(channels)} channels; give all the same number")
         longest = max(r.shape[-1] for r in responses)
         responses = torch.stack([torch.nn.functional.pad(r, (0, longest - r.shape[-1])) for r in responses])
     if responses.dim() == 2:
@@ -86,7 +86,7 @@ class ApplyImpulseResponse(torch.nn.Module):
 
     responses     the set: a tensor [n, taps] or [n, channels, taps]; a list of tensors [taps] or [channels, taps] of
                   any lengths; a haloconv.Bank; a path, or a list of paths, of sound files, folders or SOFA files. One
-                  channel fits every x; else as many as x has
+                  channel fits every x; else responses need the channels of x
     p             probability that an example is convolved; the others stay as they are, bit for bit
     per           each has its own draw: "example", "channel" (responses of one channel), or "batch"
     align         True: the direct sound (the largest tap) arrives when the sound was there, so that a dry target needs
@@ -99,7 +99,7 @@ class ApplyImpulseResponse(torch.nn.Module):
     lengths       of a tensor: the taps of each response; later ones count as 0
     seed          None: draws on the device of x from torch's generator there, which torch.manual_seed sets; nothing
                   waits, and a CUDA graph may capture it. A number: draws on the CPU from a separate generator, the
-                  same on every device; the module's copies and pickles go on from its state, so that all workers
+                  same on every device; the module's copies and pickles continue from its state, so that all workers
                   of a DataLoader draw the same
 
     In eval mode (module.eval()) x is returned as it is. `chosen` holds the last draw: the number of the response for
@@ -110,7 +110,7 @@ class ApplyImpulseResponse(torch.nn.Module):
     haloconv.Error if a file cannot be read.
 
     Cost: with p < 1 the drawn examples (per="channel": channels) alone are convolved if x is on the CPU or `seed` is
-    given. Draws on a GPU stay there, and all examples are convolved: nothing waits to learn how many were drawn.
+    given. Draws on a GPU stay there, and all examples are convolved: nothing waits for the number of drawn examples.
     """
 
     def __init__(self, responses: Union[torch.Tensor, Sequence[torch.Tensor], Bank, _Path, Sequence[_Path]],
@@ -200,7 +200,7 @@ class ApplyImpulseResponse(torch.nn.Module):
         if self.keep_level:
             before, after = _energy(x, applied), _energy(y, applied)
             one = torch.ones_like(after)
-            sounds = (before > 0) & (after > 0)  # silence stays silence, and its gradient finite
+            sounds = (before > 0) & (after > 0)  # silence stays silent, with a finite gradient
             y = y * torch.where(sounds, before / torch.where(sounds, after, one), one).sqrt()
         y = y.to(x.dtype)
         if applied is not None:

@@ -25,7 +25,7 @@ def position(azimuth: npt.ArrayLike, elevation: npt.ArrayLike = 0.0,
 
 
 def _xyz(azimuth, elevation, distance):
-    """position() of one direction, without NumPy, which takes longer than a call of the library."""
+    """position() of one direction, without NumPy, which is slower than a call of the library."""
     azimuth, elevation = math.radians(azimuth), math.radians(elevation)
     across = distance * math.cos(elevation)
     return across * math.cos(azimuth), across * math.sin(azimuth), distance * math.sin(elevation)
@@ -57,7 +57,7 @@ class Bank:
     normalise  scale all responses together so that the largest gain is 0 dB
 
     Attributes: entries, outputs, taps (numbers), rate (None: unknown), positions (float32 [entries, 3] or None),
-    gain_db (largest gain for a sine), notes (what loading has done to the file), responses (a copy).
+    gain_db (largest gain for a sine), notes (changes to the file's data), responses (a copy).
 
     Raises ValueError if a shape does not match, TypeError if the array is complex, Error if the library refuses the
     file (its text names the cause).
@@ -76,12 +76,12 @@ class Bank:
         self._lock, self._made, self._renderers = threading.Lock(), weakref.WeakValueDictionary(), (None, [])
         if isinstance(source, (str, os.PathLike)):
             if positions is not None:
-                raise ValueError("positions are for arrays; a file has its own")
+                raise ValueError("positions are for arrays; omit them, the file has positions")
             self._load(_bytes("the path", source), rate, grid, normalise)
         else:
             if grid is not None:
-                raise ValueError("grid is for files; give an array with the directions that you want")
-            self._take(_floats("the bank", source), rate, positions, normalise)
+                raise ValueError("grid is for files; give an array with all wanted directions")
+            self._copy_array(_floats("the bank", source), rate, positions, normalise)
         self.entries, self.outputs, self.taps = self._data.n_entries, self._data.n_out, self._data.n_taps
         self.rate = self._data.rate or None
 
@@ -90,7 +90,7 @@ class Bank:
         options = _BankOptions(ctypes.sizeof(_BankOptions), grid or _GRID_NONE, bool(normalise), True)
         wanted = ctypes.c_int(rate or 0)
         if wanted.value != (rate or 0):
-            raise ValueError(f"rate {rate} is not a whole number of Hz that the library can take")
+            raise ValueError(f"rate {rate} is not a whole number of Hz in the library's range")
         _check(_lib.hc_bank_load(path, wanted, ctypes.byref(options), ctypes.byref(data), why, len(why)), why)
         self._data = data
         self.gain_db, self.notes, self.positions = data.gain_db, data.notes.decode(errors="replace"), None
@@ -98,14 +98,14 @@ class Bank:
             shape = ctypes.c_float * 3 * data.n_entries
             self.positions = np.array(shape.from_address(data.position), np.float32)
 
-    def _take(self, responses, rate, positions, normalise):
+    def _copy_array(self, responses, rate, positions, normalise):
         if responses.ndim == 2:
             responses = responses[:, None]
         if responses.ndim != 3 or responses.size == 0:
             raise ValueError(f"the bank has shape {responses.shape}; give [entries, outputs, taps] or [entries, taps]")
         if not np.isfinite(responses).all():
-            place = ", ".join(map(str, np.argwhere(~np.isfinite(responses))[0]))
-            raise ValueError(f"the bank is not finite at [{place}]; give numbers")
+            index = ", ".join(map(str, np.argwhere(~np.isfinite(responses))[0]))
+            raise ValueError(f"the bank is not finite at [{index}]; give numbers")
         self.positions = None
         if positions is not None:
             positions = np.asarray(positions, np.float64)
@@ -157,19 +157,19 @@ class Bank:
         if self.positions is None:
             raise ValueError("the bank has no positions; give entries, or make it with positions")
         try:
-            place = (ctypes.c_float * 3)(*xyz)
+            point = (ctypes.c_float * 3)(*xyz)
         except (TypeError, IndexError):
-            place = ()
-        if len(xyz) != 3 or not place or not math.isfinite(sum(place)):
+            point = ()
+        if len(xyz) != 3 or not point or not math.isfinite(sum(point)):
             raise ValueError(f"{xyz} is not a position; give x, y, z in metres")
         if not mix:
-            return (_lib.hc_bank_nearest(ctypes.byref(self._data), place),), (1.0,)
+            return (_lib.hc_bank_nearest(ctypes.byref(self._data), point),), (1.0,)
         with self._lock:
             if not self._data.memory:  # of an array
                 why = ctypes.create_string_buffer(512)
                 _check(_lib.hc_bank_index(ctypes.byref(self._data), why, len(why)), why)
         entries, weights = (ctypes.c_int * _MAX_MIX)(), (ctypes.c_float * _MAX_MIX)()
-        n = _lib.hc_bank_mix(ctypes.byref(self._data), place, entries, weights)
+        n = _lib.hc_bank_mix(ctypes.byref(self._data), point, entries, weights)
         return entries[:n], weights[:n]
 
     def nearest(self, azimuth: float, elevation: float = 0.0, distance: float = 1.0) -> int:
@@ -180,9 +180,9 @@ class Bank:
             distance: float = 1.0) -> Tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
         """Find up to four entries around a direction: (entries, weights), with weights that add up to 1.
 
-        The weights are barycentric in the triangle of directions around it. Entries whose responses begin more than
-        20 us apart are not mixed, because that makes a comb filter: the one with the largest weight remains. Load a
-        file with grid=2 to mix entries in every direction. Raises ValueError without positions.
+        The weights are barycentric in the triangle of entries around the direction. Entries whose responses begin more
+        than 20 us apart are not mixed, because that makes a comb filter: the entry with the largest weight remains.
+        Load a file with grid=2 to mix entries in every direction. Raises ValueError without positions.
         """
         entries, weights = self._find(_xyz(azimuth, elevation, distance), mix=True)
         return np.asarray(entries), np.asarray(weights)
@@ -204,7 +204,7 @@ class Bank:
 
     @contextlib.contextmanager
     def _renderer(self, backend, step, n_threads):
-        """A hc_renderer that no other thread uses. The bank keeps those of the last arguments for later calls."""
+        """A hc_renderer that no other thread uses. The bank keeps the last arguments' renderers for later calls."""
         key, renderer = (backend, step, n_threads), None
         with self._lock:
             if self._renderers[0] == key and self._renderers[1]:

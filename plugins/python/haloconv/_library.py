@@ -1,4 +1,4 @@
-"""The library: where it is, its structs and calls through ctypes, and its errors."""
+"""Finds and loads the library; its structs and calls through ctypes, and its errors."""
 
 import ctypes
 import os
@@ -151,10 +151,10 @@ def devices() -> List[Tuple[str, str]]:
 
 
 def _bytes(what, text):
-    """The bytes of a text or path for the library, which would end it at a NUL character."""
+    """The bytes of a text or path for the library; refuses a NUL character, where the library would end the text."""
     text = os.fsencode(text)
     if b"\0" in text:
-        raise ValueError(f"{what} {text!r} has a NUL character; leave it out")
+        raise ValueError(f"{what} {text!r} has a NUL character; remove it")
     return text
 
 

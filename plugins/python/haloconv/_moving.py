@@ -17,18 +17,18 @@ _Place = Union[int, Sequence[float], npt.NDArray[Any], None]
 _WHOLE = (numbers.Integral, np.integer)
 
 
-def _place(bank, place, mix):
-    """Entries and weights of a place: an entry, a position, or None for silence."""
-    if place is None:
+def _target(bank, target, mix):
+    """Entries and weights of a target: an entry, a position, or None for silence."""
+    if target is None:
         return (), ()
-    if np.ndim(place) == 0:
-        if not isinstance(place, _WHOLE):
-            raise ValueError(f"{place!r} is not an entry; give a whole number or x, y, z in metres")
-        if place < 0:
+    if np.ndim(target) == 0:
+        if not isinstance(target, _WHOLE):
+            raise ValueError(f"{target!r} is not an entry; give a whole number or x, y, z in metres")
+        if target < 0:
             return (), ()
-        bank._check_entries([place])
-        return (place,), (1.0,)
-    return bank._find(place, mix)
+        bank._check_entries([target])
+        return (target,), (1.0,)
+    return bank._find(target, mix)
 
 
 def _steps_of_array(path, bank, step, n_sources, mix):
@@ -44,30 +44,30 @@ def _steps_of_array(path, bank, step, n_sources, mix):
     if is_entry:
         bank._check_entries(path[path >= bank.entries][:1])
     for i, source in np.argwhere(changes).tolist():
-        place = path[i, source]
+        target = path[i, source]
         if not is_entry:
-            yield i * step, source, _place(bank, place, mix)
+            yield i * step, source, _target(bank, target, mix)
         else:
-            yield i * step, source, ((place,), (1.0,)) if place >= 0 else ((), ())
+            yield i * step, source, ((target,), (1.0,)) if target >= 0 else ((), ())
 
 
 def _steps_of_list(path, bank, rate, mix):
-    """Events of a list of (time, source, place)."""
+    """Events of a list of (time, source, target)."""
     for event in path:
         try:
-            time, source, place = event
+            time, source, target = event
         except (TypeError, ValueError):
-            raise ValueError(f"{event!r} is not a change of a path; give (time, source, place)") from None
+            raise ValueError(f"{event!r} is not a change of a path; give (time, source, target)") from None
         if not isinstance(time, _WHOLE):
             if not np.isfinite(time):
                 raise ValueError(f"{time} is not a time of a path; give seconds or frames")
             time = round(time * _rate_of_path(rate))
-        yield time, source, _place(bank, place, mix)
+        yield time, source, _target(bank, target, mix)
 
 
 def _rate_of_path(rate):
     if not rate:
-        raise ValueError("a path in seconds needs a rate; give rate=, or a Bank that has one")
+        raise ValueError("a path in seconds needs a rate; give rate=, or a Bank with a rate")
     return rate
 
 
@@ -75,7 +75,7 @@ def _steps(path, bank, step, rate, mix, n_sources, n):
     """The hc_steps of a path, sorted by frame."""
     if callable(path):
         rate = _rate_of_path(rate)
-        events = [(frame, source, _place(bank, path(frame / rate, source), mix)) for frame in range(0, n, step)
+        events = [(frame, source, _target(bank, path(frame / rate, source), mix)) for frame in range(0, n, step)
                   for source in range(n_sources)]
     elif isinstance(path, np.ndarray) or (len(path) and all(isinstance(entry, _WHOLE) for entry in path)):
         events = _steps_of_array(np.asarray(path), bank, step, n_sources, mix)
@@ -99,15 +99,15 @@ def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
 
     x        [frames] or [frames, sources]; the outputs of all sources are added
     bank     a Bank, or an array [entries, outputs, taps]
-    path     where the sources are. A place is the number of an entry (below 0: silence), a position (x, y, z) in
+    path     targets of the sources. A target is the number of an entry (below 0: silence), a position (x, y, z) in
              metres, or None for silence. Give one of
-               a list of (time, source, place): a float is a time in seconds, a whole number is a frame
-               a function of (seconds, source) that returns a place; it is called for each step and source
+               a list of (time, source, target): a float is a time in seconds, a whole number is a frame
+               a function of (seconds, source) that returns a target; it is called for each step and source
                an array with a row for each step: whole numbers [steps] or [steps, sources], or positions [steps, 3] or
                [steps, sources, 3]. The last row stays
-             A source is silent until its first place.
+             A source is silent until its first target.
     step     frames between two changes, 16 to 65536. From the first multiple of `step` at or after its time, a source
-             fades to its new place, linearly over one step; a place at frame 0 or before plays without a fade
+             fades to its new target, linearly over one step; a target at frame 0 or before plays without a fade
     mode     "full": N + taps - 1 frames; "causal": the first N of them
     mix      True: a position plays the mix of the entries around it (Bank.mix), not the nearest one
     rate     Hz, for paths in seconds; None: the bank's

@@ -1,4 +1,4 @@
-"""Stream and Mask: convolvers that go on from call to call; convolve(): whole signals."""
+"""Stream and Mask: convolvers with state between calls; convolve(): whole signals."""
 
 import contextlib
 import ctypes
@@ -86,7 +86,7 @@ class Stream:
     method       "auto", "direct" (time domain), "fft" (partitions)
     n_threads    CPU threads with BLOCK_FILES; 0: all processors. The output does not depend on it.
     spin         1: the thread that serves a GPU keeps a core busy between blocks, and blocks return some us sooner
-    sources      the first inputs are so many moving sources, which steer() moves. They are silent until then
+    sources      number of moving sources, which are the first inputs. They are silent until steer() moves them
     bank         a Bank for them, or None: add_bank() adds banks later
     bank_taps    longest response of a bank in frames; sets the memory. None: the bank's, or 48000
     steer_fade   frames of a source's fade; 0: one block
@@ -123,7 +123,7 @@ class Stream:
         wanted = {**locals(), "n_sources": sources, "backend": _bytes("backend", backend),
                   "method": _bytes("method", method)}
         for name, _ in _Config._fields_:
-            if wanted.get(name):  # the others keep the library's defaults
+            if wanted.get(name):  # other fields keep the library's defaults
                 _set(config, name, wanted[name])
         engine = _pointer()
         _check(_lib.hc_open(ctypes.byref(config), ctypes.byref(engine), why, len(why)), why)
@@ -203,7 +203,7 @@ class Stream:
     def swap(self, mask: Union[Mask, npt.ArrayLike, None]) -> None:
         """Crossfade to a mask, from the next process() on. The last of several swaps before it counts.
 
-        mask  a Mask of this stream, an array as mask() takes it, or None for silence. Raises ValueError for the Mask of
+        mask  a Mask of this stream, an array as for mask(), or None for silence. Raises ValueError for the Mask of
               another stream, and whatever mask() raises.
         """
         if mask is not None and not isinstance(mask, Mask):
@@ -232,7 +232,7 @@ class Stream:
             self._bank = bank
 
     def drop_bank(self, bank: Bank) -> None:
-        """Give a bank's copy up; the memory is freed once nothing plays it. A stream that is closed drops all banks."""
+        """Release a bank's copy; its memory is freed when no source plays it. A closed stream drops all banks."""
         with self._open(), self._adding:
             self._banks.pop(bank, None)
             if self._bank is bank:
@@ -244,7 +244,7 @@ class Stream:
               weights: Union[Sequence[float], npt.NDArray[Any], None] = None, gain: float = 1.0, mix: bool = False,
               bank: Optional[Bank] = None) -> None:
         """Fade a source to other responses of a bank, from the next block on. Any thread may call this, as often as it
-        likes; the call copies nothing and takes some microseconds. The last of several calls before a block counts.
+        likes; the call copies nothing and needs some microseconds. The last of several calls before a block counts.
 
         source     0 to sources - 1
         entry      number of an entry; or, instead of it,
@@ -253,7 +253,7 @@ class Stream:
         entries    up to four numbers of entries, with `weights` (None: 1 for each); []: silence
         gain       linear; the distance itself changes no level
         mix        True: instead of the nearest entry the mix of the entries around it (Bank.mix)
-        bank       one that add_bank() has added; None: the last one
+        bank       a bank of add_bank(); None: the last one
 
         The first taps of the responses change with the next block, later ones after the delays of `steer_levels`.
         Raises ValueError if a number is out of range, the bank has no positions, or the stream does not have the bank.
@@ -340,7 +340,7 @@ class Stream:
 
     @property
     def steer_levels(self) -> List[Dict[str, int]]:
-        """When the responses of moving sources change: a dict for each range of taps (`offset`, `n_taps`).
+        """The delays with which responses of moving sources change: a dict for each range of taps (`offset`, `n_taps`).
 
         At frames that are multiples of `hop` a level applies the last steer(); its fade begins `delay` frames later and
         lasts `fade` frames, or over several hops if steer_fade is longer than the hop. The first level is the head.

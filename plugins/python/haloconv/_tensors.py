@@ -1,6 +1,6 @@
 """The calls of haloconv_tensors.h through ctypes; tests/plugins/test_tensors_python.py compares the struct.
 
-torch.py and _arrays.py keep plans by shape and strides: a call with known ones is one look-up and one call of the
+torch.py and _arrays.py keep plans by shape and strides: a call with known shapes is one look-up and one call of the
 library.
 """
 
@@ -52,7 +52,7 @@ def frames_of(mode, n_frames, n_taps):
 
 
 def fits(x, h):
-    """Whether leading dimensions h apply to leading dimensions x as they are: at most two, each own or shared (1)."""
+    """Whether leading dimensions h fit leading dimensions x without a change: at most two, each own or shared (1)."""
     n = len(h)
     if n > len(x) or len(x) > 2:
         return False
@@ -63,7 +63,7 @@ def split(whole, h):
     """Where to cut leading dimensions into batch and channels so that each part of the filter is own or shared.
 
     whole, h  sizes of all dimensions of the result and of the filter, as many
-    Returns how many dimensions belong to the batch; None: no cut does it.
+    Returns how many dimensions belong to the batch; None: no such cut exists.
     """
     for cut in range(len(whole) - 1, -1, -1):
         parts = [(whole[:cut], h[:cut]), (whole[cut:], h[cut:])]
@@ -96,7 +96,7 @@ class Plan:
 
     def run(self, a, b, out, workspace, stream=None, lengths=None):
         """Run the operation: a, b, out, workspace and lengths are addresses, stream is a cudaStream_t or None."""
-        if _run(self._pointer, a, b, lengths, out, workspace, self.bytes, stream, None, 0):  # once more, for the text
+        if _run(self._pointer, a, b, lengths, out, workspace, self.bytes, stream, None, 0):  # again, for the error text
             why = _Why()
             _check(_run(self._pointer, a, b, lengths, out, workspace, self.bytes, stream, why, len(why)), why)
 

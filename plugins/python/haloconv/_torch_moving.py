@@ -44,7 +44,7 @@ def _gather(op, a, bank, size, steps):
 
 class _Gathered(torch.autograd.Function):
     """_gather() under autograd. It keeps the bank for the gradients, and gathers again: the filters of all steps may
-    need more memory than there is."""
+    need more memory than the device has."""
 
     @staticmethod
     def forward(ctx, op, a, bank, size, steps):
@@ -60,7 +60,7 @@ class _Gathered(torch.autograd.Function):
 
 
 def _is_plain(*tensors):
-    """Whether nothing but autograd's backward mode looks at an operation."""
+    """Whether only autograd's backward mode observes an operation."""
     return (not _is_compiling() and _is_eager(*tensors) and not _is_transformed()
             and torch.autograd.forward_ad._current_level < 0)
 
@@ -137,8 +137,7 @@ def convolve_moving(x: torch.Tensor, bank: torch.Tensor, entries: Union[torch.Te
     x        [..., frames]: a source in each row. Nothing is added up: y.sum(0) is the scene of sources [sources, ...]
     bank     [entries, taps] or [entries, outputs, taps]: the responses, on the device of x
     entries  whole numbers [..., steps]: the entry from frame i * step on; below 0: silence. The leading dimensions
-             broadcast with those of x. The last one stays; those after the end of the result count for nothing; none:
-             silence
+             broadcast with those of x. The last one stays; entries after the result are ignored; none: silence
     step     frames between two changes, at least 1. From frame i * step on a row fades to its new entry, linearly over
              one step: frame i * step + j has (j + 1) / step of it. Step 0 plays without a fade
     mode     "full": frames + taps - 1 frames; "causal": the first `frames` of them

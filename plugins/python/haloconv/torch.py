@@ -11,7 +11,7 @@ both gradients. Results do not depend on the run: the same tensors give the same
 reaches more frames of its channel than its taps reach, and no other item or channel.
 
 dtypes: float32. float16 and bfloat16 are computed in float32; the result has their dtype, or float32 inside of
-torch.autocast, as torch.fft has. float64 is a TypeError: the precision that it promises is not there.
+torch.autocast, as torch.fft has. float64 is a TypeError, because haloconv does not have its precision.
 
 Devices: tensors on the CPU are computed by torch.get_num_threads() threads. On a GPU the kernels go to torch's current
 stream, nothing waits, memory comes from torch's allocator, and a CUDA graph may capture the call. All tensors of a call
@@ -21,7 +21,7 @@ Memory: inputs may be views and expanded tensors. Only frames that are not adjac
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
 operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients item by item), as
-do grad and jvp of torch.func, which torch does not take inside of torch.compile.
+do grad and jvp of torch.func, which torch does not accept inside of torch.compile.
 
 Needs torch 2.4 or newer; with 1.13 to 2.3 everything but torch.compile and torch.func. `import haloconv` does not
 import torch; this module does.
@@ -136,7 +136,7 @@ class _Operation(torch.autograd.Function):
 
 
 class _Transformed(_Operation):
-    """An operation under torch.func: grad, vmap, jvp and what is made of them. They want forward() without ctx."""
+    """An operation under torch.func: grad, vmap, jvp and their combinations, which need forward() without ctx."""
 
     @staticmethod
     def forward(op, mode, a, b, size, lengths):
@@ -157,7 +157,7 @@ class _Transformed(_Operation):
 def _vmap(call, op, mode, n, dims, tensors, size):
     """The operation for all n items at once; of gradient_h, and with lengths, one call for each item.
 
-    call  _call, or _call_operator in the rule of an operator, where torch takes no autograd.Function
+    call  _call, or _call_operator in the rule of an operator, where torch accepts no autograd.Function
     """
     a, b, lengths = tensors
     if op != GRADIENT_H and lengths is None:
@@ -199,7 +199,7 @@ def _call_operator(op, mode, a, b, size, lengths):
 
 
 def _call(op, mode, a, b, size, lengths):
-    """Run an operation so that autograd, torch.func, torch.compile and whatever else looks at tensors see it."""
+    """Run an operation so that autograd, torch.func, torch.compile and other observers of tensors see it."""
     if _is_compiling() or ((_HAS_OPERATORS or a.is_meta) and not _is_eager(a, b)):
         return _call_operator(op, mode, a, b, size, lengths)
     if _is_transformed():
@@ -290,7 +290,7 @@ def _fold(op, mode, a, h, size, lengths, call=_call):
         return call(op, mode, a, h, size, lengths)
     own = (1,) * (len(whole) - h.dim() + 1) + tuple(h.shape[:-1])
     cut = split(whole, own)
-    if cut is None:  # a shared dimension between two own ones: every item gets its own copy of the filter
+    if cut is None:  # a shared dimension between two own ones: copy the filter for every item
         h, cut = h.expand(*whole, h.shape[-1]), len(whole) - 1
         lengths = None if lengths is None else lengths.expand(whole)
         own = whole
@@ -323,7 +323,7 @@ def _check(x, h, names):
         return  # the usual case, quickly; make_plan() refuses tensors without frames
     for name, value in zip(names, (x, h)):
         if not isinstance(value, torch.Tensor):
-            raise TypeError(f"{name} is {type(value).__name__}; give a torch.Tensor (haloconv.convolve takes arrays)")
+            raise TypeError(f"{name} is {type(value).__name__}; give a torch.Tensor (arrays: haloconv.convolve)")
         if value.is_complex():
             raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
         if value.dtype is torch.float64:
@@ -392,7 +392,7 @@ def fftconvolve(x: torch.Tensor, y: torch.Tensor, mode: str = "full") -> torch.T
     if mode not in ("full", "valid", "same"):
         raise ValueError(f"mode {mode!r} is unknown; give full, valid or same")
     if x.dim() != y.dim():
-        raise ValueError(f"x has {x.dim()} dimensions and y has {y.dim()}; give both as many (unsqueeze one)")
+        raise ValueError(f"x has {x.dim()} dimensions and y has {y.dim()}; give both the same number (unsqueeze one)")
     # The shorter operand is the filter, which costs less; "same" is relative to x.
     if mode != "same" and (y.shape[-1], y.numel()) > (x.shape[-1], x.numel()):
         if x.shape[-1] < 1:  # refused here, where x is the caller's x

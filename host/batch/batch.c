@@ -51,7 +51,7 @@ static bool read_pairs(const struct option_use *use, void *to)
     return option_text(use, to);
 }
 
-/* Keeps the text too: a journal entry is a hash of the settings, and this text is one of them. */
+/* Keeps the text too, because the hash of a journal entry covers it. */
 static bool read_format(const struct option_use *use, void *to)
 {
     struct batch_settings *s = to;
@@ -79,19 +79,19 @@ static int check_files(const struct batch_settings *s)
 static const struct option_row batch_options[] = {
     {"output", 'o', "FOLDER", "Output folder; each file appears under its name only when it is complete", option_text,
      OPTION_TO(struct batch_settings, folder)},
-    {"inputs", 0, "PATTERN", "The input files, as the shell would find them; in quotes", option_text,
+    {"inputs", 0, "PATTERN", "The input files: a pattern of the shell, in quotes", option_text,
      OPTION_TO(struct batch_settings, inputs)},
-    {"masks", 0, "PATTERN", "The masks, as the shell would find them; in quotes", option_text,
+    {"masks", 0, "PATTERN", "The masks: a pattern of the shell, in quotes", option_text,
      OPTION_TO(struct batch_settings, masks)},
     {"pairs", 0, "all|zip|random:N",
-     "Every input with every mask; the first with the first; or N different masks drawn for each input [all]",
+     "all: each input with each mask; zip: first with first, and so on; random:N: N masks drawn for each input [all]",
      read_pairs, OPTION_TO(struct batch_settings, pairs)},
     {"members", 0, "PATTERN",
      "Convolve the sounds of tar files whose names match PATTERN (quoted), and copy the others [all]", option_text,
      OPTION_TO(struct batch_settings, defaults.members)},
     {"seed", 0, "S",
-     "Seed of all random draws, here and for rows without a seed. The same seed and files draw the same masks "
-     "everywhere [0]",
+     "Seed of the draws of --pairs and of rows without a seed. The same seed and files draw the same masks "
+     "on every machine [0]",
      option_seed, OPTION_TO(struct batch_settings, defaults.seed)},
     {"gain", 0, "DB", "Gain of the outputs [0]", option_db, OPTION_TO(struct batch_settings, defaults.gain)},
     OPTION_TAIL(OPTION_TO(struct batch_settings, defaults.tail)),
@@ -105,11 +105,11 @@ static const struct option_row batch_options[] = {
     OPTION_DITHER(OPTION_TO(struct batch_settings, dither)),
     {"resume", 0, NULL,
      "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal, one more for each "
-     "shard or rank) lists these rows with their settings. An output that is gone or has another size is made again",
+     "shard or rank) lists these rows with their settings. A missing output, or one of another size, is made again",
      option_flag, OPTION_TO(struct batch_settings, resume)},
     {"fail-fast", 0, NULL,
-     "End at the first file that fails. Without it, such a file is reported, skipped, and listed at the end, and the "
-     "exit status is 1",
+     "End at the first file that fails. Without this option, a file that fails is reported, skipped and listed at the "
+     "end, and the exit status is 1",
      option_flag, OPTION_TO(struct batch_settings, fail_fast)},
     {"shard", 0, "I/N", "Convolve the I-th of N shares of the list, I from 1; for Slurm's arrays and GNU parallel",
      read_shard, .to = 0},
@@ -119,17 +119,17 @@ static const struct option_row batch_options[] = {
     {"workers", 0, "N", "Files that are convolved at the same time [one a processor]", option_int,
      OPTION_TO(struct batch_settings, workers), .min = 1, .max = 256},
     {"cache", 0, "MB",
-     "Memory for decoded masks and noises. In addition a worker has up to four engines, some tens of MB each, which "
-     "depends on the length and the channels of the masks. With --level or noise, an output of up to 64 MB is kept in "
-     "memory; a longer one is convolved again [512]",
+     "Memory for decoded masks and noises. In addition a worker has up to four engines of some tens of MB each, "
+     "depending on the length and the channels of the masks. With --level or noise, an output of up to 64 MB is kept "
+     "in memory; a longer one is convolved again [512]",
      option_int, OPTION_TO(struct batch_settings, cache_mb), .max = 1 << 20},
     OPTION_JSON(OPTION_TO(struct batch_settings, json)),
     {0}};
 
 static const struct option_row moving_options[] = {
     {"path", 0, "FILE",
-     "For rows without a path: the mask is a bank, and each channel of the input a source that moves as the CSV file "
-     "says; or random:OPTIONS, drawn by the row's seed",
+     "The path of rows that give no path: a CSV file, or random:OPTIONS drawn by the row's seed. The mask of such a "
+     "row is a bank, and each channel of its input is a moving source",
      option_text, OPTION_TO(struct batch_settings, moving.path)},
     OPTION_MOVING(struct batch_settings),
     {0}};
@@ -138,17 +138,17 @@ static const struct command_line batch_line = {
     .command = "batch",
     .usage = "MANIFEST -o FOLDER\n--inputs PATTERN --masks PATTERN -o FOLDER",
     .text =
-        "Sends many sound files through many masks. MANIFEST is CSV with a header, or an object of JSON a line (- is "
+        "Convolves many sound files with many masks. MANIFEST is CSV with a header, or an object of JSON a line (- is "
         "standard input). Its columns are input and mask, and optionally output (a name below FOLDER), gain (dB), "
         "tail, level, seed, path (of moving sources), start and length (of the input, in seconds), align (yes: leave "
-        "out the mask in front of "
-        "its direct sound), early (only so many milliseconds of the mask after it), noise and snr (a sound that is "
-        "added, and its distance in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
+        "out the mask before "
+        "its direct sound), early (milliseconds of the mask to keep after its direct sound), noise (a sound that is "
+        "added) and snr (in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
         "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file "
         "becomes a tar file with the same members in the same order, its sounds convolved. The man page has the "
         "details.\v"
-        "Under mpirun the processes share the list. The outputs do not depend on how many workers, shares or processes "
-        "there are.\n\n"
+        "Under mpirun the processes share the list. The outputs do not depend on the number of workers, shares or "
+        "processes.\n\n"
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"
         "    --pairs random:1 --level rms -o wet",
     .groups = {{NULL, batch_options}, {"Moving sources:", moving_options}},
@@ -287,8 +287,8 @@ static void print_progress(void *data)
                    (double)atomic_load(&batch->counts[COUNT_SOUND_US]) * 1e-6 / seconds, left_text);
 }
 
-/* The buffers of a file are freed, and the next file gets as many. glibc gives so much memory back to the system, which
- * clears each page again: keep it. */
+/* Keeps glibc from returning freed memory to the system, which would clear each page again: the next file allocates as
+ * much. */
 static void keep_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -61,7 +61,7 @@ static bool mask_has_key(const struct cache_entry *entry, const void *key)
     return a->n_in == b->n_in && a->rate == b->rate && a->align == b->align && a->early_ms == b->early_ms;
 }
 
-/* The mean of the channels that have one; a configuration has none. */
+/* Finds the mean over the channels that have a decay time. A configuration has no channels. */
 static bool find_t30(struct batch_mask *mask)
 {
     const hc_responses *taps = &mask->responses;
@@ -90,7 +90,7 @@ static bool mask_load(struct cache_entry *entry, const void *finds_t30)
         mask_argument_explain(entry->path, entry->why, sizeof entry->why);
         return false;
     }
-    /* A sound file has channels, a configuration responses. */
+    /* A sound file has only channels, a configuration only responses. */
     entry->bytes += ((int64_t)taps->n_channels * taps->n_frames + taps->distinct_frames) * (int64_t)sizeof(float);
     if (key->n_in == 0) return true;
     if (*(const bool *)finds_t30 && !find_t30(mask)) return false;

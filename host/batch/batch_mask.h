@@ -25,10 +25,10 @@ struct batch_mask {
     hc_responses responses;
     int n_frames; /* of the mask without the cut by early_ms; gives the range of the output */
     int onset;    /* the direct sound's frame before the cut; 0 if neither align nor early_ms is set */
-    double t30_s; /* decay time before the cut, the mean of the channels that have one; NaN: none, unwanted */
+    double t30_s; /* decay time before the cut: mean of the channels that have one; NaN: unknown or not wanted */
 };
 
-/* The settings of the cache are a bool: find the decay time of each mask that is routed. */
+/* The settings of the cache are a bool: does a load find the decay time of a routed mask? */
 extern const struct cache_kind batch_masks;
 
 #endif

@@ -24,10 +24,10 @@ struct engine_entry {
     hc_info info;
     struct shape shape;
     int n_jobs;                    /* file jobs that the engine convolves in parallel */
-    int queue_depth, n_queued;     /* blocks: at most, and now */
+    int queue_depth, n_queued;     /* blocks: capacity, and queued now */
     int64_t n_fed;                 /* blocks since the last reset */
     hc_mask *mask;                 /* the masks of all jobs of the group, or NULL */
-    uint64_t serials[BATCH_PIECE]; /* of those masks, by job; 0 = none */
+    uint64_t serials[BATCH_PIECE]; /* of the masks, by job; 0 = none */
     uint64_t last_used;
 };
 
@@ -108,7 +108,7 @@ static bool entry_open(struct worker *worker, struct engine_entry *entry, struct
     return true;
 }
 
-/* The entry with an engine of a shape. A new engine replaces the one that was not used for longest. NULL: batch_stop has
+/* Returns the entry with an engine of a shape; a new engine replaces the least recently used one. NULL: batch_stop has
  * the reason. */
 static struct engine_entry *entry_for(struct worker *worker, struct shape shape)
 {
@@ -127,7 +127,7 @@ static struct engine_entry *entry_for(struct worker *worker, struct shape shape)
     return entry;
 }
 
-/* Gives the engine the masks of the group's jobs, unless it has them. */
+/* Sets the masks of the group's jobs in the engine, unless it has them. */
 static bool set_masks(const struct group *group)
 {
     struct engine_entry *entry = group->entry;
@@ -223,7 +223,7 @@ static bool read_block(const struct group *group)
     return true;
 }
 
-/* All jobs to their ends. */
+/* Convolves all jobs of the group to their ends. */
 static bool group_convolve(const struct group *group)
 {
     struct engine_entry *entry = group->entry;
@@ -237,7 +237,7 @@ static bool group_convolve(const struct group *group)
     }
 }
 
-/* Repeats the convolution for the jobs that need another pass; those at their end need nothing. */
+/* Repeats the convolution for the jobs that need another pass; the other jobs need no block. */
 static bool other_passes(const struct group *group)
 {
     for (;;) {
@@ -283,7 +283,7 @@ static void run_moving_group(struct file_job *jobs, int i, int n, bool *done)
     run_moving(group, n_group);
 }
 
-/* Every open job exactly once, in groups of one shape. */
+/* Convolves every open job once, in groups of one shape. */
 static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 {
     bool done[BATCH_PIECE] = {false};
@@ -307,7 +307,7 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
-/* The entry of an earlier run that made the row's file. NULL: there is none, or --report needs more than it has. */
+/* The journal's entry for the row's file, from an earlier run. NULL: absent, or without figures that --report needs. */
 static const struct journal_entry *entry_of(const struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];
@@ -318,11 +318,11 @@ static const struct journal_entry *entry_of(const struct batch *batch, const str
     const struct journal_entry *entry =
         journal_list_find(&batch->journal.done, journal_hash(row, batch->hashed), status.st_size, &listed);
     if (entry && batch->settings->report && figures_check(entry->figures) == FIGURES_UNKNOWN) {
-        message_note("%s: the journal has no figures of it for --report; it is made again", row->output);
+        message_note("%s: the journal lacks its figures for --report; the file is made again", row->output);
         return NULL;
     }
     if (!entry && listed != BYTES_UNKNOWN)
-        message_note("%s: has %lld bytes, and the journal lists %lld; it is made again", path,
+        message_note("%s: has %lld bytes, and the journal lists %lld; the file is made again", path,
                      (long long)status.st_size, (long long)listed);
     return entry;
 }
@@ -358,7 +358,7 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
     const struct journal_entry *entry = entry_of(batch, row);
     if (!entry) return false;
     bool lacks_t30 = batch->settings->report && figures_check(entry->figures) == FIGURES_LACK_T30;
-    if (!lacks_t30) batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row)); /* else the file job does */
+    if (!lacks_t30) batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row)); /* else the file job counts it */
     if (!lacks_t30 || add_t30(batch, row, entry)) batch_count(batch, COUNT_RESUMED, 1);
     return true;
 }

@@ -15,10 +15,10 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static char glob_folder[PATH_MAX]; /* that glob could not search; glob hands its callback no pointer of ours */
+static char glob_folder[PATH_MAX]; /* that glob could not search; static, as its callback gets no user pointer */
 static int glob_errno;
 
-/* If this returns 0, glob leaves out the files of a folder that it cannot search. A link to nowhere has none. */
+/* 0: glob skips a folder that it cannot search. A dangling link has no files to miss. */
 static int glob_failed(const char *folder, int error)
 {
     snprintf(glob_folder, sizeof glob_folder, "%s", folder);
@@ -30,7 +30,7 @@ static int glob_failed(const char *folder, int error)
 static bool find_plain(const char *pattern, glob_t *found, char *why, size_t cap)
 {
     int append = found->gl_pathv ? GLOB_APPEND : 0;
-    int is_rated = strstr(pattern, "%r") ? GLOB_NOMAGIC : 0; /* room-%r.wav: there is no file of that name */
+    int is_rated = strstr(pattern, "%r") ? GLOB_NOMAGIC : 0; /* room-%r.wav stands for the files of several rates */
     int error = glob(pattern, append | is_rated | GLOB_NOSORT | GLOB_BRACE | GLOB_TILDE, glob_failed, found);
     if (error == GLOB_NOMATCH) return message_write(why, cap, "%s: matches no file; check the pattern", pattern);
     if (error == GLOB_ABORTED)
@@ -40,9 +40,9 @@ static bool find_plain(const char *pattern, glob_t *found, char *why, size_t cap
 }
 
 struct range { /* {FIRST..LAST}, the shell's range of numbers, with leading zeros if the first number has them */
-    const char *begin, *end; /* of its text */
+    const char *begin, *end; /* of the range's text */
     long first, last;
-    int width; /* digits, at least */
+    int width; /* minimum of digits */
 };
 
 /* Finds the first range of a pattern. */
@@ -63,7 +63,7 @@ static bool find_range(const char *pattern, struct range *range)
     return false;
 }
 
-/* Every number of a range must have a file: a missing one of many would not be noticed. */
+/* Every number of a range must have a file: otherwise a missing file would pass unnoticed. */
 static bool find_ranges(const char *pattern, glob_t *found, int depth, char *why, size_t cap)
 {
     struct range range;

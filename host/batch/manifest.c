@@ -73,7 +73,7 @@ static int column_of(const char *name)
     return -1;
 }
 
-/* Every object of a list may have the same keys, or all other ones. */
+/* Is the name in the list? A list of MESSAGE_CAP bytes is full: each JSON object may have other keys. */
 static bool is_listed(const char *list, const char *name)
 {
     size_t n = strnlen(name, 60);
@@ -87,7 +87,7 @@ static void unused_add(struct manifest *manifest, const char *name)
     char *longer = NULL;
     const char *before = manifest->unused ? manifest->unused : "";
     if (is_listed(before, name)) return;
-    if (asprintf(&longer, "%s%s%.60s", before, *before ? ", " : "", name) < 0) return; /* only the note is lost */
+    if (asprintf(&longer, "%s%s%.60s", before, *before ? ", " : "", name) < 0) return; /* left out of the note */
     free(manifest->unused);
     manifest->unused = longer;
 }

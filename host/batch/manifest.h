@@ -61,14 +61,14 @@ bool manifest_pair(struct manifest *manifest, const char *inputs, const char *ma
 
 void manifest_free(struct manifest *manifest);
 
-/* The number of a row, from 1 on: that of the user's list, without its header and blank lines. */
+/* The number of a row from 1 on, as in the user's list without its header and blank lines. */
 static inline size_t manifest_row_number(const struct manifest *manifest, const struct manifest_row *row)
 {
     return (size_t)(row - manifest->rows) + 1;
 }
 
-/* For the parts that make a list: a new row with the defaults (NULL: no memory), and the error for that, which returns
- * false. */
+/* For the files that build a list: adds a row with the defaults (NULL: no memory). manifest_no_memory writes the error,
+ * and returns false. */
 struct manifest_row *manifest_row_add(struct manifest *manifest, const struct manifest_defaults *defaults);
 bool manifest_no_memory(char *why, size_t cap);
 

@@ -19,7 +19,7 @@ struct batch_bank {
     struct bank_key key;
     hc_bank_data data;
     hc_renderer *renderer;
-    pthread_mutex_t turn; /* of the callers of hc_render */
+    pthread_mutex_t turn; /* one caller of hc_render at a time */
 };
 
 static void bank_init(struct cache_entry *entry, const void *key)
@@ -68,7 +68,7 @@ const struct cache_kind batch_banks = {.size = sizeof(struct batch_bank),
                                        .load = bank_load,
                                        .free = bank_free};
 
-/* hc_render, one caller after another. */
+/* Calls hc_render, one thread at a time. */
 static bool bank_render(struct batch_bank *bank, const hc_render_job *jobs, int n, char *why, size_t cap)
 {
     pthread_mutex_lock(&bank->turn);

@@ -20,7 +20,7 @@ bool noise_open(struct noise *noise, struct cache *masks, const char *path, int 
                          path, n_noise, n_channels, n_channels);
 }
 
-/* A run of frames without a repetition: *at = its first frame in the noise. Returns its length, at most n. */
+/* Finds the frames until the noise repeats: *at = their first frame in the noise. Returns their number, at most n. */
 static int64_t run_at(const struct noise *noise, int64_t first, int64_t n, int64_t *at)
 {
     int64_t n_noise = noise->file->responses.n_frames;

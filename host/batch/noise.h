@@ -1,7 +1,7 @@
 /* noise - the noise of a file job, added to its convolution.
  *
- * The SNR is the power of the convolution in the range that is written, over that of the noise in the same range; a
- * power is the mean square of all channels. A noise longer than the range is cut from a drawn frame on; a shorter one
+ * The SNR is the power of the convolution in the written range, over the power of the noise in the same range; a power
+ * is the mean square of all channels. A noise longer than the range is cut from a drawn frame on; a shorter one
  * is repeated from a drawn frame on. A noise of one channel is added to every channel; else it has as many as the
  * output. It is resampled to the rate of the input, and stays in the cache of masks as a whole.
  */

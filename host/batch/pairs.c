@@ -19,7 +19,7 @@ struct pairing {
     size_t *picks;  /* [n_draws]: of the last sound */
     size_t n_draws; /* masks drawn for each sound; 0: none is drawn */
     bool is_zip;
-    uint64_t n_sounds; /* so far; the sounds of a sample count once */
+    uint64_t n_sounds; /* with masks drawn; the sounds of a sample count once */
     char *why;
     size_t cap;
 };
@@ -30,7 +30,7 @@ static bool pair_add(struct pairing *p, const char *input, const char *mask, str
     if (!row) return manifest_no_memory(p->why, p->cap);
     row->input = input;
     row->mask = mask;
-    if (row->path) row->seed = splitmix64(p->defaults->seed) + p->manifest->n; /* a path of its own */
+    if (row->path) row->seed = splitmix64(p->defaults->seed) + p->manifest->n; /* a separate path */
     return !tar || tar_source_row(p->manifest, row, tar, member) || manifest_no_memory(p->why, p->cap);
 }
 
@@ -89,7 +89,7 @@ static bool pair_up(struct pairing *p, const glob_t *inputs, const glob_t *masks
     p->n_masks = masks->gl_pathc;
     if (!all && !p->is_zip) p->n_draws = strtoul(pairs + strlen("random:"), NULL, 10); /* the option was checked */
     if (p->is_zip && inputs->gl_pathc != p->n_masks)
-        return message_write(p->why, p->cap, "--pairs zip: %zu inputs and %zu masks; it needs as many of both",
+        return message_write(p->why, p->cap, "--pairs zip: %zu inputs and %zu masks; give as many masks as inputs",
                              inputs->gl_pathc, p->n_masks);
     if (p->n_draws > p->n_masks)
         return message_write(p->why, p->cap, "--pairs %s: there are %zu masks; draw fewer", pairs, p->n_masks);

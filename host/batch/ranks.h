@@ -1,7 +1,7 @@
 /* ranks - the processes that share a batch, and the counter that numbers its pieces.
  *
  * A process is alone, or one of several that mpirun started. Several processes load haloconv_mpi.so (host/batch/mpi);
- * one alone does not, because MPI takes long to start. Rank 0 keeps the counter.
+ * a single process does not, because MPI starts slowly. Rank 0 keeps the counter.
  */
 #ifndef RANKS_H
 #define RANKS_H

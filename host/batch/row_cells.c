@@ -54,7 +54,7 @@ static bool seed_read(const char *text, uint64_t *seed)
     return end != text && !*end && !errno && !strchr(text, '-');
 }
 
-/* NULL: the row has the cell now; else what the cell needs. */
+/* Reads a cell into the row. Returns NULL, or for a wrong cell the text of the values that it accepts. */
 static const char *cell_read(struct row_reader *reader, struct manifest_row *row, enum column column, const char *text)
 {
     static const char *const truths[] = {"no", "yes", "0", "1", "false", "true", "False", "True", NULL};

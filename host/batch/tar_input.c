@@ -82,7 +82,7 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
                              "%s: %.200s is a link, a device or a sparse file; write the tar file with "
                              "--dereference and --hard-dereference, and without --sparse",
                              path, name);
-    if ((input->n & (input->n - 1)) == 0) { /* 0, 1, 2, 4, ...: as many as were reserved */
+    if ((input->n & (input->n - 1)) == 0) { /* the array is full at 0, 1, 2, 4, ... */
         struct tar_member *more = realloc(input->members, (input->n ? 2 * input->n : 1) * sizeof *more);
         if (!more) return message_write(why, cap, "%s: no memory for its list of members; free some memory", path);
         input->members = more;

@@ -17,7 +17,7 @@
 
 enum { COPIED_AT_ONCE = 1 << 18 };                      /* bytes */
 static const int64_t MAX_IN_MEMORY = (int64_t)1 << 30;  /* bytes of sounds that wait; further ones wait on the disk */
-static atomic_int_fast64_t waiting_bytes;               /* of all outputs */
+static atomic_int_fast64_t waiting_bytes;               /* of all outputs together */
 
 struct waiting_sound {
     enum { SOUND_PENDING, SOUND_WAITS, SOUND_FAILED } state;
@@ -67,7 +67,7 @@ static bool copy_member(struct tar_output *output, const struct tar_member *memb
         ssize_t got = pread(output->source, buffer, want, member->from + done);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0)
-            return message_write(why, cap, "%s: cannot be read on: %s; download it again, or restore it",
+            return message_write(why, cap, "%s: cannot be read to its end: %s; download it again, or restore it",
                                  output->input_path, got < 0 ? strerror(errno) : "it became shorter");
         int error = spool_write(output->part.fd, buffer, (size_t)got);
         if (error) return write_failed(output, error, why, cap);
@@ -111,7 +111,7 @@ static size_t finished_sample_end(const struct tar_output *output, bool *has_fai
     return i;
 }
 
-/* Writes the samples that are finished, unless another thread does. Under lock, which it gives up meanwhile. */
+/* Writes the finished samples, unless another thread is writing. Call it under lock; it unlocks while it writes. */
 static enum tar_progress write_finished(struct tar_output *output, char *why, size_t cap)
 {
     bool has_failed, good = true;

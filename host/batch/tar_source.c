@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The members of a path that the list names again. */
+/* Finds the members of a path that an earlier row of the list has read. */
 static struct tar_input *find_input(const struct manifest *manifest, const char *path)
 {
     for (const struct tar_source *tar = manifest->tars; tar; tar = tar->next)
@@ -47,7 +47,7 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
     return tar;
 }
 
-/* "FOLDER/NAME", with the extension in the place of the name's; extension: NULL = the name's. NULL: no memory. */
+/* "FOLDER/NAME", with another extension; extension: NULL = the name's. NULL: no memory. */
 static const char *join(struct manifest *manifest, const char *folder, const char *name, const char *extension)
 {
     const char *dot = extension ? strrchr(name, '.') : NULL;

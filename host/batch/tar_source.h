@@ -46,8 +46,8 @@ size_t tar_source_next_group(struct tar_source *tar, size_t member);
 /* Sets tar, member and input of a row. false: no memory. */
 bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member);
 
-/* Sets the outputs of the tar source's rows, once the tar source has its own. extension: of the sounds; NULL = that of
- * the input. false: no memory. */
+/* Sets the outputs of the tar source's rows, after the tar source's own output is named. extension: of the sounds; NULL
+ * = that of the input. false: no memory. */
 bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, const char *extension);
 
 void tar_sources_free(struct tar_source *list);

@@ -24,7 +24,7 @@ void level_match_close(struct level_match *match)
 
 static bool refuse(const char *path, int error, char *why, size_t cap)
 {
-    return message_write(why, cap, "%s: cannot be kept in a temporary file: %s; set TMPDIR to a folder with room", path,
+    return message_write(why, cap, "%s: cannot be kept in a temporary file: %s; set TMPDIR to another folder", path,
                          strerror(error));
 }
 

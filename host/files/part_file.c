@@ -41,7 +41,7 @@ static void stop(int signal_number)
 }
 
 /* Files get and lose names between these two calls. The signal handler waits until every other thread is outside them,
- * and cannot interrupt this one. It thus never removes a file of another program that has just taken the same name. */
+ * and cannot interrupt this one. So it never removes a file to which another program has just given that name. */
 static void naming_begin(sigset_t *before)
 {
     sigset_t all;
@@ -50,7 +50,7 @@ static void naming_begin(sigset_t *before)
     atomic_fetch_add(&n_naming, 1);
     if (!atomic_load(&stopping)) return;
     atomic_fetch_sub(&n_naming, 1);
-    for (;;) pause(); /* the handler ends the process, and the files are the handler's */
+    for (;;) pause(); /* only the handler may touch the files now; it ends the process */
 }
 
 static void naming_end(const sigset_t *before)
@@ -136,7 +136,7 @@ static bool name_write(char *name, const char *target, int n)
     return length > 0 && length < PATH_MAX;
 }
 
-/* Removes what killed programs left for the target. The owner of a file locks it as long as it runs. */
+/* Removes the files that killed programs left for the target. The owner of a file locks it as long as it runs. */
 static void sweep(const char *target)
 {
     char name[PATH_MAX];
@@ -156,7 +156,7 @@ static const char *descriptor_path(int fd, char path[32])
     return path;
 }
 
-/* A file that disappears when it is closed, if it can be given a name later; else -1. */
+/* Opens a file that disappears when it is closed, if the file can get a name later; else returns -1. */
 static int open_nameless(const char *target)
 {
     char folder[PATH_MAX], path[32];
@@ -167,7 +167,7 @@ static int open_nameless(const char *target)
     return -1;
 }
 
-/* A new file, locked. A sweep may come between open and lock: it has removed the file then. */
+/* Opens a new file, and locks it. EEXIST: a sweep between open and lock has removed the file. */
 static int open_locked(const char *name)
 {
     struct stat status;

@@ -13,8 +13,8 @@ static bool is_write_only(int fd)
     return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
 }
 
-/* A descriptor to read the file; -1: none. A file that can be read is not opened again: a network file system may apply
- * the lock on fd to the second descriptor. */
+/* Opens a descriptor to read the file; -1: not needed. A readable file is not opened again: a network file system may
+ * apply the lock on fd to the second descriptor. */
 static int open_again(int fd)
 {
     char path[32];
@@ -23,8 +23,7 @@ static int open_again(int fd)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Takes fd, which may be -1. libsndfile has to close it, because some releases do that after an error, whatever they
- * are told. */
+/* Closes fd, which may be -1. libsndfile has to close it, because some releases close it after an error in any case. */
 static SNDFILE *open_sound(int fd, const SF_INFO *written, SF_INFO *info)
 {
     bool headerless = (written->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_RAW;

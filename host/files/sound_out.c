@@ -62,7 +62,7 @@ static sf_count_t io_write(const void *buffer, sf_count_t bytes, void *data)
     const char *from = buffer;
     sf_count_t done = 0;
     if (out->payload < 0 && buffer == out->first_raw) out->payload = out->at;
-    if (out->map && from == out->map + out->at) { /* the bytes are there already: sound_out_claim */
+    if (out->map && from == out->map + out->at) { /* sound_out_put wrote the bytes; sound_out_claim calls this */
         out->at += bytes;
         out->end = out->at > out->end ? out->at : out->end;
         return bytes;
@@ -99,7 +99,7 @@ static bool fits(const struct sound_out *out, int64_t n_frames, char *why, size_
 {
     if (!sound_format_is_small(out->format) || data_bytes(out, n_frames) <= RIFF_BYTES) return true;
     char name[64];
-    return message_write(why, cap, "%s: %s ends at 4 GiB, and this needs more; use --format rf64, w64 or caf",
+    return message_write(why, cap, "%s: %s ends at 4 GiB, and the output is longer; use --format rf64, w64 or caf",
                          out->path, sound_format_name(out->format, name, sizeof name));
 }
 
@@ -143,7 +143,7 @@ static bool open_file(struct sound_out *out, bool is_rf64, char *const *strings,
 {
     static SF_VIRTUAL_IO own_io = {io_length, io_seek, io_read, io_write, io_tell};
     SF_INFO info = {.samplerate = out->rate, .channels = out->n_channels, .format = out->format};
-    bool streams = out->part.is_pipe && !out->spooled; /* libsndfile must know that it is a pipe */
+    bool streams = out->part.is_pipe && !out->spooled; /* libsndfile must know that fd is a pipe */
     out->file = streams ? sf_open_fd(out->fd, SFM_WRITE, &info, 0) : sf_open_virtual(&own_io, SFM_WRITE, &info, out);
     if (!out->file) {
         char name[64];
@@ -184,8 +184,8 @@ static bool write_failed(const struct sound_out *out, char *why, size_t cap)
     const char *reason = out->error            ? strerror(out->error)
                          : sf_error(out->file) ? sf_strerror(out->file)
                                                : "short write";
-    const char *remedy = out->spooled ? "free some space, or set TMPDIR to a folder with room"
-                                      : "free some space or choose another output";
+    const char *remedy =
+        out->spooled ? "free some space, or set TMPDIR to another folder" : "free some space or choose another output";
     return message_write(why, cap, "%s: cannot be written: %s; %s", out->path, reason, remedy);
 }
 
@@ -325,7 +325,7 @@ bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
     out->file = NULL;
     if (out->short_format && out->end <= 0xffffffff) out->format = out->short_format;
     if (code && !out->error) out->error = errno ? errno : EIO;
-    /* Gives back the reserved space that is not needed. */
+    /* Frees the reserved space behind the end of the file. */
     if (!out->error && out->part.regular && ftruncate(out->fd, out->end) != 0) out->error = errno;
     bool good = !out->error && is_whole(out, why, cap) && (!out->spooled || copy_to_pipe(out));
     if (out->error) write_failed(out, why, cap);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* An empty file that disappears when it is closed. -1: why has the reason. */
+/* Opens an empty file that disappears when it is closed. -1: why has the reason. */
 int spool_open(char *why, size_t cap);
 
 /* Copies everything from one descriptor to the other; 0 or an errno. */

@@ -100,7 +100,7 @@ static void find_noise(struct acoustic_band *band, const struct decay *d, double
         REFUSE(band, i, d->falls ? "it decays until it ends" : "it does not decay by 10 dB");
 }
 
-/* early_moment: the sum of seconds times energy in front of the start. */
+/* early_moment: the sum of seconds times energy before the start. */
 static void find_figures(struct acoustic_band *band, const struct decay *d, double early_moment, double peak)
 {
     const double direct_s = 2.5e-3;
@@ -153,7 +153,7 @@ static bool make_octave(struct decay *d, struct octave_bank *bank, int hz, doubl
 {
     const double *y = octave_filter(bank, hz);
     double delay = octave_delay(hz) * bank->rate;
-    int n_ends = (int)fmin(4 * delay, bank->n / 2.0); /* the filter rings there, before the end */
+    int n_ends = (int)fmin(4 * delay, bank->n / 2.0); /* length of the ringing of the filter before the end */
     if (!decay_make(d, y, bank->n, n_ends, bank->rate, (int)fmax(bank->rate / 100.0, 2 * delay))) return false;
     *moment = *peak = 0;
     for (size_t i = bank->size - (bank->size - (size_t)bank->n) / 2; i < bank->size; i++) {

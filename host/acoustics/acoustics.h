@@ -1,6 +1,6 @@
 /* acoustics - the figures of ISO 3382-1:2009 of one response, broadband and by octave.
  *
- * They count from the start of the response: the first frame within 20 dB of its peak. decay.h describes noise,
+ * The figures count from the start of the response: the first frame within 20 dB of its peak. decay.h describes noise,
  * octave.h the octaves. Frames after 120 s are ignored.
  */
 #ifndef ACOUSTICS_H
@@ -44,7 +44,7 @@ struct acoustic_band {
 struct acoustics {
     int start;                             /* frame                                                    */
     struct acoustic_band all;              /* broadband                                                */
-    int n_octaves; /* 0: not asked for, or it is not the response of a room                       */
+    int n_octaves; /* 0: not requested, or not the response of a room                             */
     struct acoustic_band octave[OCTAVES];  /* those that fit the rate, from 63 Hz on                   */
 };
 

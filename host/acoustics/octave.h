@@ -19,7 +19,7 @@ bool octave_fits(int hz, int rate);       /* its upper edge is below half the ra
 
 struct octave_bank {
     int rate, n;
-    size_t size;                          /* of the transform, with room for the ringing        */
+    size_t size;                          /* of the transform, with space for the ringing       */
     struct transform transform;
     double complex *spectrum, *band;      /* [size / 2 + 1]                                     */
 };

@@ -29,19 +29,20 @@ static const char no_judgement[] =
 static const struct option_row capacity_options[] = {
     {"which", 0, "matrix|channels", "Search for only one of the two [both]", option_word,
      OPTION_TO(struct capacity_settings, which)},
-    {"most", 0, "N", "Do not try more [65536]", option_int, OPTION_TO(struct capacity_settings, max_size), .min = 1,
+    {"most", 0, "N", "Largest N to try [65536]", option_int, OPTION_TO(struct capacity_settings, max_size), .min = 1,
      .max = 65536},
     {0}};
 
 static const struct command_line capacity_line = {
     .command = "bench capacity",
-    .text = "Finds the largest N x N matrix of different responses, and the most channels with one each, that are "
-            "played for a while, paced by the clock, without a single missed block.\v"
-            "Doubles N until a block is missed in 2 seconds (or the memory is too small), halves the gap down to a "
-            "sixteenth, and then plays the largest that held for the whole --time. Blocks for which the system woke "
-            "the program too late, or interrupted it, are counted apart; if they are more than a tenth, three times in "
-            "a row, the bench does not judge.\n\n"
-            "  haloconv bench capacity --backend cpu --time 60",
+    .text =
+        "Finds the largest N x N matrix of different responses, and the largest number of channels with a response "
+        "each, that are played for a while, paced by the clock, without a single missed block.\v"
+        "Doubles N until a block is missed in 2 seconds (or the memory is too small), halves the gap down to a "
+        "sixteenth, and then plays the largest that held for the whole --time. Blocks for which the system woke "
+        "the program too late, or interrupted it, are counted separately; if they are more than a tenth, three times "
+        "in a row, the bench does not judge.\n\n"
+        "  haloconv bench capacity --backend cpu --time 60",
     .groups = {{NULL, capacity_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 
 /* If even the mean time of a few unpaced blocks exceeds the period, no paced trial is needed. */

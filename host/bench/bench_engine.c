@@ -26,8 +26,8 @@ static const struct option_row engine_options[] = {
     {"routes", 0, "matrix|diagonal", "matrix: every input to every output; diagonal: input i to output i [diagonal]",
      option_choice, OPTION_TO(struct engine_settings, common.shape.diagonal)},
     {"engines", 0, "N",
-     "Number of engines, alike but for their responses, which are called one after the other in each period. Times are "
-     "then of a round of all of them, as in a host that runs them in one thread [1]",
+     "Engines of one shape with different responses, called one after the other in each period. A time is then that of "
+     "a round of all engines, as in a host that runs them in one thread [1]",
      option_int, OPTION_TO(struct engine_settings, common.shape.n_engines), .min = 1, .max = MAX_ENGINES},
     {"wait", 0, "US", "Longest wait for a device in a block; -1: until it is done [-1]", option_int,
      OPTION_TO(struct engine_settings, common.shape.wait_us), .min = -1, .max = 1000000},

@@ -238,7 +238,7 @@ static const struct option_row offline_options[] = {
      .max = 360000},
     {"channels", 0, "N", "Channels in and out [2]", option_int, OPTION_TO(struct offline_settings, channels), .min = 1,
      .max = 1024},
-    {"mask", 0, "S", "Seconds of the mask; each channel has its own [10]", option_int,
+    {"mask", 0, "S", "Length of the mask; its channels differ [10]", option_int,
      OPTION_TO(struct offline_settings, mask_seconds), .min = 1, .max = 600},
     {"runs", 0, "N", "Number of runs, of which the median counts [5]", option_int,
      OPTION_TO(struct offline_settings, runs), .min = 1, .max = 64},
@@ -250,7 +250,7 @@ static const struct option_row offline_options[] = {
 
 static const struct command_line offline_line = {
     .command = "bench offline",
-    .text = "Sends a long sound from host memory to host memory through a long mask, block after block as a file goes. "
+    .text = "Convolves a long sound with a long mask, from host memory to host memory, in blocks like those of a file. "
             "On a GPU it also copies the same blocks to the GPU and back without convolving; this time is the lower "
             "bound (the roof).",
     .groups = {{NULL, offline_options}}};

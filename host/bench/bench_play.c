@@ -223,7 +223,7 @@ static double processor_s(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Processor time of the other threads of this program, in seconds. */
+/* Returns the processor time of the other threads of this program, in seconds. */
 static double others_s(void)
 {
     return processor_s(CLOCK_PROCESS_CPUTIME_ID) - processor_s(CLOCK_THREAD_CPUTIME_ID);
@@ -258,7 +258,7 @@ static int stagger(hc_engine *const *engines, const struct bench_shape *shape, s
     return code;
 }
 
-/* How often the system has given the processor of this thread to another one. */
+/* Counts how often the system has preempted this thread. */
 static long n_interruptions(void)
 {
     struct rusage usage = {0};
@@ -317,7 +317,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
             r->by_wakeup += missed && !by_engine;
             if (judges && (r->by_engine > 0 || too_many_late(r->by_wakeup, n))) break;
         }
-        due = missed ? end + period : due + period; /* a card goes on with the next block */
+        due = missed ? end + period : due + period; /* a sound card continues with the next block */
     }
     if (counted > 0) r->other_threads = fmax(0, (others_s() - others) / (stopwatch_now() - began)); /* two clocks */
     if (r->real_time) priority_restore();

@@ -24,7 +24,7 @@ struct scene_settings {
 
 struct scene_trial {
     struct bench_result result;
-    int64_t rounds, wanted; /* requests of every source; one each `every` blocks */
+    int64_t rounds, wanted; /* requests of every source: made, and due once each `every` blocks */
     uint64_t bank_bytes;
     int n_threads;
     bool held;

@@ -19,7 +19,7 @@
 
 enum { MIN_TAPS = 64, MAX_TAPS = 1 << 20, MAX_FILES = 256 };
 
-/* By the words of --smooth. */
+/* Octaves, in the order of the words of --smooth. */
 static const double smoothings[] = {
     CORRECTION_VARIABLE, 0, 1.0, 1.0 / 2, 1.0 / 3, 1.0 / 6, 1.0 / 12, 1.0 / 24, 1.0 / 48};
 

@@ -35,12 +35,12 @@ struct correction_work {
     double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
     double level_db;                 /* of the channel: the mean of its positions */
     struct level_curve *levels;      /* [n_channels] */
-    double complex *microphone;      /* [size / 2 + 1]: the inverse of its response; NULL: it is not known */
+    double complex *microphone;      /* [size / 2 + 1]: the inverse of its response; NULL: no calibration */
 };
 
 /* ---- the positions ------------------------------------------------------------------------------ */
 
-/* Writes the frame of the direct sound. */
+/* Checks a response, and writes the frame of its direct sound. */
 static bool response_check(const struct correction_settings *s, const struct correction_response *r, int *direct,
                            char *why, size_t cap)
 {
@@ -87,7 +87,7 @@ static void find_spectrum(struct correction_work *w, const struct correction_res
 static void add_position(struct correction_work *w, const struct correction_response *r, int direct)
 {
     find_spectrum(w, r, direct, w->settings->cycles);
-    double *power = w->octaves; /* not needed yet */
+    double *power = w->octaves; /* free until the smoothing */
     for (size_t k = 0; k < n_bins(w); k++) power[k] = bin_power(w->bins[k]);
     double level_db = find_band(w, power).level_db, scale = pow(10, -level_db / 20);
     double polarity = r->h[direct] < 0 ? -1 : 1, share = scale * scale / w->n_positions;
@@ -207,7 +207,7 @@ static double db_of(double power)
     return 10 * log10(fmax(power, 1e-40));
 }
 
-/* smoothed: as correction_curve_deviation leaves it. */
+/* smoothed: as correction_curve_deviation writes it. */
 static void fill_levels(const struct correction_work *w, const double *smoothed, double *db)
 {
     struct response_curve curve = curve_of(w, smoothed);
@@ -268,7 +268,7 @@ static void make_channel(struct correction_work *w, int ch, double *h, struct co
     if (s->low_hz > 0) c.band.low_hz = s->low_hz, c.band.low_is_found = false;
     if (s->high_hz > 0) c.band.high_hz = s->high_hz, c.band.high_is_found = false;
     smooth_windowed(w);
-    double *gain = w->windowed; /* which is smoothed now, and not needed any more */
+    double *gain = w->windowed; /* free after the smoothing */
     match_whole(w, &c, gain);
     filter(w, gain, h);
     figures(w, &c, h, &w->levels[ch], out, curves);
@@ -302,7 +302,7 @@ static void find_shared_band(struct correction *c)
     c->shared_hz[1] = is_shared ? high : 0;
 }
 
-/* Scales the filter, and with it the curves of the target and of what the filter reaches. */
+/* Scales the filter, the curve of its target and the curve of the corrected response. */
 static void scale_channel(struct correction *c, int ch, double gain)
 {
     double *h = c->h + (size_t)ch * (size_t)c->n_frames;

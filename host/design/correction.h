@@ -66,7 +66,7 @@ struct correction_deviation { /* of 1/6 octave means from the target, in the ban
 
 struct correction_channel {
     double low_hz, high_hz;   /* the band                                                                            */
-    bool low_is_found, high_is_found; /* The response ends there: the target falls as it does                        */
+    bool low_is_found, high_is_found; /* the response falls there, and the target with it */
     struct correction_deviation before, after; /* of the whole response, without the window                          */
     double boost_db, cut_db;  /* the largest and the smallest gain in the band, cut_db > 0 for a cut                 */
     double largest_gain_db;   /* for a sine of any frequency                                                         */
@@ -87,7 +87,7 @@ struct correction {
     double delay;             /* frames                                                                              */
     double *h;                /* [n_channels][n_frames]                                                              */
     struct correction_channel *channel; /* [n_channels]                                                              */
-    double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels, and the curves */
+    double largest_gain_db;   /* of all channels, before normalise, like the gains of the channels and the curves */
     double *curves;           /* [n_channels][CORRECTION_CURVES][n_bins], from 0 Hz to half the rate; or NULL       */
     size_t n_bins;
     double shared_hz[2];      /* the band that all channels share; 0, 0: less than an octave, or one channel         */

@@ -36,7 +36,7 @@ static double median_db(const double *db, int n, double min)
     return kept[n_kept / 2];
 }
 
-/* The last point before the level stays below `min` for an octave, or to the end. */
+/* Finds the last point before the level stays below `min` for an octave, or to the end. */
 static int walk(const double *db, int n, int from, int step, double min)
 {
     int last = from;
@@ -85,7 +85,7 @@ int band_points(const struct correction_band *band, double *low_hz)
 
 /* ---- the gain ----------------------------------------------------------------------------------- */
 
-/* The smaller one, with a round corner that begins 1 dB below the limit. */
+/* Returns the smaller value, with a round corner that begins 1 dB below the limit. */
 static double limit(double db, double max)
 {
     double over = db - max + 1;

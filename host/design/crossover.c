@@ -117,8 +117,8 @@ static struct response windowed_sinc(const struct crossover *c, int cutoff)
     return low;
 }
 
-/* bands[0] is the rest; it becomes the band low * rest, and bands[1] what that leaves, later by low's delay. false: no
- * memory. */
+/* Cuts bands[0], the rest: it becomes the band low * rest. bands[1] becomes the new rest, delayed by low's delay.
+ * false: no memory. */
 static bool cut_band(const struct response *low, struct response *bands)
 {
     size_t n_low = 2 * (size_t)low->middle + 1, n_rest = 2 * (size_t)bands[0].middle + 1, n = n_low + n_rest - 1;

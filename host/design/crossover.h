@@ -22,7 +22,7 @@ struct crossover {
     int rate, order;               /* order: 2, 4 or 8, times 6 dB an octave; not of steep                  */
     int n_cutoffs;
     double cutoff_hz[CROSSOVER_MAX_CUTOFFS]; /* rising                                                      */
-    double error_db;               /* energy of what is cut off a filter, relative to the whole; not of steep */
+    double error_db;               /* energy that a filter loses by a cut, relative to the whole; not of steep */
     double attenuation_db;         /* of steep                                                              */
     double transition_hz;          /* of steep; 0: half of each cutoff                                      */
 

@@ -78,7 +78,7 @@ static const struct command_line crossover_line = {
             "  haloconv jack xo.conf",
     .groups = {{NULL, crossover_options}}};
 
-/* Fills in what was not given, and refuses what the type does not use. -1: go on; else the exit status. */
+/* Sets options that are not given, and refuses options that the type does not use. -1: go on; else the exit status. */
 static int choose_filters(struct crossover_settings *s)
 {
     struct crossover *c = &s->crossover;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define FULL_HZ 300.0 /* reversed up to here; in higher bands a head's distance from the microphone is another phase */
+#define FULL_HZ 300.0 /* reversed up to here; above, a small movement of the head changes the phase */
 #define NONE_HZ 600.0
 #define MIN_MAGNITUDE 1e-4 /* of a magnitude, relative to the largest */
 

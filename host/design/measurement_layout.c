@@ -9,7 +9,7 @@
 
 enum { LOUDSPEAKER_CAP = 64, LINE_CAP = 400 };
 
-/* Words of loudspeakers in names of files, and the same in short. */
+/* Words for loudspeakers in names of files, and their short forms. */
 static const char *const words[][2] = {
     {"l", "l"},   {"left", "l"},  {"r", "r"},     {"right", "r"}, {"c", "c"},          {"center", "c"}, {"centre", "c"},
     {"fl", "fl"}, {"fr", "fr"},   {"fc", "fc"},   {"lf", "fl"},   {"rf", "fr"},        {"sl", "sl"},    {"sr", "sr"},
@@ -39,7 +39,7 @@ static void find_loudspeaker(const char *path, char *loudspeaker, size_t cap)
     }
 }
 
-/* Writes the loudspeaker of each file to channel[n]. Returns how many there are; 0: not all names have one. */
+/* Writes the loudspeaker of each file to channel[n]. Returns the number of loudspeakers; 0: a name has none. */
 static int channels_by_name(char *const *names, int n, int *channel)
 {
     int n_channels = 0;

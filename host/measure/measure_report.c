@@ -11,7 +11,7 @@ static double db(double linear)
     return linear > 0 ? 20 * log10(linear) : -INFINITY;
 }
 
-/* The number that the user gives an input: the loopback is not among the measured ones. */
+/* The user's number of an input: the loopback is not among the measured inputs. */
 static int input_number(const struct measurement_settings *s, int input)
 {
     return input + 1 + (s->loopback > 0 && input + 1 >= s->loopback);

@@ -23,7 +23,7 @@ struct making {
     double complex *inverse; /* [size / 2 + 1]: of the loopback without its delay, and of the microphone; NULL: none */
     double *noise;           /* [size / 2 + 1] */
     int64_t reference;       /* of the sections' responses: the frame of the time zero */
-    double origin;           /* where m->h begins in them */
+    double origin;           /* the position of frame 0 of m->h in them */
 };
 
 /* ---- one pair ---------------------------------------------------------------------------------------------------- */
@@ -43,7 +43,7 @@ static void average(struct making *k, int output, int input, double complex *bin
     }
 }
 
-/* The RMS before all harmonics that count: only noise is there. h is a whole transform. */
+/* The RMS before all measured harmonics, where h has only noise. h is a whole transform. */
 static double rms_ahead(const struct sweep_analysis *a, const double *h)
 {
     int64_t end = (int64_t)a->transform.size - (int64_t)(sweep_growth_s(a->sweep) * log(8) * a->rate);
@@ -138,7 +138,7 @@ static void measure_pair(struct making *k, int output, int input, double *h, str
     measure_tail(m, h, pair);
 }
 
-/* ---- what comes before the pairs --------------------------------------------------------------------------------- */
+/* ---- set-up for all pairs ---------------------------------------------------------------------------------------- */
 
 static void measure_inputs(struct making *k)
 {
@@ -156,7 +156,7 @@ static void measure_inputs(struct making *k)
     }
 }
 
-/* The loudest input, by its peak; not the loopback, which may hear one output only. */
+/* The loudest input, by its peak; not the loopback, which may receive one output only. */
 static int loudest_input(const struct making *k)
 {
     int loopback = k->settings->loopback - 1, best = loopback == 0 ? 1 : 0;
@@ -173,7 +173,7 @@ static bool no_memory(char *why, size_t cap)
 static bool find_clock(struct making *k, char *why, size_t cap)
 {
     double drift;
-    for (int step = 0; step < 2; step++) { /* the second step measures what the first one left */
+    for (int step = 0; step < 2; step++) { /* the second step measures the remaining difference */
         if (!sweep_find_clock(&k->a, k->recordings, k->settings->n_inputs, &drift)) return no_memory(why, cap);
         k->m->drift = drift;
         if (isnan(drift)) return true;
@@ -197,7 +197,7 @@ static double loopback_response(struct making *k, int output, int64_t *direct, b
     return peak;
 }
 
-/* Inverts the loopback of the output that it hears best. Its delay stays, so that no response is shifted. */
+/* Inverts the loopback of the output that is strongest there. Its delay stays, so that no response is shifted. */
 static bool find_loopback(struct making *k, char *why, size_t cap)
 {
     const double min_share = 1e-10; /* of the largest power */
@@ -275,7 +275,7 @@ static bool choose_frames(struct making *k, char *why, size_t cap)
     return m->h || no_memory(why, cap);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- the measurement --------------------------------------------------------------------------------------------- */
 
 static bool check_signals(const struct measurement *m, char *why, size_t cap)
 {

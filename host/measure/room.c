@@ -26,14 +26,14 @@ enum { TEXT_CAP = 512 };
 struct room {
     bool yes, is_jack, is_portaudio, listen;
     int n_outputs, n_positions, averages; /* 0: to be asked */
-    int rate;                             /* Hz, of what was found */
+    int rate;                             /* Hz, of the sound card */
     double length_s, silence_s, level_db;
     const char *play_to, *record_from, *server, *target, *folder, *preset; /* NULL: to be asked, or the default */
     const char *calibration, *levels, *delays;
     struct room_questions questions;
     char to[TEXT_CAP], from[TEXT_CAP], curve[TEXT_CAP], name[TEXT_CAP]; /* answers */
-    char port[SWEEP_MAX_OUTPUTS][TEXT_CAP];                             /* what the outputs play to */
-    char path[PATH_MAX];                                                /* the folder's, absolute */
+    char port[SWEEP_MAX_OUTPUTS][TEXT_CAP];                             /* the port or device of each output */
+    char path[PATH_MAX];                                                /* absolute path of the folder */
 };
 
 /* ---- options ------------------------------------------------------------------------------------ */
@@ -42,11 +42,11 @@ struct room {
 
 static const struct option_row room_options[] = {
     {"output", 'o', "FOLDER",
-     "Folder for the measurements, the filter, its configuration and the plot; it must not hold those of another run "
+     "Folder for the measurements, the filter, its configuration and the plot; it must have no files of another run "
      "[room, or the first free one of room-2, room-3 ...]",
      option_text, TO(folder)},
-    {"yes", 0, NULL, "Ask nothing: take the options, and the defaults of the others; do not listen without --listen",
-     option_flag, TO(yes)},
+    {"yes", 0, NULL, "Ask nothing: use the options, or their defaults; do not listen without --listen", option_flag,
+     TO(yes)},
     {"jack", 0, NULL, "Play through JACK", option_flag, TO(is_jack)},
     {"portaudio", 0, NULL, "Play through a sound card, by PortAudio", option_flag, TO(is_portaudio)},
     {"outputs", 0, "N", "Loudspeakers [2]", option_int, TO(n_outputs), .min = 1, .max = SWEEP_MAX_OUTPUTS},
@@ -55,7 +55,7 @@ static const struct option_row room_options[] = {
     {"record-from", 0, "NAME", "Where the microphone is, likewise [the sound card's first input]", option_text,
      TO(record_from)},
     {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(server)},
-    {"positions", 0, "N", "Places of the microphone, which are averaged [1]", option_int, TO(n_positions), .min = 1,
+    {"positions", 0, "N", "Positions of the microphone, which are averaged [1]", option_int, TO(n_positions), .min = 1,
      .max = ROOM_MAX_POSITIONS},
     {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB a line [flat]", option_text, TO(target)},
     CALIBRATION_OPTION(TO(calibration)),
@@ -129,7 +129,7 @@ static bool choose_api(struct room *r)
     return false;
 }
 
-/* Opens the sound card once, to name what is found, and to fail early. */
+/* Opens the sound card once, to print its ports or device, and to fail early. */
 static bool find_devices(struct room *r)
 {
     char why[MESSAGE_CAP];
@@ -168,7 +168,7 @@ static bool choose(struct room *r)
     snprintf(r->curve, sizeof r->curve, "%s", r->target ? r->target : "");
     return choose_api(r) &&
            (r->n_outputs || room_ask_number(q, "How many loudspeakers?", 2, SWEEP_MAX_OUTPUTS, &r->n_outputs)) &&
-           (r->play_to || room_ask(q, "Where are they? (ENTER: the sound card)", "", r->to, sizeof r->to)) &&
+           (r->play_to || room_ask(q, "Where are the loudspeakers? (ENTER: sound card)", "", r->to, sizeof r->to)) &&
            (r->record_from ||
             room_ask(q, "Where is the microphone? (ENTER: the first input)", "", r->from, sizeof r->from)) &&
            find_devices(r) &&
@@ -216,7 +216,7 @@ static int measure_positions(struct room *r)
     char file[64], question[160], answer[TEXT_CAP];
     for (int i = 1; i <= r->n_positions && status == 0; i++) {
         snprintf(question, sizeof question,
-                 "Place %d of %d: put the microphone there, leave the room quiet, press ENTER", i, r->n_positions);
+                 "Position %d of %d: put the microphone there, leave the room quiet, press ENTER", i, r->n_positions);
         if (!room_ask(&r->questions, question, "", answer, sizeof answer)) return EXIT_FAILED;
         snprintf(file, sizeof file, "measured-%d.wav", i);
         status = measure(r, NULL, file);
@@ -280,7 +280,7 @@ static int listen_to(struct room *r)
     room_step_add(&step, "%s/flat.wav", r->path);
     room_step_option(&step, "--server", r->is_jack ? r->server : NULL);
     room_step_option(&step, "--output", r->is_jack ? NULL : r->to);
-    pthread_sigmask(SIG_SETMASK, NULL, &signals); /* a session holds signals for good */
+    pthread_sigmask(SIG_SETMASK, NULL, &signals); /* a session keeps signals blocked until the program ends */
     int status = room_step_run(&step, "", r->is_jack ? jack_command : live_command);
     pthread_sigmask(SIG_SETMASK, &signals, NULL);
     return status;

@@ -96,7 +96,7 @@ bool room_configuration_write(const char *path, const char *filter, int n, const
     return text_out(path, print_configuration, &(struct configuration){filter, n, ports}, why, cap);
 }
 
-/* May the file be replaced: is it absent, or one of ours? */
+/* May the file be replaced: is it absent, or written by haloconv room? */
 static bool is_ours(const char *path)
 {
     char line[sizeof MARK] = "";

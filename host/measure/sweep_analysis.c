@@ -62,7 +62,7 @@ static double frame_at(const struct sweep_analysis *a, const struct sweep_record
     return (t - r->begins_s) * a->stretch * a->rate + (double)a->delay;
 }
 
-/* The section of the silence before a take that is free of systems' ringing: its first frame and length. */
+/* The section of the silence before a take in which no filter rings: its first frame and length. */
 static int64_t find_silence(const struct sweep_analysis *a, const struct sweep_recording *r, int64_t *first)
 {
     double start = frame_at(a, r, sweep_start_s(a->sweep, 0));

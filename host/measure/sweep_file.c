@@ -38,7 +38,7 @@ static bool write_takes(const struct sweep *s, struct sound_out *out, char *why,
     return good;
 }
 
-/* The correlation of a sweep with what a format keeps of it: rounding adds the noise step^2 / 12. */
+/* The correlation of a sweep with its samples in a format: rounding adds the noise step^2 / 12. */
 static double find_min_likeness(int format, double level)
 {
     const double min = 0.95;
@@ -82,7 +82,7 @@ static bool check_samples(struct sound_in *in, const struct sweep *s, bool *is_u
 static bool check_file(struct sound_in *in, const struct sweep *s, bool *is_unfit, char *why, size_t cap)
 {
     struct sweep complete = *s;
-    if (!sweep_complete(&complete, in->rate, why, cap)) return false; /* the sweep would be too long, too */
+    if (!sweep_complete(&complete, in->rate, why, cap)) return false; /* also refuses a sweep that is too long */
     if (in->n_channels != s->n_outputs)
         return message_write(why, cap,
                              "%s: has %d channel%s, and its comment describes a sweep of %d; give the file of "

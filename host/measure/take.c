@@ -10,8 +10,8 @@
 #include <time.h>
 
 static const double SILENT_S = 10;  /* time without a callback after which a card is gone */
-enum { OPEN_S = 20, CLOSE_S = 2 };  /* times after which these calls of the library are stuck */
-static const double SETTLE_S = 0.2; /* JACK gets the order of its clients meanwhile, and a card its regular cycle */
+enum { OPEN_S = 20, CLOSE_S = 2 };  /* a call of the library that lasts longer is stuck */
+static const double SETTLE_S = 0.2; /* meanwhile JACK orders its clients, and a card reaches its regular cycle */
 static const long POLL_NS = 10000000;
 
 /* ---- callbacks --------------------------------------------------------------------------------- */

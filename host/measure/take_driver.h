@@ -20,7 +20,7 @@ struct take_job {                /* one take; the control thread sets it up, and
 };
 
 struct take_side {               /* one callback                                                                   */
-    bool is_new;                 /* its first cycle is still to come                                               */
+    bool is_new;                 /* before its first cycle                                                         */
     uint32_t next;               /* time of its next cycle, if no frame is lost                                    */
     atomic_int_fast64_t passed;  /* frames since the driver began                                                  */
 };
@@ -32,9 +32,9 @@ struct take {
     int rate;
     sigset_t signals;            /* the caller's                                                                   */
     bool is_closed;              /* a take failed for good: no callback runs any more                              */
-    bool is_stuck;               /* the library did not come back: it may still use all of this                    */
+    bool is_stuck;               /* a call of the library hangs: it may still use this struct                      */
     bool is_open;
-    char why[MESSAGE_CAP];       /* why it is not, or is closed                                                    */
+    char why[MESSAGE_CAP];       /* why the card is not open, or is closed                                         */
     struct take_side player, recorder;
     _Atomic(struct take_job *) job; /* NULL: silence                                                               */
     atomic_int gaps;             /* interruptions of the sound since take_open                                     */
@@ -42,7 +42,7 @@ struct take {
 };
 
 struct take_driver {
-    const char *gap;             /* how a user avoids gaps                                                         */
+    const char *gap;             /* remedy for gaps, as a text                                                     */
     /* Sets card and rate, and starts the callbacks. false: why has the reason; close undoes the rest. */
     bool (*open)(struct take *take, char *why, size_t cap);
     void (*name_output)(const struct take *take, int output, char *name, size_t cap);

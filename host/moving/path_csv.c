@@ -20,9 +20,9 @@ struct reader {
     struct path *path;
     size_t capacity;
     int rate, n_sources, n_entries;
-    int columns[MAX_FIELDS], n_fields; /* the column of each field */
+    int columns[MAX_FIELDS], n_fields; /* columns[field]: the column that the field belongs to */
     bool has[N_COLUMNS];
-    double *last; /* [n_sources]: frame of the last row; below 0: none */
+    double *last; /* [n_sources]: frame of the last row; below 0: no row */
 };
 
 static bool header_check(struct reader *r)
@@ -33,8 +33,8 @@ static bool header_check(struct reader *r)
         return line_refuse(&r->in,
                            "the header has no time, or two kinds; give one of the columns time (seconds) and frame");
     if (is_sphere + is_line + has[ENTRY] != 1)
-        return line_refuse(&r->in, "the header needs one kind of place; give azimuth, elevation and distance, or x, y "
-                                   "and z, or entry");
+        return line_refuse(&r->in, "the header needs one kind of position; give azimuth, elevation and distance, or x, "
+                                   "y and z, or entry");
     if (is_sphere && !has[AZIMUTH]) return line_refuse(&r->in, "the header has no azimuth; add the column");
     if (is_line && !(has[X] && has[Y])) return line_refuse(&r->in, "the header lacks x or y; add the column");
     r->path->kind = is_sphere ? PATH_SPHERE : is_line ? PATH_LINE : PATH_ENTRIES;
@@ -155,8 +155,7 @@ static bool rows_read(struct reader *r)
             good = message_write(r->in.why, r->in.cap, "%s: source %d has no row; %s", r->in.path, s + 1,
                                  r->has[SOURCE] ? "write one" : "add a column source");
     if (good && r->path->n_rows == 0)
-        good =
-            message_write(r->in.why, r->in.cap, "%s: has no rows; write a header and a row for each place", r->in.path);
+        good = message_write(r->in.why, r->in.cap, "%s: has no rows; write a header and rows", r->in.path);
     free(record);
     free(r->last);
     return good;

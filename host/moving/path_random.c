@@ -46,7 +46,7 @@ static bool range_read(const char *text, const char *end, int range, struct choi
     const char *dots = strstr(text, "..");
     const char *first_end = dots && dots < end ? dots : end;
     if (first_end - text >= (ptrdiff_t)sizeof number || first_end == text) return false;
-    /* A reader of numbers takes the first dot of "10..60" for a decimal point. */
+    /* A reader of numbers reads the first dot of "10..60" as a decimal point. */
     snprintf(number, sizeof number, "%.*s", (int)(first_end - text), text);
     double *low = &choice->low[range], *high = &choice->high[range], max = ranges[range].max;
     if (!number_is(number, ranges[range].min, max, low)) return false;
@@ -125,7 +125,7 @@ static bool draw_source(struct path *path, size_t *capacity, const struct choice
         if (line > 1) {
             double cosine = cosine_between(&before, &row);
             double angle = acos(cosine > 1 ? 1 : cosine < -1 ? -1 : cosine) / degree;
-            /* A leg takes a millisecond or more: ranges of no width would draw the same place for ever. */
+            /* A leg lasts a millisecond or more: ranges of no width would draw the same direction for ever. */
             double seconds = angle / speed < 1e-3 ? 1e-3 : angle / speed;
             frame += seconds * rate;
         }

@@ -8,7 +8,7 @@
 
 struct path_follower {
     size_t row;
-    hc_step step; /* the last one; frame below 0: none yet */
+    hc_step step; /* the last step; frame below 0: no step yet */
 };
 
 void path_steps_rewind(struct path_steps *s)

@@ -52,7 +52,7 @@ static int choose_lines(const struct decay_lines *const *lines, int n, struct ch
     return n_chosen;
 }
 
-/* Down to the bottom of the panel. */
+/* Draws a line down to the bottom of the panel. */
 static void draw_line(struct drawing *d, const struct panel *p, const struct chosen_line *line)
 {
     const struct decay_fit *fit = &line->lines->fit[line->figure];

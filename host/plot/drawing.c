@@ -14,7 +14,7 @@ void drawing_free(struct drawing *d)
     *d = (struct drawing){0};
 }
 
-/* The list with capacity for `more` items. Without memory: the same list, and d->failed. */
+/* Returns the list with capacity for `more` items. Without memory: the same list, and d->failed. */
 static void *grown(struct drawing *d, void *list, size_t item_bytes, size_t n, size_t more, size_t *capacity)
 {
     if (d->failed || n + more <= *capacity) return list;

@@ -155,7 +155,7 @@ bool frequency_traces(const struct plot_curve *curve, const struct axis *x, doub
     if (!spectrum_open(&s, curve, octaves, phase || group_delay)) return false;
     if (magnitude) trace_magnitude(s.mean, s.n_bins, s.bin_hz, x, magnitude);
     if (group_delay) trace_group_delay(&s, x, group_delay);
-    if (phase) trace_phase(&s, x, phase); /* the last: it overwrites `ramped` */
+    if (phase) trace_phase(&s, x, phase); /* called last, because it overwrites `ramped` */
     spectrum_close(&s);
     return true;
 }

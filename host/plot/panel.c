@@ -68,7 +68,8 @@ static void set_levels(struct axis *y, double low, double high)
     y->to += missing_db / 2;
 }
 
-/* The mean of what is shown, over the width of the panel. A value below `min` counts as `min`: a null has no level. */
+/* The mean of the shown values, over the width of the panel. A value below `min` counts as `min`: a null has no
+ * level. */
 static double mean_level(const struct panel *p, const struct trace *traces, int n, double min)
 {
     double sum = 0, width = 0;

@@ -36,7 +36,7 @@ static bool write_png(const char *path, const struct drawing *drawing, FILE *to,
     const struct png_painter *painter = library ? dlsym(library, "haloconv_png_painter") : NULL;
     if (!painter) {
         const char *reason = dlerror();
-        return message_write(why, cap, "%s: Cairo is not here (%s); install it, or name the picture .svg", path,
+        return message_write(why, cap, "%s: Cairo is missing (%s); install it, or name the picture .svg", path,
                              reason ? reason : "no haloconv_plot.so");
     }
     const char *reason = painter->write(drawing, to);
@@ -48,7 +48,7 @@ struct bytes {
     size_t n;
 };
 
-/* The whole picture, in memory. */
+/* Writes the whole picture to memory. */
 static bool print(const char *path, const struct drawing *drawing, struct bytes *picture, char *why, size_t cap)
 {
     FILE *to = open_memstream(&picture->at, &picture->n);

@@ -21,7 +21,7 @@ struct page {
     int n;
     struct plot_settings settings;
     struct drawing drawing;
-    double top; /* of what comes next */
+    double top; /* upper edge of the next panel */
     int highest_rate, lowest_rate;
     struct trace *traces[PLOT_PANELS]; /* [n] */
     struct decay_lines *lines;         /* [n] */
@@ -32,7 +32,7 @@ static bool is_over_frequency(enum plot_panel kind)
     return kind == PLOT_MAGNITUDE || kind == PLOT_PHASE || kind == PLOT_GROUP_DELAY || kind == PLOT_WATERFALL;
 }
 
-/* ---- what is shown ------------------------------------------------------------------------------- */
+/* ---- the choice of panels -------------------------------------------------------------------------- */
 
 /* A room sounds longer than a filter. */
 static bool is_room(const struct plot_curve *curve)

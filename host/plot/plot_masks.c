@@ -19,7 +19,7 @@ struct gathering {
     float *owned[MAX_BY_CHANNEL]; /* NULL: the response is the mask's */
     int n, n_left_out;
     char *const *paths;
-    int n_paths, path; /* path: the one whose curves are added */
+    int n_paths, path; /* path: number of the file whose curves are added */
     char *why;
     size_t cap;
 };

@@ -13,7 +13,7 @@ bool plot_option_path(const struct option_use *use, void *to)
 {
     char why[MESSAGE_CAP];
     if (!picture_check(use->text, why, sizeof why))
-        return option_refuse(use, "%s", why + strlen(use->text) + strlen(": ")); /* it begins with the value, too */
+        return option_refuse(use, "%s", why + strlen(use->text) + strlen(": ")); /* option_refuse adds the value */
     return option_text(use, to);
 }
 
@@ -28,7 +28,7 @@ bool plot_option_panels(const struct option_use *use, void *to)
                (strlen(plot_panel_names[kind]) != n || memcmp(plot_panel_names[kind], name, n) != 0))
             kind++;
         if (n == 3 && memcmp(name, "all", n) == 0)
-            panels = (1u << PLOT_WATERFALL) - 1; /* a waterfall shows what a spectrogram does */
+            panels = (1u << PLOT_WATERFALL) - 1; /* a waterfall shows the data of a spectrogram */
         else if (kind < PLOT_PANELS)
             panels |= 1u << kind;
         else

@@ -19,7 +19,7 @@ enum {
     DB_PER_LEVEL = 3
 };
 
-/* From light to dark, so that paper stays white where nothing sounds, and grey paper has the right order. */
+/* From light to dark, so that silence stays white on paper, and a print in grey keeps the order. */
 static uint32_t colour_of(int level) /* 0: the loudest */
 {
     static const double anchors[][3] = {{20, 11, 53}, {116, 28, 110}, {210, 66, 72}, {249, 142, 50}, {255, 235, 190}};
@@ -37,14 +37,14 @@ struct map {
     const struct panel *panel;
     struct transform whole; /* of the response */
     double complex *bins;   /* [whole.size / 2 + 1] */
-    double seconds;         /* of the transform: it repeats then */
-    double end_s;           /* the response is silent in all bands behind it */
+    double seconds;         /* period of the transform */
+    double end_s;           /* behind this time the response is silent in all bands */
     double bin_hz;
     float *power; /* [ROWS][COLUMNS] */
 };
 
-/* Writes the bins of a band around hz, with the lowest as bin 1 -> band[n / 2 + 1]. n undoes the scale of the transform
- * back, which has another length in each row. */
+/* Writes the bins of a band around hz, with the lowest as bin 1 -> band[n / 2 + 1]. The factor n undoes the scale of
+ * the inverse transform, whose length depends on the row. */
 static void cut_band(const struct map *map, double hz, double sigma_hz, size_t first, double complex *band, size_t n)
 {
     memset(band, 0, (n / 2 + 1) * sizeof *band);

@@ -47,7 +47,7 @@ static void print_title(FILE *to, const char *name)
 
 static void print_points(FILE *to, const struct point *points, size_t n)
 {
-    long x = 0, y = 0; /* where the pen is */
+    long x = 0, y = 0; /* position of the pen */
     bool is_down = false;
     for (size_t i = 0; i < n; i++) {
         bool lifts = isnan(points[i].y);

@@ -1,7 +1,7 @@
 /* trace - the points of one curve, as many as a picture can show.
  *
- * A response of millions of taps has thousands of points in a unit of the picture's width. Of those the first, the
- * lowest, the highest and the last are kept, each at its position (the method "M4": Jugel et al., VLDB 2014): the line
+ * A response of millions of taps has thousands of points in a unit of the picture's width. The first, the lowest,
+ * the highest and the last of them are kept, each at its position (the method "M4": Jugel et al., VLDB 2014): the line
  * through them covers the same area, and no peak is lost. Points farther apart all stay.
  */
 #ifndef PLOT_TRACE_H

@@ -18,13 +18,13 @@ struct waterfall {
     struct axis times; /* seconds after the largest sample, at the bases of the slices */
     int largest;       /* its frame */
     int n_frames;
-    float *left; /* [n_frames]: the response without what came before a slice */
+    float *left; /* [n_frames]: the response without the sound before a slice */
 };
 
-/* Up to the time after which 50 dB less energy is left. */
+/* Sets the times up to the end of the decay, at 50 dB below the energy at the start. */
 static void set_times(struct waterfall *w)
 {
-    const double share = 1e-5, fewest_frames = 16;
+    const double share = 1e-5, min_frames = 16;
     double all = 0, left = 0;
     int end = w->n_frames;
     for (int i = 0; i < w->n_frames; i++) all += (double)w->curve->h[i] * (double)w->curve->h[i];
@@ -32,13 +32,13 @@ static void set_times(struct waterfall *w)
         end--;
         left += (double)w->curve->h[end] * (double)w->curve->h[end];
     }
-    double seconds = fmax(end + 1 - w->largest, fewest_frames) / w->curve->rate;
+    double seconds = fmax(end + 1 - w->largest, min_frames) / w->curve->rate;
     w->times = (struct axis){
         .from = 0, .to = seconds, .start = w->panel->y.end + PEAK_HEIGHT, .end = w->panel->y.start, .in_ms = true};
     axis_choose_step(&w->times, 5);
 }
 
-/* The magnitude of what is left at a time. false: no memory. */
+/* Traces the magnitude of the rest of the response after a time. false: no memory. */
 static bool trace_slice(struct waterfall *w, double seconds, struct trace *trace)
 {
     double fade = w->times.to / 10 * w->curve->rate, from = w->largest + seconds * w->curve->rate - fade;

@@ -1,4 +1,4 @@
-/* waterfall - the spectra of what is left of a response after more and more time: the cumulative spectral decay.
+/* waterfall - the spectra of the rest of a response after more and more time: the cumulative spectral decay.
  *
  *   0 ms  ___/\_______/\___      each slice hides what is behind it; its base lies at its time on the y axis
  *          ___/\______/\____

@@ -156,7 +156,7 @@ static const struct command_line batch_line = {
     .max_names = 1,
     .names_to = offsetof(struct batch_settings, names)};
 
-static int parse(int argc, char **argv, struct batch_settings *s)
+static int batch_parse(int argc, char **argv, struct batch_settings *s)
 {
     *s = (struct batch_settings){.backend = "auto",
                                  .method = "auto",
@@ -295,7 +295,7 @@ static void keep_memory(void)
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
-static int run(struct batch *batch, double start)
+static int run_batch(struct batch *batch, double start)
 {
     const struct batch_settings *s = batch->settings;
     struct part_file part = {.fd = -1};
@@ -343,7 +343,7 @@ int batch_command(int argc, char **argv)
     struct batch_settings s;
     struct manifest manifest;
     char why[MESSAGE_CAP], hashed[1024];
-    int status = parse(argc, argv, &s);
+    int status = batch_parse(argc, argv, &s);
     if (status >= 0) return status;
     double start = stopwatch_now();
     if (!read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
@@ -355,7 +355,7 @@ int batch_command(int argc, char **argv)
     if (batch) {
         *batch = (struct batch){.settings = &s, .hashed = hashed, .manifest = &manifest, .journal.fd = -1};
         pthread_mutex_init(&batch->lock, NULL);
-        status = ranks_open(&batch->ranks, why, sizeof why) ? run(batch, start) : message_error("%s", why);
+        status = ranks_open(&batch->ranks, why, sizeof why) ? run_batch(batch, start) : message_error("%s", why);
         batch_free(batch);
         pthread_mutex_destroy(&batch->lock);
     } else {

@@ -15,14 +15,14 @@
 
 enum { QUEUE_DEPTH = 2 }; /* blocks: the engine convolves one while the worker reads or writes another */
 
-struct shape { /* file jobs of one shape can use the same engine */
+struct job_shape { /* file jobs of one shape can use the same engine */
     int n_in, n_out, rate, taps_class;
 };
 
 struct engine_entry {
     hc_engine *engine; /* NULL: the entry is empty */
     hc_info info;
-    struct shape shape;
+    struct job_shape shape;
     int n_jobs;                    /* file jobs that the engine convolves in parallel */
     int queue_depth, n_queued;     /* blocks: capacity, and queued now */
     int64_t n_fed;                 /* blocks since the last reset */
@@ -56,12 +56,12 @@ static int taps_class(int n_taps)
     return (n_taps + quarter - 1) / quarter * quarter;
 }
 
-static struct shape shape_of(const struct file_job *job)
+static struct job_shape job_shape(const struct file_job *job)
 {
-    return (struct shape){job->n_in, job->n_out, job->in.rate, taps_class(job->n_taps)};
+    return (struct job_shape){job->n_in, job->n_out, job->in.rate, taps_class(job->n_taps)};
 }
 
-static bool same_shape(struct shape a, struct shape b)
+static bool same_shape(struct job_shape a, struct job_shape b)
 {
     return a.n_in == b.n_in && a.n_out == b.n_out && a.rate == b.rate && a.taps_class == b.taps_class;
 }
@@ -71,7 +71,7 @@ static bool convolves_in_parallel(const struct worker *worker)
     return strncmp(worker->backend, "cuda", 4) == 0;
 }
 
-static int jobs_a_group(const struct worker *worker, struct shape shape)
+static int jobs_a_group(const struct worker *worker, struct job_shape shape)
 {
     if (!convolves_in_parallel(worker)) return 1;
     int n = BATCH_CHANNELS / (shape.n_in > shape.n_out ? shape.n_in : shape.n_out);
@@ -85,7 +85,7 @@ static void entry_close(struct engine_entry *entry)
     *entry = (struct engine_entry){0};
 }
 
-static bool entry_open(struct worker *worker, struct engine_entry *entry, struct shape shape)
+static bool entry_open(struct worker *worker, struct engine_entry *entry, struct job_shape shape)
 {
     const struct batch *batch = worker->batch;
     char why[MESSAGE_CAP];
@@ -110,7 +110,7 @@ static bool entry_open(struct worker *worker, struct engine_entry *entry, struct
 
 /* Returns the entry with an engine of a shape; a new engine replaces the least recently used one. NULL: batch_stop has
  * the reason. */
-static struct engine_entry *entry_for(struct worker *worker, struct shape shape)
+static struct engine_entry *entry_for(struct worker *worker, struct job_shape shape)
 {
     struct engine_entry *entry = &worker->entries[0];
     for (int i = 0; i < BATCH_ENGINES; i++) {
@@ -207,7 +207,7 @@ static bool feed_block(const struct group *group)
     return true;
 }
 
-static bool read_block(const struct group *group)
+static bool collect_block(const struct group *group)
 {
     struct engine_entry *entry = group->entry;
     const void *buffer;
@@ -233,7 +233,7 @@ static bool group_convolve(const struct group *group)
         bool more = false;
         for (int i = 0; i < group->n; i++) more |= file_job_needs(group->jobs[i], entry->info.block) > 0;
         if (!more && entry->n_queued == 0) return true;
-        if (!(more && entry->n_queued < entry->queue_depth ? feed_block(group) : read_block(group))) return false;
+        if (!(more && entry->n_queued < entry->queue_depth ? feed_block(group) : collect_block(group))) return false;
     }
 }
 
@@ -251,7 +251,7 @@ static bool other_passes(const struct group *group)
 
 static void run_group(struct group *group)
 {
-    group->entry = entry_for(group->worker, shape_of(group->jobs[0]));
+    group->entry = entry_for(group->worker, job_shape(group->jobs[0]));
     if (!group->entry) return;
     for (int i = 0; i < group->n; i++) file_job_open_output(group->jobs[i]);
     if (!set_masks(group) || !group_convolve(group) || !other_passes(group)) return;
@@ -294,10 +294,10 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
             continue;
         }
         struct group group = {.worker = worker};
-        struct shape shape = shape_of(&jobs[i]);
+        struct job_shape shape = job_shape(&jobs[i]);
         int max = jobs_a_group(worker, shape);
         for (int j = i; j < n && group.n < max; j++)
-            if (!done[j] && !jobs[j].moving && same_shape(shape, shape_of(&jobs[j]))) {
+            if (!done[j] && !jobs[j].moving && same_shape(shape, job_shape(&jobs[j]))) {
                 group.jobs[group.n++] = &jobs[j];
                 done[j] = true;
             }
@@ -308,7 +308,7 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
 /* The journal's entry for the row's file, from an earlier run. NULL: absent, or without figures that --report needs. */
-static const struct journal_entry *entry_of(const struct batch *batch, const struct manifest_row *row)
+static const struct journal_entry *journal_entry_of(const struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];
     struct stat status;
@@ -343,7 +343,7 @@ static bool tar_is_done(const struct batch *batch, struct tar_source *tar)
     pthread_mutex_lock(&tar->lock);
     if (tar->resume == RESUME_UNKNOWN) {
         size_t i = tar->first_row, end = i + tar->n_rows;
-        while (i < end && entry_of(batch, &batch->manifest->rows[i])) i++;
+        while (i < end && journal_entry_of(batch, &batch->manifest->rows[i])) i++;
         tar->resume = i == end ? RESUME_DONE : RESUME_NOT_DONE;
     }
     bool is_done = tar->resume == RESUME_DONE;
@@ -355,7 +355,7 @@ static bool tar_is_done(const struct batch *batch, struct tar_source *tar)
 static bool is_done(struct batch *batch, const struct manifest_row *row)
 {
     if (batch->journal.done.n == 0 || (row->tar && !tar_is_done(batch, row->tar))) return false;
-    const struct journal_entry *entry = entry_of(batch, row);
+    const struct journal_entry *entry = journal_entry_of(batch, row);
     if (!entry) return false;
     bool lacks_t30 = batch->settings->report && figures_check(entry->figures) == FIGURES_LACK_T30;
     if (!lacks_t30) batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row)); /* else the file job counts it */

@@ -39,20 +39,20 @@ static bool find_plain(const char *pattern, glob_t *found, char *why, size_t cap
     return !error || message_write(why, cap, "no memory for the files of %s; choose fewer", pattern);
 }
 
-struct range { /* {FIRST..LAST}, the shell's range of numbers, with leading zeros if the first number has them */
+struct number_range { /* {FIRST..LAST}, the shell's range of numbers, with leading zeros if the first number has them */
     const char *begin, *end; /* of the range's text */
     long first, last;
     int width; /* minimum of digits */
 };
 
 /* Finds the first range of a pattern. */
-static bool find_range(const char *pattern, struct range *range)
+static bool find_range(const char *pattern, struct number_range *range)
 {
     for (const char *at = pattern; (at = strchr(at, '{')); at++) {
         char *dots, *end;
         if (!isdigit((unsigned char)at[1])) continue;
         errno = 0;
-        *range = (struct range){.begin = at, .first = strtol(at + 1, &dots, 10)};
+        *range = (struct number_range){.begin = at, .first = strtol(at + 1, &dots, 10)};
         if (strncmp(dots, "..", 2) != 0 || !isdigit((unsigned char)dots[2])) continue;
         range->last = strtol(dots + 2, &end, 10);
         if (errno || *end != '}' || range->last < range->first) continue;
@@ -66,7 +66,7 @@ static bool find_range(const char *pattern, struct range *range)
 /* Every number of a range must have a file: otherwise a missing file would pass unnoticed. */
 static bool find_ranges(const char *pattern, glob_t *found, int depth, char *why, size_t cap)
 {
-    struct range range;
+    struct number_range range;
     char one[PATH_MAX];
     if (depth == 0 || !find_range(pattern, &range)) return find_plain(pattern, found, why, cap);
     for (long number = range.first; number <= range.last; number++) {

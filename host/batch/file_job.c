@@ -180,7 +180,7 @@ static void write_frames(struct file_job *job, const float *planar, int64_t stri
     if (!sample_peak_overflows(&job->writer.seen)) batch_stop(job->batch, why); /* a full disk fails all files */
 }
 
-static void keep_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
+static void job_keep_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
 {
     int64_t n_kept = job->level_out.n / job->n_out;
     if (!job->kept) job->kept = malloc((size_t)job->n_out * (size_t)job->kept_stride * sizeof *job->kept);
@@ -198,7 +198,7 @@ static void use_frames(struct file_job *job, const float *planar, int64_t stride
         write_frames(job, planar, stride, n);
         return;
     }
-    if (job->stage == JOB_KEEPS) keep_frames(job, planar, stride, n);
+    if (job->stage == JOB_KEEPS) job_keep_frames(job, planar, stride, n);
     for (int ch = 0; ch < job->n_out; ch++) level_meter_add(&job->level_out, planar + ch * stride, n);
 }
 

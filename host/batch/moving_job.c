@@ -131,7 +131,7 @@ void moving_job_close(struct file_job *job)
 }
 
 /* Reads the next block. Returns false if the job needs none. */
-static bool read_block(struct file_job *job, hc_render_job *render)
+static bool render_block_read(struct file_job *job, hc_render_job *render)
 {
     struct moving_job *m = job->moving;
     struct moving_stream *stream = &m->stream;
@@ -158,7 +158,7 @@ bool moving_jobs_convolve(struct file_job *const *jobs, int n)
         char why[MESSAGE_CAP];
         int n_busy = 0;
         for (int i = 0; i < n; i++)
-            if (read_block(jobs[i], &renders[n_busy])) busy[n_busy++] = jobs[i];
+            if (render_block_read(jobs[i], &renders[n_busy])) busy[n_busy++] = jobs[i];
         if (n_busy == 0 || atomic_load(&batch->stopped)) return n_busy == 0;
         if (!bank_render(busy[0]->moving->bank, renders, n_busy, why, sizeof why)) {
             batch_stop(batch, why);

@@ -48,7 +48,7 @@ static void draw_masks(struct pairing *p, uint64_t sound)
 }
 
 /* The mask for output k of a sound of input i. */
-static const char *mask_of(const struct pairing *p, size_t i, size_t k)
+static const char *paired_mask(const struct pairing *p, size_t i, size_t k)
 {
     return p->masks[p->is_zip ? i : p->n_draws ? p->picks[k] : k];
 }
@@ -64,7 +64,7 @@ static bool tar_add(struct pairing *p, size_t i, const char *path, size_t k)
         if (!tar->input->members[member].is_convolved) continue;
         size_t n_before = tar->n_groups;
         draw_masks(p, p->n_sounds + tar_source_next_group(tar, member));
-        if (!pair_add(p, path, mask_of(p, i, k), tar, member)) return false;
+        if (!pair_add(p, path, paired_mask(p, i, k), tar, member)) return false;
         struct manifest_row *row = &p->manifest->rows[p->manifest->n - 1];
         if (tar->n_groups == n_before) row->seed = row[-1].seed;
     }
@@ -77,7 +77,7 @@ static bool input_add(struct pairing *p, size_t i, const char *path)
     bool is_tar = tar_is_name(path), good = true;
     if (!is_tar) draw_masks(p, p->n_sounds);
     for (size_t k = 0; k < n_outputs && good; k++)
-        good = is_tar ? tar_add(p, i, path, k) : pair_add(p, path, mask_of(p, i, k), NULL, 0);
+        good = is_tar ? tar_add(p, i, path, k) : pair_add(p, path, paired_mask(p, i, k), NULL, 0);
     p->n_sounds += is_tar && good ? p->manifest->tars->n_groups : 1;
     return good;
 }

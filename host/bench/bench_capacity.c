@@ -65,7 +65,7 @@ static const char *size_name(bool diagonal, int n, char *text, size_t cap)
     return text;
 }
 
-static struct bench_shape shape_of(const struct capacity_settings *s, bool diagonal, int n)
+static struct bench_shape capacity_shape(const struct capacity_settings *s, bool diagonal, int n)
 {
     struct bench_shape shape = s->common.shape;
     shape.n_in = shape.n_out = n;
@@ -79,7 +79,7 @@ static const char *const verdicts[] = {
 /* Returns whether the engine held. */
 static bool try_out(const struct capacity_settings *s, bool diagonal, int n, double seconds, struct trial *trial)
 {
-    const struct bench_shape shape = shape_of(s, diagonal, n);
+    const struct bench_shape shape = capacity_shape(s, diagonal, n);
     hc_engine *engine;
     *trial = (struct trial){0};
     if (bench_open(&shape, &engine, &trial->result, trial->why, sizeof trial->why)) {
@@ -105,7 +105,7 @@ static bool try_out(const struct capacity_settings *s, bool diagonal, int n, dou
 }
 
 /* The largest size that held. best: its last trial; over: the last trial that did not hold. */
-static int search(const struct capacity_settings *s, bool diagonal, struct trial *best, struct trial *over)
+static int capacity_search(const struct capacity_settings *s, bool diagonal, struct trial *best, struct trial *over)
 {
     const double trial_s = s->common.time_s < 2 ? s->common.time_s : 2;
     int held = 0, not_held = 0;
@@ -135,7 +135,7 @@ static int search(const struct capacity_settings *s, bool diagonal, struct trial
 static json_t *search_json(const struct capacity_settings *s, bool diagonal, int n, const struct trial *best,
                            const struct trial *over)
 {
-    const struct bench_shape shape = shape_of(s, diagonal, n);
+    const struct bench_shape shape = capacity_shape(s, diagonal, n);
     json_t *all = n > 0 ? bench_result_json(&shape, &best->result) : json_pack("{s:i, s:i}", "inputs", 0, "outputs", 0);
     bool judged = over->verdict != TRIAL_UNJUDGED;
     const char *limit = over->why[0] ? over->why : judged ? "a block was missed" : no_judgement;
@@ -176,7 +176,7 @@ int bench_capacity_command(int argc, char **argv)
     for (int diagonal = 0; diagonal < 2; diagonal++) {
         struct trial best, over;
         if (s.which && strcmp(s.which, diagonal ? "channels" : "matrix") != 0) continue;
-        int n = search(&s, diagonal, &best, &over);
+        int n = capacity_search(&s, diagonal, &best, &over);
         if (n == 0 && over.why[0]) {
             json_decref(all);
             return message_error("%s", over.why);

@@ -82,7 +82,7 @@ static hc_config config_of(const struct bench_shape *shape)
 
 /* Linux grants more memory than it has, and ends the program that uses it; so compare before. For a while the responses
  * are in memory twice, as taps and as spectra. */
-static bool fits(const hc_config *config, int n_engines, char *why, size_t cap)
+static bool fits_in_memory(const hc_config *config, int n_engines, char *why, size_t cap)
 {
     hc_info plan = {.size = sizeof plan};
     if (hc_plan(config, &plan, why, cap) != HC_OK) return false;
@@ -109,7 +109,7 @@ bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct ben
     hc_config config = config_of(shape);
     double start = stopwatch_now();
     for (int i = 0; i < shape->n_engines; i++) engines[i] = NULL;
-    if (!fits(&config, shape->n_engines, why, cap)) return false;
+    if (!fits_in_memory(&config, shape->n_engines, why, cap)) return false;
     for (int i = 0; i < shape->n_engines; i++) {
         hc_mask *mask = NULL;
         if (hc_open(&config, &engines[i], why, cap) != HC_OK ||

@@ -140,7 +140,7 @@ static bool search_try(const struct scene_settings *s, int n, double seconds, st
 }
 
 /* The largest number of sources that is held; 0: none. */
-static int search(const struct scene_settings *s, struct scene_trial *best, char *why, size_t cap)
+static int scene_search(const struct scene_settings *s, struct scene_trial *best, char *why, size_t cap)
 {
     const double trial_s = s->common.time_s < 2 ? s->common.time_s : 2;
     int held = 0, not_held = 0;
@@ -252,7 +252,7 @@ int bench_scene_command(int argc, char **argv)
     char why[MESSAGE_CAP] = "";
     int n = s.common.shape.n_in;
     if (s.find) {
-        n = search(&s, &trial, why, sizeof why);
+        n = scene_search(&s, &trial, why, sizeof why);
         if (n == 0) return message_error("%s", why[0] ? why : "not even one source is held");
     } else if (!trial_play(&s, n, s.common.time_s, &trial, why, sizeof why)) {
         return message_error("%s", why);

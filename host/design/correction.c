@@ -168,7 +168,7 @@ static void match_whole(struct correction_work *w, struct correction_curve *c, d
 
 /* ---- the filter --------------------------------------------------------------------------------- */
 
-static double delay_frames(const struct correction_settings *s)
+static double channel_delay(const struct correction_settings *s)
 {
     if (s->phase == CORRECTION_LINEAR) return (s->taps - 1) / 2.0;
     return s->phase == CORRECTION_MIXED ? rint(s->preringing_ms * 1e-3 * s->rate) : 0;
@@ -179,11 +179,11 @@ static void filter(struct correction_work *w, const double *gain, double *h)
 {
     const struct correction_settings *s = w->settings;
     const struct transform *t = &w->transform;
-    int delay = (int)delay_frames(s), fade_in = 0, fade_out = s->taps / 4;
+    int delay = (int)channel_delay(s), fade_in = 0, fade_out = s->taps / 4;
     for (size_t k = 0; k < n_bins(w); k++) w->bins[k] = gain[k];
     switch (s->phase) {
     case CORRECTION_LINEAR:
-        delay_bins(t, w->bins, delay_frames(s));
+        delay_bins(t, w->bins, channel_delay(s));
         fade_in = fade_out;
         break;
     case CORRECTION_MINIMUM:
@@ -259,7 +259,8 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
 
 /* ---- a channel ---------------------------------------------------------------------------------- */
 
-static void make_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out, double *curves)
+static void correct_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out,
+                            double *curves)
 {
     const struct correction_settings *s = w->settings;
     struct correction_curve c = {.settings = s, .response = curve_of(w, w->smoothed)};
@@ -439,7 +440,7 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
             free(w.direct);
             return false;
         }
-    c->delay = delay_frames(s);
+    c->delay = channel_delay(s);
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
     bool good = w.direct && c->h && c->channel && work_open(&w);
@@ -449,8 +450,8 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
         good = c->curves != NULL;
     }
     for (int ch = 0; good && ch < c->n_channels; ch++)
-        make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch],
-                     c->curves ? c->curves + (size_t)ch * CORRECTION_CURVES * c->n_bins : NULL);
+        correct_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch],
+                        c->curves ? c->curves + (size_t)ch * CORRECTION_CURVES * c->n_bins : NULL);
     if (good) {
         match_levels(c, &w);
         find_arrivals(c, &w);

@@ -107,7 +107,7 @@ static int check_steep(const struct crossover *c)
     return -1;
 }
 
-static int check(const struct crossover_settings *s)
+static int crossover_check(const struct crossover_settings *s)
 {
     const struct crossover *c = &s->crossover;
     if (!c->n_cutoffs) return message_usage("design crossover", "needs --cutoff HZ, or several with commas between");
@@ -127,13 +127,13 @@ static int check(const struct crossover_settings *s)
     return status >= 0 ? status : plot_check("design crossover", &s->plot, s->output, NULL, 0);
 }
 
-static int parse(int argc, char **argv, struct crossover_settings *s)
+static int crossover_parse(int argc, char **argv, struct crossover_settings *s)
 {
     *s = (struct crossover_settings){
         .channels = 2, .order = -1, .crossover = {.rate = 48000}, .plot = PLOT_CHOICE_USUAL};
     int status = option_parse(&crossover_line, argc, argv, s);
     if (status < 0) status = choose_filters(s);
-    if (status < 0) status = check(s);
+    if (status < 0) status = crossover_check(s);
     if (status >= 0) return status;
     const char *slash = strrchr(s->output, '/'), *dot = strrchr(s->output, '.');
     int stem =
@@ -165,7 +165,7 @@ static void print_name(FILE *file, const char *name)
     fputs(quote, file);
 }
 
-static void print_configuration(FILE *file, const void *data)
+static void print_crossover_configuration(FILE *file, const void *data)
 {
     const struct crossover_settings *s = data;
     static const char *const types[] = {"Linkwitz-Riley", "linear phase", "linear phase, steep"};
@@ -189,7 +189,7 @@ static void print_configuration(FILE *file, const void *data)
 
 /* ---- the command -------------------------------------------------------------------------------- */
 
-static int report(const struct crossover_settings *s)
+static int crossover_report(const struct crossover_settings *s)
 {
     const struct crossover *c = &s->crossover;
     struct crossover_figures figures;
@@ -222,7 +222,7 @@ int design_crossover_command(int argc, char **argv)
 {
     struct crossover_settings settings;
     char why[MESSAGE_CAP];
-    int status = parse(argc, argv, &settings);
+    int status = crossover_parse(argc, argv, &settings);
     if (status >= 0) return status;
     struct crossover *c = &settings.crossover;
     bool good =
@@ -232,8 +232,8 @@ int design_crossover_command(int argc, char **argv)
                              settings.output, c->n_frames, MAX_FRAMES);
     struct mask_out out = {settings.output, settings.format, c->rate, c->n_ways, c->n_frames, c->h};
     good = good && mask_write(&out, why, sizeof why) &&
-           text_out(settings.configuration, print_configuration, &settings, why, sizeof why);
-    status = good ? report(&settings) : message_error("%s", why);
+           text_out(settings.configuration, print_crossover_configuration, &settings, why, sizeof why);
+    status = good ? crossover_report(&settings) : message_error("%s", why);
     free(c->h);
     return plot_written(status, settings.output, c->rate, &settings.plot);
 }

@@ -94,7 +94,7 @@ static int parse_kind(const char *text, enum design_kind *kind)
                          text);
 }
 
-static int parse(int argc, char **argv, struct design_settings *s)
+static int design_parse(int argc, char **argv, struct design_settings *s)
 {
     *s = (struct design_settings){.rate = 48000,
                                   .window = -1,
@@ -218,7 +218,7 @@ static bool fill_room(const struct design_settings *s, struct design *design)
 
 /* ---- the command -------------------------------------------------------------------------------- */
 
-static int make(const struct design_settings *s, struct design *design)
+static int design_make(const struct design_settings *s, struct design *design)
 {
     char why[MESSAGE_CAP];
     if (!design->h || !(s->kind == KIND_ROOM ? fill_room(s, design) : fill_filter(s, design)))
@@ -234,12 +234,12 @@ int design_command(int argc, char **argv)
 {
     struct design_settings settings;
     struct design design = {0};
-    int status = parse(argc, argv, &settings);
+    int status = design_parse(argc, argv, &settings);
     if (status < 0)
         status = settings.kind == KIND_ROOM ? choose_room(&settings, &design) : choose_filter(&settings, &design);
     if (status >= 0) return status;
     design.h = malloc((size_t)design.n_channels * (size_t)design.n_frames * sizeof *design.h);
-    status = make(&settings, &design);
+    status = design_make(&settings, &design);
     free(design.h);
     return plot_written(status, settings.output, settings.rate, &settings.plot);
 }

@@ -1,4 +1,4 @@
-/* design_files - reads files for the commands of `haloconv design`: curves over frequency, and the responses of a mask. */
+/* design_files - reads the files of the `haloconv design` commands: curves over frequency, the responses of a mask. */
 #ifndef DESIGN_FILES_H
 #define DESIGN_FILES_H
 

@@ -11,7 +11,7 @@
 enum { PER_OCTAVE = 48 };
 #define FADE_OCTAVES 0.5 /* from the edge of the band to the full beta */
 
-static double level_of(const double complex *bins, double bin_hz, const struct inversion_settings *s)
+static double response_level(const double complex *bins, double bin_hz, const struct inversion_settings *s)
 {
     double sum = 0, low = fmax(s->low_hz, bin_hz);
     int n = (int)(PER_OCTAVE * log2(s->high_hz / low)) + 1;
@@ -35,7 +35,7 @@ static double beta_of(const struct inversion_settings *s, double hz, double shar
 static void invert(const struct inversion_settings *s, const struct transform *t, const double complex *response,
                    double complex *bins)
 {
-    double bin_hz = (double)s->rate / (double)t->size, level = level_of(response, bin_hz, s);
+    double bin_hz = (double)s->rate / (double)t->size, level = response_level(response, bin_hz, s);
     for (size_t k = 0; k <= t->size / 2; k++) {
         double power = bin_power(response[k]), beta = level * beta_of(s, (double)k * bin_hz, sqrt(power / level));
         bins[k] = power + beta > 0 ? conj(response[k]) / (power + beta) : 0;
@@ -44,8 +44,8 @@ static void invert(const struct inversion_settings *s, const struct transform *t
 }
 
 /* bins: of the inverse; overwritten. */
-static void measure(const struct inversion_settings *s, const struct transform *t, const double complex *response,
-                    double complex *bins, struct inversion_figures *figures)
+static void measure_inverse(const struct inversion_settings *s, const struct transform *t,
+                            const double complex *response, double complex *bins, struct inversion_figures *figures)
 {
     double bin_hz = (double)s->rate / (double)t->size, error = 0, max = 0;
     int n = 0;
@@ -78,7 +78,7 @@ bool inversion_make(const struct inversion_settings *s, const float *response, i
         taps_fade_in(h, before);
         taps_fade_out(h + s->taps - fade, fade);
         transform_response(&t, h, (size_t)s->taps, bins);
-        measure(s, &t, spectrum, bins, figures);
+        measure_inverse(s, &t, spectrum, bins, figures);
     }
     free(spectrum);
     free(bins);

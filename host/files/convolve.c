@@ -157,7 +157,7 @@ static int check_no_path(const struct convolve_settings *s)
     return name ? message_usage("convolve", "--%s is for moving sources; give --path too", name) : -1;
 }
 
-static int parse(int argc, char **argv, struct convolve_settings *s)
+static int convolve_parse(int argc, char **argv, struct convolve_settings *s)
 {
     *s = (struct convolve_settings){.backend = "auto", .method = "auto", .gain = 1, .wet = 1, .dither = DITHER_TPDF};
     s->moving.path_options.step = MOVING_STEP;
@@ -439,7 +439,7 @@ static int print_json(const struct convolution *run, double seconds)
 int convolve_command(int argc, char **argv)
 {
     struct convolve_settings settings;
-    int status = parse(argc, argv, &settings);
+    int status = convolve_parse(argc, argv, &settings);
     if (status >= 0) return status;
     struct convolution run = {
         .settings = &settings, .match.fd = -1, .start = stopwatch_now(), .info = {.size = sizeof run.info}};

@@ -30,7 +30,7 @@ static mode_t user_mask; /* umask; it is read once, because reading sets it for 
 static atomic_bool stopping;
 static atomic_int n_naming; /* threads between naming_begin and naming_end */
 
-static void stop(int signal_number)
+static void remove_files_and_stop(int signal_number)
 {
     atomic_store(&stopping, true);
     for (int i = 0; i < 1000 && atomic_load(&n_naming) > 0; i++)
@@ -78,7 +78,7 @@ static void name_give_back(struct part_file *part)
 void part_file_watch_signals(void)
 {
     static const int ending[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGXCPU};
-    struct sigaction action = {.sa_handler = stop}, before;
+    struct sigaction action = {.sa_handler = remove_files_and_stop}, before;
     user_mask = umask(0);
     umask(user_mask);
     sigfillset(&action.sa_mask);
@@ -92,7 +92,7 @@ void part_file_watch_signals(void)
 }
 
 /* errno says why. */
-static bool refuse(const char *path, char *why, size_t cap)
+static bool output_refuse(const char *path, char *why, size_t cap)
 {
     return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
 }
@@ -116,7 +116,7 @@ static bool is_standard_output(const char *path)
 static bool open_in_place(struct part_file *part, const char *path, char *why, size_t cap)
 {
     part->fd = is_standard_output(path) ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC);
-    return (part->fd >= 0 && inspect(part)) || refuse(path, why, cap);
+    return (part->fd >= 0 && inspect(part)) || output_refuse(path, why, cap);
 }
 
 /* Bytes of the target's folder with its slash; 0: the target is in the working directory. */
@@ -211,7 +211,7 @@ static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, 
         reserve_free_name(part);
         naming_end(&before);
     }
-    if (part->fd < 0 || !inspect(part)) return refuse(part->target, why, cap);
+    if (part->fd < 0 || !inspect(part)) return output_refuse(part->target, why, cap);
     fchmod(part->fd, mode);
     return true;
 }
@@ -224,14 +224,14 @@ static bool open_output(struct part_file *part, const char *path, char *why, siz
         return open_in_place(part, path, why, cap);
     if (exists && S_ISDIR(status.st_mode))
         return message_write(why, cap, "%s: is a directory; give the name of a file", path);
-    if (exists && access(path, W_OK) != 0) return refuse(path, why, cap);
+    if (exists && access(path, W_OK) != 0) return output_refuse(path, why, cap);
     struct stat link;
     if (!exists && lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
         return message_write(why, cap, "%s: is a link to a file that is not there; name the file, or remove the link",
                              path);
     /* A link stays; the file that it points to is replaced. */
     part->target = exists ? realpath(path, NULL) : strdup(path);
-    if (!part->target) return refuse(path, why, cap);
+    if (!part->target) return output_refuse(path, why, cap);
     return make_next_to_target(part, exists ? status.st_mode & 0777 : 0666 & ~user_mask, why, cap);
 }
 

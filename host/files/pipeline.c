@@ -87,7 +87,7 @@ static struct pipeline_block *dequeue_empty(struct pipeline *p)
 }
 
 /* Returns the frames read; fewer than a block only at the end. -1: why has the reason. */
-static int64_t read_block(struct pipeline *p, struct pipeline_block *block, char *why, size_t cap)
+static int64_t block_read(struct pipeline *p, struct pipeline_block *block, char *why, size_t cap)
 {
     const int64_t first = reads_anywhere(p) ? block->i * p->block : FILE_NEXT;
     if (!p->raw_in) return file_read(p->in, first, block->in, (size_t)p->block, p->block, why, cap);
@@ -115,7 +115,7 @@ static void *reader(void *data)
     char why[MESSAGE_CAP];
     while ((block = dequeue_empty(p))) {
         double start = stopwatch_now();
-        int64_t n = read_block(p, block, why, sizeof why);
+        int64_t n = block_read(p, block, why, sizeof why);
         if (n < 0) {
             pipeline_fail(p, why);
             break;
@@ -157,7 +157,7 @@ static struct pipeline_block *dequeue_done(struct pipeline *p, bool first_writer
     return block;
 }
 
-static bool write_block(struct pipeline_writer *writer, const struct pipeline_block *block, char *why, size_t cap)
+static bool block_write(struct pipeline_writer *writer, const struct pipeline_block *block, char *why, size_t cap)
 {
     struct pipeline *p = writer->pipeline;
     if (p->match)
@@ -198,7 +198,7 @@ static void *writer_run(void *data)
     bool good = !is_first || sound_out_reserve(p->out, why, sizeof why);
     writer->file.write_s += stopwatch_now() - start;
     while (good && (block = dequeue_done(p, is_first))) {
-        good = block->n == 0 || write_block(writer, block, why, sizeof why);
+        good = block->n == 0 || block_write(writer, block, why, sizeof why);
         if (!good) break;
         if (is_first && p->mapping == MAPPING_UNKNOWN && block->n > 0) map_output(p);
         set_stage(p, block, EMPTY);
@@ -487,8 +487,8 @@ static void read_device_peak(struct pipeline *p, hc_engine *engine)
     pipeline_fail(p, why);
 }
 
-static bool run(struct pipeline *p, hc_engine *engine, const struct pipeline_renderer *renderer, const hc_info *info,
-                struct progress *progress)
+static bool pipeline_convolve(struct pipeline *p, hc_engine *engine, const struct pipeline_renderer *renderer,
+                              const hc_info *info, struct progress *progress)
 {
     if (!start_threads(p, engine, info)) return false;
     const float **ins = calloc((size_t)p->in->n_channels, sizeof *ins);
@@ -519,7 +519,7 @@ bool pipeline_run(struct pipeline *p, hc_engine *engine, struct progress *progre
 {
     hc_info info = {.size = sizeof info};
     hc_get_info(engine, &info);
-    return run(p, engine, NULL, &info, progress);
+    return pipeline_convolve(p, engine, NULL, &info, progress);
 }
 
 bool pipeline_render(struct pipeline *p, const struct pipeline_renderer *renderer, struct progress *progress)
@@ -529,5 +529,5 @@ bool pipeline_render(struct pipeline *p, const struct pipeline_renderer *rendere
                           .in_samples = HC_PLANAR,
                           .out_samples = HC_PLANAR,
                           .backend = renderer->is_device ? "cuda" : "cpu"};
-    return run(p, NULL, renderer, &info, progress);
+    return pipeline_convolve(p, NULL, renderer, &info, progress);
 }

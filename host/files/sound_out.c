@@ -95,7 +95,7 @@ static double data_bytes(const struct sound_out *out, int64_t n_frames)
     return (double)sound_format_frame_bytes(out->format, out->n_channels) * (double)n_frames;
 }
 
-static bool fits(const struct sound_out *out, int64_t n_frames, char *why, size_t cap)
+static bool fits_container(const struct sound_out *out, int64_t n_frames, char *why, size_t cap)
 {
     if (!sound_format_is_small(out->format) || data_bytes(out, n_frames) <= RIFF_BYTES) return true;
     char name[64];
@@ -116,7 +116,7 @@ static bool use_rf64(struct sound_out *out)
     return true;
 }
 
-static bool open_descriptor(struct sound_out *out, char *why, size_t cap)
+static bool open_output_descriptor(struct sound_out *out, char *why, size_t cap)
 {
     if (!part_file_open(&out->part, out->path, why, cap)) return false;
     out->fd = out->part.fd;
@@ -139,7 +139,7 @@ static void set_up(struct sound_out *out, bool is_rf64, char *const *strings)
 }
 
 /* Opens out->fd for libsndfile. */
-static bool open_file(struct sound_out *out, bool is_rf64, char *const *strings, char *why, size_t cap)
+static bool open_sound_file(struct sound_out *out, bool is_rf64, char *const *strings, char *why, size_t cap)
 {
     static SF_VIRTUAL_IO own_io = {io_length, io_seek, io_read, io_write, io_tell};
     SF_INFO info = {.samplerate = out->rate, .channels = out->n_channels, .format = out->format};
@@ -171,8 +171,8 @@ bool sound_out_open(struct sound_out *out, int fd, const char *path, int format,
     out->kind = sound_format_kind(out->format);
     out->bits = sound_format_bits(out->format);
     out->plain = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? sound_format_plain(out->format) : HC_PLANAR;
-    bool good = (n_frames < 0 || fits(out, n_frames, why, cap)) && (fd >= 0 || open_descriptor(out, why, cap)) &&
-                open_file(out, is_rf64, strings, why, cap);
+    bool good = (n_frames < 0 || fits_container(out, n_frames, why, cap)) &&
+                (fd >= 0 || open_output_descriptor(out, why, cap)) && open_sound_file(out, is_rf64, strings, why, cap);
     if (!good) sound_out_abandon(out);
     return good;
 }
@@ -203,7 +203,7 @@ bool sound_out_reserve(struct sound_out *out, char *why, size_t cap)
 bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
 {
     int64_t bytes = n_frames * sound_format_frame_bytes(out->format, out->n_channels);
-    if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
+    if (out->n_frames < 0 && !fits_container(out, out->written + n_frames, why, cap)) return false;
     out->first_raw = raw;
     if (sf_write_raw(out->file, raw, bytes) != bytes || out->error || sf_error(out->file))
         return write_failed(out, why, cap);
@@ -222,7 +222,7 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
     size_t frame_bytes = sample_bytes(out->kind) * (size_t)out->n_channels;
     int64_t step = sound_format_is_lossy_float(out->format) ? LOSSY_FRAMES : n_frames;
     if (sound_out_is_plain(out)) return sound_out_write_plain(out, raw, n_frames, why, cap);
-    if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
+    if (out->n_frames < 0 && !fits_container(out, out->written + n_frames, why, cap)) return false;
     for (int64_t done = 0; done < n_frames; done += step) {
         sf_count_t n = n_frames - done < step ? n_frames - done : step, wrote = 0;
         const void *from = at + (size_t)done * frame_bytes;

@@ -106,7 +106,7 @@ static const struct command_line measure_line = {
                {"Sweep (--from-recording reads it from the file of --sweep):", sweep_options},
                {"Sound card:", card_options}}};
 
-static int check(const struct measure_settings *s)
+static int measure_check(const struct measure_settings *s)
 {
     bool is_live = s->is_jack || s->is_portaudio;
     const struct take_settings *take = &s->take;
@@ -136,7 +136,7 @@ static int check(const struct measure_settings *s)
     return status >= 0 ? status : plot_check("measure", &s->plot, s->output, inputs, INPUTS);
 }
 
-static int parse(int argc, char **argv, struct measure_settings *s)
+static int measure_parse(int argc, char **argv, struct measure_settings *s)
 {
     *s = (struct measure_settings){
         .latency = LATENCY_REMOVE,
@@ -144,7 +144,7 @@ static int parse(int argc, char **argv, struct measure_settings *s)
         .sweep = {.n_outputs = 1, .averages = 2, .from_hz = 20, .length_s = 6, .silence_s = 2, .level = 0.1}};
     int status = option_parse(&measure_line, argc, argv, s);
     if (s->filter) s->filter = mask_argument_path(s->filter);
-    return status >= 0 ? status : check(s);
+    return status >= 0 ? status : measure_check(s);
 }
 
 /* ---- a recording ------------------------------------------------------------------------------------------------- */
@@ -181,8 +181,8 @@ static bool analyse(struct measure_settings *s, const hc_responses *file, struct
     return measurement_make(settings, recordings, m, why, cap);
 }
 
-static int report(const struct measure_settings *s, const struct measurement_settings *settings,
-                  const struct measurement *m)
+static int report_measurement(const struct measure_settings *s, const struct measurement_settings *settings,
+                              const struct measurement *m)
 {
     char why[MESSAGE_CAP];
     struct mask_out out = {s->output, s->format, m->rate, m->n_outputs * m->n_inputs, m->n_frames, m->h};
@@ -201,7 +201,7 @@ static int measure_recording(struct measure_settings *s, struct measurement_sett
     struct measurement m = {0};
     bool good = hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
                 analyse(s, &file, settings, &m, why, sizeof why);
-    int status = good ? report(s, settings, &m) : message_error("%s", why);
+    int status = good ? report_measurement(s, settings, &m) : message_error("%s", why);
     measurement_free(&m);
     hc_responses_free(&file);
     return status;
@@ -219,7 +219,7 @@ static int measure_card(struct measure_settings *s, struct measurement_settings 
     if (take.n_inputs == 0) take.n_inputs = 1;
     settings->n_inputs = take.n_inputs;
     bool good = measure_run(take, &s->sweep, s->filter, settings, &m, why, sizeof why);
-    int status = good ? report(s, settings, &m) : message_error("%s", why);
+    int status = good ? report_measurement(s, settings, &m) : message_error("%s", why);
     measurement_free(&m);
     return status;
 }
@@ -252,7 +252,7 @@ static int measure(struct measure_settings *s)
 int measure_command(int argc, char **argv)
 {
     struct measure_settings settings;
-    int status = parse(argc, argv, &settings);
+    int status = measure_parse(argc, argv, &settings);
     if (status >= 0) return status;
     return settings.write_sweep ? write_sweep(&settings) : measure(&settings);
 }

@@ -86,7 +86,7 @@ static const struct command_line room_line = {
         "  haloconv room --yes --jack --target house.txt --preset living-room",
     .groups = {{NULL, room_options}, {"Sweep:", room_sweep_options}}};
 
-static int parse(int argc, char **argv, struct room *r)
+static int room_parse(int argc, char **argv, struct room *r)
 {
     *r = (struct room){
         .length_s = 6, .silence_s = 2, .averages = 2, .level_db = -20, .levels = "keep", .delays = "keep"};
@@ -160,7 +160,7 @@ static bool choose_preset(struct room *r)
     return good;
 }
 
-static bool choose(struct room *r)
+static bool ask_settings(struct room *r)
 {
     struct room_questions *q = &r->questions;
     snprintf(r->to, sizeof r->to, "%s", r->play_to ? r->play_to : "");
@@ -201,7 +201,7 @@ static int measure_once(const struct room *r, const char *filter, const char *fi
 }
 
 /* After a failure the user removes its cause and tries again. */
-static int measure(struct room *r, const char *filter, const char *file)
+static int measure_again(struct room *r, const char *filter, const char *file)
 {
     int status;
     bool again = !r->yes;
@@ -219,7 +219,7 @@ static int measure_positions(struct room *r)
                  "Position %d of %d: put the microphone there, leave the room quiet, press ENTER", i, r->n_positions);
         if (!room_ask(&r->questions, question, "", answer, sizeof answer)) return EXIT_FAILED;
         snprintf(file, sizeof file, "measured-%d.wav", i);
-        status = measure(r, NULL, file);
+        status = measure_again(r, NULL, file);
     }
     return status;
 }
@@ -298,7 +298,7 @@ static int verify(struct room *r)
     if (!room_ask(&r->questions, "Now through the filter: leave the microphone there, press ENTER", "", answer,
                   sizeof answer))
         return EXIT_FAILED;
-    int status = measure(r, filter, "verified.wav");
+    int status = measure_again(r, filter, "verified.wav");
     if (status != 0) return status;
     snprintf(picture, sizeof picture, "%s/room.svg", r->path);
     if (!room_compare(before, after, r->curve, picture, why, sizeof why)) return message_error("%s", why);
@@ -336,9 +336,9 @@ int room_command(int argc, char **argv)
 {
     struct room r;
     char why[MESSAGE_CAP] = "";
-    int status = parse(argc, argv, &r);
+    int status = room_parse(argc, argv, &r);
     if (status >= 0) return status;
-    if (!choose(&r) || !open_folder(&r)) return EXIT_FAILED;
+    if (!ask_settings(&r) || !open_folder(&r)) return EXIT_FAILED;
     status = measure_positions(&r);
     if (status == 0) status = make_filter(&r);
     if (status == 0 && !write_configuration(&r, why, sizeof why)) status = message_error("%s", why);

@@ -121,8 +121,8 @@ static void compare_channels(const struct comparison *all, const hc_responses *b
     }
 }
 
-static bool compare(const hc_responses *before, const hc_responses *after, const struct frequency_curve *target,
-                    const char *picture, char *why, size_t cap)
+static bool compare_files(const hc_responses *before, const hc_responses *after, const struct frequency_curve *target,
+                          const char *picture, char *why, size_t cap)
 {
     static const char *const names[CURVES] = {[BEFORE] = "before", [TARGET] = "target", [AFTER] = "after"};
     int n = before->n_frames > after->n_frames ? before->n_frames : after->n_frames;
@@ -160,7 +160,7 @@ bool room_compare(const char *before_path, const char *after_path, const char *c
     bool good = hc_responses_load(before_path, 0, 0, HC_KEEP_RATE, &before, why, cap) == HC_OK &&
                 hc_responses_load(after_path, 0, 0, HC_KEEP_RATE, &after, why, cap) == HC_OK &&
                 (!*curve || design_curve_read(&target, curve, why, cap)) &&
-                compare(&before, &after, *curve ? &target : NULL, picture, why, cap);
+                compare_files(&before, &after, *curve ? &target : NULL, picture, why, cap);
     frequency_curve_free(&target);
     hc_responses_free(&before);
     hc_responses_free(&after);

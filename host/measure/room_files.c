@@ -71,7 +71,7 @@ static void print_quoted(FILE *file, const char *text)
     fputc('"', file);
 }
 
-struct configuration {
+struct room_configuration {
     const char *filter;
     int n;
     const char *const *ports;
@@ -79,7 +79,7 @@ struct configuration {
 
 static void print_configuration(FILE *file, const void *data)
 {
-    const struct configuration *c = data;
+    const struct room_configuration *c = data;
     fprintf(file, "%s\n/convolver/new %d %d 256 1048576\n", MARK, c->n, c->n);
     for (int i = 1; i <= c->n; i++) fprintf(file, "/input/name %d in-%d\n", i, i);
     for (int i = 1; i <= c->n; i++) {
@@ -93,7 +93,7 @@ static void print_configuration(FILE *file, const void *data)
 bool room_configuration_write(const char *path, const char *filter, int n, const char *const *ports, char *why,
                               size_t cap)
 {
-    return text_out(path, print_configuration, &(struct configuration){filter, n, ports}, why, cap);
+    return text_out(path, print_configuration, &(struct room_configuration){filter, n, ports}, why, cap);
 }
 
 /* May the file be replaced: is it absent, or written by haloconv room? */

@@ -49,7 +49,7 @@ struct bytes {
 };
 
 /* Writes the whole picture to memory. */
-static bool print(const char *path, const struct drawing *drawing, struct bytes *picture, char *why, size_t cap)
+static bool picture_print(const char *path, const struct drawing *drawing, struct bytes *picture, char *why, size_t cap)
 {
     FILE *to = open_memstream(&picture->at, &picture->n);
     if (!to) return message_write(why, cap, "%s: no memory; free some memory", path);
@@ -72,7 +72,7 @@ static void write_bytes(FILE *file, const void *data)
 bool picture_write(const char *path, const struct drawing *drawing, char *why, size_t cap)
 {
     struct bytes picture = {0};
-    bool good = print(path, drawing, &picture, why, cap) && text_out(path, write_bytes, &picture, why, cap);
+    bool good = picture_print(path, drawing, &picture, why, cap) && text_out(path, write_bytes, &picture, why, cap);
     free(picture.at);
     return good;
 }

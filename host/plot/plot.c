@@ -66,7 +66,7 @@ static void set_frequencies(const struct page *page, double highest_hz, struct a
 
 /* The time in which any of the curves is audible: down to -60 dB for impulse and step, with a margin, and down to
  * -100 dB for levels, from 0 on. */
-static void set_times(const struct page *page, bool is_level, struct axis *axis)
+static void set_time_axis(const struct page *page, bool is_level, struct axis *axis)
 {
     const double fewest_frames = 16, shortest_in_s = 2;
     double from = INFINITY, to = 0;
@@ -112,7 +112,7 @@ static void set_x(const struct page *page, struct panel *p)
         p->x_label = "Frequency (Hz)";
         return;
     }
-    set_times(page, p->kind != PLOT_IMPULSE && p->kind != PLOT_STEP, &p->x);
+    set_time_axis(page, p->kind != PLOT_IMPULSE && p->kind != PLOT_STEP, &p->x);
     p->x_label = p->x.in_ms ? "Time (ms)" : "Time (s)";
 }
 
@@ -238,7 +238,7 @@ static bool draw_alone(struct page *page, struct panel p, const struct plot_curv
 }
 
 /* Draws the whole page. false: no memory. */
-static bool draw(struct page *page)
+static bool page_draw(struct page *page)
 {
     unsigned wanted = page->settings.panels ? page->settings.panels : usual_panels(page);
     struct panel panels[PLOT_PANELS] = {0};
@@ -275,8 +275,9 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
         if (curves[i].rate > page->highest_rate) page->highest_rate = curves[i].rate;
         if (curves[i].rate < page->lowest_rate) page->lowest_rate = curves[i].rate;
     }
-    good = good && draw(page) ? picture_write(path, &page->drawing, why, cap)
-                              : message_write(why, cap, "%s: no memory; free some memory, or plot fewer curves", path);
+    good = good && page_draw(page)
+               ? picture_write(path, &page->drawing, why, cap)
+               : message_write(why, cap, "%s: no memory; free some memory, or plot fewer curves", path);
     for (int kind = 0; kind < PLOT_PANELS; kind++) {
         for (int i = 0; page->traces[kind] && i < n; i++) trace_free(&page->traces[kind][i]);
         free(page->traces[kind]);

@@ -45,7 +45,7 @@ struct map {
 
 /* Writes the bins of a band around hz, with the lowest as bin 1 -> band[n / 2 + 1]. The factor n undoes the scale of
  * the inverse transform, whose length depends on the row. */
-static void cut_band(const struct map *map, double hz, double sigma_hz, size_t first, double complex *band, size_t n)
+static void band_bins(const struct map *map, double hz, double sigma_hz, size_t first, double complex *band, size_t n)
 {
     memset(band, 0, (n / 2 + 1) * sizeof *band);
     for (size_t i = 1; i < n / 2 && first + i <= map->whole.size / 2; i++) {
@@ -91,7 +91,7 @@ static bool compute_row(struct map *map, int row)
     double *power = calloc(t.size, sizeof *power);
     bool good = band && power;
     for (int part = 0; good && part < 2; part++) { /* real and imaginary, of the analytic signal */
-        cut_band(map, hz, sigma_hz, (size_t)low, band, t.size);
+        band_bins(map, hz, sigma_hz, (size_t)low, band, t.size);
         for (size_t i = 0; part == 1 && i <= t.size / 2; i++) band[i] *= I;
         add_squares(&t, band, power);
     }
@@ -104,7 +104,7 @@ static bool compute_row(struct map *map, int row)
 
 /* ---- painting ------------------------------------------------------------------------------------ */
 
-static int level_of(double power, double max)
+static int cell_level(double power, double max)
 {
     double below_db = -10 * log10(power / max);
     return below_db < LEVELS * DB_PER_LEVEL ? (int)(fmax(below_db, 0) / DB_PER_LEVEL) : LEVELS;
@@ -124,8 +124,8 @@ static void draw_level(struct drawing *d, const struct map *map, int level, doub
     for (int row = 0; row < ROWS; row++) {
         const float *cells = map->power + (size_t)row * COLUMNS;
         for (int from = 0, to; from < COLUMNS; from = to) {
-            int here = level_of((double)cells[from], max);
-            for (to = from + 1; to < COLUMNS && level_of((double)cells[to], max) == here;) to++;
+            int here = cell_level((double)cells[from], max);
+            for (to = from + 1; to < COLUMNS && cell_level((double)cells[to], max) == here;) to++;
             if (here != level) continue;
             double top = map->panel->y.start - (row + 1) * CELL;
             put_box(points + n, PANEL_LEFT + from * CELL, top, (to - from) * CELL, CELL);

@@ -22,7 +22,7 @@ struct waterfall {
 };
 
 /* Sets the times up to the end of the decay, at 50 dB below the energy at the start. */
-static void set_times(struct waterfall *w)
+static void set_slice_times(struct waterfall *w)
 {
     const double share = 1e-5, min_frames = 16;
     double all = 0, left = 0;
@@ -49,7 +49,7 @@ static bool trace_slice(struct waterfall *w, double seconds, struct trace *trace
 }
 
 /* The highest value of the first slice is the top, if no range was given. */
-static void set_levels(struct waterfall *w, const struct trace *trace, const double range_db[2])
+static void set_slice_levels(struct waterfall *w, const struct trace *trace, const double range_db[2])
 {
     const double span_db = 50;
     bool is_given = range_db[0] < range_db[1];
@@ -93,7 +93,7 @@ static bool draw_slices(struct drawing *d, struct waterfall *w, const double ran
         struct trace trace = {0};
         double seconds = w->times.to * i / (SLICES - 1);
         good = trace_slice(w, seconds, &trace);
-        if (good && i == 0) set_levels(w, &trace, range_db);
+        if (good && i == 0) set_slice_levels(w, &trace, range_db);
         good = good && draw_slice(d, w, seconds, &trace);
         trace_free(&trace);
     }
@@ -109,7 +109,7 @@ bool waterfall_draw(struct drawing *d, struct panel *p, const struct plot_curve 
     if (w.largest >= w.n_frames) w.largest = w.n_frames - 1;
     w.left = malloc((size_t)w.n_frames * sizeof *w.left);
     if (!w.left) return false;
-    set_times(&w);
+    set_slice_times(&w);
     panel_draw_grid(d, p);
     panel_clip(d, p);
     bool good = draw_slices(d, &w, settings->range_db);

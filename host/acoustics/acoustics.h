@@ -22,7 +22,7 @@ enum acoustic_figure {
     /* Not in the standard. */
     ACOUSTIC_DRR,       /* dB: direct to reverberant, the energy of the first 2.5 ms over the rest (Zahorik 2002) */
     ACOUSTIC_NOISE_DBFS, /* the RMS of the noise: 0 dB is that of a square wave at full scale          */
-    ACOUSTIC_NOISE_DB,  /* the same relative to the response's largest sample                          */
+    ACOUSTIC_NOISE_DB,  /* dB: the RMS of the noise relative to the response's largest sample          */
     ACOUSTIC_NOISE_TIME, /* seconds from the start until the decay meets the noise                     */
     ACOUSTIC_FIGURES
 };
@@ -45,7 +45,7 @@ struct acoustics {
     int start;                             /* frame                                                    */
     struct acoustic_band all;              /* broadband                                                */
     int n_octaves; /* 0: not requested, or not the response of a room                             */
-    struct acoustic_band octave[OCTAVES];  /* those that fit the rate, from 63 Hz on                   */
+    struct acoustic_band octave[OCTAVES];  /* the octaves that fit the rate, from 63 Hz on             */
 };
 
 /* The first frame at which a channel is within 20 dB of the peak of all channels; 0: they are silent. */

@@ -37,7 +37,7 @@ static double level_at(const struct decay_fit *line, double seconds)
     return line->at_start_db + line->slope * seconds;
 }
 
-static double fit_time_at(const struct decay_fit *line, double db)
+static double fit_time(const struct decay_fit *line, double db)
 {
     return (db - line->at_start_db) / line->slope;
 }
@@ -108,7 +108,7 @@ static struct decay_fit fit_first(struct levels *l, int window, double noise_db)
 static bool ends_in_noise(const struct levels *l, int from, double slope)
 {
     int half = from + (l->n - from) / 2;
-    double expected = slope * (l->n - from) / 2 / l->rate; /* of the decay, dB */
+    double expected = slope * (l->n - from) / 2 / l->rate; /* fall of the decay, dB */
     return half > from && 10 * log10(mean_square(l, half, l->n) / mean_square(l, from, half)) > expected / 2;
 }
 
@@ -116,18 +116,17 @@ static bool ends_in_noise(const struct levels *l, int from, double slope)
 static bool find_crossing(struct decay *d, struct levels *l, int window, struct decay_fit *line)
 {
     int behind = 0, last_tenth = l->n - (l->n + 9) / 10;
-    double noise_db = 10 * log10(mean_square(l, last_tenth, l->n)), crossing = fit_time_at(line, noise_db);
+    double noise_db = 10 * log10(mean_square(l, last_tenth, l->n)), crossing = fit_time(line, noise_db);
     for (int i = 0; i < 5; i++) {
         double behind_frames = (crossing - 10 / line->slope) * l->rate; /* where the decay is 10 dB below the noise */
         behind = behind_frames > 0 && behind_frames < last_tenth ? (int)behind_frames : last_tenth;
         l->noise = mean_square(l, behind, l->n);
         noise_db = 10 * log10(l->noise);
         set_window(l, (int)fmax(window, fmin(-2 / line->slope * l->rate, l->n)));
-        struct decay_fit next =
-            fit_levels(l, fit_time_at(line, noise_db + 25), fit_time_at(line, noise_db + 5), -INFINITY);
+        struct decay_fit next = fit_levels(l, fit_time(line, noise_db + 25), fit_time(line, noise_db + 5), -INFINITY);
         if (next.slope == 0) break;
         *line = next;
-        crossing = fit_time_at(line, noise_db);
+        crossing = fit_time(line, noise_db);
     }
     double frames = crossing * l->rate;
     if (!(frames >= 1 && frames < l->n) || !ends_in_noise(l, behind, line->slope)) return false;
@@ -148,7 +147,7 @@ static void find_noise_level(struct decay *d, const double *energy, int n, int w
     d->falls = d->fall_db >= 10 && d->late.slope < 0;
     if (!d->falls || find_crossing(d, &l, window, &d->late)) return;
     l.noise = 0; /* the end is the decay itself */
-    struct decay_fit line = fit_levels(&l, fit_time_at(&d->late, level_at(&d->late, end_s) + 25), end_s, -INFINITY);
+    struct decay_fit line = fit_levels(&l, fit_time(&d->late, level_at(&d->late, end_s) + 25), end_s, -INFINITY);
     if (line.slope < 0) d->late = line;
 }
 

@@ -21,7 +21,7 @@
 
 struct decay_fit {           /* a line through the curve; slope 0: no line                  */
     double slope;            /* dB a second, below 0                                        */
-    double at_start_db;      /* its level at the start of the response                      */
+    double at_start_db;      /* level of the line at the start of the response              */
     double from_s, to_s;     /* the section of the curve that it fits, from the start          */
     double r2;               /* the squared coefficient of correlation                      */
 };
@@ -32,7 +32,7 @@ struct decay {
     double before;           /* energy before the start: the ringing of a reversed filter   */
     double noise;            /* mean square; 0: the response ends before it meets a noise   */
     bool falls;              /* by 10 dB and more, so that `late` is known                  */
-    double fall_db;          /* of the levels from the loudest window to the end, if it does not */
+    double fall_db;          /* dB from the loudest window to the end, if not `falls`        */
     struct decay_fit late;   /* levels of h^2 just above the noise, or before the end       */
 };
 

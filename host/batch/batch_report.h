@@ -17,7 +17,7 @@
  * decay time of the mask only if the batch writes a report. */
 char *figures_of(const struct file_job *job);
 
-enum figures_state { FIGURES_WHOLE, FIGURES_LACK_T30, FIGURES_UNKNOWN /* of an older version, or damaged */ };
+enum figures_state { FIGURES_WHOLE, FIGURES_LACK_T30, FIGURES_UNKNOWN /* written by an older version, or damaged */ };
 enum figures_state figures_check(const char *figures); /* NULL is unknown */
 
 /* The same figures with a decay time; the caller frees them. NULL: no memory. */

@@ -41,7 +41,7 @@
 
 #include <stdatomic.h>
 
-enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* of an engine on a GPU */ };
+enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* maximum of an engine on a GPU */ };
 
 enum batch_count { /* frames: of a channel, at the files' rates; sound: length of the inputs */
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
@@ -58,7 +58,7 @@ struct batch_settings { /* the options of the command */
     int format;                    /* SF_FORMAT_..., the bits that format_text gives */
     int workers, cache_mb;
     int shard, n_shards;           /* 0 ... n_shards - 1 */
-    struct moving_settings moving; /* its path: for the rows without a path */
+    struct moving_settings moving; /* moving.path is for the rows without a path */
     bool resume, fail_fast, json;
 };
 
@@ -89,7 +89,7 @@ struct batch {
     atomic_bool stopped;               /* workers start no further piece */
     atomic_int_fast64_t counts[N_COUNTS];
 
-    pthread_mutex_t lock;              /* of all that follows */
+    pthread_mutex_t lock;              /* for all fields below */
     size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has reserved */
     char why[MESSAGE_CAP];             /* why the whole run stopped; "" = it goes on */
     char device[128];

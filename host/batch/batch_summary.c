@@ -10,7 +10,7 @@
 static bool read_journals(const struct batch *batch, struct journal_list *list, char *why, size_t cap)
 {
     bool good = !batch->settings->resume || journal_list_read_folder(list, batch->settings->folder, why, cap);
-    list->n_failures = 0; /* of other runs */
+    list->n_failures = 0; /* failures of earlier runs */
     for (int rank = 0; rank < batch->ranks.n && good; rank++) {
         char path[PATH_MAX];
         const struct journal_location location = batch_journal(batch, rank);

@@ -24,12 +24,12 @@ struct cache_entry {
 };
 
 struct cache_kind {
-    size_t size;           /* of an entry                                                                     */
+    size_t size;           /* size of an entry                                                                */
     const char *no_memory; /* the reason if there is no memory for an entry                                   */
     void (*init)(struct cache_entry *entry, const void *key); /* copies the key into an entry of zeros        */
     bool (*has_key)(const struct cache_entry *entry, const void *key); /* the path is already compared        */
     bool (*load)(struct cache_entry *entry, const void *settings);     /* false: entry->why has the reason    */
-    void (*free)(struct cache_entry *entry);                           /* what init and load have made        */
+    void (*free)(struct cache_entry *entry);                           /* frees the memory of init and load   */
 };
 
 enum { CACHE_BUCKETS = 4096 }; /* by a hash of the path: a list may name as many masks as files */

@@ -15,7 +15,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static char glob_folder[PATH_MAX]; /* that glob could not search; static, as its callback gets no user pointer */
+static char glob_folder[PATH_MAX]; /* folder that glob could not search; static, for the callback */
 static int glob_errno;
 
 /* 0: glob skips a folder that it cannot search. A dangling link has no files to miss. */
@@ -40,7 +40,7 @@ static bool find_plain(const char *pattern, glob_t *found, char *why, size_t cap
 }
 
 struct number_range { /* {FIRST..LAST}, the shell's range of numbers, with leading zeros if the first number has them */
-    const char *begin, *end; /* of the range's text */
+    const char *begin, *end; /* text of the range */
     long first, last;
     int width; /* minimum of digits */
 };

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEPT_FLOATS = 16 << 20 }; /* of an output kept in memory; a longer output is convolved twice */
+enum { KEPT_FLOATS = 16 << 20 }; /* output kept in memory; a longer output is convolved twice */
 
 static void job_fail(struct file_job *job, const char *why)
 {

@@ -37,8 +37,8 @@ struct file_job {
     struct file_writer writer;
     struct batch_mask *mask;
     struct moving_job *moving; /* instead of the mask; NULL: the row has no path */
-    struct batch_noise noise;   /* its gain is 0 until the convolution has been measured */
-    char path[PATH_MAX];  /* of the output, or of the tar file that contains it */
+    struct batch_noise noise;   /* the gain is 0 until the convolution is measured */
+    char path[PATH_MAX];  /* path of the output, or of the tar file that contains it */
     int content;          /* descriptor of an output for a tar file; -1: none */
     int n_in, n_out, n_taps;
     bool failed, at_end;  /* at_end: of the input */

@@ -36,9 +36,9 @@ uint64_t journal_hash(const struct manifest_row *row, const char *settings)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) hash = hash_bytes(hash, numbers[i], sizeof(double));
     hash = hash_bytes(hash, choices, sizeof choices);
     if (row->noise) hash = hash_bytes(hash, row->noise, strlen(row->noise) + 1);
-    if (row->noise) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* it draws the start of the noise */
+    if (row->noise) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* the seed draws the start of the noise */
     if (row->path) hash = hash_bytes(hash, row->path, strlen(row->path) + 1);
-    if (row->path) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* it draws a random path */
+    if (row->path) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* the seed draws a random path */
     return hash_bytes(hash, settings, strlen(settings));
 }
 

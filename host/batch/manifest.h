@@ -23,11 +23,11 @@ struct manifest_row {
     enum range_choice tail; /* the column and option "tail" */
     enum level level;
     uint64_t seed;          /* draws a mask and a noise from their patterns, the start of the noise, and the path */
-    double start_s, length_s; /* of the input; length_s: INFINITY = to its end */
+    double start_s, length_s; /* section of the input; length_s: INFINITY = to the end */
     const char *noise;      /* added after the convolution; NULL = none */
     double snr_db;
     bool align;             /* leave out the mask in front of its direct sound */
-    double early_ms;        /* of the mask, from its direct sound on; INFINITY = all of it */
+    double early_ms;        /* length of the mask after its direct sound; INFINITY = whole mask */
     struct tar_source *tar; /* input and output are members of tar files; NULL: they are files */
     size_t member;
 };
@@ -37,7 +37,7 @@ struct manifest {
     size_t n;
     char *unused;             /* columns that batch does not know, "speaker, text"; NULL = none */
     struct text_arena *texts; /* the rows' strings */
-    size_t capacity;          /* of rows */
+    size_t capacity;          /* allocated rows */
     struct tar_source *tars;
 };
 
@@ -47,8 +47,8 @@ struct manifest_defaults { /* for the columns that a row leaves out */
     enum level level;
     uint64_t seed;
     const char *path;      /* NULL = none */
-    const char *extension; /* of outputs without a name; NULL = the input's */
-    const char *members;   /* of tar files: tar_input_choose */
+    const char *extension; /* extension of outputs without a name; NULL = that of the input */
+    const char *members;   /* pattern of sounds in tar files: tar_input_choose */
 };
 
 /* path: "-" is standard input. false: why has the reason, with the line. */

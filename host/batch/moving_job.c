@@ -11,7 +11,7 @@
 
 struct bank_key {
     char backend[32];
-    int rate; /* of the inputs: the bank is resampled to it */
+    int rate; /* rate of the inputs: the bank is resampled to this rate */
 };
 
 struct batch_bank {

@@ -22,7 +22,7 @@ const char *const tail_words[] = {"full", "same", "centre", NULL};
 const char *const level_words[] = {"none", "peak", "rms", NULL};
 const char cell_wrong_type[] = "neither a text nor a number";
 
-struct faults { /* of a row: `gain "loud"; needs decibels, and tail "long"; needs ...` */
+struct faults { /* the faults of a row: `gain "loud"; needs decibels, and tail "long"; needs ...` */
     char *text; /* [cap] */
     size_t cap, used;
 };

@@ -13,7 +13,7 @@ struct ustar {
 };
 _Static_assert(sizeof(struct ustar) == TAR_BLOCK, "a header is a block");
 
-static const int64_t MAX_OCTAL = 077777777777; /* of 11 digits: 8 GiB - 1 */
+static const int64_t MAX_OCTAL = 077777777777; /* the largest size in 11 digits: 8 GiB - 1 */
 
 static void put_octal(char *field, size_t size, uint64_t value)
 {

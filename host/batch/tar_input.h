@@ -11,7 +11,7 @@
 
 struct tar_member {
     char *name;          /* as in the file                                     */
-    int64_t from, bytes; /* its content: offset in the tar file, and length    */
+    int64_t from, bytes; /* content: offset in the tar file, and length        */
     time_t changed;
     unsigned mode;       /* permissions                                        */
     bool is_folder;

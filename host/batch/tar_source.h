@@ -15,7 +15,7 @@ struct manifest;
 struct manifest_row;
 
 struct tar_source {
-    const char *path;             /* of the input                                             */
+    const char *path;             /* path of the input                                        */
     const char *output;           /* as in manifest_row; NULL: not named yet                  */
     struct tar_input *input;      /* shared by the tar sources of one path; the first owns it  */
     bool owns_input;
@@ -25,7 +25,7 @@ struct tar_source {
     size_t number;                /* from 1, if the input becomes several outputs by draws; else 0 */
     struct tar_source *next;
 
-    pthread_mutex_t lock;         /* of all that follows: while the batch runs                */
+    pthread_mutex_t lock;         /* for all fields below, while the batch runs               */
     struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
     char *file_path;
     size_t n_failures;            /* rows                                                     */

@@ -18,7 +18,7 @@ struct capacity_settings {
 };
 
 struct trial {
-    enum { TRIAL_MISSED, TRIAL_HELD, TRIAL_UNJUDGED } verdict; /* of the engine */
+    enum { TRIAL_MISSED, TRIAL_HELD, TRIAL_UNJUDGED } verdict; /* did the engine play in time? */
     char why[MESSAGE_CAP]; /* the reason if nothing was played; "": a block was missed */
     struct bench_result result;
 };
@@ -35,14 +35,13 @@ static const struct option_row capacity_options[] = {
 
 static const struct command_line capacity_line = {
     .command = "bench capacity",
-    .text =
-        "Finds the largest N x N matrix of different responses, and the largest number of channels with a response "
-        "each, that are played for a while, paced by the clock, without a single missed block.\v"
-        "Doubles N until a block is missed in 2 seconds (or the memory is too small), halves the gap down to a "
-        "sixteenth, and then plays the largest that held for the whole --time. Blocks for which the system woke "
-        "the program too late, or interrupted it, are counted separately; if they are more than a tenth, three times "
-        "in a row, the bench does not judge.\n\n"
-        "  haloconv bench capacity --backend cpu --time 60",
+    .text = "Finds the largest N x N matrix of different responses, and the largest number of channels with one each, "
+            "that are played for a while, paced by the clock, without a single missed block.\v"
+            "Doubles N until a block is missed in 2 seconds (or the memory is too small), halves the gap down to a "
+            "sixteenth, and then plays the largest that held for the whole --time. Blocks for which the system woke "
+            "the program too late, or interrupted it, are counted separately; if they are over a tenth, three times in "
+            "a row, the bench does not judge.\n\n"
+            "  haloconv bench capacity --backend cpu --time 60",
     .groups = {{NULL, capacity_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 
 /* If even the mean time of a few unpaced blocks exceeds the period, no paced trial is needed. */

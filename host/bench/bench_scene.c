@@ -95,7 +95,7 @@ static bool trial_play(const struct scene_settings *s, int n, double seconds, st
     hc_engine *engine;
     *trial = (struct scene_trial){.n_threads = threads_of(s, n)};
     shape.n_in = shape.n_sources = n;
-    if (!bench) return message_write(why, cap, "bench: out of memory");
+    if (!bench) return message_write(why, cap, "bench: no memory for the requests; free some memory");
     bench->n_entries = s->n_entries;
     bench->n_mix = s->n_mix;
     bench->every = s->every;
@@ -253,7 +253,7 @@ int bench_scene_command(int argc, char **argv)
     int n = s.common.shape.n_in;
     if (s.find) {
         n = scene_search(&s, &trial, why, sizeof why);
-        if (n == 0) return message_error("%s", why[0] ? why : "not even one source is held");
+        if (n == 0) return message_error("%s", why[0] ? why : "one source already misses blocks; use a larger --block");
     } else if (!trial_play(&s, n, s.common.time_s, &trial, why, sizeof why)) {
         return message_error("%s", why);
     }

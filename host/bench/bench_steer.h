@@ -15,7 +15,7 @@ struct steer_thread {
     struct steer_bench *bench;
     pthread_t thread;
     sem_t block;           /* posted once a block */
-    int first, end;        /* its sources */
+    int first, end;        /* the sources of this thread */
     uint64_t random;
     atomic_llong rounds;   /* how often all of its sources got a request */
 };

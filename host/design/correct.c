@@ -32,7 +32,7 @@ struct correct_settings {
     int smooth, average;
     bool as_channels, as_positions;
     struct correction_settings correction;
-    struct frequency_curve curve; /* of target */
+    struct frequency_curve curve; /* the curve of `target` */
     struct plot_choice plot;
 };
 

@@ -14,7 +14,7 @@
 
 #define SHORTEST_MS 10 /* after the direct sound: less shows nothing below 100 Hz */
 #define LONGEST_S 30 /* no room rings longer; a longer file may be the recording of a sweep, and needs a GB of memory */
-#define MIN_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
+#define MIN_GAIN 1e-5 /* smallest gain of a filter of minimum phase, relative to the largest */
 
 /* Levels in 1/6 octave means, at points from 20 Hz to 20 kHz (band_point_hz). */
 enum { LEVEL_POINTS = 10 * BAND_PER_OCTAVE };
@@ -33,7 +33,7 @@ struct correction_work {
     double complex *sum, *whole_sum; /* [size / 2 + 1]: of the windowed and the whole responses, at one level */
     double *windowed, *whole;        /* [size / 2 + 1]: mean powers of the positions, at one level */
     double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
-    double level_db;                 /* of the channel: the mean of its positions */
+    double level_db;                 /* level of the channel: the mean of its positions */
     struct level_curve *levels;      /* [n_channels] */
     double complex *microphone;      /* [size / 2 + 1]: the inverse of its response; NULL: no calibration */
 };
@@ -259,8 +259,7 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
 
 /* ---- a channel ---------------------------------------------------------------------------------- */
 
-static void correct_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out,
-                            double *curves)
+static void fill_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out, double *curves)
 {
     const struct correction_settings *s = w->settings;
     struct correction_curve c = {.settings = s, .response = curve_of(w, w->smoothed)};
@@ -450,8 +449,8 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
         good = c->curves != NULL;
     }
     for (int ch = 0; good && ch < c->n_channels; ch++)
-        correct_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch],
-                        c->curves ? c->curves + (size_t)ch * CORRECTION_CURVES * c->n_bins : NULL);
+        fill_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch],
+                     c->curves ? c->curves + (size_t)ch * CORRECTION_CURVES * c->n_bins : NULL);
     if (good) {
         match_levels(c, &w);
         find_arrivals(c, &w);

@@ -44,7 +44,7 @@ struct correction_curve {
     const struct correction_settings *settings;
     struct correction_band band;
     struct response_curve response; /* smoothed */
-    double level_db;                /* of the target, such that the mean gain in the band is 0 dB */
+    double level_db;                /* level of the target, such that the mean gain in the band is 0 dB */
 };
 
 /* Chooses the level. */

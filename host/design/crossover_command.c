@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FRAMES = 1 << 24, MAX_INPUTS = 512, MAX_OUTPUTS = 1024 }; /* of a configuration */
+enum { MAX_FRAMES = 1 << 24, MAX_INPUTS = 512, MAX_OUTPUTS = 1024 }; /* limits of a configuration */
 
 struct crossover_settings {
     const char *output;
@@ -84,7 +84,7 @@ static int choose_filters(struct crossover_settings *s)
     struct crossover *c = &s->crossover;
     bool is_steep = c->type == CROSSOVER_STEEP;
     if (is_steep && (s->order >= 0 || c->error_db < 0))
-        return message_usage("design crossover", "--type steep: takes no --order and --error; see --transition");
+        return message_usage("design crossover", "--type steep: --order and --error have no effect; use --transition");
     if (!is_steep && (c->attenuation_db > 0 || c->transition_hz > 0))
         return message_usage("design crossover", "--attenuation and --transition are for --type steep; see --order");
     c->order = s->order >= 0 ? 2 << s->order : 4;
@@ -139,7 +139,7 @@ static int crossover_parse(int argc, char **argv, struct crossover_settings *s)
     int stem =
         (int)(dot && (!slash || dot > slash + 1) && dot > s->output ? (size_t)(dot - s->output) : strlen(s->output));
     if (snprintf(s->configuration, sizeof s->configuration, "%.*s.conf", stem, s->output) < PATH_MAX) return -1;
-    return message_usage("design crossover", "%s: the name is too long", s->output);
+    return message_usage("design crossover", "%s: the name is too long; give a shorter one", s->output);
 }
 
 /* ---- the configuration -------------------------------------------------------------------------- */
@@ -228,7 +228,7 @@ int design_crossover_command(int argc, char **argv)
     bool good =
         crossover_make(c) || message_write(why, sizeof why, "%s: no memory; raise the lowest cutoff", settings.output);
     if (good && c->n_frames > MAX_FRAMES)
-        good = message_write(why, sizeof why, "%s: would have %d taps, and a configuration takes %d; raise --error",
+        good = message_write(why, sizeof why, "%s: would have %d taps, and a configuration holds %d; raise --error",
                              settings.output, c->n_frames, MAX_FRAMES);
     struct mask_out out = {settings.output, settings.format, c->rate, c->n_ways, c->n_frames, c->h};
     good = good && mask_write(&out, why, sizeof why) &&

@@ -18,8 +18,7 @@ int design_predelay(const struct design_settings *s)
 }
 
 /* Measures the written file, whose format may have rounded the taps; the taps themselves if it cannot be read again. */
-static bool measure_written(const struct design_settings *s, const struct design *design,
-                            struct filter_figures *figures)
+static bool mask_measure(const struct design_settings *s, const struct design *design, struct filter_figures *figures)
 {
     bool is_hilbert = s->kind == KIND_HILBERT, first_passes = s->kind == KIND_LOWPASS || s->kind == KIND_BANDSTOP;
     const double ends[FILTER_MAX_EDGES] = {0, 0.5 * s->rate}, *edges = is_hilbert ? ends : s->cutoff_hz;
@@ -84,7 +83,7 @@ static int print_json(const struct design_settings *s, const struct design *desi
 int design_report(const struct design_settings *s, const struct design *design)
 {
     struct filter_figures figures = {0};
-    if (s->kind != KIND_ROOM && (s->json || !message_is_quiet()) && !measure_written(s, design, &figures))
+    if (s->kind != KIND_ROOM && (s->json || !message_is_quiet()) && !mask_measure(s, design, &figures))
         return message_error("%s: no memory to measure the filter, which is written; free some memory", s->output);
     print_summary(s, design, &figures);
     return s->json ? print_json(s, design, &figures) : 0;

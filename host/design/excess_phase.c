@@ -9,7 +9,7 @@
 
 #define FULL_HZ 300.0 /* reversed up to here; above, a small movement of the head changes the phase */
 #define NONE_HZ 600.0
-#define MIN_MAGNITUDE 1e-4 /* of a magnitude, relative to the largest */
+#define MIN_MAGNITUDE 1e-4 /* smallest magnitude, relative to the largest */
 
 static double complex unit(double complex bin)
 {

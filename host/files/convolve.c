@@ -32,9 +32,9 @@ struct convolve_settings {
     enum range_choice tail;
     enum dither dither;
     int format;  /* SF_FORMAT_..., the bits of --format */
-    SF_INFO raw; /* of an INPUT without a header; samplerate 0: with a header */
+    SF_INFO raw; /* format of an INPUT without a header; samplerate 0: INPUT has a header */
     struct moving_settings moving;
-    uint64_t seed; /* of a random path */
+    uint64_t seed; /* seed of a random path */
     bool no_resample, json;
 };
 
@@ -43,13 +43,13 @@ struct convolution { /* one run of the command; freed by convolution_close */
     struct sound_in in;
     struct sound_out out;
     hc_responses responses;
-    hc_route *routes;     /* of the mask, with gains; then of the dry signal */
+    hc_route *routes;     /* routes of the mask, with gains; then of the dry signal */
     int n_routes, n_taps; /* n_taps: of the longest route */
     hc_engine *engine;
     struct moving moving; /* with --path, instead of responses, routes and engine */
     struct pipeline pipeline;
     struct level_match match;
-    double scale; /* of the output, linear, if is_scaled */
+    double scale; /* gain of the output, linear, if is_scaled */
     bool pipeline_running;
     struct progress progress;
     double start, open_s, mask_s;

@@ -36,7 +36,7 @@ int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stri
 struct file_writer {
     struct sound_out *out;
     float gain;
-    struct sample_peak seen;  /* of all frames so far */
+    struct sample_peak seen;  /* peak of all written frames */
     double encode_s, write_s; /* busy seconds */
 };
 

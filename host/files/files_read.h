@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct file_identity { /* of a regular file, whatever its name */
+struct file_identity { /* identity of a regular file, whatever its name */
     dev_t device;
     ino_t number;
 };

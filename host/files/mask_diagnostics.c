@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-enum { MAX_LINES = 10 }; /* of a command other than `check` */
+enum { MAX_LINES = 10 }; /* for commands other than `check` */
 
 /* Prints errors and warnings, and notes beside them. Returns the number of errors and warnings that were not
  * printed. */

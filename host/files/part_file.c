@@ -91,13 +91,13 @@ void part_file_watch_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* errno says why. */
+/* errno has the reason. */
 static bool output_refuse(const char *path, char *why, size_t cap)
 {
     return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
 }
 
-/* false: errno says why. */
+/* false: errno has the reason. */
 static bool inspect(struct part_file *part)
 {
     struct stat status;
@@ -127,7 +127,7 @@ static int folder_length(const char *target)
 }
 
 /* .NAME.haloconv-N.part in the folder of the target. NAME is cut, so that the whole stays inside NAME_MAX. false: the
- * path is too long; errno says so. */
+ * path is too long; errno has the reason. */
 static bool name_write(char *name, const char *target, int n)
 {
     int folder = folder_length(target);

@@ -43,17 +43,17 @@ struct pipeline {
     bool may_map;         /* several threads write, if the output can be mapped */
     struct pipeline_block *blocks;
 
-    pthread_mutex_t lock; /* of all that follows, and of the blocks' stages */
+    pthread_mutex_t lock; /* for all fields below, and the blocks' stages */
     pthread_cond_t changed;
     bool failed;
     char why[MESSAGE_CAP];             /* the first failure */
     int64_t to_read, to_write;         /* the next block for a reader, for a writer */
     int64_t n_blocks_in, n_blocks_out; /* INT64_MAX: not known yet */
-    int64_t n_frames_in;               /* of the input; known with n_blocks_in */
+    int64_t n_frames_in;               /* length of the input; known with n_blocks_in */
     enum { MAPPING_UNKNOWN, OUTPUT_NOT_MAPPED, OUTPUT_MAPPED } mapping; /* mapped: all writers write, in any order */
 
-    struct sample_peak seen;                     /* of the output; read after pipeline_run */
-    double read_s, process_s, encode_s, write_s; /* busy seconds of a stage, of all its threads; likewise */
+    struct sample_peak seen;                     /* peak of the output; read after pipeline_run */
+    double read_s, process_s, encode_s, write_s; /* busy seconds of a stage, all threads; read after pipeline_run */
 };
 
 /* The number of blocks that an engine should queue, for hc_config.queue_depth. */

@@ -27,7 +27,7 @@ struct progress_rate { /* all zero at first */
 
 struct progress {
     bool on;
-    double begun;       /* start of the command, before the mask is prepared; seconds of stopwatch_now             */
+    double begun;       /* start of the command, before the mask is prepared; seconds of stopwatch_now              */
     double start, next; /* start of the convolution; time of the next status line; seconds of stopwatch_now         */
     struct progress_rate rate_seen;
     int rate;           /* Hz */

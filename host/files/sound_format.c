@@ -11,7 +11,7 @@
 
 enum container_flags {
     SMALL = 1,     /* counts bytes or frames in 32 bits */
-    STREAMS = 2,   /* its writer never goes back to the header */
+    STREAMS = 2,   /* the writer never goes back to the header */
     LOW_FIRST = 4, /* stores the lowest byte of a sample first, unless the file says otherwise */
 };
 

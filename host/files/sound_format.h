@@ -31,7 +31,7 @@ int sound_format_bytes(int format);             /* of a sample in the file; 0 = 
 int64_t sound_format_frame_bytes(int format, int n_channels); /* of a frame in the file; 0 = depends on the sound */
 bool sound_format_can_dither(int format);       /* stores integers of 16 bits or fewer, without loss */
 bool sound_format_is_small(int format);         /* the container counts bytes or frames in 32 bits */
-bool sound_format_streams(int format);          /* its writer never goes back to the header */
+bool sound_format_streams(int format);          /* the writer never goes back to the header */
 bool sound_format_is_lossy_float(int format);   /* Vorbis, Opus, MP3: stores floats, but players limit them */
 
 /* All names, for the help. */

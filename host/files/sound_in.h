@@ -13,7 +13,7 @@ struct sound_in {
     const char *path;               /* as the user gave it */
     int rate, n_channels;
     int format;                     /* SF_FORMAT_... */
-    enum sample_kind kind;          /* of the raw samples that sound_in_read returns */
+    enum sample_kind kind;          /* kind of the raw samples that sound_in_read returns */
     int plain;                      /* enum hc_samples of the file; HC_PLANAR: only libsndfile can read them */
     int fd;                         /* for sound_in_read_at; -1: none */
     int64_t payload;                /* bytes before the first frame */

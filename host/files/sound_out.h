@@ -16,7 +16,7 @@ struct sound_out {
     int rate, n_channels;
     int format;                    /* SF_FORMAT_..., as it is written */
     int short_format;              /* the format at the end if the file stays under 4 GiB; 0 = the same */
-    enum sample_kind kind;         /* of the raw samples for sound_out_write ... */
+    enum sample_kind kind;         /* kind of the raw samples for sound_out_write ... */
     int bits;                      /* ... and the bits that they are rounded to; 0 = floats */
     int plain;                     /* enum hc_samples of the file; HC_PLANAR: only libsndfile can write them */
     bool dithers;                  /* file_write adds dither; set by file_open_output */

@@ -17,7 +17,7 @@
 
 struct measure_settings {
     const char *write_sweep, *from_recording, *sweep_file, *output, *filter, *calibration;
-    struct take_settings take; /* its rate is that of --write-sweep, too */
+    struct take_settings take; /* take.rate is also the rate of --write-sweep */
     bool is_jack, is_portaudio;
     int format, latency;
     bool json;

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double longest_latency_s = 0.5; /* of a sound card and of the sound in the air */
-static const double check_share = 0.25;      /* of the level, for the check of levels */
+static const double longest_latency_s = 0.5; /* latency of a sound card and of the sound in the air */
+static const double check_share = 0.25;      /* share of the level, for the check of levels */
 
 /* The takes of a sweep. */
 struct takes {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const double full_scale = 0.9999; /* the largest number of 16 bits is 0.99997 */
-static const double max_drift = 1e-3;    /* of two clocks; a larger one is another sweep */
+static const double max_drift = 1e-3;    /* difference of two clocks; a larger one means another sweep */
 static const double max_error = 0.12;    /* between a sweep and the mean: 1 dB */
 
 struct measurement_work {
@@ -22,7 +22,7 @@ struct measurement_work {
     double complex *bins, *extra, *linear; /* [size / 2 + 1] each */
     double complex *inverse; /* [size / 2 + 1]: of the loopback without its delay, and of the microphone; NULL: none */
     double *noise;           /* [size / 2 + 1] */
-    int64_t reference;       /* of the sections' responses: the frame of the time zero */
+    int64_t reference;       /* frame of the time zero in the sections' responses */
     double origin;           /* the position of frame 0 of m->h in them */
 };
 
@@ -85,7 +85,7 @@ static void measure_noise(struct measurement_work *k, int output, int input, str
 static void compare_sections(const struct measurement_work *k, const double complex *bins, double *power, double *mean,
                              struct measured_pair *pair)
 {
-    const double min_share = 1e-3; /* of the loudest band: below it a loudspeaker has no sound, only noise */
+    const double min_share = 1e-3; /* share of the loudest band; below it a loudspeaker gives only noise */
     const double max_noise = 10;   /* times the noise of the silence, which is known from a few bins at 20 Hz */
     const struct sweep *s = k->settings->sweep;
     const int n_bands = (int)(3 * log2(s->to_hz * exp2(-1.0 / 6) / s->from_hz)) + 1; /* thirds of an octave */
@@ -144,7 +144,7 @@ static void measure_inputs(struct measurement_work *k)
 {
     for (int o = 0; o < k->settings->sweep->n_outputs; o++) {
         const struct sweep_recording *r = &k->recordings[o];
-        if (o > 0 && r->channel == k->recordings[o - 1].channel) continue; /* one file */
+        if (o > 0 && r->channel == k->recordings[o - 1].channel) continue; /* the same file */
         for (int i = 0; i < k->settings->n_inputs; i++) {
             struct measured_input *input = &k->m->inputs[i];
             for (int64_t n = 0; n < r->n_frames; n++) {
@@ -200,7 +200,7 @@ static double loopback_response(struct measurement_work *k, int output, int64_t 
 /* Inverts the loopback of the output that is strongest there. Its delay stays, so that no response is shifted. */
 static bool find_loopback(struct measurement_work *k, char *why, size_t cap)
 {
-    const double min_share = 1e-10; /* of the largest power */
+    const double min_share = 1e-10; /* share of the largest power */
     const struct transform *t = &k->a.transform;
     int best = 0;
     double best_peak = 0, largest = 0;

@@ -326,7 +326,7 @@ static bool open_folder(struct room *r)
     bool good = r->folder ? room_folder_make(r->folder, why, sizeof why)
                           : room_folder_number(path, sizeof path, why, sizeof why);
     if (good && !realpath(r->folder ? r->folder : path, r->path))
-        good = message_write(why, sizeof why, "room: the folder has no path; give another -o");
+        good = message_write(why, sizeof why, "room: the folder has no absolute path; give another -o");
     if (!good) message_error("%s", why);
     if (good) message_note("%s: the files of this run", r->path);
     return good;

@@ -19,7 +19,7 @@
 struct sweep {
     int n_outputs, averages;     /* averages: sections of each output              */
     double from_hz, to_hz;       /* the response is flat between them              */
-    double length_s, silence_s;  /* of a section                                   */
+    double length_s, silence_s;  /* length of a sweep, and of the silence after it */
     double level;                /* amplitude; 1 is full scale                     */
 };
 

@@ -14,7 +14,7 @@
 #include "dsp/signal/transform.h"
 #include "sweep.h"
 
-struct sweep_recording {            /* of one output                                                    */
+struct sweep_recording {            /* the recording of one output                                      */
     float *const *channel;          /* [n_inputs][n_frames]                                             */
     int64_t n_frames;
     double begins_s;                /* the time of its first frame, on the player's clock from the start of the take */
@@ -22,7 +22,7 @@ struct sweep_recording {            /* of one output                            
 
 struct sweep_analysis {
     const struct sweep *sweep;
-    int rate;                       /* of the recorder, Hz                                              */
+    int rate;                       /* rate of the recorder, Hz                                         */
     double stretch;                 /* seconds of the recorder's clock in a second of the player's      */
     int64_t delay;                  /* recorder frames from the play to the response                    */
     int guard;                      /* frames of a section before the sweep's start                     */

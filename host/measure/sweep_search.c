@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct search {
-    struct sweep_analysis whole; /* of the longest recording            */
+    struct sweep_analysis whole; /* analysis of the longest recording   */
     double complex *bins;        /* [size / 2 + 1] of it                */
     int block, n_blocks;
     double *energy; /* [n_blocks], of a recording          */

@@ -13,7 +13,7 @@ struct take_job {                /* one take; the control thread sets it up, and
     const float *play;           /* [n_play]                                                                       */
     float *const *record;        /* [n_inputs][n_record]                                                           */
     int64_t n_play, n_record;
-    int gaps_before;             /* of take.gaps                                                                   */
+    int gaps_before;             /* take.gaps when the take began                                                  */
     atomic_bool has_start;
     atomic_uint start;           /* frame 0 on the driver's clock; set before has_start                            */
     atomic_int_fast64_t played, recorded; /* frames                                                                */

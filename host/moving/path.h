@@ -19,17 +19,17 @@
 enum path_kind { PATH_SPHERE, PATH_LINE, PATH_ENTRIES };
 
 struct path_row {
-    double frame;        /* of the stream                                                    */
+    double frame;        /* frame of the stream                                              */
     double at[3];        /* PATH_SPHERE: degrees, degrees, metres; PATH_LINE: x, y, z        */
     double direction[3]; /* PATH_SPHERE: its unit vector                                     */
     double gain;         /* linear                                                           */
-    size_t line;         /* of the file; of a random path: in the order drawn                */
+    size_t line;         /* line of the file; random path: order of the draw                 */
     int source, entry;   /* source: from 0                                                   */
 };
 
 struct path {
     enum path_kind kind;
-    bool holds;          /* each row holds until the next                                    */
+    bool holds;          /* a source stays at a row until the next row                       */
     int n_sources;
     struct path_row *rows; /* sorted by source, then by frame                                */
     size_t n_rows;
@@ -38,7 +38,7 @@ struct path {
 
 struct path_point {      /* of a source at a frame                                           */
     int entry;           /* PATH_ENTRIES                                                     */
-    float position[3];   /* else: metres, x ahead, y left, z up                              */
+    float position[3];   /* PATH_SPHERE, PATH_LINE: metres, x ahead, y left, z up            */
     double gain;
 };
 

@@ -30,7 +30,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
 enum { MAX_LINES = 8 };
 
 struct chosen_line {
-    const struct decay_lines *lines; /* of its curve */
+    const struct decay_lines *lines; /* lines of its curve */
     enum acoustic_figure figure;
     struct ink ink;
     char name[32]; /* "T30 1.71 s" */

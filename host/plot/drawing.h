@@ -18,7 +18,7 @@ struct point {
 
 struct ink {
     uint32_t rgb;
-    double width;    /* of a line; 0: the shape is filled */
+    double width;    /* width of a line; 0: the shape is filled */
     const double *dashes; /* lengths of line, gap, line, ...; 0 ends the list. NULL: a line without gaps */
 };
 
@@ -29,7 +29,7 @@ struct shape {
     struct ink ink;
     size_t first, n; /* points of a path; the position of a text; two corners of the visible area of a group, or none */
     char *text;      /* clean UTF-8; of a path or group: its name, or NULL */
-    double size;     /* of a text */
+    double size;     /* height of a text */
     enum text_anchor anchor;
     bool is_bold;
 };

@@ -12,9 +12,9 @@ struct spectrum {
     double bin_hz, octaves;
     double min;               /* power below which phase and group delay mean nothing */
     int peak;                 /* frame of the largest sample: its delay is removed */
-    double complex *bins;     /* of the response, with that delay removed          */
-    double complex *ramped;   /* of frame * response, from that frame              */
-    double *mean;             /* of the power, over the octaves                     */
+    double complex *bins;     /* spectrum of the response, with that delay removed */
+    double complex *ramped;   /* spectrum of frame * response, from that frame     */
+    double *mean;             /* mean power over the octaves                        */
     double *power;            /* then scratch                                       */
     double *rectified, *rest; /* scratch                                            */
 };
@@ -41,7 +41,7 @@ static void remove_delay(struct spectrum *s, const struct transform *t, const st
 
 static void find_powers(struct spectrum *s)
 {
-    const double min = 1e-6; /* of the largest power */
+    const double min = 1e-6; /* share of the largest power */
     for (size_t k = 0; k < s->n_bins; k++) s->power[k] = bin_power(s->bins[k]);
     smooth_octaves(s->power, s->mean, s->n_bins, s->octaves);
     for (size_t k = 0; k < s->n_bins; k++) s->min = fmax(s->min, min * s->mean[k]);

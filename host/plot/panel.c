@@ -38,10 +38,9 @@ static bool is_in_range(const struct panel *p, const struct point *point)
     return !isnan(point->y) && point->x >= p->x.start && point->x <= p->x.end;
 }
 
-/* The range of the shown values of n traces, without the given share at each end; unchanged if there are none. false:
- * no memory. */
-static bool find_value_range(const struct panel *p, const struct trace *traces, int n, double share, double *from,
-                             double *to)
+/* The range of the shown values of n traces, without a share at each end; unchanged if no value is shown. false: no
+ * memory. */
+static bool value_span(const struct panel *p, const struct trace *traces, int n, double share, double *from, double *to)
 {
     size_t n_values = 0, all = 0;
     for (int i = 0; i < n; i++) all += traces[i].n;
@@ -69,8 +68,7 @@ static void set_level_range(struct axis *y, double low, double high)
     y->to += missing_db / 2;
 }
 
-/* The mean of the shown values, over the width of the panel. A value below `min` counts as `min`: a null has no
- * level. */
+/* The mean of the shown values over the width of the panel. Values below `min` count as `min`: nulls have no level. */
 static double mean_level(const struct panel *p, const struct trace *traces, int n, double min)
 {
     double sum = 0, width = 0;
@@ -102,7 +100,7 @@ bool panel_set_values(struct panel *p, const struct trace *traces, int n, const 
     struct axis *y = &p->y;
     bool is_delay = p->kind == PLOT_GROUP_DELAY;
     double low = 0, high = 0;
-    bool good = find_value_range(p, traces, n, is_delay ? 0.02 : 0, &low, &high);
+    bool good = value_span(p, traces, n, is_delay ? 0.02 : 0, &low, &high);
     switch (p->kind) {
     case PLOT_MAGNITUDE:
         set_magnitudes(p, traces, n, high, range_db);

@@ -8,7 +8,7 @@
 
 /* Sizes in units of the drawing. On a phone that shows the page 390 pixels wide the smallest text is 10 pixels high. */
 enum {
-    PANEL_LEFT = 100, PANEL_RIGHT = DRAWING_WIDTH - 24, /* of the frame */
+    PANEL_LEFT = 100, PANEL_RIGHT = DRAWING_WIDTH - 24, /* edges of the frame */
     PANEL_ABOVE = 36, PANEL_HEIGHT = 240, PANEL_BELOW = 74, /* title; frame; labels of the time or frequency */
     TEXT_SIZE = 20, TITLE_SIZE = 21
 };

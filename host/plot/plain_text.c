@@ -73,7 +73,7 @@ char *plain_text_make(const char *text, double max_cells)
 {
     enum { LONGEST = 4096 }; /* cells: more than the name of any file */
     char *copy = calloc(strlen(text) + 1, sizeof UTF8_REPLACEMENT - 1), *to = copy;
-    if (!copy) return NULL; /* else zeroed: the text ends by itself */
+    if (!copy) return NULL; /* else zeroed: the text ends with a 0 */
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
         size_t n = utf8_bytes(at);
         bool shown = n > 0 && code_is_shown(code_of(at, n));

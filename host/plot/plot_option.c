@@ -66,7 +66,7 @@ bool plot_option_pairs(const struct option_use *use, void *to)
         if (sscanf(at, "%6d:%6d%n", &pair.in, &pair.out, &used) != 2 || pair.in < 1 || pair.out < 1 ||
             (at[used] && at[used] != ','))
             return option_refuse(use, "needs IN:OUT, channels from 1, with commas between pairs");
-        if (pairs->n == PLOT_MAX_CURVES) return option_refuse(use, "takes at most %d pairs", PLOT_MAX_CURVES);
+        if (pairs->n == PLOT_MAX_CURVES) return option_refuse(use, "needs %d pairs at most", PLOT_MAX_CURVES);
         pairs->pair[pairs->n++] = (struct plot_pair){pair.in - 1, pair.out - 1};
         if (!at[used]) return true;
     }

@@ -35,7 +35,7 @@ static uint32_t colour_of(int level) /* 0: the loudest */
 
 struct map {
     const struct panel *panel;
-    struct transform whole; /* of the response */
+    struct transform whole; /* transform of the response */
     double complex *bins;   /* [whole.size / 2 + 1] */
     double seconds;         /* period of the transform */
     double end_s;           /* behind this time the response is silent in all bands */
@@ -79,7 +79,7 @@ static void fill_row(struct map *map, int row, const double *power, size_t n)
 
 static bool compute_row(struct map *map, int row)
 {
-    const double half_width = 0.5 * (exp2(1 / 12.0) - exp2(-1 / 12.0)); /* of the band, as a share of its frequency */
+    const double half_width = 0.5 * (exp2(1 / 12.0) - exp2(-1 / 12.0)); /* share of the frequency of the band */
     const struct axis *y = &map->panel->y;
     double hz = y->from * pow(y->to / y->from, (row + 0.5) / ROWS), sigma_hz = hz * half_width;
     double low = fmax(floor((hz - 4 * sigma_hz) / map->bin_hz), 0), span = 8 * sigma_hz / map->bin_hz + 3;

@@ -13,10 +13,10 @@ struct trace {              /* start with zeros */
     struct point *points;   /* [n]: x in the drawing, y a value; y NaN: a gap */
     size_t n, capacity;
     bool failed;            /* no memory */
-    struct point kept[4];   /* of this unit of width: first, lowest, highest, last */
+    struct point kept[4];   /* points of this unit of width: first, lowest, highest, last */
     bool has_kept;
-    double column;          /* of kept */
-    double gap_column;      /* of the last gap: there is at most one in a unit */
+    double column;          /* the unit of width of `kept` */
+    double gap_column;      /* unit of the last gap: a unit has one gap at most */
     bool has_gap;
 };
 

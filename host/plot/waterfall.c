@@ -16,7 +16,7 @@ struct waterfall {
     const struct plot_curve *curve;
     double octaves, low_db, high_db;
     struct axis times; /* seconds after the largest sample, at the bases of the slices */
-    int largest;       /* its frame */
+    int largest;       /* frame of the largest sample */
     int n_frames;
     float *left; /* [n_frames]: the response without the sound before a slice */
 };

@@ -12,7 +12,7 @@
 
 #include "panel.h"
 
-enum { WATERFALL_HEIGHT = 360, WATERFALL_MAX_FRAMES = 1 << 20 }; /* of the panel; a longer response is cut */
+enum { WATERFALL_HEIGHT = 360, WATERFALL_MAX_FRAMES = 1 << 20 }; /* height of the panel; a longer response is cut */
 
 /* Draws all of the panel but its title; x: Hz. settings: `octaves`, and range_db, the levels from the base to the top;
  * equal: the upper 50 dB of the first slice. false: no memory. */

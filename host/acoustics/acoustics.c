@@ -109,7 +109,7 @@ static void set_band_figures(struct acoustic_band *band, const struct decay *d, 
     find_clarity(band, ACOUSTIC_C50, d, 0.05);
     find_clarity(band, ACOUSTIC_C80, d, 0.08);
     if (energy_split(band, ACOUSTIC_D50, d, 0.05, &early, &late)) band->value[ACOUSTIC_D50] = early;
-    for (int i = 1; i <= d->n; i++) moment += d->energy[i] / d->rate; /* the sum of i h^2 is that of the integral */
+    for (int i = 1; i <= d->n; i++) moment += d->energy[i] / d->rate; /* sum of i h^2 = sum of the energy curve */
     if (d->falls) moment += d->energy[d->n] * 10 / M_LN10 / -d->late.slope;
     band->value[ACOUSTIC_TS] = moment / decay_total(d) + (band->hz ? octave_delay(band->hz) : 0);
     if (!band->hz || octave_delay(band->hz) < direct_s / 2)

@@ -16,12 +16,12 @@ enum acoustic_figure {
     ACOUSTIC_T30,       /* -5 to -35 dB                                                                */
     /* Early and late energy, A.2.3. */
     ACOUSTIC_C50,       /* dB: clarity, the energy of the first 50 ms over the rest; (A.10)            */
-    ACOUSTIC_C80,       /* dB: the same at 80 ms                                                       */
+    ACOUSTIC_C80,       /* dB: clarity at 80 ms                                                        */
     ACOUSTIC_D50,       /* 0 to 1: definition, the share of the first 50 ms; (A.11)                    */
     ACOUSTIC_TS,        /* seconds: centre time, the centre of gravity of the energy; (A.13)           */
     /* Not in the standard. */
     ACOUSTIC_DRR,       /* dB: direct to reverberant, the energy of the first 2.5 ms over the rest (Zahorik 2002) */
-    ACOUSTIC_NOISE_DBFS, /* the RMS of the noise: 0 dB is that of a square wave at full scale          */
+    ACOUSTIC_NOISE_DBFS, /* the RMS of the noise: a square wave at full scale has 0 dB                 */
     ACOUSTIC_NOISE_DB,  /* dB: the RMS of the noise relative to the response's largest sample          */
     ACOUSTIC_NOISE_TIME, /* seconds from the start until the decay meets the noise                     */
     ACOUSTIC_FIGURES

@@ -73,8 +73,8 @@ static void set_window(struct levels *l, int window)
     }
 }
 
-/* A line through the levels from one time to another that are above `min` dB, from the loudest one on. Levels below
- * are gaps: there may be silence between the direct sound and the first reflection. */
+/* Fits a line to the levels above `min` dB between two times, from the loudest level on. Lower levels are gaps, such as
+ * silence between the direct sound and the first reflection. */
 static struct decay_fit fit_levels(const struct levels *l, double from_s, double to_s, double min)
 {
     struct line_sums sums = {0};
@@ -104,7 +104,7 @@ static struct decay_fit fit_first(struct levels *l, int window, double noise_db)
     return line;
 }
 
-/* Is the end of the response noise, and not the decay itself? Noise has the same level in both halves of it. */
+/* Is the end of the response noise, and not the decay itself? The two halves of noise have the same level. */
 static bool ends_in_noise(const struct levels *l, int from, double slope)
 {
     int half = from + (l->n - from) / 2;

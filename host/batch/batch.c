@@ -193,7 +193,7 @@ static bool gpu_pays_off(const struct batch *batch)
 {
     const struct batch_plan *p = &batch->plan;
     double bytes = 0;
-    for (size_t i = 0; i < p->n_pieces; i++) /* a piece has one length class: its first file stands for all */
+    for (size_t i = 0; i < p->n_pieces; i++) /* the first file of a piece represents its length class */
         bytes += (double)batch_input_bytes(p->order[p->pieces[i]]) * (double)(p->pieces[i + 1] - p->pieces[i]);
     return gpu_pays_off_for_batch(bytes / batch->settings->n_shards / batch->ranks.n, processors());
 }

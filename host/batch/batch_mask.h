@@ -16,7 +16,7 @@ struct mask_key {
     int n_in;        /* inputs to route; 0: a noise, which has no routes */
     int rate;        /* rate of the input: the file is resampled to this rate */
     bool align;      /* leave out the frames in front of the direct sound */
-    double early_ms; /* leave out what comes later than this after the direct sound; INFINITY: nothing */
+    double early_ms; /* keep so much of the mask after the direct sound; INFINITY: all */
 };
 
 struct batch_mask {

@@ -98,9 +98,9 @@ struct batch {
 /* Sorts the list by the sizes of the input files, cuts it, and finds the share of this process. false: batch->why. */
 bool batch_plan_make(struct batch *batch);
 
-/* The work of a row: the bytes of its input and half of those of its mask, as measured with masks of a minute: the tail
- * costs half as much as the sound. Files of a batch have similar formats. A row that is done adds its
- * work to COUNT_WORK_DONE; every row subtracts its work from COUNT_WORK_LEFT. */
+/* The work of a row: the bytes of its input and half the bytes of its mask, as measured with masks of a minute: the
+ * tail costs half as much as the sound. Files of a batch have similar formats. A row that is done adds its work to
+ * COUNT_WORK_DONE; every row subtracts its work from COUNT_WORK_LEFT. */
 int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row);
 
 /* Estimates the seconds until the end (progress_rate_left). */

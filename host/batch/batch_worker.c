@@ -175,8 +175,8 @@ static bool engine_failed(const struct group *group)
     return false;
 }
 
-/* Reads the next block of all jobs into the engine's memory and queues it, unless no job needs one. The last block is
- * as long as the longest job needs, in whole partitions. */
+/* Reads the next block of all jobs into the engine's memory and queues it, unless no job needs a block. The last block
+ * is as long as the longest job needs, in whole partitions. */
 static bool feed_block(const struct group *group)
 {
     struct engine_entry *entry = group->entry;

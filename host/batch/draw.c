@@ -83,7 +83,7 @@ bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
     enum { MAX_RANGES = 2 };
     *found = (glob_t){0};
     bool good = find_ranges(pattern, found, MAX_RANGES, why, cap);
-    if (!good || !found->gl_pathv || found->gl_pathc == 0) { /* glob has found one, else it would have failed */
+    if (!good || !found->gl_pathv || found->gl_pathc == 0) { /* glob has found a file, else it would have failed */
         globfree(found);
         return false;
     }

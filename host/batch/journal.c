@@ -44,7 +44,7 @@ uint64_t journal_hash(const struct manifest_row *row, const char *settings)
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Many processes may have written to this journal: the last owner's line names the one that has the lock. */
+/* Finds the owner in the last owner line: many processes may have written to this journal. */
 static void find_owner(const char *path, char *owner, size_t owner_cap)
 {
     struct line_reader in;

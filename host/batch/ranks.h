@@ -18,7 +18,7 @@ struct ranks_library { /* haloconv_mpi.so exports one as haloconv_ranks; open re
 };
 
 struct ranks {
-    int rank, n, local; /* local: rank among those on this machine */
+    int rank, n, local; /* local: rank among the processes on this machine */
     const struct ranks_library *library; /* NULL: alone */
     pthread_mutex_t lock;
     int64_t next;

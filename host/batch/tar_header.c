@@ -31,7 +31,7 @@ static bool put_name(struct ustar *header, const char *name)
         return true;
     }
     size_t at = n - 1 < sizeof header->prefix ? n - 1 : sizeof header->prefix + 1;
-    /* name[at - 1] is the slash that separates them. libarchive adds none behind a prefix that ends with one. */
+    /* name[at - 1] is the slash that separates them. libarchive adds no slash if the prefix ends with a slash. */
     while (at > 0 && (name[at - 1] != '/' || (at > 1 && name[at - 2] == '/'))) at--;
     if (at > 1 && n - at <= sizeof header->name) {
         memcpy(header->prefix, name, at - 1);

@@ -1,5 +1,5 @@
-/* tar_job - the outputs of file jobs in tar files: a tar file begins with the first job of its rows, and is committed
- * with the last one. Any thread.
+/* tar_job - the outputs of file jobs in tar files: the first job of its rows opens a tar file, and the last job commits
+ * it. Any thread.
  */
 #ifndef TAR_JOB_H
 #define TAR_JOB_H

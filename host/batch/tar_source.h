@@ -17,7 +17,7 @@ struct manifest_row;
 struct tar_source {
     const char *path;             /* path of the input                                        */
     const char *output;           /* as in manifest_row; NULL: not named yet                  */
-    struct tar_input *input;      /* shared by the tar sources of one path; the first owns it  */
+    struct tar_input *input;      /* shared by the tar sources of one path; the first of them owns it */
     bool owns_input;
     size_t first_row, n_rows;     /* in the manifest, one after the other                     */
     size_t n_groups, last;        /* groups (samples of WebDataset) with a row; the member of the last row */

@@ -158,7 +158,7 @@ static double median(struct offline_run *run, bool own, int queue_depth)
     return seconds[runs / 2];
 }
 
-/* Compares frames of the last of some blocks with the definition in float64; every block holds the same sound. */
+/* Convolves some blocks of the same sound, and compares frames of the last block with sums in float64. */
 static bool check_last_block(struct offline_run *run)
 {
     int block = run->info.block, n_blocks = run->n_taps / block + 3, queue_depth = run->info.queue_depth;

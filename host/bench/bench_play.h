@@ -54,8 +54,8 @@ void bench_close(const struct bench_shape *shape, hc_engine **engines);
 bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced, bool judges,
                 struct bench_result *result, char *why, size_t cap);
 
-/* Were the blocks played as a sound card plays them, so that they show what the engine can do? That holds if at most a
- * tenth of them were missed by wake-up, because after such a miss the engine has had more time than usual. */
+/* Were the blocks paced well enough to judge the engine? At most a tenth of them may be missed by wake-up: after such a
+ * miss the engine has more time than usual. */
 bool bench_is_judged(const struct bench_result *result);
 
 json_t *bench_result_json(const struct bench_shape *shape, const struct bench_result *result);

@@ -141,7 +141,7 @@ static void fill_gain(const struct correction_work *w, const struct correction_c
         gain[k] = pow(10, correction_curve_db(c, (double)k * c->response.bin_hz) / 20);
 }
 
-/* Scales the smoothed response such that it has as much energy as the whole one in each 1/6 octave, once both are
+/* Scales the smoothed response such that it has as much energy as the whole response in each 1/6 octave, with both
  * corrected. The window and the smoothing then decide about the fine structure, and the whole response about the level:
  * a target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
 static void match_whole(struct correction_work *w, struct correction_curve *c, double *gain)

@@ -31,7 +31,7 @@ enum correction_levels {      /* levels of several channels: means over the octa
 
 enum correction_delays {
     CORRECTION_DELAYS_KEEP,
-    CORRECTION_DELAYS_ALIGN,  /* the filters delay, and all direct sounds arrive with the last one                   */
+    CORRECTION_DELAYS_ALIGN,  /* the filters delay all direct sounds to the arrival of the last                      */
 };
 
 struct correction_response {  /* the response of a loudspeaker at a position                                         */

@@ -137,7 +137,7 @@ static bool cut_band(const struct symmetric_fir *low, struct symmetric_fir *band
     return true;
 }
 
-/* Bands of different lengths, their middles at the same frame, as filters of one length. */
+/* Joins bands of different lengths as filters of one length, with their middles at the same frame. */
 static bool join_bands(struct crossover *c, const struct symmetric_fir *bands)
 {
     c->delay = bands[c->n_ways - 1].middle;

@@ -11,7 +11,7 @@
 
 /* ---- the measurement ---------------------------------------------------------------------------- */
 
-/* Goes from one bin towards another as long as the response rises, or falls. */
+/* Steps from one bin towards another while the response rises, or falls. Returns the last bin. */
 static size_t find_extremum(const double complex *bins, size_t from, size_t to, bool rises)
 {
     while (from != to) {

@@ -19,7 +19,7 @@ enum { LARGEST = 1 << 20 };
 struct minphase_settings {
     struct option_names names; /* MASK */
     const char *output;
-    int format, rate, taps; /* rate, taps 0: those of the mask */
+    int format, rate, taps; /* rate or taps 0: as the mask */
     bool json;
     struct plot_choice plot;
 };

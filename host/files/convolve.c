@@ -178,7 +178,7 @@ static int convolve_parse(int argc, char **argv, struct convolve_settings *s)
 /* ---- the run ------------------------------------------------------------------------------------ */
 
 /* Makes routes of the mask with all gains applied (without --gain if the output is scaled at the end), and of the
- * dry signal as responses of one tap, which cost nothing. A mono input goes dry to every output, as it does live. */
+ * dry signal as responses of one tap, which cost nothing. A mono input goes dry to every output, as in `live`. */
 static bool routes_make(struct convolution *run)
 {
     static const float one = 1.0f;

@@ -7,7 +7,7 @@
 
 enum { MAX_PADDING = 4096 }; /* frames that codecs of packets may add */
 
-/* Standard output may be write-only; the other files that are read back are not. */
+/* Standard output may be write-only; every other file can be read. */
 static bool is_write_only(int fd)
 {
     return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #ifndef MIN_READ_AT
-#define MIN_READ_AT (1 << 20) /* bytes of samples; a smaller file has one reader. The fuzz target sets less */
+#define MIN_READ_AT (1 << 20) /* bytes of samples; a smaller file has one reader. The fuzz target uses 1 */
 #endif
 
 /* ---- format checks ------------------------------------------------------------------------------ */

@@ -103,7 +103,7 @@ static bool fits_container(const struct sound_out *out, int64_t n_frames, char *
                          out->path, sound_format_name(out->format, name, sizeof name));
 }
 
-/* WAV of more than 4 GiB, or of unknown length, becomes RF64; libsndfile makes a short one plain WAV at the end. */
+/* WAV of more than 4 GiB, or of unknown length, becomes RF64; libsndfile makes a short file plain WAV at the end. */
 static bool use_rf64(struct sound_out *out)
 {
     int plain = out->format, wide = SF_FORMAT_RF64 | (out->format & SF_FORMAT_SUBMASK);

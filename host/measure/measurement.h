@@ -7,7 +7,7 @@
 
 enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MAX_OCTAVES = 21 };
 
-struct harmonic {                  /* distortion of one order; amplitudes over that of the linear response          */
+struct harmonic {                  /* distortion of one order: amplitudes over the linear response                  */
     double share, noise;           /* over the band, each third of an octave with equal weight; noise: its share, or
                                       NAN: there was too little silence                                            */
     int n_octaves;

@@ -293,7 +293,7 @@ static int verify(struct room *r)
     char filter[PATH_MAX + 32], before[PATH_MAX + 32], after[PATH_MAX + 32], picture[PATH_MAX + 32];
     char why[MESSAGE_CAP], answer[TEXT_CAP];
     snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
-    snprintf(before, sizeof before, "%s/measured-%d.wav", r->path, r->n_positions); /* at the last position, too */
+    snprintf(before, sizeof before, "%s/measured-%d.wav", r->path, r->n_positions); /* as verified.wav */
     snprintf(after, sizeof after, "%s/verified.wav", r->path);
     if (!room_ask(&r->questions, "Now through the filter: leave the microphone there, press ENTER", "", answer,
                   sizeof answer))

@@ -14,7 +14,7 @@ bool room_folder_check(const char *path, char *why, size_t cap);
  * false: why has the reason. */
 bool room_folder_number(char *path, size_t path_cap, char *why, size_t cap);
 
-/* Makes a folder and those above it. false: why has the reason. */
+/* Makes a folder and its parents. false: why has the reason. */
 bool room_folder_make(const char *path, char *why, size_t cap);
 
 /* Writes a configuration of n channels to path: channel by channel through a filter in the same folder, the outputs

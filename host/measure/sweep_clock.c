@@ -24,7 +24,7 @@ static void add_cross(const struct sweep_analysis *a, const double complex *firs
         if (in_band(a, k)) cross[k] += last[k] * conj(first[k]) / bin_power(a->inverse[k]);
 }
 
-/* The frame of the peak, negative ones included. scratch: [size / 2 + 1]. */
+/* Returns the frame of the peak, which may be negative. scratch: [size / 2 + 1]. */
 static double whole_frames(const struct sweep_analysis *a, const double complex *cross, double complex *scratch)
 {
     size_t size = a->transform.size, best = 0;

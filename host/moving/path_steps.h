@@ -7,7 +7,7 @@
 
 struct path_options {
     int step;           /* frames between two edges, of hc_render_config                          */
-    bool mixes;         /* plays up to three entries around a position, not the nearest one        */
+    bool mixes;         /* plays up to three entries around a position, not only the nearest       */
     double reference_m; /* the gain is reference_m / distance, at most 10; 0: no gain by distance  */
     double gain;        /* linear, of every source                                                 */
 };

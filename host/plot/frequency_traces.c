@@ -125,7 +125,7 @@ static void trace_group_delay(struct spectrum *s, const struct axis *x, struct t
     trace_finish(trace);
 }
 
-/* The phase of a band is that of the mean of its bins. */
+/* The phase of a band is the phase of the mean of its bins. */
 static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *trace)
 {
     double *real = s->power, *imaginary = (double *)s->ramped, before = 0;

@@ -33,7 +33,7 @@ void panel_draw_grid(struct drawing *drawing, const struct panel *panel); /* lin
 void panel_draw_frame(struct drawing *drawing, const struct panel *panel); /* frame, title, and labels of the marks */
 void panel_draw_y_labels(struct drawing *drawing, const struct axis *y);  /* to the left of the panel */
 
-/* Between these two calls only the area inside the frame is shown. */
+/* Between panel_clip and panel_clip_end only the area inside the frame is shown. */
 void panel_clip(struct drawing *drawing, const struct panel *panel);
 void panel_clip_end(struct drawing *drawing);
 

@@ -36,7 +36,7 @@ struct plot_curve {
 };
 
 struct plot_settings {
-    unsigned panels;        /* bits 1 << PLOT_...; 0: those that suit a filter, or a room            */
+    unsigned panels;        /* bits 1 << PLOT_...; 0: the panels that suit a filter, or a room       */
     double octaves;         /* width of the smoothing of panels over frequency; 0: none              */
     double range_db[2];     /* of the magnitude; equal: 50 dB around the mean of the shown values   */
     double range_hz[2];     /* of frequencies, the upper one at least twice the lower; equal: 20 to 20000,

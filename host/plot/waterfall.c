@@ -62,7 +62,7 @@ static void set_slice_levels(struct waterfall *w, const struct trace *trace, con
     w->low_db = is_given ? range_db[0] : highest - span_db;
 }
 
-/* Paints a slice over those behind it. */
+/* Paints a slice over the slices behind it. */
 static bool draw_slice(struct drawing *d, const struct waterfall *w, double seconds, const struct trace *trace)
 {
     const uint32_t light = 0xf2f6fa;

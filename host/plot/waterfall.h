@@ -1,6 +1,6 @@
 /* waterfall - the spectra of the rest of a response after more and more time: the cumulative spectral decay.
  *
- *   0 ms  ___/\_______/\___      each slice hides what is behind it; its base lies at its time on the y axis
+ *   0 ms  ___/\_______/\___      each slice hides the slices behind it; its base lies at its time on the y axis
  *          ___/\______/\____
  *   T ms    ____________/\____
  *

@@ -26,7 +26,7 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }
 
-/* Under lock: answer one message. Returns whether there was one. */
+/* Under lock: answers a message, if a message has arrived. Returns whether a message has arrived. */
 static int serve_one(void)
 {
     int there = 0;

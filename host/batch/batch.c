@@ -41,7 +41,7 @@ static bool read_shard(const struct option_use *use, void *to)
     return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) || option_refuse(use, "needs I/N, I from 1 to N");
 }
 
-static bool read_pairs(const struct option_use *use, void *to)
+static bool read_pairing(const struct option_use *use, void *to)
 {
     char *end;
     const char *text = use->text;
@@ -52,7 +52,7 @@ static bool read_pairs(const struct option_use *use, void *to)
 }
 
 /* Keeps the text too, because the hash of a journal entry covers it. */
-static bool read_format(const struct option_use *use, void *to)
+static bool batch_read_format(const struct option_use *use, void *to)
 {
     struct batch_settings *s = to;
     return option_text(use, &s->format_text) && format_option(use, &s->format);
@@ -85,7 +85,7 @@ static const struct option_row batch_options[] = {
      OPTION_TO(struct batch_settings, masks)},
     {"pairs", 0, "all|zip|random:N",
      "all: each input with each mask; zip: first with first, and so on; random:N: N masks drawn for each input [all]",
-     read_pairs, OPTION_TO(struct batch_settings, pairs)},
+     read_pairing, OPTION_TO(struct batch_settings, pairs)},
     {"members", 0, "PATTERN",
      "Convolve the sounds of tar files whose names match PATTERN (quoted), and copy the others [all]", option_text,
      OPTION_TO(struct batch_settings, defaults.members)},
@@ -96,7 +96,7 @@ static const struct option_row batch_options[] = {
     {"gain", 0, "DB", "Gain of the outputs [0]", option_db, OPTION_TO(struct batch_settings, defaults.gain)},
     OPTION_TAIL(OPTION_TO(struct batch_settings, defaults.tail)),
     OPTION_LEVEL(OPTION_TO(struct batch_settings, defaults.level)),
-    {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", read_format,
+    {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", batch_read_format,
      .to = 0},
     {"report", 0, "FILE",
      "Write a line of JSON for each output to FILE, in the order of the list: row, input, the mask and the noise that "

@@ -167,7 +167,7 @@ static bool set_masks(const struct group *group)
 
 /* ---- groups: file jobs through an engine -------------------------------------------------------- */
 
-static bool engine_failed(const struct group *group)
+static bool entry_failed(const struct group *group)
 {
     char why[MESSAGE_CAP];
     file_engine_failed(group->entry->engine, why, sizeof why);
@@ -184,7 +184,7 @@ static bool feed_block(const struct group *group)
     const int n_in = entry->shape.n_in;
     int64_t max = 0, got[BATCH_PIECE] = {0};
     void *buffer;
-    if (hc_block_buffers(entry->engine, entry->n_fed, &buffer, NULL) != HC_OK) return engine_failed(group);
+    if (hc_block_buffers(entry->engine, entry->n_fed, &buffer, NULL) != HC_OK) return entry_failed(group);
     float *ins = buffer; /* [n_jobs * n_in][block] */
     for (int i = 0; i < group->n; i++) {
         struct file_job *job = group->jobs[i];
@@ -200,7 +200,7 @@ static bool feed_block(const struct group *group)
         int64_t from = got[ch / n_in];
         if (from < n) memset(ins + (size_t)ch * (size_t)block + from, 0, (size_t)(n - from) * sizeof *ins);
     }
-    if (hc_submit(entry->engine, NULL, n) != HC_OK) return engine_failed(group);
+    if (hc_submit(entry->engine, NULL, n) != HC_OK) return entry_failed(group);
     for (int i = 0; i < group->n; i++) group->jobs[i]->n_queued += n;
     entry->n_queued++;
     entry->n_fed++;
@@ -214,7 +214,7 @@ static bool collect_block(const struct group *group)
     const size_t block = (size_t)entry->info.block;
     int n = hc_collect(entry->engine, NULL);
     if (n < 0 || hc_block_buffers(entry->engine, entry->n_fed - entry->n_queued, NULL, &buffer) != HC_OK)
-        return engine_failed(group);
+        return entry_failed(group);
     const float *outs = buffer; /* [n_jobs * n_out][block] */
     entry->n_queued--;
     for (int i = 0; i < group->n; i++)

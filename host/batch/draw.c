@@ -64,7 +64,7 @@ static bool find_range(const char *pattern, struct number_range *range)
 }
 
 /* Every number of a range must have a file: otherwise a missing file would pass unnoticed. */
-static bool find_ranges(const char *pattern, glob_t *found, int depth, char *why, size_t cap)
+static bool expand_ranges(const char *pattern, glob_t *found, int depth, char *why, size_t cap)
 {
     struct number_range range;
     char one[PATH_MAX];
@@ -73,7 +73,7 @@ static bool find_ranges(const char *pattern, glob_t *found, int depth, char *why
         int length = snprintf(one, sizeof one, "%.*s%0*ld%s", (int)(range.begin - pattern), pattern, range.width,
                               number, range.end);
         if (length >= PATH_MAX) return message_write(why, cap, "%.60s...: is too long; use a shorter path", pattern);
-        if (!find_ranges(one, found, depth - 1, why, cap)) return false;
+        if (!expand_ranges(one, found, depth - 1, why, cap)) return false;
     }
     return true;
 }
@@ -82,7 +82,7 @@ bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
 {
     enum { MAX_RANGES = 2 };
     *found = (glob_t){0};
-    bool good = find_ranges(pattern, found, MAX_RANGES, why, cap);
+    bool good = expand_ranges(pattern, found, MAX_RANGES, why, cap);
     if (!good || !found->gl_pathv || found->gl_pathc == 0) { /* glob has found a file, else it would have failed */
         globfree(found);
         return false;

@@ -172,7 +172,7 @@ int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n
     return got;
 }
 
-static void write_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
+static void job_write_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
 {
     char why[MESSAGE_CAP];
     if (job->failed || file_write(&job->writer, FILE_NEXT, planar, (size_t)stride, n, why, sizeof why)) return;
@@ -195,7 +195,7 @@ static void job_keep_frames(struct file_job *job, const float *planar, int64_t s
 static void use_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
 {
     if (job->stage == JOB_WRITES) {
-        write_frames(job, planar, stride, n);
+        job_write_frames(job, planar, stride, n);
         return;
     }
     if (job->stage == JOB_KEEPS) job_keep_frames(job, planar, stride, n);
@@ -287,7 +287,7 @@ bool file_job_next_pass(struct file_job *job)
         job->stage = JOB_WRITES;
     }
     if (stage == JOB_MEASURES) rewind_input(job);
-    if (job->kept) write_frames(job, job->kept, job->kept_stride, job->level_out.n / job->n_out);
+    if (job->kept) job_write_frames(job, job->kept, job->kept_stride, job->level_out.n / job->n_out);
     return stage == JOB_MEASURES && !job->failed;
 }
 

@@ -117,7 +117,7 @@ bool journal_open(struct journal *journal, const struct journal_location *locati
     return good;
 }
 
-static bool write_failed(int error, char *why, size_t cap)
+static bool journal_write_failed(int error, char *why, size_t cap)
 {
     return message_write(why, cap, "the journal: cannot be written: %s; free some space", strerror(error));
 }
@@ -135,7 +135,7 @@ bool journal_close(struct journal *journal, char *why, size_t cap)
     journal_list_free(&journal->done);
     pthread_mutex_destroy(&journal->lock);
     *journal = (struct journal){.fd = -1};
-    return !error || write_failed(error, why, cap);
+    return !error || journal_write_failed(error, why, cap);
 }
 
 /* Appends a line, and frees it. may_sync: about once a second this call waits for the disk; other workers go on. */
@@ -151,7 +151,7 @@ static bool add_line(struct journal *journal, char *line, bool may_sync, char *w
     pthread_mutex_unlock(&journal->lock);
     free(line);
     if (!error && syncs) error = sync_lines(journal->fd);
-    return !error || write_failed(error, why, cap);
+    return !error || journal_write_failed(error, why, cap);
 }
 
 static bool refuse_line(char *why, size_t cap)

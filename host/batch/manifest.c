@@ -58,7 +58,7 @@ void manifest_free(struct manifest *manifest)
     *manifest = (struct manifest){0};
 }
 
-static bool row_read(struct manifest_reader *r, const char *const *values)
+static bool row_read_values(struct manifest_reader *r, const char *const *values)
 {
     char why[MESSAGE_CAP - 300];
     return row_add(&r->rows, values, why, sizeof why) || line_refuse(&r->in, "row %zu: %s", r->rows.manifest->n, why);
@@ -139,7 +139,7 @@ static bool read_csv(struct manifest_reader *r)
         if (good && n > n_columns)
             good = line_refuse(&r->in, "row %zu: %d fields, but the header has %d; put quotes around commas",
                                r->rows.manifest->n + 1, n, n_columns);
-        if (good) good = row_read(r, values);
+        if (good) good = row_read_values(r, values);
     }
     free(record);
     return good;
@@ -177,7 +177,7 @@ static bool read_object(struct manifest_reader *r, const char *line)
     for (int c = 0; c < N_COLUMNS; c++)
         values[c] = value_text(json_object_get(object, column_names[c]), c, texts[c], sizeof texts[c]);
     json_object_foreach(object, key, value) if (column_of(key) < 0) unused_add(r->rows.manifest, key);
-    bool good = row_read(r, values);
+    bool good = row_read_values(r, values);
     json_decref(object);
     return good;
 }

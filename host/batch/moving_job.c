@@ -35,7 +35,7 @@ static bool bank_has_key(const struct cache_entry *entry, const void *key)
     return a->rate == b->rate && strcmp(a->backend, b->backend) == 0;
 }
 
-static bool bank_load(struct cache_entry *entry, const void *data)
+static bool batch_bank_load(struct cache_entry *entry, const void *data)
 {
     const struct moving_settings *settings = data;
     struct batch_bank *bank = (struct batch_bank *)entry;
@@ -65,7 +65,7 @@ const struct cache_kind batch_banks = {.size = sizeof(struct batch_bank),
                                        .no_memory = "no memory for a bank; free some memory",
                                        .init = bank_init,
                                        .has_key = bank_has_key,
-                                       .load = bank_load,
+                                       .load = batch_bank_load,
                                        .free = bank_free};
 
 /* Calls hc_render, one thread at a time. */

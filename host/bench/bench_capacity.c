@@ -143,8 +143,8 @@ static json_t *search_json(const struct capacity_settings *s, bool diagonal, int
     return all;
 }
 
-static void print_text(const struct capacity_settings *s, bool diagonal, int n, const struct trial *best,
-                       const struct trial *over)
+static void capacity_print_text(const struct capacity_settings *s, bool diagonal, int n, const struct trial *best,
+                                const struct trial *over)
 {
     const struct bench_result *r = n > 0 ? &best->result : &over->result;
     char name[64] = "one response";
@@ -184,7 +184,7 @@ int bench_capacity_command(int argc, char **argv)
             json_object_set_new(all, diagonal ? "channels" : "matrix", search_json(&s, diagonal, n, &best, &over));
             continue;
         }
-        print_text(&s, diagonal, n, &best, &over);
+        capacity_print_text(&s, diagonal, n, &best, &over);
     }
     if (s.common.json) return json_print(all, 6, "bench");
     json_decref(all);

@@ -29,7 +29,7 @@ static const struct command_line costs_line = {
         "  haloconv bench costs --backend cuda",
     .groups = {{NULL, costs_options}}};
 
-static void print_text(const char *backend, const hc_costs *c)
+static void costs_print_text(const char *backend, const hc_costs *c)
 {
     const struct {
         const char *name;
@@ -66,6 +66,6 @@ int bench_costs_command(int argc, char **argv)
                                 c.launch_ns, "slice_ns", c.slice_ns, "call_ns", c.call_ns, "built_in", c.n_built_in);
         return json_print(all, 4, "bench");
     }
-    print_text(s.backend, &c);
+    costs_print_text(s.backend, &c);
     return 0;
 }

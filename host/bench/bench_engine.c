@@ -49,7 +49,7 @@ static const struct command_line engine_line = {
             "  haloconv bench engine --engines 50 --seconds 3 --backend hybrid",
     .groups = {{NULL, engine_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 
-static void print_text(const struct engine_settings *s, const struct bench_result *r, const struct renewal *renewal)
+static void engine_text(const struct engine_settings *s, const struct bench_result *r, const struct renewal *renewal)
 {
     const struct bench_shape *shape = &s->common.shape;
     const int n = shape->n_engines;
@@ -98,7 +98,7 @@ int bench_engine_command(int argc, char **argv)
     bench_close(shape, engines);
     if (!good) return message_error("%s", why);
     if (!s.common.json) {
-        print_text(&s, &result, &renewal);
+        engine_text(&s, &result, &renewal);
         return 0;
     }
     json_t *all = bench_result_json(shape, &result);

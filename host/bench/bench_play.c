@@ -171,7 +171,7 @@ static void player_aim(struct player *p, const struct bench_shape *shape, int64_
         p->in[ch] = p->noise + ((uint64_t)block * (uint64_t)shape->block + 977u * (uint64_t)ch) % NOISE_FRAMES;
 }
 
-static void wait_until(double when)
+static void wait_for_period(double when)
 {
     double sleep = when - spin_s;
     struct timespec t = {.tv_sec = (time_t)sleep, .tv_nsec = (long)((sleep - floor(sleep)) * 1e9)};
@@ -299,7 +299,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
             others = others_s();
             began = stopwatch_now();
         }
-        if (paced) wait_until(due);
+        if (paced) wait_for_period(due);
         long interrupted = n_interruptions();
         double start = stopwatch_now();
         if (shape->each.call) shape->each.call(shape->each.data);

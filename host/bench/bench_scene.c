@@ -162,7 +162,7 @@ static int scene_search(const struct scene_settings *s, struct scene_trial *best
     return held;
 }
 
-static void print_text(const struct scene_settings *s, int n, const struct scene_trial *t)
+static void scene_print_text(const struct scene_settings *s, int n, const struct scene_trial *t)
 {
     const struct bench_result *r = &t->result;
     const struct bench_shape *shape = &s->common.shape;
@@ -181,7 +181,7 @@ static void print_text(const struct scene_settings *s, int n, const struct scene
            (long long)r->n_late);
 }
 
-static int print_json(const struct scene_settings *s, int n, const struct scene_trial *t)
+static int scene_print_json(const struct scene_settings *s, int n, const struct scene_trial *t)
 {
     struct bench_shape shape = s->common.shape;
     shape.n_in = n;
@@ -257,7 +257,7 @@ int bench_scene_command(int argc, char **argv)
     } else if (!trial_play(&s, n, s.common.time_s, &trial, why, sizeof why)) {
         return message_error("%s", why);
     }
-    if (s.common.json) return print_json(&s, n, &trial);
-    print_text(&s, n, &trial);
+    if (s.common.json) return scene_print_json(&s, n, &trial);
+    scene_print_text(&s, n, &trial);
     return 0;
 }

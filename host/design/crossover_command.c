@@ -157,7 +157,7 @@ static const char *band_name(const struct crossover *c, int way, char *text, siz
 }
 
 /* Writes the name of a file, in quotes if it needs them. */
-static void print_name(FILE *file, const char *name)
+static void print_file_name(FILE *file, const char *name)
 {
     const char *quote = strpbrk(name, " \t\"'\\#") ? "\"" : "";
     fputs(quote, file);
@@ -182,7 +182,7 @@ static void print_crossover_configuration(FILE *file, const void *data)
     for (int ch = 1, out = 1; ch <= s->channels; ch++)
         for (int way = 0; way < c->n_ways; way++, out++) {
             fprintf(file, "/impulse/read %d %d 1 0 0 0 %d ", ch, out, way + 1);
-            print_name(file, name);
+            print_file_name(file, name);
             fputc('\n', file);
         }
 }

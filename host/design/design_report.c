@@ -58,8 +58,8 @@ static void print_summary(const struct design_settings *s, const struct design *
     filter_figures_print(figures, s->output);
 }
 
-static int print_json(const struct design_settings *s, const struct design *design,
-                      const struct filter_figures *figures)
+static int design_print_json(const struct design_settings *s, const struct design *design,
+                             const struct filter_figures *figures)
 {
     json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:o}", "kind", design_kind_names[s->kind], "rate", s->rate,
                             "channels", design->n_channels, "taps", design->n_frames, "delay", delay_frames(s, design),
@@ -86,5 +86,5 @@ int design_report(const struct design_settings *s, const struct design *design)
     if (s->kind != KIND_ROOM && (s->json || !message_is_quiet()) && !mask_measure(s, design, &figures))
         return message_error("%s: no memory to measure the filter, which is written; free some memory", s->output);
     print_summary(s, design, &figures);
-    return s->json ? print_json(s, design, &figures) : 0;
+    return s->json ? design_print_json(s, design, &figures) : 0;
 }

@@ -16,7 +16,7 @@ static const char *const words[][2] = {
     {"ls", "sl"}, {"rs", "sr"},   {"bl", "bl"},   {"br", "br"},   {"lb", "bl"},        {"rb", "br"},    {"rl", "bl"},
     {"rr", "br"}, {"lfe", "sub"}, {"sub", "sub"}, {"sw", "sub"},  {"subwoofer", "sub"}};
 
-static const char *find_word(const char *word, size_t length)
+static const char *loudspeaker_word(const char *word, size_t length)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i][0]) == length && strncasecmp(words[i][0], word, length) == 0) return words[i][1];
@@ -33,7 +33,7 @@ static void find_loudspeaker(const char *path, char *loudspeaker, size_t cap)
     while (at < end) {
         const char *start = at;
         while (at < end && isalnum((unsigned char)*at)) at++;
-        const char *word = find_word(start, (size_t)(at - start));
+        const char *word = loudspeaker_word(start, (size_t)(at - start));
         if (word && n < cap) n += (size_t)snprintf(loudspeaker + n, cap - n, "%s ", word);
         while (at < end && !isalnum((unsigned char)*at)) at++;
     }

@@ -59,7 +59,7 @@ struct convolution { /* one run of the command; freed by convolution_close */
 
 /* ---- options ------------------------------------------------------------------------------------ */
 
-static bool read_raw(const struct option_use *use, void *to)
+static bool read_raw_option(const struct option_use *use, void *to)
 {
     char *end;
     SF_INFO *raw = to;
@@ -90,8 +90,8 @@ static const struct option_row convolve_options[] = {
     OPTION_DITHER(OPTION_TO(struct convolve_settings, dither)),
     {"no-resample", 0, NULL, "Use the mask's samples unchanged, whatever its rate", option_flag,
      OPTION_TO(struct convolve_settings, no_resample)},
-    {"raw", 0, "RATE,CHANNELS,SUBTYPE", "INPUT has no header and is little endian, as in 48000,2,pcm16", read_raw,
-     OPTION_TO(struct convolve_settings, raw)},
+    {"raw", 0, "RATE,CHANNELS,SUBTYPE", "INPUT has no header and is little endian, as in 48000,2,pcm16",
+     read_raw_option, OPTION_TO(struct convolve_settings, raw)},
     OPTION_BACKEND(OPTION_TO(struct convolve_settings, backend)),
     OPTION_METHOD(OPTION_TO(struct convolve_settings, method)),
     {"block", 0, "N", "Block size of the engine in frames; 0: the engine chooses [0]", option_int,
@@ -329,7 +329,7 @@ static bool write_scaled(struct convolution *run)
     return true;
 }
 
-static bool convolve(struct convolution *run)
+static bool convolve_sound(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
     if (!spare_inputs(run)) return false;
@@ -416,7 +416,7 @@ static void report_summary(const struct convolution *run, double seconds)
                      (unsigned long long)run->info.non_finite, message_s((int64_t)run->info.non_finite));
 }
 
-static int print_json(const struct convolution *run, double seconds)
+static int convolve_print_json(const struct convolution *run, double seconds)
 {
     char format[64];
     const struct pipeline *p = &run->pipeline;
@@ -443,7 +443,7 @@ int convolve_command(int argc, char **argv)
     if (status >= 0) return status;
     struct convolution run = {
         .settings = &settings, .match.fd = -1, .start = stopwatch_now(), .info = {.size = sizeof run.info}};
-    if (!convolve(&run)) {
+    if (!convolve_sound(&run)) {
         status = message_error("%s", run.why);
         if (run.in.is_pipe) { /* the thread that reads the pipe may wait forever */
             if (run.out.path) part_file_abandon(&run.out.part);
@@ -453,7 +453,7 @@ int convolve_command(int argc, char **argv)
         double seconds = stopwatch_now() - run.start;
         status = 0;
         report_summary(&run, seconds);
-        if (settings.json) status = print_json(&run, seconds);
+        if (settings.json) status = convolve_print_json(&run, seconds);
     }
     convolution_close(&run);
     return status;

@@ -421,7 +421,7 @@ static bool convolve_block(struct feed *feed, int n)
     return rc >= 0 || engine_failed(p, feed->engine);
 }
 
-static bool finish_block(struct feed *feed)
+static bool block_finish(struct feed *feed)
 {
     struct pipeline *p = feed->pipeline;
     struct pipeline_block *block = block_at(p, feed->n_done);
@@ -450,7 +450,7 @@ static bool feed_all(struct feed *feed, struct progress *progress)
         if (block) {
             if (!start_block(feed, block, is_zero)) return false;
         } else if (n_queued > 0) {
-            if (!finish_block(feed)) return false;
+            if (!block_finish(feed)) return false;
             progress_report(progress, feed->n_done * p->block);
         } else {
             return !has_failed(p);

@@ -179,7 +179,7 @@ bool sound_out_open(struct sound_out *out, int fd, const char *path, int format,
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-static bool write_failed(const struct sound_out *out, char *why, size_t cap)
+static bool sound_write_failed(const struct sound_out *out, char *why, size_t cap)
 {
     const char *reason = out->error            ? strerror(out->error)
                          : sf_error(out->file) ? sf_strerror(out->file)
@@ -197,7 +197,7 @@ bool sound_out_reserve(struct sound_out *out, char *why, size_t cap)
     out->reserved = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes + HEADER_BYTES) == 0;
     if (out->reserved || (errno != ENOSPC && errno != EFBIG)) return true;
     out->error = errno;
-    return write_failed(out, why, cap);
+    return sound_write_failed(out, why, cap);
 }
 
 bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
@@ -206,7 +206,7 @@ bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_fra
     if (out->n_frames < 0 && !fits_container(out, out->written + n_frames, why, cap)) return false;
     out->first_raw = raw;
     if (sf_write_raw(out->file, raw, bytes) != bytes || out->error || sf_error(out->file))
-        return write_failed(out, why, cap);
+        return sound_write_failed(out, why, cap);
     out->written += n_frames;
     return true;
 }
@@ -229,7 +229,7 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
         if (out->kind == SAMPLE_S16) wrote = sf_writef_short(out->file, from, n);
         if (out->kind == SAMPLE_S32) wrote = sf_writef_int(out->file, from, n);
         if (out->kind == SAMPLE_FLOAT) wrote = sf_writef_float(out->file, from, n);
-        if (wrote != n || out->error || sf_error(out->file)) return write_failed(out, why, cap);
+        if (wrote != n || out->error || sf_error(out->file)) return sound_write_failed(out, why, cap);
         out->written += n;
     }
     return true;
@@ -282,7 +282,7 @@ bool sound_out_claim(struct sound_out *out, int64_t n_frames, char *why, size_t 
     const char *raw = out->map + out->payload + out->written * frame_bytes;
     bool good = out->at == raw - out->map && sound_out_write_plain(out, raw, n, why, cap);
     unmap(out);
-    return good || write_failed(out, why, cap);
+    return good || sound_write_failed(out, why, cap);
 }
 
 /* Copies the temporary file to the pipe. */
@@ -305,7 +305,7 @@ static void fill_last_packet(struct sound_out *out)
 
 /* libsndfile ignores errors of its encoders, such as a full $TMPDIR (ALAC). A file whose size cannot be computed is
  * therefore read back. */
-static bool is_whole(struct sound_out *out, char *why, size_t cap)
+static bool output_is_whole(struct sound_out *out, char *why, size_t cap)
 {
     SF_INFO written = {
         .frames = out->written, .samplerate = out->rate, .channels = out->n_channels, .format = out->format};
@@ -327,8 +327,8 @@ bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
     if (code && !out->error) out->error = errno ? errno : EIO;
     /* Frees the reserved space behind the end of the file. */
     if (!out->error && out->part.regular && ftruncate(out->fd, out->end) != 0) out->error = errno;
-    bool good = !out->error && is_whole(out, why, cap) && (!out->spooled || copy_to_pipe(out));
-    if (out->error) write_failed(out, why, cap);
+    bool good = !out->error && output_is_whole(out, why, cap) && (!out->spooled || copy_to_pipe(out));
+    if (out->error) sound_write_failed(out, why, cap);
     if (!good) {
         sound_out_abandon(out);
         return false;

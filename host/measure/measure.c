@@ -239,7 +239,7 @@ static int write_sweep(struct measure_settings *s)
     return 0;
 }
 
-static int measure(struct measure_settings *s)
+static int measure_with_card(struct measure_settings *s)
 {
     char why[MESSAGE_CAP];
     struct measurement_settings settings = {.loopback = s->loopback, .keep_latency = s->latency == LATENCY_KEEP};
@@ -254,5 +254,5 @@ int measure_command(int argc, char **argv)
     struct measure_settings settings;
     int status = measure_parse(argc, argv, &settings);
     if (status >= 0) return status;
-    return settings.write_sweep ? write_sweep(&settings) : measure(&settings);
+    return settings.write_sweep ? write_sweep(&settings) : measure_with_card(&settings);
 }

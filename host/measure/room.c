@@ -130,7 +130,7 @@ static bool choose_api(struct room *r)
 }
 
 /* Opens the sound card once, to print its ports or device, and to fail early. */
-static bool find_devices(struct room *r)
+static bool find_card(struct room *r)
 {
     char why[MESSAGE_CAP];
     struct take_settings settings = take_settings_of(r);
@@ -171,7 +171,7 @@ static bool ask_settings(struct room *r)
            (r->play_to || room_ask(q, "Where are the loudspeakers? (ENTER: sound card)", "", r->to, sizeof r->to)) &&
            (r->record_from ||
             room_ask(q, "Where is the microphone? (ENTER: the first input)", "", r->from, sizeof r->from)) &&
-           find_devices(r) &&
+           find_card(r) &&
            (r->n_positions ||
             room_ask_number(q, "At how many positions do you measure?", 1, ROOM_MAX_POSITIONS, &r->n_positions)) &&
            (r->target || room_ask(q, "File of the target curve? (ENTER: flat)", "", r->curve, sizeof r->curve)) &&

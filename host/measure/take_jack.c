@@ -48,14 +48,14 @@ static int on_record(jack_nframes_t n, void *data)
     return 0;
 }
 
-static int on_xrun(void *data)
+static int take_on_xrun(void *data)
 {
     struct take *t = data;
     atomic_fetch_add(&t->gaps, 1);
     return 0;
 }
 
-static void on_shutdown(jack_status_t code, const char *reason, void *data)
+static void take_on_shutdown(jack_status_t code, const char *reason, void *data)
 {
     (void)code, (void)reason;
     struct take *t = data;
@@ -132,8 +132,8 @@ static bool open_end(struct take *t, struct jack_end *end, bool plays, char *why
                                  "jack: port %s cannot be made; start the server with space for more ports (-p)", name);
     }
     jack_set_process_callback(end->client, plays ? on_play : on_record, t);
-    if (plays) jack_set_xrun_callback(end->client, on_xrun, t); /* JACK reports every xrun to every client */
-    jack_on_info_shutdown(end->client, on_shutdown, t);
+    if (plays) jack_set_xrun_callback(end->client, take_on_xrun, t); /* JACK reports every xrun to every client */
+    jack_on_info_shutdown(end->client, take_on_shutdown, t);
     return true;
 }
 

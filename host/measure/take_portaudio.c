@@ -15,7 +15,7 @@ struct portaudio_card {
     uint32_t time;    /* frames since the start of the stream; audio thread */
 };
 
-static int on_audio(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
+static int on_sound(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
                     PaStreamCallbackFlags flags, void *data)
 {
     (void)time;
@@ -53,7 +53,7 @@ static bool stream_start(struct take *t, struct portaudio_card *card, char *why,
                              card->pair.input.name, card->pair.output.name, in.channelCount, out.channelCount, t->rate,
                              portaudio_reason(error));
     if (error == paNoError)
-        error = Pa_OpenStream(&card->stream, &in, &out, t->rate, paFramesPerBufferUnspecified, paNoFlag, on_audio, t);
+        error = Pa_OpenStream(&card->stream, &in, &out, t->rate, paFramesPerBufferUnspecified, paNoFlag, on_sound, t);
     if (error != paNoError) card->stream = NULL;
     if (error == paNoError) error = Pa_SetStreamFinishedCallback(card->stream, on_end);
     if (error == paNoError) error = Pa_StartStream(card->stream);

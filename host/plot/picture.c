@@ -30,7 +30,7 @@ bool picture_check(const char *path, char *why, size_t cap)
 #endif
 }
 
-static bool write_png(const char *path, const struct drawing *drawing, FILE *to, char *why, size_t cap)
+static bool picture_write_png(const char *path, const struct drawing *drawing, FILE *to, char *why, size_t cap)
 {
     void *library = own_library_open("haloconv_plot.so");
     const struct png_painter *painter = library ? dlsym(library, "haloconv_png_painter") : NULL;
@@ -55,7 +55,7 @@ static bool picture_print(const char *path, const struct drawing *drawing, struc
     if (!to) return message_write(why, cap, "%s: no memory; free some memory", path);
     bool good = true;
     if (ends_with(path, ".png"))
-        good = write_png(path, drawing, to, why, cap);
+        good = picture_write_png(path, drawing, to, why, cap);
     else
         svg_write(drawing, to);
     bool is_full = ferror(to);

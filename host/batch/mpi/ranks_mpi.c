@@ -100,7 +100,7 @@ static int64_t next_number(void)
     return next;
 }
 
-static void leave(int64_t *values, int n)
+static void leave_ranks(int64_t *values, int n)
 {
     if (rank > 0) {
         int64_t all[MAX_VALUES] = {0};
@@ -114,4 +114,4 @@ static void leave(int64_t *values, int n)
 }
 
 extern const struct ranks_library haloconv_ranks;
-const struct ranks_library haloconv_ranks = {open_ranks, next_number, leave};
+const struct ranks_library haloconv_ranks = {open_ranks, next_number, leave_ranks};

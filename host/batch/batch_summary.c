@@ -61,8 +61,7 @@ static void report_counts(const struct batch *batch, const int64_t *counts, doub
                      (long long)counts[COUNT_CLIPPED_FILES], message_s(counts[COUNT_CLIPPED_FILES]));
 }
 
-static int summary_json(const struct batch *batch, const struct journal_list *list, const int64_t *counts,
-                        double seconds)
+static int run_json(const struct batch *batch, const struct journal_list *list, const int64_t *counts, double seconds)
 {
     json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:s, s:s, s:i, s:i}", "done",
                             (json_int_t)counts[COUNT_DONE], "resumed", (json_int_t)counts[COUNT_RESUMED], "failed",
@@ -89,7 +88,7 @@ int batch_summary(const struct batch *batch, struct part_file *part, bool json, 
     if (good && report) good = batch_report_write(batch, &list, part, report, why, sizeof why);
     if (!good) status = message_error("%s", why);
     report_counts(batch, counts, seconds);
-    if (json && summary_json(batch, &list, counts, seconds) != 0) status = EXIT_FAILED;
+    if (json && run_json(batch, &list, counts, seconds) != 0) status = EXIT_FAILED;
     journal_list_free(&list);
     return status;
 }

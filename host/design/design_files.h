@@ -15,8 +15,7 @@ bool design_curve_read(struct frequency_curve *curve, const char *path, char *wh
  * writes it to *rate. Prints warnings. false: why has the reason, and nothing has to be freed. */
 bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why, size_t cap);
 
-/* Checks that no channel of the mask is silent, because a silent channel has no `what`. 0, or the exit status after an
- * error message. */
+/* Checks that no channel of the mask is silent. 0, or the exit status after the error that it has no `what`. */
 int design_silence_check(const hc_responses *mask, const char *path, const char *what);
 
 /* LOW,HIGH in Hz, for a double[2]; HIGH >= 1. */

@@ -3,9 +3,8 @@
  * The output is written to a file without a name (O_TMPFILE), which disappears with the program, however that ends.
  * part_file_commit names it .NAME.haloconv-N.part and renames that. If the file system has no such files, or /proc is
  * absent, the file has that name from the start: errors and signals that can be caught remove it; after SIGKILL the
- * next program that writes the same output removes it. A lock (flock) shows whether the owner still runs. Up to 512
- * outputs at a time, on any threads. An output that is not a regular file (a pipe, /dev/null, standard output as "-")
- * is written in place.
+ * next program that writes the output removes it. A lock (flock) shows whether the owner runs. Up to 512 outputs, on
+ * any threads. An output that is not a regular file (a pipe, /dev/null, standard output as "-") is written in place.
  */
 #ifndef PART_FILE_H
 #define PART_FILE_H

@@ -51,9 +51,8 @@ struct take_driver {
 
 extern const struct take_driver take_jack, take_portaudio; /* open fails in a build without the library            */
 
-/* One cycle of n frames: the callbacks call both functions, in two threads or one. time: of the first frame, on the
- * driver's clock of frames, which wraps round. take_play_cycle writes all of out[n_outputs][n]. Neither waits or
- * allocates. */
+/* One cycle of n frames: the callbacks call both, in two threads or in one. time: of the first frame, on the driver's
+ * clock of frames, which wraps round. take_play_cycle writes all of out[n_outputs][n]. Neither waits or allocates. */
 void take_play_cycle(struct take *take, uint32_t time, float *const *out, int n);
 void take_record_cycle(struct take *take, uint32_t time, const float *const *in, int n);
 

@@ -215,7 +215,7 @@ $(FUZZ_TARGETS): $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/tests/replay.o)
 # The files of the corpus are small: here sound_in reads plain files of any size by the places of their frames.
 FUZZ_SOUND_IN := $(BUILD)/tests/placed/sound_in.o
 $(FUZZ_SOUND_IN): host/files/sound_in.c $(BUILD)/flags
-	$(call compile,-DMIN_PLACED=1,for small files)
+	$(call compile,-DMIN_READ_AT=1,for small files)
 $(filter $(FUZZ_TARGETS),$(call tests_with,host)): $(FUZZ_SOUND_IN)
 $(FUZZ_TARGETS): TEST_LIBS = $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%)
 # The program's objects without main: a test gets those that it needs.

@@ -71,8 +71,8 @@ static void find_time(struct acoustic_band *band, int figure, const struct decay
 }
 
 /* The shares of energy before and after a time. */
-static bool split(struct acoustic_band *band, int figure, const struct decay *d, double seconds, double *early,
-                  double *late)
+static bool energy_split(struct acoustic_band *band, int figure, const struct decay *d, double seconds, double *early,
+                         double *late)
 {
     *late = decay_after(d, seconds - (band->hz ? octave_delay(band->hz) : 0)) / decay_total(d);
     *early = 1 - *late;
@@ -85,10 +85,10 @@ static bool split(struct acoustic_band *band, int figure, const struct decay *d,
 static void find_clarity(struct acoustic_band *band, int figure, const struct decay *d, double seconds)
 {
     double early, late;
-    if (split(band, figure, d, seconds, &early, &late)) band->value[figure] = 10 * log10(early / late);
+    if (energy_split(band, figure, d, seconds, &early, &late)) band->value[figure] = 10 * log10(early / late);
 }
 
-static void find_noise(struct acoustic_band *band, const struct decay *d, double peak)
+static void set_noise_figures(struct acoustic_band *band, const struct decay *d, double peak)
 {
     if (d->noise > 0) {
         band->value[ACOUSTIC_NOISE_DBFS] = 10 * log10(d->noise);
@@ -100,23 +100,23 @@ static void find_noise(struct acoustic_band *band, const struct decay *d, double
         REFUSE(band, i, d->falls ? "it decays until it ends" : "it does not decay by 10 dB");
 }
 
-/* early_moment: the sum of seconds times energy in front of the start. */
-static void find_figures(struct acoustic_band *band, const struct decay *d, double early_moment, double peak)
+/* early_moment: the sum of seconds times energy before the start. */
+static void set_band_figures(struct acoustic_band *band, const struct decay *d, double early_moment, double peak)
 {
     const double direct_s = 2.5e-3;
     double late, early, moment = early_moment;
     for (int i = 0; i < ACOUSTIC_TIMES; i++) find_time(band, i, d);
     find_clarity(band, ACOUSTIC_C50, d, 0.05);
     find_clarity(band, ACOUSTIC_C80, d, 0.08);
-    if (split(band, ACOUSTIC_D50, d, 0.05, &early, &late)) band->value[ACOUSTIC_D50] = early;
-    for (int i = 1; i <= d->n; i++) moment += d->energy[i] / d->rate; /* the sum of i h^2 is that of the integral */
+    if (energy_split(band, ACOUSTIC_D50, d, 0.05, &early, &late)) band->value[ACOUSTIC_D50] = early;
+    for (int i = 1; i <= d->n; i++) moment += d->energy[i] / d->rate; /* sum of i h^2 = sum of the energy curve */
     if (d->falls) moment += d->energy[d->n] * 10 / M_LN10 / -d->late.slope;
     band->value[ACOUSTIC_TS] = moment / decay_total(d) + (band->hz ? octave_delay(band->hz) : 0);
     if (!band->hz || octave_delay(band->hz) < direct_s / 2)
         find_clarity(band, ACOUSTIC_DRR, d, direct_s);
     else
         REFUSE(band, ACOUSTIC_DRR, "the octave's filter rings longer than the direct sound");
-    find_noise(band, d, peak);
+    set_noise_figures(band, d, peak);
 }
 
 /* ---- a response ------------------------------------------------------------------------------------------------- */
@@ -132,7 +132,7 @@ static struct acoustic_band no_band(int hz, const char *reason)
 }
 
 /* The response from its start to its last value that is not 0, as double. NULL: no memory. */
-static double *cut(const float *h, int *n, int rate, int *start)
+static double *cut_from_start(const float *h, int *n, int rate, int *start)
 {
     *start = acoustics_start((float *[]){(float *)h}, 1, *n);
     while (*n > *start + 1 && h[*n - 1] == 0) --*n;
@@ -148,12 +148,12 @@ static bool make_broadband(struct decay *d, const double *x, int n, int rate)
     return decay_make(d, x, n, 0, rate, rate / 100 > 1 ? rate / 100 : 1);
 }
 
-/* moment: the sum of seconds times energy in front of the start. */
+/* moment: the sum of seconds times energy before the start. */
 static bool make_octave(struct decay *d, struct octave_bank *bank, int hz, double *moment, double *peak)
 {
     const double *y = octave_filter(bank, hz);
     double delay = octave_delay(hz) * bank->rate;
-    int n_ends = (int)fmin(4 * delay, bank->n / 2.0); /* the filter rings there, before the end */
+    int n_ends = (int)fmin(4 * delay, bank->n / 2.0); /* length of the ringing of the filter before the end */
     if (!decay_make(d, y, bank->n, n_ends, bank->rate, (int)fmax(bank->rate / 100.0, 2 * delay))) return false;
     *moment = *peak = 0;
     for (size_t i = bank->size - (bank->size - (size_t)bank->n) / 2; i < bank->size; i++) {
@@ -166,7 +166,7 @@ static bool make_octave(struct decay *d, struct octave_bank *bank, int hz, doubl
     return true;
 }
 
-static int order(const void *a, const void *b)
+static int order_of_levels(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -181,7 +181,7 @@ static void find_passband(struct acoustics *a)
     for (int i = 0; i < a->n_octaves; i++) loudest = fmax(loudest, a->octave[i].level_db);
     for (int i = 0; i < a->n_octaves; i++)
         if (a->octave[i].level_db >= loudest - within_db) levels[n++] = a->octave[i].level_db;
-    qsort(levels, (size_t)n, sizeof *levels, order);
+    qsort(levels, (size_t)n, sizeof *levels, order_of_levels);
     for (int i = 0; i < a->n_octaves; i++) {
         a->octave[i].level_db -= levels[n / 2];
         a->octave[i].is_outside = a->octave[i].level_db <= -outside_db;
@@ -198,7 +198,7 @@ static bool find_octaves(struct acoustics *a, const double *x, int n, int rate)
         double moment, peak;
         a->octave[i] = no_band(octave_hz[i], "");
         good = make_octave(&d, &bank, octave_hz[i], &moment, &peak);
-        if (good) find_figures(&a->octave[i], &d, moment, peak);
+        if (good) set_band_figures(&a->octave[i], &d, moment, peak);
         if (good) a->octave[i].level_db = 10 * log10(fmax(decay_total(&d), 1e-300) / octave_bandwidth(octave_hz[i]));
         decay_free(&d);
         a->n_octaves = i + 1;
@@ -215,11 +215,11 @@ bool acoustics_find(struct acoustics *a, const float *h, int n, int rate, bool w
     *a = (struct acoustics){.all = no_band(0, rate > 0 ? "it is silent" : "the rate is not known")};
     if (rate <= 0 || peak == 0) return true;
     struct decay d;
-    double *x = cut(h, &n, rate, &a->start);
+    double *x = cut_from_start(h, &n, rate, &a->start);
     a->all = no_band(0, "");
     bool good = x && make_broadband(&d, x, n, rate);
     if (good) {
-        find_figures(&a->all, &d, 0, (double)peak);
+        set_band_figures(&a->all, &d, 0, (double)peak);
         decay_free(&d);
         bool is_room = !isnan(a->all.value[ACOUSTIC_T20]) || !isnan(a->all.value[ACOUSTIC_T30]);
         if (with_octaves && is_room) good = find_octaves(a, x, n, rate);
@@ -231,7 +231,7 @@ bool acoustics_find(struct acoustics *a, const float *h, int n, int rate, bool w
 bool acoustics_curve(struct decay *d, const float *h, int n, int rate)
 {
     int start;
-    double *x = cut(h, &n, rate, &start);
+    double *x = cut_from_start(h, &n, rate, &start);
     bool good = x && make_broadband(d, x, n, rate);
     free(x);
     return good;

@@ -1,6 +1,6 @@
 /* acoustics - the figures of ISO 3382-1:2009 of one response, broadband and by octave.
  *
- * They count from the start of the response: the first frame within 20 dB of its peak. decay.h describes noise,
+ * The figures count from the start of the response: the first frame within 20 dB of its peak. decay.h describes noise,
  * octave.h the octaves. Frames after 120 s are ignored.
  */
 #ifndef ACOUSTICS_H
@@ -16,13 +16,13 @@ enum acoustic_figure {
     ACOUSTIC_T30,       /* -5 to -35 dB                                                                */
     /* Early and late energy, A.2.3. */
     ACOUSTIC_C50,       /* dB: clarity, the energy of the first 50 ms over the rest; (A.10)            */
-    ACOUSTIC_C80,       /* dB: the same at 80 ms                                                       */
+    ACOUSTIC_C80,       /* dB: clarity at 80 ms                                                        */
     ACOUSTIC_D50,       /* 0 to 1: definition, the share of the first 50 ms; (A.11)                    */
     ACOUSTIC_TS,        /* seconds: centre time, the centre of gravity of the energy; (A.13)           */
     /* Not in the standard. */
     ACOUSTIC_DRR,       /* dB: direct to reverberant, the energy of the first 2.5 ms over the rest (Zahorik 2002) */
-    ACOUSTIC_NOISE_DBFS, /* the RMS of the noise: 0 dB is that of a square wave at full scale          */
-    ACOUSTIC_NOISE_DB,  /* the same relative to the response's largest sample                          */
+    ACOUSTIC_NOISE_DBFS, /* the RMS of the noise: a square wave at full scale has 0 dB                 */
+    ACOUSTIC_NOISE_DB,  /* dB: the RMS of the noise relative to the response's largest sample          */
     ACOUSTIC_NOISE_TIME, /* seconds from the start until the decay meets the noise                     */
     ACOUSTIC_FIGURES
 };
@@ -44,8 +44,8 @@ struct acoustic_band {
 struct acoustics {
     int start;                             /* frame                                                    */
     struct acoustic_band all;              /* broadband                                                */
-    int n_octaves; /* 0: not asked for, or it is not the response of a room                       */
-    struct acoustic_band octave[OCTAVES];  /* those that fit the rate, from 63 Hz on                   */
+    int n_octaves; /* 0: not requested, or not the response of a room                             */
+    struct acoustic_band octave[OCTAVES];  /* the octaves that fit the rate, from 63 Hz on             */
 };
 
 /* The first frame at which a channel is within 20 dB of the peak of all channels; 0: they are silent. */

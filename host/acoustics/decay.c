@@ -5,11 +5,11 @@
 
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 
-struct sums { /* for least squares of y on x */
+struct line_sums { /* for least squares of y on x */
     double n, x, y, xx, xy, yy;
 };
 
-static void add(struct sums *s, double x, double y)
+static void sums_add(struct line_sums *s, double x, double y)
 {
     s->n++;
     s->x += x;
@@ -20,7 +20,7 @@ static void add(struct sums *s, double x, double y)
 }
 
 /* x counts from first_s. */
-static struct decay_fit line_of(const struct sums *s, double first_s, double last_s)
+static struct decay_fit sums_fit(const struct line_sums *s, double first_s, double last_s)
 {
     double sxx = s->xx - s->x * s->x / s->n, syy = s->yy - s->y * s->y / s->n, sxy = s->xy - s->x * s->y / s->n;
     double slope = sxy / sxx;
@@ -37,7 +37,7 @@ static double level_at(const struct decay_fit *line, double seconds)
     return line->at_start_db + line->slope * seconds;
 }
 
-static double time_of(const struct decay_fit *line, double db)
+static double fit_time(const struct decay_fit *line, double db)
 {
     return (db - line->at_start_db) / line->slope;
 }
@@ -73,11 +73,11 @@ static void set_window(struct levels *l, int window)
     }
 }
 
-/* A line through the levels from one time to another that are above `min` dB, from the loudest one on. Levels below
- * are gaps: there may be silence between the direct sound and the first reflection. */
+/* Fits a line to the levels above `min` dB between two times, from the loudest level on. Lower levels are gaps, such as
+ * silence between the direct sound and the first reflection. */
 static struct decay_fit fit_levels(const struct levels *l, double from_s, double to_s, double min)
 {
-    struct sums sums = {0};
+    struct line_sums sums = {0};
     double first = 0, last = 0;
     for (int i = l->loudest; (i + 1) * l->window <= l->n; i++) {
         double x = (i + 0.5) * l->window / l->rate, y = level(l, i);
@@ -85,9 +85,9 @@ static struct decay_fit fit_levels(const struct levels *l, double from_s, double
         if (x < from_s || !(y > min)) continue;
         if (sums.n == 0) first = x;
         last = x;
-        add(&sums, x - first, y);
+        sums_add(&sums, x - first, y);
     }
-    return line_of(&sums, first, last);
+    return sums_fit(&sums, first, last);
 }
 
 /* The first line: from the loudest level to 10 dB above the noise, in windows that are short enough for three levels,
@@ -104,11 +104,11 @@ static struct decay_fit fit_first(struct levels *l, int window, double noise_db)
     return line;
 }
 
-/* Is the end of the response noise, and not the decay itself? Noise has the same level in both halves of it. */
-static bool is_noise(const struct levels *l, int from, double slope)
+/* Is the end of the response noise, and not the decay itself? The two halves of noise have the same level. */
+static bool ends_in_noise(const struct levels *l, int from, double slope)
 {
     int half = from + (l->n - from) / 2;
-    double expected = slope * (l->n - from) / 2 / l->rate; /* of the decay, dB */
+    double expected = slope * (l->n - from) / 2 / l->rate; /* fall of the decay, dB */
     return half > from && 10 * log10(mean_square(l, half, l->n) / mean_square(l, from, half)) > expected / 2;
 }
 
@@ -116,26 +116,26 @@ static bool is_noise(const struct levels *l, int from, double slope)
 static bool find_crossing(struct decay *d, struct levels *l, int window, struct decay_fit *line)
 {
     int behind = 0, last_tenth = l->n - (l->n + 9) / 10;
-    double noise_db = 10 * log10(mean_square(l, last_tenth, l->n)), crossing = time_of(line, noise_db);
+    double noise_db = 10 * log10(mean_square(l, last_tenth, l->n)), crossing = fit_time(line, noise_db);
     for (int i = 0; i < 5; i++) {
         double behind_frames = (crossing - 10 / line->slope) * l->rate; /* where the decay is 10 dB below the noise */
         behind = behind_frames > 0 && behind_frames < last_tenth ? (int)behind_frames : last_tenth;
         l->noise = mean_square(l, behind, l->n);
         noise_db = 10 * log10(l->noise);
         set_window(l, (int)fmax(window, fmin(-2 / line->slope * l->rate, l->n)));
-        struct decay_fit next = fit_levels(l, time_of(line, noise_db + 25), time_of(line, noise_db + 5), -INFINITY);
+        struct decay_fit next = fit_levels(l, fit_time(line, noise_db + 25), fit_time(line, noise_db + 5), -INFINITY);
         if (next.slope == 0) break;
         *line = next;
-        crossing = time_of(line, noise_db);
+        crossing = fit_time(line, noise_db);
     }
     double frames = crossing * l->rate;
-    if (!(frames >= 1 && frames < l->n) || !is_noise(l, behind, line->slope)) return false;
+    if (!(frames >= 1 && frames < l->n) || !ends_in_noise(l, behind, line->slope)) return false;
     d->n = (int)frames;
     d->noise = l->noise;
     return true;
 }
 
-static void find_noise(struct decay *d, const double *energy, int n, int window)
+static void find_noise_level(struct decay *d, const double *energy, int n, int window)
 {
     struct levels l = {.energy = energy, .n = n, .rate = d->rate};
     const double end_s = (double)n / d->rate;
@@ -147,7 +147,7 @@ static void find_noise(struct decay *d, const double *energy, int n, int window)
     d->falls = d->fall_db >= 10 && d->late.slope < 0;
     if (!d->falls || find_crossing(d, &l, window, &d->late)) return;
     l.noise = 0; /* the end is the decay itself */
-    struct decay_fit line = fit_levels(&l, time_of(&d->late, level_at(&d->late, end_s) + 25), end_s, -INFINITY);
+    struct decay_fit line = fit_levels(&l, fit_time(&d->late, level_at(&d->late, end_s) + 25), end_s, -INFINITY);
     if (line.slope < 0) d->late = line;
 }
 
@@ -161,7 +161,7 @@ bool decay_make(struct decay *d, const double *h, int n, int n_ends, int rate, i
     n -= n_ends;
     energy[n] = 0;
     for (int i = n - 1; i >= 0; i--) energy[i] = energy[i + 1] + h[i] * h[i];
-    find_noise(d, energy, n, window);
+    find_noise_level(d, energy, n, window);
     /* The energy of the decay behind frame n: of a line in dB, which is an exponential. */
     if (d->falls) rest = pow(10, level_at(&d->late, (double)d->n / rate) / 10) * 10 / M_LN10 / -d->late.slope * rate;
     double behind = energy[d->n];
@@ -195,7 +195,7 @@ double decay_db(const struct decay *d, int frame)
 
 struct decay_fit decay_fit(const struct decay *d, double from_db, double to_db)
 {
-    struct sums sums = {0};
+    struct line_sums sums = {0};
     double first = 0, last = 0;
     for (int i = 0; i <= d->n; i++) {
         double x = (double)i / d->rate, y = decay_db(d, i);
@@ -203,7 +203,7 @@ struct decay_fit decay_fit(const struct decay *d, double from_db, double to_db)
         if (y > from_db) continue;
         if (sums.n == 0) first = x;
         last = x;
-        add(&sums, x - first, y);
+        sums_add(&sums, x - first, y);
     }
-    return line_of(&sums, first, last);
+    return sums_fit(&sums, first, last);
 }

@@ -11,7 +11,7 @@
  * Bietz and Vorländer (Acustica 81, 1995): a line goes through the levels 5 to 25 dB above the noise, in windows as
  * long as 2 dB of it, and the noise is measured where the line is 10 dB below; both are repeated.
  *
- * The energy of the noise in front of the crossing is subtracted, because it would lengthen the decay (Guski and
+ * The energy of the noise before the crossing is subtracted, because it would lengthen the decay (Guski and
  * Vorländer, Acta Acustica 100, 2014).
  */
 #ifndef DECAY_H
@@ -21,7 +21,7 @@
 
 struct decay_fit {           /* a line through the curve; slope 0: no line                  */
     double slope;            /* dB a second, below 0                                        */
-    double at_start_db;      /* its level at the start of the response                      */
+    double at_start_db;      /* level of the line at the start of the response              */
     double from_s, to_s;     /* the section of the curve that it fits, from the start          */
     double r2;               /* the squared coefficient of correlation                      */
 };
@@ -29,10 +29,10 @@ struct decay_fit {           /* a line through the curve; slope 0: no line      
 struct decay {
     int rate, n;             /* frames until the decay meets the noise, or until the response ends */
     double *energy;          /* [n + 1], of frame i and all behind it, also of the decay behind frame n */
-    double before;           /* energy in front of the start: the ringing of a reversed filter */
+    double before;           /* energy before the start: the ringing of a reversed filter   */
     double noise;            /* mean square; 0: the response ends before it meets a noise   */
     bool falls;              /* by 10 dB and more, so that `late` is known                  */
-    double fall_db;          /* of the levels from the loudest window to the end, if it does not */
+    double fall_db;          /* dB from the loudest window to the end, if not `falls`        */
     struct decay_fit late;   /* levels of h^2 just above the noise, or before the end       */
 };
 

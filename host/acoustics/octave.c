@@ -5,7 +5,7 @@
 
 const int octave_hz[OCTAVES] = {63, 125, 250, 500, 1000, 2000, 4000, 8000};
 
-static double ratio(void) /* of two midband frequencies: IEC 61260-1:2014, 5.2 */
+static double ratio(void) /* ratio of neighbouring midband frequencies: IEC 61260-1:2014, 5.2 */
 {
     return pow(10, 0.3);
 }
@@ -32,7 +32,7 @@ bool octave_fits(int hz, int rate)
 
 bool octave_open(struct octave_bank *bank, const double *h, int n, int rate)
 {
-    int ringing = (int)(40 / (M_PI * octave_bandwidth(octave_hz[0])) * rate); /* it has fallen by 120 dB */
+    int ringing = (int)(40 / (M_PI * octave_bandwidth(octave_hz[0])) * rate); /* frames to a fall of 120 dB */
     *bank = (struct octave_bank){.rate = rate, .n = n, .size = transform_size((size_t)n + ringing)};
     size_t bytes = (bank->size / 2 + 1) * sizeof *bank->band;
     if (!transform_open(&bank->transform, bank->size)) return false;

@@ -15,11 +15,11 @@ extern const int octave_hz[OCTAVES];      /* 63, 125, ... 8000: the nominal midb
 
 double octave_bandwidth(int hz);          /* Hz, of a nominal octave                            */
 double octave_delay(int hz);              /* seconds by which the energy of a band is early     */
-bool octave_fits(int hz, int rate);       /* its upper edge is below half the rate              */
+bool octave_fits(int hz, int rate);       /* the upper edge is below half the rate              */
 
 struct octave_bank {
     int rate, n;
-    size_t size;                          /* of the transform, with room for the ringing        */
+    size_t size;                          /* size of the transform, with space for the ringing  */
     struct transform transform;
     double complex *spectrum, *band;      /* [size / 2 + 1]                                     */
 };

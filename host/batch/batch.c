@@ -41,7 +41,7 @@ static bool read_shard(const struct option_use *use, void *to)
     return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) || option_refuse(use, "needs I/N, I from 1 to N");
 }
 
-static bool read_pairs(const struct option_use *use, void *to)
+static bool read_pairing(const struct option_use *use, void *to)
 {
     char *end;
     const char *text = use->text;
@@ -51,8 +51,8 @@ static bool read_pairs(const struct option_use *use, void *to)
     return option_text(use, to);
 }
 
-/* Keeps the text too: a journal entry is a hash of the settings, and this text is one of them. */
-static bool read_format(const struct option_use *use, void *to)
+/* Keeps the text too, because the hash of a journal entry covers it. */
+static bool batch_read_format(const struct option_use *use, void *to)
 {
     struct batch_settings *s = to;
     return option_text(use, &s->format_text) && format_option(use, &s->format);
@@ -79,24 +79,24 @@ static int check_files(const struct batch_settings *s)
 static const struct option_row batch_options[] = {
     {"output", 'o', "FOLDER", "Output folder; each file appears under its name only when it is complete", option_text,
      OPTION_TO(struct batch_settings, folder)},
-    {"inputs", 0, "PATTERN", "The input files, as the shell would find them; in quotes", option_text,
+    {"inputs", 0, "PATTERN", "The input files: a pattern of the shell, in quotes", option_text,
      OPTION_TO(struct batch_settings, inputs)},
-    {"masks", 0, "PATTERN", "The masks, as the shell would find them; in quotes", option_text,
+    {"masks", 0, "PATTERN", "The masks: a pattern of the shell, in quotes", option_text,
      OPTION_TO(struct batch_settings, masks)},
     {"pairs", 0, "all|zip|random:N",
-     "Every input with every mask; the first with the first; or N different masks drawn for each input [all]",
-     read_pairs, OPTION_TO(struct batch_settings, pairs)},
+     "all: each input with each mask; zip: first with first, and so on; random:N: N masks drawn for each input [all]",
+     read_pairing, OPTION_TO(struct batch_settings, pairs)},
     {"members", 0, "PATTERN",
      "Convolve the sounds of tar files whose names match PATTERN (quoted), and copy the others [all]", option_text,
      OPTION_TO(struct batch_settings, defaults.members)},
     {"seed", 0, "S",
-     "Seed of all random draws, here and for rows without a seed. The same seed and files draw the same masks "
-     "everywhere [0]",
+     "Seed of the draws of --pairs and of rows without a seed. The same seed and files draw the same masks "
+     "on every machine [0]",
      option_seed, OPTION_TO(struct batch_settings, defaults.seed)},
     {"gain", 0, "DB", "Gain of the outputs [0]", option_db, OPTION_TO(struct batch_settings, defaults.gain)},
     OPTION_TAIL(OPTION_TO(struct batch_settings, defaults.tail)),
     OPTION_LEVEL(OPTION_TO(struct batch_settings, defaults.level)),
-    {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", read_format,
+    {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", batch_read_format,
      .to = 0},
     {"report", 0, "FILE",
      "Write a line of JSON for each output to FILE, in the order of the list: row, input, the mask and the noise that "
@@ -105,11 +105,11 @@ static const struct option_row batch_options[] = {
     OPTION_DITHER(OPTION_TO(struct batch_settings, dither)),
     {"resume", 0, NULL,
      "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal, one more for each "
-     "shard or rank) lists these rows with their settings. An output that is gone or has another size is made again",
+     "shard or rank) lists these rows with their settings. A missing output, or one of another size, is made again",
      option_flag, OPTION_TO(struct batch_settings, resume)},
     {"fail-fast", 0, NULL,
-     "End at the first file that fails. Without it, such a file is reported, skipped, and listed at the end, and the "
-     "exit status is 1",
+     "End at the first file that fails. Without this option, a file that fails is reported, skipped and listed at the "
+     "end, and the exit status is 1",
      option_flag, OPTION_TO(struct batch_settings, fail_fast)},
     {"shard", 0, "I/N", "Convolve the I-th of N shares of the list, I from 1; for Slurm's arrays and GNU parallel",
      read_shard, .to = 0},
@@ -119,17 +119,17 @@ static const struct option_row batch_options[] = {
     {"workers", 0, "N", "Files that are convolved at the same time [one a processor]", option_int,
      OPTION_TO(struct batch_settings, workers), .min = 1, .max = 256},
     {"cache", 0, "MB",
-     "Memory for decoded masks and noises. In addition a worker has up to four engines, some tens of MB each, which "
-     "depends on the length and the channels of the masks. With --level or noise, an output of up to 64 MB is kept in "
-     "memory; a longer one is convolved again [512]",
+     "Memory for decoded masks and noises. In addition a worker has up to four engines of some tens of MB each, "
+     "depending on the length and the channels of the masks. With --level or noise, an output of up to 64 MB is kept "
+     "in memory; a longer one is convolved again [512]",
      option_int, OPTION_TO(struct batch_settings, cache_mb), .max = 1 << 20},
     OPTION_JSON(OPTION_TO(struct batch_settings, json)),
     {0}};
 
 static const struct option_row moving_options[] = {
     {"path", 0, "FILE",
-     "For rows without a path: the mask is a bank, and each channel of the input a source that moves as the CSV file "
-     "says; or random:OPTIONS, drawn by the row's seed",
+     "The path of rows that give no path: a CSV file, or random:OPTIONS drawn by the row's seed. The mask of such a "
+     "row is a bank, and each channel of its input is a moving source",
      option_text, OPTION_TO(struct batch_settings, moving.path)},
     OPTION_MOVING(struct batch_settings),
     {0}};
@@ -138,17 +138,17 @@ static const struct command_line batch_line = {
     .command = "batch",
     .usage = "MANIFEST -o FOLDER\n--inputs PATTERN --masks PATTERN -o FOLDER",
     .text =
-        "Sends many sound files through many masks. MANIFEST is CSV with a header, or an object of JSON a line (- is "
+        "Convolves many sound files with many masks. MANIFEST is CSV with a header, or an object of JSON a line (- is "
         "standard input). Its columns are input and mask, and optionally output (a name below FOLDER), gain (dB), "
         "tail, level, seed, path (of moving sources), start and length (of the input, in seconds), align (yes: leave "
-        "out the mask in front of "
-        "its direct sound), early (only so many milliseconds of the mask after it), noise and snr (a sound that is "
-        "added, and its distance in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
+        "out the mask before "
+        "its direct sound), early (milliseconds of the mask to keep after its direct sound), noise (a sound that is "
+        "added) and snr (in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
         "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file "
         "becomes a tar file with the same members in the same order, its sounds convolved. The man page has the "
         "details.\v"
-        "Under mpirun the processes share the list. The outputs do not depend on how many workers, shares or processes "
-        "there are.\n\n"
+        "Under mpirun the processes share the list. The outputs do not depend on the number of workers, shares or "
+        "processes.\n\n"
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"
         "    --pairs random:1 --level rms -o wet",
     .groups = {{NULL, batch_options}, {"Moving sources:", moving_options}},
@@ -156,7 +156,7 @@ static const struct command_line batch_line = {
     .max_names = 1,
     .names_to = offsetof(struct batch_settings, names)};
 
-static int parse(int argc, char **argv, struct batch_settings *s)
+static int batch_parse(int argc, char **argv, struct batch_settings *s)
 {
     *s = (struct batch_settings){.backend = "auto",
                                  .method = "auto",
@@ -193,7 +193,7 @@ static bool gpu_pays_off(const struct batch *batch)
 {
     const struct batch_plan *p = &batch->plan;
     double bytes = 0;
-    for (size_t i = 0; i < p->n_pieces; i++) /* a piece has one length class: its first file stands for all */
+    for (size_t i = 0; i < p->n_pieces; i++) /* the first file of a piece represents its length class */
         bytes += (double)batch_input_bytes(p->order[p->pieces[i]]) * (double)(p->pieces[i + 1] - p->pieces[i]);
     return gpu_pays_off_for_batch(bytes / batch->settings->n_shards / batch->ranks.n, processors());
 }
@@ -287,15 +287,15 @@ static void print_progress(void *data)
                    (double)atomic_load(&batch->counts[COUNT_SOUND_US]) * 1e-6 / seconds, left_text);
 }
 
-/* The buffers of a file are freed, and the next file gets as many. glibc gives so much memory back to the system, which
- * clears each page again: keep it. */
+/* Keeps glibc from returning freed memory to the system, which would clear each page again: the next file allocates as
+ * much. */
 static void keep_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
-static int run(struct batch *batch, double start)
+static int run_batch(struct batch *batch, double start)
 {
     const struct batch_settings *s = batch->settings;
     struct part_file part = {.fd = -1};
@@ -343,7 +343,7 @@ int batch_command(int argc, char **argv)
     struct batch_settings s;
     struct manifest manifest;
     char why[MESSAGE_CAP], hashed[1024];
-    int status = parse(argc, argv, &s);
+    int status = batch_parse(argc, argv, &s);
     if (status >= 0) return status;
     double start = stopwatch_now();
     if (!read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
@@ -355,7 +355,7 @@ int batch_command(int argc, char **argv)
     if (batch) {
         *batch = (struct batch){.settings = &s, .hashed = hashed, .manifest = &manifest, .journal.fd = -1};
         pthread_mutex_init(&batch->lock, NULL);
-        status = ranks_open(&batch->ranks, why, sizeof why) ? run(batch, start) : message_error("%s", why);
+        status = ranks_open(&batch->ranks, why, sizeof why) ? run_batch(batch, start) : message_error("%s", why);
         batch_free(batch);
         pthread_mutex_destroy(&batch->lock);
     } else {

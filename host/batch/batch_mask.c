@@ -13,7 +13,7 @@ enum { EARLY_FADE_MS = 2 };
 /* ---- the cut ------------------------------------------------------------------------------------ */
 
 /* Keeps n_frames from frame `first` on, and fades the last n_fade of them. */
-static void keep_frames(hc_responses *mask, int first, int n_frames, int n_fade)
+static void mask_keep_frames(hc_responses *mask, int first, int n_frames, int n_fade)
 {
     for (int ch = 0; ch < mask->n_channels; ch++) {
         float *taps = mask->channel[ch];
@@ -26,7 +26,7 @@ static void keep_frames(hc_responses *mask, int first, int n_frames, int n_fade)
 
 /* Cuts a mask as its key asks. The last EARLY_FADE_MS of the early part, or its second half if that is shorter, fall to
  * 0 as half a cosine. false: the mask is a configuration. */
-static bool mask_cut(struct batch_mask *mask)
+static bool batch_mask_cut(struct batch_mask *mask)
 {
     hc_responses *responses = &mask->responses;
     const struct mask_key *key = &mask->key;
@@ -44,7 +44,7 @@ static bool mask_cut(struct batch_mask *mask)
         n_fade = EARLY_FADE_MS * key->rate / 1000;
         if (n_fade > early / 2) n_fade = (int)early / 2;
     }
-    keep_frames(responses, first, left, n_fade);
+    mask_keep_frames(responses, first, left, n_fade);
     return true;
 }
 
@@ -61,7 +61,7 @@ static bool mask_has_key(const struct cache_entry *entry, const void *key)
     return a->n_in == b->n_in && a->rate == b->rate && a->align == b->align && a->early_ms == b->early_ms;
 }
 
-/* The mean of the channels that have one; a configuration has none. */
+/* Finds the mean over the channels that have a decay time. A configuration has no channels. */
 static bool find_t30(struct batch_mask *mask)
 {
     const hc_responses *taps = &mask->responses;
@@ -79,7 +79,7 @@ static bool find_t30(struct batch_mask *mask)
     return true;
 }
 
-static bool mask_load(struct cache_entry *entry, const void *finds_t30)
+static bool batch_mask_load(struct cache_entry *entry, const void *finds_t30)
 {
     struct batch_mask *mask = (struct batch_mask *)entry;
     const struct mask_key *key = &mask->key;
@@ -90,11 +90,11 @@ static bool mask_load(struct cache_entry *entry, const void *finds_t30)
         mask_argument_explain(entry->path, entry->why, sizeof entry->why);
         return false;
     }
-    /* A sound file has channels, a configuration responses. */
+    /* A sound file has only channels, a configuration only responses. */
     entry->bytes += ((int64_t)taps->n_channels * taps->n_frames + taps->distinct_frames) * (int64_t)sizeof(float);
     if (key->n_in == 0) return true;
     if (*(const bool *)finds_t30 && !find_t30(mask)) return false;
-    return mask_cut(mask);
+    return batch_mask_cut(mask);
 }
 
 static void mask_free(struct cache_entry *entry)
@@ -106,5 +106,5 @@ const struct cache_kind batch_masks = {.size = sizeof(struct batch_mask),
                                        .no_memory = "no memory for a mask; use a smaller --cache",
                                        .init = mask_init,
                                        .has_key = mask_has_key,
-                                       .load = mask_load,
+                                       .load = batch_mask_load,
                                        .free = mask_free};

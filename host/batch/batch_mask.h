@@ -14,21 +14,21 @@
 
 struct mask_key {
     int n_in;        /* inputs to route; 0: a noise, which has no routes */
-    int rate;        /* of the input: the file is resampled to it */
+    int rate;        /* rate of the input: the file is resampled to this rate */
     bool align;      /* leave out the frames in front of the direct sound */
-    double early_ms; /* leave out what comes later than this after the direct sound; INFINITY: nothing */
+    double early_ms; /* keep so much of the mask after the direct sound; INFINITY: all */
 };
 
 struct batch_mask {
     struct cache_entry entry;
     struct mask_key key;
     hc_responses responses;
-    int n_frames; /* of the mask without the cut by early_ms; gives the range of the output */
+    int n_frames; /* length of the mask without the cut by early_ms; sets the range of the output */
     int onset;    /* the direct sound's frame before the cut; 0 if neither align nor early_ms is set */
-    double t30_s; /* decay time before the cut, the mean of the channels that have one; NaN: none, unwanted */
+    double t30_s; /* decay time before the cut: mean of the channels that have one; NaN: unknown or not wanted */
 };
 
-/* The settings of the cache are a bool: find the decay time of each mask that is routed. */
+/* The settings of the cache are a bool: does a load find the decay time of a routed mask? */
 extern const struct cache_kind batch_masks;
 
 #endif

@@ -37,7 +37,7 @@ char *figures_of(const struct file_job *job)
 {
     const struct manifest_row *row = job->row;
     const double rate = job->in.rate;
-    const bool is_cut = row->align || isfinite(row->early_ms), is_limited = job->out.bits > 0; /* floats are not */
+    const bool is_cut = row->align || isfinite(row->early_ms), is_limited = job->out.bits > 0; /* floats: not limited */
     json_t *figures = json_pack("{s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:I}", "rate", job->in.rate, "channels",
                                 job->n_out, "frames", (json_int_t)job->out.written, "level_gain_db",
                                 decibels(job->level_gain), "noise_gain_db", decibels(job->noise.gain), "noise_start_s",
@@ -45,7 +45,7 @@ char *figures_of(const struct file_job *job)
                                 given(job->mask ? job->mask->onset / rate : 0, is_cut), "peak",
                                 json_number((double)sample_peak_value(&job->writer.seen)), "clipped",
                                 (json_int_t)(is_limited ? job->writer.seen.clipped : 0));
-    if (figures && !job->mask) json_object_set_new(figures, "t30_s", json_null()); /* a bank has many */
+    if (figures && !job->mask) json_object_set_new(figures, "t30_s", json_null()); /* a bank has many decay times */
     if (figures && job->mask && job->batch->settings->report)
         json_object_set_new(figures, "t30_s", json_number(job->mask->t30_s));
     return figures_text(figures);
@@ -77,8 +77,8 @@ char *figures_with_t30(const char *text, double t30_s)
 
 /* ---- the lines ---------------------------------------------------------------------------------- */
 
-/* The cells have the names of their columns, so that the report is a list, too. JSON has no integers of 64 bits for
- * every reader: the seed is a text. */
+/* The keys are the column names of a list, so that a report can serve as a list. The seed is a text, because many
+ * readers of JSON lack 64-bit integers. */
 static json_t *cells_of(const struct batch *batch, const struct manifest_row *row)
 {
     char seed[24];

@@ -14,10 +14,10 @@
 #include "host/files/part_file.h"
 
 /* The figures of a job that is complete, as JSON without blanks; the caller frees them. NULL: no memory. They have the
- * decay time of the mask only if the batch reports. */
+ * decay time of the mask only if the batch writes a report. */
 char *figures_of(const struct file_job *job);
 
-enum figures_state { FIGURES_WHOLE, FIGURES_LACK_T30, FIGURES_UNKNOWN /* of an older version, or damaged */ };
+enum figures_state { FIGURES_WHOLE, FIGURES_LACK_T30, FIGURES_UNKNOWN /* written by an older version, or damaged */ };
 enum figures_state figures_check(const char *figures); /* NULL is unknown */
 
 /* The same figures with a decay time; the caller frees them. NULL: no memory. */

@@ -34,7 +34,7 @@ static int length_class(int64_t bytes)
     return class + (int)(bytes >= 4 ? bytes - 4 : 0);
 }
 
-/* The sounds of a tar file are sorted within so many members. */
+/* The sounds of a tar file are sorted within sections of members. */
 static size_t tar_section(const struct manifest_row *row)
 {
     enum { SECTION_MEMBERS = 1024 };
@@ -49,7 +49,7 @@ static int by_work(const void *a, const void *b)
     size_t ps = tar_section(p->row), qs = tar_section(q->row);
     if (ps != qs) return ps < qs ? -1 : 1;
     int pc = length_class(p->bytes), qc = length_class(q->bytes);
-    if (pc != qc) return pc > qc ? -1 : 1; /* long files first: none is left alone at the end */
+    if (pc != qc) return pc > qc ? -1 : 1; /* long files first: a long one at the end would run alone */
     if (p->mask != q->mask) return p->mask < q->mask ? -1 : 1;
     return p->row < q->row ? -1 : p->row > q->row;
 }
@@ -63,8 +63,8 @@ static void find_first_rows(struct entry *entries, size_t n)
     }
 }
 
-/* The pieces depend on the list alone, so that every process cuts the same ones. A short list is cut finer, so that
- * every processor gets one. */
+/* The pieces depend on the list alone, so that every process cuts the same pieces. A short list is cut into shorter
+ * pieces, so that every processor gets a piece. */
 static void cut_pieces(struct batch *batch, const struct entry *entries, size_t n)
 {
     struct batch_plan *plan = &batch->plan;
@@ -103,7 +103,7 @@ static void find_share(struct batch *batch)
     }
 }
 
-/* 32 bits, so that their sum over all ranks fits in a count. */
+/* The hash has 32 bits, so that the sum over all ranks fits in a count. */
 static int64_t plan_hash(const struct batch *batch)
 {
     const struct batch_plan *plan = &batch->plan;
@@ -124,7 +124,7 @@ bool batch_plans_agree(struct batch *batch, const int64_t *counts)
 
 int64_t batch_input_bytes(const struct manifest_row *row)
 {
-    const double bytes_a_second = 96000; /* 16 bits at 48 kHz: the rate is not known here */
+    const double bytes_a_second = 96000; /* 16 bits at 48 kHz, assumed: the rate is unknown here */
     struct stat status = {0};
     if (!row->tar && stat(row->input, &status) != 0) return 0;
     int64_t bytes = row->tar ? row->tar->input->members[row->member].bytes : status.st_size;
@@ -217,7 +217,7 @@ bool batch_spares_inputs(struct batch *batch)
     if (stat(s->folder, &status) != 0 && !s->report) return true; /* a new folder is empty */
     struct files_read read = {0};
     bool good = !s->list || files_read_add(&read, s->list);
-    for (size_t i = 0; i < n && good; i++) { /* in the order of the work: many rows share a mask */
+    for (size_t i = 0; i < n && good; i++) { /* in plan order: rows with the same mask are neighbours */
         const struct manifest_row *row = batch->plan.order[i], *before = i > 0 ? batch->plan.order[i - 1] : NULL;
         if (!before || !row->tar || row->tar != before->tar) good = files_read_add(&read, batch_input_file(row));
         bool is_other = !before || strcmp(row->mask, before->mask) != 0 || before->path;
@@ -230,7 +230,7 @@ bool batch_spares_inputs(struct batch *batch)
     for (size_t i = 0; i < n && good; i++) {
         char path[PATH_MAX], why[MESSAGE_CAP - 40];
         const struct manifest_row *row = &batch->manifest->rows[i];
-        if (row->tar && i > row->tar->first_row) continue; /* the same tar file */
+        if (row->tar && i > row->tar->first_row) continue; /* checked with the first row */
         if (!batch_output_path(batch, row, path, sizeof path) || files_read_spare(&read, path, why, sizeof why))
             continue;
         good = message_write(batch->why, sizeof batch->why, "row %zu: %s", i + 1, why);
@@ -245,8 +245,8 @@ struct written {
     const struct manifest_row *row;
 };
 
-/* A file system may ignore case, and a link may lead to another folder: the later output replaced the earlier one. Two
- * hard links are two files to rename(2). */
+/* Two names may be one file: a file system may ignore case, and a link may lead to the same folder. The later output
+ * has then replaced the earlier one. Two hard links are two files to rename(2). */
 bool batch_outputs_differ(struct batch *batch)
 {
     size_t n = 0;
@@ -257,7 +257,7 @@ bool batch_outputs_differ(struct batch *batch)
         char path[PATH_MAX];
         struct stat status;
         const struct manifest_row *row = &batch->manifest->rows[i];
-        bool again = row->tar && i > row->tar->first_row; /* the same tar file */
+        bool again = row->tar && i > row->tar->first_row; /* checked with the first row */
         if (!again && batch_output_path(batch, row, path, sizeof path) && stat(path, &status) == 0 &&
             S_ISREG(status.st_mode) && status.st_nlink == 1)
             outputs[n++] = (struct written){{status.st_dev, status.st_ino}, row};
@@ -324,7 +324,7 @@ static void join_and_report(pthread_t thread, void (*report)(void *data), void *
     }
 }
 
-/* Rows that are done do not count if their tar file could not be written. */
+/* Uncounts the finished rows of each tar file that could not be written. */
 static void uncount_lost(struct batch *batch)
 {
     for (const struct tar_source *tar = batch->manifest->tars; tar; tar = tar->next)

@@ -1,8 +1,8 @@
-/* batch_run - the work of a batch: its list is sorted and cut into pieces, and workers take the pieces.
+/* batch_run - the work of a batch: its list is sorted and cut into pieces, and workers reserve the pieces.
  *
  *   list, sorted by length and mask:  [ piece 0 ][ piece 1 ][ piece 2 ] ...    up to BATCH_PIECE rows each
  *                                          |          |
- *                                      worker 0   worker 1 ...                 threads; ranks_next says which unit
+ *                                      worker 0   worker 1 ...                 threads; ranks_next gives the unit
  *
  *   a worker   piece: [ file job ][ file job ][ file job ] ...    a file job = one row: its open input, mask and output
  *                          \           |          /
@@ -14,14 +14,14 @@
  * own mask, and one launch serves them all. A group on the CPU is one file job, and there is a worker for each
  * processor; if the list has fewer pieces than processors, the engines have several threads each.
  *
- * Rows with a path have no engine: all of a piece that share a bank go through hc_render together (moving_job.h), on
- * the CPU too. A bank is loaded once and shared by the workers, which render in turn; the others read and write
- * meanwhile.
+ * Rows with a path have no engine: one call of hc_render computes all rows of a piece that share a bank
+ * (moving_job.h), on the CPU too. A bank is loaded once and shared by the workers, which render in turn; the others
+ * read and write meanwhile.
  *
- * The pieces of one tar file are a unit, which one process takes; every other piece is a unit by itself. The
- * members of a tar file are sorted within sections, because a sound waits in memory for those in front of it.
+ * The pieces of one tar file are a unit, which one process convolves; every other piece is a unit by itself. The
+ * members of a tar file are sorted within sections, because a sound waits in memory for the sounds before it.
  *
- * The output does not depend on which worker takes a piece: pieces and groups depend on the list alone.
+ * The output does not depend on which worker reserves a piece: pieces and groups depend on the list alone.
  *
  * Memory: the caches, and the workers' engines with their blocks. The output of a file whose level is matched stays
  * in memory until the level is known; a long file is convolved twice instead.
@@ -41,7 +41,7 @@
 
 #include <stdatomic.h>
 
-enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* of an engine on a GPU */ };
+enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* maximum of an engine on a GPU */ };
 
 enum batch_count { /* frames: of a channel, at the files' rates; sound: length of the inputs */
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
@@ -49,28 +49,28 @@ enum batch_count { /* frames: of a channel, at the files' rates; sound: length o
     COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 
-struct batch_settings { /* what the user has asked for */
+struct batch_settings { /* the options of the command */
     struct option_names names; /* MANIFEST */
     const char *list, *folder, *inputs, *masks, *pairs;
-    const char *backend, *method, *format_text, *report; /* report NULL: none; it needs the decay times of the masks */
+    const char *backend, *method, *format_text, *report; /* report: needs the decay times of the masks; NULL = none */
     struct manifest_defaults defaults;
     enum dither dither;
-    int format;                    /* SF_FORMAT_... as far as format_text gives it */
+    int format;                    /* SF_FORMAT_..., the bits that format_text gives */
     int workers, cache_mb;
     int shard, n_shards;           /* 0 ... n_shards - 1 */
-    struct moving_settings moving; /* its path: of rows without one */
+    struct moving_settings moving; /* moving.path is for the rows without a path */
     bool resume, fail_fast, json;
 };
 
 struct batch_plan { /* the order of the work, from batch_plan_make on */
     const struct manifest_row **order; /* the sorted list */
     size_t *pieces;                    /* [n_pieces + 1]: the start of each in order */
-    size_t n_pieces, max_piece;        /* max_piece: rows of a piece, at most */
+    size_t n_pieces, max_piece;        /* max_piece: rows of the longest piece */
     size_t *units;                     /* [n_units + 1]: the first piece of each unit */
     size_t n_units;
     int64_t *work;                     /* [manifest->n]: of each row, in the order of the list */
     bool *in_share;                    /* [manifest->n]: is the row of this shard? */
-    int64_t share_rows, share_pieces;  /* of this shard; its ranks share them */
+    int64_t share_rows, share_pieces;  /* of this shard, all its ranks */
 };
 
 struct batch {
@@ -81,7 +81,7 @@ struct batch {
     int n_devices;                     /* for "cuda": workers are spread over them */
     int n_workers, n_threads;          /* n_threads: of an engine on the CPU */
     struct batch_plan plan;
-    struct cache masks, banks;         /* masks: and noises */
+    struct cache masks, banks;         /* masks: also the noises */
     struct journal journal;
     struct ranks ranks;
 
@@ -89,38 +89,38 @@ struct batch {
     atomic_bool stopped;               /* workers start no further piece */
     atomic_int_fast64_t counts[N_COUNTS];
 
-    pthread_mutex_t lock;              /* of all that follows */
-    size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has taken yet */
-    char why[MESSAGE_CAP];             /* what stopped the whole run; "" = nothing */
+    pthread_mutex_t lock;              /* for all fields below */
+    size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has reserved */
+    char why[MESSAGE_CAP];             /* why the whole run stopped; "" = it goes on */
     char device[128];
 };
 
-/* Sorts and cuts the list, by the sizes of the input files, and finds this share. false: batch->why. */
+/* Sorts the list by the sizes of the input files, cuts it, and finds the share of this process. false: batch->why. */
 bool batch_plan_make(struct batch *batch);
 
-/* The work of a row: the bytes of its input and half of those of its mask, as measured with masks of a minute: the tail
- * costs half as much as the sound. Files of a batch have similar formats. A row that is done adds it to
- * COUNT_WORK_DONE; every row takes it from COUNT_WORK_LEFT. */
+/* The work of a row: the bytes of its input and half the bytes of its mask, as measured with masks of a minute: the
+ * tail costs half as much as the sound. Files of a batch have similar formats. A row that is done adds its work to
+ * COUNT_WORK_DONE; every row subtracts its work from COUNT_WORK_LEFT. */
 int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row);
 
-/* The seconds that are left (progress_rate_left). */
+/* Estimates the seconds until the end (progress_rate_left). */
 double batch_left(const struct batch *batch, struct progress_rate *rate, double now);
 
-/* Takes a piece that no worker has. false: there is none. Any thread. */
+/* Reserves a piece for one worker. false: no piece is left. Any thread. */
 bool batch_reserve_piece(struct batch *batch, size_t *piece);
 
-/* The file that has a row's input: the input itself, or the tar file that it is in. */
+/* The file with a row's input: the input itself, or the tar file that contains it. */
 const char *batch_input_file(const struct manifest_row *row);
 
-/* About how many bytes of its input a row reads, which may be a short part of a long file; 0: there is no file. */
+/* Estimates the bytes that a row reads of its input, perhaps a short section of a long file; 0: the file is missing. */
 int64_t batch_input_bytes(const struct manifest_row *row);
 
-/* Writes the path of the file that a row's output is, or is in. false: the path is longer than cap, or a name in it too
- * long for a file; path is "" then. */
+/* Writes the path of a row's output, or of the tar file that contains it. false: the path or one of its names is too
+ * long; path is "" then. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
-/* Checks that neither an output nor the report is a file that the list also reads, or the list, under whatever name, or
- * that a configuration of the list names: the result would depend on the order of the workers. false: batch->why. */
+/* Checks that no output and no report replaces, under whatever name, the list, a file that the list reads, or a file
+ * that a configuration of the list reads: the result would depend on the order of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
 
 /* Did all ranks plan the same work? counts[N_COUNTS]: sums over the ranks. false: batch->why. */
@@ -143,7 +143,7 @@ void batch_fail(struct batch *batch, const struct manifest_row *row, const char 
 void batch_stop(struct batch *batch, const char *why);
 void batch_count(struct batch *batch, enum batch_count count, int64_t n);
 
-/* A worker's thread: takes pieces until there are none. data: the struct batch. */
+/* A worker's thread: convolves pieces until none is left. data: the struct batch. */
 void *batch_worker(void *data);
 
 #endif

@@ -6,11 +6,11 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* Reads what the journals of this run say; on rank 0, after all ranks have ended. */
+/* Reads the journals of this run; on rank 0, after all ranks have ended. */
 static bool read_journals(const struct batch *batch, struct journal_list *list, char *why, size_t cap)
 {
     bool good = !batch->settings->resume || journal_list_read_folder(list, batch->settings->folder, why, cap);
-    list->n_failures = 0; /* of other runs */
+    list->n_failures = 0; /* failures of earlier runs */
     for (int rank = 0; rank < batch->ranks.n && good; rank++) {
         char path[PATH_MAX];
         const struct journal_location location = batch_journal(batch, rank);
@@ -56,12 +56,12 @@ static void report_counts(const struct batch *batch, const int64_t *counts, doub
                  (double)counts[COUNT_DONE] / seconds, (double)counts[COUNT_SOUND_US] * 1e-6 / seconds,
                  batch->device[0] ? batch->device : batch->backend);
     if (counts[COUNT_CLIPPED_FILES])
-        message_note("%lld sample%s clipped in %lld file%s; --gain or --level would have avoided it",
+        message_note("%lld sample%s clipped in %lld file%s; lower --gain, or use --level",
                      (long long)counts[COUNT_CLIPPED_SAMPLES], message_s(counts[COUNT_CLIPPED_SAMPLES]),
                      (long long)counts[COUNT_CLIPPED_FILES], message_s(counts[COUNT_CLIPPED_FILES]));
 }
 
-static int print_json(const struct batch *batch, const struct journal_list *list, const int64_t *counts, double seconds)
+static int run_json(const struct batch *batch, const struct journal_list *list, const int64_t *counts, double seconds)
 {
     json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:s, s:s, s:i, s:i}", "done",
                             (json_int_t)counts[COUNT_DONE], "resumed", (json_int_t)counts[COUNT_RESUMED], "failed",
@@ -79,7 +79,7 @@ int batch_summary(const struct batch *batch, struct part_file *part, bool json, 
 {
     const char *report = batch->settings->report;
     int status = batch->why[0] ? message_error("%s", batch->why) : counts[COUNT_FAILED] ? EXIT_FAILED : 0;
-    /* Rank 0 speaks for all: mpirun would end it if another rank ended with a failure before. */
+    /* Only rank 0 returns EXIT_FAILED: if another rank failed first, mpirun would end rank 0. */
     if (batch->ranks.rank != 0) return batch->why[0] ? status : 0;
     struct journal_list list = {.keeps_figures = true};
     char why[MESSAGE_CAP];
@@ -88,7 +88,7 @@ int batch_summary(const struct batch *batch, struct part_file *part, bool json, 
     if (good && report) good = batch_report_write(batch, &list, part, report, why, sizeof why);
     if (!good) status = message_error("%s", why);
     report_counts(batch, counts, seconds);
-    if (json && print_json(batch, &list, counts, seconds) != 0) status = EXIT_FAILED;
+    if (json && run_json(batch, &list, counts, seconds) != 0) status = EXIT_FAILED;
     journal_list_free(&list);
     return status;
 }

@@ -1,4 +1,4 @@
-/* batch_summary - what a batch says at its end: failures, counts, --json and --report. */
+/* batch_summary - the output at the end of a batch: failures, counts, --json and --report. */
 #ifndef BATCH_SUMMARY_H
 #define BATCH_SUMMARY_H
 
@@ -6,8 +6,8 @@
 
 #include "host/files/part_file.h"
 
-/* After the journal is closed and all ranks have ended; rank 0 speaks for all. part: the open report, if there is one.
- * counts[N_COUNTS]; seconds: of the run. Returns the exit status. */
+/* After the journal is closed and all ranks have ended; only rank 0 prints. part: the open report, if --report is
+ * given. counts[N_COUNTS]; seconds: of the run. Returns the exit status. */
 int batch_summary(const struct batch *batch, struct part_file *part, bool json, const int64_t *counts, double seconds);
 
 #endif

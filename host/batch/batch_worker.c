@@ -15,19 +15,19 @@
 
 enum { QUEUE_DEPTH = 2 }; /* blocks: the engine convolves one while the worker reads or writes another */
 
-struct shape { /* file jobs of one shape can use the same engine */
+struct job_shape { /* file jobs of one shape can use the same engine */
     int n_in, n_out, rate, taps_class;
 };
 
 struct engine_entry {
     hc_engine *engine; /* NULL: the entry is empty */
     hc_info info;
-    struct shape shape;
+    struct job_shape shape;
     int n_jobs;                    /* file jobs that the engine convolves in parallel */
-    int queue_depth, n_queued;     /* blocks: at most, and now */
+    int queue_depth, n_queued;     /* blocks: capacity, and queued now */
     int64_t n_fed;                 /* blocks since the last reset */
     hc_mask *mask;                 /* the masks of all jobs of the group, or NULL */
-    uint64_t serials[BATCH_PIECE]; /* of those masks, by job; 0 = none */
+    uint64_t serials[BATCH_PIECE]; /* of the masks, by job; 0 = none */
     uint64_t last_used;
 };
 
@@ -56,12 +56,12 @@ static int taps_class(int n_taps)
     return (n_taps + quarter - 1) / quarter * quarter;
 }
 
-static struct shape shape_of(const struct file_job *job)
+static struct job_shape job_shape(const struct file_job *job)
 {
-    return (struct shape){job->n_in, job->n_out, job->in.rate, taps_class(job->n_taps)};
+    return (struct job_shape){job->n_in, job->n_out, job->in.rate, taps_class(job->n_taps)};
 }
 
-static bool same_shape(struct shape a, struct shape b)
+static bool same_shape(struct job_shape a, struct job_shape b)
 {
     return a.n_in == b.n_in && a.n_out == b.n_out && a.rate == b.rate && a.taps_class == b.taps_class;
 }
@@ -71,7 +71,7 @@ static bool convolves_in_parallel(const struct worker *worker)
     return strncmp(worker->backend, "cuda", 4) == 0;
 }
 
-static int jobs_a_group(const struct worker *worker, struct shape shape)
+static int jobs_a_group(const struct worker *worker, struct job_shape shape)
 {
     if (!convolves_in_parallel(worker)) return 1;
     int n = BATCH_CHANNELS / (shape.n_in > shape.n_out ? shape.n_in : shape.n_out);
@@ -85,7 +85,7 @@ static void entry_close(struct engine_entry *entry)
     *entry = (struct engine_entry){0};
 }
 
-static bool entry_open(struct worker *worker, struct engine_entry *entry, struct shape shape)
+static bool entry_open(struct worker *worker, struct engine_entry *entry, struct job_shape shape)
 {
     const struct batch *batch = worker->batch;
     char why[MESSAGE_CAP];
@@ -108,9 +108,9 @@ static bool entry_open(struct worker *worker, struct engine_entry *entry, struct
     return true;
 }
 
-/* The entry with an engine of a shape. A new engine replaces the one that was not used for longest. NULL: batch_stop has
+/* Returns the entry with an engine of a shape; a new engine replaces the least recently used one. NULL: batch_stop has
  * the reason. */
-static struct engine_entry *entry_for(struct worker *worker, struct shape shape)
+static struct engine_entry *entry_for(struct worker *worker, struct job_shape shape)
 {
     struct engine_entry *entry = &worker->entries[0];
     for (int i = 0; i < BATCH_ENGINES; i++) {
@@ -127,7 +127,7 @@ static struct engine_entry *entry_for(struct worker *worker, struct shape shape)
     return entry;
 }
 
-/* Gives the engine the masks of the group's jobs, unless it has them. */
+/* Sets the masks of the group's jobs in the engine, unless it has them. */
 static bool set_masks(const struct group *group)
 {
     struct engine_entry *entry = group->entry;
@@ -167,7 +167,7 @@ static bool set_masks(const struct group *group)
 
 /* ---- groups: file jobs through an engine -------------------------------------------------------- */
 
-static bool engine_failed(const struct group *group)
+static bool entry_failed(const struct group *group)
 {
     char why[MESSAGE_CAP];
     file_engine_failed(group->entry->engine, why, sizeof why);
@@ -175,8 +175,8 @@ static bool engine_failed(const struct group *group)
     return false;
 }
 
-/* Reads the next block of all jobs into the engine's memory and queues it, unless no job needs one. The last block is
- * as long as the longest job needs, in whole partitions. */
+/* Reads the next block of all jobs into the engine's memory and queues it, unless no job needs a block. The last block
+ * is as long as the longest job needs, in whole partitions. */
 static bool feed_block(const struct group *group)
 {
     struct engine_entry *entry = group->entry;
@@ -184,7 +184,7 @@ static bool feed_block(const struct group *group)
     const int n_in = entry->shape.n_in;
     int64_t max = 0, got[BATCH_PIECE] = {0};
     void *buffer;
-    if (hc_block_buffers(entry->engine, entry->n_fed, &buffer, NULL) != HC_OK) return engine_failed(group);
+    if (hc_block_buffers(entry->engine, entry->n_fed, &buffer, NULL) != HC_OK) return entry_failed(group);
     float *ins = buffer; /* [n_jobs * n_in][block] */
     for (int i = 0; i < group->n; i++) {
         struct file_job *job = group->jobs[i];
@@ -200,21 +200,21 @@ static bool feed_block(const struct group *group)
         int64_t from = got[ch / n_in];
         if (from < n) memset(ins + (size_t)ch * (size_t)block + from, 0, (size_t)(n - from) * sizeof *ins);
     }
-    if (hc_submit(entry->engine, NULL, n) != HC_OK) return engine_failed(group);
+    if (hc_submit(entry->engine, NULL, n) != HC_OK) return entry_failed(group);
     for (int i = 0; i < group->n; i++) group->jobs[i]->n_queued += n;
     entry->n_queued++;
     entry->n_fed++;
     return true;
 }
 
-static bool read_block(const struct group *group)
+static bool collect_block(const struct group *group)
 {
     struct engine_entry *entry = group->entry;
     const void *buffer;
     const size_t block = (size_t)entry->info.block;
     int n = hc_collect(entry->engine, NULL);
     if (n < 0 || hc_block_buffers(entry->engine, entry->n_fed - entry->n_queued, NULL, &buffer) != HC_OK)
-        return engine_failed(group);
+        return entry_failed(group);
     const float *outs = buffer; /* [n_jobs * n_out][block] */
     entry->n_queued--;
     for (int i = 0; i < group->n; i++)
@@ -223,7 +223,7 @@ static bool read_block(const struct group *group)
     return true;
 }
 
-/* All jobs to their ends. */
+/* Convolves all jobs of the group to their ends. */
 static bool group_convolve(const struct group *group)
 {
     struct engine_entry *entry = group->entry;
@@ -233,11 +233,11 @@ static bool group_convolve(const struct group *group)
         bool more = false;
         for (int i = 0; i < group->n; i++) more |= file_job_needs(group->jobs[i], entry->info.block) > 0;
         if (!more && entry->n_queued == 0) return true;
-        if (!(more && entry->n_queued < entry->queue_depth ? feed_block(group) : read_block(group))) return false;
+        if (!(more && entry->n_queued < entry->queue_depth ? feed_block(group) : collect_block(group))) return false;
     }
 }
 
-/* Repeats the convolution for the jobs that need another pass; those at their end need nothing. */
+/* Repeats the convolution for the jobs that need another pass; the other jobs need no block. */
 static bool other_passes(const struct group *group)
 {
     for (;;) {
@@ -251,7 +251,7 @@ static bool other_passes(const struct group *group)
 
 static void run_group(struct group *group)
 {
-    group->entry = entry_for(group->worker, shape_of(group->jobs[0]));
+    group->entry = entry_for(group->worker, job_shape(group->jobs[0]));
     if (!group->entry) return;
     for (int i = 0; i < group->n; i++) file_job_open_output(group->jobs[i]);
     if (!set_masks(group) || !group_convolve(group) || !other_passes(group)) return;
@@ -283,7 +283,7 @@ static void run_moving_group(struct file_job *jobs, int i, int n, bool *done)
     run_moving(group, n_group);
 }
 
-/* Every open job exactly once, in groups of one shape. */
+/* Convolves every open job once, in groups of one shape. */
 static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 {
     bool done[BATCH_PIECE] = {false};
@@ -294,10 +294,10 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
             continue;
         }
         struct group group = {.worker = worker};
-        struct shape shape = shape_of(&jobs[i]);
+        struct job_shape shape = job_shape(&jobs[i]);
         int max = jobs_a_group(worker, shape);
         for (int j = i; j < n && group.n < max; j++)
-            if (!done[j] && !jobs[j].moving && same_shape(shape, shape_of(&jobs[j]))) {
+            if (!done[j] && !jobs[j].moving && same_shape(shape, job_shape(&jobs[j]))) {
                 group.jobs[group.n++] = &jobs[j];
                 done[j] = true;
             }
@@ -307,8 +307,8 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
-/* The entry of an earlier run that made the row's file. NULL: there is none, or --report needs more than it has. */
-static const struct journal_entry *entry_of(const struct batch *batch, const struct manifest_row *row)
+/* The journal's entry for the row's file, from an earlier run. NULL: absent, or without figures that --report needs. */
+static const struct journal_entry *journal_entry_of(const struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];
     struct stat status;
@@ -318,11 +318,11 @@ static const struct journal_entry *entry_of(const struct batch *batch, const str
     const struct journal_entry *entry =
         journal_list_find(&batch->journal.done, journal_hash(row, batch->hashed), status.st_size, &listed);
     if (entry && batch->settings->report && figures_check(entry->figures) == FIGURES_UNKNOWN) {
-        message_note("%s: the journal has no figures of it for --report; it is made again", row->output);
+        message_note("%s: the journal lacks its figures for --report; the file is made again", row->output);
         return NULL;
     }
     if (!entry && listed != BYTES_UNKNOWN)
-        message_note("%s: has %lld bytes, and the journal lists %lld; it is made again", path,
+        message_note("%s: has %lld bytes, and the journal lists %lld; the file is made again", path,
                      (long long)status.st_size, (long long)listed);
     return entry;
 }
@@ -343,7 +343,7 @@ static bool tar_is_done(const struct batch *batch, struct tar_source *tar)
     pthread_mutex_lock(&tar->lock);
     if (tar->resume == RESUME_UNKNOWN) {
         size_t i = tar->first_row, end = i + tar->n_rows;
-        while (i < end && entry_of(batch, &batch->manifest->rows[i])) i++;
+        while (i < end && journal_entry_of(batch, &batch->manifest->rows[i])) i++;
         tar->resume = i == end ? RESUME_DONE : RESUME_NOT_DONE;
     }
     bool is_done = tar->resume == RESUME_DONE;
@@ -355,10 +355,10 @@ static bool tar_is_done(const struct batch *batch, struct tar_source *tar)
 static bool is_done(struct batch *batch, const struct manifest_row *row)
 {
     if (batch->journal.done.n == 0 || (row->tar && !tar_is_done(batch, row->tar))) return false;
-    const struct journal_entry *entry = entry_of(batch, row);
+    const struct journal_entry *entry = journal_entry_of(batch, row);
     if (!entry) return false;
     bool lacks_t30 = batch->settings->report && figures_check(entry->figures) == FIGURES_LACK_T30;
-    if (!lacks_t30) batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row)); /* else the file job does */
+    if (!lacks_t30) batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row)); /* else the file job counts it */
     if (!lacks_t30 || add_t30(batch, row, entry)) batch_count(batch, COUNT_RESUMED, 1);
     return true;
 }

@@ -48,7 +48,7 @@ static void shrink(struct cache *cache)
 }
 
 /* Under lock. */
-static struct cache_entry *find(struct cache *cache, const char *path, const void *key)
+static struct cache_entry *entry_find(struct cache *cache, const char *path, const void *key)
 {
     struct cache_entry *entry = LIST_FIRST(bucket_of(cache, path));
     while (entry && !(strcmp(entry->path, path) == 0 && cache->kind->has_key(entry, key)))
@@ -57,7 +57,7 @@ static struct cache_entry *find(struct cache *cache, const char *path, const voi
 }
 
 /* Under lock. NULL: no memory. */
-static struct cache_entry *add(struct cache *cache, const char *path, const void *key)
+static struct cache_entry *entry_make(struct cache *cache, const char *path, const void *key)
 {
     struct cache_entry *entry = calloc(1, cache->kind->size);
     char *copy = entry ? strdup(path) : NULL;
@@ -75,7 +75,7 @@ static struct cache_entry *add(struct cache *cache, const char *path, const void
 }
 
 /* Under lock; unlocks it while the entry is loaded. */
-static void load(struct cache *cache, struct cache_entry *entry)
+static void entry_load(struct cache *cache, struct cache_entry *entry)
 {
     pthread_mutex_unlock(&cache->lock);
     bool good = cache->kind->load(entry, cache->settings);
@@ -90,14 +90,14 @@ static void load(struct cache *cache, struct cache_entry *entry)
 void *cache_get(struct cache *cache, const char *path, const void *key, char *why, size_t cap)
 {
     pthread_mutex_lock(&cache->lock);
-    struct cache_entry *entry = find(cache, path, key);
+    struct cache_entry *entry = entry_find(cache, path, key);
     bool is_new = !entry;
-    if (is_new) entry = add(cache, path, key);
+    if (is_new) entry = entry_make(cache, path, key);
     if (entry) {
         entry->users++;
         TAILQ_REMOVE(&cache->by_use, entry, use_link);
         TAILQ_INSERT_TAIL(&cache->by_use, entry, use_link);
-        if (is_new) load(cache, entry);
+        if (is_new) entry_load(cache, entry);
         while (entry->loading) pthread_cond_wait(&cache->loaded, &cache->lock);
     } else {
         message_write(why, cap, "%s: %s", path, cache->kind->no_memory);

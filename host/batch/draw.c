@@ -15,10 +15,10 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static char glob_folder[PATH_MAX]; /* that glob could not search; glob hands its callback no pointer of ours */
+static char glob_folder[PATH_MAX]; /* folder that glob could not search; static, for the callback */
 static int glob_errno;
 
-/* If this returns 0, glob leaves out the files of a folder that it cannot search. A link to nowhere has none. */
+/* 0: glob skips a folder that it cannot search. A dangling link has no files to miss. */
 static int glob_failed(const char *folder, int error)
 {
     snprintf(glob_folder, sizeof glob_folder, "%s", folder);
@@ -30,7 +30,7 @@ static int glob_failed(const char *folder, int error)
 static bool find_plain(const char *pattern, glob_t *found, char *why, size_t cap)
 {
     int append = found->gl_pathv ? GLOB_APPEND : 0;
-    int is_rated = strstr(pattern, "%r") ? GLOB_NOMAGIC : 0; /* room-%r.wav: there is no file of that name */
+    int is_rated = strstr(pattern, "%r") ? GLOB_NOMAGIC : 0; /* room-%r.wav stands for the files of several rates */
     int error = glob(pattern, append | is_rated | GLOB_NOSORT | GLOB_BRACE | GLOB_TILDE, glob_failed, found);
     if (error == GLOB_NOMATCH) return message_write(why, cap, "%s: matches no file; check the pattern", pattern);
     if (error == GLOB_ABORTED)
@@ -39,20 +39,20 @@ static bool find_plain(const char *pattern, glob_t *found, char *why, size_t cap
     return !error || message_write(why, cap, "no memory for the files of %s; choose fewer", pattern);
 }
 
-struct range { /* {FIRST..LAST}, the shell's range of numbers, with leading zeros if the first number has them */
-    const char *begin, *end; /* of its text */
+struct number_range { /* {FIRST..LAST}, the shell's range of numbers, with leading zeros if the first number has them */
+    const char *begin, *end; /* text of the range */
     long first, last;
-    int width; /* digits, at least */
+    int width; /* minimum of digits */
 };
 
 /* Finds the first range of a pattern. */
-static bool find_range(const char *pattern, struct range *range)
+static bool find_range(const char *pattern, struct number_range *range)
 {
     for (const char *at = pattern; (at = strchr(at, '{')); at++) {
         char *dots, *end;
         if (!isdigit((unsigned char)at[1])) continue;
         errno = 0;
-        *range = (struct range){.begin = at, .first = strtol(at + 1, &dots, 10)};
+        *range = (struct number_range){.begin = at, .first = strtol(at + 1, &dots, 10)};
         if (strncmp(dots, "..", 2) != 0 || !isdigit((unsigned char)dots[2])) continue;
         range->last = strtol(dots + 2, &end, 10);
         if (errno || *end != '}' || range->last < range->first) continue;
@@ -63,17 +63,17 @@ static bool find_range(const char *pattern, struct range *range)
     return false;
 }
 
-/* Every number of a range must have a file: a missing one of many would not be noticed. */
-static bool find_ranges(const char *pattern, glob_t *found, int depth, char *why, size_t cap)
+/* Every number of a range must have a file: otherwise a missing file would pass unnoticed. */
+static bool expand_ranges(const char *pattern, glob_t *found, int depth, char *why, size_t cap)
 {
-    struct range range;
+    struct number_range range;
     char one[PATH_MAX];
     if (depth == 0 || !find_range(pattern, &range)) return find_plain(pattern, found, why, cap);
     for (long number = range.first; number <= range.last; number++) {
         int length = snprintf(one, sizeof one, "%.*s%0*ld%s", (int)(range.begin - pattern), pattern, range.width,
                               number, range.end);
         if (length >= PATH_MAX) return message_write(why, cap, "%.60s...: is too long; use a shorter path", pattern);
-        if (!find_ranges(one, found, depth - 1, why, cap)) return false;
+        if (!expand_ranges(one, found, depth - 1, why, cap)) return false;
     }
     return true;
 }
@@ -82,8 +82,8 @@ bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
 {
     enum { MAX_RANGES = 2 };
     *found = (glob_t){0};
-    bool good = find_ranges(pattern, found, MAX_RANGES, why, cap);
-    if (!good || !found->gl_pathv || found->gl_pathc == 0) { /* glob has found one, else it would have failed */
+    bool good = expand_ranges(pattern, found, MAX_RANGES, why, cap);
+    if (!good || !found->gl_pathv || found->gl_pathc == 0) { /* glob has found a file, else it would have failed */
         globfree(found);
         return false;
     }

@@ -1,4 +1,4 @@
-/* draw - finds the files of a pattern, and draws one of them by a seed. The same files and seed draw the same one on
+/* draw - finds the files of a pattern, and draws one of them by a seed. The same files and seed draw the same file on
  * every machine. Main thread only.
  */
 #ifndef DRAW_H
@@ -28,11 +28,11 @@ struct draw { /* the last pattern and its files: most rows of a list have the sa
     glob_t found;
 };
 
-/* Does a name that is not a file stand for files, of which one is drawn? */
+/* Is the name a pattern, and not the name of a file? Then one of the pattern's files is drawn. */
 bool draw_is_pattern(const char *name);
 
-/* One of the files that a name stands for: the name itself, unless it is a pattern and no file has it. The result is
- * valid until the next call. NULL: why has the reason. */
+/* Returns the name itself, or for a pattern one of its files. The result is valid until the next call. NULL: why has
+ * the reason. */
 const char *draw_file(struct draw *draw, const char *name, uint64_t number, char *why, size_t cap);
 void draw_free(struct draw *draw);
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEPT_FLOATS = 16 << 20 }; /* of an output in memory; a longer one is convolved twice */
+enum { KEPT_FLOATS = 16 << 20 }; /* output kept in memory; a longer output is convolved twice */
 
 static void job_fail(struct file_job *job, const char *why)
 {
@@ -36,7 +36,7 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
     return sound_in_cut(&job->in, (int64_t)first, n < 1e18 ? (int64_t)n : INT64_MAX, why, cap);
 }
 
-/* Loads the mask of the row, or shares it. */
+/* Gets the mask of the row from the cache. */
 static bool open_mask(struct file_job *job, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
@@ -82,7 +82,7 @@ bool file_job_open(struct file_job *job, struct batch *batch, const struct manif
     return false;
 }
 
-/* Counts the work up to this share of the row's work. */
+/* Counts the row's work up to a share of 0 to 1. */
 static void count_work(struct file_job *job, double share)
 {
     int64_t more = (int64_t)(share * (double)batch_row_work(job->batch, job->row)) - job->work_counted;
@@ -147,7 +147,7 @@ int64_t file_job_needs(const struct file_job *job, int block)
     return job->end - job->n_queued > block ? block : job->end - job->n_queued;
 }
 
-/* An engine does not check what lies in its own memory. */
+/* An engine does not check samples that are written directly to its memory. */
 static void clear_non_finite(float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) x[i] = fabsf(x[i]) <= FLT_MAX ? x[i] : 0;
@@ -172,7 +172,7 @@ int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n
     return got;
 }
 
-static void write_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
+static void job_write_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
 {
     char why[MESSAGE_CAP];
     if (job->failed || file_write(&job->writer, FILE_NEXT, planar, (size_t)stride, n, why, sizeof why)) return;
@@ -180,7 +180,7 @@ static void write_frames(struct file_job *job, const float *planar, int64_t stri
     if (!sample_peak_overflows(&job->writer.seen)) batch_stop(job->batch, why); /* a full disk fails all files */
 }
 
-static void keep_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
+static void job_keep_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
 {
     int64_t n_kept = job->level_out.n / job->n_out;
     if (!job->kept) job->kept = malloc((size_t)job->n_out * (size_t)job->kept_stride * sizeof *job->kept);
@@ -195,14 +195,14 @@ static void keep_frames(struct file_job *job, const float *planar, int64_t strid
 static void use_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
 {
     if (job->stage == JOB_WRITES) {
-        write_frames(job, planar, stride, n);
+        job_write_frames(job, planar, stride, n);
         return;
     }
-    if (job->stage == JOB_KEEPS) keep_frames(job, planar, stride, n);
+    if (job->stage == JOB_KEEPS) job_keep_frames(job, planar, stride, n);
     for (int ch = 0; ch < job->n_out; ch++) level_meter_add(&job->level_out, planar + ch * stride, n);
 }
 
-/* The memory of the engine is not ours to write. */
+/* Adds the noise in a separate buffer: the memory of the engine is read-only here. */
 static void mix_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
 {
     if (!job->mixed) job->mixed = malloc((size_t)job->n_out * MIXED_FRAMES * sizeof *job->mixed);
@@ -234,7 +234,7 @@ void file_job_accept(struct file_job *job, const float *planar, int64_t stride, 
 
 /* ---- passes ------------------------------------------------------------------------------------- */
 
-/* Back to the start of the input. */
+/* Returns to the start of the input. */
 static void rewind_input(struct file_job *job)
 {
     char why[MESSAGE_CAP];
@@ -254,7 +254,7 @@ static bool is_too_loud(struct file_job *job)
     return true;
 }
 
-/* Finds the gain of the noise, and adds the noise to what was kept. */
+/* Finds the gain of the noise, and adds the noise to the kept output. */
 static void fit_noise(struct file_job *job)
 {
     const struct level_meter found = job->level_out;
@@ -278,7 +278,7 @@ bool file_job_next_pass(struct file_job *job)
     bool fits = job->row->noise && job->noise.gain == 0;
     if (fits) fit_noise(job);
     if (job->failed || is_too_loud(job)) return false;
-    if (fits && stage == JOB_MEASURES && job->row->level != LEVEL_NONE) { /* the sum has no level yet */
+    if (fits && stage == JOB_MEASURES && job->row->level != LEVEL_NONE) { /* the level of the sum is unknown */
         job->level_in = job->level_out = (struct level_meter){0};
     } else {
         enum level level = job->row->level;
@@ -287,7 +287,7 @@ bool file_job_next_pass(struct file_job *job)
         job->stage = JOB_WRITES;
     }
     if (stage == JOB_MEASURES) rewind_input(job);
-    if (job->kept) write_frames(job, job->kept, job->kept_stride, job->level_out.n / job->n_out);
+    if (job->kept) job_write_frames(job, job->kept, job->kept_stride, job->level_out.n / job->n_out);
     return stage == JOB_MEASURES && !job->failed;
 }
 

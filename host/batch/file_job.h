@@ -1,9 +1,9 @@
 /* file_job - one file of a batch: reads its input and writes its output in blocks; adds noise, and measures and matches
  * the level.
  *
- *   open --> open_output --> per block: read, (the worker's engine), take --> next_pass --> commit --> close
- *                            ^                                                    |
- *                            +---- a long file, once more with a gain ------------+
+ *   open --> open_output --> per block: read, (the worker's engine), accept --> next_pass --> commit --> close
+ *                            ^                                                      |
+ *                            +---- a long file, once more with a gain --------------+
  *
  * The gain of the noise depends on the power of the whole convolution, and the gain of the level on the level of the
  * sum: a long file with both is convolved three times.
@@ -36,38 +36,38 @@ struct file_job {
     struct sound_out out;
     struct file_writer writer;
     struct batch_mask *mask;
-    struct moving_job *moving; /* in the place of the mask; NULL: the row has no path */
-    struct noise noise;   /* its gain is 0 until the convolution has been measured */
-    char path[PATH_MAX];  /* of the output, or of the tar file that it is in */
+    struct moving_job *moving; /* instead of the mask; NULL: the row has no path */
+    struct batch_noise noise;   /* the gain is 0 until the convolution is measured */
+    char path[PATH_MAX];  /* path of the output, or of the tar file that contains it */
     int content;          /* descriptor of an output for a tar file; -1: none */
     int n_in, n_out, n_taps;
     bool failed, at_end;  /* at_end: of the input */
-    int pass, n_passes;   /* convolutions of the input: complete ones, and in all */
-    int64_t work_counted; /* of batch_row_work */
+    int pass, n_passes;   /* convolutions of the input: complete, and total */
+    int64_t work_counted; /* the counted share of batch_row_work */
     enum job_stage stage;
     struct output_range range;
     int64_t end;          /* output_range_end; INT64_MAX: not known yet */
     int64_t n_read;       /* frames of the input */
-    int64_t n_queued, n_convolved; /* frames of the convolution: given to the engine, and back from it */
-    int64_t n_accepted;   /* of these, frames in the range of the output */
-    struct level_meter level_in, level_out; /* level_out: with the noise, if that has a gain */
+    int64_t n_queued, n_convolved; /* frames of the convolution: queued in the engine, received from it */
+    int64_t n_accepted;   /* the received frames in the range of the output */
+    struct level_meter level_in, level_out; /* level_out: with the noise, once its gain is known */
     double level_gain;    /* linear */
-    float *kept;          /* [n_out][kept_stride] if JOB_KEEPS; level_out.n / n_out frames so far */
+    float *kept;          /* [n_out][kept_stride] if JOB_KEEPS; level_out.n / n_out frames are filled */
     int64_t kept_stride;
     float *mixed;         /* [n_out][MIXED_FRAMES]: convolution and noise; NULL before they are added */
 };
 
-/* Opens input and mask. backend: of a bank. false: the job has failed, its reason is in the batch, and nothing is
+/* Opens input and mask. backend: for a bank. false: the job has failed, the batch has the reason, and no file is
  * open. */
 bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row, const char *backend);
 
-/* Makes the folders of an output; path is the same afterwards. */
+/* Makes the folders of an output; changes path during the call only. */
 void file_job_make_folders(char *path);
 
 /* Opens the output, or fails the job. */
 void file_job_open_output(struct file_job *job);
 
-/* Does the job still take frames from the engine? */
+/* Does the job still accept frames from the engine? */
 bool file_job_is_busy(const struct file_job *job);
 
 /* Frames that the job needs from the next block of the engine; 0 = all it needs are queued. */
@@ -79,14 +79,14 @@ int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n
 /* Adds the noise to, and measures, keeps or writes the next n frames of the convolution, planar[n_out][stride]. */
 void file_job_accept(struct file_job *job, const float *planar, int64_t stride, int n);
 
-/* After the last block: finds the gains that depend on the whole output, and writes what was kept. true: convolve the
- * input again, and call this again. */
+/* After the last block: finds the gains that depend on the whole output, and writes the kept output. true: convolve the
+ * input again, then repeat this call. */
 bool file_job_next_pass(struct file_job *job);
 
 /* Gives the output its name and enters it in the journal. */
 void file_job_commit(struct file_job *job);
 
-/* Enters a row in the journal, whose file has so many bytes. Frees figures; NULL: there was no memory for them. */
+/* Enters a row in the journal, whose file has so many bytes. Frees figures; NULL: no memory for the figures. */
 void file_job_enter(struct batch *batch, const struct manifest_row *row, int64_t bytes, char *figures);
 
 /* Frees everything; removes an output that is not committed. */

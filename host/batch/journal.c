@@ -36,15 +36,15 @@ uint64_t journal_hash(const struct manifest_row *row, const char *settings)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) hash = hash_bytes(hash, numbers[i], sizeof(double));
     hash = hash_bytes(hash, choices, sizeof choices);
     if (row->noise) hash = hash_bytes(hash, row->noise, strlen(row->noise) + 1);
-    if (row->noise) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* it draws the start of the noise */
+    if (row->noise) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* the seed draws the start of the noise */
     if (row->path) hash = hash_bytes(hash, row->path, strlen(row->path) + 1);
-    if (row->path) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* it draws a random path */
+    if (row->path) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* the seed draws a random path */
     return hash_bytes(hash, settings, strlen(settings));
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Many processes may have written to this journal: the last owner's line names the one that has the lock. */
+/* Finds the owner in the last owner line: many processes may have written to this journal. */
 static void find_owner(const char *path, char *owner, size_t owner_cap)
 {
     struct line_reader in;
@@ -58,8 +58,8 @@ static void find_owner(const char *path, char *owner, size_t owner_cap)
     line_reader_close(&in);
 }
 
-/* The kernel ends the lock with the process. Some network file systems have no locks: refusing them would take away
- * more than a lock gives, because shards and ranks have their own journals. */
+/* The kernel releases the lock when the process ends. A network file system without locks is accepted: shards and ranks
+ * have separate journals anyway. */
 static bool lock_own(struct journal *journal, const char *path, char *why, size_t cap)
 {
     if (flock(journal->fd, LOCK_EX | LOCK_NB) == 0) return true;
@@ -72,7 +72,7 @@ static bool lock_own(struct journal *journal, const char *path, char *why, size_
     return true;
 }
 
-/* Appends the owner's line, after an end for a line that a killed process left incomplete. 0 or an errno. */
+/* Appends the owner's line, after a line end if a killed process left its last line incomplete. 0 or an errno. */
 static int add_owner(int fd)
 {
     char host[256] = "", line[sizeof host + 64], last = '\n';
@@ -117,12 +117,12 @@ bool journal_open(struct journal *journal, const struct journal_location *locati
     return good;
 }
 
-static bool write_failed(int error, char *why, size_t cap)
+static bool journal_write_failed(int error, char *why, size_t cap)
 {
     return message_write(why, cap, "the journal: cannot be written: %s; free some space", strerror(error));
 }
 
-/* A device or a pipe cannot be synchronised. 0 or an errno. */
+/* Waits until the lines are on the disk. A device or a pipe cannot be synchronised. 0 or an errno. */
 static int sync_lines(int fd)
 {
     return fdatasync(fd) == 0 || errno == EINVAL || errno == ENOSYS ? 0 : errno;
@@ -135,10 +135,10 @@ bool journal_close(struct journal *journal, char *why, size_t cap)
     journal_list_free(&journal->done);
     pthread_mutex_destroy(&journal->lock);
     *journal = (struct journal){.fd = -1};
-    return !error || write_failed(error, why, cap);
+    return !error || journal_write_failed(error, why, cap);
 }
 
-/* Appends a line, and frees it. may_sync: about once a second this waits for the disk; other workers go on. */
+/* Appends a line, and frees it. may_sync: about once a second this call waits for the disk; other workers go on. */
 static bool add_line(struct journal *journal, char *line, bool may_sync, char *why, size_t cap)
 {
     size_t length = strlen(line);
@@ -151,7 +151,7 @@ static bool add_line(struct journal *journal, char *line, bool may_sync, char *w
     pthread_mutex_unlock(&journal->lock);
     free(line);
     if (!error && syncs) error = sync_lines(journal->fd);
-    return !error || write_failed(error, why, cap);
+    return !error || journal_write_failed(error, why, cap);
 }
 
 static bool refuse_line(char *why, size_t cap)

@@ -1,14 +1,14 @@
 /* journal - the list of the files of a batch that are done, in the folder of the outputs, for --resume and --report.
  *
- *   FOLDER/haloconv-batch.journal         # process 1234 on host          the process that locks the journal, or did
+ *   FOLDER/haloconv-batch.journal         # process 1234 on host          the process that has or had the lock
  *                                         HASH<tab>BYTES<tab>FIGURES NAME an entry for each finished file
  *                                         # row 4 failed: REASON          a file that failed
  *   FOLDER/haloconv-batch.NAME.journal    of a shard or a rank; they write at the same time
  *
  * HASH is that of the file's row and of the settings; FIGURES (batch_report.h) is JSON without blanks. An entry is
  * written after the file has its name and its data are on the disk (part_file_commit). A file in the journal counts as
- * done if it still exists and has that many bytes; older versions wrote "HASH<tab>BYTES NAME", and before "HASH NAME",
- * and then the size does not matter.
+ * done if it still exists and has that many bytes. Older versions wrote "HASH<tab>BYTES NAME" or "HASH NAME"; without
+ * BYTES the size is not checked.
  *
  * A crash of the machine may lose the lines of the last second: their files are made again.
  */
@@ -20,7 +20,7 @@
 
 #include <pthread.h>
 
-struct journal_location { /* of a process: its part of the work has a journal */
+struct journal_location { /* of a process: each process has a separate journal */
     const char *folder;
     int shard, n_shards, rank, n_ranks;
 };
@@ -28,7 +28,7 @@ struct journal_location { /* of a process: its part of the work has a journal */
 struct journal {
     int fd;
     pthread_mutex_t lock;
-    double synced;            /* when, in seconds of stopwatch_now; under lock */
+    double synced;            /* time of the last wait for the disk, in seconds of stopwatch_now; under lock */
     struct journal_list done; /* by earlier runs */
 };
 

@@ -11,10 +11,10 @@
 
 static bool refuse_memory(const char *path, char *why, size_t cap)
 {
-    return message_write(why, cap, "%s: no memory for what is done; cut the list with --shard", path);
+    return message_write(why, cap, "%s: no memory for its entries; cut the list with --shard", path);
 }
 
-/* The items with room for one more; NULL: no memory, and they are as before. */
+/* Returns the items with capacity for one more; NULL: no memory, and the items are unchanged. */
 static void *grow(void *items, size_t n, size_t *capacity, size_t bytes)
 {
     if (n < *capacity) return items;
@@ -23,8 +23,8 @@ static void *grow(void *items, size_t n, size_t *capacity, size_t bytes)
     return more;
 }
 
-/* The line of a file that is done: "HASH<tab>BYTES<tab>FIGURES NAME"; older ones lack FIGURES, or BYTES too. false:
- * another line, or one that is incomplete because the process or the machine stopped. */
+/* The line of a file that is done: "HASH<tab>BYTES<tab>FIGURES NAME"; an older line lacks FIGURES, or BYTES too. false:
+ * another line, or an incomplete line because the process or the machine stopped. */
 static bool parse_entry(char *line, size_t length, struct journal_entry *entry)
 {
     char *end;
@@ -75,7 +75,7 @@ bool journal_list_read(struct journal_list *list, const char *path, char *why, s
     bool good = true;
     while (good && ((got = line_read(&in)) == LINE_READ || got == LINE_BAD)) {
         struct journal_entry entry;
-        why[0] = 0; /* a damaged line is no reason to end: its file is made again */
+        why[0] = 0; /* a damaged line is skipped: its file is made again */
         if (got == LINE_BAD) continue;
         if (strncmp(in.line, JOURNAL_OWNER, strlen(JOURNAL_OWNER)) == 0) list->n_failures = n_failures; /* a new run */
         if (in.line[0] == '#') {
@@ -93,7 +93,7 @@ bool journal_list_read(struct journal_list *list, const char *path, char *why, s
 bool journal_list_read_folder(struct journal_list *list, const char *folder, char *why, size_t cap)
 {
     char *pattern = NULL, *quoted = malloc(2 * strlen(folder) + 1), *to = quoted;
-    for (const char *from = folder; quoted && *from; from++) { /* glob must not take the folder's name as a pattern */
+    for (const char *from = folder; quoted && *from; from++) { /* glob must not read the folder's name as a pattern */
         if (strchr("*?[]\\", *from)) *to++ = '\\';
         *to++ = *from;
     }
@@ -133,7 +133,7 @@ void journal_list_sort(struct journal_list *list)
     if (list->n_failures) qsort(list->failures, list->n_failures, sizeof *list->failures, by_row);
 }
 
-/* The number of entries up to (hash, bytes) in the order of the list. */
+/* Counts the entries up to (hash, bytes) in sorted order. */
 static size_t entries_to(const struct journal_list *list, uint64_t hash, int64_t bytes)
 {
     const struct journal_entry key = {.hash = hash, .bytes = bytes, .number = SIZE_MAX};
@@ -151,7 +151,7 @@ static size_t entries_to(const struct journal_list *list, uint64_t hash, int64_t
 const struct journal_entry *journal_list_find(const struct journal_list *list, uint64_t hash, int64_t bytes,
                                               int64_t *listed)
 {
-    size_t last = entries_to(list, hash, INT64_MAX); /* of this hash the one with the most bytes */
+    size_t last = entries_to(list, hash, INT64_MAX); /* the entry after the last one of this hash */
     *listed = BYTES_UNKNOWN;
     if (last == 0 || list->entries[last - 1].hash != hash) return NULL;
     *listed = list->entries[last - 1].bytes;

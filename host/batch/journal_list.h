@@ -1,4 +1,4 @@
-/* journal_list - what the journals of a folder say: the files that are done, and those that failed in the last run. */
+/* journal_list - the entries of all journals of a folder: finished files, and files that failed in the last run. */
 #ifndef JOURNAL_LIST_H
 #define JOURNAL_LIST_H
 
@@ -12,7 +12,7 @@ enum { BYTES_UNKNOWN = -1 };
 struct journal_entry { /* of a file that is done */
     uint64_t hash;
     int64_t bytes;       /* or BYTES_UNKNOWN */
-    const char *figures; /* NULL: an older version wrote none, or the list does not keep them */
+    const char *figures; /* NULL: an older version wrote the entry, or the list keeps no figures */
     size_t number;       /* in the order of reading */
 };
 
@@ -29,15 +29,15 @@ struct journal_list { /* start with zeros, and perhaps keeps_figures */
     struct text_arena *texts;
 };
 
-/* Adds what one journal says, or all of a folder. A damaged line is left out: its file is made again. false: why has
- * the reason. */
+/* Adds the entries of one journal, or of all journals of a folder. A damaged line is left out: its file is made again.
+ * false: why has the reason. */
 bool journal_list_read(struct journal_list *list, const char *path, char *why, size_t cap);
 bool journal_list_read_folder(struct journal_list *list, const char *folder, char *why, size_t cap);
 
 void journal_list_sort(struct journal_list *list);
 
-/* The last entry of a row whose output has so many bytes; NULL: it is not done. *listed: the bytes that the list has
- * for the row, or BYTES_UNKNOWN. */
+/* Returns the last entry of a row whose output has so many bytes; NULL: the row is not done. *listed: the bytes that
+ * the list has for the row, or BYTES_UNKNOWN. */
 const struct journal_entry *journal_list_find(const struct journal_list *list, uint64_t hash, int64_t bytes,
                                               int64_t *listed);
 

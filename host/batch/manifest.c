@@ -58,7 +58,7 @@ void manifest_free(struct manifest *manifest)
     *manifest = (struct manifest){0};
 }
 
-static bool row_read(struct manifest_reader *r, const char *const *values)
+static bool row_read_values(struct manifest_reader *r, const char *const *values)
 {
     char why[MESSAGE_CAP - 300];
     return row_add(&r->rows, values, why, sizeof why) || line_refuse(&r->in, "row %zu: %s", r->rows.manifest->n, why);
@@ -73,7 +73,7 @@ static int column_of(const char *name)
     return -1;
 }
 
-/* Every object of a list may have the same keys, or all other ones. */
+/* Is the name in the list? A list of MESSAGE_CAP bytes is full: each JSON object may have other keys. */
 static bool is_listed(const char *list, const char *name)
 {
     size_t n = strnlen(name, 60);
@@ -87,7 +87,7 @@ static void unused_add(struct manifest *manifest, const char *name)
     char *longer = NULL;
     const char *before = manifest->unused ? manifest->unused : "";
     if (is_listed(before, name)) return;
-    if (asprintf(&longer, "%s%s%.60s", before, *before ? ", " : "", name) < 0) return; /* only the note is lost */
+    if (asprintf(&longer, "%s%s%.60s", before, *before ? ", " : "", name) < 0) return; /* left out of the note */
     free(manifest->unused);
     manifest->unused = longer;
 }
@@ -139,7 +139,7 @@ static bool read_csv(struct manifest_reader *r)
         if (good && n > n_columns)
             good = line_refuse(&r->in, "row %zu: %d fields, but the header has %d; put quotes around commas",
                                r->rows.manifest->n + 1, n, n_columns);
-        if (good) good = row_read(r, values);
+        if (good) good = row_read_values(r, values);
     }
     free(record);
     return good;
@@ -177,7 +177,7 @@ static bool read_object(struct manifest_reader *r, const char *line)
     for (int c = 0; c < N_COLUMNS; c++)
         values[c] = value_text(json_object_get(object, column_names[c]), c, texts[c], sizeof texts[c]);
     json_object_foreach(object, key, value) if (column_of(key) < 0) unused_add(r->rows.manifest, key);
-    bool good = row_read(r, values);
+    bool good = row_read_values(r, values);
     json_decref(object);
     return good;
 }

@@ -23,11 +23,11 @@ struct manifest_row {
     enum range_choice tail; /* the column and option "tail" */
     enum level level;
     uint64_t seed;          /* draws a mask and a noise from their patterns, the start of the noise, and the path */
-    double start_s, length_s; /* of the input; length_s: INFINITY = to its end */
+    double start_s, length_s; /* section of the input; length_s: INFINITY = to the end */
     const char *noise;      /* added after the convolution; NULL = none */
     double snr_db;
     bool align;             /* leave out the mask in front of its direct sound */
-    double early_ms;        /* of the mask, from its direct sound on; INFINITY = all of it */
+    double early_ms;        /* length of the mask after its direct sound; INFINITY = whole mask */
     struct tar_source *tar; /* input and output are members of tar files; NULL: they are files */
     size_t member;
 };
@@ -37,7 +37,7 @@ struct manifest {
     size_t n;
     char *unused;             /* columns that batch does not know, "speaker, text"; NULL = none */
     struct text_arena *texts; /* the rows' strings */
-    size_t capacity;          /* of rows */
+    size_t capacity;          /* allocated rows */
     struct tar_source *tars;
 };
 
@@ -47,8 +47,8 @@ struct manifest_defaults { /* for the columns that a row leaves out */
     enum level level;
     uint64_t seed;
     const char *path;      /* NULL = none */
-    const char *extension; /* of outputs without a name; NULL = the input's */
-    const char *members;   /* of tar files: tar_input_choose */
+    const char *extension; /* extension of outputs without a name; NULL = that of the input */
+    const char *members;   /* pattern of sounds in tar files: tar_input_choose */
 };
 
 /* path: "-" is standard input. false: why has the reason, with the line. */
@@ -61,14 +61,14 @@ bool manifest_pair(struct manifest *manifest, const char *inputs, const char *ma
 
 void manifest_free(struct manifest *manifest);
 
-/* The number of a row, from 1 on: that of the user's list, without its header and blank lines. */
+/* The number of a row from 1 on, as in the user's list without its header and blank lines. */
 static inline size_t manifest_row_number(const struct manifest *manifest, const struct manifest_row *row)
 {
     return (size_t)(row - manifest->rows) + 1;
 }
 
-/* For the parts that make a list: a new row with the defaults (NULL: no memory), and the error for that, which returns
- * false. */
+/* For the files that build a list: adds a row with the defaults (NULL: no memory). manifest_no_memory writes the error,
+ * and returns false. */
 struct manifest_row *manifest_row_add(struct manifest *manifest, const struct manifest_defaults *defaults);
 bool manifest_no_memory(char *why, size_t cap);
 

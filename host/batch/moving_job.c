@@ -11,7 +11,7 @@
 
 struct bank_key {
     char backend[32];
-    int rate; /* of the inputs: the bank is resampled to it */
+    int rate; /* rate of the inputs: the bank is resampled to this rate */
 };
 
 struct batch_bank {
@@ -19,7 +19,7 @@ struct batch_bank {
     struct bank_key key;
     hc_bank_data data;
     hc_renderer *renderer;
-    pthread_mutex_t turn; /* of the callers of hc_render */
+    pthread_mutex_t turn; /* one caller of hc_render at a time */
 };
 
 static void bank_init(struct cache_entry *entry, const void *key)
@@ -35,7 +35,7 @@ static bool bank_has_key(const struct cache_entry *entry, const void *key)
     return a->rate == b->rate && strcmp(a->backend, b->backend) == 0;
 }
 
-static bool bank_load(struct cache_entry *entry, const void *data)
+static bool batch_bank_load(struct cache_entry *entry, const void *data)
 {
     const struct moving_settings *settings = data;
     struct batch_bank *bank = (struct batch_bank *)entry;
@@ -65,10 +65,10 @@ const struct cache_kind batch_banks = {.size = sizeof(struct batch_bank),
                                        .no_memory = "no memory for a bank; free some memory",
                                        .init = bank_init,
                                        .has_key = bank_has_key,
-                                       .load = bank_load,
+                                       .load = batch_bank_load,
                                        .free = bank_free};
 
-/* hc_render, one caller after another. */
+/* Calls hc_render, one thread at a time. */
 static bool bank_render(struct batch_bank *bank, const hc_render_job *jobs, int n, char *why, size_t cap)
 {
     pthread_mutex_lock(&bank->turn);
@@ -131,7 +131,7 @@ void moving_job_close(struct file_job *job)
 }
 
 /* Reads the next block. Returns false if the job needs none. */
-static bool read_block(struct file_job *job, hc_render_job *render)
+static bool render_block_read(struct file_job *job, hc_render_job *render)
 {
     struct moving_job *m = job->moving;
     struct moving_stream *stream = &m->stream;
@@ -158,7 +158,7 @@ bool moving_jobs_convolve(struct file_job *const *jobs, int n)
         char why[MESSAGE_CAP];
         int n_busy = 0;
         for (int i = 0; i < n; i++)
-            if (read_block(jobs[i], &renders[n_busy])) busy[n_busy++] = jobs[i];
+            if (render_block_read(jobs[i], &renders[n_busy])) busy[n_busy++] = jobs[i];
         if (n_busy == 0 || atomic_load(&batch->stopped)) return n_busy == 0;
         if (!bank_render(busy[0]->moving->bank, renders, n_busy, why, sizeof why)) {
             batch_stop(batch, why);

@@ -1,4 +1,4 @@
-/* moving_job - the file jobs of a batch whose sources move: a group of one bank goes through hc_render together. */
+/* moving_job - the file jobs of a batch whose sources move: one call of hc_render computes a group of one bank. */
 #ifndef MOVING_JOB_H
 #define MOVING_JOB_H
 
@@ -11,7 +11,7 @@ struct moving_job {
     struct moving_stream stream;
     float *out;   /* [n_out][stream.block] */
     float **outs; /* [n_out] */
-    int n_in, n;  /* frames of the block: read, and computed */
+    int n_in, n;  /* frames of the block: n_in read, n computed */
 };
 
 /* Loads or shares the bank of a row, reads its path, and sets n_out and n_taps of the job. false: why has the reason. */

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-bool noise_open(struct noise *noise, struct cache *masks, const char *path, int rate, int n_channels, char *why,
+bool noise_open(struct batch_noise *noise, struct cache *masks, const char *path, int rate, int n_channels, char *why,
                 size_t cap)
 {
     const struct mask_key key = {.rate = rate, .early_ms = INFINITY};
@@ -20,15 +20,15 @@ bool noise_open(struct noise *noise, struct cache *masks, const char *path, int 
                          path, n_noise, n_channels, n_channels);
 }
 
-/* A run of frames without a repetition: *at = its first frame in the noise. Returns its length, at most n. */
-static int64_t run_at(const struct noise *noise, int64_t first, int64_t n, int64_t *at)
+/* Finds the frames until the noise repeats: *at = their first frame in the noise. Returns their number, at most n. */
+static int64_t run_at(const struct batch_noise *noise, int64_t first, int64_t n, int64_t *at)
 {
     int64_t n_noise = noise->file->responses.n_frames;
     *at = (noise->start + first) % n_noise;
     return n_noise - *at < n ? n_noise - *at : n;
 }
 
-bool noise_fit(struct noise *noise, const struct manifest_row *row, int64_t n_frames, double power, char *why,
+bool noise_fit(struct batch_noise *noise, const struct manifest_row *row, int64_t n_frames, double power, char *why,
                size_t cap)
 {
     const hc_responses *file = &noise->file->responses;
@@ -50,7 +50,7 @@ bool noise_fit(struct noise *noise, const struct manifest_row *row, int64_t n_fr
     return true;
 }
 
-void noise_add(const struct noise *noise, int64_t first, float *planar, int64_t stride, int64_t n)
+void noise_add(const struct batch_noise *noise, int64_t first, float *planar, int64_t stride, int64_t n)
 {
     const hc_responses *file = &noise->file->responses;
     const float gain = (float)noise->gain;
@@ -65,8 +65,8 @@ void noise_add(const struct noise *noise, int64_t first, float *planar, int64_t 
     }
 }
 
-void noise_close(struct noise *noise, struct cache *masks)
+void noise_close(struct batch_noise *noise, struct cache *masks)
 {
     if (noise->file) cache_release(masks, &noise->file->entry);
-    *noise = (struct noise){0};
+    *noise = (struct batch_noise){0};
 }

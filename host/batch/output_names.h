@@ -10,8 +10,8 @@ const char *output_keep(struct manifest *manifest, const char *output);
 bool output_is_journal(const char *output);
 bool output_stays_below(const char *output); /* the folder of the outputs */
 
-/* Gives the rows without an output name one, with the row's number in it if it would not be unique. Two rows that name
- * the same output are an error. extension: NULL = the input's. false: why has the reason. */
+/* Names the outputs of the rows without a name; a name that is not unique gets the number of the row. Two rows that
+ * name the same output are an error. extension: NULL = the input's. false: why has the reason. */
 bool name_outputs(struct manifest *manifest, const char *extension, char *why, size_t cap);
 
 #endif

@@ -19,7 +19,7 @@ struct pairing {
     size_t *picks;  /* [n_draws]: of the last sound */
     size_t n_draws; /* masks drawn for each sound; 0: none is drawn */
     bool is_zip;
-    uint64_t n_sounds; /* so far; the sounds of a sample count once */
+    uint64_t n_sounds; /* with masks drawn; the sounds of a sample count once */
     char *why;
     size_t cap;
 };
@@ -30,7 +30,7 @@ static bool pair_add(struct pairing *p, const char *input, const char *mask, str
     if (!row) return manifest_no_memory(p->why, p->cap);
     row->input = input;
     row->mask = mask;
-    if (row->path) row->seed = splitmix64(p->defaults->seed) + p->manifest->n; /* a path of its own */
+    if (row->path) row->seed = splitmix64(p->defaults->seed) + p->manifest->n; /* a separate path */
     return !tar || tar_source_row(p->manifest, row, tar, member) || manifest_no_memory(p->why, p->cap);
 }
 
@@ -48,7 +48,7 @@ static void draw_masks(struct pairing *p, uint64_t sound)
 }
 
 /* The mask for output k of a sound of input i. */
-static const char *mask_of(const struct pairing *p, size_t i, size_t k)
+static const char *paired_mask(const struct pairing *p, size_t i, size_t k)
 {
     return p->masks[p->is_zip ? i : p->n_draws ? p->picks[k] : k];
 }
@@ -64,7 +64,7 @@ static bool tar_add(struct pairing *p, size_t i, const char *path, size_t k)
         if (!tar->input->members[member].is_convolved) continue;
         size_t n_before = tar->n_groups;
         draw_masks(p, p->n_sounds + tar_source_next_group(tar, member));
-        if (!pair_add(p, path, mask_of(p, i, k), tar, member)) return false;
+        if (!pair_add(p, path, paired_mask(p, i, k), tar, member)) return false;
         struct manifest_row *row = &p->manifest->rows[p->manifest->n - 1];
         if (tar->n_groups == n_before) row->seed = row[-1].seed;
     }
@@ -77,7 +77,7 @@ static bool input_add(struct pairing *p, size_t i, const char *path)
     bool is_tar = tar_is_name(path), good = true;
     if (!is_tar) draw_masks(p, p->n_sounds);
     for (size_t k = 0; k < n_outputs && good; k++)
-        good = is_tar ? tar_add(p, i, path, k) : pair_add(p, path, mask_of(p, i, k), NULL, 0);
+        good = is_tar ? tar_add(p, i, path, k) : pair_add(p, path, paired_mask(p, i, k), NULL, 0);
     p->n_sounds += is_tar && good ? p->manifest->tars->n_groups : 1;
     return good;
 }
@@ -89,7 +89,7 @@ static bool pair_up(struct pairing *p, const glob_t *inputs, const glob_t *masks
     p->n_masks = masks->gl_pathc;
     if (!all && !p->is_zip) p->n_draws = strtoul(pairs + strlen("random:"), NULL, 10); /* the option was checked */
     if (p->is_zip && inputs->gl_pathc != p->n_masks)
-        return message_write(p->why, p->cap, "--pairs zip: %zu inputs and %zu masks; it needs as many of both",
+        return message_write(p->why, p->cap, "--pairs zip: %zu inputs and %zu masks; give as many masks as inputs",
                              inputs->gl_pathc, p->n_masks);
     if (p->n_draws > p->n_masks)
         return message_write(p->why, p->cap, "--pairs %s: there are %zu masks; draw fewer", pairs, p->n_masks);

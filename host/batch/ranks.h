@@ -1,7 +1,7 @@
 /* ranks - the processes that share a batch, and the counter that numbers its pieces.
  *
  * A process is alone, or one of several that mpirun started. Several processes load haloconv_mpi.so (host/batch/mpi);
- * one alone does not, because MPI takes long to start. Rank 0 keeps the counter.
+ * a single process does not, because MPI starts slowly. Rank 0 keeps the counter.
  */
 #ifndef RANKS_H
 #define RANKS_H
@@ -18,7 +18,7 @@ struct ranks_library { /* haloconv_mpi.so exports one as haloconv_ranks; open re
 };
 
 struct ranks {
-    int rank, n, local; /* local: rank among those on this machine */
+    int rank, n, local; /* local: rank among the processes on this machine */
     const struct ranks_library *library; /* NULL: alone */
     pthread_mutex_t lock;
     int64_t next;

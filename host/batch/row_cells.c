@@ -22,7 +22,7 @@ const char *const tail_words[] = {"full", "same", "centre", NULL};
 const char *const level_words[] = {"none", "peak", "rms", NULL};
 const char cell_wrong_type[] = "neither a text nor a number";
 
-struct faults { /* of a row: `gain "loud"; needs decibels, and tail "long"; needs ...` */
+struct faults { /* the faults of a row: `gain "loud"; needs decibels, and tail "long"; needs ...` */
     char *text; /* [cap] */
     size_t cap, used;
 };
@@ -54,7 +54,7 @@ static bool seed_read(const char *text, uint64_t *seed)
     return end != text && !*end && !errno && !strchr(text, '-');
 }
 
-/* NULL: the row has the cell now; else what the cell needs. */
+/* Reads a cell into the row. Returns NULL, or for a wrong cell the text of the values that it accepts. */
 static const char *cell_read(struct row_reader *reader, struct manifest_row *row, enum column column, const char *text)
 {
     static const char *const truths[] = {"no", "yes", "0", "1", "false", "true", "False", "True", NULL};

@@ -13,7 +13,7 @@ struct ustar {
 };
 _Static_assert(sizeof(struct ustar) == TAR_BLOCK, "a header is a block");
 
-static const int64_t MAX_OCTAL = 077777777777; /* of 11 digits: 8 GiB - 1 */
+static const int64_t MAX_OCTAL = 077777777777; /* the largest size in 11 digits: 8 GiB - 1 */
 
 static void put_octal(char *field, size_t size, uint64_t value)
 {
@@ -31,7 +31,7 @@ static bool put_name(struct ustar *header, const char *name)
         return true;
     }
     size_t at = n - 1 < sizeof header->prefix ? n - 1 : sizeof header->prefix + 1;
-    /* name[at - 1] is the slash that separates them. libarchive adds none behind a prefix that ends with one. */
+    /* name[at - 1] is the slash that separates them. libarchive adds no slash if the prefix ends with a slash. */
     while (at > 0 && (name[at - 1] != '/' || (at > 1 && name[at - 2] == '/'))) at--;
     if (at > 1 && n - at <= sizeof header->name) {
         memcpy(header->prefix, name, at - 1);
@@ -42,7 +42,7 @@ static bool put_name(struct ustar *header, const char *name)
     return false;
 }
 
-static int write_block(int fd, struct ustar *header, unsigned mode, uint64_t bytes, uint64_t changed)
+static int header_write(int fd, struct ustar *header, unsigned mode, uint64_t bytes, uint64_t changed)
 {
     unsigned sum = 0;
     put_octal(header->mode, sizeof header->mode, mode);
@@ -80,7 +80,7 @@ static int pax_write(int fd, const char *name, int64_t bytes, bool with_name, bo
     snprintf(number, sizeof number, "%lld", (long long)bytes);
     size_t n = with_name ? put_record(text, "path", name) : 0;
     if (with_size) n += put_record(text + n, "size", number);
-    int error = write_block(fd, &header, 0644, n, 0);
+    int error = header_write(fd, &header, 0644, n, 0);
     if (!error) error = spool_write(fd, text, n);
     if (!error) error = tar_padding_write(fd, (int64_t)n);
     free(text);
@@ -93,8 +93,8 @@ int tar_header_write(int fd, const char *name, bool is_folder, unsigned mode, ti
     bool fits = put_name(&header, name), is_large = bytes > MAX_OCTAL;
     int error = fits && !is_large ? 0 : pax_write(fd, name, bytes, !fits, is_large);
     if (error) return error;
-    return write_block(fd, &header, mode & 07777, is_large ? 0 : (uint64_t)bytes,
-                       changed > 0 && changed <= MAX_OCTAL ? (uint64_t)changed : 0);
+    return header_write(fd, &header, mode & 07777, is_large ? 0 : (uint64_t)bytes,
+                        changed > 0 && changed <= MAX_OCTAL ? (uint64_t)changed : 0);
 }
 
 int tar_padding_write(int fd, int64_t bytes)

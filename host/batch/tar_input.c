@@ -82,7 +82,7 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
                              "%s: %.200s is a link, a device or a sparse file; write the tar file with "
                              "--dereference and --hard-dereference, and without --sparse",
                              path, name);
-    if ((input->n & (input->n - 1)) == 0) { /* 0, 1, 2, 4, ...: as many as were reserved */
+    if ((input->n & (input->n - 1)) == 0) { /* the array is full at 0, 1, 2, 4, ... */
         struct tar_member *more = realloc(input->members, (input->n ? 2 * input->n : 1) * sizeof *more);
         if (!more) return message_write(why, cap, "%s: no memory for its list of members; free some memory", path);
         input->members = more;
@@ -99,7 +99,7 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
     return true;
 }
 
-static bool refuse(struct archive *archive, const char *path, char *why, size_t cap)
+static bool archive_refuse(struct archive *archive, const char *path, char *why, size_t cap)
 {
     const char *reason = archive_error_string(archive);
     return message_write(
@@ -131,7 +131,7 @@ static bool members_read(struct tar_input *input, struct archive *archive, int64
         if (state == ARCHIVE_EOF) return true;
         /* A name that the locale cannot show keeps its bytes; any other warning may have cost a name or a size. */
         bool is_whole = state == ARCHIVE_OK || (state == ARCHIVE_WARN && archive_errno(archive) == EILSEQ);
-        if (!is_whole) return refuse(archive, path, why, cap);
+        if (!is_whole) return archive_refuse(archive, path, why, cap);
         if (!member_add(input, entry, archive_filter_bytes(archive, 0), path, why, cap)) return false;
         const struct tar_member *last = &input->members[input->n - 1];
         if (last->bytes < 0 || last->from > size || last->bytes > size - last->from)
@@ -157,7 +157,7 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
     else if (!archive || archive_read_support_format_tar(archive) != ARCHIVE_OK)
         message_write(why, cap, "%s: no memory to read it; free some memory", path);
     else if (archive_read_open_fd(archive, fd, HEADERS_READ) != ARCHIVE_OK)
-        refuse(archive, path, why, cap);
+        archive_refuse(archive, path, why, cap);
     else
         good = members_read(input, archive, status.st_size, path, why, cap);
     if (good) input->n_behind = count_behind(fd, archive_filter_bytes(archive, 0), status.st_size);

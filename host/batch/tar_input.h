@@ -11,7 +11,7 @@
 
 struct tar_member {
     char *name;          /* as in the file                                     */
-    int64_t from, bytes; /* its content: offset in the tar file, and length    */
+    int64_t from, bytes; /* content: offset in the tar file, and length        */
     time_t changed;
     unsigned mode;       /* permissions                                        */
     bool is_folder;
@@ -32,8 +32,8 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
 
 void tar_input_free(struct tar_input *input);
 
-/* Leaves only those sounds to be convolved whose name, or its last component, matches the pattern. NULL: all. false:
- * there is none. */
+/* Leaves only those sounds to be convolved whose name, or its last component, matches the pattern. NULL: all. false: no
+ * sound is left. */
 bool tar_input_choose(struct tar_input *input, const char *pattern);
 
 /* Do two members belong to one sample? WebDataset's rule: their names are equal up to the first dot of the last

@@ -21,7 +21,7 @@ bool tar_job_open(const struct file_job *job, char *why, size_t cap)
     return good;
 }
 
-/* Names the tar file, and enters its rows in the journal, but for those that failed: --resume makes all of them
+/* Names the tar file, and enters its rows in the journal, except the failed ones, so that --resume makes all rows
  * again. */
 static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_t cap)
 {
@@ -38,7 +38,7 @@ static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_
     return bytes >= 0;
 }
 
-/* why: that of TAR_BROKEN. */
+/* why: the reason of TAR_BROKEN. */
 static void go_on(struct batch *batch, struct tar_source *tar, enum tar_progress progress, char *why, size_t cap)
 {
     if (progress == TAR_BROKEN || (progress == TAR_COMPLETE && !commit(batch, tar, why, cap))) batch_stop(batch, why);

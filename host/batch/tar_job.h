@@ -1,5 +1,5 @@
-/* tar_job - the outputs of file jobs in tar files: a tar file begins with the first job of its rows, and is committed
- * with the last one. Any thread.
+/* tar_job - the outputs of file jobs in tar files: the first job of its rows opens a tar file, and the last job commits
+ * it. Any thread.
  */
 #ifndef TAR_JOB_H
 #define TAR_JOB_H
@@ -7,10 +7,10 @@
 #include "file_job.h"
 #include "tar_source.h"
 
-/* Opens the tar file of the job's output, unless another job has. false: why has the reason. */
+/* Opens the tar file of the job's output, unless another job has opened it. false: why has the reason. */
 bool tar_job_open(const struct file_job *job, char *why, size_t cap);
 
-/* Adds the job's sound. Takes over figures; NULL: there was no memory for them. counts[N_COUNTS]: of the job. A failure
+/* Adds the job's sound. Frees figures later; NULL: no memory for the figures. counts[N_COUNTS]: of the job. A failure
  * ends the whole run. */
 void tar_job_put(const struct file_job *job, char *figures, const int64_t *counts);
 

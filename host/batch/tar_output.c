@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 enum { COPIED_AT_ONCE = 1 << 18 };                      /* bytes */
-static const int64_t MAX_IN_MEMORY = (int64_t)1 << 30;  /* bytes of sounds that wait; further ones wait on the disk */
-static atomic_int_fast64_t waiting_bytes;               /* of all outputs */
+static const int64_t MAX_IN_MEMORY = (int64_t)1 << 30;  /* bytes of waiting sounds; more sounds wait on the disk */
+static atomic_int_fast64_t waiting_bytes;               /* of all outputs together */
 
 struct waiting_sound {
     enum { SOUND_PENDING, SOUND_WAITS, SOUND_FAILED } state;
@@ -39,7 +39,7 @@ struct tar_output {
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-static bool write_failed(const struct tar_output *output, int error, char *why, size_t cap)
+static bool tar_write_failed(const struct tar_output *output, int error, char *why, size_t cap)
 {
     return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", output->path,
                          strerror(error ? error : EIO));
@@ -49,13 +49,13 @@ static bool write_header(struct tar_output *output, const struct tar_member *mem
                          char *why, size_t cap)
 {
     int error = tar_header_write(output->part.fd, name, member->is_folder, member->mode, member->changed, bytes);
-    return !error || write_failed(output, error, why, cap);
+    return !error || tar_write_failed(output, error, why, cap);
 }
 
 static bool pad(struct tar_output *output, int64_t bytes, char *why, size_t cap)
 {
     int error = tar_padding_write(output->part.fd, bytes);
-    return !error || write_failed(output, error, why, cap);
+    return !error || tar_write_failed(output, error, why, cap);
 }
 
 static bool copy_member(struct tar_output *output, const struct tar_member *member, char *why, size_t cap)
@@ -67,10 +67,10 @@ static bool copy_member(struct tar_output *output, const struct tar_member *memb
         ssize_t got = pread(output->source, buffer, want, member->from + done);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0)
-            return message_write(why, cap, "%s: cannot be read on: %s; download it again, or restore it",
+            return message_write(why, cap, "%s: cannot be read to its end: %s; download it again, or restore it",
                                  output->input_path, got < 0 ? strerror(errno) : "it became shorter");
         int error = spool_write(output->part.fd, buffer, (size_t)got);
-        if (error) return write_failed(output, error, why, cap);
+        if (error) return tar_write_failed(output, error, why, cap);
         done += got;
     }
     return pad(output, member->bytes, why, cap);
@@ -91,7 +91,7 @@ static bool write_member(struct tar_output *output, size_t i, char *why, size_t 
     if (!sound->content) return copy_member(output, member, why, cap);
     bool good = write_header(output, member, sound->name, (int64_t)sound->bytes, why, cap);
     int error = good ? spool_write(output->part.fd, sound->content, sound->bytes) : 0;
-    if (error) good = write_failed(output, error, why, cap);
+    if (error) good = tar_write_failed(output, error, why, cap);
     good = good && pad(output, (int64_t)sound->bytes, why, cap);
     sound_drop(sound);
     return good;
@@ -111,7 +111,7 @@ static size_t finished_sample_end(const struct tar_output *output, bool *has_fai
     return i;
 }
 
-/* Writes the samples that are finished, unless another thread does. Under lock, which it gives up meanwhile. */
+/* Writes the finished samples, unless another thread is writing. Call it under lock; it unlocks while it writes. */
 static enum tar_progress write_finished(struct tar_output *output, char *why, size_t cap)
 {
     bool has_failed, good = true;
@@ -160,7 +160,7 @@ enum tar_progress tar_output_put(struct tar_output *output, size_t member, const
     if (fstat(fd, &status) == 0 && status.st_size > 0)
         content = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (content == MAP_FAILED) {
-        write_failed(output, errno, why, cap);
+        tar_write_failed(output, errno, why, cap);
         return TAR_BROKEN;
     }
     atomic_fetch_add(&waiting_bytes, status.st_size);
@@ -216,7 +216,7 @@ int64_t tar_output_commit(struct tar_output *output, char *why, size_t cap)
     struct stat status = {.st_size = -1};
     int error = tar_end_write(output->part.fd);
     if (!error && fstat(output->part.fd, &status) != 0) error = errno;
-    bool good = !error || write_failed(output, error, why, cap);
+    bool good = !error || tar_write_failed(output, error, why, cap);
     good = good && part_file_commit(&output->part, output->path, why, cap);
     tar_output_abandon(output);
     return good ? status.st_size : -1;

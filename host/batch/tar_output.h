@@ -1,4 +1,4 @@
-/* tar_output - a tar file that is made of another one: its sounds are finished in any order, and written in the order
+/* tar_output - a tar file made from another tar file: its sounds are finished in any order, and written in the order
  * of the input, between the members that are copied.
  *
  *   workers --> sounds that wait for earlier ones, in memory --> members in order --> the tar file, complete at the end
@@ -22,7 +22,7 @@ enum tar_progress {
 struct tar_output *tar_output_open(const char *path, const struct tar_input *input, const char *input_path, char *why,
                                    size_t cap);
 
-/* A descriptor for the content of a sound: in memory, or a temporary file if much waits already. The caller closes it.
+/* Opens the content of a sound: in memory, or a temporary file if many sounds wait. The caller closes the descriptor.
  * -1: why has the reason. */
 int tar_sound_open(char *why, size_t cap);
 

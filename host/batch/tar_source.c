@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The members of a path that the list names again. */
+/* Finds the members of a path that an earlier row of the list has read. */
 static struct tar_input *find_input(const struct manifest *manifest, const char *path)
 {
     for (const struct tar_source *tar = manifest->tars; tar; tar = tar->next)
@@ -47,8 +47,8 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
     return tar;
 }
 
-/* "FOLDER/NAME", with the extension in the place of the name's; extension: NULL = the name's. NULL: no memory. */
-static const char *join(struct manifest *manifest, const char *folder, const char *name, const char *extension)
+/* "FOLDER/NAME", with another extension; extension: NULL = the name's. NULL: no memory. */
+static const char *member_path(struct manifest *manifest, const char *folder, const char *name, const char *extension)
 {
     const char *dot = extension ? strrchr(name, '.') : NULL;
     size_t stem = dot ? (size_t)(dot - name) : strlen(name);
@@ -70,7 +70,7 @@ bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct 
 {
     row->tar = tar;
     row->member = member;
-    row->input = join(manifest, tar->path, tar->input->members[member].name, NULL);
+    row->input = member_path(manifest, tar->path, tar->input->members[member].name, NULL);
     tar->n_rows++;
     return row->input != NULL;
 }
@@ -79,7 +79,7 @@ bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, con
 {
     for (size_t i = tar->first_row; i < tar->first_row + tar->n_rows; i++) {
         struct manifest_row *row = &manifest->rows[i];
-        row->output = join(manifest, tar->output, tar->input->members[row->member].name, extension);
+        row->output = member_path(manifest, tar->output, tar->input->members[row->member].name, extension);
         if (!row->output) return false;
     }
     return true;

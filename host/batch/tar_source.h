@@ -15,9 +15,9 @@ struct manifest;
 struct manifest_row;
 
 struct tar_source {
-    const char *path;             /* of the input                                             */
+    const char *path;             /* path of the input                                        */
     const char *output;           /* as in manifest_row; NULL: not named yet                  */
-    struct tar_input *input;      /* shared by the tar sources of one path; the first owns it  */
+    struct tar_input *input;      /* shared by the tar sources of one path; the first of them owns it */
     bool owns_input;
     size_t first_row, n_rows;     /* in the manifest, one after the other                     */
     size_t n_groups, last;        /* groups (samples of WebDataset) with a row; the member of the last row */
@@ -25,7 +25,7 @@ struct tar_source {
     size_t number;                /* from 1, if the input becomes several outputs by draws; else 0 */
     struct tar_source *next;
 
-    pthread_mutex_t lock;         /* of all that follows: while the batch runs                */
+    pthread_mutex_t lock;         /* for all fields below, while the batch runs               */
     struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
     char *file_path;
     size_t n_failures;            /* rows                                                     */
@@ -46,8 +46,8 @@ size_t tar_source_next_group(struct tar_source *tar, size_t member);
 /* Sets tar, member and input of a row. false: no memory. */
 bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member);
 
-/* Sets the outputs of the tar source's rows, once the tar source has its own. extension: of the sounds; NULL = that of
- * the input. false: no memory. */
+/* Sets the outputs of the tar source's rows, after the tar source's own output is named. extension: of the sounds; NULL
+ * = that of the input. false: no memory. */
 bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, const char *extension);
 
 void tar_sources_free(struct tar_source *list);

@@ -6,7 +6,7 @@
 
 struct text_arena;
 
-/* n bytes that stay until text_arena_free; NULL = no memory. *arenas: NULL at first. */
+/* Allocates n bytes, which live until text_arena_free; NULL = no memory. *arenas: NULL at first. */
 char *text_alloc(struct text_arena **arenas, size_t n);
 const char *text_keep(struct text_arena **arenas, const char *text);
 void text_arena_free(struct text_arena **arenas);

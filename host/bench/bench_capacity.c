@@ -18,7 +18,7 @@ struct capacity_settings {
 };
 
 struct trial {
-    enum { TRIAL_MISSED, TRIAL_HELD, TRIAL_UNJUDGED } verdict; /* of the engine */
+    enum { TRIAL_MISSED, TRIAL_HELD, TRIAL_UNJUDGED } verdict; /* did the engine play in time? */
     char why[MESSAGE_CAP]; /* the reason if nothing was played; "": a block was missed */
     struct bench_result result;
 };
@@ -29,17 +29,17 @@ static const char no_judgement[] =
 static const struct option_row capacity_options[] = {
     {"which", 0, "matrix|channels", "Search for only one of the two [both]", option_word,
      OPTION_TO(struct capacity_settings, which)},
-    {"most", 0, "N", "Do not try more [65536]", option_int, OPTION_TO(struct capacity_settings, max_size), .min = 1,
+    {"most", 0, "N", "Largest N to try [65536]", option_int, OPTION_TO(struct capacity_settings, max_size), .min = 1,
      .max = 65536},
     {0}};
 
 static const struct command_line capacity_line = {
     .command = "bench capacity",
-    .text = "Finds the largest N x N matrix of different responses, and the most channels with one each, that are "
-            "played for a while, paced by the clock, without a single missed block.\v"
+    .text = "Finds the largest N x N matrix of different responses, and the largest number of channels with one each, "
+            "that are played for a while, paced by the clock, without a single missed block.\v"
             "Doubles N until a block is missed in 2 seconds (or the memory is too small), halves the gap down to a "
             "sixteenth, and then plays the largest that held for the whole --time. Blocks for which the system woke "
-            "the program too late, or interrupted it, are counted apart; if they are more than a tenth, three times in "
+            "the program too late, or interrupted it, are counted separately; if they are over a tenth, three times in "
             "a row, the bench does not judge.\n\n"
             "  haloconv bench capacity --backend cpu --time 60",
     .groups = {{NULL, capacity_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
@@ -64,7 +64,7 @@ static const char *size_name(bool diagonal, int n, char *text, size_t cap)
     return text;
 }
 
-static struct bench_shape shape_of(const struct capacity_settings *s, bool diagonal, int n)
+static struct bench_shape capacity_shape(const struct capacity_settings *s, bool diagonal, int n)
 {
     struct bench_shape shape = s->common.shape;
     shape.n_in = shape.n_out = n;
@@ -78,7 +78,7 @@ static const char *const verdicts[] = {
 /* Returns whether the engine held. */
 static bool try_out(const struct capacity_settings *s, bool diagonal, int n, double seconds, struct trial *trial)
 {
-    const struct bench_shape shape = shape_of(s, diagonal, n);
+    const struct bench_shape shape = capacity_shape(s, diagonal, n);
     hc_engine *engine;
     *trial = (struct trial){0};
     if (bench_open(&shape, &engine, &trial->result, trial->why, sizeof trial->why)) {
@@ -104,7 +104,7 @@ static bool try_out(const struct capacity_settings *s, bool diagonal, int n, dou
 }
 
 /* The largest size that held. best: its last trial; over: the last trial that did not hold. */
-static int search(const struct capacity_settings *s, bool diagonal, struct trial *best, struct trial *over)
+static int capacity_search(const struct capacity_settings *s, bool diagonal, struct trial *best, struct trial *over)
 {
     const double trial_s = s->common.time_s < 2 ? s->common.time_s : 2;
     int held = 0, not_held = 0;
@@ -134,7 +134,7 @@ static int search(const struct capacity_settings *s, bool diagonal, struct trial
 static json_t *search_json(const struct capacity_settings *s, bool diagonal, int n, const struct trial *best,
                            const struct trial *over)
 {
-    const struct bench_shape shape = shape_of(s, diagonal, n);
+    const struct bench_shape shape = capacity_shape(s, diagonal, n);
     json_t *all = n > 0 ? bench_result_json(&shape, &best->result) : json_pack("{s:i, s:i}", "inputs", 0, "outputs", 0);
     bool judged = over->verdict != TRIAL_UNJUDGED;
     const char *limit = over->why[0] ? over->why : judged ? "a block was missed" : no_judgement;
@@ -143,8 +143,8 @@ static json_t *search_json(const struct capacity_settings *s, bool diagonal, int
     return all;
 }
 
-static void print_text(const struct capacity_settings *s, bool diagonal, int n, const struct trial *best,
-                       const struct trial *over)
+static void capacity_print_text(const struct capacity_settings *s, bool diagonal, int n, const struct trial *best,
+                                const struct trial *over)
 {
     const struct bench_result *r = n > 0 ? &best->result : &over->result;
     char name[64] = "one response";
@@ -175,7 +175,7 @@ int bench_capacity_command(int argc, char **argv)
     for (int diagonal = 0; diagonal < 2; diagonal++) {
         struct trial best, over;
         if (s.which && strcmp(s.which, diagonal ? "channels" : "matrix") != 0) continue;
-        int n = search(&s, diagonal, &best, &over);
+        int n = capacity_search(&s, diagonal, &best, &over);
         if (n == 0 && over.why[0]) {
             json_decref(all);
             return message_error("%s", over.why);
@@ -184,7 +184,7 @@ int bench_capacity_command(int argc, char **argv)
             json_object_set_new(all, diagonal ? "channels" : "matrix", search_json(&s, diagonal, n, &best, &over));
             continue;
         }
-        print_text(&s, diagonal, n, &best, &over);
+        capacity_print_text(&s, diagonal, n, &best, &over);
     }
     if (s.common.json) return json_print(all, 6, "bench");
     json_decref(all);

@@ -1,4 +1,4 @@
-/* haloconv bench costs - measures the costs by which plans are made, and keeps them. */
+/* haloconv bench costs - measures the costs of convolution, and stores them for the choice of plans. */
 #include "dsp/bench.h"
 #include "host/commands.h"
 #include "host/json_print.h"
@@ -21,15 +21,15 @@ static const struct option_row costs_options[] = {{"backend", 0, "cpu|cuda|cuda:
 static const struct command_line costs_line = {
     .command = "bench costs",
     .text =
-        "Measures what convolution costs on this machine, and keeps it for every plan from now on.\v"
+        "Measures the costs of convolution on this machine, and stores them for all later plans.\v"
         "The file is haloconv/costs under $XDG_CACHE_HOME or ~/.cache; the first live engine on a machine writes it "
-        "for the CPU by itself. A GPU is measured only by this command, in a second; nothing else should use it "
-        "meanwhile. Until then its costs are those of an H200. HALOCONV_COSTS=builtin in the environment leaves the "
-        "file alone.\n\n"
+        "for the CPU by itself. A GPU is measured only by this command, in a second; no other program should use "
+        "it meanwhile. Until then its costs are those of an H200. HALOCONV_COSTS=builtin in the environment ignores "
+        "the file.\n\n"
         "  haloconv bench costs --backend cuda",
     .groups = {{NULL, costs_options}}};
 
-static void print_text(const char *backend, const hc_costs *c)
+static void costs_print_text(const char *backend, const hc_costs *c)
 {
     const struct {
         const char *name;
@@ -66,6 +66,6 @@ int bench_costs_command(int argc, char **argv)
                                 c.launch_ns, "slice_ns", c.slice_ns, "call_ns", c.call_ns, "built_in", c.n_built_in);
         return json_print(all, 4, "bench");
     }
-    print_text(s.backend, &c);
+    costs_print_text(s.backend, &c);
     return 0;
 }

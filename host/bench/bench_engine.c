@@ -26,8 +26,8 @@ static const struct option_row engine_options[] = {
     {"routes", 0, "matrix|diagonal", "matrix: every input to every output; diagonal: input i to output i [diagonal]",
      option_choice, OPTION_TO(struct engine_settings, common.shape.diagonal)},
     {"engines", 0, "N",
-     "Number of engines, alike but for their responses, which are called one after the other in each period. Times are "
-     "then of a round of all of them, as in a host that runs them in one thread [1]",
+     "Engines of one shape with different responses, called one after the other in each period. A time is then that of "
+     "a round of all engines, as in a host that runs them in one thread [1]",
      option_int, OPTION_TO(struct engine_settings, common.shape.n_engines), .min = 1, .max = MAX_ENGINES},
     {"wait", 0, "US", "Longest wait for a device in a block; -1: until it is done [-1]", option_int,
      OPTION_TO(struct engine_settings, common.shape.wait_us), .min = -1, .max = 1000000},
@@ -49,7 +49,7 @@ static const struct command_line engine_line = {
             "  haloconv bench engine --engines 50 --seconds 3 --backend hybrid",
     .groups = {{NULL, engine_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 
-static void print_text(const struct engine_settings *s, const struct bench_result *r, const struct renewal *renewal)
+static void engine_text(const struct engine_settings *s, const struct bench_result *r, const struct renewal *renewal)
 {
     const struct bench_shape *shape = &s->common.shape;
     const int n = shape->n_engines;
@@ -98,7 +98,7 @@ int bench_engine_command(int argc, char **argv)
     bench_close(shape, engines);
     if (!good) return message_error("%s", why);
     if (!s.common.json) {
-        print_text(&s, &result, &renewal);
+        engine_text(&s, &result, &renewal);
         return 0;
     }
     json_t *all = bench_result_json(shape, &result);

@@ -44,7 +44,7 @@ static bool signals_make(struct signals *s, const struct moving_shape *shape)
         state = state * 1664525u + 1013904223u;
         s->in[i] = (float)((double)state / 4294967296.0 - 0.5);
     }
-    for (size_t i = 0; i < n_jobs * n_out * n; i += 1024) s->out[i] = 1; /* the pages are there */
+    for (size_t i = 0; i < n_jobs * n_out * n; i += 1024) s->out[i] = 1; /* touches each page */
     uint64_t random = splitmix64(shape->seed);
     for (size_t j = 0; j < n_jobs; j++) {
         hc_step *steps = s->steps + j * n_steps;
@@ -85,7 +85,7 @@ bool bench_moving(const struct moving_shape *shape, struct moving_result *r, cha
         good = message_write(why, cap, "bench: no memory for %d signals; use fewer", shape->n_jobs);
     if (good)
         good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, shape->n_jobs, why, cap) ==
-               HC_OK; /* the caches fill */
+               HC_OK; /* fills the caches */
     start = stopwatch_now();
     while (good && r->elapsed_s < shape->time_s) {
         good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, shape->n_jobs, why, cap) == HC_OK;

@@ -8,9 +8,9 @@
 
 struct moving_shape {
     int rate, step, n_entries, n_out, n_taps;
-    int n_jobs;            /* of one call of hc_render */
-    double job_s;          /* of each */
-    double time_s;         /* how long to repeat the call, about */
+    int n_jobs;            /* jobs of one call of hc_render */
+    double job_s;          /* length of each job, seconds */
+    double time_s;         /* repeat the call for about so long */
     int every;             /* steps between two changes */
     int n_threads;
     const char *backend;
@@ -20,7 +20,7 @@ struct moving_shape {
 struct moving_result {
     double setup_s, elapsed_s; /* all calls together */
     int n_calls;
-    double hours;          /* of output: one for each job, with all of its outputs */
+    double hours;          /* hours of rendered sound; a job counts once, with all of its outputs */
 };
 
 /* false: why has the reason. */

@@ -121,7 +121,7 @@ static bool fill_buffers(struct offline_run *run)
 
 /* Plays all blocks, with input and output in the engine's memory (own) or in the caller's. Returns the seconds; -1:
  * run->why has the reason. */
-static double play(struct offline_run *run, bool own, int queue_depth)
+static double play_blocks(struct offline_run *run, bool own, int queue_depth)
 {
     int64_t n_frames = (int64_t)run->settings->seconds * RATE, started = 0;
     int n_started = 0, block = run->info.block;
@@ -151,15 +151,15 @@ static double median(struct offline_run *run, bool own, int queue_depth)
 {
     double seconds[64];
     int runs = run->settings->runs;
-    if (play(run, own, queue_depth) < 0) return -1; /* warms up */
+    if (play_blocks(run, own, queue_depth) < 0) return -1; /* warms up */
     for (int i = 0; i < runs; i++)
-        if ((seconds[i] = play(run, own, queue_depth)) < 0) return -1;
+        if ((seconds[i] = play_blocks(run, own, queue_depth)) < 0) return -1;
     qsort(seconds, (size_t)runs, sizeof *seconds, by_size);
     return seconds[runs / 2];
 }
 
-/* Compares frames of the last of some blocks with the definition in float64; every block holds the same sound. */
-static bool check(struct offline_run *run)
+/* Convolves some blocks of the same sound, and compares frames of the last block with sums in float64. */
+static bool check_last_block(struct offline_run *run)
 {
     int block = run->info.block, n_blocks = run->n_taps / block + 3, queue_depth = run->info.queue_depth;
     double worst = 0;
@@ -204,7 +204,7 @@ static bool measure_roof(const struct offline_run *run, struct offline_times *re
     return true;
 }
 
-static int print(const struct offline_run *run, const struct offline_times *r)
+static int print_offline_times(const struct offline_run *run, const struct offline_times *r)
 {
     const struct offline_settings *s = run->settings;
     if (s->json) {
@@ -238,7 +238,7 @@ static const struct option_row offline_options[] = {
      .max = 360000},
     {"channels", 0, "N", "Channels in and out [2]", option_int, OPTION_TO(struct offline_settings, channels), .min = 1,
      .max = 1024},
-    {"mask", 0, "S", "Seconds of the mask; each channel has its own [10]", option_int,
+    {"mask", 0, "S", "Length of the mask; its channels differ [10]", option_int,
      OPTION_TO(struct offline_settings, mask_seconds), .min = 1, .max = 600},
     {"runs", 0, "N", "Number of runs, of which the median counts [5]", option_int,
      OPTION_TO(struct offline_settings, runs), .min = 1, .max = 64},
@@ -250,7 +250,7 @@ static const struct option_row offline_options[] = {
 
 static const struct command_line offline_line = {
     .command = "bench offline",
-    .text = "Sends a long sound from host memory to host memory through a long mask, block after block as a file goes. "
+    .text = "Convolves a long sound with a long mask, from host memory to host memory, in blocks like those of a file. "
             "On a GPU it also copies the same blocks to the GPU and back without convolving; this time is the lower "
             "bound (the roof).",
     .groups = {{NULL, offline_options}}};
@@ -263,12 +263,12 @@ int bench_offline_command(int argc, char **argv)
     struct offline_times result = {0};
     int status = option_parse(&offline_line, argc, argv, &settings);
     if (status >= 0) return status;
-    bool good = run_open(&run, &settings) && check(&run) && fill_buffers(&run);
+    bool good = run_open(&run, &settings) && check_last_block(&run) && fill_buffers(&run);
     good = good && (result.own = median(&run, true, run.info.queue_depth)) >= 0 &&
            (result.alone = median(&run, true, 1)) >= 0 &&
            (result.callers = median(&run, false, run.info.queue_depth)) >= 0;
     good = good && measure_roof(&run, &result, run.why, sizeof run.why);
-    status = good ? print(&run, &result) : message_error("%s", run.why);
+    status = good ? print_offline_times(&run, &result) : message_error("%s", run.why);
     run_close(&run);
     return status;
 }

@@ -82,7 +82,7 @@ static hc_config config_of(const struct bench_shape *shape)
 
 /* Linux grants more memory than it has, and ends the program that uses it; so compare before. For a while the responses
  * are in memory twice, as taps and as spectra. */
-static bool fits(const hc_config *config, int n_engines, char *why, size_t cap)
+static bool fits_in_memory(const hc_config *config, int n_engines, char *why, size_t cap)
 {
     hc_info plan = {.size = sizeof plan};
     if (hc_plan(config, &plan, why, cap) != HC_OK) return false;
@@ -109,7 +109,7 @@ bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct ben
     hc_config config = config_of(shape);
     double start = stopwatch_now();
     for (int i = 0; i < shape->n_engines; i++) engines[i] = NULL;
-    if (!fits(&config, shape->n_engines, why, cap)) return false;
+    if (!fits_in_memory(&config, shape->n_engines, why, cap)) return false;
     for (int i = 0; i < shape->n_engines; i++) {
         hc_mask *mask = NULL;
         if (hc_open(&config, &engines[i], why, cap) != HC_OK ||
@@ -171,7 +171,7 @@ static void player_aim(struct player *p, const struct bench_shape *shape, int64_
         p->in[ch] = p->noise + ((uint64_t)block * (uint64_t)shape->block + 977u * (uint64_t)ch) % NOISE_FRAMES;
 }
 
-static void wait_until(double when)
+static void wait_for_period(double when)
 {
     double sleep = when - spin_s;
     struct timespec t = {.tv_sec = (time_t)sleep, .tv_nsec = (long)((sleep - floor(sleep)) * 1e9)};
@@ -223,7 +223,7 @@ static double processor_s(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Processor time of the other threads of this program, in seconds. */
+/* Returns the processor time of the other threads of this program, in seconds. */
 static double others_s(void)
 {
     return processor_s(CLOCK_PROCESS_CPUTIME_ID) - processor_s(CLOCK_THREAD_CPUTIME_ID);
@@ -258,7 +258,7 @@ static int stagger(hc_engine *const *engines, const struct bench_shape *shape, s
     return code;
 }
 
-/* How often the system has given the processor of this thread to another one. */
+/* Counts how often the system has preempted this thread. */
 static long n_interruptions(void)
 {
     struct rusage usage = {0};
@@ -299,7 +299,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
             others = others_s();
             began = stopwatch_now();
         }
-        if (paced) wait_until(due);
+        if (paced) wait_for_period(due);
         long interrupted = n_interruptions();
         double start = stopwatch_now();
         if (shape->each.call) shape->each.call(shape->each.data);
@@ -317,7 +317,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
             r->by_wakeup += missed && !by_engine;
             if (judges && (r->by_engine > 0 || too_many_late(r->by_wakeup, n))) break;
         }
-        due = missed ? end + period : due + period; /* a card goes on with the next block */
+        due = missed ? end + period : due + period; /* a sound card continues with the next block */
     }
     if (counted > 0) r->other_threads = fmax(0, (others_s() - others) / (stopwatch_now() - began)); /* two clocks */
     if (r->real_time) priority_restore();

@@ -13,11 +13,11 @@ struct bench_each { void (*call)(void *data); void *data; }; /* called at the st
 
 struct bench_shape {
     int n_in, n_out;
-    int n_sources;      /* the first inputs, steered sources; then no mask is made */
+    int n_sources;      /* the first n_sources inputs are moving sources; above 0: no mask is made */
     int diagonal;       /* input i to output i; else every input to every output */
     int taps, block, rate;
-    int n_threads;      /* of the CPU; 0 = as many as needed */
-    int n_engines;      /* alike but for their masks, played one after the other in each period */
+    int n_threads;      /* threads of the CPU; 0 = as many as needed */
+    int n_engines;      /* engines of one shape with different masks, played one after the other in each period */
     int wait_us;        /* longest wait for a device; 0 = none, -1 = until it is done */
     bool spin;          /* as hc_config's */
     const char *backend, *method;
@@ -29,21 +29,21 @@ struct bench_result {
     hc_info info;
     double setup_s;     /* until the mask was ready */
     int64_t n_blocks;
-    double period_us, mean_us, p50_us, p99_us, p999_us, max_us; /* of hc_process, of all engines together */
-    double jitter_us;   /* p99.9 of how late this program was woken */
+    double period_us, mean_us, p50_us, p99_us, p999_us, max_us; /* times of hc_process for all engines together */
+    double jitter_us;   /* p99.9 of the delay of wake-ups of this program */
     int64_t n_missed;   /* blocks that were not complete one period after they were due to begin ... */
     int64_t by_engine;  /* ... because hc_process ran longer than a period */
     int64_t by_wakeup;  /* ... because the system woke this program too late, or interrupted it in hc_process */
-    int64_t n_late;     /* blocks that the engines gave up, in all */
+    int64_t n_late;     /* late blocks of all engines */
     double other_threads; /* processors that were busy with other threads: workers and the engine thread of a device */
-    double peak;        /* of the last block's output */
+    double peak;        /* peak of the last block's output */
     bool real_time;     /* the system granted a real-time priority */
 };
 
 /* One engine that chooses its backend, blocks of 64 frames at 48 kHz; the channels and the taps are 0. */
 struct bench_shape bench_shape_usual(void);
 
-/* engines: [n_engines]. false: why has the reason, and none is open. With sources `taps` is hc_config.bank_taps. */
+/* engines: [n_engines]. With sources `taps` is hc_config.bank_taps. false: why has the reason; no engine is open. */
 bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct bench_result *result, char *why,
                 size_t cap);
 void bench_close(const struct bench_shape *shape, hc_engine **engines);
@@ -53,8 +53,8 @@ void bench_close(const struct bench_shape *shape, hc_engine **engines);
 bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced, bool judges,
                 struct bench_result *result, char *why, size_t cap);
 
-/* Were the blocks played as a sound card plays them, so that they show what the engine can do? That holds if at most a
- * tenth of them were missed by wake-up, because after such a miss the engine has had more time than usual. */
+/* Were the blocks paced well enough to judge the engine? At most a tenth of them may be missed by wake-up: after such a
+ * miss the engine has more time than usual. */
 bool bench_is_judged(const struct bench_result *result);
 
 json_t *bench_result_json(const struct bench_shape *shape, const struct bench_result *result);
@@ -62,11 +62,11 @@ json_t *bench_result_json(const struct bench_shape *shape, const struct bench_re
 /* The options that the benches of engines share; the first member of their settings. */
 struct bench_settings {
     struct bench_shape shape;
-    double seconds;     /* of the responses, if shape.taps is 0 */
+    double seconds;     /* length of the responses, if shape.taps is 0 */
     double time_s;
     bool json;
 };
-extern const struct option_row bench_play_options[]; /* of struct bench_settings */
+extern const struct option_row bench_play_options[]; /* rows for struct bench_settings */
 #define BENCH_PLAY_TITLE "Options of engine, capacity and scene:"
 
 struct bench_settings bench_settings_usual(void);

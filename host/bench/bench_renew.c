@@ -42,7 +42,7 @@ bool renewal_begin(struct renewal *r, hc_engine *engine, const struct bench_shap
     r->shape = *shape;
     r->period_s = period_s;
     int error = pthread_create(&r->thread, NULL, renew, r);
-    return !error || message_write(why, cap, "bench: no thread for new masks: %s", strerror(error));
+    return !error || message_write(why, cap, "bench: no thread for new masks: %s; omit --renew", strerror(error));
 }
 
 void renewal_end(struct renewal *r)

@@ -13,7 +13,7 @@ struct renewal {
     double period_s;
     pthread_t thread;
     atomic_bool end;
-    int n_made;          /* this and what follows: valid after renewal_end */
+    int n_made;          /* this field and those below: valid after renewal_end */
     double longest_s;    /* preparation of one mask */
     char why[256];       /* "": no error */
 };

@@ -24,7 +24,7 @@ struct scene_settings {
 
 struct scene_trial {
     struct bench_result result;
-    int64_t rounds, wanted; /* requests of every source; one each `every` blocks */
+    int64_t rounds, wanted; /* requests of every source: made, and due once each `every` blocks */
     uint64_t bank_bytes;
     int n_threads;
     bool held;
@@ -95,7 +95,7 @@ static bool trial_play(const struct scene_settings *s, int n, double seconds, st
     hc_engine *engine;
     *trial = (struct scene_trial){.n_threads = threads_of(s, n)};
     shape.n_in = shape.n_sources = n;
-    if (!bench) return message_write(why, cap, "bench: out of memory");
+    if (!bench) return message_write(why, cap, "bench: no memory for the requests; free some memory");
     bench->n_entries = s->n_entries;
     bench->n_mix = s->n_mix;
     bench->every = s->every;
@@ -140,7 +140,7 @@ static bool search_try(const struct scene_settings *s, int n, double seconds, st
 }
 
 /* The largest number of sources that is held; 0: none. */
-static int search(const struct scene_settings *s, struct scene_trial *best, char *why, size_t cap)
+static int scene_search(const struct scene_settings *s, struct scene_trial *best, char *why, size_t cap)
 {
     const double trial_s = s->common.time_s < 2 ? s->common.time_s : 2;
     int held = 0, not_held = 0;
@@ -162,7 +162,7 @@ static int search(const struct scene_settings *s, struct scene_trial *best, char
     return held;
 }
 
-static void print_text(const struct scene_settings *s, int n, const struct scene_trial *t)
+static void scene_print_text(const struct scene_settings *s, int n, const struct scene_trial *t)
 {
     const struct bench_result *r = &t->result;
     const struct bench_shape *shape = &s->common.shape;
@@ -181,7 +181,7 @@ static void print_text(const struct scene_settings *s, int n, const struct scene
            (long long)r->n_late);
 }
 
-static int print_json(const struct scene_settings *s, int n, const struct scene_trial *t)
+static int scene_print_json(const struct scene_settings *s, int n, const struct scene_trial *t)
 {
     struct bench_shape shape = s->common.shape;
     shape.n_in = n;
@@ -252,12 +252,12 @@ int bench_scene_command(int argc, char **argv)
     char why[MESSAGE_CAP] = "";
     int n = s.common.shape.n_in;
     if (s.find) {
-        n = search(&s, &trial, why, sizeof why);
-        if (n == 0) return message_error("%s", why[0] ? why : "not even one source is held");
+        n = scene_search(&s, &trial, why, sizeof why);
+        if (n == 0) return message_error("%s", why[0] ? why : "one source already misses blocks; use a larger --block");
     } else if (!trial_play(&s, n, s.common.time_s, &trial, why, sizeof why)) {
         return message_error("%s", why);
     }
-    if (s.common.json) return print_json(&s, n, &trial);
-    print_text(&s, n, &trial);
+    if (s.common.json) return scene_print_json(&s, n, &trial);
+    scene_print_text(&s, n, &trial);
     return 0;
 }

@@ -55,7 +55,7 @@ void calibration_invert(const struct calibration *c, const struct transform *t, 
     for (size_t k = 0; k <= t->size / 2; k++) {
         double degrees = frequency_curve_degrees(&c->curve, (double)k * rate / (double)t->size);
         double complex turn = cexp(-I * degrees * M_PI / 180);
-        bins[k] *= k == 0 || k == t->size / 2 ? creal(turn) : turn; /* there a real signal has no phase */
+        bins[k] *= k == 0 || k == t->size / 2 ? creal(turn) : turn; /* a real signal has no phase there */
     }
 }
 

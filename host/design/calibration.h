@@ -11,14 +11,14 @@
 #define CALIBRATION_OPTION(to)                                                                                         \
     {"calibration", 0, "FILE",                                                                                         \
      "Divide by the microphone's response: a text with a frequency in Hz, a gain in dB and perhaps a phase in degrees "\
-     "a line, as the maker or REW has it [none]", option_text, to}
+     "a line, as the maker or REW writes [none]", option_text, to}
 
 struct calibration {
     const char *path; /* of its file, as the user gave it; NULL: none */
     struct frequency_curve curve;
 };
 
-/* Reads a file as UMIK, Dayton, REW and others have it (frequency_curve.h), and prints a line about it.
+/* Reads a file as UMIK, Dayton, REW and others write it (frequency_curve.h), and prints a line about it.
  * path NULL: no calibration. false: why has the reason, and nothing has to be freed. */
 bool calibration_read(struct calibration *calibration, const char *path, char *why, size_t cap);
 void calibration_free(struct calibration *calibration);
@@ -27,7 +27,7 @@ void calibration_free(struct calibration *calibration);
 void calibration_check_band(const struct calibration *calibration, double low_hz, double high_hz);
 
 /* The inverse of the microphone's response, in bins[size / 2 + 1]: with the phase of the file, or else with minimum
- * phase, as that of microphones nearly is. Beyond the file's ends the response is as at its ends. */
+ * phase, because microphones are nearly minimum-phase. Beyond the file's ends the response is as at its ends. */
 void calibration_invert(const struct calibration *calibration, const struct transform *transform, double rate,
                         double complex *bins);
 

@@ -19,7 +19,7 @@
 
 enum { MIN_TAPS = 64, MAX_TAPS = 1 << 20, MAX_FILES = 256 };
 
-/* By the words of --smooth. */
+/* Octaves, in the order of the words of --smooth. */
 static const double smoothings[] = {
     CORRECTION_VARIABLE, 0, 1.0, 1.0 / 2, 1.0 / 3, 1.0 / 6, 1.0 / 12, 1.0 / 24, 1.0 / 48};
 
@@ -32,7 +32,7 @@ struct correct_settings {
     int smooth, average;
     bool as_channels, as_positions;
     struct correction_settings correction;
-    struct frequency_curve curve; /* of target */
+    struct frequency_curve curve; /* the curve of `target` */
     struct plot_choice plot;
 };
 
@@ -106,7 +106,7 @@ static const struct command_line correct_line = {
     .names_to = offsetof(struct correct_settings, names),
     .masks_from = 1};
 
-static int parse(int argc, char **argv, struct correct_settings *s)
+static int correct_parse(int argc, char **argv, struct correct_settings *s)
 {
     *s = (struct correct_settings){.smooth = 6,
                                    .correction = {.cycles = 15, .boost_db = 6, .cut_db = 24, .preringing_ms = 40}};
@@ -122,7 +122,7 @@ static int parse(int argc, char **argv, struct correct_settings *s)
 }
 
 /* Fills in the settings that depend on the rate. -1: go on; else the exit status. */
-static int choose(struct correct_settings *s, int rate)
+static int correct_choose(struct correct_settings *s, int rate)
 {
     struct correction_settings *c = &s->correction;
     int status = design_band_check("design correct", s->band_hz, rate);
@@ -143,7 +143,7 @@ static int choose(struct correct_settings *s, int rate)
 
 /* ---- the run ------------------------------------------------------------------------------------ */
 
-static int make(const struct correct_settings *s, const struct measurement_layout *layout)
+static int correct_make(const struct correct_settings *s, const struct measurement_layout *layout)
 {
     static const char *const names[CORRECTION_CURVES] = {
         [CORRECTION_MEASURED] = "measured", [CORRECTION_TARGET] = "target", [CORRECTION_CORRECTED] = "corrected"};
@@ -166,14 +166,14 @@ static int make(const struct correct_settings *s, const struct measurement_layou
     return status;
 }
 
-static int run(struct correct_settings *s, hc_responses *measurements)
+static int correct_run(struct correct_settings *s, hc_responses *measurements)
 {
     char why[MESSAGE_CAP];
     int rate = s->rate;
     for (int i = 0; i < s->names.n; i++)
         if (!design_mask_read(&measurements[i], s->names.list[i], &rate, why, sizeof why))
             return message_error("%s", why);
-    int status = choose(s, rate);
+    int status = correct_choose(s, rate);
     if (status >= 0) return status;
     if (s->target && !design_curve_read(&s->curve, s->target, why, sizeof why)) return message_error("%s", why);
     s->correction.target = s->target ? &s->curve : NULL;
@@ -183,7 +183,7 @@ static int run(struct correct_settings *s, hc_responses *measurements)
     enum layout_choice choice = s->as_channels ? LAYOUT_CHANNELS : s->as_positions ? LAYOUT_POSITIONS : LAYOUT_BY_NAME;
     if (!measurement_layout_make(&layout, choice, measurements, s->names.list, s->names.n, why, sizeof why))
         return message_error("%s", why);
-    status = make(s, &layout);
+    status = correct_make(s, &layout);
     measurement_layout_free(&layout);
     return status;
 }
@@ -191,11 +191,11 @@ static int run(struct correct_settings *s, hc_responses *measurements)
 int design_correct_command(int argc, char **argv)
 {
     struct correct_settings settings;
-    int status = parse(argc, argv, &settings);
+    int status = correct_parse(argc, argv, &settings);
     if (status >= 0) return status;
     int n = settings.names.n;
     hc_responses *measurements = calloc((size_t)n, sizeof *measurements);
-    status = measurements ? run(&settings, measurements)
+    status = measurements ? correct_run(&settings, measurements)
                           : message_error("design correct: no memory for %d measurements; free some memory", n);
     for (int i = 0; measurements && i < n; i++) hc_responses_free(&measurements[i]);
     free(measurements);

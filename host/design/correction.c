@@ -14,7 +14,7 @@
 
 #define SHORTEST_MS 10 /* after the direct sound: less shows nothing below 100 Hz */
 #define LONGEST_S 30 /* no room rings longer; a longer file may be the recording of a sweep, and needs a GB of memory */
-#define MIN_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
+#define MIN_GAIN 1e-5 /* smallest gain of a filter of minimum phase, relative to the largest */
 
 /* Levels in 1/6 octave means, at points from 20 Hz to 20 kHz (band_point_hz). */
 enum { LEVEL_POINTS = 10 * BAND_PER_OCTAVE };
@@ -33,14 +33,14 @@ struct correction_work {
     double complex *sum, *whole_sum; /* [size / 2 + 1]: of the windowed and the whole responses, at one level */
     double *windowed, *whole;        /* [size / 2 + 1]: mean powers of the positions, at one level */
     double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
-    double level_db;                 /* of the channel: the mean of its positions */
+    double level_db;                 /* level of the channel: the mean of its positions */
     struct level_curve *levels;      /* [n_channels] */
-    double complex *microphone;      /* [size / 2 + 1]: the inverse of its response; NULL: it is not known */
+    double complex *microphone;      /* [size / 2 + 1]: the inverse of its response; NULL: no calibration */
 };
 
 /* ---- the positions ------------------------------------------------------------------------------ */
 
-/* Writes the frame of the direct sound. */
+/* Checks a response, and writes the frame of its direct sound. */
 static bool response_check(const struct correction_settings *s, const struct correction_response *r, int *direct,
                            char *why, size_t cap)
 {
@@ -87,7 +87,7 @@ static void find_spectrum(struct correction_work *w, const struct correction_res
 static void add_position(struct correction_work *w, const struct correction_response *r, int direct)
 {
     find_spectrum(w, r, direct, w->settings->cycles);
-    double *power = w->octaves; /* not needed yet */
+    double *power = w->octaves; /* free until the smoothing */
     for (size_t k = 0; k < n_bins(w); k++) power[k] = bin_power(w->bins[k]);
     double level_db = find_band(w, power).level_db, scale = pow(10, -level_db / 20);
     double polarity = r->h[direct] < 0 ? -1 : 1, share = scale * scale / w->n_positions;
@@ -141,7 +141,7 @@ static void fill_gain(const struct correction_work *w, const struct correction_c
         gain[k] = pow(10, correction_curve_db(c, (double)k * c->response.bin_hz) / 20);
 }
 
-/* Scales the smoothed response such that it has as much energy as the whole one in each 1/6 octave, once both are
+/* Scales the smoothed response such that it has as much energy as the whole response in each 1/6 octave, with both
  * corrected. The window and the smoothing then decide about the fine structure, and the whole response about the level:
  * a target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
 static void match_whole(struct correction_work *w, struct correction_curve *c, double *gain)
@@ -168,7 +168,7 @@ static void match_whole(struct correction_work *w, struct correction_curve *c, d
 
 /* ---- the filter --------------------------------------------------------------------------------- */
 
-static double delay_frames(const struct correction_settings *s)
+static double channel_delay(const struct correction_settings *s)
 {
     if (s->phase == CORRECTION_LINEAR) return (s->taps - 1) / 2.0;
     return s->phase == CORRECTION_MIXED ? rint(s->preringing_ms * 1e-3 * s->rate) : 0;
@@ -179,11 +179,11 @@ static void filter(struct correction_work *w, const double *gain, double *h)
 {
     const struct correction_settings *s = w->settings;
     const struct transform *t = &w->transform;
-    int delay = (int)delay_frames(s), fade_in = 0, fade_out = s->taps / 4;
+    int delay = (int)channel_delay(s), fade_in = 0, fade_out = s->taps / 4;
     for (size_t k = 0; k < n_bins(w); k++) w->bins[k] = gain[k];
     switch (s->phase) {
     case CORRECTION_LINEAR:
-        delay_bins(t, w->bins, delay_frames(s));
+        delay_bins(t, w->bins, channel_delay(s));
         fade_in = fade_out;
         break;
     case CORRECTION_MINIMUM:
@@ -207,7 +207,7 @@ static double db_of(double power)
     return 10 * log10(fmax(power, 1e-40));
 }
 
-/* smoothed: as correction_curve_deviation leaves it. */
+/* smoothed: as correction_curve_deviation writes it. */
 static void fill_levels(const struct correction_work *w, const double *smoothed, double *db)
 {
     struct response_curve curve = curve_of(w, smoothed);
@@ -259,7 +259,7 @@ static void figures(struct correction_work *w, const struct correction_curve *c,
 
 /* ---- a channel ---------------------------------------------------------------------------------- */
 
-static void make_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out, double *curves)
+static void fill_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out, double *curves)
 {
     const struct correction_settings *s = w->settings;
     struct correction_curve c = {.settings = s, .response = curve_of(w, w->smoothed)};
@@ -268,7 +268,7 @@ static void make_channel(struct correction_work *w, int ch, double *h, struct co
     if (s->low_hz > 0) c.band.low_hz = s->low_hz, c.band.low_is_found = false;
     if (s->high_hz > 0) c.band.high_hz = s->high_hz, c.band.high_is_found = false;
     smooth_windowed(w);
-    double *gain = w->windowed; /* which is smoothed now, and not needed any more */
+    double *gain = w->windowed; /* free after the smoothing */
     match_whole(w, &c, gain);
     filter(w, gain, h);
     figures(w, &c, h, &w->levels[ch], out, curves);
@@ -302,7 +302,7 @@ static void find_shared_band(struct correction *c)
     c->shared_hz[1] = is_shared ? high : 0;
 }
 
-/* Scales the filter, and with it the curves of the target and of what the filter reaches. */
+/* Scales the filter, the curve of its target and the curve of the corrected response. */
 static void scale_channel(struct correction *c, int ch, double gain)
 {
     double *h = c->h + (size_t)ch * (size_t)c->n_frames;
@@ -439,7 +439,7 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
             free(w.direct);
             return false;
         }
-    c->delay = delay_frames(s);
+    c->delay = channel_delay(s);
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
     bool good = w.direct && c->h && c->channel && work_open(&w);
@@ -449,7 +449,7 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
         good = c->curves != NULL;
     }
     for (int ch = 0; good && ch < c->n_channels; ch++)
-        make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch],
+        fill_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch],
                      c->curves ? c->curves + (size_t)ch * CORRECTION_CURVES * c->n_bins : NULL);
     if (good) {
         match_levels(c, &w);

@@ -17,13 +17,13 @@ enum correction_phase {
     CORRECTION_MINIMUM,       /* no delay                                                                            */
     CORRECTION_LINEAR,        /* delay: half the filter; rings before every sound                                  */
     CORRECTION_MIXED,         /* minimum, and below 300 Hz the excess phase of the response is reversed in time; this
-                                 takes preringing_ms of delay                                                        */
+                                 adds preringing_ms of delay                                                         */
 };
 
 /* A value of struct correction_settings.octaves: 1/48 octave up to 100 Hz, 1/6 at 1 kHz, 1/3 from 10 kHz on. */
 #define CORRECTION_VARIABLE (-1.0)
 
-enum correction_levels {      /* of several channels, by their means over the octaves of the band that all share     */
+enum correction_levels {      /* levels of several channels: means over the octaves of the band that all share       */
     CORRECTION_EACH,          /* each filter has a mean gain of 0 dB in its own band                                 */
     CORRECTION_KEEP,          /* the differences stay as they were measured                                          */
     CORRECTION_ALIGN,         /* all channels are as loud as the quietest                                            */
@@ -31,13 +31,13 @@ enum correction_levels {      /* of several channels, by their means over the oc
 
 enum correction_delays {
     CORRECTION_DELAYS_KEEP,
-    CORRECTION_DELAYS_ALIGN,  /* the filters delay, and all direct sounds arrive with the last one                   */
+    CORRECTION_DELAYS_ALIGN,  /* the filters delay all direct sounds to the arrival of the last                      */
 };
 
-struct correction_response {  /* of a loudspeaker at a position                                                      */
+struct correction_response {  /* the response of a loudspeaker at a position                                         */
     const float *h;           /* [n_frames]                                                                          */
     int n_frames;
-    const char *name;         /* of its file                                                                         */
+    const char *name;         /* name of its file                                                                    */
     int channel;              /* in the file, from 1                                                                 */
 };
 
@@ -50,9 +50,9 @@ struct correction_settings {
     double low_hz, high_hz;   /* correct this band; 0: up to where the response has fallen by 10 dB. No frequency
                                  beyond a limit that was found is boosted                                            */
     double cycles;            /* length of the window after the direct sound, in periods; 0: the whole response      */
-    double octaves;           /* of smoothing; 0: none; CORRECTION_VARIABLE                                          */
+    double octaves;           /* width of the smoothing; 0: none; CORRECTION_VARIABLE                                */
     double boost_db, cut_db;  /* limits, both positive                                                               */
-    double preringing_ms;     /* of mixed phase                                                                      */
+    double preringing_ms;     /* largest pre-ringing of mixed phase                                                  */
     bool complex_average;     /* add the responses of the positions, not their powers                                */
     enum correction_levels levels;
     enum correction_delays delays;
@@ -66,15 +66,15 @@ struct correction_deviation { /* of 1/6 octave means from the target, in the ban
 
 struct correction_channel {
     double low_hz, high_hz;   /* the band                                                                            */
-    bool low_is_found, high_is_found; /* The response ends there: the target falls as it does                        */
-    struct correction_deviation before, after; /* of the whole response, without the window                          */
+    bool low_is_found, high_is_found; /* the response falls there, and the target with it */
+    struct correction_deviation before, after; /* deviation of the whole response, without the window                */
     double boost_db, cut_db;  /* the largest and the smallest gain in the band, cut_db > 0 for a cut                 */
     double largest_gain_db;   /* for a sine of any frequency                                                         */
     /* In the band that all channels share, as measured and behind the filters; relative to the first channel. NAN: they
      * share no octave                                                                                               */
     double level_db, level_after_db;
     double gain_db;           /* added to the filter to match levels; boost_db and cut_db are without it             */
-    double arrival_s;         /* of the direct sound, after that of the first channel; a mean of the positions       */
+    double arrival_s;         /* arrival of the direct sound, after that of the first channel; mean of the positions */
     int delay_frames;         /* added to the filter to match arrivals                                               */
 };
 
@@ -87,7 +87,7 @@ struct correction {
     double delay;             /* frames                                                                              */
     double *h;                /* [n_channels][n_frames]                                                              */
     struct correction_channel *channel; /* [n_channels]                                                              */
-    double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels, and the curves */
+    double largest_gain_db;   /* largest of all channels, before normalise, like their gains and the curves       */
     double *curves;           /* [n_channels][CORRECTION_CURVES][n_bins], from 0 Hz to half the rate; or NULL       */
     size_t n_bins;
     double shared_hz[2];      /* the band that all channels share; 0, 0: less than an octave, or one channel         */

@@ -20,7 +20,7 @@ double response_curve_db(const struct response_curve *c, double hz)
 
 /* ---- the band ----------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
+static int order_of_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -32,12 +32,12 @@ static double median_db(const double *db, int n, double min)
     int n_kept = 0;
     for (int i = 0; i < n; i++)
         if (db[i] >= min) kept[n_kept++] = db[i];
-    qsort(kept, (size_t)n_kept, sizeof *kept, compare);
+    qsort(kept, (size_t)n_kept, sizeof *kept, order_of_doubles);
     return kept[n_kept / 2];
 }
 
-/* The last point before the level stays below `min` for an octave, or to the end. */
-static int walk(const double *db, int n, int from, int step, double min)
+/* Finds the last point before the level stays below `min` for an octave, or to the end. */
+static int find_band_edge(const double *db, int n, int from, int step, double min)
 {
     int last = from;
     for (int i = from; i >= 0 && i < n && abs(i - last) <= BAND_PER_OCTAVE; i += step)
@@ -65,7 +65,7 @@ struct correction_band band_find(const struct response_curve *c)
     double level = median_db(db, n, max - 20), min = level - FALL_DB;
     for (int i = 1; i < n; i++) /* the point that is nearest to the median */
         if (fabs(db[i] - level) < fabs(db[start] - level)) start = i;
-    int low = walk(db, n, start, -1, min), high = walk(db, n, start, 1, min);
+    int low = find_band_edge(db, n, start, -1, min), high = find_band_edge(db, n, start, 1, min);
     bool low_is_found = low > 0, high_is_found = high < n - 1;
     return (struct correction_band){.low_hz = low_is_found ? band_point_hz(GRID_LOW_HZ, low) : 0,
                                     .high_hz = high_is_found ? band_point_hz(GRID_LOW_HZ, high) : end,
@@ -85,7 +85,7 @@ int band_points(const struct correction_band *band, double *low_hz)
 
 /* ---- the gain ----------------------------------------------------------------------------------- */
 
-/* The smaller one, with a round corner that begins 1 dB below the limit. */
+/* Returns the smaller value, with a round corner that begins 1 dB below the limit. */
 static double limit(double db, double max)
 {
     double over = db - max + 1;

@@ -44,13 +44,13 @@ struct correction_curve {
     const struct correction_settings *settings;
     struct correction_band band;
     struct response_curve response; /* smoothed */
-    double level_db;                /* of the target, such that the mean gain in the band is 0 dB */
+    double level_db;                /* level of the target, such that the mean gain in the band is 0 dB */
 };
 
 /* Chooses the level. */
 void correction_curve_open(struct correction_curve *curve);
 
-/* The gain at a frequency; and the level that it aims at. */
+/* The gain at a frequency; and the level of the target there. */
 double correction_curve_db(const struct correction_curve *curve, double hz);
 double correction_curve_target_db(const struct correction_curve *curve, double hz);
 

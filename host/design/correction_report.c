@@ -8,7 +8,7 @@
 
 static const char *const phase_names[] = {"minimum", "linear", "mixed"};
 
-static void print_channel(const struct correction_channel *c, int ch, const char *path)
+static void print_corrected_channel(const struct correction_channel *c, int ch, const char *path)
 {
     static const char *const falls[2][2] = {{"", "; the response falls above"},
                                             {"; the response falls below", "; the response falls below and above"}};
@@ -48,7 +48,7 @@ void correction_print(const struct correction *c, const struct correction_settin
                  message_s(c->n_channels), c->n_frames, s->rate, phase_names[s->phase], c->delay,
                  1e3 * c->delay / s->rate);
     int gain_db = headroom_gain_db(pow(10, c->largest_gain_db / 20));
-    for (int ch = 0; ch < c->n_channels; ch++) print_channel(&c->channel[ch], ch, path);
+    for (int ch = 0; ch < c->n_channels; ch++) print_corrected_channel(&c->channel[ch], ch, path);
     print_differences(c, s, path);
     if (s->normalise)
         message_note("%s: scaled by %s; the largest gain is 0 dB", path, message_gain(-c->largest_gain_db, 2).text);
@@ -61,7 +61,7 @@ static json_t *deviation_json(const struct correction_deviation *d)
     return json_pack("{s:o, s:o}", "max_db", json_number(d->max_db), "rms_db", json_number(d->rms_db));
 }
 
-static json_t *channel_json(const struct correction_channel *c)
+static json_t *corrected_channel_json(const struct correction_channel *c)
 {
     return json_pack("{s:[f, f], s:[b, b], s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "band_hz", c->low_hz,
                      c->high_hz, "limit_found", (int)c->low_is_found, (int)c->high_is_found, "before",
@@ -75,7 +75,7 @@ static json_t *channel_json(const struct correction_channel *c)
 json_t *correction_json(const struct correction *c, const struct correction_settings *s)
 {
     json_t *channels = json_array();
-    for (int ch = 0; ch < c->n_channels; ch++) json_array_append_new(channels, channel_json(&c->channel[ch]));
+    for (int ch = 0; ch < c->n_channels; ch++) json_array_append_new(channels, corrected_channel_json(&c->channel[ch]));
     json_t *shared = c->shared_hz[1] > 0 ? json_pack("[f, f]", c->shared_hz[0], c->shared_hz[1]) : json_null();
     return json_pack("{s:s, s:i, s:i, s:f, s:f, s:b, s:o, s:o, s:o}", "phase", phase_names[s->phase], "rate", s->rate,
                      "taps", c->n_frames, "delay", c->delay, "largest_gain_db", c->largest_gain_db, "normalised",

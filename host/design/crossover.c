@@ -64,21 +64,21 @@ static bool make_linkwitz_riley(struct crossover *c)
 
 /* ---- linear phase ------------------------------------------------------------------------------- */
 
-struct response { /* taps h[2 * middle + 1], from malloc */
+struct symmetric_fir { /* taps h[2 * middle + 1], from malloc */
     double *h;
     int middle;
 };
 
 /* The low-pass with the squared magnitude of a Butterworth filter: this filter backwards, and forwards. */
-static struct response squared_butterworth(const struct crossover *c, int cutoff)
+static struct symmetric_fir squared_butterworth(const struct crossover *c, int cutoff)
 {
     struct sections s = {.n = 0};
-    struct response low = {NULL, 0};
+    struct symmetric_fir low = {NULL, 0};
     double *taps, rest_db;
     add_butterworth(&s, c, LOWPASS, cutoff, 1);
     int n = biquad_taps(s.list, s.n, c->error_db, MAX_TAPS / 2, &taps, &rest_db);
     double *reversed = n > 0 ? malloc((size_t)n * sizeof *reversed) : NULL;
-    if (reversed) low = (struct response){malloc((size_t)(2 * n - 1) * sizeof *low.h), n - 1};
+    if (reversed) low = (struct symmetric_fir){malloc((size_t)(2 * n - 1) * sizeof *low.h), n - 1};
     for (int i = 0; low.h && i < n; i++) reversed[i] = taps[n - 1 - i];
     if (low.h && !transform_convolve(taps, (size_t)n, reversed, (size_t)n, low.h)) {
         free(low.h);
@@ -100,11 +100,11 @@ int crossover_steep_taps(const struct crossover *c, int cutoff)
     return taps < INT_MAX ? (int)taps | 1 : INT_MAX;
 }
 
-static struct response windowed_sinc(const struct crossover *c, int cutoff)
+static struct symmetric_fir windowed_sinc(const struct crossover *c, int cutoff)
 {
     double edge[2] = {c->cutoff_hz[cutoff] / (0.5 * c->rate)};
     int n = crossover_steep_taps(c, cutoff);
-    struct response low = {malloc((size_t)n * sizeof *low.h), n / 2};
+    struct symmetric_fir low = {malloc((size_t)n * sizeof *low.h), n / 2};
     double *w = malloc((size_t)n * sizeof *w);
     if (low.h && w) {
         fir_window_fill(FIR_KAISER, fir_kaiser_beta(c->attenuation_db), n, w);
@@ -117,12 +117,12 @@ static struct response windowed_sinc(const struct crossover *c, int cutoff)
     return low;
 }
 
-/* bands[0] is the rest; it becomes the band low * rest, and bands[1] what that leaves, later by low's delay. false: no
- * memory. */
-static bool cut_band(const struct response *low, struct response *bands)
+/* Cuts bands[0], the rest: it becomes the band low * rest. bands[1] becomes the new rest, delayed by low's delay.
+ * false: no memory. */
+static bool cut_band(const struct symmetric_fir *low, struct symmetric_fir *bands)
 {
     size_t n_low = 2 * (size_t)low->middle + 1, n_rest = 2 * (size_t)bands[0].middle + 1, n = n_low + n_rest - 1;
-    struct response band = {malloc(n * sizeof *band.h), low->middle + bands[0].middle};
+    struct symmetric_fir band = {malloc(n * sizeof *band.h), low->middle + bands[0].middle};
     double *left = calloc(n, sizeof *left);
     if (!band.h || !left || !transform_convolve(low->h, n_low, bands[0].h, n_rest, band.h)) {
         free(band.h);
@@ -133,12 +133,12 @@ static bool cut_band(const struct response *low, struct response *bands)
     for (size_t i = 0; i < n; i++) left[i] -= band.h[i];
     free(bands[0].h);
     bands[0] = band;
-    bands[1] = (struct response){left, band.middle};
+    bands[1] = (struct symmetric_fir){left, band.middle};
     return true;
 }
 
-/* Bands of different lengths, their middles at the same frame, as filters of one length. */
-static bool join_bands(struct crossover *c, const struct response *bands)
+/* Joins bands of different lengths as filters of one length, with their middles at the same frame. */
+static bool join_bands(struct crossover *c, const struct symmetric_fir *bands)
 {
     c->delay = bands[c->n_ways - 1].middle;
     c->n_frames = 2 * c->delay + 1;
@@ -151,11 +151,11 @@ static bool join_bands(struct crossover *c, const struct response *bands)
 
 static bool make_linear(struct crossover *c)
 {
-    struct response bands[CROSSOVER_MAX_CUTOFFS + 1] = {{malloc(sizeof(double)), 0}};
+    struct symmetric_fir bands[CROSSOVER_MAX_CUTOFFS + 1] = {{malloc(sizeof(double)), 0}};
     bool good = bands[0].h != NULL;
     if (good) bands[0].h[0] = 1;
     for (int k = 0; good && k < c->n_cutoffs; k++) {
-        struct response low = c->type == CROSSOVER_STEEP ? windowed_sinc(c, k) : squared_butterworth(c, k);
+        struct symmetric_fir low = c->type == CROSSOVER_STEEP ? windowed_sinc(c, k) : squared_butterworth(c, k);
         good = low.h && cut_band(&low, &bands[k]);
         free(low.h);
     }

@@ -22,9 +22,9 @@ struct crossover {
     int rate, order;               /* order: 2, 4 or 8, times 6 dB an octave; not of steep                  */
     int n_cutoffs;
     double cutoff_hz[CROSSOVER_MAX_CUTOFFS]; /* rising                                                      */
-    double error_db;               /* energy of what is cut off a filter, relative to the whole; not of steep */
-    double attenuation_db;         /* of steep                                                              */
-    double transition_hz;          /* of steep; 0: half of each cutoff                                      */
+    double error_db;               /* energy cut off a filter, relative to the whole; not of steep         */
+    double attenuation_db;         /* only for steep: attenuation of the stop bands                         */
+    double transition_hz;          /* only for steep; 0: half of each cutoff                                */
 
     int n_ways, n_frames;          /* made: the filters h[n_ways][n_frames], from malloc                    */
     double *h;

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FRAMES = 1 << 24, MAX_INPUTS = 512, MAX_OUTPUTS = 1024 }; /* of a configuration */
+enum { MAX_FRAMES = 1 << 24, MAX_INPUTS = 512, MAX_OUTPUTS = 1024 }; /* limits of a configuration */
 
 struct crossover_settings {
     const char *output;
@@ -78,13 +78,13 @@ static const struct command_line crossover_line = {
             "  haloconv jack xo.conf",
     .groups = {{NULL, crossover_options}}};
 
-/* Fills in what was not given, and refuses what the type does not use. -1: go on; else the exit status. */
+/* Sets options that are not given, and refuses options that the type does not use. -1: go on; else the exit status. */
 static int choose_filters(struct crossover_settings *s)
 {
     struct crossover *c = &s->crossover;
     bool is_steep = c->type == CROSSOVER_STEEP;
     if (is_steep && (s->order >= 0 || c->error_db < 0))
-        return message_usage("design crossover", "--type steep: takes no --order and --error; see --transition");
+        return message_usage("design crossover", "--type steep: --order and --error have no effect; use --transition");
     if (!is_steep && (c->attenuation_db > 0 || c->transition_hz > 0))
         return message_usage("design crossover", "--attenuation and --transition are for --type steep; see --order");
     c->order = s->order >= 0 ? 2 << s->order : 4;
@@ -107,7 +107,7 @@ static int check_steep(const struct crossover *c)
     return -1;
 }
 
-static int check(const struct crossover_settings *s)
+static int crossover_check(const struct crossover_settings *s)
 {
     const struct crossover *c = &s->crossover;
     if (!c->n_cutoffs) return message_usage("design crossover", "needs --cutoff HZ, or several with commas between");
@@ -127,19 +127,19 @@ static int check(const struct crossover_settings *s)
     return status >= 0 ? status : plot_check("design crossover", &s->plot, s->output, NULL, 0);
 }
 
-static int parse(int argc, char **argv, struct crossover_settings *s)
+static int crossover_parse(int argc, char **argv, struct crossover_settings *s)
 {
     *s = (struct crossover_settings){
         .channels = 2, .order = -1, .crossover = {.rate = 48000}, .plot = PLOT_CHOICE_USUAL};
     int status = option_parse(&crossover_line, argc, argv, s);
     if (status < 0) status = choose_filters(s);
-    if (status < 0) status = check(s);
+    if (status < 0) status = crossover_check(s);
     if (status >= 0) return status;
     const char *slash = strrchr(s->output, '/'), *dot = strrchr(s->output, '.');
     int stem =
         (int)(dot && (!slash || dot > slash + 1) && dot > s->output ? (size_t)(dot - s->output) : strlen(s->output));
     if (snprintf(s->configuration, sizeof s->configuration, "%.*s.conf", stem, s->output) < PATH_MAX) return -1;
-    return message_usage("design crossover", "%s: the name is too long", s->output);
+    return message_usage("design crossover", "%s: the name is too long; give a shorter one", s->output);
 }
 
 /* ---- the configuration -------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static const char *band_name(const struct crossover *c, int way, char *text, siz
 }
 
 /* Writes the name of a file, in quotes if it needs them. */
-static void print_name(FILE *file, const char *name)
+static void print_file_name(FILE *file, const char *name)
 {
     const char *quote = strpbrk(name, " \t\"'\\#") ? "\"" : "";
     fputs(quote, file);
@@ -165,7 +165,7 @@ static void print_name(FILE *file, const char *name)
     fputs(quote, file);
 }
 
-static void print_configuration(FILE *file, const void *data)
+static void print_crossover_configuration(FILE *file, const void *data)
 {
     const struct crossover_settings *s = data;
     static const char *const types[] = {"Linkwitz-Riley", "linear phase", "linear phase, steep"};
@@ -182,14 +182,14 @@ static void print_configuration(FILE *file, const void *data)
     for (int ch = 1, out = 1; ch <= s->channels; ch++)
         for (int way = 0; way < c->n_ways; way++, out++) {
             fprintf(file, "/impulse/read %d %d 1 0 0 0 %d ", ch, out, way + 1);
-            print_name(file, name);
+            print_file_name(file, name);
             fputc('\n', file);
         }
 }
 
 /* ---- the command -------------------------------------------------------------------------------- */
 
-static int report(const struct crossover_settings *s)
+static int crossover_report(const struct crossover_settings *s)
 {
     const struct crossover *c = &s->crossover;
     struct crossover_figures figures;
@@ -222,18 +222,18 @@ int design_crossover_command(int argc, char **argv)
 {
     struct crossover_settings settings;
     char why[MESSAGE_CAP];
-    int status = parse(argc, argv, &settings);
+    int status = crossover_parse(argc, argv, &settings);
     if (status >= 0) return status;
     struct crossover *c = &settings.crossover;
     bool good =
         crossover_make(c) || message_write(why, sizeof why, "%s: no memory; raise the lowest cutoff", settings.output);
     if (good && c->n_frames > MAX_FRAMES)
-        good = message_write(why, sizeof why, "%s: would have %d taps, and a configuration takes %d; raise --error",
+        good = message_write(why, sizeof why, "%s: would have %d taps, and a configuration holds %d; raise --error",
                              settings.output, c->n_frames, MAX_FRAMES);
     struct mask_out out = {settings.output, settings.format, c->rate, c->n_ways, c->n_frames, c->h};
     good = good && mask_write(&out, why, sizeof why) &&
-           text_out(settings.configuration, print_configuration, &settings, why, sizeof why);
-    status = good ? report(&settings) : message_error("%s", why);
+           text_out(settings.configuration, print_crossover_configuration, &settings, why, sizeof why);
+    status = good ? crossover_report(&settings) : message_error("%s", why);
     free(c->h);
     return plot_written(status, settings.output, c->rate, &settings.plot);
 }

@@ -94,7 +94,7 @@ static int parse_kind(const char *text, enum design_kind *kind)
                          text);
 }
 
-static int parse(int argc, char **argv, struct design_settings *s)
+static int design_parse(int argc, char **argv, struct design_settings *s)
 {
     *s = (struct design_settings){.rate = 48000,
                                   .window = -1,
@@ -115,7 +115,7 @@ static int check_cutoffs(const struct design_settings *s)
 {
     const char *kind = design_kind_names[s->kind];
     int needs = s->kind == KIND_HILBERT ? 0 : s->kind == KIND_BANDPASS || s->kind == KIND_BANDSTOP ? 2 : 1;
-    if (s->n_cutoffs != needs && needs == 0) return message_usage("design", "%s: takes no --cutoff", kind);
+    if (s->n_cutoffs != needs && needs == 0) return message_usage("design", "%s: leave --cutoff out", kind);
     if (s->n_cutoffs != needs && needs == 1) return message_usage("design", "%s: needs --cutoff HZ", kind);
     if (s->n_cutoffs != needs) return message_usage("design", "%s: needs --cutoff HZ,HZ", kind);
     for (int i = 0; i < needs; i++)
@@ -196,7 +196,7 @@ static int choose_room(struct design_settings *s, struct design *design)
 {
     if (!(s->rt60_s > 0)) return message_usage("design", "room: needs --rt60 S");
     if (s->n_cutoffs || s->taps || s->window >= 0 || !isnan(s->beta) || s->attenuation_db > 0 || s->transition_hz > 0)
-        return message_usage("design", "room: takes no filter options; see --rt60 and --length");
+        return message_usage("design", "room: filter options have no effect; use --rt60 and --length");
     if (s->length_s == SAME_AS_RT60) s->length_s = s->rt60_s;
     double frames = s->predelay_ms * 1e-3 * s->rate + ceil(s->length_s * s->rate);
     if (frames * s->channels > MAX_TAPS)
@@ -218,13 +218,13 @@ static bool fill_room(const struct design_settings *s, struct design *design)
 
 /* ---- the command -------------------------------------------------------------------------------- */
 
-static int make(const struct design_settings *s, struct design *design)
+static int design_make(const struct design_settings *s, struct design *design)
 {
     char why[MESSAGE_CAP];
     if (!design->h || !(s->kind == KIND_ROOM ? fill_room(s, design) : fill_filter(s, design)))
         return message_error("design: no memory for %d taps; use fewer", design->n_frames);
     if (!is_finite(design))
-        return message_error("design: the window %s leaves nothing of %d taps; use more", fir_window_names[s->window],
+        return message_error("design: the window %s is 0 at all of %d taps; use more taps", fir_window_names[s->window],
                              design->n_frames);
     struct mask_out out = {s->output, s->format, s->rate, design->n_channels, design->n_frames, design->h};
     return mask_write(&out, why, sizeof why) ? design_report(s, design) : message_error("%s", why);
@@ -234,12 +234,12 @@ int design_command(int argc, char **argv)
 {
     struct design_settings settings;
     struct design design = {0};
-    int status = parse(argc, argv, &settings);
+    int status = design_parse(argc, argv, &settings);
     if (status < 0)
         status = settings.kind == KIND_ROOM ? choose_room(&settings, &design) : choose_filter(&settings, &design);
     if (status >= 0) return status;
     design.h = malloc((size_t)design.n_channels * (size_t)design.n_frames * sizeof *design.h);
-    status = make(&settings, &design);
+    status = design_make(&settings, &design);
     free(design.h);
     return plot_written(status, settings.output, settings.rate, &settings.plot);
 }

@@ -14,7 +14,7 @@
 enum { MAX_CURVE_BYTES = 1 << 24, TEXT_RATE = 48000, MIN_RATE = 1000, MAX_RATE = 1000000 };
 
 /* The text of an open file with a final 0, from malloc. NULL: why has the reason. */
-static char *read_text(FILE *file, const char *path, char *why, size_t cap)
+static char *read_curve_text(FILE *file, const char *path, char *why, size_t cap)
 {
     errno = 0;
     char *text = malloc(MAX_CURVE_BYTES + 1);
@@ -38,20 +38,20 @@ static char *read_text(FILE *file, const char *path, char *why, size_t cap)
     return NULL;
 }
 
-static char *read_path(const char *path, char *why, size_t cap)
+static char *read_curve_file(const char *path, char *why, size_t cap)
 {
-    if (strcmp(path, "-") == 0) return read_text(stdin, path, why, cap);
+    if (strcmp(path, "-") == 0) return read_curve_text(stdin, path, why, cap);
     const char *reason;
     FILE *file = text_in_open(path, &reason);
     if (!file) return message_write(why, cap, "%s: %s; check the path", path, reason), NULL;
-    char *text = read_text(file, path, why, cap);
+    char *text = read_curve_text(file, path, why, cap);
     fclose(file);
     return text;
 }
 
 bool design_curve_read(struct frequency_curve *curve, const char *path, char *why, size_t cap)
 {
-    char *text = read_path(path, why, cap), reason[MESSAGE_CAP];
+    char *text = read_curve_file(path, why, cap), reason[MESSAGE_CAP];
     int line;
     if (!text) return false;
     bool good = frequency_curve_read(curve, text, &line, reason, sizeof reason);

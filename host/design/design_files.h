@@ -1,4 +1,4 @@
-/* design_files - what the commands of `haloconv design` read: curves over frequency, and the responses of a mask. */
+/* design_files - reads the files of the `haloconv design` commands: curves over frequency, the responses of a mask. */
 #ifndef DESIGN_FILES_H
 #define DESIGN_FILES_H
 
@@ -11,11 +11,11 @@
 /* Reads a curve; path "-" is standard input. false: why has the reason, and nothing has to be freed. */
 bool design_curve_read(struct frequency_curve *curve, const char *path, char *why, size_t cap);
 
-/* Reads the responses of a sound file or a text, resampled to *rate. *rate 0: keeps the rate, and writes it there; that
- * of a text is 48000 Hz. Prints warnings. false: why has the reason, and nothing has to be freed. */
+/* Reads the responses of a sound file or a text, resampled to *rate. *rate 0: keeps the rate, 48000 Hz for a text, and
+ * writes it to *rate. Prints warnings. false: why has the reason, and nothing has to be freed. */
 bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why, size_t cap);
 
-/* 0: no channel of the mask is silent; else the exit status after the error that it has no `what`. */
+/* Checks that no channel of the mask is silent. 0, or the exit status after the error that it has no `what`. */
 int design_silence_check(const hc_responses *mask, const char *path, const char *what);
 
 /* LOW,HIGH in Hz, for a double[2]; HIGH >= 1. */

@@ -18,7 +18,7 @@ int design_predelay(const struct design_settings *s)
 }
 
 /* Measures the written file, whose format may have rounded the taps; the taps themselves if it cannot be read again. */
-static bool measure(const struct design_settings *s, const struct design *design, struct filter_figures *figures)
+static bool mask_measure(const struct design_settings *s, const struct design *design, struct filter_figures *figures)
 {
     bool is_hilbert = s->kind == KIND_HILBERT, first_passes = s->kind == KIND_LOWPASS || s->kind == KIND_BANDSTOP;
     const double ends[FILTER_MAX_EDGES] = {0, 0.5 * s->rate}, *edges = is_hilbert ? ends : s->cutoff_hz;
@@ -58,8 +58,8 @@ static void print_summary(const struct design_settings *s, const struct design *
     filter_figures_print(figures, s->output);
 }
 
-static int print_json(const struct design_settings *s, const struct design *design,
-                      const struct filter_figures *figures)
+static int design_print_json(const struct design_settings *s, const struct design *design,
+                             const struct filter_figures *figures)
 {
     json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:o}", "kind", design_kind_names[s->kind], "rate", s->rate,
                             "channels", design->n_channels, "taps", design->n_frames, "delay", delay_frames(s, design),
@@ -83,8 +83,8 @@ static int print_json(const struct design_settings *s, const struct design *desi
 int design_report(const struct design_settings *s, const struct design *design)
 {
     struct filter_figures figures = {0};
-    if (s->kind != KIND_ROOM && (s->json || !message_is_quiet()) && !measure(s, design, &figures))
+    if (s->kind != KIND_ROOM && (s->json || !message_is_quiet()) && !mask_measure(s, design, &figures))
         return message_error("%s: no memory to measure the filter, which is written; free some memory", s->output);
     print_summary(s, design, &figures);
-    return s->json ? print_json(s, design, &figures) : 0;
+    return s->json ? design_print_json(s, design, &figures) : 0;
 }

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#define FULL_HZ 300.0 /* reversed up to here; in higher bands a head's distance from the microphone is another phase */
+#define FULL_HZ 300.0 /* reversed up to here; above, a small movement of the head changes the phase */
 #define NONE_HZ 600.0
-#define MIN_MAGNITUDE 1e-4 /* of a magnitude, relative to the largest */
+#define MIN_MAGNITUDE 1e-4 /* smallest magnitude, relative to the largest */
 
 static double complex unit(double complex bin)
 {
@@ -23,7 +23,7 @@ static double share_reversed(double hz)
     return hann_rise(1 - x);
 }
 
-static void cut(double *real, size_t size, int max)
+static void cut_pre_ringing(double *real, size_t size, int max)
 {
     for (size_t i = 0; i <= size / 2; i++) {
         double keep = hann_rise(2 - 2 * (double)i / (max + 1));
@@ -41,7 +41,7 @@ void excess_phase_reverse(const struct transform *t, double complex *bins, int m
     bins[0] = creal(bins[0]) < 0 ? -1 : 1;
     bins[half] = 1;
     transform_inverse(t, bins);
-    cut((double *)bins, t->size, max);
+    cut_pre_ringing((double *)bins, t->size, max);
     transform_forward(t, bins);
     for (size_t k = 0; k <= half; k++) {
         double share = share_reversed((double)k * rate / (double)t->size);

@@ -12,7 +12,7 @@ void excess_phase_reverse(const struct transform *transform, double complex *bin
                           double complex *scratch);
 
 /* bins[size / 2 + 1], the gain of a filter -> its spectrum: minimum phase, times the reversed all-pass filter, delayed
- * by `delay` frames. The cut takes magnitude from the reversed filter; minimum phase makes up for as much as 6 dB. */
+ * by `delay` frames. The cut lowers the magnitude of the reversed filter; minimum phase restores up to 6 dB. */
 void excess_phase_apply(const struct transform *transform, const double complex *reversed, int delay,
                         double complex *bins);
 

@@ -11,8 +11,8 @@
 
 /* ---- the measurement ---------------------------------------------------------------------------- */
 
-/* Goes from one bin towards another as long as the response rises, or falls. */
-static size_t walk(const double complex *bins, size_t from, size_t to, bool rises)
+/* Steps from one bin towards another while the response rises, or falls. Returns the last bin. */
+static size_t find_extremum(const double complex *bins, size_t from, size_t to, bool rises)
 {
     while (from != to) {
         size_t next = from < to ? from + 1 : from - 1;
@@ -46,8 +46,8 @@ static void measure_bands(struct filter_figures *f, const double complex *bins, 
         bool passes = first_passes == (i % 2 == 0);
         last = to;
         if (from == to) continue; /* a Hilbert transformer's edges are 0 and half the rate */
-        size_t start = i > 0 ? walk(bins, from, to, passes) : from,
-               end = i < n_edges ? walk(bins, to, from, passes) : to;
+        size_t start = i > 0 ? find_extremum(bins, from, to, passes) : from,
+               end = i < n_edges ? find_extremum(bins, to, from, passes) : to;
         if (start > end) start = end = (start + end) / 2;
         f->band[f->n_bands++] = (struct filter_band){passes, (double)start * hz, (double)end * hz};
         measure_band(f, bins, start, end, passes);

@@ -29,7 +29,7 @@ bool filter_measure(struct filter_figures *figures, const float *h, int n, int r
 /* Print "PATH: ripple 0.02 dB from 0 to 7000 Hz; attenuation 60.1 dB from 9000 to 24000 Hz". */
 void filter_figures_print(const struct filter_figures *figures, const char *path);
 
-/* Adds ripple_db, attenuation_db, pass_hz and stop_hz; null where it was not measured. */
+/* Adds ripple_db, attenuation_db, pass_hz and stop_hz; null: not measured. */
 void filter_figures_json(const struct filter_figures *figures, json_t *object);
 
 #endif

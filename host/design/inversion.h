@@ -17,7 +17,7 @@ struct inversion_settings {
     int delay;                /* frames, below taps                                                                */
     double low_hz, high_hz;   /* the band                                                                          */
     double regularise_db;     /* beta in the band: that far below the level                                        */
-    double boost_db;          /* largest gain, beyond that for the level                                           */
+    double boost_db;          /* largest gain, relative to the gain at the level                                   */
 };
 
 struct inversion_figures {

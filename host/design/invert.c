@@ -56,7 +56,7 @@ static const struct command_line invert_line = {
     .masks_from = 1};
 
 /* Fills in the settings that depend on the mask. -1: go on; else the exit status. */
-static int choose(struct invert_settings *s, const hc_responses *mask, int rate)
+static int invert_choose(struct invert_settings *s, const hc_responses *mask, int rate)
 {
     struct inversion_settings *i = &s->inversion;
     int status = design_band_check("design invert", s->band_hz, rate);
@@ -74,7 +74,7 @@ static int choose(struct invert_settings *s, const hc_responses *mask, int rate)
     return -1;
 }
 
-static int report(const struct invert_settings *s, const struct inversion_figures *figures, int n_channels)
+static int invert_report(const struct invert_settings *s, const struct inversion_figures *figures, int n_channels)
 {
     const struct inversion_settings *i = &s->inversion;
     json_t *channels = json_array();
@@ -95,9 +95,9 @@ static int report(const struct invert_settings *s, const struct inversion_figure
     return 0;
 }
 
-static int make(struct invert_settings *s, const hc_responses *mask, int rate)
+static int invert_make(struct invert_settings *s, const hc_responses *mask, int rate)
 {
-    int status = choose(s, mask, rate);
+    int status = invert_choose(s, mask, rate);
     if (status < 0) status = design_silence_check(mask, s->names.list[0], "inverse");
     if (status) return status;
     size_t taps = (size_t)s->inversion.taps, n = (size_t)mask->n_channels;
@@ -111,7 +111,8 @@ static int make(struct invert_settings *s, const hc_responses *mask, int rate)
     if (!good)
         status = message_error("%s: no memory for %zu taps; use fewer", s->output, taps);
     else
-        status = mask_write(&out, why, sizeof why) ? report(s, figures, mask->n_channels) : message_error("%s", why);
+        status =
+            mask_write(&out, why, sizeof why) ? invert_report(s, figures, mask->n_channels) : message_error("%s", why);
     free(h);
     free(figures);
     return status;
@@ -128,7 +129,7 @@ int design_invert_command(int argc, char **argv)
     if (status < 0) status = plot_check("design invert", &s.plot, s.output, s.names.list, 1);
     if (status >= 0) return status;
     if (!design_mask_read(&mask, s.names.list[0], &rate, why, sizeof why)) return message_error("%s", why);
-    status = make(&s, &mask, rate);
+    status = invert_make(&s, &mask, rate);
     hc_responses_free(&mask);
     return plot_written(status, s.output, rate, &s.plot);
 }

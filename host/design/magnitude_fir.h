@@ -8,7 +8,7 @@
 size_t magnitude_fir_size(int taps, int rate);
 
 /* bins[size / 2 + 1] -> the spectrum of the same magnitudes with minimum phase. Magnitudes below `min`, relative to
- * the largest, are raised to it: no filter of minimum phase has a gain of 0. */
+ * the largest, are raised to `min`: no filter of minimum phase has a gain of 0. */
 void magnitude_minimum_phase(const struct transform *transform, double min, double complex *bins);
 
 /* The first taps of the inverse transform of bins -> h[taps]; bins are overwritten. */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LOWEST_HZ 10.0 /* below it the window stays as long */
+#define LOWEST_HZ 10.0 /* below this frequency the window stays as long */
 enum { WINDOWS_PER_OCTAVE = 3 };
 
 int direct_sound_find(const float *h, int n, int rate)
@@ -27,7 +27,7 @@ static void window_apply(const struct transform *t, const float *h, int n, int d
         real[t->size - (size_t)i] = (double)h[direct - i] * hann_rise(1 - i / (length / 8));
 }
 
-static void whole(const struct transform *t, const float *h, int n, int direct, double *real)
+static void copy_whole(const struct transform *t, const float *h, int n, int direct, double *real)
 {
     memset(real, 0, t->size * sizeof *real);
     for (int i = 0; i < n; i++) real[i < direct ? t->size - (size_t)(direct - i) : (size_t)(i - direct)] = (double)h[i];
@@ -38,7 +38,7 @@ void measured_response(const struct transform *t, const float *h, int n, int dir
 {
     size_t half = t->size / 2;
     if (cycles == 0) {
-        whole(t, h, n, direct, (double *)bins);
+        copy_whole(t, h, n, direct, (double *)bins);
         transform_forward(t, bins);
         return;
     }

@@ -12,7 +12,7 @@
 
 #include "dsp/signal/transform.h"
 
-/* The frame of the direct sound in h[n]: the largest one within 1 ms of the start (acoustics.h). -1: h is silent. */
+/* The frame of the direct sound in h[n]: the largest frame within 1 ms of the start (acoustics.h). -1: h is silent. */
 int direct_sound_find(const float *h, int n, int rate);
 
 /* Writes the spectrum of h[n], as if the direct sound were at frame 0, to bins[size / 2 + 1]; scratch is as long.

@@ -9,14 +9,14 @@
 
 enum { LOUDSPEAKER_CAP = 64, LINE_CAP = 400 };
 
-/* Words of loudspeakers in names of files, and the same in short. */
+/* Words for loudspeakers in names of files, and their short forms. */
 static const char *const words[][2] = {
     {"l", "l"},   {"left", "l"},  {"r", "r"},     {"right", "r"}, {"c", "c"},          {"center", "c"}, {"centre", "c"},
     {"fl", "fl"}, {"fr", "fr"},   {"fc", "fc"},   {"lf", "fl"},   {"rf", "fr"},        {"sl", "sl"},    {"sr", "sr"},
     {"ls", "sl"}, {"rs", "sr"},   {"bl", "bl"},   {"br", "br"},   {"lb", "bl"},        {"rb", "br"},    {"rl", "bl"},
     {"rr", "br"}, {"lfe", "sub"}, {"sub", "sub"}, {"sw", "sub"},  {"subwoofer", "sub"}};
 
-static const char *find_word(const char *word, size_t length)
+static const char *loudspeaker_word(const char *word, size_t length)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i][0]) == length && strncasecmp(words[i][0], word, length) == 0) return words[i][1];
@@ -33,13 +33,13 @@ static void find_loudspeaker(const char *path, char *loudspeaker, size_t cap)
     while (at < end) {
         const char *start = at;
         while (at < end && isalnum((unsigned char)*at)) at++;
-        const char *word = find_word(start, (size_t)(at - start));
+        const char *word = loudspeaker_word(start, (size_t)(at - start));
         if (word && n < cap) n += (size_t)snprintf(loudspeaker + n, cap - n, "%s ", word);
         while (at < end && !isalnum((unsigned char)*at)) at++;
     }
 }
 
-/* Writes the loudspeaker of each file to channel[n]. Returns how many there are; 0: not all names have one. */
+/* Writes the loudspeaker of each file to channel[n]. Returns the number of loudspeakers; 0: a name has none. */
 static int channels_by_name(char *const *names, int n, int *channel)
 {
     int n_channels = 0;

@@ -1,4 +1,4 @@
-/* measurement_layout - which response in which file is of which loudspeaker, at which position of the microphone. */
+/* measurement_layout - assigns the responses in files to loudspeakers and positions of the microphone. */
 #ifndef MEASUREMENT_LAYOUT_H
 #define MEASUREMENT_LAYOUT_H
 
@@ -16,7 +16,7 @@ struct measurement_layout {
     struct correction_response *responses; /* [n_positions][n_channels]                                              */
 };
 
-/* Arranges files[n], whose paths are names[n], and prints a line about several. Files with the name of the same
+/* Arranges files[n], whose paths are names[n], and prints a line if there are several. Files named after one
  * loudspeaker are its positions, in their order. Both arrays must outlive the layout. false: why has the reason, and
  * nothing has to be freed. */
 bool measurement_layout_make(struct measurement_layout *layout, enum layout_choice choice, const hc_responses *files,

@@ -19,7 +19,7 @@ enum { LARGEST = 1 << 20 };
 struct minphase_settings {
     struct option_names names; /* MASK */
     const char *output;
-    int format, rate, taps; /* rate, taps 0: those of the mask */
+    int format, rate, taps; /* rate or taps 0: as the mask */
     bool json;
     struct plot_choice plot;
 };
@@ -76,7 +76,7 @@ static double change_db(const double *a, const double *b, int n)
 }
 
 /* before: [taps], scratch. false: no memory. */
-static bool make_channel(const float *h, int n, int taps, double *before, double *out, double *error_db)
+static bool minphase_channel(const float *h, int n, int taps, double *before, double *out, double *error_db)
 {
     size_t size = transform_size((size_t)(n > taps ? n : taps) * 4);
     if (!minphase(h, n, size, taps, out)) return false;
@@ -89,7 +89,7 @@ static bool make_channel(const float *h, int n, int taps, double *before, double
     return true;
 }
 
-static int report(const struct minphase_settings *s, const struct mask_out *out, double error_db)
+static int minphase_report(const struct minphase_settings *s, const struct mask_out *out, double error_db)
 {
     message_note("%s: %d channel%s, %d tap%s at %d Hz, minimum phase; error about %.0f dB", out->path, out->n_channels,
                  message_s(out->n_channels), out->n_frames, message_s(out->n_frames), out->rate, error_db);
@@ -99,7 +99,7 @@ static int report(const struct minphase_settings *s, const struct mask_out *out,
                       12, out->path);
 }
 
-static int make(const struct minphase_settings *s, const hc_responses *mask, int rate)
+static int minphase_make(const struct minphase_settings *s, const hc_responses *mask, int rate)
 {
     const char *path = s->names.list[0];
     int taps = s->taps ? s->taps : mask->n_frames, status = design_silence_check(mask, path, "phase");
@@ -109,14 +109,14 @@ static int make(const struct minphase_settings *s, const hc_responses *mask, int
     char why[MESSAGE_CAP];
     bool good = h != NULL;
     for (size_t ch = 0; good && ch < n; ch++) {
-        good = make_channel(mask->channel[ch], mask->n_frames, taps, h + n * length, h + ch * length, &error_db);
+        good = minphase_channel(mask->channel[ch], mask->n_frames, taps, h + n * length, h + ch * length, &error_db);
         worst_db = fmax(worst_db, error_db);
     }
     struct mask_out out = {s->output, s->format, rate, mask->n_channels, taps, h};
     if (!good)
         status = message_error("%s: no memory for its transform; use a shorter mask", path);
     else
-        status = mask_write(&out, why, sizeof why) ? report(s, &out, worst_db) : message_error("%s", why);
+        status = mask_write(&out, why, sizeof why) ? minphase_report(s, &out, worst_db) : message_error("%s", why);
     free(h);
     return status;
 }
@@ -131,7 +131,7 @@ int design_minphase_command(int argc, char **argv)
     if (status < 0) status = plot_check("design minphase", &s.plot, s.output, s.names.list, 1);
     if (status >= 0) return status;
     if (!design_mask_read(&mask, s.names.list[0], &rate, why, sizeof why)) return message_error("%s", why);
-    status = make(&s, &mask, rate);
+    status = minphase_make(&s, &mask, rate);
     hc_responses_free(&mask);
     return plot_written(status, s.output, rate, &s.plot);
 }

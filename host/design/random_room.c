@@ -15,7 +15,7 @@ static uint64_t rotate_left(uint64_t x, int k)
     return (x << k) | (x >> (64 - k));
 }
 
-static uint64_t next(struct generator *g)
+static uint64_t generator_next(struct generator *g)
 {
     uint64_t result = rotate_left(g->s[1] * 5, 7) * 9, t = g->s[1] << 17;
     g->s[2] ^= g->s[0];
@@ -30,7 +30,7 @@ static uint64_t next(struct generator *g)
 /* In (0, 1]: a logarithm of it is finite. */
 static double uniform(struct generator *g)
 {
-    return (double)((next(g) >> 11) + 1) * 0x1p-53;
+    return (double)((generator_next(g) >> 11) + 1) * 0x1p-53;
 }
 
 /* Box and Muller (1958); one of the two numbers is enough. */

@@ -61,7 +61,7 @@ struct target_filter {
     double largest_db, error_db, error_hz;
 };
 
-static void fill(struct target_filter *f, const struct target_settings *s)
+static void target_fill(struct target_filter *f, const struct target_settings *s)
 {
     double hz = (double)s->rate / (double)f->transform.size;
     for (size_t k = 0; k <= f->transform.size / 2; k++)
@@ -78,7 +78,7 @@ static void fill(struct target_filter *f, const struct target_settings *s)
 }
 
 /* Measures the filter between the ends of the curve. */
-static void measure(struct target_filter *f, const struct target_settings *s)
+static void target_measure(struct target_filter *f, const struct target_settings *s)
 {
     const struct frequency_curve *c = &f->curve;
     double hz = (double)s->rate / (double)f->transform.size, max = 0;
@@ -94,7 +94,7 @@ static void measure(struct target_filter *f, const struct target_settings *s)
     f->largest_db = 10 * log10(max);
 }
 
-static int report(const struct target_filter *f, const struct target_settings *s)
+static int target_report(const struct target_filter *f, const struct target_settings *s)
 {
     bool is_linear = s->phase == TARGET_LINEAR;
     const char *phase = is_linear ? "linear" : "minimum";
@@ -110,7 +110,7 @@ static int report(const struct target_filter *f, const struct target_settings *s
     return json_print(all, 12, s->output);
 }
 
-static int make(struct target_filter *f, const struct target_settings *s)
+static int target_make(struct target_filter *f, const struct target_settings *s)
 {
     char why[MESSAGE_CAP];
     f->h = malloc((size_t)s->taps * sizeof *f->h);
@@ -119,10 +119,10 @@ static int make(struct target_filter *f, const struct target_settings *s)
         f->bins = malloc((f->transform.size / 2 + 1) * sizeof *f->bins);
     if (!f->bins || !f->h || !f->window)
         return message_error("%s: no memory for %d taps; use fewer", s->output, s->taps);
-    fill(f, s);
-    measure(f, s);
+    target_fill(f, s);
+    target_measure(f, s);
     struct mask_out out = {s->output, s->format, s->rate, 1, s->taps, f->h};
-    return mask_write(&out, why, sizeof why) ? report(f, s) : message_error("%s", why);
+    return mask_write(&out, why, sizeof why) ? target_report(f, s) : message_error("%s", why);
 }
 
 int design_target_command(int argc, char **argv)
@@ -136,7 +136,7 @@ int design_target_command(int argc, char **argv)
     if (status >= 0) return status;
     if (!s.taps) s.taps = (int)transform_size((size_t)s.rate / 3) - (s.phase == TARGET_LINEAR);
     if (!design_curve_read(&filter.curve, s.names.list[0], why, sizeof why)) return message_error("%s", why);
-    status = make(&filter, &s);
+    status = target_make(&filter, &s);
     frequency_curve_free(&filter.curve);
     transform_close(&filter.transform);
     free(filter.bins);

@@ -31,10 +31,10 @@ struct convolve_settings {
     double normalise; /* the peak of the output, linear; 0 = off */
     enum range_choice tail;
     enum dither dither;
-    int format;  /* SF_FORMAT_... as far as asked for */
-    SF_INFO raw; /* of an INPUT without a header; samplerate 0: it has one */
+    int format;  /* SF_FORMAT_..., the bits of --format */
+    SF_INFO raw; /* format of an INPUT without a header; samplerate 0: INPUT has a header */
     struct moving_settings moving;
-    uint64_t seed; /* of a random path */
+    uint64_t seed; /* seed of a random path */
     bool no_resample, json;
 };
 
@@ -43,13 +43,13 @@ struct convolution { /* one run of the command; freed by convolution_close */
     struct sound_in in;
     struct sound_out out;
     hc_responses responses;
-    hc_route *routes;     /* of the mask, gains applied; after them those of the dry signal */
+    hc_route *routes;     /* routes of the mask, with gains; then of the dry signal */
     int n_routes, n_taps; /* n_taps: of the longest route */
     hc_engine *engine;
-    struct moving moving; /* with --path, in the place of responses, routes and engine */
+    struct moving moving; /* with --path, instead of responses, routes and engine */
     struct pipeline pipeline;
     struct level_match match;
-    double scale; /* of the output, linear, if is_scaled */
+    double scale; /* gain of the output, linear, if is_scaled */
     bool pipeline_running;
     struct progress progress;
     double start, open_s, mask_s;
@@ -59,7 +59,7 @@ struct convolution { /* one run of the command; freed by convolution_close */
 
 /* ---- options ------------------------------------------------------------------------------------ */
 
-static bool read_raw(const struct option_use *use, void *to)
+static bool read_raw_option(const struct option_use *use, void *to)
 {
     char *end;
     SF_INFO *raw = to;
@@ -88,10 +88,10 @@ static const struct option_row convolve_options[] = {
      OPTION_TO(struct convolve_settings, normalise), .old_name = "normalize"},
     OPTION_FORMAT(OPTION_TO(struct convolve_settings, format), "OUTPUT's extension and the subtype of INPUT"),
     OPTION_DITHER(OPTION_TO(struct convolve_settings, dither)),
-    {"no-resample", 0, NULL, "Take the mask's samples as they are, whatever its rate", option_flag,
+    {"no-resample", 0, NULL, "Use the mask's samples unchanged, whatever its rate", option_flag,
      OPTION_TO(struct convolve_settings, no_resample)},
-    {"raw", 0, "RATE,CHANNELS,SUBTYPE", "INPUT has no header and is little endian, as in 48000,2,pcm16", read_raw,
-     OPTION_TO(struct convolve_settings, raw)},
+    {"raw", 0, "RATE,CHANNELS,SUBTYPE", "INPUT has no header and is little endian, as in 48000,2,pcm16",
+     read_raw_option, OPTION_TO(struct convolve_settings, raw)},
     OPTION_BACKEND(OPTION_TO(struct convolve_settings, backend)),
     OPTION_METHOD(OPTION_TO(struct convolve_settings, method)),
     {"block", 0, "N", "Block size of the engine in frames; 0: the engine chooses [0]", option_int,
@@ -101,8 +101,8 @@ static const struct option_row convolve_options[] = {
 
 static const struct option_row moving_options[] = {
     {"path", 0, "FILE",
-     "MASK is a bank, and each channel of INPUT a source that moves as the CSV file says; or "
-     "random:OPTIONS. All sources go into one output",
+     "Path of the sources: a CSV file, or random:OPTIONS. MASK is then a bank, and each channel of INPUT a "
+     "moving source. The output is the sum of all sources",
      option_text, OPTION_TO(struct convolve_settings, moving.path)},
     OPTION_MOVING(struct convolve_settings),
     {"seed", 0, "S", "Seed of a random path [0]", option_seed, OPTION_TO(struct convolve_settings, seed)},
@@ -111,9 +111,9 @@ static const struct option_row moving_options[] = {
 static const struct command_line convolve_line = {
     .command = "convolve",
     .usage = "INPUT MASK -o OUTPUT\nINPUT BANK --path PATH.csv -o OUTPUT",
-    .text = "Sends a sound file through a mask. INPUT and OUTPUT are sound files, or - for standard input and output. "
+    .text = "Convolves a sound file with a mask. INPUT and OUTPUT are sound files, or - for standard input and output. "
             "MASK is a sound file, a text of coefficients (see haloconv --help for its channels), or a configuration "
-            "(.conf) that takes as many channels as INPUT has. A mask at another rate is resampled to INPUT's.\v"
+            "(.conf) with as many inputs as INPUT has channels. A mask at another rate is resampled to INPUT's.\v"
             "A WAV file of more than 4 GiB becomes RF64. Samples beyond full scale are limited where the format has a "
             "limit, and counted. On a pipe, WAV, AU and AIFF are read as they come, and AU, raw, Ogg, IRCAM, PVF and "
             "PAF are written as they come; other formats pass through a temporary file in $TMPDIR.\n\n"
@@ -157,7 +157,7 @@ static int check_no_path(const struct convolve_settings *s)
     return name ? message_usage("convolve", "--%s is for moving sources; give --path too", name) : -1;
 }
 
-static int parse(int argc, char **argv, struct convolve_settings *s)
+static int convolve_parse(int argc, char **argv, struct convolve_settings *s)
 {
     *s = (struct convolve_settings){.backend = "auto", .method = "auto", .gain = 1, .wet = 1, .dither = DITHER_TPDF};
     s->moving.path_options.step = MOVING_STEP;
@@ -178,7 +178,7 @@ static int parse(int argc, char **argv, struct convolve_settings *s)
 /* ---- the run ------------------------------------------------------------------------------------ */
 
 /* Makes routes of the mask with all gains applied (without --gain if the output is scaled at the end), and of the
- * dry signal as responses of one tap, which cost nothing. A mono input goes dry to every output, as it does live. */
+ * dry signal as responses of one tap, which cost nothing. A mono input goes dry to every output, as in `live`. */
 static bool routes_make(struct convolution *run)
 {
     static const float one = 1.0f;
@@ -187,7 +187,7 @@ static bool routes_make(struct convolution *run)
     const double gain = is_scaled(s) ? 1 : s->gain;
     if (s->dry > 0 && mask->n_out != mask->n_in && mask->n_in != 1)
         return message_write(run->why, sizeof run->why,
-                             "--dry: the mask makes %d channels of %d, so there is no place "
+                             "--dry: the mask makes %d channels of %d, so no output is left "
                              "for the input; leave --dry out",
                              mask->n_out, mask->n_in);
     int n_dry = s->dry > 0 ? mask->n_out : 0;
@@ -304,7 +304,7 @@ static bool spare_inputs(struct convolution *run)
     return good;
 }
 
-/* The largest float gain that takes `peak` to no more than `most`; silence stays as it is. */
+/* The largest float gain that keeps `peak` at or below `max`; 1 for silence. */
 static float peak_gain(double peak, double max)
 {
     float gain = peak > 0 && isfinite(max / peak) ? (float)(max / peak) : 1;
@@ -329,7 +329,7 @@ static bool write_scaled(struct convolution *run)
     return true;
 }
 
-static bool convolve(struct convolution *run)
+static bool convolve_sound(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
     if (!spare_inputs(run)) return false;
@@ -416,7 +416,7 @@ static void report_summary(const struct convolution *run, double seconds)
                      (unsigned long long)run->info.non_finite, message_s((int64_t)run->info.non_finite));
 }
 
-static int print_json(const struct convolution *run, double seconds)
+static int convolve_print_json(const struct convolution *run, double seconds)
 {
     char format[64];
     const struct pipeline *p = &run->pipeline;
@@ -439,13 +439,13 @@ static int print_json(const struct convolution *run, double seconds)
 int convolve_command(int argc, char **argv)
 {
     struct convolve_settings settings;
-    int status = parse(argc, argv, &settings);
+    int status = convolve_parse(argc, argv, &settings);
     if (status >= 0) return status;
     struct convolution run = {
         .settings = &settings, .match.fd = -1, .start = stopwatch_now(), .info = {.size = sizeof run.info}};
-    if (!convolve(&run)) {
+    if (!convolve_sound(&run)) {
         status = message_error("%s", run.why);
-        if (run.in.is_pipe) { /* its reader may wait forever */
+        if (run.in.is_pipe) { /* the thread that reads the pipe may wait forever */
             if (run.out.path) part_file_abandon(&run.out.part);
             _exit(status);
         }
@@ -453,7 +453,7 @@ int convolve_command(int argc, char **argv)
         double seconds = stopwatch_now() - run.start;
         status = 0;
         report_summary(&run, seconds);
-        if (settings.json) status = print_json(&run, seconds);
+        if (settings.json) status = convolve_print_json(&run, seconds);
     }
     convolution_close(&run);
     return status;

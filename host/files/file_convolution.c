@@ -17,7 +17,7 @@ void file_engine_config(hc_config *config, int rate, const char *backend, const 
     hc_config_init(config);
     config->rate = rate;
     config->block = HC_BLOCK_FILES;
-    config->fade_frames = HC_NO_FADE; /* the mask is there from the start */
+    config->fade_frames = HC_NO_FADE; /* the engine starts with its mask */
     config->wait_us = -1;             /* a file has no deadline */
     config->backend = backend;
     config->method = method;

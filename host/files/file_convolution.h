@@ -21,14 +21,14 @@ bool file_engine_failed(hc_engine *engine, char *why, size_t cap);
 
 enum dither { DITHER_OFF, DITHER_TPDF }; /* the option --dither */
 
-/* Opens the output of a convolution: `format` as far as the user asked for it, the rest from the name and the input.
- * fd: a descriptor for the output, which belongs to out; -1: the file at `path`. dither: if the format takes it. path
- * must outlive out. false: why has the reason. */
+/* Opens the output of a convolution: `format` has the bits that the user gave; name and input give the rest. fd: a
+ * descriptor for the output, which belongs to out; -1: the file at `path`. dither: applied if the format can have
+ * dither. path must outlive out. false: why has the reason. */
 bool file_open_output(struct sound_out *out, int fd, const char *path, int format, enum dither dither,
                       const struct sound_in *in, int n_channels, struct output_range range, char *why, size_t cap);
 
 /* Reads up to n frames to planar[n_channels][stride]; fewer only at the end of the input. first: FILE_NEXT, or, if
- * sound_in_is_placed, the first frame to read, in any order and on any thread. Returns how many; -1: why has the
+ * sound_in_can_read_at, the first frame to read, in any order and on any thread. Returns how many; -1: why has the
  * reason. */
 enum { FILE_NEXT = -1 };
 int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap);
@@ -36,7 +36,7 @@ int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stri
 struct file_writer {
     struct sound_out *out;
     float gain;
-    struct sample_peak seen;  /* of all frames so far */
+    struct sample_peak seen;  /* peak of all written frames */
     double encode_s, write_s; /* busy seconds */
 };
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* standard: the descriptor that "-" stands for. */
-static bool identify(const char *path, int standard, struct file_identity *identity)
+static bool identity_read(const char *path, int standard, struct file_identity *identity)
 {
     struct stat status;
     int failed = strcmp(path, "-") == 0 ? fstat(standard, &status) : stat(path, &status);
@@ -28,7 +28,7 @@ static bool identify(const char *path, int standard, struct file_identity *ident
 bool files_read_add(struct files_read *read, const char *path)
 {
     struct file_identity identity;
-    if (!identify(path, STDIN_FILENO, &identity)) return true;
+    if (!identity_read(path, STDIN_FILENO, &identity)) return true;
     if (read->n == read->capacity) {
         size_t capacity = read->capacity ? 2 * read->capacity : 16;
         struct file_identity *files = realloc(read->files, capacity * sizeof *files);
@@ -160,7 +160,7 @@ bool files_read_spare(struct files_read *read, const char *output, char *why, si
     struct file_identity one;
     if (!read->is_sorted && read->n) qsort(read->files, read->n, sizeof *read->files, file_identity_order);
     read->is_sorted = true;
-    bool is_read = read->n && identify(output, STDOUT_FILENO, &one) &&
+    bool is_read = read->n && identity_read(output, STDOUT_FILENO, &one) &&
                    bsearch(&one, read->files, read->n, sizeof *read->files, file_identity_order);
     return !is_read || message_write(why, cap,
                                      "%s: is a file that this run reads, and would be overwritten; choose another "

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct file_identity { /* of a regular file, whatever its name */
+struct file_identity { /* identity of a regular file, whatever its name */
     dev_t device;
     ino_t number;
 };
@@ -21,7 +21,7 @@ struct files_read { /* start with zeros */
     void *banks;                 /* for search.h: the paths of the banks that were added */
 };
 
-/* Adds a file; "-" is standard input. Pipes and files that are not there are left out. false: no memory. */
+/* Adds a file; "-" is standard input. Pipes and missing files are left out. false: no memory. */
 bool files_read_add(struct files_read *read, const char *path);
 
 /* Adds a mask, and the sound files that it names if it is a configuration; of a path with %r, the files of all rates.
@@ -32,14 +32,14 @@ bool files_read_add_mask(struct files_read *read, const char *path);
  * bank that was added before costs no time. path outlives *read. false: no memory. */
 bool files_read_add_bank(struct files_read *read, const char *path);
 
-/* Checks that the output is none of the files. "-" is standard output. Links, symbolic and hard, lead to the same file.
- * false: why has the reason. */
+/* Checks that the output is not one of the files. "-" is standard output. Links, symbolic and hard, lead to the same
+ * file. false: why has the reason. */
 bool files_read_spare(struct files_read *read, const char *output, char *why, size_t cap);
 
 void files_read_free(struct files_read *read);
 
-/* All of the above: checks that the output is none of paths[n], and none of the files that they name if they are masks.
- * A path may be NULL. false: why has the reason. */
+/* All of the above: checks that the output is not one of paths[n], nor a file that one of them names if it is a mask. A
+ * path may be NULL. false: why has the reason. */
 bool files_read_spares(char *const *paths, int n, const char *output, char *why, size_t cap);
 
 #endif

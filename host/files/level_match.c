@@ -22,9 +22,9 @@ void level_match_close(struct level_match *match)
     match->fd = -1;
 }
 
-static bool refuse(const char *path, int error, char *why, size_t cap)
+static bool spool_refuse(const char *path, int error, char *why, size_t cap)
 {
-    return message_write(why, cap, "%s: cannot be kept in a temporary file: %s; set TMPDIR to a folder with room", path,
+    return message_write(why, cap, "%s: cannot be kept in a temporary file: %s; set TMPDIR to another folder", path,
                          strerror(error));
 }
 
@@ -39,7 +39,7 @@ bool level_match_keep(struct level_match *match, const float *planar, size_t str
         size_t frames = (size_t)(n - done < max ? n - done : max);
         sample_join(SAMPLE_FLOAT, 0, planar + done, stride, n_channels, frames, chunk, SAMPLE_UNDITHERED, &seen);
         int error = spool_write(match->fd, chunk, frames * (size_t)n_channels * sizeof *chunk);
-        if (error) return refuse(path, error, why, cap);
+        if (error) return spool_refuse(path, error, why, cap);
     }
     return (!sample_peak_overflows(&seen) && isfinite(match->out.sum)) || file_too_loud(path, why, cap);
 }
@@ -50,11 +50,11 @@ bool level_match_write(struct level_match *match, struct file_writer *writer, ch
     const int n_channels = writer->out->n_channels;
     const size_t max = (size_t)(CHUNK_FLOATS / n_channels), frame_bytes = (size_t)n_channels * sizeof *chunk;
     ssize_t got = 0;
-    if (lseek(match->fd, 0, SEEK_SET) != 0) return refuse(writer->out->path, errno, why, cap);
+    if (lseek(match->fd, 0, SEEK_SET) != 0) return spool_refuse(writer->out->path, errno, why, cap);
     while ((got = spool_read(match->fd, chunk, max * frame_bytes)) > 0) {
         size_t frames = (size_t)got / frame_bytes;
         sample_split(SAMPLE_FLOAT, chunk, n_channels, frames, planar, max);
         if (!file_write(writer, FILE_NEXT, planar, max, (int64_t)frames, why, cap)) return false;
     }
-    return got == 0 || refuse(writer->out->path, errno, why, cap);
+    return got == 0 || spool_refuse(writer->out->path, errno, why, cap);
 }

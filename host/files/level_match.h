@@ -23,7 +23,7 @@ void level_match_close(struct level_match *match);
 bool level_match_keep(struct level_match *match, const float *planar, size_t stride, int n_channels, int64_t n,
                       const char *path, char *why, size_t cap);
 
-/* Writes all that was kept, with the gain of the writer. false: why has the reason. */
+/* Writes all kept frames, with the gain of the writer. false: why has the reason. */
 bool level_match_write(struct level_match *match, struct file_writer *writer, char *why, size_t cap);
 
 #endif

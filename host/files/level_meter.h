@@ -16,7 +16,7 @@ void level_meter_add(struct level_meter *meter, const float *x, int64_t n);
 
 double level_meter_value(const struct level_meter *meter, enum level level); /* not for LEVEL_NONE; linear */
 
-/* The gain that gives the output the level of the input; silence stays as it is. */
+/* The gain that gives the output the level of the input; 1 if either is silent. */
 double level_meter_gain(const struct level_meter *in, const struct level_meter *out, enum level level);
 
 #endif

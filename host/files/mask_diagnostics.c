@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-enum { MAX_LINES = 10 }; /* of a command other than `check` */
+enum { MAX_LINES = 10 }; /* for commands other than `check` */
 
 /* Prints errors and warnings, and notes beside them. Returns the number of errors and warnings that were not
  * printed. */
@@ -36,7 +36,7 @@ void mask_diagnostics_print_all(const hc_responses *mask)
 
 int mask_diagnostics_fail(const hc_responses *mask, const char *path, const char *why)
 {
-    if (mask->n_errors + mask->n_warnings <= 1) return message_error("%s", why); /* it has the only text */
+    if (mask->n_errors + mask->n_warnings <= 1) return message_error("%s", why); /* `why` is the only text */
     mask_diagnostics_print_all(mask);
     return message_error("%s: %d error%s, %d warning%s; correct the lines above", path, mask->n_errors,
                          message_s(mask->n_errors), mask->n_warnings, message_s(mask->n_warnings));

@@ -10,8 +10,8 @@ struct moving {
     hc_bank_data data;
     struct moving_stream stream;
     hc_renderer *renderer;
-    char device[HC_DEVICE_CAP]; /* of the renderer */
-    int64_t n_frames;    /* of the input; below 0: unknown */
+    char device[HC_DEVICE_CAP]; /* device of the renderer  */
+    int64_t n_frames;    /* input; below 0: unknown */
     uint64_t non_finite; /* samples of the input           */
 };
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum range_choice { /* the option --tail */
-    RANGE_FULL,     /* all of them */
+    RANGE_FULL,     /* all frames */
     RANGE_SAME,     /* the first N */
     RANGE_CENTRE,   /* N, from (L - 1) / 2 on */
 };
@@ -20,7 +20,7 @@ struct output_range {
 
 struct output_range output_range_make(enum range_choice choice, int n_taps);
 
-/* The number of the first frame behind those that are written. */
+/* The number of the first frame after the written frames. */
 int64_t output_range_end(struct output_range range, int64_t n_frames_in);
 
 /* The frames first ... first + n - 1 of the convolution: *from = the first of them that is written, counted from

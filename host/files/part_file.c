@@ -30,7 +30,7 @@ static mode_t user_mask; /* umask; it is read once, because reading sets it for 
 static atomic_bool stopping;
 static atomic_int n_naming; /* threads between naming_begin and naming_end */
 
-static void stop(int signal_number)
+static void remove_files_and_stop(int signal_number)
 {
     atomic_store(&stopping, true);
     for (int i = 0; i < 1000 && atomic_load(&n_naming) > 0; i++)
@@ -41,7 +41,7 @@ static void stop(int signal_number)
 }
 
 /* Files get and lose names between these two calls. The signal handler waits until every other thread is outside them,
- * and cannot interrupt this one. It thus never removes a file of another program that has just taken the same name. */
+ * and cannot interrupt this one. So it never removes a file to which another program has just given that name. */
 static void naming_begin(sigset_t *before)
 {
     sigset_t all;
@@ -50,7 +50,7 @@ static void naming_begin(sigset_t *before)
     atomic_fetch_add(&n_naming, 1);
     if (!atomic_load(&stopping)) return;
     atomic_fetch_sub(&n_naming, 1);
-    for (;;) pause(); /* the handler ends the process, and the files are the handler's */
+    for (;;) pause(); /* only the handler may touch the files now; it ends the process */
 }
 
 static void naming_end(const sigset_t *before)
@@ -78,7 +78,7 @@ static void name_give_back(struct part_file *part)
 void part_file_watch_signals(void)
 {
     static const int ending[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGXCPU};
-    struct sigaction action = {.sa_handler = stop}, before;
+    struct sigaction action = {.sa_handler = remove_files_and_stop}, before;
     user_mask = umask(0);
     umask(user_mask);
     sigfillset(&action.sa_mask);
@@ -91,13 +91,13 @@ void part_file_watch_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* errno says why. */
-static bool refuse(const char *path, char *why, size_t cap)
+/* errno has the reason. */
+static bool output_refuse(const char *path, char *why, size_t cap)
 {
     return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
 }
 
-/* false: errno says why. */
+/* false: errno has the reason. */
 static bool inspect(struct part_file *part)
 {
     struct stat status;
@@ -116,7 +116,7 @@ static bool is_standard_output(const char *path)
 static bool open_in_place(struct part_file *part, const char *path, char *why, size_t cap)
 {
     part->fd = is_standard_output(path) ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC);
-    return (part->fd >= 0 && inspect(part)) || refuse(path, why, cap);
+    return (part->fd >= 0 && inspect(part)) || output_refuse(path, why, cap);
 }
 
 /* Bytes of the target's folder with its slash; 0: the target is in the working directory. */
@@ -127,7 +127,7 @@ static int folder_length(const char *target)
 }
 
 /* .NAME.haloconv-N.part in the folder of the target. NAME is cut, so that the whole stays inside NAME_MAX. false: the
- * path is too long; errno says so. */
+ * path is too long; errno has the reason. */
 static bool name_write(char *name, const char *target, int n)
 {
     int folder = folder_length(target);
@@ -136,7 +136,7 @@ static bool name_write(char *name, const char *target, int n)
     return length > 0 && length < PATH_MAX;
 }
 
-/* Removes what killed programs left for the target. The owner of a file locks it as long as it runs. */
+/* Removes the files that killed programs left for the target. The owner of a file locks it as long as it runs. */
 static void sweep(const char *target)
 {
     char name[PATH_MAX];
@@ -156,7 +156,7 @@ static const char *descriptor_path(int fd, char path[32])
     return path;
 }
 
-/* A file that disappears when it is closed, if it can be given a name later; else -1. */
+/* Opens a file that disappears when it is closed, if the file can get a name later; else returns -1. */
 static int open_nameless(const char *target)
 {
     char folder[PATH_MAX], path[32];
@@ -167,7 +167,7 @@ static int open_nameless(const char *target)
     return -1;
 }
 
-/* A new file, locked. A sweep may come between open and lock: it has removed the file then. */
+/* Opens a new file, and locks it. EEXIST: a sweep between open and lock has removed the file. */
 static int open_locked(const char *name)
 {
     struct stat status;
@@ -211,7 +211,7 @@ static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, 
         reserve_free_name(part);
         naming_end(&before);
     }
-    if (part->fd < 0 || !inspect(part)) return refuse(part->target, why, cap);
+    if (part->fd < 0 || !inspect(part)) return output_refuse(part->target, why, cap);
     fchmod(part->fd, mode);
     return true;
 }
@@ -224,14 +224,14 @@ static bool open_output(struct part_file *part, const char *path, char *why, siz
         return open_in_place(part, path, why, cap);
     if (exists && S_ISDIR(status.st_mode))
         return message_write(why, cap, "%s: is a directory; give the name of a file", path);
-    if (exists && access(path, W_OK) != 0) return refuse(path, why, cap);
+    if (exists && access(path, W_OK) != 0) return output_refuse(path, why, cap);
     struct stat link;
     if (!exists && lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
         return message_write(why, cap, "%s: is a link to a file that is not there; name the file, or remove the link",
                              path);
     /* A link stays; the file that it points to is replaced. */
     part->target = exists ? realpath(path, NULL) : strdup(path);
-    if (!part->target) return refuse(path, why, cap);
+    if (!part->target) return output_refuse(path, why, cap);
     return make_next_to_target(part, exists ? status.st_mode & 0777 : 0666 & ~user_mask, why, cap);
 }
 

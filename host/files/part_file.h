@@ -2,8 +2,8 @@
  *
  * The output is written to a file without a name (O_TMPFILE), which disappears with the program, however that ends.
  * part_file_commit names it .NAME.haloconv-N.part and renames that. If the file system has no such files, or /proc is
- * absent, it has that name from the start: errors and signals that can be caught remove it, and after SIGKILL the next
- * program that writes the same output does. A lock (flock) tells whether the owner still runs. Up to 512 at a time, on
+ * absent, the file has that name from the start: errors and signals that can be caught remove it; after SIGKILL the
+ * next program that writes the output removes it. A lock (flock) shows whether the owner runs. Up to 512 outputs, on
  * any threads. An output that is not a regular file (a pipe, /dev/null, standard output as "-") is written in place.
  */
 #ifndef PART_FILE_H
@@ -26,8 +26,8 @@ void part_file_watch_signals(void);
 /* fd can be read, too, unless the output is written in place. false: why has the reason. */
 bool part_file_open(struct part_file *part, const char *path, char *why, size_t cap);
 
-/* Waits until the content is on the disk, then names it. The folder is not waited for: after a power failure the name
- * may still be that of the old file, or absent, but never that of a broken one. */
+/* Waits until the content is on the disk, then names it. It does not wait for the folder: after a power failure the
+ * name may be absent, or that of the old file, but never that of a broken file. */
 bool part_file_commit(struct part_file *part, const char *path, char *why, size_t cap);
 
 /* Closes and removes the file; does nothing after a commit. */

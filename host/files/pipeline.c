@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    BLOCK_FLOATS = 1 << 20, /* about the samples of a block of an engine for files */
-    RING_BYTES = 8 << 20,   /* of blocks that lie outside the engine's memory, a side: they stay in the cache */
+    BLOCK_FLOATS = 1 << 20, /* approximate number of samples in a block of an engine for files */
+    RING_BYTES = 8 << 20,   /* a side, of blocks outside the engine's memory: they stay in the cache */
     MIN_BLOCKS = 3,
     MAX_BLOCKS = 32,
     ALIGNMENT = 64,
@@ -24,7 +24,7 @@ static const char no_threads[] = "no threads to read and write with; close some 
 struct pipeline_block {
     enum { EMPTY, IN_USE, FULL, DONE } stage; /* IN_USE: by one reader, the caller's thread or one writer */
     void *in;                                 /* [n_in][block] floats, or [block][n_in] samples as in the file */
-    const void *out;                          /* likewise */
+    const void *out;                          /* [n_out][block] floats, or [block][n_out] samples */
     float *own_in, *own_out;                  /* owned; NULL: the engine's memory */
     int64_t i;                                /* number of the block in the stream */
     int from, n;                              /* frames of the output that are written */
@@ -32,7 +32,7 @@ struct pipeline_block {
 
 /* ---- the ring ----------------------------------------------------------------------------------- */
 
-/* The first failure is reported; later ones follow from it. */
+/* The first failure is reported; later failures follow from it. */
 static void pipeline_fail(struct pipeline *p, const char *why)
 {
     pthread_mutex_lock(&p->lock);
@@ -65,10 +65,10 @@ static void set_stage(struct pipeline *p, struct pipeline_block *block, int stag
 
 /* ---- readers ------------------------------------------------------------------------------------ */
 
-/* Whether several readers can take a block each; if so, the length of the input is known. */
+/* Can several readers read a block each? Then the length of the input is known. */
 static bool reads_anywhere(const struct pipeline *p)
 {
-    return sound_in_is_placed(p->in) && !p->match && (p->raw_in || sound_format_is_native(p->in->plain));
+    return sound_in_can_read_at(p->in) && !p->match && (p->raw_in || sound_format_is_native(p->in->plain));
 }
 
 static struct pipeline_block *dequeue_empty(struct pipeline *p)
@@ -87,7 +87,7 @@ static struct pipeline_block *dequeue_empty(struct pipeline *p)
 }
 
 /* Returns the frames read; fewer than a block only at the end. -1: why has the reason. */
-static int64_t read_block(struct pipeline *p, struct pipeline_block *block, char *why, size_t cap)
+static int64_t block_read(struct pipeline *p, struct pipeline_block *block, char *why, size_t cap)
 {
     const int64_t first = reads_anywhere(p) ? block->i * p->block : FILE_NEXT;
     if (!p->raw_in) return file_read(p->in, first, block->in, (size_t)p->block, p->block, why, cap);
@@ -95,7 +95,7 @@ static int64_t read_block(struct pipeline *p, struct pipeline_block *block, char
     return sound_in_read_at(p->in, first, block->in, p->block, why, cap);
 }
 
-/* Zeros behind the last frame. */
+/* Writes zeros behind the last frame. */
 static void clear_from(const struct pipeline *p, struct pipeline_block *block, int64_t from)
 {
     size_t n = (size_t)(p->block - from);
@@ -115,7 +115,7 @@ static void *reader(void *data)
     char why[MESSAGE_CAP];
     while ((block = dequeue_empty(p))) {
         double start = stopwatch_now();
-        int64_t n = read_block(p, block, why, sizeof why);
+        int64_t n = block_read(p, block, why, sizeof why);
         if (n < 0) {
             pipeline_fail(p, why);
             break;
@@ -138,7 +138,7 @@ static void *reader(void *data)
 
 /* ---- writers ------------------------------------------------------------------------------------ */
 
-/* The first writer takes all blocks until its first write shows whether the output can be mapped. */
+/* The first writer writes all blocks until its first write shows whether the output can be mapped. */
 static struct pipeline_block *dequeue_done(struct pipeline *p, bool first_writer)
 {
     struct pipeline_block *block = NULL;
@@ -157,7 +157,7 @@ static struct pipeline_block *dequeue_done(struct pipeline *p, bool first_writer
     return block;
 }
 
-static bool write_block(struct pipeline_writer *writer, const struct pipeline_block *block, char *why, size_t cap)
+static bool block_write(struct pipeline_writer *writer, const struct pipeline_block *block, char *why, size_t cap)
 {
     struct pipeline *p = writer->pipeline;
     if (p->match)
@@ -177,7 +177,7 @@ static bool write_block(struct pipeline_writer *writer, const struct pipeline_bl
     return good;
 }
 
-/* After the first write. */
+/* Called after the first write, which sets the offset of the frames. */
 static void map_output(struct pipeline *p)
 {
     bool mapped = p->may_map && sound_out_map(p->out);
@@ -198,7 +198,7 @@ static void *writer_run(void *data)
     bool good = !is_first || sound_out_reserve(p->out, why, sizeof why);
     writer->file.write_s += stopwatch_now() - start;
     while (good && (block = dequeue_done(p, is_first))) {
-        good = block->n == 0 || write_block(writer, block, why, sizeof why);
+        good = block->n == 0 || block_write(writer, block, why, sizeof why);
         if (!good) break;
         if (is_first && p->mapping == MAPPING_UNKNOWN && block->n > 0) map_output(p);
         set_stage(p, block, EMPTY);
@@ -212,12 +212,12 @@ static void *writer_run(void *data)
 /* Threads a side: half the processors, because the convolution needs some too. */
 static int threads_a_side(void)
 {
-    cpu_set_t set; /* those that this process may use, which may be fewer than are online */
+    cpu_set_t set; /* the processors of this process, perhaps fewer than are online */
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) / 2 : 0;
     return n < 2 ? 2 : n > PIPELINE_THREADS ? PIPELINE_THREADS : n;
 }
 
-/* The first thread of a side is needed; the others only help. */
+/* The first thread of a side is needed; the others only add speed. */
 static bool start_readers(struct pipeline *p, int n)
 {
     for (; p->n_readers < n; p->n_readers++)
@@ -325,7 +325,7 @@ static void join_writers(struct pipeline *p)
 
 void pipeline_finish(struct pipeline *p)
 {
-    pipeline_fail(p, "stopped"); /* after a success no thread is left to see it */
+    pipeline_fail(p, "stopped"); /* after a success no thread is left to read it */
     join_readers(p);
     join_writers(p);
     for (int i = 0; i < p->n_blocks; i++) {
@@ -358,8 +358,8 @@ struct feed { /* the position of the caller's thread in the stream */
     float **outs;              /* [n_out] */
 };
 
-/* The next block to convolve, once a reader has filled it; behind the end of the input, an empty block (is_zero). NULL:
- * no block is ready now, or, with may_wait, the range is complete. */
+/* Waits for the next block to convolve; behind the end of the input, an empty block (is_zero). NULL: no block is ready
+ * now, or, with may_wait, the range is complete. */
 static struct pipeline_block *dequeue_full(struct feed *feed, bool may_wait, bool *is_zero)
 {
     struct pipeline *p = feed->pipeline;
@@ -397,7 +397,7 @@ static bool start_block(struct feed *feed, struct pipeline_block *block, bool is
     struct pipeline *p = feed->pipeline;
     if (is_zero) clear_from(p, block, 0);
     feed->n_started++;
-    if (feed->queue_depth == 0) return true; /* finish_block does it all */
+    if (feed->queue_depth == 0) return true; /* finish_block convolves it */
     if (feed->end < INT64_MAX) hc_count_set(feed->engine, p->range.skip, feed->end);
     point_at(feed, block);
     double start = stopwatch_now();
@@ -421,7 +421,7 @@ static bool convolve_block(struct feed *feed, int n)
     return rc >= 0 || engine_failed(p, feed->engine);
 }
 
-static bool finish_block(struct feed *feed)
+static bool block_finish(struct feed *feed)
 {
     struct pipeline *p = feed->pipeline;
     struct pipeline_block *block = block_at(p, feed->n_done);
@@ -438,7 +438,7 @@ static bool finish_block(struct feed *feed)
 }
 
 /* Convolves whole blocks until every frame of the range is done. It starts blocks as long as the engine's queue has
- * space, and waits for the oldest block when there is nothing to start. */
+ * space, and waits for the oldest block when no block can be started. */
 static bool feed_all(struct feed *feed, struct progress *progress)
 {
     struct pipeline *p = feed->pipeline;
@@ -450,7 +450,7 @@ static bool feed_all(struct feed *feed, struct progress *progress)
         if (block) {
             if (!start_block(feed, block, is_zero)) return false;
         } else if (n_queued > 0) {
-            if (!finish_block(feed)) return false;
+            if (!block_finish(feed)) return false;
             progress_report(progress, feed->n_done * p->block);
         } else {
             return !has_failed(p);
@@ -487,8 +487,8 @@ static void read_device_peak(struct pipeline *p, hc_engine *engine)
     pipeline_fail(p, why);
 }
 
-static bool run(struct pipeline *p, hc_engine *engine, const struct pipeline_renderer *renderer, const hc_info *info,
-                struct progress *progress)
+static bool pipeline_convolve(struct pipeline *p, hc_engine *engine, const struct pipeline_renderer *renderer,
+                              const hc_info *info, struct progress *progress)
 {
     if (!start_threads(p, engine, info)) return false;
     const float **ins = calloc((size_t)p->in->n_channels, sizeof *ins);
@@ -501,7 +501,7 @@ static bool run(struct pipeline *p, hc_engine *engine, const struct pipeline_ren
                         .ins = ins,
                         .outs = outs};
     if (info->queue_depth > p->n_blocks) feed.queue_depth = p->n_blocks;
-    if (info->queue_depth == 1) feed.queue_depth = 0; /* one at a time: saves a copy */
+    if (info->queue_depth == 1) feed.queue_depth = 0; /* hc_process saves a copy */
     if (engine && p->range.skip > 0) hc_count_set(engine, p->range.skip, INT64_MAX);
     if (ins && outs)
         feed_all(&feed, progress);
@@ -519,7 +519,7 @@ bool pipeline_run(struct pipeline *p, hc_engine *engine, struct progress *progre
 {
     hc_info info = {.size = sizeof info};
     hc_get_info(engine, &info);
-    return run(p, engine, NULL, &info, progress);
+    return pipeline_convolve(p, engine, NULL, &info, progress);
 }
 
 bool pipeline_render(struct pipeline *p, const struct pipeline_renderer *renderer, struct progress *progress)
@@ -529,5 +529,5 @@ bool pipeline_render(struct pipeline *p, const struct pipeline_renderer *rendere
                           .in_samples = HC_PLANAR,
                           .out_samples = HC_PLANAR,
                           .backend = renderer->is_device ? "cuda" : "cpu"};
-    return run(p, NULL, renderer, &info, progress);
+    return pipeline_convolve(p, NULL, renderer, &info, progress);
 }

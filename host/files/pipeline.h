@@ -19,7 +19,7 @@
 
 #include <pthread.h>
 
-enum { PIPELINE_THREADS = 8 }; /* a side, at most */
+enum { PIPELINE_THREADS = 8 }; /* maximum a side */
 
 struct pipeline_block;
 
@@ -33,42 +33,42 @@ struct pipeline {
     struct sound_in *in;
     struct sound_out *out;
     struct output_range range;
-    struct level_match *match; /* NULL: the gain is 1. Else one reader measures, and the writer keeps what it gets */
+    struct level_match *match; /* NULL: the gain is 1. Else one reader measures, and the writer keeps the frames */
     pthread_t readers[PIPELINE_THREADS];
     struct pipeline_writer writers[PIPELINE_THREADS];
     int n_readers, n_writers;
 
     int n_blocks, block;  /* block: frames */
-    bool raw_in, raw_out; /* in the engine's own memory, as in the file */
+    bool raw_in, raw_out; /* samples in the engine's own memory, in the file's format */
     bool may_map;         /* several threads write, if the output can be mapped */
     struct pipeline_block *blocks;
 
-    pthread_mutex_t lock; /* of all that follows, and of the blocks' stages */
+    pthread_mutex_t lock; /* for all fields below, and the blocks' stages */
     pthread_cond_t changed;
     bool failed;
     char why[MESSAGE_CAP];             /* the first failure */
     int64_t to_read, to_write;         /* the next block for a reader, for a writer */
     int64_t n_blocks_in, n_blocks_out; /* INT64_MAX: not known yet */
-    int64_t n_frames_in;               /* known with n_blocks_in */
+    int64_t n_frames_in;               /* length of the input; known with n_blocks_in */
     enum { MAPPING_UNKNOWN, OUTPUT_NOT_MAPPED, OUTPUT_MAPPED } mapping; /* mapped: all writers write, in any order */
 
-    struct sample_peak seen;                     /* of the output; read it after pipeline_run */
-    double read_s, process_s, encode_s, write_s; /* busy seconds of each stage, of all its threads; likewise */
+    struct sample_peak seen;                     /* peak of the output; read after pipeline_run */
+    double read_s, process_s, encode_s, write_s; /* busy seconds of a stage, all threads; read after pipeline_run */
 };
 
-/* How many blocks an engine should take at once, for hc_config.queue_depth. */
+/* The number of blocks that an engine should queue, for hc_config.queue_depth. */
 int pipeline_queue_depth(const struct sound_in *in, int n_out);
 
 /* Starts the first writer, which reserves the output's space on the disk. match: NULL, or it measures the input and
- * takes the output; then the engine's samples must be HC_PLANAR on both sides. false: pipeline->why has the reason. */
+ * keeps the output; then the engine's samples must be HC_PLANAR on both sides. false: pipeline->why has the reason. */
 bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, struct sound_out *out, struct output_range range,
                     struct level_match *match);
 
-struct pipeline_renderer { /* convolves in the place of an engine */
+struct pipeline_renderer { /* convolves instead of an engine */
     int block;          /* frames */
     bool is_device;     /* fast enough for several writers */
-    /* Fills out[n_out][n] from in[n_in][n], the next frames of the stream; n is `block` but at the end. false: why has
-     * the reason. */
+    /* Fills out[n_out][n] from in[n_in][n], the next frames; n is `block` except at the end. false: why has the
+     * reason. */
     bool (*render)(void *data, const float *const *in, float *const *out, int n, char *why, size_t cap);
     void *data;
 };

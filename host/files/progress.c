@@ -23,7 +23,7 @@ struct progress_work progress_work_make(const hc_info *info, int n_channels_in, 
     return work;
 }
 
-/* The sum over all frames up to this one of the frames of n that have passed: 0 1 2 ... n n n ... */
+/* Sums 0 1 2 ... n n n ... over all frames before `frame`. */
 static double ramp(int64_t frame, int64_t n)
 {
     double steps = (double)(frame < n ? frame : n);

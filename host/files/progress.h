@@ -21,14 +21,14 @@ struct progress_work {           /* of a convolution. Costs are in any one unit:
 };
 
 struct progress_rate { /* all zero at first */
-    double first, first_done; /* seconds of a clock and the work when a twentieth of it was done. The estimate leaves
-                                 out what was before: waiting for the file, new memory, the first mask */
+    double first, first_done; /* the time in seconds and the work when a twentieth of the work was done. The estimate
+                                 ignores the time before: waiting for the file, new memory, the first mask */
 };
 
 struct progress {
     bool on;
-    double begun;       /* seconds of stopwatch_now: the command, with the preparation of the mask                 */
-    double start, next; /* the convolution; the next line                                                          */
+    double begun;       /* start of the command, before the mask is prepared; seconds of stopwatch_now              */
+    double start, next; /* start of the convolution; time of the next status line; seconds of stopwatch_now         */
     struct progress_rate rate_seen;
     int rate;           /* Hz */
     struct progress_work work;
@@ -40,7 +40,7 @@ struct progress_work progress_work_make(const hc_info *info, int n_channels_in, 
 /* The work from the start to this frame, of a convolution whose end is known. */
 double progress_work_to(const struct progress_work *work, int64_t frame);
 
-/* The seconds that are left. done, all: work so far and in all. -1: unknown, until a tenth of the work is done. */
+/* The seconds that are left. done, all: finished work and total work. -1: unknown, until a tenth is done. */
 double progress_rate_left(struct progress_rate *rate, double done, double all, double now);
 
 /* begun: when the command began; now: when the convolution begins. */

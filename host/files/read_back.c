@@ -7,14 +7,14 @@
 
 enum { MAX_PADDING = 4096 }; /* frames that codecs of packets may add */
 
-/* Standard output may be write-only; the other files that are read back are not. */
+/* Standard output may be write-only; every other file can be read. */
 static bool is_write_only(int fd)
 {
     return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
 }
 
-/* A descriptor to read the file; -1: none. A file that can be read is not opened again: a network file system may apply
- * the lock on fd to the second descriptor. */
+/* Opens a descriptor to read the file; -1: not needed. A readable file is not opened again: a network file system may
+ * apply the lock on fd to the second descriptor. */
 static int open_again(int fd)
 {
     char path[32];
@@ -23,9 +23,8 @@ static int open_again(int fd)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Takes fd, which may be -1. libsndfile has to close it, because some releases do that after an error, whatever they
- * are told. */
-static SNDFILE *open_sound(int fd, const SF_INFO *written, SF_INFO *info)
+/* Closes fd, which may be -1. libsndfile has to close it, because some releases close it after an error in any case. */
+static SNDFILE *open_read_back(int fd, const SF_INFO *written, SF_INFO *info)
 {
     bool headerless = (written->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_RAW;
     *info = headerless ? *written : (SF_INFO){0};
@@ -42,7 +41,7 @@ static bool has_last_frame(SNDFILE *file, sf_count_t n, int n_channels)
 }
 
 /* Reads everything: some codecs neither seek nor know their length, whatever their header says. */
-static sf_count_t count_frames(SNDFILE *file, int n_channels)
+static sf_count_t read_all_frames(SNDFILE *file, int n_channels)
 {
     enum { FRAMES = 4096 };
     float *chunk = malloc(FRAMES * (size_t)n_channels * sizeof *chunk);
@@ -65,15 +64,15 @@ bool read_back_is_whole(int fd, const SF_INFO *written, sf_count_t *found)
     SF_INFO info;
     int own = open_again(fd);
     if (own < 0 && is_write_only(fd)) return true; /* no /proc */
-    SNDFILE *file = open_sound(own, written, &info);
+    SNDFILE *file = open_read_back(own, written, &info);
     *found = -1;
     if (!file) return false;
     *found = info.frames;
     bool whole = is_enough(info.frames, written->frames) && has_last_frame(file, written->frames, info.channels);
     sf_close(file);
     if (whole) return true;
-    file = open_sound(open_again(fd), written, &info);
-    if (file) *found = count_frames(file, info.channels);
+    file = open_read_back(open_again(fd), written, &info);
+    if (file) *found = read_all_frames(file, info.channels);
     if (file) sf_close(file);
     return is_enough(*found, written->frames);
 }

@@ -5,9 +5,9 @@
 #include <sndfile.h>
 #include <stdbool.h>
 
-/* Does the header of the file on fd count all frames of `written`, and can the last one be read? If not, every frame is
- * read and counted. fd stays open; its offset may change. *found: the number of frames; -1: it is not a sound file. true
- * also if standard output cannot be read. */
+/* Does the header of the file on fd count all frames of `written`, and can the last frame be read? If not, every frame
+ * is read and counted. fd stays open; its offset may change. *found: the number of frames; -1: it is not a sound file.
+ * true also if standard output cannot be read. */
 bool read_back_is_whole(int fd, const SF_INFO *written, sf_count_t *found);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum sample_kind { SAMPLE_S16, SAMPLE_S24, SAMPLE_S32, SAMPLE_FLOAT };
 
-struct sample_peak {    /* of a signal; start with zeros */
+struct sample_peak {    /* peak of a signal; start with zeros */
     uint64_t clipped;   /* samples beyond full scale */
     uint32_t peak_bits; /* largest magnitude, as the bits of a float: they sort like the numbers */
 };

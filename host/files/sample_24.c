@@ -53,7 +53,7 @@ static inline __m256i AVX2 round_eight(__m256 x, struct peaks *peaks)
     peaks->clipped = _mm256_add_epi32(peaks->clipped, _mm256_cmpgt_epi32(bits, _mm256_set1_epi32(0x3f800000)));
     peaks->peak = _mm256_max_epi32(peaks->peak, bits);
     __m256 v = _mm256_mul_ps(x, _mm256_set1_ps(0x1p23f));
-    v = _mm256_min_ps(v, _mm256_set1_ps(0x1p23f - 1)); /* if one operand is NaN, the second */
+    v = _mm256_min_ps(v, _mm256_set1_ps(0x1p23f - 1)); /* NaN: returns the second operand */
     return _mm256_cvtps_epi32(_mm256_max_ps(v, _mm256_set1_ps(-0x1p23f)));
 }
 

@@ -11,7 +11,7 @@
 
 enum container_flags {
     SMALL = 1,     /* counts bytes or frames in 32 bits */
-    STREAMS = 2,   /* its writer never goes back to the header */
+    STREAMS = 2,   /* the writer never goes back to the header */
     LOW_FIRST = 4, /* stores the lowest byte of a sample first, unless the file says otherwise */
 };
 
@@ -182,7 +182,7 @@ bool sound_format_refuses(const char *path)
     return dot && dot > name && dot[1] && !sound_format_of_path(path);
 }
 
-/* Says which extensions there are. */
+/* Lists the extensions that have a format. */
 static int refuse_extension(const char *path, char *why, size_t cap)
 {
     char names[512] = "";
@@ -215,7 +215,7 @@ static bool valid(int format, int rate, int n_channels)
     return sf_format_check(&info) && !is_unreadable(format, n_channels) && !sndfile_fault_find(format);
 }
 
-/* The subtype of the container that loses least of the input. */
+/* The subtype of the container that keeps the most of the input. */
 static int nearest_subtype(int container, int like, int rate, int n_channels)
 {
     static const int fallback[] = {SF_FORMAT_PCM_24, SF_FORMAT_PCM_16, SF_FORMAT_FLOAT,   SF_FORMAT_ALAC_24,
@@ -335,7 +335,7 @@ bool sound_format_can_dither(int format)
     case SF_FORMAT_DPCM_16:
     case SF_FORMAT_ALAC_16:
         return true;
-    default: /* the error of the others is larger than a step of 16 bits, and follows the signal all the same */
+    default: /* other subtypes: dither cannot hide an error of more than a step of 16 bits */
         return false;
     }
 }

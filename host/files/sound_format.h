@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* "wav", "wav:pcm24", "pcm24", "opus" -> bits of SF_FORMAT_...; a part that is not named is 0. 0 = unknown. */
+/* "wav", "wav:pcm24", "pcm24", "opus" -> bits of SF_FORMAT_...; container or subtype is 0 if not named. 0 = unknown. */
 int sound_format_parse(const char *text);
 
 /* The container of a path's extension (and the subtype of .opus and .mp3); 0 = unknown. */
@@ -17,7 +17,7 @@ int sound_format_of_path(const char *path);
  * input (like). 0: why has the reason. */
 int sound_format_choose(int asked, const char *path, int like, int rate, int n_channels, char *why, size_t cap);
 
-/* Has the path an extension that no format has? Only --format lets an output have such a name. */
+/* Does no format have the extension of the path? Only --format allows such an output. */
 bool sound_format_refuses(const char *path);
 
 /* "wav:pcm16"; returns text. */
@@ -28,11 +28,11 @@ int sound_format_bits(int format);              /* samples are rounded to; 0 = f
 int sound_format_plain(int format);             /* enum hc_samples if the file stores plain frames, else HC_PLANAR */
 bool sound_format_is_native(int samples);       /* of sound_format_plain: in the byte order of this host */
 int sound_format_bytes(int format);             /* of a sample in the file; 0 = depends on the sound */
-int64_t sound_format_frame_bytes(int format, int n_channels); /* likewise, of a frame */
+int64_t sound_format_frame_bytes(int format, int n_channels); /* of a frame in the file; 0 = depends on the sound */
 bool sound_format_can_dither(int format);       /* stores integers of 16 bits or fewer, without loss */
 bool sound_format_is_small(int format);         /* the container counts bytes or frames in 32 bits */
-bool sound_format_streams(int format);          /* its writer never goes back to the header */
-bool sound_format_is_lossy_float(int format);   /* Vorbis, Opus, MP3: takes floats, but players limit them */
+bool sound_format_streams(int format);          /* the writer never goes back to the header */
+bool sound_format_is_lossy_float(int format);   /* Vorbis, Opus, MP3: stores floats, but players limit them */
 
 /* All names, for the help. */
 extern const char sound_format_help[];

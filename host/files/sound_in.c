@@ -14,14 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef MIN_PLACED
-#define MIN_PLACED (1 << 20) /* bytes of samples; a smaller file has one reader. The fuzz target sets less */
+#ifndef MIN_READ_AT
+#define MIN_READ_AT (1 << 20) /* bytes of samples; a smaller file has one reader. The fuzz target uses 1 */
 #endif
 
 /* ---- format checks ------------------------------------------------------------------------------ */
 
-/* Copies the first bytes of a pipe without consuming them. Waits for the first one. Returns how many; 0 at the end of
- * the pipe, or if tee(2) fails. */
+/* Copies the first bytes of a pipe without consuming them. Waits for the first byte. Returns the number of bytes; 0 at
+ * the end of the pipe, or if tee(2) fails. */
 static size_t peek(int fd, char *head, size_t bytes)
 {
     int ends[2];
@@ -33,7 +33,7 @@ static size_t peek(int fd, char *head, size_t bytes)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Do these bytes have the whole header of a WAV, up to its samples? */
+/* Do the bytes contain the whole header of a WAV, up to its samples? */
 static bool is_wav_header(const char *head, size_t bytes)
 {
     if (bytes < 12 || memcmp(head, "RIFF", 4) != 0 || memcmp(head + 8, "WAVE", 4) != 0) return false;
@@ -46,8 +46,8 @@ static bool is_wav_header(const char *head, size_t bytes)
     return false;
 }
 
-/* Can libsndfile read this pipe as it comes? It seeks in most formats, and does not end on a WAV that is cut in a LIST
- * chunk before its samples. A writer may write the header in parts: after 0.1 s the spool is used. */
+/* Can libsndfile read this pipe directly? It seeks in most formats, and never returns on a WAV that is cut in a LIST
+ * chunk before its samples. A writer may split the header: after 0.1 s the spool is used. */
 static bool can_stream(int fd)
 {
     char head[4096];
@@ -72,15 +72,15 @@ static bool copy_to_spool(int *fd, const char *path, char *why, size_t cap)
     if (error || bytes == 0 || lseek(spool, 0, SEEK_SET) != 0) {
         close(spool);
         if (!error) return message_write(why, cap, "%s: is empty; give it a sound file", path);
-        return message_write(why, cap, "%s: cannot be kept in a temporary file: %s; set TMPDIR to a folder with room",
-                             path, strerror(error));
+        return message_write(why, cap, "%s: cannot be kept in a temporary file: %s; set TMPDIR to another folder", path,
+                             strerror(error));
     }
     close(*fd);
     *fd = spool;
     return true;
 }
 
-/* A descriptor for libsndfile, or -1. */
+/* Opens the descriptor for libsndfile; -1: why has the reason. */
 static int open_descriptor(struct sound_in *in, bool headerless, char *why, size_t cap)
 {
     struct stat status;
@@ -124,7 +124,7 @@ static bool copy_strings(struct sound_in *in)
     return true;
 }
 
-/* Set n_frames and promised from what the header says. */
+/* Sets n_frames and promised from the header. */
 static void count_frames(struct sound_in *in, const SF_INFO *info)
 {
     double bytes = (double)sound_format_frame_bytes(in->format, info->channels) * (double)info->frames;
@@ -174,7 +174,7 @@ static void find_offsets(struct sound_in *in, const SF_INFO *raw)
     char theirs[TRIED * MAX_FRAME_BYTES], ours[TRIED * MAX_FRAME_BYTES];
     int64_t frame_bytes = sound_format_frame_bytes(in->format, in->n_channels);
     struct stat status;
-    if (!in->plain || in->n_frames * frame_bytes < MIN_PLACED || frame_bytes > MAX_FRAME_BYTES) return;
+    if (!in->plain || in->n_frames * frame_bytes < MIN_READ_AT || frame_bytes > MAX_FRAME_BYTES) return;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
     int fd = open(in->path, O_RDONLY | O_CLOEXEC), own = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
     SNDFILE *file = own < 0 ? NULL : sf_open_fd(fd, SFM_READ, &info, 0);
@@ -191,7 +191,7 @@ static void find_offsets(struct sound_in *in, const SF_INFO *raw)
         close(own);
 }
 
-/* Checks what libsndfile has opened. */
+/* Checks the file that libsndfile has opened. */
 static bool open_file(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
 {
     if (!in->file) {
@@ -202,7 +202,7 @@ static bool open_file(struct sound_in *in, const SF_INFO *info, char *why, size_
             message_write(why, cap, "%s: cannot be read: %s; %s", in->path, sf_strerror(NULL), remedy);
         return false;
     }
-    bool good = sf_error(in->file) != SF_ERR_SYSTEM; /* else a read failed: the header may be half of it */
+    bool good = sf_error(in->file) != SF_ERR_SYSTEM; /* else a read failed, perhaps inside the header */
     if (!good) message_write(why, cap, "%s: cannot be read: %s; check the disk", in->path, sf_strerror(in->file));
     good = good && check_info(in, info, why, cap);
     return good &&
@@ -376,7 +376,7 @@ int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t 
         ssize_t got = pread(in->fd, (char *)raw + done, (size_t)(end - done), in->payload + first * frame_bytes + done);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
-            message_write(why, cap, "%s: cannot be read on: %s; download it again, or restore it", in->path,
+            message_write(why, cap, "%s: cannot be read to its end: %s; download it again, or restore it", in->path,
                           got < 0 ? strerror(errno) : "it became shorter");
             return -1;
         }
@@ -387,7 +387,7 @@ int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t 
     return at_end(in, n, why, cap);
 }
 
-bool sound_in_is_placed(const struct sound_in *in)
+bool sound_in_can_read_at(const struct sound_in *in)
 {
     return in->fd >= 0;
 }

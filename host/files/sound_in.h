@@ -13,17 +13,17 @@ struct sound_in {
     const char *path;               /* as the user gave it */
     int rate, n_channels;
     int format;                     /* SF_FORMAT_... */
-    enum sample_kind kind;          /* of the raw samples that sound_in_read gives */
+    enum sample_kind kind;          /* kind of the raw samples that sound_in_read returns */
     int plain;                      /* enum hc_samples of the file; HC_PLANAR: only libsndfile can read them */
     int fd;                         /* for sound_in_read_at; -1: none */
-    int64_t payload;                /* bytes in front of the first frame */
+    int64_t payload;                /* bytes before the first frame */
     int64_t n_frames;               /* -1: not known before the end */
     int64_t promised;               /* frames by the header; 0 if the header cannot be trusted */
-    int64_t read;                   /* frames so far */
+    int64_t read;                   /* frames read */
     struct {
         int fd;                     /* -1: none; then the sound is the whole file */
         int64_t from, bytes, at;    /* at: libsndfile's offset in the sound */
-    } inside;                       /* the place of the sound inside another file */
+    } inside;                       /* position of the sound in another file */
     int64_t first, end;             /* sound_in_cut: the frames first ... end - 1 are read; else 0, INT64_MAX */
     bool is_pipe;                   /* a read may wait forever for another program */
     bool spooled;                   /* copied to a temporary file, because the format needs seeking */
@@ -40,21 +40,21 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
 bool sound_in_open_inside(struct sound_in *in, const char *name, const char *path, int64_t from, int64_t bytes,
                           char *why, size_t cap);
 
-/* Before the first read: the input is only n_frames frames, from frame `first` on, or fewer at the end of the file.
+/* Before the first read: limits the input to n_frames frames from frame `first` on, or fewer at the end of the file.
  * n_frames of *in becomes their number. Formats whose frames depend on one another, and pipes, are read up to `first`.
  * Not for sound_in_read_at. false: why has the reason; the file may end before `first`. */
 bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap);
 
-/* Up to n_frames to raw; fewer only at the end. -1: why has the reason. */
+/* Reads up to n_frames to raw; fewer only at the end. Returns their number; -1: why has the reason. */
 int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);
 
-/* The same of a plain file: samples in the format of the file. */
+/* The same for a plain file: raw has the format of the file. */
 int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);
 
-/* The same from frame `first` on: any thread, any order, but not mixed with the calls above. Only if
- * sound_in_is_placed: the file is plain, and the offset of its first frame is known. */
+/* As sound_in_read_plain, from frame `first` on: any thread, any order, but not mixed with the calls above. Only if
+ * sound_in_can_read_at: the file is plain, and the offset of its first frame is known. */
 int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap);
-bool sound_in_is_placed(const struct sound_in *in);
+bool sound_in_can_read_at(const struct sound_in *in);
 
 /* Does nothing if in is not open. */
 void sound_in_close(struct sound_in *in);

@@ -62,7 +62,7 @@ static sf_count_t io_write(const void *buffer, sf_count_t bytes, void *data)
     const char *from = buffer;
     sf_count_t done = 0;
     if (out->payload < 0 && buffer == out->first_raw) out->payload = out->at;
-    if (out->map && from == out->map + out->at) { /* the bytes are there already: sound_out_claim */
+    if (out->map && from == out->map + out->at) { /* sound_out_put wrote the bytes; sound_out_claim calls this */
         out->at += bytes;
         out->end = out->at > out->end ? out->at : out->end;
         return bytes;
@@ -95,15 +95,15 @@ static double data_bytes(const struct sound_out *out, int64_t n_frames)
     return (double)sound_format_frame_bytes(out->format, out->n_channels) * (double)n_frames;
 }
 
-static bool fits(const struct sound_out *out, int64_t n_frames, char *why, size_t cap)
+static bool fits_container(const struct sound_out *out, int64_t n_frames, char *why, size_t cap)
 {
     if (!sound_format_is_small(out->format) || data_bytes(out, n_frames) <= RIFF_BYTES) return true;
     char name[64];
-    return message_write(why, cap, "%s: %s ends at 4 GiB, and this needs more; use --format rf64, w64 or caf",
+    return message_write(why, cap, "%s: %s ends at 4 GiB, and the output is longer; use --format rf64, w64 or caf",
                          out->path, sound_format_name(out->format, name, sizeof name));
 }
 
-/* WAV of more than 4 GiB, or of unknown length, becomes RF64; libsndfile makes a short one plain WAV at the end. */
+/* WAV of more than 4 GiB, or of unknown length, becomes RF64; libsndfile makes a short file plain WAV at the end. */
 static bool use_rf64(struct sound_out *out)
 {
     int plain = out->format, wide = SF_FORMAT_RF64 | (out->format & SF_FORMAT_SUBMASK);
@@ -116,7 +116,7 @@ static bool use_rf64(struct sound_out *out)
     return true;
 }
 
-static bool open_descriptor(struct sound_out *out, char *why, size_t cap)
+static bool open_output_descriptor(struct sound_out *out, char *why, size_t cap)
 {
     if (!part_file_open(&out->part, out->path, why, cap)) return false;
     out->fd = out->part.fd;
@@ -139,11 +139,11 @@ static void set_up(struct sound_out *out, bool is_rf64, char *const *strings)
 }
 
 /* Opens out->fd for libsndfile. */
-static bool open_file(struct sound_out *out, bool is_rf64, char *const *strings, char *why, size_t cap)
+static bool open_sound_file(struct sound_out *out, bool is_rf64, char *const *strings, char *why, size_t cap)
 {
     static SF_VIRTUAL_IO own_io = {io_length, io_seek, io_read, io_write, io_tell};
     SF_INFO info = {.samplerate = out->rate, .channels = out->n_channels, .format = out->format};
-    bool streams = out->part.is_pipe && !out->spooled; /* libsndfile must know that it is a pipe */
+    bool streams = out->part.is_pipe && !out->spooled; /* libsndfile must know that fd is a pipe */
     out->file = streams ? sf_open_fd(out->fd, SFM_WRITE, &info, 0) : sf_open_virtual(&own_io, SFM_WRITE, &info, out);
     if (!out->file) {
         char name[64];
@@ -171,21 +171,21 @@ bool sound_out_open(struct sound_out *out, int fd, const char *path, int format,
     out->kind = sound_format_kind(out->format);
     out->bits = sound_format_bits(out->format);
     out->plain = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? sound_format_plain(out->format) : HC_PLANAR;
-    bool good = (n_frames < 0 || fits(out, n_frames, why, cap)) && (fd >= 0 || open_descriptor(out, why, cap)) &&
-                open_file(out, is_rf64, strings, why, cap);
+    bool good = (n_frames < 0 || fits_container(out, n_frames, why, cap)) &&
+                (fd >= 0 || open_output_descriptor(out, why, cap)) && open_sound_file(out, is_rf64, strings, why, cap);
     if (!good) sound_out_abandon(out);
     return good;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-static bool write_failed(const struct sound_out *out, char *why, size_t cap)
+static bool sound_write_failed(const struct sound_out *out, char *why, size_t cap)
 {
     const char *reason = out->error            ? strerror(out->error)
                          : sf_error(out->file) ? sf_strerror(out->file)
                                                : "short write";
-    const char *remedy = out->spooled ? "free some space, or set TMPDIR to a folder with room"
-                                      : "free some space or choose another output";
+    const char *remedy =
+        out->spooled ? "free some space, or set TMPDIR to another folder" : "free some space or choose another output";
     return message_write(why, cap, "%s: cannot be written: %s; %s", out->path, reason, remedy);
 }
 
@@ -197,16 +197,16 @@ bool sound_out_reserve(struct sound_out *out, char *why, size_t cap)
     out->reserved = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes + HEADER_BYTES) == 0;
     if (out->reserved || (errno != ENOSPC && errno != EFBIG)) return true;
     out->error = errno;
-    return write_failed(out, why, cap);
+    return sound_write_failed(out, why, cap);
 }
 
 bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
 {
     int64_t bytes = n_frames * sound_format_frame_bytes(out->format, out->n_channels);
-    if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
+    if (out->n_frames < 0 && !fits_container(out, out->written + n_frames, why, cap)) return false;
     out->first_raw = raw;
     if (sf_write_raw(out->file, raw, bytes) != bytes || out->error || sf_error(out->file))
-        return write_failed(out, why, cap);
+        return sound_write_failed(out, why, cap);
     out->written += n_frames;
     return true;
 }
@@ -222,14 +222,14 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
     size_t frame_bytes = sample_bytes(out->kind) * (size_t)out->n_channels;
     int64_t step = sound_format_is_lossy_float(out->format) ? LOSSY_FRAMES : n_frames;
     if (sound_out_is_plain(out)) return sound_out_write_plain(out, raw, n_frames, why, cap);
-    if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
+    if (out->n_frames < 0 && !fits_container(out, out->written + n_frames, why, cap)) return false;
     for (int64_t done = 0; done < n_frames; done += step) {
         sf_count_t n = n_frames - done < step ? n_frames - done : step, wrote = 0;
         const void *from = at + (size_t)done * frame_bytes;
         if (out->kind == SAMPLE_S16) wrote = sf_writef_short(out->file, from, n);
         if (out->kind == SAMPLE_S32) wrote = sf_writef_int(out->file, from, n);
         if (out->kind == SAMPLE_FLOAT) wrote = sf_writef_float(out->file, from, n);
-        if (wrote != n || out->error || sf_error(out->file)) return write_failed(out, why, cap);
+        if (wrote != n || out->error || sf_error(out->file)) return sound_write_failed(out, why, cap);
         out->written += n;
     }
     return true;
@@ -282,7 +282,7 @@ bool sound_out_claim(struct sound_out *out, int64_t n_frames, char *why, size_t 
     const char *raw = out->map + out->payload + out->written * frame_bytes;
     bool good = out->at == raw - out->map && sound_out_write_plain(out, raw, n, why, cap);
     unmap(out);
-    return good || write_failed(out, why, cap);
+    return good || sound_write_failed(out, why, cap);
 }
 
 /* Copies the temporary file to the pipe. */
@@ -305,7 +305,7 @@ static void fill_last_packet(struct sound_out *out)
 
 /* libsndfile ignores errors of its encoders, such as a full $TMPDIR (ALAC). A file whose size cannot be computed is
  * therefore read back. */
-static bool is_whole(struct sound_out *out, char *why, size_t cap)
+static bool output_is_whole(struct sound_out *out, char *why, size_t cap)
 {
     SF_INFO written = {
         .frames = out->written, .samplerate = out->rate, .channels = out->n_channels, .format = out->format};
@@ -325,10 +325,10 @@ bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
     out->file = NULL;
     if (out->short_format && out->end <= 0xffffffff) out->format = out->short_format;
     if (code && !out->error) out->error = errno ? errno : EIO;
-    /* Gives back the reserved space that is not needed. */
+    /* Frees the reserved space behind the end of the file. */
     if (!out->error && out->part.regular && ftruncate(out->fd, out->end) != 0) out->error = errno;
-    bool good = !out->error && is_whole(out, why, cap) && (!out->spooled || copy_to_pipe(out));
-    if (out->error) write_failed(out, why, cap);
+    bool good = !out->error && output_is_whole(out, why, cap) && (!out->spooled || copy_to_pipe(out));
+    if (out->error) sound_write_failed(out, why, cap);
     if (!good) {
         sound_out_abandon(out);
         return false;

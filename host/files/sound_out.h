@@ -16,23 +16,23 @@ struct sound_out {
     int rate, n_channels;
     int format;                    /* SF_FORMAT_..., as it is written */
     int short_format;              /* the format at the end if the file stays under 4 GiB; 0 = the same */
-    enum sample_kind kind;         /* of the raw samples that sound_out_write takes ... */
+    enum sample_kind kind;         /* kind of the raw samples for sound_out_write ... */
     int bits;                      /* ... and the bits that they are rounded to; 0 = floats */
     int plain;                     /* enum hc_samples of the file; HC_PLANAR: only libsndfile can write them */
     bool dithers;                  /* file_write adds dither; set by file_open_output */
     int64_t n_frames;              /* expected; -1: not known before the end */
-    int64_t written;               /* frames so far */
+    int64_t written;               /* frames written */
     bool spooled;                  /* a pipe cannot seek: a temporary file is copied to it at the end */
     struct part_file part;
     int fd;                        /* libsndfile writes to it: the descriptor of part, or of the temporary file */
     bool pwritable;                /* fd can be written at any offset */
-    int64_t at, end;               /* libsndfile's offset in the file, and the largest so far */
+    int64_t at, end;               /* libsndfile's offset in the file, and its maximum */
     int error;                     /* errno of the first write that failed */
     const void *first_raw;         /* argument of sound_out_write_plain; shows when libsndfile writes the first frame */
     bool reserved;                 /* the disk has space for the whole file */
     char *map;                     /* the mapped file, map_bytes long; NULL: not mapped */
-    int64_t map_bytes, payload;    /* payload: bytes in front of the first frame; -1: not known yet */
-    atomic_int_fast64_t put_bytes; /* by sound_out_put so far */
+    int64_t map_bytes, payload;    /* payload: bytes before the first frame; -1: not known yet */
+    atomic_int_fast64_t put_bytes; /* written by sound_out_put */
 };
 
 /* fd: a descriptor that can be written anywhere, which belongs to out, also after a failure; -1: the file at `path`.
@@ -46,15 +46,15 @@ bool sound_out_reserve(struct sound_out *out, char *why, size_t cap);
 
 bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap);
 
-/* The same for a plain file: samples in the format of the file. */
+/* The same for a plain file: raw has the format of the file. */
 bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap);
 
-/* Are the raw samples of sound_out_write those of the file? */
+/* Do the raw samples of sound_out_write have the format of the file? */
 bool sound_out_is_plain(const struct sound_out *out);
 
 /* After the first write to a plain file of known length, sound_out_map maps the file. false: continue with
  * sound_out_write or sound_out_write_plain. From then on any thread copies frames into the map with sound_out_put,
- * from frame `first` on; in the end sound_out_claim tells libsndfile that the file has n_frames in all. */
+ * from frame `first` on; at the end sound_out_claim sets the length for libsndfile: n_frames in all. */
 bool sound_out_map(struct sound_out *out);
 bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_t n_frames, char *why, size_t cap);
 bool sound_out_claim(struct sound_out *out, int64_t n_frames, char *why, size_t cap);

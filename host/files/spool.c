@@ -21,7 +21,7 @@ int spool_open(char *why, size_t cap)
     errno = ENAMETOOLONG; /* a file system without nameless files */
     if (length < PATH_MAX) fd = mkostemp(path, O_CLOEXEC);
     if (fd >= 0 && unlink(path) == 0) return fd;
-    message_write(why, cap, "%s: no temporary file: %s; set TMPDIR to a folder with room", folder, strerror(errno));
+    message_write(why, cap, "%s: no temporary file: %s; set TMPDIR to another folder", folder, strerror(errno));
     if (fd >= 0) close(fd);
     return -1;
 }

@@ -6,13 +6,13 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* An empty file that disappears when it is closed. -1: why has the reason. */
+/* Opens an empty file that disappears when it is closed. -1: why has the reason. */
 int spool_open(char *why, size_t cap);
 
 /* Copies everything from one descriptor to the other; 0 or an errno. */
 int spool_copy(int from, int to);
 
-/* Repeats read(2) until all bytes are read or the file ends. Returns how many; -1: errno says why. */
+/* Repeats read(2) until all bytes are read or the file ends. Returns how many; -1: errno has the reason. */
 ssize_t spool_read(int fd, void *data, size_t bytes);
 
 /* Repeats write(2) until all bytes are written; 0 or an errno. */

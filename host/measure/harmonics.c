@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The powers [size / 2 + 1] of the spectrum of n frames of h from frame `first` on, which may be negative: h is
- * periodic. The first and the last tenth fade. They replace the bins in their memory. */
+ * periodic. The first and the last tenth fade. The powers overwrite the bins. */
 static const double *window_powers(const struct sweep_analysis *a, const double *h, int64_t first, int64_t n,
                                    double complex *bins)
 {

@@ -1,4 +1,4 @@
-/* harmonics - the distortion of a system, from the responses of higher order in front of its linear response. */
+/* harmonics - the distortion of a system, from the responses of higher order before its linear response. */
 #ifndef HARMONICS_H
 #define HARMONICS_H
 

@@ -17,7 +17,7 @@
 
 struct measure_settings {
     const char *write_sweep, *from_recording, *sweep_file, *output, *filter, *calibration;
-    struct take_settings take; /* its rate is that of --write-sweep, too */
+    struct take_settings take; /* take.rate is also the rate of --write-sweep */
     bool is_jack, is_portaudio;
     int format, latency;
     bool json;
@@ -37,7 +37,7 @@ static const struct option_row measure_options[] = {
      option_text, TO(write_sweep)},
     {"from-recording", 0, "FILE", "Measure by this recording of the sweep; a channel is an input", option_text,
      TO(from_recording)},
-    {"sweep", 0, "FILE", "The file of --write-sweep that was recorded; it knows the options of its sweep", option_text,
+    {"sweep", 0, "FILE", "The file of --write-sweep that was recorded; it has the options of its sweep", option_text,
      TO(sweep_file)},
     {"output", 'o', "FILE",
      "The responses: a sound file with a channel for each pair, output 1 to all inputs first; - is standard output",
@@ -60,8 +60,8 @@ static const struct option_row measure_options[] = {
 static const struct option_row sweep_options[] = {
     {"outputs", 0, "N", "Outputs, measured one after the other [1]", option_int, TO(sweep.n_outputs), .min = 1,
      .max = SWEEP_MAX_OUTPUTS},
-    {"rate", 0, "HZ", "Sample rate of the sound card [its own], or of --write-sweep [48000]", option_int, TO(take.rate),
-     .min = 1000, .max = 1000000},
+    {"rate", 0, "HZ", "Sample rate of the sound card [unchanged], or of --write-sweep [48000]", option_int,
+     TO(take.rate), .min = 1000, .max = 1000000},
     {"from", 0, "HZ", "Lowest frequency of the responses; the sweep begins an octave below [20]", option_number,
      TO(sweep.from_hz), .min = 0.1, .max = 1e6},
     {"to", 0, "HZ", "Highest frequency of the responses; the sweep ends at 1.1 times this [20000, or 0.45 of the rate]",
@@ -72,8 +72,8 @@ static const struct option_row sweep_options[] = {
      "Silence behind a sweep, and length of the responses: longer than the decay of the room [2]", option_number,
      TO(sweep.silence_s), .min = 0.01, .max = 60},
     {"averages", 0, "N",
-     "Sweeps of each output, which are averaged; two or more also show the clock of the recorder from that of the "
-     "player [2]",
+     "Sweeps of each output, which are averaged; two or more also measure the difference of the clocks of recorder "
+     "and player [2]",
      option_int, TO(sweep.averages), .min = 1, .max = 100},
     {"level", 0, "DB", "Peak of the sweep, re full scale [-20]", option_db, TO(sweep.level)},
     {0}};
@@ -87,8 +87,8 @@ static const struct option_row card_options[] = {
      option_text, TO(take.output_device)},
     {"record-from", 0, "NAME", "Device to record from, likewise", option_text, TO(take.input_device)},
     {"filter", 0, "MASK",
-     "Play the sweep through this filter, with a channel for each output or one for all: measures what it makes of the "
-     "loudspeakers",
+     "Play the sweep through this filter, with a channel for each output or one for all: measures the "
+     "loudspeakers through the filter",
      option_text, TO(filter)},
     {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(take.server)},
     {0}};
@@ -103,10 +103,10 @@ static const struct command_line measure_line = {
             "  haloconv measure --write-sweep sweep.wav --outputs 2\n"
             "  haloconv measure --from-recording rec.wav --sweep sweep.wav -o room.wav",
     .groups = {{NULL, measure_options},
-               {"Sweep (--from-recording takes it from the file of --sweep):", sweep_options},
+               {"Sweep (--from-recording reads it from the file of --sweep):", sweep_options},
                {"Sound card:", card_options}}};
 
-static int check(const struct measure_settings *s)
+static int measure_check(const struct measure_settings *s)
 {
     bool is_live = s->is_jack || s->is_portaudio;
     const struct take_settings *take = &s->take;
@@ -119,8 +119,8 @@ static int check(const struct measure_settings *s)
     if (s->write_sweep && strcmp(s->write_sweep, "-") == 0)
         return message_usage("measure", "--write-sweep: needs a file, which --sweep reads later");
     if (!s->sweep_file != !s->from_recording)
-        return message_usage("measure", "--from-recording and --sweep need each other: the sweep's file knows what was "
-                                        "played");
+        return message_usage("measure", "--from-recording and --sweep need each other: the sweep's file describes the "
+                                        "sweep");
     if (!is_live && (take->n_inputs || take->output_device || take->input_device || s->filter))
         return message_usage("measure", "--inputs, --play-to, --record-from and --filter: need --jack or --portaudio");
     if (take->server && !s->is_jack) return message_usage("measure", "--server %s: needs --jack", take->server);
@@ -136,7 +136,7 @@ static int check(const struct measure_settings *s)
     return status >= 0 ? status : plot_check("measure", &s->plot, s->output, inputs, INPUTS);
 }
 
-static int parse(int argc, char **argv, struct measure_settings *s)
+static int measure_parse(int argc, char **argv, struct measure_settings *s)
 {
     *s = (struct measure_settings){
         .latency = LATENCY_REMOVE,
@@ -144,7 +144,7 @@ static int parse(int argc, char **argv, struct measure_settings *s)
         .sweep = {.n_outputs = 1, .averages = 2, .from_hz = 20, .length_s = 6, .silence_s = 2, .level = 0.1}};
     int status = option_parse(&measure_line, argc, argv, s);
     if (s->filter) s->filter = mask_argument_path(s->filter);
-    return status >= 0 ? status : check(s);
+    return status >= 0 ? status : measure_check(s);
 }
 
 /* ---- a recording ------------------------------------------------------------------------------------------------- */
@@ -181,8 +181,8 @@ static bool analyse(struct measure_settings *s, const hc_responses *file, struct
     return measurement_make(settings, recordings, m, why, cap);
 }
 
-static int report(const struct measure_settings *s, const struct measurement_settings *settings,
-                  const struct measurement *m)
+static int report_measurement(const struct measure_settings *s, const struct measurement_settings *settings,
+                              const struct measurement *m)
 {
     char why[MESSAGE_CAP];
     struct mask_out out = {s->output, s->format, m->rate, m->n_outputs * m->n_inputs, m->n_frames, m->h};
@@ -201,7 +201,7 @@ static int measure_recording(struct measure_settings *s, struct measurement_sett
     struct measurement m = {0};
     bool good = hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
                 analyse(s, &file, settings, &m, why, sizeof why);
-    int status = good ? report(s, settings, &m) : message_error("%s", why);
+    int status = good ? report_measurement(s, settings, &m) : message_error("%s", why);
     measurement_free(&m);
     hc_responses_free(&file);
     return status;
@@ -219,7 +219,7 @@ static int measure_card(struct measure_settings *s, struct measurement_settings 
     if (take.n_inputs == 0) take.n_inputs = 1;
     settings->n_inputs = take.n_inputs;
     bool good = measure_run(take, &s->sweep, s->filter, settings, &m, why, sizeof why);
-    int status = good ? report(s, settings, &m) : message_error("%s", why);
+    int status = good ? report_measurement(s, settings, &m) : message_error("%s", why);
     measurement_free(&m);
     return status;
 }
@@ -239,7 +239,7 @@ static int write_sweep(struct measure_settings *s)
     return 0;
 }
 
-static int measure(struct measure_settings *s)
+static int measure_with_card(struct measure_settings *s)
 {
     char why[MESSAGE_CAP];
     struct measurement_settings settings = {.loopback = s->loopback, .keep_latency = s->latency == LATENCY_KEEP};
@@ -252,7 +252,7 @@ static int measure(struct measure_settings *s)
 int measure_command(int argc, char **argv)
 {
     struct measure_settings settings;
-    int status = parse(argc, argv, &settings);
+    int status = measure_parse(argc, argv, &settings);
     if (status >= 0) return status;
-    return settings.write_sweep ? write_sweep(&settings) : measure(&settings);
+    return settings.write_sweep ? write_sweep(&settings) : measure_with_card(&settings);
 }

@@ -11,13 +11,13 @@ static double db(double linear)
     return linear > 0 ? 20 * log10(linear) : -INFINITY;
 }
 
-/* The number that the user gives an input: the loopback is not among the measured ones. */
+/* The user's number of an input: the loopback is not among the measured inputs. */
 static int input_number(const struct measurement_settings *s, int input)
 {
     return input + 1 + (s->loopback > 0 && input + 1 >= s->loopback);
 }
 
-static bool is_noise(const struct harmonic *harmonic)
+static bool is_faint(const struct harmonic *harmonic)
 {
     return !(harmonic->share >= 2 * harmonic->noise); /* NAN: the noise is not known */
 }
@@ -28,7 +28,7 @@ static double total_distortion(const struct measured_pair *pair, bool with_noise
     double sum = 0;
     for (int i = 0; i < N_HARMONICS; i++) {
         const struct harmonic *harmonic = &pair->harmonics[i];
-        if (harmonic->n_octaves > 0 && (with_noise || !is_noise(harmonic))) sum += harmonic->share * harmonic->share;
+        if (harmonic->n_octaves > 0 && (with_noise || !is_faint(harmonic))) sum += harmonic->share * harmonic->share;
     }
     return pair->harmonics[0].n_octaves > 0 ? sqrt(sum) : NAN;
 }
@@ -173,7 +173,7 @@ static void print_harmonics(const struct measured_pair *pair)
             printf("%s%d. order %.3g %% (%.1f dB%s)", i > 0 ? ", " : "", HARMONIC_FIRST + i,
                    100 * pair->harmonics[i].share, db(pair->harmonics[i].share),
                    isnan(pair->harmonics[i].noise) ? ", noise not measured"
-                   : is_noise(&pair->harmonics[i]) ? ", noise"
+                   : is_faint(&pair->harmonics[i]) ? ", noise"
                                                    : "");
     putchar('\n');
 }

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double longest_latency_s = 0.5; /* of a sound card and the way of the sound */
-static const double check_share = 0.25;      /* of the level, for the check of levels */
+static const double longest_latency_s = 0.5; /* latency of a sound card and of the sound in the air */
+static const double check_share = 0.25;      /* share of the level, for the check of levels */
 
 /* The takes of a sweep. */
 struct takes {
@@ -23,8 +23,8 @@ struct takes {
     float *memory;    /* [n_outputs][n_inputs][n_record] */
     float **channels; /* [n_outputs][n_inputs] */
     struct sweep_recording recordings[SWEEP_MAX_OUTPUTS];
-    int output;     /* the one that plays */
-    double later_s; /* what comes after these takes */
+    int output;     /* the output that plays */
+    double later_s; /* seconds of the takes after these */
 };
 
 static void show_progress(void *data, int64_t frames)
@@ -86,7 +86,7 @@ static bool filter_play(const struct takes *t, char *why, size_t cap)
     return peak <= 1 || message_write(why, cap, "--filter: the sweep would clip by %.1f dB; lower --level", db(peak));
 }
 
-/* The sound of an output. */
+/* Fills play with the sound of an output. */
 static bool fill_play(const struct takes *t, char *why, size_t cap)
 {
     sweep_fill(t->sweep, take_rate(t->take), 0, t->play, (int)t->n_play);

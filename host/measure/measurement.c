@@ -11,10 +11,10 @@
 #include <string.h>
 
 static const double full_scale = 0.9999; /* the largest number of 16 bits is 0.99997 */
-static const double max_drift = 1e-3;    /* of two clocks; a larger one is another sweep */
+static const double max_drift = 1e-3;    /* difference of two clocks; a larger one means another sweep */
 static const double max_error = 0.12;    /* between a sweep and the mean: 1 dB */
 
-struct making {
+struct measurement_work {
     const struct measurement_settings *settings;
     const struct sweep_recording *recordings;
     struct measurement *m;
@@ -22,15 +22,15 @@ struct making {
     double complex *bins, *extra, *linear; /* [size / 2 + 1] each */
     double complex *inverse; /* [size / 2 + 1]: of the loopback without its delay, and of the microphone; NULL: none */
     double *noise;           /* [size / 2 + 1] */
-    int64_t reference;       /* of the sections' responses: the frame of the time zero */
-    double origin;           /* where m->h begins in them */
+    int64_t reference;       /* frame of the time zero in the sections' responses */
+    double origin;           /* the position of frame 0 of m->h in them */
 };
 
 /* ---- one pair ---------------------------------------------------------------------------------------------------- */
 
 /* The mean of the sections of a pair: the spectrum of its response. power[size / 2 + 1]: the mean of their powers;
  * NULL: not wanted. */
-static void average(struct making *k, int output, int input, double complex *bins, double *power)
+static void average(struct measurement_work *k, int output, int input, double complex *bins, double *power)
 {
     int n = k->settings->sweep->averages;
     size_t n_bins = k->a.transform.size / 2 + 1;
@@ -43,7 +43,7 @@ static void average(struct making *k, int output, int input, double complex *bin
     }
 }
 
-/* The RMS before all harmonics that count: only noise is there. h is a whole transform. */
+/* The RMS before all measured harmonics, where h has only noise. h is a whole transform. */
 static double rms_ahead(const struct sweep_analysis *a, const double *h)
 {
     int64_t end = (int64_t)a->transform.size - (int64_t)(sweep_growth_s(a->sweep) * log(8) * a->rate);
@@ -63,12 +63,12 @@ static int64_t find_direct(const struct sweep_analysis *a, const double *h, doub
 }
 
 /* Divides the responses of the loopback and of the microphone out. */
-static void divide(const struct making *k, double complex *bins)
+static void divide_by_inverse(const struct measurement_work *k, double complex *bins)
 {
     for (size_t b = 0; k->inverse && b <= k->a.transform.size / 2; b++) bins[b] *= k->inverse[b];
 }
 
-static void measure_noise(struct making *k, int output, int input, struct measured_pair *pair)
+static void measure_noise(struct measurement_work *k, int output, int input, struct measured_pair *pair)
 {
     size_t half = k->a.transform.size / 2;
     double sum = 0;
@@ -82,10 +82,10 @@ static void measure_noise(struct making *k, int output, int input, struct measur
 }
 
 /* bins: the mean of the sections; power[size / 2 + 1]: the mean of their powers; mean: scratch, of the same length. */
-static void compare_sections(const struct making *k, const double complex *bins, double *power, double *mean,
+static void compare_sections(const struct measurement_work *k, const double complex *bins, double *power, double *mean,
                              struct measured_pair *pair)
 {
-    const double min_share = 1e-3; /* of the loudest band: below it a loudspeaker has no sound, only noise */
+    const double min_share = 1e-3; /* share of the loudest band; below it a loudspeaker gives only noise */
     const double max_noise = 10;   /* times the noise of the silence, which is known from a few bins at 20 Hz */
     const struct sweep *s = k->settings->sweep;
     const int n_bands = (int)(3 * log2(s->to_hz * exp2(-1.0 / 6) / s->from_hz)) + 1; /* thirds of an octave */
@@ -118,13 +118,13 @@ static void measure_tail(const struct measurement *m, const double *h, struct me
     pair->noise_tail = sqrt(sum / (m->n_frames - first));
 }
 
-static void measure_pair(struct making *k, int output, int input, double *h, struct measured_pair *pair)
+static void measure_pair(struct measurement_work *k, int output, int input, double *h, struct measured_pair *pair)
 {
     const struct sweep_analysis *a = &k->a;
     struct measurement *m = k->m;
     double *response = (double *)k->bins, *power = (double *)k->linear, *mean = power + a->transform.size / 2 + 1;
     average(k, output, input, k->bins, power);
-    divide(k, k->bins);
+    divide_by_inverse(k, k->bins);
     measure_noise(k, output, input, pair);
     compare_sections(k, k->bins, power, mean, pair);
     transform_inverse(&a->transform, k->bins);
@@ -138,13 +138,13 @@ static void measure_pair(struct making *k, int output, int input, double *h, str
     measure_tail(m, h, pair);
 }
 
-/* ---- what comes before the pairs --------------------------------------------------------------------------------- */
+/* ---- set-up for all pairs ---------------------------------------------------------------------------------------- */
 
-static void measure_inputs(struct making *k)
+static void measure_inputs(struct measurement_work *k)
 {
     for (int o = 0; o < k->settings->sweep->n_outputs; o++) {
         const struct sweep_recording *r = &k->recordings[o];
-        if (o > 0 && r->channel == k->recordings[o - 1].channel) continue; /* one file */
+        if (o > 0 && r->channel == k->recordings[o - 1].channel) continue; /* the same file */
         for (int i = 0; i < k->settings->n_inputs; i++) {
             struct measured_input *input = &k->m->inputs[i];
             for (int64_t n = 0; n < r->n_frames; n++) {
@@ -156,8 +156,8 @@ static void measure_inputs(struct making *k)
     }
 }
 
-/* The loudest input, by its peak; not the loopback, which may hear one output only. */
-static int loudest_input(const struct making *k)
+/* The loudest input, by its peak; not the loopback, which may receive one output only. */
+static int loudest_input(const struct measurement_work *k)
 {
     int loopback = k->settings->loopback - 1, best = loopback == 0 ? 1 : 0;
     for (int i = 0; i < k->settings->n_inputs; i++)
@@ -170,10 +170,10 @@ static bool no_memory(char *why, size_t cap)
     return message_write(why, cap, "measure: no memory for a sweep of this length; use a shorter one");
 }
 
-static bool find_clock(struct making *k, char *why, size_t cap)
+static bool find_clock(struct measurement_work *k, char *why, size_t cap)
 {
     double drift;
-    for (int step = 0; step < 2; step++) { /* the second step measures what the first one left */
+    for (int step = 0; step < 2; step++) { /* the second step measures the remaining difference */
         if (!sweep_find_clock(&k->a, k->recordings, k->settings->n_inputs, &drift)) return no_memory(why, cap);
         k->m->drift = drift;
         if (isnan(drift)) return true;
@@ -188,7 +188,7 @@ static bool find_clock(struct making *k, char *why, size_t cap)
 }
 
 /* The response of an output to the loopback, in k->bins; returns its peak. */
-static double loopback_response(struct making *k, int output, int64_t *direct, bool *has_signal)
+static double loopback_response(struct measurement_work *k, int output, int64_t *direct, bool *has_signal)
 {
     double peak;
     average(k, output, k->settings->loopback - 1, k->bins, NULL);
@@ -197,10 +197,10 @@ static double loopback_response(struct making *k, int output, int64_t *direct, b
     return peak;
 }
 
-/* Inverts the loopback of the output that it hears best. Its delay stays, so that no response is shifted. */
-static bool find_loopback(struct making *k, char *why, size_t cap)
+/* Inverts the loopback of the output that is strongest there. Its delay stays, so that no response is shifted. */
+static bool find_loopback(struct measurement_work *k, char *why, size_t cap)
 {
-    const double min_share = 1e-10; /* of the largest power */
+    const double min_share = 1e-10; /* share of the largest power */
     const struct transform *t = &k->a.transform;
     int best = 0;
     double best_peak = 0, largest = 0;
@@ -230,7 +230,7 @@ static bool find_loopback(struct making *k, char *why, size_t cap)
     return true;
 }
 
-static bool find_microphone(struct making *k, char *why, size_t cap)
+static bool find_microphone(struct measurement_work *k, char *why, size_t cap)
 {
     size_t n_bins = k->a.transform.size / 2 + 1;
     calibration_invert(&k->settings->calibration, &k->a.transform, k->a.rate * k->a.stretch, k->extra);
@@ -245,20 +245,20 @@ static bool find_microphone(struct making *k, char *why, size_t cap)
 }
 
 /* The time zero is the direct sound of the first pair with a signal, if there is no loopback. */
-static void find_reference(struct making *k)
+static void find_reference(struct measurement_work *k)
 {
     double peak;
     bool has_signal = false;
     for (int pair = 0; !has_signal && pair < k->m->n_outputs * k->m->n_inputs; pair++) {
         average(k, pair / k->m->n_inputs, pair % k->m->n_inputs, k->bins, NULL);
-        divide(k, k->bins);
+        divide_by_inverse(k, k->bins);
         transform_inverse(&k->a.transform, k->bins);
         k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &has_signal);
     }
 }
 
 /* Chooses the frames of the responses. */
-static bool choose_frames(struct making *k, char *why, size_t cap)
+static bool choose_frames(struct measurement_work *k, char *why, size_t cap)
 {
     const double before_s = 50 / k->a.sweep->to_hz; /* the upper limit of the band rings for so long */
     struct measurement *m = k->m;
@@ -275,7 +275,7 @@ static bool choose_frames(struct making *k, char *why, size_t cap)
     return m->h || no_memory(why, cap);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- the measurement --------------------------------------------------------------------------------------------- */
 
 static bool check_signals(const struct measurement *m, char *why, size_t cap)
 {
@@ -292,7 +292,8 @@ static bool check_signals(const struct measurement *m, char *why, size_t cap)
 }
 
 /* A shift in time means lost frames: an error. Other differences get a warning. */
-static bool check_gap(struct making *k, int output, int input, const struct measured_pair *pair, char *why, size_t cap)
+static bool check_gap(struct measurement_work *k, int output, int input, const struct measured_pair *pair, char *why,
+                      size_t cap)
 {
     double shift_s;
     double complex *const scratch[2] = {k->bins, k->extra};
@@ -305,7 +306,7 @@ static bool check_gap(struct making *k, int output, int input, const struct meas
     return true;
 }
 
-static bool measure_pairs(struct making *k, char *why, size_t cap)
+static bool measure_pairs(struct measurement_work *k, char *why, size_t cap)
 {
     struct measurement *m = k->m;
     for (int o = 0; o < m->n_outputs; o++)
@@ -318,7 +319,7 @@ static bool measure_pairs(struct making *k, char *why, size_t cap)
     return true;
 }
 
-static bool make(struct making *k, char *why, size_t cap)
+static bool make_pairs(struct measurement_work *k, char *why, size_t cap)
 {
     const struct measurement_settings *s = k->settings;
     size_t n_bins = k->a.transform.size / 2 + 1;
@@ -340,13 +341,13 @@ static bool make(struct making *k, char *why, size_t cap)
 bool measurement_make(const struct measurement_settings *s, const struct sweep_recording *recordings,
                       struct measurement *m, char *why, size_t cap)
 {
-    struct making k = {.settings = s, .recordings = recordings, .m = m};
+    struct measurement_work k = {.settings = s, .recordings = recordings, .m = m};
     *m = (struct measurement){
         .rate = s->rate, .n_outputs = s->sweep->n_outputs, .n_inputs = s->n_inputs - (s->loopback > 0), .drift = NAN};
     m->pairs = calloc((size_t)m->n_outputs * (size_t)m->n_inputs, sizeof *m->pairs);
     m->inputs = calloc((size_t)s->n_inputs, sizeof *m->inputs);
     if (!sweep_analysis_open(&k.a, s->sweep, s->rate, 0)) return no_memory(why, cap);
-    bool good = make(&k, why, cap);
+    bool good = make_pairs(&k, why, cap);
     free(k.bins);
     free(k.extra);
     free(k.linear);

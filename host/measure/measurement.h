@@ -7,20 +7,20 @@
 
 enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MAX_OCTAVES = 21 };
 
-struct harmonic {                  /* distortion of one order; amplitudes over that of the linear response          */
+struct harmonic {                  /* distortion of one order: amplitudes over the linear response                  */
     double share, noise;           /* over the band, each third of an octave with equal weight; noise: its share, or
                                       NAN: there was too little silence                                            */
     int n_octaves;
     struct {
-        double hz, share;          /* of the fundamental; a third of an octave wide                                 */
+        double hz, share;          /* band of the fundamental; a third of an octave wide                            */
     } octave[MAX_OCTAVES];
 };
 
 struct measured_pair {             /* an output and an input                                                        */
     bool has_signal;
     double direct_s;               /* the direct sound, after the reference                                         */
-    double peak;                   /* of the response                                                               */
-    double silence_rms;            /* of the recording before the sweep; NAN: there was too little                  */
+    double peak;                   /* peak of the response                                                          */
+    double silence_rms;            /* RMS of the recording before the sweep; NAN: too little silence                */
     double noise_before, noise_tail; /* RMS in the response: as that silence predicts it (or NAN), and at its end   */
     struct harmonic harmonics[N_HARMONICS];
     /* The RMS distance of the sweeps from their mean over that mean, in the third of an octave where it is largest. 0:
@@ -28,7 +28,7 @@ struct measured_pair {             /* an output and an input                    
     double repeat_error, repeat_hz;
 };
 
-struct measured_input {            /* of all recordings                                                             */
+struct measured_input {            /* figures over all recordings                                                   */
     double peak;
     int64_t n_clipped;             /* samples at full scale                                                         */
 };
@@ -36,7 +36,7 @@ struct measured_input {            /* of all recordings                         
 struct measurement {
     int rate, n_outputs, n_inputs; /* n_inputs: without the loopback                                                */
     int n_frames;
-    int reference_frame;           /* of the responses: the time zero of direct_s                                   */
+    int reference_frame;           /* frame of the responses at which direct_s is 0                                 */
     double latency_s;              /* from the play to the reference                                                */
     double drift;                  /* the recorder's clock over the player's, less 1; NAN: not known                */
     double *h;                     /* [n_outputs][n_inputs][n_frames]                                               */

@@ -26,14 +26,14 @@ enum { TEXT_CAP = 512 };
 struct room {
     bool yes, is_jack, is_portaudio, listen;
     int n_outputs, n_positions, averages; /* 0: to be asked */
-    int rate;                             /* Hz, of what was found */
+    int rate;                             /* Hz, of the sound card */
     double length_s, silence_s, level_db;
     const char *play_to, *record_from, *server, *target, *folder, *preset; /* NULL: to be asked, or the default */
     const char *calibration, *levels, *delays;
     struct room_questions questions;
     char to[TEXT_CAP], from[TEXT_CAP], curve[TEXT_CAP], name[TEXT_CAP]; /* answers */
-    char port[SWEEP_MAX_OUTPUTS][TEXT_CAP];                             /* what the outputs play to */
-    char path[PATH_MAX];                                                /* the folder's, absolute */
+    char port[SWEEP_MAX_OUTPUTS][TEXT_CAP];                             /* the port or device of each output */
+    char path[PATH_MAX];                                                /* absolute path of the folder */
 };
 
 /* ---- options ------------------------------------------------------------------------------------ */
@@ -42,11 +42,11 @@ struct room {
 
 static const struct option_row room_options[] = {
     {"output", 'o', "FOLDER",
-     "Folder for the measurements, the filter, its configuration and the plot; it must not hold those of another run "
+     "Folder for the measurements, the filter, its configuration and the plot; it must have no files of another run "
      "[room, or the first free one of room-2, room-3 ...]",
      option_text, TO(folder)},
-    {"yes", 0, NULL, "Ask nothing: take the options, and the defaults of the others; do not listen without --listen",
-     option_flag, TO(yes)},
+    {"yes", 0, NULL, "Ask nothing: use the options, or their defaults; do not listen without --listen", option_flag,
+     TO(yes)},
     {"jack", 0, NULL, "Play through JACK", option_flag, TO(is_jack)},
     {"portaudio", 0, NULL, "Play through a sound card, by PortAudio", option_flag, TO(is_portaudio)},
     {"outputs", 0, "N", "Loudspeakers [2]", option_int, TO(n_outputs), .min = 1, .max = SWEEP_MAX_OUTPUTS},
@@ -55,7 +55,7 @@ static const struct option_row room_options[] = {
     {"record-from", 0, "NAME", "Where the microphone is, likewise [the sound card's first input]", option_text,
      TO(record_from)},
     {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(server)},
-    {"positions", 0, "N", "Places of the microphone, which are averaged [1]", option_int, TO(n_positions), .min = 1,
+    {"positions", 0, "N", "Positions of the microphone, which are averaged [1]", option_int, TO(n_positions), .min = 1,
      .max = ROOM_MAX_POSITIONS},
     {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB a line [flat]", option_text, TO(target)},
     CALIBRATION_OPTION(TO(calibration)),
@@ -86,7 +86,7 @@ static const struct command_line room_line = {
         "  haloconv room --yes --jack --target house.txt --preset living-room",
     .groups = {{NULL, room_options}, {"Sweep:", room_sweep_options}}};
 
-static int parse(int argc, char **argv, struct room *r)
+static int room_parse(int argc, char **argv, struct room *r)
 {
     *r = (struct room){
         .length_s = 6, .silence_s = 2, .averages = 2, .level_db = -20, .levels = "keep", .delays = "keep"};
@@ -129,8 +129,8 @@ static bool choose_api(struct room *r)
     return false;
 }
 
-/* Opens the sound card once, to name what is found, and to fail early. */
-static bool find_devices(struct room *r)
+/* Opens the sound card once, to print its ports or device, and to fail early. */
+static bool find_card(struct room *r)
 {
     char why[MESSAGE_CAP];
     struct take_settings settings = take_settings_of(r);
@@ -160,7 +160,7 @@ static bool choose_preset(struct room *r)
     return good;
 }
 
-static bool choose(struct room *r)
+static bool ask_settings(struct room *r)
 {
     struct room_questions *q = &r->questions;
     snprintf(r->to, sizeof r->to, "%s", r->play_to ? r->play_to : "");
@@ -168,10 +168,10 @@ static bool choose(struct room *r)
     snprintf(r->curve, sizeof r->curve, "%s", r->target ? r->target : "");
     return choose_api(r) &&
            (r->n_outputs || room_ask_number(q, "How many loudspeakers?", 2, SWEEP_MAX_OUTPUTS, &r->n_outputs)) &&
-           (r->play_to || room_ask(q, "Where are they? (ENTER: the sound card)", "", r->to, sizeof r->to)) &&
+           (r->play_to || room_ask(q, "Where are the loudspeakers? (ENTER: sound card)", "", r->to, sizeof r->to)) &&
            (r->record_from ||
             room_ask(q, "Where is the microphone? (ENTER: the first input)", "", r->from, sizeof r->from)) &&
-           find_devices(r) &&
+           find_card(r) &&
            (r->n_positions ||
             room_ask_number(q, "At how many positions do you measure?", 1, ROOM_MAX_POSITIONS, &r->n_positions)) &&
            (r->target || room_ask(q, "File of the target curve? (ENTER: flat)", "", r->curve, sizeof r->curve)) &&
@@ -201,7 +201,7 @@ static int measure_once(const struct room *r, const char *filter, const char *fi
 }
 
 /* After a failure the user removes its cause and tries again. */
-static int measure(struct room *r, const char *filter, const char *file)
+static int measure_again(struct room *r, const char *filter, const char *file)
 {
     int status;
     bool again = !r->yes;
@@ -216,10 +216,10 @@ static int measure_positions(struct room *r)
     char file[64], question[160], answer[TEXT_CAP];
     for (int i = 1; i <= r->n_positions && status == 0; i++) {
         snprintf(question, sizeof question,
-                 "Place %d of %d: put the microphone there, leave the room quiet, press ENTER", i, r->n_positions);
+                 "Position %d of %d: put the microphone there, leave the room quiet, press ENTER", i, r->n_positions);
         if (!room_ask(&r->questions, question, "", answer, sizeof answer)) return EXIT_FAILED;
         snprintf(file, sizeof file, "measured-%d.wav", i);
-        status = measure(r, NULL, file);
+        status = measure_again(r, NULL, file);
     }
     return status;
 }
@@ -280,7 +280,7 @@ static int listen_to(struct room *r)
     room_step_add(&step, "%s/flat.wav", r->path);
     room_step_option(&step, "--server", r->is_jack ? r->server : NULL);
     room_step_option(&step, "--output", r->is_jack ? NULL : r->to);
-    pthread_sigmask(SIG_SETMASK, NULL, &signals); /* a session holds signals for good */
+    pthread_sigmask(SIG_SETMASK, NULL, &signals); /* a session keeps signals blocked until the program ends */
     int status = room_step_run(&step, "", r->is_jack ? jack_command : live_command);
     pthread_sigmask(SIG_SETMASK, &signals, NULL);
     return status;
@@ -293,12 +293,12 @@ static int verify(struct room *r)
     char filter[PATH_MAX + 32], before[PATH_MAX + 32], after[PATH_MAX + 32], picture[PATH_MAX + 32];
     char why[MESSAGE_CAP], answer[TEXT_CAP];
     snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
-    snprintf(before, sizeof before, "%s/measured-%d.wav", r->path, r->n_positions); /* at the last position, too */
+    snprintf(before, sizeof before, "%s/measured-%d.wav", r->path, r->n_positions); /* as verified.wav */
     snprintf(after, sizeof after, "%s/verified.wav", r->path);
     if (!room_ask(&r->questions, "Now through the filter: leave the microphone there, press ENTER", "", answer,
                   sizeof answer))
         return EXIT_FAILED;
-    int status = measure(r, filter, "verified.wav");
+    int status = measure_again(r, filter, "verified.wav");
     if (status != 0) return status;
     snprintf(picture, sizeof picture, "%s/room.svg", r->path);
     if (!room_compare(before, after, r->curve, picture, why, sizeof why)) return message_error("%s", why);
@@ -326,7 +326,7 @@ static bool open_folder(struct room *r)
     bool good = r->folder ? room_folder_make(r->folder, why, sizeof why)
                           : room_folder_number(path, sizeof path, why, sizeof why);
     if (good && !realpath(r->folder ? r->folder : path, r->path))
-        good = message_write(why, sizeof why, "room: the folder has no path; give another -o");
+        good = message_write(why, sizeof why, "room: the folder has no absolute path; give another -o");
     if (!good) message_error("%s", why);
     if (good) message_note("%s: the files of this run", r->path);
     return good;
@@ -336,9 +336,9 @@ int room_command(int argc, char **argv)
 {
     struct room r;
     char why[MESSAGE_CAP] = "";
-    int status = parse(argc, argv, &r);
+    int status = room_parse(argc, argv, &r);
     if (status >= 0) return status;
-    if (!choose(&r) || !open_folder(&r)) return EXIT_FAILED;
+    if (!ask_settings(&r) || !open_folder(&r)) return EXIT_FAILED;
     status = measure_positions(&r);
     if (status == 0) status = make_filter(&r);
     if (status == 0 && !write_configuration(&r, why, sizeof why)) status = message_error("%s", why);

@@ -15,7 +15,7 @@ enum { PER_OCTAVE = 24, OCTAVES = 10 };
 
 static const double octave_hz[OCTAVES] = {31.5, 63, 125, 250, 500, 1000, 2000, 4000, 8000, 16000};
 
-struct curve { /* a power over frequency, and what it should be */
+struct curve { /* a power over frequency, and its target */
     const double *power;
     double bin_hz;
     const struct frequency_curve *target;
@@ -66,8 +66,8 @@ static double bin_hz(const struct comparison *all)
 }
 
 /* Writes the largest deviation of 1/6 octave means of h[n] from the target in each octave, in dB, to db[OCTAVES]; NAN
- * above 0.42 of the rate. Both have the same mean level from 100 Hz to 10 kHz. Writes the means at that level, in which
- * the target is around 0 dB, to smoothed[n_bins]. */
+ * above 0.42 of the rate. Response and target have the same mean level from 100 Hz to 10 kHz. Writes the means at that
+ * level, in which the target is around 0 dB, to smoothed[n_bins]. */
 static void find_deviation(const struct comparison *all, const float *h, int n, double *smoothed, double *db)
 {
     transform_response_float(&all->transform, h, (size_t)n, all->bins);
@@ -121,8 +121,8 @@ static void compare_channels(const struct comparison *all, const hc_responses *b
     }
 }
 
-static bool compare(const hc_responses *before, const hc_responses *after, const struct frequency_curve *target,
-                    const char *picture, char *why, size_t cap)
+static bool compare_files(const hc_responses *before, const hc_responses *after, const struct frequency_curve *target,
+                          const char *picture, char *why, size_t cap)
 {
     static const char *const names[CURVES] = {[BEFORE] = "before", [TARGET] = "target", [AFTER] = "after"};
     int n = before->n_frames > after->n_frames ? before->n_frames : after->n_frames;
@@ -160,7 +160,7 @@ bool room_compare(const char *before_path, const char *after_path, const char *c
     bool good = hc_responses_load(before_path, 0, 0, HC_KEEP_RATE, &before, why, cap) == HC_OK &&
                 hc_responses_load(after_path, 0, 0, HC_KEEP_RATE, &after, why, cap) == HC_OK &&
                 (!*curve || design_curve_read(&target, curve, why, cap)) &&
-                compare(&before, &after, *curve ? &target : NULL, picture, why, cap);
+                compare_files(&before, &after, *curve ? &target : NULL, picture, why, cap);
     frequency_curve_free(&target);
     hc_responses_free(&before);
     hc_responses_free(&after);

@@ -64,14 +64,14 @@ bool room_folder_number(char *path, size_t path_cap, char *why, size_t cap)
 }
 
 /* JACK's names may have blanks and quotes. */
-static void print_quoted(FILE *file, const char *text)
+static void print_port_name(FILE *file, const char *text)
 {
     fputc('"', file);
     for (; *text; text++) fprintf(file, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
     fputc('"', file);
 }
 
-struct configuration {
+struct room_configuration {
     const char *filter;
     int n;
     const char *const *ports;
@@ -79,12 +79,12 @@ struct configuration {
 
 static void print_configuration(FILE *file, const void *data)
 {
-    const struct configuration *c = data;
+    const struct room_configuration *c = data;
     fprintf(file, "%s\n/convolver/new %d %d 256 1048576\n", MARK, c->n, c->n);
     for (int i = 1; i <= c->n; i++) fprintf(file, "/input/name %d in-%d\n", i, i);
     for (int i = 1; i <= c->n; i++) {
         fprintf(file, "/output/name %d out-%d ", i, i);
-        print_quoted(file, c->ports[i - 1]);
+        print_port_name(file, c->ports[i - 1]);
         fputc('\n', file);
     }
     for (int i = 1; i <= c->n; i++) fprintf(file, "/impulse/read %d %d 1 0 0 0 %d %s\n", i, i, i, c->filter);
@@ -93,10 +93,10 @@ static void print_configuration(FILE *file, const void *data)
 bool room_configuration_write(const char *path, const char *filter, int n, const char *const *ports, char *why,
                               size_t cap)
 {
-    return text_out(path, print_configuration, &(struct configuration){filter, n, ports}, why, cap);
+    return text_out(path, print_configuration, &(struct room_configuration){filter, n, ports}, why, cap);
 }
 
-/* May the file be replaced: is it absent, or one of ours? */
+/* May the file be replaced: is it absent, or written by haloconv room? */
 static bool is_ours(const char *path)
 {
     char line[sizeof MARK] = "";
@@ -130,7 +130,7 @@ bool room_preset_check(const char *name, char *path, size_t path_cap, char *why,
            message_write(why, cap, "%s: you wrote this preset, and it stays; give another --preset", path);
 }
 
-static void print_preset(FILE *file, const void *data)
+static void room_preset_print(FILE *file, const void *data)
 {
     const struct room_preset *p = data;
     fprintf(file, "%s\ncommand = %s\nmask = \"%s\"\n", MARK, p->is_jack ? "jack" : "live", p->mask);
@@ -145,5 +145,5 @@ static void print_preset(FILE *file, const void *data)
 bool room_preset_write(const struct room_preset *p, char *path, size_t path_cap, char *why, size_t cap)
 {
     return room_preset_check(p->name, path, path_cap, why, cap) && room_folder_make(preset_folder(0), why, cap) &&
-           text_out(path, print_preset, p, why, cap);
+           text_out(path, room_preset_print, p, why, cap);
 }

@@ -1,4 +1,4 @@
-/* room_files - what haloconv room leaves behind besides sounds: a configuration that plays the filter, and a preset. */
+/* room_files - the files of haloconv room besides the sounds: a configuration that plays the filter, and a preset. */
 #ifndef ROOM_FILES_H
 #define ROOM_FILES_H
 
@@ -7,18 +7,18 @@
 
 enum { ROOM_MAX_POSITIONS = 32 };
 
-/* Does the folder hold no file that a run writes? It may be absent. false: why names one. */
+/* Is the folder free of files that a run writes? It may be absent. false: why names such a file. */
 bool room_folder_check(const char *path, char *why, size_t cap);
 
 /* Makes the first of the folders room, room-2, ... that holds no file of a run, and writes its path to path[path_cap].
  * false: why has the reason. */
 bool room_folder_number(char *path, size_t path_cap, char *why, size_t cap);
 
-/* Makes a folder and those above it. false: why has the reason. */
+/* Makes a folder and its parents. false: why has the reason. */
 bool room_folder_make(const char *path, char *why, size_t cap);
 
 /* Writes a configuration of n channels to path: channel by channel through a filter in the same folder, the outputs
- * connected to ports[n] of JACK. Its inputs are left to the programs that play. */
+ * connected to ports[n] of JACK. Its inputs stay unconnected, for the programs that play. */
 bool room_configuration_write(const char *path, const char *filter, int n, const char *const *ports, char *why,
                               size_t cap);
 
@@ -30,11 +30,11 @@ struct room_preset {
     const char *device; /* PortAudio's output */
 };
 
-/* Writes the first of the names room, room-2, ... that the user's folder has no preset of to name[cap]. */
+/* Writes to name[cap] the first of room, room-2, ... that is not a preset in the user's folder. */
 void room_preset_number(char *name, size_t cap);
 
-/* May a preset of this name be written? One that another hand made is not replaced. Writes its path to path[path_cap].
- * false: why has the reason. */
+/* May a preset of this name be written? A preset that the user wrote is not replaced. Writes its path to
+ * path[path_cap]. false: why has the reason. */
 bool room_preset_check(const char *name, char *path, size_t path_cap, char *why, size_t cap);
 
 /* Writes the preset to the user's folder of presets, and its path to path[path_cap]. false: why has the reason. */

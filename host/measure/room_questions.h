@@ -17,7 +17,7 @@ bool room_ask(struct room_questions *questions, const char *question, const char
 /* The same for yes or no. */
 bool room_ask_yes(struct room_questions *questions, const char *question, bool preset, bool *answer);
 
-/* And for a number from 1 to max. */
+/* The same for a number from 1 to max. */
 bool room_ask_number(struct room_questions *questions, const char *question, int preset, int max, int *answer);
 
 #endif

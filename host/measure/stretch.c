@@ -22,7 +22,7 @@ void stretch(const double *x, size_t n_x, double first, double ratio, double *y,
     fill_window(table);
     for (size_t i = 0; i < n; i++) {
         double at = first + (double)i * ratio, whole = floor(at + min_fraction), fraction = at - whole, sum = 0;
-        if (fabs(fraction) < min_fraction) { /* nearly always, if the clocks are one */
+        if (fabs(fraction) < min_fraction) { /* nearly always, if both sides have one clock */
             y[i] = whole >= 0 && whole < (double)n_x ? x[(size_t)whole] : 0;
             continue;
         }

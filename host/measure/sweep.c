@@ -18,7 +18,7 @@ static double end_hz(const struct sweep *s)
 
 bool sweep_complete(struct sweep *s, int rate, char *why, size_t cap)
 {
-    const double min_periods = 4;                   /* of the lowest frequency: the first one fades in */
+    const double min_periods = 4;                   /* periods of the lowest frequency: the first period fades in */
     const double max_s = fmin(3600, 0x1p30 / rate); /* frames of a take are ints */
     if (!(s->to_hz > 0)) s->to_hz = fmin(20000, floor(0.45 * rate));
     if (!(s->from_hz * 4 <= s->to_hz))

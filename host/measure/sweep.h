@@ -19,7 +19,7 @@
 struct sweep {
     int n_outputs, averages;     /* averages: sections of each output              */
     double from_hz, to_hz;       /* the response is flat between them              */
-    double length_s, silence_s;  /* of a section                                   */
+    double length_s, silence_s;  /* length of a sweep, and of the silence after it */
     double level;                /* amplitude; 1 is full scale                     */
 };
 
@@ -29,7 +29,7 @@ enum { SWEEP_MAX_OUTPUTS = 64 };
  * the reason. */
 bool sweep_complete(struct sweep *sweep, int rate, char *why, size_t cap);
 
-double sweep_lead_s(void);                                   /* the silence in front of a take, for its noise   */
+double sweep_lead_s(void);                                   /* the silence before a take, for its noise        */
 double sweep_take_s(const struct sweep *sweep);
 double sweep_section_s(const struct sweep *sweep);
 double sweep_start_s(const struct sweep *sweep, int section); /* the start of a section in its take             */

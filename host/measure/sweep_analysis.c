@@ -40,7 +40,7 @@ void sweep_analysis_close(struct sweep_analysis *a)
 
 void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch)
 {
-    const double min_share = 1e-16; /* of the largest power; far below that of the sweep's band */
+    const double min_share = 1e-16; /* share of the largest power; far below the sweep's band */
     size_t half = a->transform.size / 2;
     double *sweep = (double *)a->inverse, largest = 0;
     a->stretch = stretch;
@@ -62,7 +62,7 @@ static double frame_at(const struct sweep_analysis *a, const struct sweep_record
     return (t - r->begins_s) * a->stretch * a->rate + (double)a->delay;
 }
 
-/* The section of the silence before a take that is free of systems' ringing: its first frame and length. */
+/* The section of the silence before a take in which no filter rings: its first frame and length. */
 static int64_t find_silence(const struct sweep_analysis *a, const struct sweep_recording *r, int64_t *first)
 {
     double start = frame_at(a, r, sweep_start_s(a->sweep, 0));
@@ -108,7 +108,7 @@ double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_reco
         for (size_t k = 0; k <= half; k++) power[k] = NAN;
         return NAN;
     }
-    if (n > (int64_t)a->transform.size) n = (int64_t)a->transform.size; /* of a short sweep */
+    if (n > (int64_t)a->transform.size) n = (int64_t)a->transform.size; /* a short sweep has a short transform */
     double *real = (double *)bins, offset = mean(x + silence, n), sum = 0;
     for (int64_t i = 0; i < n; i++) {
         double value = (double)x[silence + i] - offset;

@@ -14,7 +14,7 @@
 #include "dsp/signal/transform.h"
 #include "sweep.h"
 
-struct sweep_recording {            /* of one output                                                    */
+struct sweep_recording {            /* the recording of one output                                      */
     float *const *channel;          /* [n_inputs][n_frames]                                             */
     int64_t n_frames;
     double begins_s;                /* the time of its first frame, on the player's clock from the start of the take */
@@ -22,9 +22,9 @@ struct sweep_recording {            /* of one output                            
 
 struct sweep_analysis {
     const struct sweep *sweep;
-    int rate;                       /* of the recorder, Hz                                              */
+    int rate;                       /* rate of the recorder, Hz                                         */
     double stretch;                 /* seconds of the recorder's clock in a second of the player's      */
-    int64_t delay;                  /* recorder frames that the response is later than the play         */
+    int64_t delay;                  /* recorder frames from the play to the response                    */
     int guard;                      /* frames of a section before the sweep's start                     */
     int reach;                      /* frames before the direct sound that are free of harmonics        */
     int n_section;                  /* frames of a section, guard included                              */
@@ -35,11 +35,11 @@ struct sweep_analysis {
 /* Limits of the response at a frequency. */
 double complex sweep_limits(const struct sweep *sweep, double hz);
 
-/* n_frames: of the longest recording that is divided at once; 0: it is a section. false: no memory. */
+/* n_frames: of the longest recording that is divided at once; 0: a section. false: no memory. */
 bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *sweep, int rate, int64_t n_frames);
 void sweep_analysis_close(struct sweep_analysis *a);
 
-/* Takes a clock into account from now on. */
+/* Applies the ratio of the clocks from now on. */
 void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch);
 
 /* The spectrum of a section's response, in bins[size / 2 + 1]; its frame 0 is `guard` frames before the sweep's start.
@@ -47,8 +47,8 @@ void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch);
 void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recording *recording, int input, int section,
                         double complex *bins);
 
-/* The spectrum of the silence in front of a take, divided by the sweep's, as the power that a frame of the noise adds
- * to a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN, as are the
+/* The spectrum of the silence before a take, divided by the sweep's, as the power that a frame of the noise adds
+ * to a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN, like the
  * powers: there is too little silence. */
 double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *recording, int input,
                          double complex *bins, double *power);

@@ -24,7 +24,7 @@ static void add_cross(const struct sweep_analysis *a, const double complex *firs
         if (in_band(a, k)) cross[k] += last[k] * conj(first[k]) / bin_power(a->inverse[k]);
 }
 
-/* The frame of the peak, negative ones included. scratch: [size / 2 + 1]. */
+/* Returns the frame of the peak, which may be negative. scratch: [size / 2 + 1]. */
 static double whole_frames(const struct sweep_analysis *a, const double complex *cross, double complex *scratch)
 {
     size_t size = a->transform.size, best = 0;
@@ -57,7 +57,7 @@ static double find_delay(const struct sweep_analysis *a, const double complex *c
 bool sweep_find_shift(const struct sweep_analysis *a, const struct sweep_recording *r, int input, int section,
                       double hz, double complex *const scratch[2], double *shift_s)
 {
-    const double min_share = 0.5; /* of the correlation of two equal responses */
+    const double min_share = 0.5; /* share of the correlation of two equal responses */
     double complex *cross = scratch[0], *other = scratch[1];
     double unit = (double)a->rate / (double)a->transform.size, sum = 0;
     double middle = fmax(fmin(hz, a->sweep->to_hz * M_SQRT1_2), a->sweep->from_hz * M_SQRT2);

@@ -5,8 +5,8 @@
 
 #include "sweep_analysis.h"
 
-/* Measures how many seconds of the recorder's clock there are in one of the player's, less 1, by the first and the last
- * section of each output. *drift: NAN with less than two sections an output. false: no memory. */
+/* Measures the seconds of the recorder's clock in a second of the player's, less 1, by the first and the last section
+ * of each output. *drift: NAN with less than two sections an output. false: no memory. */
 bool sweep_find_clock(const struct sweep_analysis *a, const struct sweep_recording *recordings, int n_inputs,
                       double *drift);
 

@@ -38,7 +38,7 @@ static bool write_takes(const struct sweep *s, struct sound_out *out, char *why,
     return good;
 }
 
-/* The correlation of a sweep with what a format keeps of it: rounding adds the noise step^2 / 12. */
+/* The correlation of a sweep with its samples in a format: rounding adds the noise step^2 / 12. */
 static double find_min_likeness(int format, double level)
 {
     const double min = 0.95;
@@ -49,8 +49,8 @@ static double find_min_likeness(int format, double level)
 
 /* Compares the samples with the sweep, up to the format's error. is_unfit: NULL, or this run wrote the file;
  * it becomes true if the format cannot keep the sweep. memory: [2][n_outputs][BLOCK] */
-static bool check_samples(struct sound_in *in, const struct sweep *s, bool *is_unfit, float *memory, char *why,
-                          size_t cap)
+static bool compare_samples(struct sound_in *in, const struct sweep *s, bool *is_unfit, float *memory, char *why,
+                            size_t cap)
 {
     const double max_level = 0.12, min_likeness = find_min_likeness(in->format, s->level);
     const size_t size = (size_t)s->n_outputs * BLOCK;
@@ -79,30 +79,30 @@ static bool check_samples(struct sound_in *in, const struct sweep *s, bool *is_u
                                in->path);
 }
 
-static bool check_file(struct sound_in *in, const struct sweep *s, bool *is_unfit, char *why, size_t cap)
+static bool check_sweep_file(struct sound_in *in, const struct sweep *s, bool *is_unfit, char *why, size_t cap)
 {
     struct sweep complete = *s;
-    if (!sweep_complete(&complete, in->rate, why, cap)) return false; /* the sweep would be too long, too */
+    if (!sweep_complete(&complete, in->rate, why, cap)) return false; /* also refuses a sweep that is too long */
     if (in->n_channels != s->n_outputs)
         return message_write(why, cap,
                              "%s: has %d channel%s, and its comment describes a sweep of %d; give the file of "
                              "--write-sweep that was played",
                              in->path, in->n_channels, message_s(in->n_channels), s->n_outputs);
     float *memory = malloc(2 * (size_t)s->n_outputs * BLOCK * sizeof *memory);
-    bool good = memory ? check_samples(in, s, is_unfit, memory, why, cap)
+    bool good = memory ? compare_samples(in, s, is_unfit, memory, why, cap)
                        : message_write(why, cap, "%s: no memory; free some memory", in->path);
     free(memory);
     return good;
 }
 
-static bool read_file(const char *path, struct sweep *sweep, bool *is_unfit, char *why, size_t cap)
+static bool read_sweep(const char *path, struct sweep *sweep, bool *is_unfit, char *why, size_t cap)
 {
     struct sound_in in;
     if (!sound_in_open(&in, path, NULL, why, cap)) return false;
     bool has_comment = sweep_parse(in.strings[SF_STR_COMMENT], sweep);
     if (!has_comment && is_unfit) *is_unfit = true;
     bool good = has_comment
-                    ? check_file(&in, sweep, is_unfit, why, cap)
+                    ? check_sweep_file(&in, sweep, is_unfit, why, cap)
                     : message_write(why, cap,
                                     "%s: has no comment that describes its sweep; use a file of --write-sweep, as WAV "
                                     "or FLAC",
@@ -113,7 +113,7 @@ static bool read_file(const char *path, struct sweep *sweep, bool *is_unfit, cha
 
 bool sweep_file_read(const char *path, struct sweep *sweep, char *why, size_t cap)
 {
-    return read_file(path, sweep, NULL, why, cap);
+    return read_sweep(path, sweep, NULL, why, cap);
 }
 
 bool sweep_file_write(const struct sweep *s, int rate, const char *path, int format, char *why, size_t cap)
@@ -131,7 +131,7 @@ bool sweep_file_write(const struct sweep *s, int rate, const char *path, int for
     struct sweep read;
     bool is_file = out.part.regular, is_unfit = false;
     if (!sound_out_commit(&out, why, cap)) return false;
-    read_file(path, &read, &is_unfit, why, cap); /* a file that cannot be read now may still be right */
+    read_sweep(path, &read, &is_unfit, why, cap); /* a file that cannot be read now may still be right */
     if (!is_unfit) return true;
     if (is_file) unlink(path);
     return false;

@@ -4,7 +4,7 @@
 
 #include "sweep.h"
 
-/* format: what the user gave of it. Reads the file back: some formats keep no comment, or are too coarse for the
+/* format: the bits that the user gave. Reads the file back: some formats keep no comment, or are too coarse for the
  * level. false: why has the reason, and the file is removed. */
 bool sweep_file_write(const struct sweep *sweep, int rate, const char *path, int format, char *why, size_t cap);
 

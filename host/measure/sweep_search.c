@@ -1,8 +1,8 @@
 /* sweep_search - finds where the sweeps begin in a recording whose start is not known.
  *
  * The whole recording is divided by the sweep's spectrum, so that each section becomes a peak. The energy of blocks of
- * 10 ms forgets the shape of the peaks; the delay is the one for which the blocks at all sections' places sum up to the
- * most. Square roots keep a loud output from outweighing the others.
+ * 10 ms forgets the shape of the peaks; at the delay, the blocks at the positions of all sections have the largest
+ * sum. Square roots keep a loud output from outweighing the others.
  */
 #include "sweep_search.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct search {
-    struct sweep_analysis whole; /* of the longest recording            */
+    struct sweep_analysis whole; /* analysis of the longest recording   */
     double complex *bins;        /* [size / 2 + 1] of it                */
     int block, n_blocks;
     double *energy; /* [n_blocks], of a recording          */

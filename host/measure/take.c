@@ -10,8 +10,8 @@
 #include <time.h>
 
 static const double SILENT_S = 10;  /* time without a callback after which a card is gone */
-enum { OPEN_S = 20, CLOSE_S = 2 };  /* times after which these calls of the library are stuck */
-static const double SETTLE_S = 0.2; /* JACK gets the order of its clients meanwhile, and a card its regular cycle */
+enum { OPEN_S = 20, CLOSE_S = 2 };  /* a call of the library that lasts longer is stuck */
+static const double SETTLE_S = 0.2; /* meanwhile JACK orders its clients, and a card reaches its regular cycle */
 static const long POLL_NS = 10000000;
 
 /* ---- callbacks --------------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ void take_play_cycle(struct take *t, uint32_t time, float *const *out, int n)
     side_begin(t, &t->player, time, n);
     for (int o = 0; o < t->settings.n_outputs; o++) memset(out[o], 0, (size_t)n * sizeof *out[o]);
     struct take_job *job = atomic_load(&t->job);
-    if (job && !atomic_load(&job->has_start)) { /* a later cycle, because the recorder may have run in this one */
+    if (job && !atomic_load(&job->has_start)) { /* a later cycle: the recorder may have run already in this cycle */
         atomic_store(&job->start, time + 2 * (uint32_t)n);
         atomic_store(&job->has_start, true);
     }
@@ -136,14 +136,14 @@ static bool pass(struct take *t, int64_t n, char *why, size_t cap)
 
 /* ---- takes ------------------------------------------------------------------------------------- */
 
-static void *open_card(void *data)
+static void *open_in_thread(void *data)
 {
     struct take *t = data;
     t->is_open = t->driver->open(t, t->why, sizeof t->why);
     return NULL;
 }
 
-static void *close_card(void *data)
+static void *close_in_thread(void *data)
 {
     struct take *t = data;
     t->driver->close(t);
@@ -154,20 +154,20 @@ static void *close_card(void *data)
 static void call_bounded(struct take *t, void *(*call)(void *take), int seconds)
 {
     pthread_t thread;
-    struct timespec give_up;
-    clock_gettime(CLOCK_REALTIME, &give_up);
-    give_up.tv_sec += seconds;
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += seconds;
     if (pthread_create(&thread, NULL, call, t) != 0) {
         call(t);
-    } else if (pthread_timedjoin_np(thread, NULL, &give_up) != 0) {
+    } else if (pthread_timedjoin_np(thread, NULL, &deadline) != 0) {
         t->is_stuck = true;
         pthread_detach(thread);
     }
 }
 
-static void stop(struct take *t)
+static void take_end(struct take *t)
 {
-    if (!t->is_closed && !t->is_stuck) call_bounded(t, close_card, CLOSE_S);
+    if (!t->is_closed && !t->is_stuck) call_bounded(t, close_in_thread, CLOSE_S);
     t->is_closed = true;
 }
 
@@ -178,7 +178,7 @@ static bool play_job(struct take *t, struct take_job *job, void (*progress)(void
     bool good = wait_until(t, has_played, job->n_record, progress, data, t->why, sizeof t->why);
     atomic_store(&t->job, NULL);
     good = good && pass(t, 1, t->why, sizeof t->why);
-    if (!good) stop(t);
+    if (!good) take_end(t);
     return good;
 }
 
@@ -213,7 +213,7 @@ struct take *take_open(const struct take_settings *settings, char *why, size_t c
                        .recorder.is_new = true};
     sigset_t set = ending_signals();
     pthread_sigmask(SIG_BLOCK, &set, &t->signals);
-    call_bounded(t, open_card, OPEN_S);
+    call_bounded(t, open_in_thread, OPEN_S);
     if (t->is_stuck)
         message_write(why, cap, "%s: its server does not answer; restart it", settings->api);
     else if (!t->is_open)
@@ -245,7 +245,7 @@ void take_output_name(const struct take *t, int output, char *name, size_t cap)
 void take_close(struct take *t)
 {
     if (!t) return;
-    stop(t);
+    take_end(t);
     pthread_sigmask(SIG_SETMASK, &t->signals, NULL);
     if (!t->is_stuck) free(t);
 }

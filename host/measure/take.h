@@ -25,12 +25,12 @@ struct take;
 /* Does a JACK server play? server: NULL: the default one. false in a build without JACK, too. */
 bool take_has_jack(const char *server);
 
-/* Opens the sound card and waits until it plays. NULL: why has the reason; a server that hangs is one. */
+/* Opens the sound card and waits until it plays. NULL: why has the reason, such as a server that hangs. */
 struct take *take_open(const struct take_settings *settings, char *why, size_t cap);
 
 int take_rate(const struct take *take);
 
-/* The name of what an output plays to: JACK's port, or PortAudio's device as "API: NAME". */
+/* Writes the target of an output: JACK's port, or PortAudio's device as "API: NAME". */
 void take_output_name(const struct take *take, int output, char *name, size_t cap);
 
 /* Plays play[n_play] on output `output` (0 ...), silence on the others, and records all inputs until there are n_record
@@ -39,11 +39,11 @@ void take_output_name(const struct take *take, int output, char *name, size_t ca
  *
  * progress is called several times a second with the number of recorded frames; NULL: never. false: a gap in the sound,
  * the end of the server or a signal made the take worthless, and why has the reason. After a gap the next take can
- * succeed; after the others it fails for the same reason. */
+ * succeed; after the end of the server or a signal it fails for the same reason. */
 bool take_play(struct take *take, int output, const float *play, int64_t n_play, float *const *record, int64_t n_record,
                void (*progress)(void *data, int64_t frames), void *data, char *why, size_t cap);
 
-/* NULL: nothing happens. */
+/* NULL is allowed. */
 void take_close(struct take *take);
 
 #endif

@@ -48,14 +48,14 @@ static int on_record(jack_nframes_t n, void *data)
     return 0;
 }
 
-static int on_xrun(void *data)
+static int take_on_xrun(void *data)
 {
     struct take *t = data;
     atomic_fetch_add(&t->gaps, 1);
     return 0;
 }
 
-static void on_shutdown(jack_status_t code, const char *reason, void *data)
+static void take_on_shutdown(jack_status_t code, const char *reason, void *data)
 {
     (void)code, (void)reason;
     struct take *t = data;
@@ -132,8 +132,8 @@ static bool open_end(struct take *t, struct jack_end *end, bool plays, char *why
                                  "jack: port %s cannot be made; start the server with space for more ports (-p)", name);
     }
     jack_set_process_callback(end->client, plays ? on_play : on_record, t);
-    if (plays) jack_set_xrun_callback(end->client, on_xrun, t); /* JACK reports every xrun to every client */
-    jack_on_info_shutdown(end->client, on_shutdown, t);
+    if (plays) jack_set_xrun_callback(end->client, take_on_xrun, t); /* JACK reports every xrun to every client */
+    jack_on_info_shutdown(end->client, take_on_shutdown, t);
     return true;
 }
 
@@ -144,7 +144,7 @@ static bool start_end(struct jack_end *end, bool plays, const char *names, char 
     return connect_end(end, plays, names, why, cap);
 }
 
-static bool open_card(struct take *t, char *why, size_t cap)
+static bool jack_open_card(struct take *t, char *why, size_t cap)
 {
     const struct take_settings *s = &t->settings;
     struct jack_card *card = t->card = calloc(1, sizeof *card);
@@ -159,7 +159,7 @@ static bool open_card(struct take *t, char *why, size_t cap)
            start_end(&card->recorder, false, s->input_device, why, cap);
 }
 
-static void name_output(const struct take *t, int output, char *name, size_t cap)
+static void jack_name_output(const struct take *t, int output, char *name, size_t cap)
 {
     const struct jack_card *card = t->card;
     const char **others = jack_port_get_connections(card->player.port[output]);
@@ -174,7 +174,7 @@ static void close_end(struct jack_end *end)
     free(end->buffer);
 }
 
-static void close_card(struct take *t)
+static void jack_close_card(struct take *t)
 {
     struct jack_card *card = t->card;
     if (!card) return;
@@ -186,19 +186,19 @@ static void close_card(struct take *t)
 
 #else
 
-static bool open_card(struct take *t, char *why, size_t cap)
+static bool jack_open_card(struct take *t, char *why, size_t cap)
 {
     (void)t;
     return message_write(why, cap, "jack: this build has no JACK; install libjack-jackd2-dev and build again");
 }
 
-static void name_output(const struct take *t, int output, char *name, size_t cap)
+static void jack_name_output(const struct take *t, int output, char *name, size_t cap)
 {
     (void)t, (void)output, (void)cap;
     *name = 0;
 }
 
-static void close_card(struct take *t)
+static void jack_close_card(struct take *t)
 {
     (void)t;
 }
@@ -206,7 +206,7 @@ static void close_card(struct take *t)
 
 const struct take_driver take_jack = {
     .gap = "close other programs, or start the server with a longer period (-p)",
-    .open = open_card,
-    .name_output = name_output,
-    .close = close_card,
+    .open = jack_open_card,
+    .name_output = jack_name_output,
+    .close = jack_close_card,
 };

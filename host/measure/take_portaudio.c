@@ -15,7 +15,7 @@ struct portaudio_card {
     uint32_t time;    /* frames since the start of the stream; audio thread */
 };
 
-static int on_audio(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
+static int on_sound(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
                     PaStreamCallbackFlags flags, void *data)
 {
     (void)time;
@@ -43,7 +43,7 @@ static bool has_channels(const struct audio_device *device, const char *side, in
                          device->name, device->max_channels, side, n);
 }
 
-static bool start(struct take *t, struct portaudio_card *card, char *why, size_t cap)
+static bool stream_start(struct take *t, struct portaudio_card *card, char *why, size_t cap)
 {
     PaStreamParameters in = portaudio_side(&card->pair.input, t->settings.n_inputs, true, -1);
     PaStreamParameters out = portaudio_side(&card->pair.output, t->settings.n_outputs, false, -1);
@@ -53,14 +53,14 @@ static bool start(struct take *t, struct portaudio_card *card, char *why, size_t
                              card->pair.input.name, card->pair.output.name, in.channelCount, out.channelCount, t->rate,
                              portaudio_reason(error));
     if (error == paNoError)
-        error = Pa_OpenStream(&card->stream, &in, &out, t->rate, paFramesPerBufferUnspecified, paNoFlag, on_audio, t);
+        error = Pa_OpenStream(&card->stream, &in, &out, t->rate, paFramesPerBufferUnspecified, paNoFlag, on_sound, t);
     if (error != paNoError) card->stream = NULL;
     if (error == paNoError) error = Pa_SetStreamFinishedCallback(card->stream, on_end);
     if (error == paNoError) error = Pa_StartStream(card->stream);
     return error == paNoError || portaudio_refuse(&card->pair, "measure", error, why, cap);
 }
 
-static bool open_card(struct take *t, char *why, size_t cap)
+static bool portaudio_open_card(struct take *t, char *why, size_t cap)
 {
     const struct take_settings *s = &t->settings;
     struct portaudio_card *card = t->card = calloc(1, sizeof *card);
@@ -75,17 +75,17 @@ static bool open_card(struct take *t, char *why, size_t cap)
             card->pair.input.name, card->pair.output.name);
     t->rate = s->rate ? s->rate : card->pair.output.rate;
     card->is_started = portaudio_start("measure", why, cap);
-    return card->is_started && start(t, card, why, cap);
+    return card->is_started && stream_start(t, card, why, cap);
 }
 
-static void name_output(const struct take *t, int output, char *name, size_t cap)
+static void portaudio_name_output(const struct take *t, int output, char *name, size_t cap)
 {
     (void)output;
     const struct audio_device *device = &((const struct portaudio_card *)t->card)->pair.output;
     snprintf(name, cap, "%s: %s", device->api, device->name);
 }
 
-static void close_card(struct take *t)
+static void portaudio_close_card(struct take *t)
 {
     struct portaudio_card *card = t->card;
     if (!card) return;
@@ -99,19 +99,19 @@ static void close_card(struct take *t)
 
 #else
 
-static bool open_card(struct take *t, char *why, size_t cap)
+static bool portaudio_open_card(struct take *t, char *why, size_t cap)
 {
     (void)t;
     return message_write(why, cap, "portaudio: this build has no PortAudio; install portaudio19-dev and build again");
 }
 
-static void name_output(const struct take *t, int output, char *name, size_t cap)
+static void portaudio_name_output(const struct take *t, int output, char *name, size_t cap)
 {
     (void)t, (void)output, (void)cap;
     *name = 0;
 }
 
-static void close_card(struct take *t)
+static void portaudio_close_card(struct take *t)
 {
     (void)t;
 }
@@ -119,7 +119,7 @@ static void close_card(struct take *t)
 
 const struct take_driver take_portaudio = {
     .gap = "close other programs",
-    .open = open_card,
-    .name_output = name_output,
-    .close = close_card,
+    .open = portaudio_open_card,
+    .name_output = portaudio_name_output,
+    .close = portaudio_close_card,
 };

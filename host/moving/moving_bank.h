@@ -1,4 +1,4 @@
-/* moving_bank - loads a bank for a command, and says what was done to it. */
+/* moving_bank - loads a bank for a command, and prints the notes of the library about the bank. */
 #ifndef MOVING_BANK_H
 #define MOVING_BANK_H
 
@@ -9,7 +9,7 @@
 struct moving_bank_options {
     double grid_deg;    /* 0: the directions of the file */
     bool normalise;
-    bool keeps_rate;    /* the samples count as samples of `rate` */
+    bool keeps_rate;    /* not resampled: the samples count as samples of `rate` */
 };
 
 /* rate: of the sounds. mixes: sources will play mixes of entries. Free *data with hc_bank_data_free. false: why has the
@@ -17,7 +17,7 @@ struct moving_bank_options {
 bool moving_bank_load(hc_bank_data *data, const char *path, int rate, const struct moving_bank_options *options,
                       bool mixes, char *why, size_t cap);
 
-/* Prints what the library did, and the level. */
+/* Prints the library's notes, the size of the bank and its largest gain. */
 void moving_bank_print(const hc_bank_data *data, const char *path);
 
 #endif

@@ -63,7 +63,7 @@ bool moving_stream_job(struct moving_stream *m, int n_in, int n, float *const *o
 void moving_stream_next(struct moving_stream *m, int n_in, int n)
 {
     m->n_done += n;
-    if (n < m->block) return; /* the last one */
+    if (n < m->block) return; /* the last block */
     for (int i = 0; i < m->n_sources; i++) {
         float *frames = m->frames + (size_t)i * m->stride;
         memset(frames + m->history + n_in, 0, (size_t)(n - n_in) * sizeof *frames);

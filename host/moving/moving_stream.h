@@ -14,12 +14,12 @@ struct moving_stream {
     size_t history, stride; /* frames; stride: of a source in `frames` */
     float *frames;          /* [n_sources][stride]                     */
     const float **ins;      /* [n_sources]                             */
-    int64_t n_done;         /* frames                                  */
+    int64_t n_done;         /* frames completed                        */
 };
 
-/* Takes the path, which is empty afterwards. The block is a multiple of the step. n_frames: of the longest block that
- * the caller needs, or INT64_MAX. name: of the bank, for an error. *stream is all zeros before. false: why has the
- * reason; close the stream. */
+/* Moves the path into the stream; *path is empty afterwards. The block is a multiple of the step. n_frames: of the
+ * longest block that the caller needs, or INT64_MAX. name: of the bank, for an error. *stream is all zeros before.
+ * false: why has the reason; close the stream. */
 bool moving_stream_open(struct moving_stream *stream, struct path *path, const hc_bank_data *bank,
                         const struct path_options *options, int64_t n_frames, const char *name, char *why,
                         size_t cap);
@@ -31,8 +31,8 @@ static inline float *moving_stream_block(struct moving_stream *stream, int sourc
     return stream->frames + (size_t)source * stream->stride + stream->history;
 }
 
-/* Fills in a job for the next n frames of the outputs; n is `block` but at the end. n_in: frames in the block; those
- * behind them are silent. *job is valid until moving_stream_next. false: no memory. */
+/* Fills in a job for the next n frames of the outputs; n is `block` except at the end. n_in: frames in the block;
+ * the frames after them are silent. *job is valid until moving_stream_next. false: no memory. */
 bool moving_stream_job(struct moving_stream *stream, int n_in, int n, float *const *out, hc_render_job *job);
 
 /* Goes on to the next block. n_in and n as before. */

@@ -18,7 +18,7 @@ static double dot(const double a[3], const double b[3])
 
 /* Turns from direction a (t = 0) to direction b (t = 1) on a great circle. Between opposite directions it turns to the
  * left, as azimuth does; from straight up or down it turns over the front. */
-static void turn(const double a[3], const double b[3], double t, double direction[3])
+static void turn_on_great_circle(const double a[3], const double b[3], double t, double direction[3])
 {
     double cross[3] = {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
     double sine = sqrt(dot(cross, cross)), angle = atan2(sine, dot(a, b)), side[3];
@@ -56,7 +56,7 @@ static void point_on_sphere(const struct path_row *a, const struct path_row *b, 
         direction_of(a->at[0] + t * (b->at[0] - a->at[0]), a->at[1] + t * (b->at[1] - a->at[1]),
                      direction);
     else
-        turn(a->direction, b->direction, t, direction);
+        turn_on_great_circle(a->direction, b->direction, t, direction);
     for (int i = 0; i < 3; i++) position[i] = (float)(direction[i] * distance);
 }
 

@@ -19,26 +19,26 @@
 enum path_kind { PATH_SPHERE, PATH_LINE, PATH_ENTRIES };
 
 struct path_row {
-    double frame;        /* of the stream                                                    */
+    double frame;        /* frame of the stream                                              */
     double at[3];        /* PATH_SPHERE: degrees, degrees, metres; PATH_LINE: x, y, z        */
     double direction[3]; /* PATH_SPHERE: its unit vector                                     */
     double gain;         /* linear                                                           */
-    size_t line;         /* of the file; of a random path: in the order drawn                */
+    size_t line;         /* line of the file; random path: order of the draw                 */
     int source, entry;   /* source: from 0                                                   */
 };
 
 struct path {
     enum path_kind kind;
-    bool holds;          /* each row holds until the next                                    */
+    bool holds;          /* a source stays at a row until the next row                       */
     int n_sources;
     struct path_row *rows; /* sorted by source, then by frame                                */
     size_t n_rows;
     size_t *first;       /* [n_sources + 1]: the first row of each source                    */
 };
 
-struct path_point {      /* of a source at a moment                                          */
+struct path_point {      /* of a source at a frame                                           */
     int entry;           /* PATH_ENTRIES                                                     */
-    float position[3];   /* else: metres, x ahead, y left, z up                              */
+    float position[3];   /* PATH_SPHERE, PATH_LINE: metres, x ahead, y left, z up            */
     double gain;
 };
 
@@ -53,11 +53,11 @@ bool path_is_random(const char *text);
 bool path_random_check(const char *text, char *why, size_t cap);
 
 /* Draws a random path of n_frames for n_sources sources; each source moves differently. A seed in the text replaces
- * `seed`. The same text, seed, rate and length give the same path everywhere. false: why has the reason. */
+ * `seed`. The same text, seed, rate and length give the same path on every machine. false: why has the reason. */
 bool path_random(struct path *path, const char *text, uint64_t seed, int rate, int64_t n_frames, int n_sources,
                  char *why, size_t cap);
 
-/* Finds the place of a source at a frame. *row: a row of the source at or before the frame, or path->first[source];
+/* Finds the point of a source at a frame. *row: a row of the source at or before the frame, or path->first[source];
  * becomes the last such row. */
 void path_at(const struct path *path, int source, int64_t frame, size_t *row, struct path_point *point);
 

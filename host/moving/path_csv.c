@@ -15,17 +15,17 @@ static const double column_min[N_COLUMNS] = {0, 0, 1, -36e6, -90, 0, -1e6, -1e6,
 static const double column_max[N_COLUMNS] = {1e9, 1e15, 65536, 36e6, 90, 1e6, 1e6, 1e6, 1e6, 2147483647, 300};
 enum { MAX_FIELDS = 256 };
 
-struct reader {
+struct path_reader {
     struct line_reader in;
     struct path *path;
     size_t capacity;
     int rate, n_sources, n_entries;
-    int columns[MAX_FIELDS], n_fields; /* the column of each field */
+    int columns[MAX_FIELDS], n_fields; /* columns[field]: the column that the field belongs to */
     bool has[N_COLUMNS];
-    double *last; /* [n_sources]: frame of the last row; below 0: none */
+    double *last; /* [n_sources]: frame of the last row; below 0: no row */
 };
 
-static bool header_check(struct reader *r)
+static bool header_check(struct path_reader *r)
 {
     const bool *has = r->has;
     bool is_sphere = has[AZIMUTH] || has[ELEVATION] || has[DISTANCE], is_line = has[X] || has[Y] || has[Z];
@@ -33,15 +33,15 @@ static bool header_check(struct reader *r)
         return line_refuse(&r->in,
                            "the header has no time, or two kinds; give one of the columns time (seconds) and frame");
     if (is_sphere + is_line + has[ENTRY] != 1)
-        return line_refuse(&r->in, "the header needs one kind of place; give azimuth, elevation and distance, or x, y "
-                                   "and z, or entry");
+        return line_refuse(&r->in, "the header needs one kind of position; give azimuth, elevation and distance, or x, "
+                                   "y and z, or entry");
     if (is_sphere && !has[AZIMUTH]) return line_refuse(&r->in, "the header has no azimuth; add the column");
     if (is_line && !(has[X] && has[Y])) return line_refuse(&r->in, "the header lacks x or y; add the column");
     r->path->kind = is_sphere ? PATH_SPHERE : is_line ? PATH_LINE : PATH_ENTRIES;
     return true;
 }
 
-static bool header_read(struct reader *r, char *record)
+static bool header_read(struct path_reader *r, char *record)
 {
     bool good = true;
     for (char *at = record, *field; at && good;) {
@@ -66,7 +66,7 @@ static bool header_read(struct reader *r, char *record)
     return good && header_check(r);
 }
 
-static bool cell_number(struct reader *r, enum column column, const char *text, double *number)
+static bool cell_number(struct path_reader *r, enum column column, const char *text, double *number)
 {
     const char *end = number_read(text, column_min[column], column_max[column], number);
     if (!end || end[strspn(end, " \t")])
@@ -77,7 +77,7 @@ static bool cell_number(struct reader *r, enum column column, const char *text, 
     return true;
 }
 
-static bool cell_read(struct reader *r, enum column column, const char *text, struct path_row *row)
+static bool number_cell_read(struct path_reader *r, enum column column, const char *text, struct path_row *row)
 {
     double number;
     text += strspn(text, " \t");
@@ -118,7 +118,7 @@ static bool cell_read(struct reader *r, enum column column, const char *text, st
     return true;
 }
 
-static bool row_read(struct reader *r, char *record)
+static bool path_row_read(struct path_reader *r, char *record)
 {
     struct path_row *row = path_row_add(r->path, &r->capacity);
     if (!row) return line_refuse(&r->in, "no memory for %zu rows; cut the path", r->path->n_rows);
@@ -127,7 +127,7 @@ static bool row_read(struct reader *r, char *record)
     int n = 0;
     for (char *at = record, *field; at; n++) {
         if (!csv_field(&r->in, &at, &field)) return false;
-        if (n < r->n_fields && !cell_read(r, r->columns[n], field, row)) return false;
+        if (n < r->n_fields && !number_cell_read(r, r->columns[n], field, row)) return false;
     }
     if (n != r->n_fields)
         return line_refuse(&r->in, "%d field%s, but the header has %d; write as many", n, message_s(n), r->n_fields);
@@ -137,7 +137,7 @@ static bool row_read(struct reader *r, char *record)
     return true;
 }
 
-static bool rows_read(struct reader *r)
+static bool rows_read(struct path_reader *r)
 {
     char *record = malloc(CSV_BYTES);
     r->last = malloc((size_t)r->n_sources * sizeof *r->last);
@@ -148,15 +148,14 @@ static bool rows_read(struct reader *r)
     while (good && (got = csv_record(&r->in, record)) != LINE_END) {
         good = got == LINE_READ;
         if (!good || !record[strspn(record, " \t")]) continue;
-        good = r->n_fields == 0 ? header_read(r, record) : row_read(r, record);
+        good = r->n_fields == 0 ? header_read(r, record) : path_row_read(r, record);
     }
     for (int s = 0; good && s < r->n_sources; s++)
         if (r->last[s] < 0 && r->path->n_rows > 0)
             good = message_write(r->in.why, r->in.cap, "%s: source %d has no row; %s", r->in.path, s + 1,
                                  r->has[SOURCE] ? "write one" : "add a column source");
     if (good && r->path->n_rows == 0)
-        good =
-            message_write(r->in.why, r->in.cap, "%s: has no rows; write a header and a row for each place", r->in.path);
+        good = message_write(r->in.why, r->in.cap, "%s: has no rows; write a header and rows", r->in.path);
     free(record);
     free(r->last);
     return good;
@@ -164,7 +163,7 @@ static bool rows_read(struct reader *r)
 
 bool path_read(struct path *path, const char *file, int rate, int n_sources, int n_entries, char *why, size_t cap)
 {
-    struct reader r = {.path = path, .rate = rate, .n_sources = n_sources, .n_entries = n_entries};
+    struct path_reader r = {.path = path, .rate = rate, .n_sources = n_sources, .n_entries = n_entries};
     *path = (struct path){.n_sources = n_sources};
     if (!line_reader_open(&r.in, file, "check the path", why, cap)) return false;
     bool good = rows_read(&r);

@@ -46,7 +46,7 @@ static bool range_read(const char *text, const char *end, int range, struct choi
     const char *dots = strstr(text, "..");
     const char *first_end = dots && dots < end ? dots : end;
     if (first_end - text >= (ptrdiff_t)sizeof number || first_end == text) return false;
-    /* A reader of numbers takes the first dot of "10..60" for a decimal point. */
+    /* A reader of numbers reads the first dot of "10..60" as a decimal point. */
     snprintf(number, sizeof number, "%.*s", (int)(first_end - text), text);
     double *low = &choice->low[range], *high = &choice->high[range], max = ranges[range].max;
     if (!number_is(number, ranges[range].min, max, low)) return false;
@@ -54,7 +54,7 @@ static bool range_read(const char *text, const char *end, int range, struct choi
     return first_end == end || number_read(dots + 2, *low, max, high) == end;
 }
 
-static bool choose(const char *text, struct choice *choice, char *why, size_t cap)
+static bool choice_read(const char *text, struct choice *choice, char *why, size_t cap)
 {
     for (int i = 0; i < N_RANGES; i++) choice->low[i] = ranges[i].low, choice->high[i] = ranges[i].high;
     text += strlen("random");
@@ -82,11 +82,11 @@ static bool choose(const char *text, struct choice *choice, char *why, size_t ca
 bool path_random_check(const char *text, char *why, size_t cap)
 {
     struct choice choice = {.seed = 0};
-    return choose(text, &choice, why, cap);
+    return choice_read(text, &choice, why, cap);
 }
 
 /* A number from low to high. *state: splitmix64's. */
-static double draw(uint64_t *state, double low, double high)
+static double draw_uniform(uint64_t *state, double low, double high)
 {
     double unit = (double)(splitmix64(*state) >> 11) * 0x1p-53;
     *state += SPLITMIX64_STEP;
@@ -95,7 +95,7 @@ static double draw(uint64_t *state, double low, double high)
 
 static double draw_of(const struct choice *choice, int range, uint64_t *state)
 {
-    return draw(state, choice->low[range], choice->high[range]);
+    return draw_uniform(state, choice->low[range], choice->high[range]);
 }
 
 /* The cosine of the angle between two rows. */
@@ -118,14 +118,14 @@ static bool draw_source(struct path *path, size_t *capacity, const struct choice
         /* Uniform on the sphere: the sine of the elevation is uniform. */
         double low = sin(choice->low[ELEVATION] * degree), high = sin(choice->high[ELEVATION] * degree);
         row.at[0] = draw_of(choice, AZIMUTH, &state);
-        row.at[1] = asin(draw(&state, low, high)) / degree;
+        row.at[1] = asin(draw_uniform(&state, low, high)) / degree;
         row.at[2] = draw_of(choice, DISTANCE, &state);
         double speed = draw_of(choice, SPEED, &state), pause = draw_of(choice, PAUSE, &state);
         if (row.at[0] >= 360) row.at[0] -= 360; /* 360 would count as a turn */
         if (line > 1) {
             double cosine = cosine_between(&before, &row);
             double angle = acos(cosine > 1 ? 1 : cosine < -1 ? -1 : cosine) / degree;
-            /* A leg takes a millisecond or more: ranges of no width would draw the same place for ever. */
+            /* A leg lasts a millisecond or more: ranges of no width would draw the same direction for ever. */
             double seconds = angle / speed < 1e-3 ? 1e-3 : angle / speed;
             frame += seconds * rate;
         }
@@ -148,7 +148,7 @@ bool path_random(struct path *path, const char *text, uint64_t seed, int rate, i
     struct choice choice = {.seed = seed};
     size_t capacity = 0;
     *path = (struct path){.kind = PATH_SPHERE, .n_sources = n_sources};
-    bool good = choose(text, &choice, why, cap);
+    bool good = choice_read(text, &choice, why, cap);
     if (!good) return false;
     for (int s = 0; good && s < n_sources; s++) good = draw_source(path, &capacity, &choice, s, rate, n_frames);
     if (good && path_finish(path)) return true;

@@ -8,7 +8,7 @@
 
 struct path_follower {
     size_t row;
-    hc_step step; /* the last one; frame below 0: none yet */
+    hc_step step; /* the last step; frame below 0: no step yet */
 };
 
 void path_steps_rewind(struct path_steps *s)
@@ -61,14 +61,14 @@ static hc_step step_at(struct path_steps *s, int source, int64_t frame)
     return step;
 }
 
-static bool is_same(const hc_step *a, const hc_step *b)
+static bool plays_same(const hc_step *a, const hc_step *b)
 {
     bool same = a->n == b->n;
     for (int i = 0; same && i < a->n; i++) same = a->entry[i] == b->entry[i] && a->weight[i] == b->weight[i];
     return same;
 }
 
-static bool append(struct path_steps *s, const hc_step *step)
+static bool step_append(struct path_steps *s, const hc_step *step)
 {
     if ((size_t)s->n_steps == s->capacity) {
         size_t capacity = s->capacity ? 2 * s->capacity : 256;
@@ -87,14 +87,14 @@ bool path_steps_make(struct path_steps *s, int64_t from, int64_t end)
     for (int i = 0; from > 0 && i < s->path->n_sources; i++) {
         hc_step before = s->sources[i].step;
         before.frame = from - s->options.step;
-        if (!append(s, &before)) return false;
+        if (!step_append(s, &before)) return false;
     }
     for (int64_t edge = from; edge < end; edge += s->options.step) {
         for (int i = 0; i < s->path->n_sources; i++) {
             hc_step step = step_at(s, i, edge);
-            if (s->sources[i].step.frame >= 0 && is_same(&step, &s->sources[i].step)) continue;
+            if (s->sources[i].step.frame >= 0 && plays_same(&step, &s->sources[i].step)) continue;
             s->sources[i].step = step;
-            if (!append(s, &step)) return false;
+            if (!step_append(s, &step)) return false;
         }
     }
     return true;

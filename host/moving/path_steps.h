@@ -7,7 +7,7 @@
 
 struct path_options {
     int step;           /* frames between two edges, of hc_render_config                          */
-    bool mixes;         /* plays up to three entries around a position, not the nearest one        */
+    bool mixes;         /* plays up to three entries around a position, not only the nearest       */
     double reference_m; /* the gain is reference_m / distance, at most 10; 0: no gain by distance  */
     double gain;        /* linear, of every source                                                 */
 };
@@ -28,8 +28,8 @@ bool path_steps_open(struct path_steps *steps, const struct path *path, const hc
 void path_steps_close(struct path_steps *steps);
 void path_steps_rewind(struct path_steps *steps); /* to frame 0 */
 
-/* Makes the steps for frames [from, end), which follow those of the call before. from: a multiple of the step. The list
- * begins with the entries that sound before. false: no memory. */
+/* Makes the steps for frames [from, end), which follow the frames of the last call. from: a multiple of the step. The
+ * list begins with the entries that play before `from`. false: no memory. */
 bool path_steps_make(struct path_steps *steps, int64_t from, int64_t end);
 
 #endif

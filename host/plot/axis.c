@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const double tolerance = 1e-9; /* of the rounding of a value, in steps or as a share */
+static const double tolerance = 1e-9; /* tolerance for rounded values, in steps or as a share */
 
 double axis_position(const struct axis *a, double value)
 {
@@ -52,7 +52,7 @@ int axis_marks(const struct axis *a, double *marks)
 
 #define MINUS "\xe2\x88\x92" /* U+2212: a hyphen is too short */
 
-static void number(double value, int decimals, char *text, size_t cap)
+static void print_decimal(double value, int decimals, char *text, size_t cap)
 {
     char digits[48];
     snprintf(digits, sizeof digits, "%.*f", decimals, fabs(value));
@@ -73,11 +73,11 @@ static void linear_label(const struct axis *a, double mark, char *text, size_t c
     int decimals = (int)fmax(0, -floor(log10(a->step * scale) + tolerance));
     bool is_zero = fabs(mark) < a->step / 1000;
     if (is_zero)
-        number(0, decimals > 5 ? 0 : decimals, text, cap);
+        print_decimal(0, decimals > 5 ? 0 : decimals, text, cap);
     else if (decimals > 5 || fmax(fabs(a->from), fabs(a->to)) * scale >= 1e6)
         power_of_ten(mark * scale, text, cap);
     else
-        number(mark * scale, decimals, text, cap);
+        print_decimal(mark * scale, decimals, text, cap);
 }
 
 void axis_label(const struct axis *a, double mark, char *text, size_t cap)

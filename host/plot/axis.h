@@ -10,7 +10,7 @@ struct axis {
     double start, end;    /* their positions in the drawing */
     double step;          /* between two marks, 0: none; of an axis that is_log not used */
     bool is_log;
-    bool in_ms;           /* the labels are; the values are seconds */
+    bool in_ms;           /* the labels are in ms, the values in seconds */
 };
 
 enum { AXIS_MAX_MARKS = 64 };

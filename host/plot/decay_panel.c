@@ -30,7 +30,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
 enum { MAX_LINES = 8 };
 
 struct chosen_line {
-    const struct decay_lines *lines; /* of its curve */
+    const struct decay_lines *lines; /* lines of its curve */
     enum acoustic_figure figure;
     struct ink ink;
     char name[32]; /* "T30 1.71 s" */
@@ -52,7 +52,7 @@ static int choose_lines(const struct decay_lines *const *lines, int n, struct ch
     return n_chosen;
 }
 
-/* Down to the bottom of the panel. */
+/* Draws a line down to the bottom of the panel. */
 static void draw_line(struct drawing *d, const struct panel *p, const struct chosen_line *line)
 {
     const struct decay_fit *fit = &line->lines->fit[line->figure];

@@ -5,8 +5,8 @@
 #include "host/acoustics/acoustics.h"
 #include "panel.h"
 
-struct decay_lines {                            /* of one curve */
-    int ink;                                    /* of the curve */
+struct decay_lines {                            /* the lines of one curve */
+    int ink;                                    /* ink of the curve */
     double start_s;                             /* where the response starts; the lines count from there */
     struct decay_fit fit[ACOUSTIC_TIMES];
     double seconds[ACOUSTIC_TIMES];             /* EDT, T20, T30; NaN: absent */

@@ -14,7 +14,7 @@ void drawing_free(struct drawing *d)
     *d = (struct drawing){0};
 }
 
-/* The list with capacity for `more` items. Without memory: the same list, and d->failed. */
+/* Returns the list with capacity for `more` items. Without memory: the same list, and d->failed. */
 static void *grown(struct drawing *d, void *list, size_t item_bytes, size_t n, size_t more, size_t *capacity)
 {
     if (d->failed || n + more <= *capacity) return list;
@@ -26,7 +26,7 @@ static void *grown(struct drawing *d, void *list, size_t item_bytes, size_t n, s
     return larger;
 }
 
-static void add(struct drawing *d, struct shape shape, const struct point *points, size_t n)
+static void shape_add(struct drawing *d, struct shape shape, const struct point *points, size_t n)
 {
     d->shapes = grown(d, d->shapes, sizeof *d->shapes, d->n_shapes, 1, &d->shapes_cap);
     d->points = grown(d, d->points, sizeof *d->points, d->n_points, n, &d->points_cap);
@@ -50,7 +50,7 @@ static char *cleaned(struct drawing *d, const char *text, double max_cells)
 
 void drawing_path(struct drawing *d, struct ink ink, const char *name, const struct point *points, size_t n)
 {
-    add(d, (struct shape){.kind = SHAPE_PATH, .ink = ink, .text = cleaned(d, name, INFINITY)}, points, n);
+    shape_add(d, (struct shape){.kind = SHAPE_PATH, .ink = ink, .text = cleaned(d, name, INFINITY)}, points, n);
 }
 
 void drawing_line(struct drawing *d, struct ink ink, double x0, double y0, double x1, double y1)
@@ -70,7 +70,7 @@ static double add_text(struct drawing *d, struct shape shape, double max, const 
     shape.kind = SHAPE_TEXT;
     shape.text = cleaned(d, text, max / cell);
     double width = shape.text ? cell * plain_text_cells(shape.text) : 0;
-    add(d, shape, &at, 1);
+    shape_add(d, shape, &at, 1);
     return width;
 }
 
@@ -87,10 +87,10 @@ void drawing_heading(struct drawing *d, double x, double y, double size, double 
 
 void drawing_group(struct drawing *d, const char *name, const struct point corners[2])
 {
-    add(d, (struct shape){.kind = SHAPE_GROUP, .text = cleaned(d, name, INFINITY)}, corners, corners ? 2 : 0);
+    shape_add(d, (struct shape){.kind = SHAPE_GROUP, .text = cleaned(d, name, INFINITY)}, corners, corners ? 2 : 0);
 }
 
 void drawing_group_end(struct drawing *d)
 {
-    add(d, (struct shape){.kind = SHAPE_GROUP_END}, NULL, 0);
+    shape_add(d, (struct shape){.kind = SHAPE_GROUP_END}, NULL, 0);
 }

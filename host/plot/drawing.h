@@ -18,7 +18,7 @@ struct point {
 
 struct ink {
     uint32_t rgb;
-    double width;    /* of a line; 0: the shape is filled */
+    double width;    /* width of a line; 0: the shape is filled */
     const double *dashes; /* lengths of line, gap, line, ...; 0 ends the list. NULL: a line without gaps */
 };
 
@@ -27,9 +27,9 @@ enum text_anchor { TEXT_START, TEXT_MIDDLE, TEXT_END };
 struct shape {
     enum { SHAPE_PATH, SHAPE_TEXT, SHAPE_GROUP, SHAPE_GROUP_END } kind;
     struct ink ink;
-    size_t first, n; /* points of a path; the position of a text; two corners of what a group shows, or none */
+    size_t first, n; /* points of a path; the position of a text; two corners of the visible area of a group, or none */
     char *text;      /* clean UTF-8; of a path or group: its name, or NULL */
-    double size;     /* of a text */
+    double size;     /* height of a text */
     enum text_anchor anchor;
     bool is_bold;
 };
@@ -56,7 +56,7 @@ double drawing_text(struct drawing *drawing, double x, double y, double size, en
                     const char *text);
 void drawing_heading(struct drawing *drawing, double x, double y, double size, double max, const char *text);
 
-/* Shapes until drawing_group_end are a group; with corners, what lies outside them is not shown. */
+/* Shapes until drawing_group_end are a group; with corners, only the area between them is shown. */
 void drawing_group(struct drawing *drawing, const char *name, const struct point corners[2]);
 void drawing_group_end(struct drawing *drawing);
 

@@ -12,9 +12,9 @@ struct spectrum {
     double bin_hz, octaves;
     double min;               /* power below which phase and group delay mean nothing */
     int peak;                 /* frame of the largest sample: its delay is removed */
-    double complex *bins;     /* of the response, with that delay removed          */
-    double complex *ramped;   /* of frame * response, from that frame              */
-    double *mean;             /* of the power, over the octaves                     */
+    double complex *bins;     /* spectrum of the response, with that delay removed */
+    double complex *ramped;   /* spectrum of frame * response, from that frame     */
+    double *mean;             /* mean power over the octaves                        */
     double *power;            /* then scratch                                       */
     double *rectified, *rest; /* scratch                                            */
 };
@@ -41,7 +41,7 @@ static void remove_delay(struct spectrum *s, const struct transform *t, const st
 
 static void find_powers(struct spectrum *s)
 {
-    const double min = 1e-6; /* of the largest power */
+    const double min = 1e-6; /* share of the largest power */
     for (size_t k = 0; k < s->n_bins; k++) s->power[k] = bin_power(s->bins[k]);
     smooth_octaves(s->power, s->mean, s->n_bins, s->octaves);
     for (size_t k = 0; k < s->n_bins; k++) s->min = fmax(s->min, min * s->mean[k]);
@@ -125,7 +125,7 @@ static void trace_group_delay(struct spectrum *s, const struct axis *x, struct t
     trace_finish(trace);
 }
 
-/* The phase of a band is that of the mean of its bins. */
+/* The phase of a band is the phase of the mean of its bins. */
 static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *trace)
 {
     double *real = s->power, *imaginary = (double *)s->ramped, before = 0;
@@ -155,7 +155,7 @@ bool frequency_traces(const struct plot_curve *curve, const struct axis *x, doub
     if (!spectrum_open(&s, curve, octaves, phase || group_delay)) return false;
     if (magnitude) trace_magnitude(s.mean, s.n_bins, s.bin_hz, x, magnitude);
     if (group_delay) trace_group_delay(&s, x, group_delay);
-    if (phase) trace_phase(&s, x, phase); /* the last: it overwrites `ramped` */
+    if (phase) trace_phase(&s, x, phase); /* called last, because it overwrites `ramped` */
     spectrum_close(&s);
     return true;
 }

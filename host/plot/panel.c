@@ -27,30 +27,30 @@ void panel_put(struct panel *p, double top)
 
 /* ---- the range of the values ---------------------------------------------------------------------------------- */
 
-static int order(const void *a, const void *b)
+static int order_of_values(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static bool is_shown(const struct panel *p, const struct point *point)
+static bool is_in_range(const struct panel *p, const struct point *point)
 {
     return !isnan(point->y) && point->x >= p->x.start && point->x <= p->x.end;
 }
 
-/* The range of the shown values of n traces, without the given share at each end; unchanged if there are none. false:
- * no memory. */
-static bool find_range(const struct panel *p, const struct trace *traces, int n, double share, double *from, double *to)
+/* The range of the shown values of n traces, without a share at each end; unchanged if no value is shown. false: no
+ * memory. */
+static bool value_span(const struct panel *p, const struct trace *traces, int n, double share, double *from, double *to)
 {
     size_t n_values = 0, all = 0;
     for (int i = 0; i < n; i++) all += traces[i].n;
     double *values = malloc((all + 1) * sizeof *values);
     for (int i = 0; values && i < n; i++)
         for (size_t k = 0; k < traces[i].n; k++)
-            if (is_shown(p, &traces[i].points[k])) values[n_values++] = traces[i].points[k].y;
+            if (is_in_range(p, &traces[i].points[k])) values[n_values++] = traces[i].points[k].y;
     if (n_values > 0) {
         size_t off = (size_t)(share * (double)n_values);
-        qsort(values, n_values, sizeof *values, order);
+        qsort(values, n_values, sizeof *values, order_of_values);
         *from = values[off];
         *to = values[n_values - 1 - off];
     }
@@ -58,7 +58,7 @@ static bool find_range(const struct panel *p, const struct trace *traces, int n,
     return values != NULL;
 }
 
-static void set_levels(struct axis *y, double low, double high)
+static void set_level_range(struct axis *y, double low, double high)
 {
     const double min_db = 10, max_db = 100;
     y->to = high + 1;
@@ -68,14 +68,14 @@ static void set_levels(struct axis *y, double low, double high)
     y->to += missing_db / 2;
 }
 
-/* The mean of what is shown, over the width of the panel. A value below `min` counts as `min`: a null has no level. */
+/* The mean of the shown values over the width of the panel. Values below `min` count as `min`: nulls have no level. */
 static double mean_level(const struct panel *p, const struct trace *traces, int n, double min)
 {
     double sum = 0, width = 0;
     for (int i = 0; i < n; i++)
         for (size_t k = 1; k < traces[i].n; k++) {
             const struct point *before = &traces[i].points[k - 1], *point = before + 1;
-            if (!is_shown(p, before) || !is_shown(p, point)) continue;
+            if (!is_in_range(p, before) || !is_in_range(p, point)) continue;
             sum += (point->x - before->x) * (fmax(before->y, min) + fmax(point->y, min)) / 2;
             width += point->x - before->x;
         }
@@ -100,13 +100,13 @@ bool panel_set_values(struct panel *p, const struct trace *traces, int n, const 
     struct axis *y = &p->y;
     bool is_delay = p->kind == PLOT_GROUP_DELAY;
     double low = 0, high = 0;
-    bool good = find_range(p, traces, n, is_delay ? 0.02 : 0, &low, &high);
+    bool good = value_span(p, traces, n, is_delay ? 0.02 : 0, &low, &high);
     switch (p->kind) {
     case PLOT_MAGNITUDE:
         set_magnitudes(p, traces, n, high, range_db);
         return good;
     case PLOT_IMPULSE_DB:
-        set_levels(y, low, high);
+        set_level_range(y, low, high);
         break;
     case PLOT_PHASE:
         y->from = -180, y->to = 180, y->step = 90;
@@ -158,7 +158,7 @@ void panel_draw_y_labels(struct drawing *d, const struct axis *y)
     }
 }
 
-static void draw_labels(struct drawing *d, const struct panel *p)
+static void draw_mark_labels(struct drawing *d, const struct panel *p)
 {
     double marks[AXIS_MAX_MARKS], middle = (PANEL_LEFT + PANEL_RIGHT) / 2.0;
     char text[32];
@@ -176,7 +176,7 @@ void panel_draw_frame(struct drawing *d, const struct panel *p)
 {
     const double width = PANEL_RIGHT - PANEL_LEFT;
     drawing_heading(d, PANEL_LEFT, p->y.end - 12, TITLE_SIZE, p->title_width > 0 ? p->title_width : width, p->title);
-    draw_labels(d, p);
+    draw_mark_labels(d, p);
     drawing_box(d, frame_ink, PANEL_LEFT, p->y.end, width, p->y.start - p->y.end);
 }
 

@@ -30,13 +30,13 @@ bool picture_check(const char *path, char *why, size_t cap)
 #endif
 }
 
-static bool write_png(const char *path, const struct drawing *drawing, FILE *to, char *why, size_t cap)
+static bool picture_write_png(const char *path, const struct drawing *drawing, FILE *to, char *why, size_t cap)
 {
     void *library = own_library_open("haloconv_plot.so");
     const struct png_painter *painter = library ? dlsym(library, "haloconv_png_painter") : NULL;
     if (!painter) {
         const char *reason = dlerror();
-        return message_write(why, cap, "%s: Cairo is not here (%s); install it, or name the picture .svg", path,
+        return message_write(why, cap, "%s: Cairo is missing (%s); install it, or name the picture .svg", path,
                              reason ? reason : "no haloconv_plot.so");
     }
     const char *reason = painter->write(drawing, to);
@@ -48,14 +48,14 @@ struct bytes {
     size_t n;
 };
 
-/* The whole picture, in memory. */
-static bool print(const char *path, const struct drawing *drawing, struct bytes *picture, char *why, size_t cap)
+/* Writes the whole picture to memory. */
+static bool picture_print(const char *path, const struct drawing *drawing, struct bytes *picture, char *why, size_t cap)
 {
     FILE *to = open_memstream(&picture->at, &picture->n);
     if (!to) return message_write(why, cap, "%s: no memory; free some memory", path);
     bool good = true;
     if (ends_with(path, ".png"))
-        good = write_png(path, drawing, to, why, cap);
+        good = picture_write_png(path, drawing, to, why, cap);
     else
         svg_write(drawing, to);
     bool is_full = ferror(to);
@@ -72,7 +72,7 @@ static void write_bytes(FILE *file, const void *data)
 bool picture_write(const char *path, const struct drawing *drawing, char *why, size_t cap)
 {
     struct bytes picture = {0};
-    bool good = print(path, drawing, &picture, why, cap) && text_out(path, write_bytes, &picture, why, cap);
+    bool good = picture_print(path, drawing, &picture, why, cap) && text_out(path, write_bytes, &picture, why, cap);
     free(picture.at);
     return good;
 }

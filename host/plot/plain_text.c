@@ -14,7 +14,7 @@ static uint32_t code_of(const unsigned char *at, size_t n)
     return code;
 }
 
-static bool is_shown(uint32_t code)
+static bool code_is_shown(uint32_t code)
 {
     bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029;
     bool turns = code == 0x061c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
@@ -22,7 +22,7 @@ static bool is_shown(uint32_t code)
     return !is_control && !turns && code != 0xfffe && code != 0xffff;
 }
 
-static int cells_of(uint32_t code)
+static int code_cells(uint32_t code)
 {
     bool is_wide = (code >= 0x1100 && code < 0x1160) || (code >= 0x2e80 && code < 0xa4d0) ||
                    (code >= 0xac00 && code < 0xd7b0) || (code >= 0xf900 && code < 0xfb00) ||
@@ -35,7 +35,7 @@ int plain_text_cells(const char *text)
     int cells = 0;
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
         size_t n = utf8_bytes(at);
-        cells += n ? cells_of(code_of(at, n)) : 1;
+        cells += n ? code_cells(code_of(at, n)) : 1;
         at += n ? n : 1;
     }
     return cells;
@@ -48,7 +48,7 @@ static size_t bytes_in(const char *text, int cells, bool from_end)
     if (!from_end) {
         while (bytes < length) {
             size_t n = utf8_bytes((const unsigned char *)text + bytes);
-            cells -= cells_of(code_of((const unsigned char *)text + bytes, n));
+            cells -= code_cells(code_of((const unsigned char *)text + bytes, n));
             if (cells < 0) break;
             bytes += n;
         }
@@ -73,10 +73,10 @@ char *plain_text_make(const char *text, double max_cells)
 {
     enum { LONGEST = 4096 }; /* cells: more than the name of any file */
     char *copy = calloc(strlen(text) + 1, sizeof UTF8_REPLACEMENT - 1), *to = copy;
-    if (!copy) return NULL; /* else zeroed: the text ends by itself */
+    if (!copy) return NULL; /* else zeroed: the text ends with a 0 */
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
         size_t n = utf8_bytes(at);
-        bool shown = n > 0 && is_shown(code_of(at, n));
+        bool shown = n > 0 && code_is_shown(code_of(at, n));
         to = shown ? mempcpy(to, at, n) : mempcpy(to, UTF8_REPLACEMENT, sizeof UTF8_REPLACEMENT - 1);
         at += n ? n : 1;
     }

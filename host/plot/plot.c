@@ -21,7 +21,7 @@ struct page {
     int n;
     struct plot_settings settings;
     struct drawing drawing;
-    double top; /* of what comes next */
+    double top; /* upper edge of the next panel */
     int highest_rate, lowest_rate;
     struct trace *traces[PLOT_PANELS]; /* [n] */
     struct decay_lines *lines;         /* [n] */
@@ -32,7 +32,7 @@ static bool is_over_frequency(enum plot_panel kind)
     return kind == PLOT_MAGNITUDE || kind == PLOT_PHASE || kind == PLOT_GROUP_DELAY || kind == PLOT_WATERFALL;
 }
 
-/* ---- what is shown ------------------------------------------------------------------------------- */
+/* ---- the choice of panels -------------------------------------------------------------------------- */
 
 /* A room sounds longer than a filter. */
 static bool is_room(const struct plot_curve *curve)
@@ -66,9 +66,9 @@ static void set_frequencies(const struct page *page, double highest_hz, struct a
 
 /* The time in which any of the curves is audible: down to -60 dB for impulse and step, with a margin, and down to
  * -100 dB for levels, from 0 on. */
-static void set_times(const struct page *page, bool is_level, struct axis *axis)
+static void set_time_axis(const struct page *page, bool is_level, struct axis *axis)
 {
-    const double fewest_frames = 16, shortest_in_s = 2;
+    const double min_frames = 16, shortest_in_s = 2;
     double from = INFINITY, to = 0;
     for (int i = 0; i < page->n; i++) {
         int first, end;
@@ -76,7 +76,7 @@ static void set_times(const struct page *page, bool is_level, struct axis *axis)
         from = fmin(from, (double)first / page->curves[i].rate);
         to = fmax(to, (double)end / page->curves[i].rate);
     }
-    to = fmax(to, from + fewest_frames / page->lowest_rate);
+    to = fmax(to, from + min_frames / page->lowest_rate);
     double margin = is_level ? 0 : 0.06 * (to - from);
     axis->from = is_level ? 0 : from - margin;
     axis->to = to + margin;
@@ -112,7 +112,7 @@ static void set_x(const struct page *page, struct panel *p)
         p->x_label = "Frequency (Hz)";
         return;
     }
-    set_times(page, p->kind != PLOT_IMPULSE && p->kind != PLOT_STEP, &p->x);
+    set_time_axis(page, p->kind != PLOT_IMPULSE && p->kind != PLOT_STEP, &p->x);
     p->x_label = p->x.in_ms ? "Time (ms)" : "Time (s)";
 }
 
@@ -238,7 +238,7 @@ static bool draw_alone(struct page *page, struct panel p, const struct plot_curv
 }
 
 /* Draws the whole page. false: no memory. */
-static bool draw(struct page *page)
+static bool draw_page(struct page *page)
 {
     unsigned wanted = page->settings.panels ? page->settings.panels : usual_panels(page);
     struct panel panels[PLOT_PANELS] = {0};
@@ -275,8 +275,8 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
         if (curves[i].rate > page->highest_rate) page->highest_rate = curves[i].rate;
         if (curves[i].rate < page->lowest_rate) page->lowest_rate = curves[i].rate;
     }
-    good = good && draw(page) ? picture_write(path, &page->drawing, why, cap)
-                              : message_write(why, cap, "%s: no memory; free some memory, or plot fewer curves", path);
+    good = good && draw_page(page) ? picture_write(path, &page->drawing, why, cap)
+                                   : message_write(why, cap, "%s: no memory; plot fewer curves", path);
     for (int kind = 0; kind < PLOT_PANELS; kind++) {
         for (int i = 0; page->traces[kind] && i < n; i++) trace_free(&page->traces[kind][i]);
         free(page->traces[kind]);

@@ -7,15 +7,15 @@
 
 enum plot_panel {           /* in the order in which they are drawn */
     PLOT_IMPULSE,           /* amplitude over time                                                   */
-    PLOT_IMPULSE_DB,        /* the same as a level                                                   */
+    PLOT_IMPULSE_DB,        /* level over time                                                       */
     PLOT_STEP,              /* the running sum of the response                                       */
     PLOT_MAGNITUDE,
     PLOT_PHASE,             /* wrapped, without the delay up to the largest sample; where the magnitude is within
                                60 dB of the largest                                                  */
     PLOT_GROUP_DELAY,       /* with the delay that the phase lacks; where the phase is shown         */
     PLOT_DECAY,             /* backward integral of the energy, and the lines of EDT, T20 and T30    */
-    PLOT_SPECTROGRAM,       /* one for each curve                                                    */
-    PLOT_WATERFALL,         /* likewise; cumulative spectral decay                                   */
+    PLOT_SPECTROGRAM,       /* a panel for each curve                                                */
+    PLOT_WATERFALL,         /* a panel for each curve: cumulative spectral decay                     */
     PLOT_PANELS
 };
 extern const char *const plot_panel_names[PLOT_PANELS]; /* "impulse", "impulse-db", ... */
@@ -36,9 +36,9 @@ struct plot_curve {
 };
 
 struct plot_settings {
-    unsigned panels;        /* bits 1 << PLOT_...; 0: those that suit a filter, or a room            */
+    unsigned panels;        /* bits 1 << PLOT_...; 0: the panels that suit a filter, or a room       */
     double octaves;         /* width of the smoothing of panels over frequency; 0: none              */
-    double range_db[2];     /* of the magnitude; equal: 50 dB around the mean of what is shown       */
+    double range_db[2];     /* of the magnitude; equal: 50 dB around the mean of the shown values   */
     double range_hz[2];     /* of frequencies, the upper one at least twice the lower; equal: 20 to 20000,
                                and to half the rate in a spectrogram                                 */
 };
@@ -51,12 +51,12 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
 struct plot_powers {        /* smoothed powers over frequency, as struct plot_curve has them                 */
     const char *const *names; /* [n_names], for the legend: "measured"                               */
     int n_names;
-    const char *group;      /* of which there are n_groups: "loudspeaker"                            */
+    const char *group;      /* name of a group: "loudspeaker"                                        */
     int n_groups;
     const double *power;    /* [n_groups][n_names][n_bins]                                           */
     size_t n_bins;
     int rate;               /* Hz                                                                    */
-    double octaves;         /* of the smoothing                                                      */
+    double octaves;         /* width of the smoothing                                                */
 };
 
 /* Draws a panel of magnitudes for each group. settings: for the ranges. false: why has the reason. */

@@ -19,7 +19,7 @@ struct gathering {
     float *owned[MAX_BY_CHANNEL]; /* NULL: the response is the mask's */
     int n, n_left_out;
     char *const *paths;
-    int n_paths, path; /* path: the one whose curves are added */
+    int n_paths, path; /* path: number of the file whose curves are added */
     char *why;
     size_t cap;
 };
@@ -30,7 +30,7 @@ static const char *base_of(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* The name of a file alone, if no other mask has it too. */
+/* Returns the name of a file without its folder, if no other mask has the same name. */
 static const char *short_name(const struct gathering *g, const char *path)
 {
     int same = 0;
@@ -38,7 +38,7 @@ static const char *short_name(const struct gathering *g, const char *path)
     return same > 1 ? path : base_of(path);
 }
 
-/* Adds a curve. what: "channel 2", or NULL if the mask has no other. NULL: there are too many. */
+/* Adds a curve. what: "channel 2"; NULL: the mask has one channel. Returns NULL after too many curves. */
 static struct plot_curve *add_curve(struct gathering *g, const hc_responses *mask, const float *h, int n_frames,
                                     const char *what)
 {

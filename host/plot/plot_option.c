@@ -13,7 +13,7 @@ bool plot_option_path(const struct option_use *use, void *to)
 {
     char why[MESSAGE_CAP];
     if (!picture_check(use->text, why, sizeof why))
-        return option_refuse(use, "%s", why + strlen(use->text) + strlen(": ")); /* it begins with the value, too */
+        return option_refuse(use, "%s", why + strlen(use->text) + strlen(": ")); /* option_refuse adds the value */
     return option_text(use, to);
 }
 
@@ -28,7 +28,7 @@ bool plot_option_panels(const struct option_use *use, void *to)
                (strlen(plot_panel_names[kind]) != n || memcmp(plot_panel_names[kind], name, n) != 0))
             kind++;
         if (n == 3 && memcmp(name, "all", n) == 0)
-            panels = (1u << PLOT_WATERFALL) - 1; /* a waterfall shows what a spectrogram does */
+            panels = (1u << PLOT_WATERFALL) - 1; /* a waterfall shows the data of a spectrogram */
         else if (kind < PLOT_PANELS)
             panels |= 1u << kind;
         else
@@ -66,7 +66,7 @@ bool plot_option_pairs(const struct option_use *use, void *to)
         if (sscanf(at, "%6d:%6d%n", &pair.in, &pair.out, &used) != 2 || pair.in < 1 || pair.out < 1 ||
             (at[used] && at[used] != ','))
             return option_refuse(use, "needs IN:OUT, channels from 1, with commas between pairs");
-        if (pairs->n == PLOT_MAX_CURVES) return option_refuse(use, "takes at most %d pairs", PLOT_MAX_CURVES);
+        if (pairs->n == PLOT_MAX_CURVES) return option_refuse(use, "needs %d pairs at most", PLOT_MAX_CURVES);
         pairs->pair[pairs->n++] = (struct plot_pair){pair.in - 1, pair.out - 1};
         if (!at[used]) return true;
     }

@@ -46,7 +46,7 @@ option_read plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
      "rooms]",                                                                                                         \
      plot_option_panels, OPTION_TO(type, field.settings.panels)},                                                      \
     {"smooth", 0, "1/N|off",                                                                                           \
-     "Smooth magnitude, phase and group delay over this part of an octave, N from 1 to 48 [1/24]",                     \
+     "Smooth magnitude, phase and group delay over this fraction of an octave, N from 1 to 48 [1/24]",                 \
      plot_option_smooth, OPTION_TO(type, field.settings.octaves)}
 
 #endif

@@ -19,7 +19,7 @@ enum {
     DB_PER_LEVEL = 3
 };
 
-/* From light to dark, so that paper stays white where nothing sounds, and grey paper has the right order. */
+/* From light to dark, so that silence stays white on paper, and a print in grey keeps the order. */
 static uint32_t colour_of(int level) /* 0: the loudest */
 {
     static const double anchors[][3] = {{20, 11, 53}, {116, 28, 110}, {210, 66, 72}, {249, 142, 50}, {255, 235, 190}};
@@ -35,17 +35,17 @@ static uint32_t colour_of(int level) /* 0: the loudest */
 
 struct map {
     const struct panel *panel;
-    struct transform whole; /* of the response */
+    struct transform whole; /* transform of the response */
     double complex *bins;   /* [whole.size / 2 + 1] */
-    double seconds;         /* of the transform: it repeats then */
-    double end_s;           /* the response is silent in all bands behind it */
+    double seconds;         /* period of the transform */
+    double end_s;           /* behind this time the response is silent in all bands */
     double bin_hz;
     float *power; /* [ROWS][COLUMNS] */
 };
 
-/* Writes the bins of a band around hz, with the lowest as bin 1 -> band[n / 2 + 1]. n undoes the scale of the transform
- * back, which has another length in each row. */
-static void cut_band(const struct map *map, double hz, double sigma_hz, size_t first, double complex *band, size_t n)
+/* Writes the bins of a band around hz, with the lowest as bin 1 -> band[n / 2 + 1]. The factor n undoes the scale of
+ * the inverse transform, whose length depends on the row. */
+static void band_bins(const struct map *map, double hz, double sigma_hz, size_t first, double complex *band, size_t n)
 {
     memset(band, 0, (n / 2 + 1) * sizeof *band);
     for (size_t i = 1; i < n / 2 && first + i <= map->whole.size / 2; i++) {
@@ -79,7 +79,7 @@ static void fill_row(struct map *map, int row, const double *power, size_t n)
 
 static bool compute_row(struct map *map, int row)
 {
-    const double half_width = 0.5 * (exp2(1 / 12.0) - exp2(-1 / 12.0)); /* of the band, as a share of its frequency */
+    const double half_width = 0.5 * (exp2(1 / 12.0) - exp2(-1 / 12.0)); /* share of the frequency of the band */
     const struct axis *y = &map->panel->y;
     double hz = y->from * pow(y->to / y->from, (row + 0.5) / ROWS), sigma_hz = hz * half_width;
     double low = fmax(floor((hz - 4 * sigma_hz) / map->bin_hz), 0), span = 8 * sigma_hz / map->bin_hz + 3;
@@ -91,7 +91,7 @@ static bool compute_row(struct map *map, int row)
     double *power = calloc(t.size, sizeof *power);
     bool good = band && power;
     for (int part = 0; good && part < 2; part++) { /* real and imaginary, of the analytic signal */
-        cut_band(map, hz, sigma_hz, (size_t)low, band, t.size);
+        band_bins(map, hz, sigma_hz, (size_t)low, band, t.size);
         for (size_t i = 0; part == 1 && i <= t.size / 2; i++) band[i] *= I;
         add_squares(&t, band, power);
     }
@@ -104,7 +104,7 @@ static bool compute_row(struct map *map, int row)
 
 /* ---- painting ------------------------------------------------------------------------------------ */
 
-static int level_of(double power, double max)
+static int cell_level(double power, double max)
 {
     double below_db = -10 * log10(power / max);
     return below_db < LEVELS * DB_PER_LEVEL ? (int)(fmax(below_db, 0) / DB_PER_LEVEL) : LEVELS;
@@ -124,8 +124,8 @@ static void draw_level(struct drawing *d, const struct map *map, int level, doub
     for (int row = 0; row < ROWS; row++) {
         const float *cells = map->power + (size_t)row * COLUMNS;
         for (int from = 0, to; from < COLUMNS; from = to) {
-            int here = level_of((double)cells[from], max);
-            for (to = from + 1; to < COLUMNS && level_of((double)cells[to], max) == here;) to++;
+            int here = cell_level((double)cells[from], max);
+            for (to = from + 1; to < COLUMNS && cell_level((double)cells[to], max) == here;) to++;
             if (here != level) continue;
             double top = map->panel->y.start - (row + 1) * CELL;
             put_box(points + n, PANEL_LEFT + from * CELL, top, (to - from) * CELL, CELL);

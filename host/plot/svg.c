@@ -47,7 +47,7 @@ static void print_title(FILE *to, const char *name)
 
 static void print_points(FILE *to, const struct point *points, size_t n)
 {
-    long x = 0, y = 0; /* where the pen is */
+    long x = 0, y = 0; /* position of the pen */
     bool is_down = false;
     for (size_t i = 0; i < n; i++) {
         bool lifts = isnan(points[i].y);
@@ -95,7 +95,7 @@ static void print_path(FILE *to, const struct shape *shape, const struct point *
     fputs("</path>\n", to);
 }
 
-static void print_text(FILE *to, const struct shape *shape, struct point at)
+static void svg_print_text(FILE *to, const struct shape *shape, struct point at)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     fputs("<text", to);
@@ -139,7 +139,7 @@ void svg_write(const struct drawing *d, FILE *to)
         const struct shape *shape = &d->shapes[i];
         const struct point *points = d->points + shape->first;
         if (shape->kind == SHAPE_PATH) print_path(to, shape, points);
-        if (shape->kind == SHAPE_TEXT) print_text(to, shape, *points);
+        if (shape->kind == SHAPE_TEXT) svg_print_text(to, shape, *points);
         if (shape->kind == SHAPE_GROUP) print_group(to, shape, points, (int)i);
         if (shape->kind == SHAPE_GROUP_END) fputs("</g>\n", to);
     }

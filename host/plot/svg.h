@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* The caller looks at ferror. */
+/* The caller checks ferror. */
 void svg_write(const struct drawing *drawing, FILE *to);
 
 #endif

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void store(struct trace *t, struct point point)
+static void point_add(struct trace *t, struct point point)
 {
     if (t->n == t->capacity && !t->failed) {
         size_t capacity = t->capacity ? 2 * t->capacity : 1024;
@@ -22,10 +22,10 @@ void trace_finish(struct trace *t)
     if (!t->has_kept) return;
     struct point first = t->kept[0], low = t->kept[1], high = t->kept[2], last = t->kept[3];
     struct point early = low.x <= high.x ? low : high, late = low.x <= high.x ? high : low;
-    store(t, first);
-    if (early.x > first.x) store(t, early);
-    if (late.x > early.x && late.x > first.x) store(t, late);
-    if (last.x > late.x) store(t, last);
+    point_add(t, first);
+    if (early.x > first.x) point_add(t, early);
+    if (late.x > early.x && late.x > first.x) point_add(t, late);
+    if (last.x > late.x) point_add(t, last);
     t->has_kept = false;
 }
 
@@ -33,7 +33,7 @@ void trace_gap(struct trace *t)
 {
     if (!t->has_kept || (t->has_gap && t->column == t->gap_column)) return;
     trace_finish(t);
-    store(t, (struct point){t->points ? t->points[t->n - 1].x : 0, NAN});
+    point_add(t, (struct point){t->points ? t->points[t->n - 1].x : 0, NAN});
     t->gap_column = t->column;
     t->has_gap = true;
 }

@@ -1,7 +1,7 @@
 /* trace - the points of one curve, as many as a picture can show.
  *
- * A response of millions of taps has thousands of points in a unit of the picture's width. Of those the first, the
- * lowest, the highest and the last are kept, each at its position (the method "M4": Jugel et al., VLDB 2014): the line
+ * A response of millions of taps has thousands of points in a unit of the picture's width. The first, the lowest,
+ * the highest and the last of them are kept, each at its position (the method "M4": Jugel et al., VLDB 2014): the line
  * through them covers the same area, and no peak is lost. Points farther apart all stay.
  */
 #ifndef PLOT_TRACE_H
@@ -13,10 +13,10 @@ struct trace {              /* start with zeros */
     struct point *points;   /* [n]: x in the drawing, y a value; y NaN: a gap */
     size_t n, capacity;
     bool failed;            /* no memory */
-    struct point kept[4];   /* of this unit of width: first, lowest, highest, last */
+    struct point kept[4];   /* points of this unit of width: first, lowest, highest, last */
     bool has_kept;
-    double column;          /* of kept */
-    double gap_column;      /* of the last gap: there is at most one in a unit */
+    double column;          /* the unit of width of `kept` */
+    double gap_column;      /* unit of the last gap: a unit has one gap at most */
     bool has_gap;
 };
 

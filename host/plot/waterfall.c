@@ -16,15 +16,15 @@ struct waterfall {
     const struct plot_curve *curve;
     double octaves, low_db, high_db;
     struct axis times; /* seconds after the largest sample, at the bases of the slices */
-    int largest;       /* its frame */
+    int largest;       /* frame of the largest sample */
     int n_frames;
-    float *left; /* [n_frames]: the response without what came before a slice */
+    float *left; /* [n_frames]: the response without the sound before a slice */
 };
 
-/* Up to the time after which 50 dB less energy is left. */
-static void set_times(struct waterfall *w)
+/* Sets the times up to the end of the decay, at 50 dB below the energy at the start. */
+static void set_slice_times(struct waterfall *w)
 {
-    const double share = 1e-5, fewest_frames = 16;
+    const double share = 1e-5, min_frames = 16;
     double all = 0, left = 0;
     int end = w->n_frames;
     for (int i = 0; i < w->n_frames; i++) all += (double)w->curve->h[i] * (double)w->curve->h[i];
@@ -32,13 +32,13 @@ static void set_times(struct waterfall *w)
         end--;
         left += (double)w->curve->h[end] * (double)w->curve->h[end];
     }
-    double seconds = fmax(end + 1 - w->largest, fewest_frames) / w->curve->rate;
+    double seconds = fmax(end + 1 - w->largest, min_frames) / w->curve->rate;
     w->times = (struct axis){
         .from = 0, .to = seconds, .start = w->panel->y.end + PEAK_HEIGHT, .end = w->panel->y.start, .in_ms = true};
     axis_choose_step(&w->times, 5);
 }
 
-/* The magnitude of what is left at a time. false: no memory. */
+/* Traces the magnitude of the rest of the response after a time. false: no memory. */
 static bool trace_slice(struct waterfall *w, double seconds, struct trace *trace)
 {
     double fade = w->times.to / 10 * w->curve->rate, from = w->largest + seconds * w->curve->rate - fade;
@@ -49,7 +49,7 @@ static bool trace_slice(struct waterfall *w, double seconds, struct trace *trace
 }
 
 /* The highest value of the first slice is the top, if no range was given. */
-static void set_levels(struct waterfall *w, const struct trace *trace, const double range_db[2])
+static void set_slice_levels(struct waterfall *w, const struct trace *trace, const double range_db[2])
 {
     const double span_db = 50;
     bool is_given = range_db[0] < range_db[1];
@@ -62,7 +62,7 @@ static void set_levels(struct waterfall *w, const struct trace *trace, const dou
     w->low_db = is_given ? range_db[0] : highest - span_db;
 }
 
-/* Paints a slice over those behind it. */
+/* Paints a slice over the slices behind it. */
 static bool draw_slice(struct drawing *d, const struct waterfall *w, double seconds, const struct trace *trace)
 {
     const uint32_t light = 0xf2f6fa;
@@ -93,7 +93,7 @@ static bool draw_slices(struct drawing *d, struct waterfall *w, const double ran
         struct trace trace = {0};
         double seconds = w->times.to * i / (SLICES - 1);
         good = trace_slice(w, seconds, &trace);
-        if (good && i == 0) set_levels(w, &trace, range_db);
+        if (good && i == 0) set_slice_levels(w, &trace, range_db);
         good = good && draw_slice(d, w, seconds, &trace);
         trace_free(&trace);
     }
@@ -109,7 +109,7 @@ bool waterfall_draw(struct drawing *d, struct panel *p, const struct plot_curve 
     if (w.largest >= w.n_frames) w.largest = w.n_frames - 1;
     w.left = malloc((size_t)w.n_frames * sizeof *w.left);
     if (!w.left) return false;
-    set_times(&w);
+    set_slice_times(&w);
     panel_draw_grid(d, p);
     panel_clip(d, p);
     bool good = draw_slices(d, &w, settings->range_db);

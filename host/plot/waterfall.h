@@ -1,6 +1,6 @@
-/* waterfall - the spectra of what is left of a response after more and more time: the cumulative spectral decay.
+/* waterfall - the spectra of the rest of a response after more and more time: the cumulative spectral decay.
  *
- *   0 ms  ___/\_______/\___      each slice hides what is behind it; its base lies at its time on the y axis
+ *   0 ms  ___/\_______/\___      each slice hides the slices behind it; its base lies at its time on the y axis
  *          ___/\______/\____
  *   T ms    ____________/\____
  *
@@ -12,7 +12,7 @@
 
 #include "panel.h"
 
-enum { WATERFALL_HEIGHT = 360, WATERFALL_MAX_FRAMES = 1 << 20 }; /* of the panel; a longer response is cut */
+enum { WATERFALL_HEIGHT = 360, WATERFALL_MAX_FRAMES = 1 << 20 }; /* height of the panel; a longer response is cut */
 
 /* Draws all of the panel but its title; x: Hz. settings: `octaves`, and range_db, the levels from the base to the top;
  * equal: the upper 50 dB of the first slice. false: no memory. */

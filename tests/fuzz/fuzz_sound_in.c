@@ -81,7 +81,7 @@ static void read_backwards(const char *path, const struct samples *plain)
 {
     struct sound_in in;
     char why[400] = "", *raw = malloc((size_t)(BLOCK * plain->frame_bytes));
-    if (!opened(&in, path, NULL) || !sound_in_is_placed(&in)) goto done;
+    if (!opened(&in, path, NULL) || !sound_in_can_read_at(&in)) goto done;
     must(raw && in.plain != HC_PLANAR && in.n_frames > 0);
     for (int64_t first = (plain->n_frames - 1) / BLOCK * BLOCK; first >= 0; first -= BLOCK) {
         int64_t left = plain->n_frames - first, want = left < BLOCK ? left : BLOCK;

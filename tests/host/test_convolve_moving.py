@@ -289,7 +289,7 @@ def test_clipping_is_counted(folder):
     ("time,azimuth\n1,0\n0.5,1\n", ["p.csv:3", "goes back in time"]),
     ("time,azimuth\n0,\n", ["p.csv:2", "has no azimuth"]),
     ("time,elevation\n0,0\n", ["p.csv:1", "no azimuth"]),
-    ("time,azimuth,x,y\n0,0,1,1\n", ["p.csv:1", "one kind of place"]),
+    ("time,azimuth,x,y\n0,0,1,1\n", ["p.csv:1", "one kind of position"]),
     ("azimuth\n0\n", ["p.csv:1", "time"]),
     ("time,frame,azimuth\n0,0,0\n", ["p.csv:1", "one of the columns"]),
     ("time,azimuth,azimuth\n0,0,0\n", ["p.csv:1", "two columns"]),

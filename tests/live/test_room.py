@@ -103,7 +103,7 @@ def test_a_room_asks_what_no_option_says(run, room):
         walk.send_signal(signal.SIGTERM)
         assert walk.wait(PATIENCE) == 0, pathlib.Path("said").read_text()
     said = pathlib.Path("said").read_text()
-    for word in ("How many loudspeakers? [2]", "a number from 1", "Place 1 of 1", "Listen to it? [yes]", "run snug"):
+    for word in ("How many loudspeakers? [2]", "a number from 1", "Position 1 of 1", "Listen to it? [yes]", "run snug"):
         assert word in said, said
     assert read("room/filter.wav").shape[1] == 1 and read("room/verified.wav").shape[1] == 1
     assert "server" not in pathlib.Path("config/haloconv/snug.conf").read_text()

@@ -14,11 +14,11 @@
 
 enum { ASK, GIVE, LEAVE, MAX_VALUES = 16, SLEEP_NS = 500000 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of MPI, and of the variables below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for calls of MPI, and for the variables below */
 static int rank, n_ranks;
 static int64_t counter;           /* rank 0 */
 static int n_left;                /* rank 0: ranks that have ended */
-static int64_t sums[MAX_VALUES];  /* rank 0: of their values */
+static int64_t sums[MAX_VALUES];  /* rank 0: sums of the values of ended ranks */
 static pthread_t server;
 
 static void wait_a_little(void)
@@ -26,7 +26,7 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }
 
-/* Under lock: answer one message. Returns whether there was one. */
+/* Under lock: answers a message, if a message has arrived. Returns whether a message has arrived. */
 static int serve_one(void)
 {
     int there = 0;
@@ -76,7 +76,7 @@ static int open_ranks(int *rank_out, int *n_out, int *local_out)
 
 static int64_t next_number(void)
 {
-    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* one request at a time: its answer has no address */
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* one request at a time: an answer names no thread */
     int64_t next = 0, nothing = 0;
     if (rank == 0) {
         pthread_mutex_lock(&lock);
@@ -100,7 +100,7 @@ static int64_t next_number(void)
     return next;
 }
 
-static void leave(int64_t *values, int n)
+static void leave_ranks(int64_t *values, int n)
 {
     if (rank > 0) {
         int64_t all[MAX_VALUES] = {0};
@@ -114,4 +114,4 @@ static void leave(int64_t *values, int n)
 }
 
 extern const struct ranks_library haloconv_ranks;
-const struct ranks_library haloconv_ranks = {open_ranks, next_number, leave};
+const struct ranks_library haloconv_ranks = {open_ranks, next_number, leave_ranks};

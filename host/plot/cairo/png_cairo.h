@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 struct png_painter {
-    /* NULL: it is written; the caller looks at ferror. Else the reason. */
+    /* Returns NULL, and the caller checks ferror; or the reason of a failure. */
     const char *(*write)(const struct drawing *drawing, FILE *to);
 };
 extern const struct png_painter haloconv_png_painter; /* in haloconv_plot.so */

@@ -10,10 +10,10 @@
 #include <string.h>
 
 struct hybrid_mask {
-    void *head, *tail;             /* masks of the two backends; tail NULL: the mask has no taps there */
-    uint64_t preparation;          /* number of its last preparation; audio thread */
+    void *head, *tail;             /* masks of the two backends; tail NULL: the mask has no taps in the tail */
+    uint64_t preparation;          /* number of the mask's last preparation; audio thread */
     bool from_start;               /* prepared before the first block: every job has its full tail; audio thread */
-    uint64_t n_retirements;        /* audio thread */
+    uint64_t n_retirements;        /* of this mask; audio thread */
     atomic_uint_fast64_t released; /* number of the last retirement after which the device released the mask */
     bool is_prepared, is_ready;    /* in the tail backend; device thread */
 };
@@ -77,7 +77,7 @@ static void retirement_begin(struct hybrid *h, const struct retirement *retireme
     h->retired[h->n_retired++] = *retirement;
 }
 
-/* Releases the retired masks that no thread of the tail backend works on, and those that are prepared again. */
+/* Releases retired masks that no thread of the tail backend works on, and masks that are prepared again. */
 static void retirements_sweep(struct hybrid *h, bool all)
 {
     for (int i = 0; i < h->n_retired;) {
@@ -197,7 +197,7 @@ static void hybrid_mask_free(void *state, void *impl)
 /* The head and the tail of a matrix; both point to the matrix's taps. */
 struct split {
     struct matrix head, tail;
-    int *tail_of; /* [n_responses]: a response's index in the tail; -1: it is too short */
+    int *tail_of; /* [n_responses]: a response's index in the tail; -1: the response ends in the head */
 };
 
 static void split_free(struct split *split)
@@ -303,7 +303,7 @@ static bool hybrid_mask_released(void *state, const void *impl)
 
 /* ---- play -------------------------------------------------------------------------------------------------------- */
 
-/* The output of a mask in a job, [n_out][T]; NULL: the job does not have it with the full tail. */
+/* The tail output of a mask in a job, [n_out][T]; NULL: the job lacks the mask's full tail. */
 static const float *rows_of(const struct hybrid *h, int64_t i, const struct hybrid_mask *mask)
 {
     const struct hybrid_job *job = &h->jobs[i % TAIL_JOBS];
@@ -321,7 +321,7 @@ static bool hybrid_mask_ready(void *state, const void *impl)
     if (!mask->tail || mask->from_start) return true;
     int64_t due = delayed_tail_due(&h->delayed);
     if (due < 0) return false;
-    /* The answer must not depend on the timing of threads. The play that follows waits for this job in any case. */
+    /* The result must not depend on the timing of threads. The next play waits for this job in any case. */
     if (atomic_load_explicit(&h->waits, memory_order_relaxed)) device_queue_await(h->delayed.queue, due, AWAIT_FOREVER);
     return device_queue_is_done(h->delayed.queue, due) && rows_of(h, due, mask);
 }
@@ -338,7 +338,7 @@ static void tail_mix(float *y, const float *from, const float *to, int n, const 
     }
 }
 
-/* Adds the tail to frames [at, at + n) of the output, which are in one hop. Fails as delayed_tail_await. */
+/* Adds the tail to frames [at, at + n) of the output, all in one hop. Fails as delayed_tail_await does. */
 static int hybrid_tail_add(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade,
                            struct reason *why)
 {
@@ -372,7 +372,7 @@ static void job_fill(struct hybrid *h)
     h->n_retirements = 0;
 }
 
-/* Plays frames [at, at + n) of a call, which are in one hop. */
+/* Plays frames [at, at + n) of a call, all in one hop. */
 static int hybrid_tail_play(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade,
                             struct reason *why)
 {
@@ -421,7 +421,7 @@ static int hybrid_reset(void *state, struct reason *why)
     return error;
 }
 
-/* ---- with a GPU, and with a thread of the CPU in its place ------------------------------------------------------- */
+/* ---- the backends: tail on a GPU, tail on a thread of the CPU ---------------------------------------------------- */
 
 static int open_with_gpu(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {

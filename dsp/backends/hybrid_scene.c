@@ -12,7 +12,7 @@
  * At the edge T of a hop, the hop's input is posted with the tail's mix at T. For the device a hop is a block of a scene
  * whose plan has a head alone.
  *
- * A job may be late, so that the engine has given up its banks: the terms of a job count uses of their banks.
+ * A job may be late, so that the engine no longer uses its banks: the terms of a job count uses of their banks.
  */
 #include "backends.h"
 #include "dsp/base/await.h"
@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    MIN_HOPS_A_SECOND = 100, /* of a tail that cannot change within 20 ms, as far as the block allows */
+    MIN_HOPS_A_SECOND = 100, /* of a tail that cannot change within 20 ms, unless the block is longer */
     MAX_HOPS_A_SECOND = 200,
 };
 
@@ -33,10 +33,10 @@ struct list {                 /* a mix; its terms count uses of their banks */
 };
 
 struct scene_job {
-    struct list from, to; /* the mixes of two edges, as far as the device thread lacks them; see job_play */
+    struct list from, to; /* the mixes of two edges that the device thread does not have yet; see job_play */
     bool is_still;        /* both mixes are the same */
     bool follows;         /* `from` is the `to` of the job before, and no hop was skipped in between */
-    bool sounds;          /* the output is not just silence */
+    bool sounds;          /* the output is not silence */
     int n_active;
 };
 
@@ -49,9 +49,9 @@ struct hybrid_scene {
     struct scene_job jobs[TAIL_JOBS]; /* job i at i % TAIL_JOBS */
 
     /* audio thread */
-    struct scene_mix edge_mix; /* of the tail at the last edge; it stays valid until the next one */
+    struct scene_mix edge_mix; /* of the tail at the last edge; valid until the next edge */
     bool edge_sounds;
-    bool follows; /* the last hop was posted, so the next job follows it */
+    bool follows; /* the last hop was posted: the next job follows that hop */
 
     /* device thread */
     struct list playing; /* the tail's mix in the last job */
@@ -60,7 +60,7 @@ struct hybrid_scene {
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* S is as long as the tail's change within 20 ms permits: 2S + the fade. */
+/* The largest S for which the tail changes within 20 ms; a change lasts 2S + the fade. */
 static int tail_hop(int rate, int block, int steer_fade)
 {
     const int min_hop = rate / MAX_HOPS_A_SECOND, usual = rate / MIN_HOPS_A_SECOND;
@@ -90,7 +90,7 @@ static void hybrid_plan_make(struct scene_plan *plan, int rate, int block, int s
     plan->levels[1].n_partitions = (bank_taps - offset + hop - 1) / hop;
 }
 
-/* The plan of one of the two scenes: level l of the plan as a head alone. */
+/* The plan of one of the two scenes (head or tail): level l of the plan, as a head alone. */
 static struct scene_plan plan_of(const struct scene_plan *plan, int l)
 {
     struct scene_plan half = {.rate = plan->rate, .n_levels = 1, .levels = {plan->levels[l]}};
@@ -122,7 +122,7 @@ static void head_bank_free(void *bank)
     scene_cpu.bank_free(bank);
 }
 
-/* A caller's struct may be shorter than ours: it must not be copied as a whole. */
+/* Copies field by field: a caller's struct may be shorter than ours. */
 static hc_bank_data data_of(const hc_bank_data *data, const float *const *taps, int n_taps)
 {
     return (hc_bank_data){.size = sizeof(hc_bank_data),
@@ -176,7 +176,7 @@ static void list_clear(struct list *list)
     list->n = 0;
 }
 
-/* The list is empty. */
+/* Copies a mix to an empty list, and counts uses of its banks. */
 static void list_copy(struct list *list, const struct scene_mix *mix)
 {
     list->n = mix->n;
@@ -212,7 +212,7 @@ static int tail_call(struct hybrid_scene *s, struct io_buffer *buffer, int n, st
     return error ? error : s->tail_backend->play(s->tail, call, why);
 }
 
-/* A list that the job has becomes `playing`, and the job keeps the list before until it ends: so `from` is at the address
+/* The job's list becomes `playing`; the job keeps the earlier list until the job ends. So `from` stays at the address
  * that the tail backend knows. */
 static int job_play(void *data, int64_t i, struct io_buffer *buffer, int n, struct reason *why)
 {
@@ -275,7 +275,7 @@ static int tail_open(struct hybrid_scene *s, int device, struct reason *why)
         ok = ok && list_open(&s->jobs[i].from, shape.n_sources) && list_open(&s->jobs[i].to, shape.n_sources);
     if (!ok) return fail(HC_ENOMEM, why, "hybrid: no memory for %d source%s", shape.n_sources, PLURAL(shape.n_sources));
     int error = s->tail_backend->open(&half, &shape, device, &s->tail, why);
-    if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* no deadline in that thread */
+    if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* its thread has no deadline */
     if (error) return error;
     struct delayed_tail_setup setup = {.backend = &backend_cpu, /* a device reads buffers in the host's memory too */
                                        .n_in = shape.n_sources,
@@ -298,7 +298,7 @@ static int hybrid_open(const char *tail_name, const struct scene_plan *plan, con
     const struct scene_plan half = plan_of(plan, 0);
     int error = HC_OK;
     if (!s->tail_backend)
-        error = fail(HC_EUNSUPPORTED, why, "hybrid: \"%s\" has no steered sources; use \"cpu\"", tail_name);
+        error = fail(HC_EUNSUPPORTED, why, "hybrid: \"%s\" has no moving sources; use \"cpu\"", tail_name);
     if (!error) error = scene_cpu.open(&half, shape, 0, &s->head, why);
     if (!error && plan->n_levels > 1) error = tail_open(s, device, why);
     if (error) {
@@ -408,7 +408,7 @@ static int hybrid_reset(void *state, struct reason *why)
     return error;
 }
 
-/* ---- with a GPU, and with a thread of the CPU in its place ------------------------------------------------------- */
+/* ---- the backends: tail on a GPU, tail on a thread of the CPU ---------------------------------------------------- */
 
 #define VARIANT(name, tail)                                                                                            \
     static int open_##name(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,   \

@@ -1,12 +1,12 @@
-/* cpu_files - the CPU backend for files: there is no deadline, so the transforms are large, many blocks go through them
+/* cpu_files - the CPU backend for files: without a deadline, the transforms are large, many blocks are computed
  * together, and all processors work on them.
  *
  *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input (dsp/fft/fft.h)
  *   FDL        frequency-domain delay line: a row of offline.h for each input; block b is window b
  *
  * Three phases, each a list of jobs for the thread pool: transforms of (input, block); products of chunks of bins with
- * the partitions (an output's list has a product for each cell); transforms back of (output, block). In a matrix, the
- * products are most of the work. A mask's spectra lie chunk by chunk, so that a job reads them in one pass through memory
+ * the partitions (an output's list has a product for each cell); inverse transforms of (output, block). In a matrix,
+ * the products are most of the work. A mask's spectra lie chunk by chunk: a job reads them in one pass through memory
  * and uses them for all T blocks:
  *
  *   mask     [chunk 0: response 0 partition 0, 1 ...; response 1 ...][chunk 1: ...] ...
@@ -29,8 +29,8 @@
 #include <string.h>
 
 enum {
-    JOB_CHUNKS = 8,    /* of a job of the products: the start of a job then costs little in comparison */
-    JOBS_A_THREAD = 4, /* of the products, at least: a thread that is late still finds some */
+    JOB_CHUNKS = 8,    /* chunks of a product job: starting the job then costs little in comparison */
+    JOBS_A_THREAD = 4, /* min. product jobs for each thread: a thread that starts late still finds jobs */
     SLICE = 4096,      /* frames of a direct plan's job */
 };
 
@@ -42,7 +42,7 @@ struct files {
     struct offline fdl;    /* the spectra of the latest blocks of each input */
     int n_in, n_out;
     int max_blocks;   /* T: whole blocks a batch, a multiple of FFT_BLOCKS */
-    int pos;          /* frames of the current block so far */
+    int pos;          /* frames of the current block that have arrived */
     size_t n_earlier; /* earlier frames in front of the current block: P; for direct, max_taps - 1 rounded up */
     size_t history_size;
     float *history;     /* [n_in][history_size]: earlier frames, then the current block (direct: the call) */
@@ -161,7 +161,7 @@ struct transform_job {
     float *work;        /* [threads][4P] */
 };
 
-/* One partition of a response to its spectrum, chunk by chunk. */
+/* Transforms one partition of a response to its spectrum, chunk by chunk. */
 static void transform_partition(void *data, int64_t i, int thread)
 {
     const struct transform_job *job = data;
@@ -237,7 +237,7 @@ struct files_batch { /* n_blocks blocks of one call; n of their frames are new, 
     struct files *f;
     const struct files_mask *mask;
     const struct rows *rows;
-    float *const *out;   /* the mask's */
+    float *const *out;   /* output rows of the mask */
     int at, n, n_blocks; /* at: the batch's first frame */
 };
 
@@ -251,8 +251,8 @@ static float *sum(const struct files *f, int out, int t)
     return f->sums + ((size_t)out * f->max_blocks + t) * f->fdl.stride;
 }
 
-/* Block t of an input: the first is transformed from the history, the others straight from the input, where a block
- * follows the one before it. */
+/* Transforms block t of an input: the first block from the history, the other blocks directly from the input, which
+ * contains the block before each. */
 static void transform_input(void *data, int64_t i, int thread)
 {
     (void)thread;
@@ -267,9 +267,9 @@ static void transform_input(void *data, int64_t i, int thread)
     if (is_nonzero) fft_forward(f->fft, two, two + p, to, to, FFT_CHUNK);
 }
 
-/* Blocks before the first nonzero one or after the last are not multiplied, and their entries of the FDL are not touched:
- * in a short file with long responses these are nearly all. The zeros of a block are written once a nonzero one
- * follows. Blocks that no partition meets any more are forgotten. */
+/* Updates the range of nonzero blocks. Blocks outside the range are not multiplied, and their FDL entries not written:
+ * in a short file with long responses, nearly all blocks. A zero block is written when a nonzero block follows it.
+ * Blocks that no partition meets any more leave the range. */
 static void nonzero_update(struct files *f, int n_blocks)
 {
     for (int in = 0; in < f->n_in; in++)
@@ -284,7 +284,7 @@ static void nonzero_update(struct files *f, int n_blocks)
         }
 }
 
-/* Block t of an output. */
+/* Transforms block t of an output back. */
 static void transform_output(void *data, int64_t i, int thread)
 {
     const struct files_batch *batch = data;
@@ -296,7 +296,7 @@ static void transform_output(void *data, int64_t i, int thread)
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* Groups of outputs. Small transforms have few chunks: a job is then a group, so that there is one for every thread. */
+/* The number of groups of outputs. Small transforms have few chunks: each group is then a job, to have enough jobs. */
 static int output_groups(const struct files *f)
 {
     int jobs = (f->fft->n_chunks + JOB_CHUNKS - 1) / JOB_CHUNKS;
@@ -329,7 +329,7 @@ static void multiply(void *data, int64_t i, int thread)
 
 /* ---- process ----------------------------------------------------------------------------------------------------- */
 
-/* A batch of whole blocks, or one incomplete block, through each mask. */
+/* Convolves a batch of whole blocks, or one incomplete block, with each mask. */
 static void convolve_batch(struct files_batch *batch, struct files_mask *const *masks, float *const *const *outs,
                            int n_masks)
 {
@@ -349,7 +349,7 @@ static void convolve_batch(struct files_batch *batch, struct files_mask *const *
     }
 }
 
-/* The batch's frames become history. */
+/* Copies the batch's last frames to the history. */
 static void advance(struct files_batch *batch)
 {
     struct files *f = batch->f;

@@ -4,14 +4,14 @@
  *   tail level    at frame T, a multiple of the hop, the engine thread records the mix and publishes jobs; threads and,
  *                 in even shares, its own calls do them until frame T + delay (scene_tail.c)
  *
- * Cost. The products of random entries wait for memory. With 128 sources, 2 outputs, 0.5 s at 48 kHz and 64 frames, all
- * of them changing, a block reads:
+ * Cost. The products of random entries wait for memory. With 128 changing sources, 2 outputs, 0.5 s at 48 kHz and 64
+ * frames, a block reads:
  *
  *   head     2.9 MB = 128 sources * 15 partitions * 128 floats * (1 FDL + 2 outputs)
  *   tail     6.3 MB = 128 sources * 7 partitions * 4096 floats * (1 FDL + 2 outputs) / 7 blocks a hop
  *
- * One core of an AMD EPYC of 2024 reads 39 GB/s: 0.24 ms. With the transforms, 0.05 ms, a block should take 0.29 ms of the
- * processors' time. It takes 0.33 (measured beside other programs).
+ * One core of an AMD EPYC of 2024 reads 39 GB/s: 0.24 ms. With 0.05 ms for the transforms, a block should cost 0.29 ms
+ * of processor time. The measured time is 0.33 ms, beside other programs.
  */
 #include "dsp/device/scene_backend.h"
 
@@ -52,8 +52,8 @@ double scene_cpu_ns(const struct scene_plan *plan, int n_sources, int n_out)
     return ns;
 }
 
-/* Threads beside the engine thread: as many as keep each of them half busy, as far as there are processors. A scene of
- * little work gets none. */
+/* The number of threads besides the engine thread: as many as keep each thread half busy, at most one for each other
+ * processor. A scene of little work gets no thread. */
 static int threads_for(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     const double little = 0.02, busy = 0.5;
@@ -137,7 +137,7 @@ static void cpu_close(void *state)
     free(s);
 }
 
-/* Zeroed memory whose pages are there: a first touch inside a call would wait for the system. */
+/* Allocates memory and writes zeros: a first write inside a call would wait for the system's page. */
 static void *touched(size_t bytes)
 {
     void *p = malloc(bytes);
@@ -225,7 +225,7 @@ static void history_write(struct scene_state *s, const struct scene_call *call)
     }
 }
 
-/* Adds what is due to the output, and clears the ring there. */
+/* Adds the due frames of the ring to the output, and clears them in the ring. */
 static void due_read(struct scene_state *s, const struct scene_call *call)
 {
     int at = (int)(call->frame % s->due_length);

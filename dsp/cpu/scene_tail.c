@@ -3,14 +3,14 @@
  *
  *   phase      a job                                                          jobs
  *   INS        a source: the window before the edge -> FFT -> FDL              n_sources
- *   CHUNKS     a chunk of bins: the products of all sources of the list, or    n_chunks * n_parts
- *              of a part of them if they are many, in order
+ *   CHUNKS     a chunk of bins: the products of all sources of the list, or,   n_chunks * n_parts
+ *              if the list is long, of one part of the list
  *   OUTS       an output: its sums -> IFFT -> fades                            n_active
  *
- * Any thread claims the next job of a phase; whoever completes the last one publishes the next phase. A job sums in one
- * order, so the output does not depend on who does it. The engine thread divides what the others are not expected to do
- * evenly among its calls. In its last call before the hop is due it does all that nobody has begun; when the hop is due
- * it waits at most for the jobs, one a thread, that others began before (tens of microseconds with 128 sources).
+ * Any thread claims the next job of a phase; the thread that completes the last job publishes the next phase. A job
+ * sums in a fixed order, so the output does not depend on its thread. The engine thread spreads the work that the
+ * others are not expected to do evenly over its calls. In its last call before the hop is due it does all jobs that no
+ * thread has begun. When the hop is due it waits for at most one job of each other thread (128 sources: tens of us).
  */
 #include "dsp/base/memory.h"
 #include "dsp/base/realtime_pool.h"
@@ -24,7 +24,7 @@
 enum { INS, CHUNKS, OUTS, N_PHASES };
 enum {
     MAX_PARTS = 8,
-    RESPONSES_A_PART = 16, /* with 7 partitions 0.01 ms */
+    RESPONSES_A_PART = 16, /* a job of 0.01 ms with 7 partitions */
 };
 
 /* phase << PHASE_BIT | number of jobs << COUNT_BIT | the next job. Phase N_PHASES: the hop is complete. */
@@ -40,7 +40,7 @@ struct tail_level {
     struct scene_level_cpu *level;
     int l;
     ticket jobs;
-    atomic_int done; /* of the phase */
+    atomic_int done; /* jobs of the phase that are complete */
 
     /* Written by the engine thread while no thread has a job: */
     int64_t edge; /* frame; -1: no hop is under way */
@@ -48,15 +48,15 @@ struct tail_level {
     int64_t cost[N_PHASES]; /* of a job, picoseconds as estimated */
     int n_active;
 
-    int n_parts;                                /* of the sources of the list: see max_parts */
-    const struct scene_piece *first[MAX_PARTS]; /* piece of a part */
+    int n_parts;                                /* into which the list is cut: see max_parts */
+    const struct scene_piece *first[MAX_PARTS]; /* [n_parts]: first piece of each part */
     float *sums;                                /* [n_parts][n_out][fft] */
     float *results;                             /* [n_out][window] */
 
     /* Engine thread: */
-    int64_t own;           /* cost of the jobs of this hop that it has done */
+    int64_t own;           /* cost of the jobs of this hop that the engine thread has done */
     double others_a_frame; /* cost that the other threads do while a frame plays */
-    bool is_measured;      /* others_a_frame of this hop */
+    bool is_measured;      /* others_a_frame was measured in this hop */
 };
 
 struct scene_tail {
@@ -78,7 +78,7 @@ static void publish(struct tail_level *t, int phase)
     atomic_store_explicit(&t->jobs, (uint64_t)phase << PHASE_BIT | n << COUNT_BIT, memory_order_release);
 }
 
-/* A ticket of the same value may come again a hop later: the job is then one of that hop. */
+/* The ticket may have the same value again a hop later (ABA): the claimed job is then a job of that hop. */
 static bool job_claim(struct tail_level *t, struct job *job)
 {
     uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
@@ -95,7 +95,7 @@ static bool is_complete(const struct tail_level *t)
     return atomic_load_explicit(&t->jobs, memory_order_acquire) >> PHASE_BIT == N_PHASES;
 }
 
-/* Cost of the jobs that somebody has begun. */
+/* Cost of the jobs that any thread has begun. */
 static int64_t begun(const struct tail_level *t)
 {
     uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
@@ -169,7 +169,7 @@ static void job_out(const struct tail_level *t, int out, float *scratch)
     }
 }
 
-/* Does a job. false: there is none now. */
+/* Does a job. false: no job is ready. */
 static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *scratch, int64_t *cost)
 {
     struct job job;
@@ -211,7 +211,7 @@ static size_t max_scratch(const struct scene_plan *plan)
     return n;
 }
 
-/* Parts of a level's list: with one term a source, jobs of about RESPONSES_A_PART responses. */
+/* The number of parts of a level's list: with one term a source, a job has about RESPONSES_A_PART responses. */
 static int max_parts(const struct scene_shape *shape)
 {
     int64_t n = (int64_t)shape->n_sources * shape->n_out / RESPONSES_A_PART;
@@ -292,7 +292,7 @@ static bool own_job(struct scene_tail *tail, struct tail_level *t)
     return true;
 }
 
-/* Learns how fast the others work: what they have begun up to this frame. Down at once, up slowly. */
+/* Estimates how fast the other threads work, from the jobs they have begun. The estimate falls fast, rises slowly. */
 static void measure_others(struct tail_level *t, int64_t frame)
 {
     const double margin = 0.8;

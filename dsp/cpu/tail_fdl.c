@@ -1,12 +1,12 @@
-/* tail_fdl - the FDL of a tail level: its layout, how it fills, and its products with a mask's partitions. */
+/* tail_fdl - the FDL of a tail level: its layout, its transforms, and its products with a mask's partitions. */
 #include "dsp/base/memory.h"
 #include "tail_state.h"
 
 #include <string.h>
 
 enum {
-    MAX_LEVEL_GROUP = 16, /* outputs that share a pass over the FDL, whose chunk stays in the cache meanwhile */
-    MAX_RINGS = 32,       /* of a call of fft_products.rings */
+    MAX_LEVEL_GROUP = 16, /* outputs that share a pass over the FDL while a chunk of it is in the cache */
+    MAX_RINGS = 32,       /* max. rings in a call of fft_products.rings */
 };
 
 /* Not a power of two: rows that lie a power of two apart share few sets of the cache. */

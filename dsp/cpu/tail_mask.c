@@ -1,4 +1,4 @@
-/* tail_mask - the tail levels of a mask: which partitions its responses have in each level, where they lie, and their
+/* tail_mask - the tail levels of a mask: the partitions of its responses in each level, their memory layout and their
  * spectra. */
 #include "dsp/base/memory.h"
 #include "tail_state.h"
@@ -18,7 +18,7 @@ void tail_mask_free(struct tail_mask *mask)
     free(mask);
 }
 
-/* The spectra of a response's partitions. taps[n_taps] begins at the level's offset. work: [4S]. */
+/* Computes the spectra of a response's partitions. taps[n_taps] begins at the level's offset. work: [4S]. */
 static void response_transform(const struct tail_level *l, const struct tail_response *r, const float *taps, int n_taps,
                                float *work)
 {
@@ -37,8 +37,8 @@ static int output_partitions(const struct tail_mask *mask, const struct tail_mas
     return n;
 }
 
-/* Memory for the partitions that partitions_find found. If outputs take turns, one chunk of all responses is
- * contiguous; otherwise all chunks of one response are. */
+/* Allocates memory for the partitions that partitions_find found. If a group has several outputs, one chunk of all
+ * responses is contiguous; otherwise all chunks of one response are. */
 static bool mask_level_alloc(const struct tail *tail, struct tail_mask *mask, const struct tail_level *l,
                              struct tail_mask_level *ml)
 {

@@ -6,7 +6,7 @@
  * Overlap-save with uniform partitions of S taps (dsp/fft/fft.h): block b of S frames of the output is the sum over
  * partitions p of the spectra of window b - p of the signal times partition p.
  *
- *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; none of them: no spectrum
+ *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; outside the signal: no spectrum
  *   spectra      of a group of filters: [filter][chunk][partition][FFT_CHUNK], as a product reads them
  *   a job        some adjacent blocks of one row, up to FFT_BLOCKS at a time. Each thread has a row of offline.h, for
  *                n_partitions - 1 + FFT_BLOCKS windows, or for all windows if they are fewer
@@ -21,17 +21,17 @@
 #include <string.h>
 
 enum {
-    JOBS_A_THREAD = 4,      /* at least: a thread that starts late still finds some */
-    GROUP_FLOATS = 1 << 25, /* spectra of a group of filters, about */
+    JOBS_A_THREAD = 4,      /* min. jobs for each thread: a thread that starts late still finds jobs */
+    GROUP_FLOATS = 1 << 25, /* approximate floats of the spectra of a group of filters */
 };
 
 struct filtering {
     const struct tensor_work *work;
     const float *signal, *taps;
     const struct tensor_rows *in, *out;
-    int64_t first;              /* filter of the group */
-    int64_t n_blocks;           /* of a row: of S frames; direct: of TENSOR_DIRECT_FRAMES */
-    int64_t n_jobs, job_blocks; /* jobs of a row, and their blocks */
+    int64_t first;              /* index of the group's first filter */
+    int64_t n_blocks;           /* blocks of a row, each of S frames; direct: of TENSOR_DIRECT_FRAMES */
+    int64_t n_jobs, job_blocks; /* jobs of a row; blocks of a job */
     int64_t sharers;            /* rows of a filter */
     int64_t n_partitions;
     float *spectra;      /* [filters][chunks][n_partitions][FFT_CHUNK], scaled by 1 / S */
@@ -64,7 +64,7 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
            rows * products * size * cpu_tensor_costs.product_ns;
 }
 
-/* Windows whose spectra a job keeps. */
+/* The number of windows whose spectra a job keeps. */
 static int64_t entries_for(const struct tensor_call *call, int size)
 {
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
@@ -135,7 +135,7 @@ static void filter_direct(void *data, int64_t i, int thread)
 
 /* ---- transforms -------------------------------------------------------------------------------------------------- */
 
-/* One partition of a filter to its spectrum. */
+/* Transforms one partition of a filter to its spectrum. */
 static void transform_partition(void *data, int64_t i, int thread)
 {
     const struct filtering *f = data;

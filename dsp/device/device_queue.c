@@ -29,8 +29,8 @@ struct device_queue {
     sem_t work; /* posted for each block, and to end */
     sem_t done; /* posted if the audio thread sleeps */
     atomic_bool audio_sleeps, end;
-    atomic_uint_fast64_t posted, finished; /* blocks */
-    atomic_uint_fast64_t rested;           /* blocks behind which no work is left */
+    atomic_uint_fast64_t posted, finished; /* number of blocks */
+    atomic_uint_fast64_t rested;           /* number of blocks behind which no work is left */
     struct posted_block blocks[DEVICE_QUEUE_MAX];
     int64_t skipped;            /* frames since the last block was posted; audio thread only */
     struct priority priority;   /* of the audio thread */
@@ -48,7 +48,7 @@ int64_t device_queue_spin_us(int rate, int block)
 
 /* ---- the device thread ------------------------------------------------------------------------------------------- */
 
-/* false: the semaphore was not posted before until_us. */
+/* Waits for the semaphore. false: it was not posted before until_us. */
 static bool sem_wait_until(sem_t *sem, int64_t until_us)
 {
     struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
@@ -57,9 +57,9 @@ static bool sem_wait_until(sem_t *sem, int64_t until_us)
     return error == 0;
 }
 
-/* Waits for a block, or for the end of the queue. To wake a sleeping thread takes 50 to 200 us on some machines,
- * longer than a device needs for a block of audio. The thread therefore wakes shortly before the next block is expected
- * (wakeup.h) and spins. A block that comes earlier wakes it. */
+/* Waits for a block, or for the end of the queue. On some machines a sleeping thread needs 50 to 200 us to wake, longer
+ * than a device needs for a block of audio. The thread therefore wakes shortly before the next block is expected
+ * (wakeup.h) and spins. A block that comes earlier wakes the thread. */
 static void await_work(struct device_queue *q)
 {
     uint64_t finished = atomic_load_explicit(&q->finished, memory_order_relaxed);
@@ -99,7 +99,7 @@ static void *device_thread(void *arg)
     struct device_queue *q = arg;
     int followed = 0;
     denormals_off();
-    prctl(PR_SET_TIMERSLACK, 1UL); /* ns; by default a timed sleep may take 50 us longer */
+    prctl(PR_SET_TIMERSLACK, 1UL); /* ns; by default a timed sleep may last 50 us longer */
     for (;;) {
         await_work(q);
         if (atomic_load(&q->end)) return NULL;
@@ -134,7 +134,7 @@ struct device_queue *device_queue_open(const struct device_queue_setup *setup, s
     sem_init(&q->done, 0, 0);
     int error = pthread_create(&q->thread, NULL, device_thread, q);
     if (error == 0) return q;
-    fail(HC_ENOMEM, why, "no thread for the device: %s; end some, or use backend cpu", strerror(error));
+    fail(HC_ENOMEM, why, "no thread for the device: %s; end some programs, or use backend cpu", strerror(error));
     queue_free(q);
     return NULL;
 }

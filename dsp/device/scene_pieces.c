@@ -7,7 +7,7 @@
 
 struct piece_key {
     const hc_bank *bank;
-    uint64_t list;    /* the list that has this key; an older one: free */
+    uint64_t list;    /* number of the list that uses this key; an older number: the key is free */
     int entry, piece; /* piece -1: the bank has no taps in the level */
 };
 
@@ -18,7 +18,7 @@ static int log2_table(int max_terms)
     return log2;
 }
 
-/* Memory of all ones, whose pages are there: a first touch inside a call would wait for the system. */
+/* Allocates memory and writes all ones: a first write inside a call would wait for the system's page. */
 static void *touched(size_t bytes)
 {
     void *p = malloc(bytes);

@@ -1,5 +1,5 @@
 /* render - hc_render: whole signals through a bank. Checks the jobs, resolves their steps into windows of terms
- * (render_windows.c), and gives these to a backend.
+ * (render_windows.c), and passes the windows to a backend.
  */
 #include "device_bank.h"
 #include "dsp/backends/backend_choice.h"
@@ -18,8 +18,7 @@ struct hc_renderer {
     struct render_bank bank;
 };
 
-/* Finds the backend and the device by name (for "auto" see gpu_rules.h), and describes the device, if `text` is not
- * NULL. */
+/* Finds the backend and the device by name ("auto": see gpu_rules.h). Describes the device unless `text` is NULL. */
 static int choose(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
 {
     const struct backend *backend;
@@ -44,7 +43,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
                      size_t cap)
 {
     hc_render_config c = {.size = sizeof c};
-    if (!renderer) return fail(HC_EINVAL, REASON(why, cap), "hc_renderer_open: the place for the renderer is NULL");
+    if (!renderer) return fail(HC_EINVAL, REASON(why, cap), "hc_renderer_open: the argument renderer is NULL");
     *renderer = NULL;
     if (config && config->size < sizeof c)
         return fail(HC_EINVAL, REASON(why, cap), "hc_render_config.size is %zu; set it to sizeof(hc_render_config)",
@@ -64,7 +63,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     const char *name = c.backend ? c.backend : "auto";
     error = choose(r, name, &setup.device, c.device, REASON(why, cap));
     if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
-    if (error && strcmp(name, "auto") == 0) { /* the CPU renders what a GPU cannot, such as long steps */
+    if (error && strcmp(name, "auto") == 0) { /* use the CPU where a GPU fails, as with long steps */
         error = choose(r, "cpu", &setup.device, c.device, REASON(why, cap));
         if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     }

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define MAX_FRAME (INT64_C(1) << 61) /* sums of two of them, and of windows, do not overflow */
+#define MAX_FRAME (INT64_C(1) << 61) /* the sum of two frame numbers and a window's length does not overflow */
 
 struct source_terms { /* of one source after its last step */
     int n;
-    struct render_term terms[HC_MAX_MIX]; /* sorted by entry; an entry occurs once, its weight is not 0 */
+    struct render_term terms[HC_MAX_MIX]; /* sorted by entry; each entry occurs once, with a weight other than 0 */
 };
 
 static int step_check(const hc_render_job *job, int i, const struct render_bank *bank, struct reason *why)
@@ -94,9 +94,9 @@ static bool is_same(const struct source_terms *a, const struct source_terms *b)
 
 struct resolver {
     const hc_render_job *job;
-    int next;                 /* step to apply */
+    int next;                 /* index of the next step to apply */
     struct source_terms *now; /* [n_sources] */
-    const hc_step **last;     /* [n_sources]: the last step before an edge; else NULL */
+    const hc_step **last;     /* [n_sources]: the source's last step before the edge; NULL: no step */
     int n_total;              /* terms of all sources */
     struct render_windows *windows;
     size_t n_terms, capacity; /* of windows->terms */
@@ -142,7 +142,7 @@ struct span {
     int n;
 }; /* a list */
 
-/* Fills in the windows. Each keeps the positions of its lists until the terms no longer move. */
+/* Fills in the windows. A window holds positions of its lists, not addresses, while the array of terms may grow. */
 static bool resolve(struct resolver *r, struct span *from, struct span *to, int step)
 {
     int64_t first = r->job->from / step;
@@ -173,7 +173,7 @@ static int make(struct render_windows *windows, const hc_render_job *job, int st
         .job = job, .windows = windows, .now = calloc(n, sizeof *r.now), .last = calloc(n, sizeof *r.last)};
     struct span *from = calloc(n_windows, sizeof *from), *to = calloc(n_windows, sizeof *to);
     windows->windows = calloc(n_windows, sizeof *windows->windows);
-    /* The list is there even if nothing sounds, so that its address is not NULL. */
+    /* At least one term is allocated even if nothing sounds, so that the list's address is not NULL. */
     windows->terms = calloc(n, sizeof *windows->terms);
     r.capacity = n;
     bool ok = r.now && r.last && from && to && windows->windows && windows->terms;

@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #define MAX_HZ 1e9
-#define MAX_DB 1000 /* a gain beyond it is not a gain, and its power might not be finite */
+#define MAX_DB 1000 /* the power of a larger gain might not be finite */
 
 static const char blanks[] = " \t\r", separators[] = " \t\r,;";
 
@@ -18,7 +18,7 @@ struct reading {
     struct frequency_curve *curve;
     size_t capacity;
     int line;
-    int n_columns; /* of the first point */
+    int n_columns; /* numbers in the first point's line */
     char *why;
     size_t cap;
 };
@@ -29,7 +29,7 @@ static bool refuse(struct reading *r, const char *reason)
     return false;
 }
 
-/* A point of n columns. */
+/* Appends a point that has n columns. */
 static bool add(struct reading *r, const double *column, int n)
 {
     double hz = column[0], db = column[1];
@@ -54,8 +54,7 @@ static bool begins_number(char c)
     return c && strchr("0123456789+-.", c);
 }
 
-/* Reads the numbers up to `end`. The first two or three are a point. Commas beside other separators may be decimal
- * commas. */
+/* Reads the numbers up to `end`; the first two or three are a point. Refuses a comma that may be a decimal comma. */
 static bool read_point(struct reading *r, const char *at, const char *end)
 {
     double value[3] = {0};
@@ -99,7 +98,7 @@ static bool read_pairs(struct reading *r, const char *text, const char *end)
     return true;
 }
 
-/* Reads a number behind blanks. NULL: it is absent before `end`; else what is behind it. */
+/* Reads a number behind blanks. Returns the address behind the number; NULL: no number before `end`. */
 static const char *read_number(const char *at, const char *end, double *number)
 {
     at += strspn(at, blanks);
@@ -108,7 +107,7 @@ static const char *read_number(const char *at, const char *end, double *number)
     return behind && behind <= end ? behind : NULL;
 }
 
-/* Looks for the sensitivity of a microphone in a line that has no point. */
+/* Looks for the sensitivity of a microphone in a line that is not a point. */
 static void read_sensitivity(struct reading *r, const char *line, const char *end)
 {
     static const char factor[] = "Sens Factor";
@@ -205,7 +204,7 @@ void frequency_curve_free(struct frequency_curve *curve)
     *curve = (struct frequency_curve){0};
 }
 
-/* The last point at or below hz. *share: of the way to the next point, over the logarithm of the frequency. */
+/* The last point at or below hz. *share: where hz lies between that point (0) and the next (1), in log frequency. */
 static const struct frequency_point *point_below(const struct frequency_curve *curve, double hz, double *share)
 {
     const struct frequency_point *p = curve->points;

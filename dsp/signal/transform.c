@@ -40,7 +40,7 @@ void transform_close(struct transform *t)
  * Stockham's form: each pass reads x and writes y in the order of the next pass, so that no pass reverses bits.
  */
 
-/* The product, without C's rules for infinities. */
+/* a times b, without C's slow rules for infinities. */
 static inline double complex times(double complex a, double complex b)
 {
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
@@ -136,7 +136,7 @@ void transform_inverse(const struct transform *t, double complex *bins)
         bins[k] = conj(even + odd);
         bins[half - k] = even - odd;
     }
-    transform_complex(t, bins); /* of the conjugates: the inverse */
+    transform_complex(t, bins); /* the forward transform of conjugates is an inverse */
     for (size_t k = 0; k < half; k++) bins[k] = conj(bins[k]) * scale;
 }
 

@@ -162,7 +162,7 @@ struct transform_job {
 };
 
 /* Transforms one partition of a response to its spectrum, chunk by chunk. */
-static void transform_partition(void *data, int64_t i, int thread)
+static void transform_files_partition(void *data, int64_t i, int thread)
 {
     const struct transform_job *job = data;
     const struct files *f = job->f;
@@ -176,7 +176,7 @@ static void transform_partition(void *data, int64_t i, int thread)
                         mask->spectra + (size_t)(r->at + p) * FFT_CHUNK, (size_t)mask->n_partitions * FFT_CHUNK);
 }
 
-static bool spectra_make(struct files *f, struct files_mask *mask, const struct matrix *matrix)
+static bool files_spectra_make(struct files *f, struct files_mask *mask, const struct matrix *matrix)
 {
     struct transform_job job = {.f = f, .mask = mask, .matrix = matrix};
     size_t size = (size_t)f->plan->partition;
@@ -192,7 +192,8 @@ static bool spectra_make(struct files *f, struct files_mask *mask, const struct 
     mask->spectra = memory_floats_uncleared((size_t)mask->n_partitions * 2 * size);
     mask->products = calloc((size_t)matrix->n_cells, sizeof *mask->products);
     bool ok = job.work && mask->spectra && mask->products;
-    if (ok) thread_pool_run(f->threads, transform_partition, &job, (int64_t)matrix->n_responses * job.max_partitions);
+    if (ok)
+        thread_pool_run(f->threads, transform_files_partition, &job, (int64_t)matrix->n_responses * job.max_partitions);
     for (int c = 0; ok && c < matrix->n_cells; c++) {
         const struct files_response *r = &mask->responses[matrix->cells[c].response];
         mask->products[c] =
@@ -202,7 +203,7 @@ static bool spectra_make(struct files *f, struct files_mask *mask, const struct 
     return ok;
 }
 
-static bool taps_copy(struct files_mask *mask, const struct matrix *matrix)
+static bool files_taps_copy(struct files_mask *mask, const struct matrix *matrix)
 {
     for (int i = 0; i < matrix->n_responses; i++) {
         struct files_response *r = &mask->responses[i];
@@ -222,7 +223,7 @@ static int files_mask_make(void *state, const struct matrix *matrix, void **impl
     mask->responses = calloc((size_t)matrix->n_responses + 1, sizeof *mask->responses);
     if (!routing_make(&mask->routing, matrix, f->n_out) || !mask->responses) goto no_memory;
     mask->n_responses = matrix->n_responses;
-    if (!(f->plan->direct ? taps_copy(mask, matrix) : spectra_make(f, mask, matrix))) goto no_memory;
+    if (!(f->plan->direct ? files_taps_copy(mask, matrix) : files_spectra_make(f, mask, matrix))) goto no_memory;
     *impl = mask;
     return HC_OK;
 no_memory:

@@ -15,7 +15,7 @@ static size_t row_floats(const struct tail_level *l)
     return (size_t)l->fdl_entries * FFT_CHUNK + FFT_LANES;
 }
 
-static size_t fdl_floats(const struct tail *tail, const struct tail_level *l)
+static size_t level_fdl_floats(const struct tail *tail, const struct tail_level *l)
 {
     return (size_t)tail->n_in * l->fft->n_chunks * row_floats(l);
 }
@@ -32,7 +32,7 @@ bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct
     size_t row = row_floats(l);
     l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
     l->chunk_stride = l->group > 1 ? row * (size_t)tail->n_in : row;
-    l->fdl = memory_place(fdl_floats(tail, l));
+    l->fdl = memory_place(level_fdl_floats(tail, l));
     l->oldest = memory_place((size_t)tail->n_in * 2 * (size_t)l->size);
     return l->fdl && l->oldest;
 }
@@ -46,7 +46,7 @@ void tail_level_close(struct tail_level *l)
 
 void tail_level_clear(const struct tail *tail, struct tail_level *l)
 {
-    memset(l->fdl, 0, fdl_floats(tail, l) * sizeof(float));
+    memset(l->fdl, 0, level_fdl_floats(tail, l) * sizeof(float));
     l->newest = -1;
 }
 

@@ -115,7 +115,7 @@ static int cpu_plan(const struct tensor_call *call, void *plan, size_t *bytes, s
 }
 
 /* The number of threads for a call: starting one, about 20 us, must cost little. Limits their scratch memory. */
-static int threads_for(const struct tensor_call *call, const struct tensor_method *method)
+static int tensor_threads(const struct tensor_call *call, const struct tensor_method *method)
 {
     const double min_ns = 200e3;
     bool sums = call->op == HC_GRADIENT_H;
@@ -132,7 +132,7 @@ static int cpu_run(const struct tensor_call *call, const void *plan, const struc
 {
     const struct tensor_method method = *(const struct tensor_method *)plan;
     struct tensor_work work = {.call = call, .data = data, .simd = simd_choose()};
-    work.pool = thread_pool_open(threads_for(call, &method));
+    work.pool = thread_pool_open(tensor_threads(call, &method));
     if (method.size > 0) work.fft = tables_of(method.size);
     unsigned denormals = denormals_off();
     bool ok = work.pool && (method.size == 0 || work.fft);

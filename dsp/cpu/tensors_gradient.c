@@ -64,7 +64,7 @@ static int64_t blocks_a_pass(const struct tensor_call *call, int size)
 }
 
 /* The number of windows whose spectra a pass keeps. */
-static int64_t entries_for(const struct tensor_call *call, int size)
+static int64_t gradient_entries(const struct tensor_call *call, int size)
 {
     return blocks_a_pass(call, size) + tensor_div_up(call->h.frames, size) - 1;
 }
@@ -78,7 +78,7 @@ static size_t pass_floats(const struct tensor_call *call, int size)
 size_t tensor_gradient_scratch(const struct tensor_call *call, int size)
 {
     if (size == 0) return round_up((size_t)(2 * TENSOR_DIRECT_FRAMES + 2 * call->h.frames + 2 * SIMD_PAD), SIMD_PAD);
-    return pass_floats(call, size) + 2 * (size_t)(entries_for(call, size) * size);
+    return pass_floats(call, size) + 2 * (size_t)(gradient_entries(call, size) * size);
 }
 
 /* A pass of a filter: a row, and blocks of x in that row. */
@@ -173,7 +173,7 @@ static void sum_part(void *data, int64_t i, int thread)
 }
 
 /* Adds the parts of a block of gh and writes the block. */
-static void finish_block(void *data, int64_t i, int thread)
+static void finish_gradient_block(void *data, int64_t i, int thread)
 {
     const struct gradient *g = data;
     const struct tensor_work *w = g->work;
@@ -222,12 +222,12 @@ bool tensor_gradient_run(const struct tensor_work *work)
     bool ok = g.scratch && g.sums;
     if (work->fft)
         ok = offline_open(&g.rows, work->fft, 1, thread_pool_size(work->pool),
-                          (int)entries_for(call, work->fft->size)) &&
+                          (int)gradient_entries(call, work->fft->size)) &&
              ok;
     for (; ok && g.first < n_filters; g.first += group) {
         group = tensor_min(group, n_filters - g.first);
         thread_pool_run(work->pool, sum_part, &g, group * g.n_parts);
-        thread_pool_run(work->pool, finish_block, &g, group * g.gh_blocks);
+        thread_pool_run(work->pool, finish_gradient_block, &g, group * g.gh_blocks);
     }
     offline_close(&g.rows);
     free(g.scratch);

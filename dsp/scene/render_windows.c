@@ -164,7 +164,7 @@ static bool resolve(struct resolver *r, struct span *from, struct span *to, int 
     return true;
 }
 
-static int make(struct render_windows *windows, const hc_render_job *job, int step, struct reason *why)
+static int make_windows(struct render_windows *windows, const hc_render_job *job, int step, struct reason *why)
 {
     size_t n = (size_t)job->n_sources + 1, n_windows;
     windows->n_windows = job->n_out_frames / step + (job->n_out_frames % step > 0);
@@ -192,7 +192,7 @@ int render_windows_make(struct render_windows *windows, int job_index, const hc_
     int error = job_check(job, step, bank, REASON(text, sizeof text));
     *windows = (struct render_windows){0};
     if (error) return fail(error, why, "job %d: %s", job_index, text);
-    return make(windows, job, step, why);
+    return make_windows(windows, job, step, why);
 }
 
 void render_windows_free(struct render_windows *windows)

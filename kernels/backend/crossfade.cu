@@ -5,7 +5,7 @@
  *
  * cost     a frame: 8 bytes read, 4 written
  * limits   65535 x 128 frames a launch
- * ceiling  memory bandwidth, or the bus if y is in the host's memory; for a live block the launch
+ * ceiling  memory bandwidth, or the bus if y is in the host's memory; for a live block the launch time
  */
 #include "crossfade.h"
 

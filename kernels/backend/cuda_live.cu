@@ -4,10 +4,10 @@
  * There are two streams: `audio` (high priority) for process and `setup` for mask_make, so that a mask can be made
  * while audio plays.
  *
- * A call is cut at hops. The output of each hop is the sum of the head (head.cu) and of the output that the tail levels
- * have ready for it. When a call completes a hop, the step of the tail levels for this hop follows once the caller has
- * the output (cuda_live_process_behind). Copy engines carry a large block: it goes up during the step of the hop before, and down during the
- * step of its own hop.
+ * A call is cut at hops. The output of each hop is the sum of the head (head.cu) and of the tail levels' output for
+ * this hop. When a call completes a hop, the step of the tail levels for this hop follows once the caller has the
+ * output (cuda_live_process_behind). Copy engines transfer a large block: up during the step of the previous hop, down
+ * during the step of its own hop.
  *
  *   up      | in b |        | in b+1 |
  *   audio   .. step | head b | step b .. | head b+1 | step ..
@@ -132,7 +132,7 @@ void cuda_live_mask_free(void *state, void *mask)
     free(m);
 }
 
-/* noise: the taps, instead of matrix->taps; or NULL. */
+/* Makes a mask of matrix->taps or, if noise is not NULL, of noise. */
 static int mask_make(struct cuda_live *s, const struct matrix *matrix, const struct noise *noise, void **mask,
                      struct reason *why)
 {
@@ -167,7 +167,7 @@ static bool noise_matrix_make(struct matrix *matrix, const struct cuda_live *s, 
     matrix->cells = (struct cell *)malloc(n * sizeof(struct cell));
     if (!matrix->n_taps || !matrix->cells) return false;
     matrix->n_responses = matrix->n_cells = (int)n;
-    for (int r = 0; r < (int)n; r++) { /* by out, then in, as noise_response numbers them */
+    for (int r = 0; r < (int)n; r++) { /* cells by out, then in, in the order of noise_response */
         const struct cell cell = {noise->diagonal ? r : r % s->n_in, noise->diagonal ? r : r / s->n_in, r};
         matrix->cells[r] = cell;
         matrix->n_taps[r] = noise->n_taps;
@@ -213,7 +213,7 @@ static int steps_run(struct cuda_live *s, int64_t hops, struct reason *why)
     return HC_OK;
 }
 
-/* Computes the next chunk of the output, sends it down, and records its event chunk_down. All n frames are in one
+/* Computes the next chunk of the output, downloads the chunk, and records its event chunk_down. All n frames are in one
  * hop. */
 static int chunk_play(struct cuda_live *s, struct io_buffer *buffer, int n, struct cuda_live_mask *mask, float *wet,
                       struct transfer *transfer, struct reason *why)
@@ -230,8 +230,8 @@ static int chunk_play(struct cuda_live *s, struct io_buffer *buffer, int n, stru
     return HC_OK;
 }
 
-/* Reports to the copy threads which chunks are in the buffer. wait: waits for all but the last chunk, for which the
- * caller waits (s->done). */
+/* Reports to the copy threads which chunks are in the buffer. wait: waits for all chunks but the last one; the caller
+ * waits for the last chunk (s->done). */
 static int chunks_post(struct cuda_live *s, struct io_buffer *buffer, struct transfer *transfer, bool wait,
                        struct reason *why)
 {
@@ -281,7 +281,7 @@ static void rows_clear(float *rows, int n_rows, size_t pitch, int n)
     for (int row = 0; row < n_rows; row++) memset(rows + row * pitch, 0, n * sizeof(float));
 }
 
-/* For a small block there are no copies: the device reads the frames from pinned memory and writes them there. */
+/* Plays a block. A small block is not copied: the device reads and writes the frames in pinned host memory. */
 int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why)
 {
     struct cuda_live *s = (struct cuda_live *)state;

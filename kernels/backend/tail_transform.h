@@ -43,7 +43,7 @@ struct tail_forwards {
 struct tail_inverses {
     int n;
     struct tail_inverse level[TAIL_LEVELS];
-    int first_block[TAIL_LEVELS + 1]; /* as above                                                                   */
+    int first_block[TAIL_LEVELS + 1]; /* set by the launch, which may also remove levels                            */
 };
 
 struct tail_responses {       /* spectra[part_at[row] + p] = transform of S taps of a row from offset + p S on        */

@@ -4,9 +4,9 @@
  *   h          [ part 0 | 0 ][ part 1 | 0 ]..  forward: H_p = transform of P taps and P zeros, once a mask
  *   y(block b) = last P frames of the inverse of sum_p H_p X_(b-p): the first P are wrapped round and dropped
  *
- *   mac_many: the products for many blocks of audio at once. A thread owns one bin of 8 neighbouring blocks. From part
- *   p to p + 1 the 8 spectra slide back by one, so a window in registers loads one X and one H (16 bytes) for 8 complex
- *   products (32 FMA).
+ *   mac_many: the products for many blocks of audio at once. A thread computes one bin of 8 adjacent blocks. From part
+ *   p to p + 1 the 8 spectra move back by one block, so a window in registers loads one X and one H (16 bytes) for 8
+ *   complex products (32 FMA).
  *   mac_one: the products for one block. The parts are divided among the threads of a thread block and among thread
  *   blocks ("splits"). The inverse adds the splits up, in a fixed order, as it loads them. No atomics: same input, same
  *   bits.
@@ -28,7 +28,7 @@
 enum {
     MAC_BLOCKS = 8,    /* of audio, a thread                                                                 */
     MAC_THREADS = 128,
-    ONE_THREADS = 512, /* of mac_one                                                                         */
+    ONE_THREADS = 512, /* threads of mac_one                                                                 */
     LEAF = 32,         /* products in one plain sum, so that the error does not grow with the number of parts */
     MAX_SPLITS = 16   /* the inverse reads the splits one after another                                     */
 };

@@ -42,12 +42,12 @@ void *memory_lines(size_t n, size_t size)
 
 #ifdef __SANITIZE_ADDRESS__ /* AddressSanitizer checks only memory that it allocated */
 
-float *memory_place(size_t n)
+float *memory_packed(size_t n)
 {
     return memory_floats(n);
 }
 
-void memory_place_free(float *floats)
+void memory_packed_free(float *floats)
 {
     free(floats);
 }
@@ -113,7 +113,7 @@ static void join(struct range *p, struct range *next)
     if (p->after) p->after->before = p;
 }
 
-float *memory_place(size_t n)
+float *memory_packed(size_t n)
 {
     size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE) + sizeof(struct range);
     global_lock(LOCK_MEMORY);
@@ -129,7 +129,7 @@ float *memory_place(size_t n)
     return p ? memset(p + 1, 0, bytes - sizeof *p) : NULL;
 }
 
-void memory_place_free(float *floats)
+void memory_packed_free(float *floats)
 {
     if (!floats) return;
     struct range *p = (struct range *)(void *)floats - 1;

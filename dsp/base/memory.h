@@ -20,10 +20,10 @@ float *memory_floats_uncleared(size_t n);
 void *memory_lines(size_t n, size_t size);
 
 /* Like memory_floats, for arrays that every block of audio uses: small arrays of several engines share huge pages, so
- * hundreds of small engines use as few pages as one large engine. memory_place_free frees an array; NULL is allowed.
+ * hundreds of small engines use as few pages as one large engine. memory_packed_free frees an array; NULL is allowed.
  * [setup], any thread */
-float *memory_place(size_t n);
-void memory_place_free(float *floats);
+float *memory_packed(size_t n);
+void memory_packed_free(float *floats);
 
 /* Three quarters of the machine's memory, in bytes: a small file must not be able to request all of it. */
 size_t memory_limit(void);

@@ -96,10 +96,10 @@ static void cpu_close(void *state)
     if (!cpu) return;
     fft_put(cpu->fft);
     tail_close(cpu->tail);
-    memory_place_free(cpu->history);
-    memory_place_free(cpu->fdl);
-    memory_place_free(cpu->sums);
-    memory_place_free(cpu->work);
+    memory_packed_free(cpu->history);
+    memory_packed_free(cpu->fdl);
+    memory_packed_free(cpu->sums);
+    memory_packed_free(cpu->work);
     outputs_close(cpu->frames);
     outputs_close(cpu->fading_out);
     free(cpu);
@@ -135,7 +135,7 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     cpu->n_in = config->n_in;
     cpu->n_out = config->n_out;
     cpu->history_size = round_up(2 * p + SIMD_PAD, SIMD_PAD);
-    cpu->history = memory_place((size_t)cpu->n_in * cpu->history_size);
+    cpu->history = memory_packed((size_t)cpu->n_in * cpu->history_size);
     cpu->fading_out = outputs_open(cpu->n_out, plan->block);
     if (!cpu->history || !cpu->fading_out) goto no_memory;
     if (plan->n_tail_levels > 0) {
@@ -148,9 +148,9 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
         cpu->n_entries = plan->n_partitions + BATCH;
         /* Not a power of two: rings that lie a power of two apart share few sets of the cache. */
         cpu->ring_stride = (size_t)(cpu->n_entries * cpu->fft->chunk) + FFT_LANES;
-        cpu->fdl = memory_place(fdl_floats(cpu));
-        cpu->sums = memory_place(BATCH * 2 * p);
-        cpu->work = memory_place(2 * p);
+        cpu->fdl = memory_packed(fdl_floats(cpu));
+        cpu->sums = memory_packed(BATCH * 2 * p);
+        cpu->work = memory_packed(2 * p);
         cpu->frames = outputs_open(cpu->n_out, plan->partition);
         if (!cpu->fdl || !cpu->sums || !cpu->work || !cpu->frames) goto no_memory;
     }
@@ -187,8 +187,8 @@ static void cpu_mask_free(void *state, void *impl)
     (void)state;
     struct cpu_mask *mask = impl;
     if (!mask) return;
-    for (int r = 0; r < mask->n_responses; r++) memory_place_free(mask->responses[r].taps);
-    memory_place_free(mask->spectra);
+    for (int r = 0; r < mask->n_responses; r++) memory_packed_free(mask->responses[r].taps);
+    memory_packed_free(mask->spectra);
     tail_mask_free(mask->tail);
     free(mask->responses);
     routing_free(&mask->routing);
@@ -206,7 +206,7 @@ static bool taps_copy(const struct cpu *cpu, struct cpu_response *r, const float
 {
     n_taps = head_taps(cpu, n_taps);
     r->n_taps = n_taps < cpu->plan->partition ? n_taps : cpu->plan->partition;
-    r->taps = memory_place((size_t)r->n_taps);
+    r->taps = memory_packed((size_t)r->n_taps);
     if (r->taps) memcpy(r->taps, taps, (size_t)r->n_taps * sizeof(float));
     return r->taps != NULL;
 }
@@ -227,7 +227,7 @@ static bool spectra_make(const struct cpu *cpu, struct cpu_mask *mask, const str
         mask->n_partitions += r->end - r->first;
     }
     float *work = memory_floats(4 * (size_t)p);
-    mask->spectra = memory_place((size_t)mask->n_partitions * 2 * (size_t)p);
+    mask->spectra = memory_packed((size_t)mask->n_partitions * 2 * (size_t)p);
     mask->past = outputs_open(cpu->n_out, p);
     bool ok = work && mask->spectra && mask->past;
     for (int i = 0; ok && i < matrix->n_responses; i++) {

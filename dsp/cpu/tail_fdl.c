@@ -32,16 +32,16 @@ bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct
     size_t row = row_floats(l);
     l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
     l->chunk_stride = l->group > 1 ? row * (size_t)tail->n_in : row;
-    l->fdl = memory_place(level_fdl_floats(tail, l));
-    l->oldest = memory_place((size_t)tail->n_in * 2 * (size_t)l->size);
+    l->fdl = memory_packed(level_fdl_floats(tail, l));
+    l->oldest = memory_packed((size_t)tail->n_in * 2 * (size_t)l->size);
     return l->fdl && l->oldest;
 }
 
 void tail_level_close(struct tail_level *l)
 {
     fft_put(l->fft);
-    memory_place_free(l->fdl);
-    memory_place_free(l->oldest);
+    memory_packed_free(l->fdl);
+    memory_packed_free(l->oldest);
 }
 
 void tail_level_clear(const struct tail *tail, struct tail_level *l)

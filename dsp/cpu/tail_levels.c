@@ -42,7 +42,7 @@ struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_route
     tail->scheduler = n_threads > 0 ? &tail_pool : &tail_slices;
     tail->history_size = history_frames(plan);
     tail->history_stride = (size_t)tail->history_size + FFT_LANES;
-    tail->history = memory_place((size_t)n_in * tail->history_stride);
+    tail->history = memory_packed((size_t)n_in * tail->history_stride);
     bool good = tail->history != NULL;
     for (int i = 0; i < tail->n_levels && good; i++)
         good = tail_level_open(tail, &tail->levels[i], &plan->tail_levels[i], n_routes);
@@ -59,7 +59,7 @@ void tail_close(struct tail *tail)
     if (!tail) return;
     if (tail->schedule) tail->scheduler->close(tail);
     for (int i = 0; i < tail->n_levels; i++) tail_level_close(&tail->levels[i]);
-    memory_place_free(tail->history);
+    memory_packed_free(tail->history);
     free(tail);
 }
 

@@ -11,8 +11,8 @@ void tail_mask_free(struct tail_mask *mask)
     if (!mask) return;
     for (int i = 0; i < mask->n_levels; i++) {
         free(mask->levels[i].responses);
-        memory_place_free(mask->levels[i].chunks);
-        memory_place_free(mask->levels[i].frames);
+        memory_packed_free(mask->levels[i].chunks);
+        memory_packed_free(mask->levels[i].frames);
         free(mask->levels[i].out);
     }
     free(mask);
@@ -50,8 +50,8 @@ static bool mask_level_alloc(const struct tail *tail, struct tail_mask *mask, co
         ml->products += n;
         ml->n_outs += n > 0;
     }
-    ml->chunks = memory_place(all * n_chunks);
-    ml->frames = memory_place((size_t)ml->n_outs * 2 * (size_t)l->size);
+    ml->chunks = memory_packed(all * n_chunks);
+    ml->frames = memory_packed((size_t)ml->n_outs * 2 * (size_t)l->size);
     if (!ml->chunks || !ml->frames) return false;
     float *chunks = ml->chunks, *frames = ml->frames;
     for (int i = 0; i < mask->n_responses; i++) {

@@ -301,8 +301,8 @@ static void catch_up_do(struct slice_schedule *s)
 static void slices_close(struct tail *tail)
 {
     struct slice_schedule *s = tail->schedule;
-    for (int i = 0; i < tail->n_levels; i++) memory_place_free(s->levels[i].scratch);
-    memory_place_free(s->catch_up_scratch);
+    for (int i = 0; i < tail->n_levels; i++) memory_packed_free(s->levels[i].scratch);
+    memory_packed_free(s->catch_up_scratch);
     free(s);
 }
 
@@ -313,12 +313,12 @@ static bool slices_open(struct tail *tail, int n_threads)
     if (!s) return false;
     s->tail = tail;
     s->catch_up.phase = DONE;
-    s->catch_up_scratch = memory_place(2 * (size_t)tail->levels[tail->n_levels - 1].size);
+    s->catch_up_scratch = memory_packed(2 * (size_t)tail->levels[tail->n_levels - 1].size);
     bool good = s->catch_up_scratch != NULL;
     for (int i = 0; i < tail->n_levels; i++) {
         const struct tail_level *l = &tail->levels[i];
         s->levels[i].work.phase = DONE;
-        s->levels[i].scratch = memory_place((size_t)l->group * 2 * (size_t)l->size);
+        s->levels[i].scratch = memory_packed((size_t)l->group * 2 * (size_t)l->size);
         good = good && s->levels[i].scratch;
     }
     return good; /* else tail_open calls slices_close */

@@ -169,8 +169,8 @@ struct backend {
      * rows anywhere in memory, else process. play returns HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why);
     int (*process)(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
-    /* Starts the work for later blocks that process has left. Called when the caller has the output, before the next
-     * call of process. NULL: nothing is left. [engine thread] */
+    /* Starts the work for later blocks that process did not start. Called when the caller has the output, before the
+     * next call of process. NULL: process starts all work. [engine thread] */
     void (*process_behind)(void *state);
     /* waits: from now on calls have no deadline, and mask_ready must not depend on the timing of threads. Not called at
      * open: open reads the config's wait_us. NULL: the backend never waits. [rt], any thread */

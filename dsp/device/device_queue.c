@@ -30,7 +30,7 @@ struct device_queue {
     sem_t done; /* posted if the audio thread sleeps */
     atomic_bool audio_sleeps, end;
     atomic_uint_fast64_t posted, finished; /* number of blocks */
-    atomic_uint_fast64_t rested;           /* number of blocks behind which no work is left */
+    atomic_uint_fast64_t rested;           /* number of blocks after which all work is launched */
     struct posted_block blocks[DEVICE_QUEUE_MAX];
     int64_t skipped;            /* frames since the last block was posted; audio thread only */
     struct priority priority;   /* of the audio thread */

@@ -30,7 +30,7 @@ struct device_queue_setup {
     /* Plays n frames of a block (0, 1, 2, ...) or of DEVICE_QUEUE_SILENCE. Called for every block, even after an error.
      * An error (negative, with a line in why) means that the device is lost. [device thread] */
     int (*play)(void *data, int64_t block, int n, struct reason *why);
-    /* Called after each block, when the audio thread has its output. NULL: nothing is left to do. [device thread] */
+    /* Called after each block, when the audio thread has its output. NULL: not called. [device thread] */
     void (*behind)(void *data);
     void *data;
 };
@@ -43,7 +43,7 @@ int64_t device_queue_spin_us(int rate, int block);
 struct device_queue *device_queue_open(const struct device_queue_setup *setup, struct reason *why);
 /* Ends the device thread. NULL is allowed. [setup] */
 void device_queue_close(struct device_queue *queue);
-/* Waits until every block is played and the device thread rests, and forgets skipped frames. [setup] */
+/* Waits until every block is played and the device thread is idle, and forgets skipped frames. [setup] */
 void device_queue_drain(struct device_queue *queue);
 
 /* ---- for the audio thread, all [rt] except a wait without bound -------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* fft_butterflies - complex vectors and the butterflies of radix 2, 4 and 8 on them, in registers. fft_short.c and
- * fft_long.c make transforms of them; they are built once for each instruction set.
+/* fft_butterflies - complex vectors and butterflies of radix 2, 4 and 8 in registers. fft_short.c and fft_long.c, which
+ * are built once for each instruction set, make transforms of these butterflies.
  *
  * An inverse transform is the forward one with real and imaginary parts exchanged at loads and stores: exchange(z) = i
  * conj(z), so a product with conj(w) becomes one with w. */

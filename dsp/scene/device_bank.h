@@ -1,4 +1,4 @@
-/* device_bank - makes banks in a device's memory, and frees those that nobody uses. */
+/* device_bank - makes banks in a device's memory, and frees unused banks. */
 #ifndef HALOCONV_DEVICE_BANK_H
 #define HALOCONV_DEVICE_BANK_H
 

@@ -17,8 +17,8 @@ struct scene {
     struct bank_meter *meter;
     struct mailboxes requests; /* [n_sources]: struct steer_request */
 
-    /* The engine thread writes the fields below for each term, and all threads that steer read those above: in one cache
-     * line, or in the pair that a processor loads, they wait for each other. */
+    /* The engine thread writes the fields below for each term; all threads that steer read the fields above. In one
+     * cache line, or in the pair that a processor loads, these threads would wait for each other. */
     char apart[128];
     struct wanted *wanted; /* [n_sources] */
     struct steering levels[HC_MAX_STEER_LEVELS];

@@ -1,4 +1,4 @@
-/* recursive_filter - filters given by a difference equation of any order: are they stable, and their taps.
+/* recursive_filter - stability and taps of filters that a difference equation of any order defines.
  *
  *   y[n] = b[0] x[n] + ... + b[n_b - 1] x[n - n_b + 1] - a[1] y[n - 1] - ... - a[n_a - 1] y[n - n_a + 1]
  */

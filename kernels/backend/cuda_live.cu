@@ -327,7 +327,7 @@ int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct
     return HC_OK;
 }
 
-/* To launch a step takes this thread longer than a GPU takes for a small head. */
+/* Launches the steps after the output: a launch lasts longer than a small head on the GPU. */
 void cuda_live_process_behind(void *state)
 {
     struct cuda_live *s = (struct cuda_live *)state;

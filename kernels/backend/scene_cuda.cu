@@ -403,7 +403,7 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, struct
 
 /* Launches the work of the waiting edge. The frames before the edge are in the ring, because every call waits for the
  * head's stream. The pinned list is free again, because the head has waited for the window of two hops before. */
-static int tail_order(struct scene_gpu *s, int l, struct reason *why)
+static int tail_launch(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
     const struct scene_level *plan = level->plan;
@@ -430,17 +430,17 @@ static int tail_order(struct scene_gpu *s, int l, struct reason *why)
 
 /* In the block of an edge the engine thread applies the requests of two levels. To spread its work, the tail's list is
  * made and its work launched in the next block, if the delay is long enough. */
-static int tails_order(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
+static int tails_launch(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
 {
     const int64_t block = s->plan.block, first = call->frame / block * block;
     for (int l = 1; l < s->plan.n_levels; l++) {
         struct cuda_level *level = &s->levels[l];
-        if (level->waiting_frame >= 0 && level->waiting_frame < first) PASS(tail_order(s, l, why));
+        if (level->waiting_frame >= 0 && level->waiting_frame < first) PASS(tail_launch(s, l, why));
         if (!call->tail[l]) continue;
         level->waiting = *call->tail[l];
         level->waiting_frame = call->frame;
         level->waiting_active = call->n_active;
-        if (level->plan->delay < 4 * block) PASS(tail_order(s, l, why));
+        if (level->plan->delay < 4 * block) PASS(tail_launch(s, l, why));
     }
     return HC_OK;
 }
@@ -460,7 +460,7 @@ static int gpu_play(void *state, const struct scene_call *call, struct reason *w
     struct scene_gpu *s = (struct scene_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     PASS(head_order(s, call, why));
-    PASS(tails_order(s, call, why));
+    PASS(tails_launch(s, call, why));
     TRY(cudaStreamSynchronize(s->head), "waiting for the sources");
     output_add(s, call);
     return HC_OK;

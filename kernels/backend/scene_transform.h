@@ -35,7 +35,7 @@ struct scene_window {               /* y[out] = the last n frames of the inverse
     int n_out, log2_P, n;
 };
 
-struct scene_tail_windows {                 /* two windows of a tail level that overlap by `fade` frames                      */
+struct scene_tail_windows {         /* two windows of a tail level that overlap by `fade` frames                      */
     const float *now, *before;      /* [n_out][hop + fade]; NULL: silence                                             */
     int n_now, n_before;            /* number of outputs of each window                                               */
     int at, hop, fade;              /* `at`: the frame of `now` at which the block starts                             */

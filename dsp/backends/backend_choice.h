@@ -25,8 +25,8 @@ struct auto_task {
     struct plan_shape shape;
     const char *method;
     int rate;          /* Hz                                                                             */
-    int64_t n_frames;  /* of a file; 0: live, or not known                                               */
-    int n_processors;  /* that share the CPU's work; 1 for live                                          */
+    int64_t n_frames;  /* length of a file; 0: live, or not known                                        */
+    int n_processors;  /* processors that share the CPU's work; 1 for live                               */
     double sources_ns; /* for a frame of all moving sources on the CPU, each with an entry that always
                              changes; 0: no sources                                                         */
 };

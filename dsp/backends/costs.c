@@ -303,7 +303,7 @@ void costs_measure_once(const struct backend *backend)
     if (is_off() || !backend->measure || costs_find(backend, 0, &costs)) return;
     int fd = cache_lock();
     global_lock(LOCK_COSTS);
-    is_read = false; /* another process may have measured while this one waited */
+    is_read = false; /* another process may have measured during the wait for the lock */
     global_unlock(LOCK_COSTS);
     if (!costs_find(backend, 0, &costs) && backend->measure(0, &costs, NULL) == HC_OK) line_keep(backend, 0, &costs);
     if (fd >= 0) close(fd);

@@ -91,7 +91,7 @@ static bool own_file_find(struct own_file *own)
     if (!dladdr1((void *)&loaded, &info, &map, RTLD_DL_LINKMAP) || !map) return false;
     const char *name = ((const struct link_map *)map)->l_name; /* empty for the program */
     char path[2 * PATH_MAX] = "/proc/self/exe";
-    if (name[0]) { /* relative to the process's working folder when it loaded the library */
+    if (name[0]) { /* the name is relative to the working folder at the time of loading */
         const char *slash = strrchr(name, '/');
         if (dlinfo(map, RTLD_DI_ORIGIN, path) != 0) return false;
         size_t n = strlen(path);

@@ -46,7 +46,7 @@ int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int
  * later call tries again. [setup], any thread */
 const struct gpu_module *gpu_module_load(struct reason *why);
 
-/* The backend of the loaded module; NULL: none is loaded. [rt] */
+/* The backend of the loaded module; NULL: no module is loaded. [rt] */
 const struct backend *gpu_module_backend(void);
 
 /* Is a GPU likely: is NVIDIA's driver installed, or has the user named a module? This starts no CUDA. [setup] */

@@ -13,9 +13,9 @@ struct hybrid_mask {
     void *head, *tail;             /* masks of the two backends; tail NULL: the mask has no taps in the tail */
     uint64_t preparation;          /* number of the mask's last preparation; audio thread */
     bool from_start;               /* prepared before the first block: every job has its full tail; audio thread */
-    uint64_t n_retirements;        /* of this mask; audio thread */
+    uint64_t n_retirements;        /* how often this mask was retired; audio thread */
     atomic_uint_fast64_t released; /* number of the last retirement after which the device released the mask */
-    bool is_prepared, is_ready;    /* in the tail backend; device thread */
+    bool is_prepared, is_ready;    /* the mask's state in the tail backend; device thread */
 };
 
 struct retirement {
@@ -24,13 +24,13 @@ struct retirement {
 };
 
 struct hybrid_job {
-    struct io_buffer second; /* its `out`: the output of a second mask */
+    struct io_buffer second; /* `out` of this buffer: the output of a second mask */
     int n_masks, n_retirements;
-    struct hybrid_mask *masks[MAX_PREPARED];    /* those prepared or playing when the job is posted */
-    uint64_t preparation[MAX_PREPARED];         /* of the masks: an address may be used again for another mask */
+    struct hybrid_mask *masks[MAX_PREPARED];    /* masks prepared or playing when the job is posted */
+    uint64_t preparation[MAX_PREPARED];         /* numbers of the preparations: another mask may reuse an address */
     bool full[MAX_PREPARED];                    /* is the mask's full tail in the output? Set when the job is posted, if
                                                  that is known, else by the device thread */
-    struct retirement retirements[MAX_RETIRED]; /* to begin before the job is played */
+    struct retirement retirements[MAX_RETIRED]; /* retirements to begin before the job is played */
 };
 
 struct hybrid {
@@ -44,11 +44,11 @@ struct hybrid {
     bool fresh; /* nothing was played since open or reset */
     uint64_t n_preparations;
     struct hybrid_mask *prepared[MAX_PREPARED];
-    struct retirement retirements[MAX_RETIRED]; /* to post with the next job */
+    struct retirement retirements[MAX_RETIRED]; /* retirements to post with the next job */
     int n_retirements;
 
     /* device thread */
-    struct retirement retired[MAX_RETIRED]; /* in the tail backend, not released yet */
+    struct retirement retired[MAX_RETIRED]; /* masks retired in the tail backend, not released yet */
     int n_retired;
 
     /* setup */

@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    MIN_HOPS_A_SECOND = 100, /* of a tail that cannot change within 20 ms, unless the block is longer */
+    MIN_HOPS_A_SECOND = 100, /* hops of a tail that cannot change within 20 ms, unless the block is longer */
     MAX_HOPS_A_SECOND = 200,
 };
 
@@ -49,7 +49,7 @@ struct hybrid_scene {
     struct scene_job jobs[TAIL_JOBS]; /* job i at i % TAIL_JOBS */
 
     /* audio thread */
-    struct scene_mix edge_mix; /* of the tail at the last edge; valid until the next edge */
+    struct scene_mix edge_mix; /* the tail's mix at the last edge; valid until the next edge */
     bool edge_sounds;
     bool follows; /* the last hop was posted: the next job follows that hop */
 

@@ -1,4 +1,4 @@
-/* error - how a call of the library says why it failed. */
+/* error - the line of text with which a call of the library reports why it failed. */
 #ifndef HALOCONV_ERROR_H
 #define HALOCONV_ERROR_H
 

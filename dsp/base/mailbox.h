@@ -17,14 +17,14 @@
 
 struct mailboxes {
     int n;
-    size_t bytes;  /* of a value: a multiple of 8 */
+    size_t bytes;  /* size of a value: a multiple of 8 */
     size_t stride; /* bytes from mailbox to mailbox: whole cache lines. Nearly always the first record is in use; its
                       value, if at most 48 bytes, shares a cache line with `newest` */
     char *memory;
 };
 
 enum { MAILBOX_RECORDS = 4 };
-#define NO_STAMP UINT_MAX /* of a reader that has not read yet */
+#define NO_STAMP UINT_MAX /* stamp of a reader before its first read */
 
 /* n empty mailboxes. false: no memory; mailboxes_close is then allowed, as for mailboxes that are all 0. [setup] */
 bool mailboxes_open(struct mailboxes *mailboxes, int n, size_t bytes);

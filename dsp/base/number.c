@@ -32,7 +32,7 @@ int number_list_read(const char *text, double *list, int max)
 
 /* ---- numbers as programs print them for people ---------------------------------------------------- */
 
-enum { MAX_LETTERS = 512 }; /* of a number; DBL_MIN in full has 330 */
+enum { MAX_LETTERS = 512 }; /* max. length of a number; DBL_MIN in full has 330 letters */
 
 static const char digits[] = "0123456789";
 static const char *const hard_blanks[] = {"\xc2\xa0", "\xe2\x80\xaf", "\xe2\x80\x89", "\xa0"};

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 struct priority {   /* initially all 0 */
-    atomic_int tid; /* of the thread that the helpers work for; 0: none yet */
+    atomic_int tid; /* tid of the thread that the helpers work for; 0: no thread yet */
 };
 
 /* Makes the helpers work for the calling thread from now on. [rt] */

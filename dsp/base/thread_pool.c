@@ -13,7 +13,7 @@ enum { MAX_POOL_THREADS = 256 };
 
 struct thread_pool {
     pthread_mutex_t turn; /* held by the caller of thread_pool_run */
-    pthread_mutex_t lock; /* of the fields up to `end` */
+    pthread_mutex_t lock; /* protects the fields up to `end` */
     pthread_cond_t begin, done;
     void (*job)(void *data, int64_t i, int thread);
     void *data;

@@ -48,7 +48,7 @@ struct cpu {
     int n_in, n_out;
     int pos;               /* frames of the current block that have arrived */
     int64_t block;         /* index of the current block */
-    int n_entries, newest; /* of the FDL's rings */
+    int n_entries, newest; /* entries of each FDL ring; entry of the current block */
     size_t ring_stride;    /* floats from one ring to the next */
     float *fdl;
     size_t history_size; /* floats of an input's history */
@@ -63,7 +63,7 @@ struct cpu_response {
     int n_taps;
     float *taps;    /* [n_taps]: the response's first taps, at most P */
     int first, end; /* partitions with a tap other than 0: [first, end) */
-    int at;         /* index of its first partition among those of the mask */
+    int at;         /* index of the response's first partition among the mask's */
 };
 
 struct cpu_mask {

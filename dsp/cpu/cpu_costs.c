@@ -48,9 +48,9 @@ const struct cpu_scene_costs cpu_scene_costs = {.float_ns = 0.38, .transform_ns 
 
 enum {
     TAPS = 512,
-    FRAMES = 64,    /* of a block */
-    PARTITION = 64, /* of the head */
-    SIZE = 2048,    /* of a partition of a tail level */
+    FRAMES = 64,    /* frames of a block */
+    PARTITION = 64, /* taps of a partition of the head */
+    SIZE = 2048,    /* taps of a partition of a tail level */
     PARTITIONS = 8,
     FLOATS = 1 << 20, /* of input and of spectra, 4 MiB each: larger than a core's cache, smaller than the shared */
     ROUNDS = 5,

@@ -55,7 +55,7 @@ struct files {
 
 struct files_response {
     int first, end; /* partitions with a tap other than 0: [first, end) */
-    int at;         /* index of its first partition among those of the mask */
+    int at;         /* index of the response's first partition among the mask's */
     int n_taps;     /* direct */
     float *taps;    /* [n_taps]; direct */
 };
@@ -157,7 +157,7 @@ struct transform_job {
     struct files *f;
     struct files_mask *mask;
     const struct matrix *matrix;
-    int max_partitions; /* of a response */
+    int max_partitions; /* max. partitions of a response */
     float *work;        /* [threads][4P] */
 };
 
@@ -378,7 +378,7 @@ static void process_blocks(struct files *f, const struct rows *rows, int n, stru
         if (batch.n_blocks > f->max_blocks) batch.n_blocks = f->max_blocks;
         batch.n = batch.n_blocks > 1 ? batch.n_blocks * p : left < p - f->pos ? left : p - f->pos;
         for (int in = 0; in < f->n_in; in++) {
-            int n_first = batch.n < p ? batch.n : p, end = f->pos + n_first; /* of the first block */
+            int n_first = batch.n < p ? batch.n : p, end = f->pos + n_first; /* new frames and end of the first block */
             float *h = files_history(f, in) + p;
             memcpy(h + f->pos, rows->in[in] + batch.at, (size_t)n_first * sizeof(float));
             memset(h + end, 0, (size_t)(p - end) * sizeof(float));

@@ -40,12 +40,12 @@ float *offline_spectrum(const struct offline *o, int row, int64_t window)
 
 struct sum {
     const struct offline *o;
-    size_t stride;            /* of the list */
+    size_t stride;            /* floats from chunk to chunk, as in the list */
     int n_windows, from, end; /* chunks [from, end) */
     float *const *y;
     struct fft_blocks *products; /* [MAX_PRODUCTS] */
     int n;
-    bool add; /* to earlier products */
+    bool add; /* add to the sums of earlier products */
 };
 
 static void sum_flush(struct sum *s)

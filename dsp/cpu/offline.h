@@ -19,7 +19,7 @@
 struct offline {
     const struct fft *fft;
     int ratio;               /* windows from partition to partition                                                   */
-    int n_entries;           /* of a row's ring: the latest windows                                                   */
+    int n_entries;           /* entries of a row's ring, the latest windows                                           */
     size_t stride;           /* floats from entry to entry                                                            */
     float *spectra;          /* [rows][n_entries][stride]: window w is in entry w % n_entries                         */
     float *zeros;            /* [2S]: the spectrum of silence                                                         */

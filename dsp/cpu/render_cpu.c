@@ -39,11 +39,11 @@ enum {
 
 struct item { /* a product and its weights in a window's two sums */
     int source, entry;
-    int window;     /* of the group */
+    int window;     /* index of the window in the group */
     float from, to; /* weights; 0: not in that sum */
 };
 
-struct scratch {         /* of a thread */
+struct scratch {         /* buffers of one thread */
     float *sums;         /* [2: from, to][group][2S] */
     float *products;     /* [FFT_BLOCKS][2S] */
     float *frames;       /* [2S], of which the first ones stay 0 */
@@ -53,7 +53,7 @@ struct scratch {         /* of a thread */
 
 struct render_state {
     int step, ratio, n_out, n_partitions, group;
-    size_t floats; /* of a spectrum: 2S */
+    size_t floats; /* floats of a spectrum: 2S */
     float *bank;   /* [entry][out][chunk of bins][partition][fft->chunk], scaled by 1 / S */
     const struct fft *fft;
     const struct simd *simd;

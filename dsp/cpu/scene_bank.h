@@ -26,15 +26,15 @@ struct scene_cut { /* the partitions of a level                                 
     int size; /* taps of a partition: ratio hops                                                        */
     int n_partitions;
     int window;          /* frames of output of a product                                                          */
-    int frames;          /* of a transform: 2S                                                                  */
+    int frames;          /* frames of a transform: 2S                                                           */
     int chunk, n_chunks; /* floats of a chunk; chunks of a spectrum                                              */
 };
 
 struct bank_cpu {
     int n_out, n_levels;
     float *spectra[HC_MAX_STEER_LEVELS];   /* NULL: the bank has no taps in the level                            */
-    int n_partitions[HC_MAX_STEER_LEVELS]; /* of this bank's responses                                           */
-    size_t floats[HC_MAX_STEER_LEVELS];     /* of an entry                                                        */
+    int n_partitions[HC_MAX_STEER_LEVELS]; /* partitions of this bank's responses                                */
+    size_t floats[HC_MAX_STEER_LEVELS];     /* floats of an entry                                                 */
 };
 
 /* Expected nanoseconds: of products that read `floats` floats; of a source's transform and its store into the FDL. */

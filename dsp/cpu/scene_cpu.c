@@ -121,7 +121,7 @@ static void scene_cpu_close(void *state)
 {
     struct scene_state *s = state;
     if (!s) return;
-    scene_tail_close(s->tail); /* its threads first */
+    scene_tail_close(s->tail); /* first: its threads read all other memory */
     scene_head_close(s);
     for (int l = 0; l < s->plan.n_levels; l++) {
         fft_put(s->levels[l].fft);

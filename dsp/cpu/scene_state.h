@@ -12,7 +12,7 @@ struct scene_level_cpu {
     struct scene_cut cut;
     const struct fft *fft;
     float *fdl; /* scene_bank.h                                                                         */
-    struct scene_list lists[2]; /* tail level: of its hop; head: of `to` and `from`                             */
+    struct scene_list lists[2]; /* tail level: [0], the hop's list; head: lists of `to` and `from`              */
     size_t n_sums; /* floats of the sums of all outputs                                                    */
 };
 

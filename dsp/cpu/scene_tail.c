@@ -45,7 +45,7 @@ struct moving_level {
     /* Written by the engine thread while no thread has a job: */
     int64_t edge; /* frame; -1: no hop is under way */
     int n_jobs[N_PHASES];
-    int64_t cost[N_PHASES]; /* of a job, picoseconds as estimated */
+    int64_t cost[N_PHASES]; /* estimated cost of a job, picoseconds */
     int n_active;
 
     int n_parts;                                /* into which the list is cut: see max_parts */

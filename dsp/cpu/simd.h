@@ -14,13 +14,13 @@
 /* Moving sources: scene_bank.h has the layout. */
 #define SCENE_PAIR 2 /* outputs of a pair, whose responses are adjacent in memory */
 
-struct scene_sum { /* of the products of FDLs and responses, for one chunk of bins                              */
+struct scene_sum { /* a sum of products of FDLs and responses, for one chunk of bins                            */
     const struct scene_piece *piece; /* the piece of source `from`; the next pieces follow                          */
-    const struct scene_source *sources; /* of the list                                                              */
+    const struct scene_source *sources; /* the list's sources                                                       */
     int from, to;      /* sources [from, to) of the list. A piece's sources are mixed first: H is read once         */
     const float *fdl;  /* [source][n_chunks], x_source and x_step apart: [n_entries][floats], a ring                */
     size_t x_source;   /* floats                                                                                    */
-    int chunk, floats; /* of a chunk                                                                                */
+    int chunk, floats; /* index of the chunk; floats of a chunk                                                     */
     float *mixed;      /* [n_entries][floats], scratch                                                                */
     int first, end;    /* partitions [first, end); a shorter response ends earlier                                  */
     int entry, n_entries; /* partition p meets entry (entry + p) % n_entries                                               */

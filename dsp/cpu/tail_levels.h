@@ -71,8 +71,8 @@ void tail_add(const struct tail *tail, const struct tail_mask *mask, int out, fl
 void tail_advance(struct tail *tail, int n);
 
 struct tail_load {      /* the work of the steps, in expected nanoseconds; 0 with a pool         */
-    double hop_ns;      /* in the previous hop                                                   */
-    double slice_ns;    /* in every hop, if the load were perfectly even                         */
+    double hop_ns;      /* work in the previous hop                                              */
+    double slice_ns;    /* work of every hop if the load were perfectly even                     */
     double catch_up_ns; /* max. additional work of a hop, for a new mask to catch up             */
 };
 void tail_get_load(const struct tail *tail, struct tail_load *load);

@@ -56,7 +56,7 @@ static bool mask_level_alloc(const struct tail *tail, struct tail_mask *mask, co
     float *chunks = ml->chunks, *frames = ml->frames;
     for (int i = 0; i < mask->n_responses; i++) {
         struct tail_response *r = &ml->responses[i];
-        size_t floats = (size_t)(r->end - r->first) * FFT_CHUNK; /* of one chunk */
+        size_t floats = (size_t)(r->end - r->first) * FFT_CHUNK; /* floats of one chunk */
         r->chunks = chunks;
         r->stride = l->group > 1 ? all : floats;
         chunks += l->group > 1 ? floats : floats * n_chunks;

@@ -15,7 +15,7 @@ enum {
 /* Jobs that threads claim one by one: number of jobs << 32 | index of the next job. */
 typedef atomic_uint_fast64_t ticket;
 
-struct block_jobs {   /* of a level's block `newest`: inputs, then groups of outputs of each mask */
+struct block_jobs {   /* jobs of a level's block `newest`: inputs, then groups of outputs of each mask */
     ticket ins, outs; /* outs has no jobs before all jobs of ins are done */
     atomic_int ins_done, outs_done;
     /* Written by the engine thread while no thread works on the block: */
@@ -24,7 +24,7 @@ struct block_jobs {   /* of a level's block `newest`: inputs, then groups of out
     bool is_held; /* ins is not published yet: see pool_block_publish; engine thread only */
 };
 
-struct catch_up_jobs { /* of one block, for one mask */
+struct catch_up_jobs { /* jobs of one block, for one mask */
     /* Written by the engine thread while no thread works on the block: */
     struct tail_mask *mask;
     int64_t block;
@@ -32,7 +32,7 @@ struct catch_up_jobs { /* of one block, for one mask */
     ticket jobs;
     atomic_int done;
     int n_jobs;     /* jobs published and not withdrawn; engine thread only */
-    bool is_wanted; /* not withdrawn; engine thread only */
+    bool is_wanted; /* false: the jobs are withdrawn; engine thread only */
 };
 
 struct pool_schedule {

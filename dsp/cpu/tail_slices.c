@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cpu_slice_costs *const cost = &cpu_slice_costs; /* of the steps */
+static const struct cpu_slice_costs *const cost = &cpu_slice_costs; /* costs of the steps */
 
 /* For a mask that catches up, a hop may do, in addition to its slice, as much work as the mask costs while it plays,
  * and at least min_catch_up_ns: 2 % of a processor at 48 kHz. */
@@ -23,7 +23,7 @@ struct block_work { /* progress on a block */
     int mask;                              /* index in `masks` */
     int i;                                 /* step within the phase */
     double spent, total, slice_ns;         /* expected nanoseconds: done, in all, for each hop */
-    struct tail_mask *masks[MAX_PREPARED]; /* as in tail->prepared */
+    struct tail_mask *masks[MAX_PREPARED]; /* masks of the block, at the indices of tail->prepared */
 };
 
 struct slice_level {
@@ -36,10 +36,10 @@ struct slice_schedule {
     double owed_ns;             /* expected time of work that earlier hops left undone */
     double hop_ns;              /* work done in the previous hop */
     bool is_preparing;          /* a prepared mask is not ready */
-    struct block_work catch_up; /* on one block after another */
+    struct block_work catch_up; /* progress of catching up, one block at a time */
     int catch_up_level;
     float *catch_up_scratch; /* [2S] of the largest level */
-    double catch_up_owed_ns; /* as owed_ns */
+    double catch_up_owed_ns; /* expected time of catch-up work that earlier hops left undone */
     double catch_up_ns;      /* max. catch-up work of the previous hop */
     struct slice_level levels[PLAN_MAX_TAIL_LEVELS];
 };

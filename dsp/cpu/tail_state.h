@@ -42,7 +42,7 @@ struct tail_response { /* a response in a level: the spectra of partitions [firs
 };
 
 struct tail_mask_level {
-    int64_t first_block; /* the first block that contains this mask, or will when it is due */
+    int64_t first_block; /* the first block whose due output contains this mask */
     struct tail_response *responses;
     float *chunks;   /* memory of all responses' chunks, in the order in which products read them */
     float *frames;   /* memory of `out` */

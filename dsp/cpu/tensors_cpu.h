@@ -27,8 +27,8 @@ struct tensor_work { /* a run                                                   
 };
 
 struct tensor_filter {     /* one filter of a call and the rows that use it                                */
-    int64_t item, channel; /* of h                                                                         */
-    int64_t n_taps;        /* of the filter                                                                */
+    int64_t item, channel; /* item and channel of the filter in h                                          */
+    int64_t n_taps;        /* length of the filter                                                         */
 };
 
 enum { TENSOR_DIRECT_FRAMES = 4096 }; /* frames that a direct job computes or sums                          */

@@ -123,7 +123,7 @@ struct backend {
     bool in_place;                  /* play is [rt] and runs on the audio thread, without a queue                   */
     bool in_chunks;                 /* process uses buffer->copy                                                    */
     bool raw;                       /* begin: buffers have samples in config.in_samples and out_samples             */
-    const struct plan_costs *costs; /* built in; costs_find (dsp/backends/costs.h) has those of this machine           */
+    const struct plan_costs *costs; /* built-in costs; costs_find (dsp/backends/costs.h) has this machine's costs   */
     const char *choice;             /* the name in hc_config.backend; NULL: `name`                                  */
     const struct backend *files;    /* the backend that plays files (block 0) instead; NULL: this one               */
     const char *head, *tail;        /* names of the two backends that hybrid consists of; else NULL                 */

@@ -19,7 +19,7 @@ enum { MAX_SPIN_US = 25000 };
 
 struct posted_block {
     int n;
-    int64_t skipped; /* frames before it */
+    int64_t skipped; /* frames of silence before the block */
     int64_t posted_us;
 };
 
@@ -27,13 +27,13 @@ struct device_queue {
     struct device_queue_setup setup;
     pthread_t thread;
     sem_t work; /* posted for each block, and to end */
-    sem_t done; /* posted if the audio thread sleeps */
+    sem_t done; /* posted after a block, if the audio thread sleeps */
     atomic_bool audio_sleeps, end;
     atomic_uint_fast64_t posted, finished; /* number of blocks */
     atomic_uint_fast64_t rested;           /* number of blocks after which all work is launched */
     struct posted_block blocks[DEVICE_QUEUE_MAX];
     int64_t skipped;            /* frames since the last block was posted; audio thread only */
-    struct priority priority;   /* of the audio thread */
+    struct priority priority;   /* follows the audio thread */
     struct wakeup wakeup;       /* device thread only */
     atomic_int_fast64_t failed; /* the first block that the device did not play; -1: none */
     char why[256];              /* written before `failed` is set */
@@ -152,7 +152,7 @@ void device_queue_drain(struct device_queue *q)
 {
     uint64_t n = (uint64_t)device_queue_next(q);
     device_queue_await(q, (int64_t)n - 1, AWAIT_FOREVER);
-    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) sched_yield(); /* some launches */
+    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) sched_yield(); /* launches are short */
     q->skipped = 0;
 }
 
@@ -193,7 +193,7 @@ bool device_queue_await(struct device_queue *q, int64_t block, int64_t until_us)
     if (until_us != AWAIT_FOREVER) return await(&q->finished, (uint64_t)block + 1, until_us);
     if (q->setup.spin_us) await(&q->finished, (uint64_t)block + 1, now_us() + q->setup.spin_us);
     while (!device_queue_is_done(q, block)) {
-        atomic_store(&q->audio_sleeps, true); /* before it reads `finished`; device_thread does both in reverse order */
+        atomic_store(&q->audio_sleeps, true); /* set before reading `finished`; device_thread: in reverse order */
         if ((int64_t)atomic_load(&q->finished) > block) break;
         while (sem_wait(&q->done) != 0 && errno == EINTR) continue;
     }

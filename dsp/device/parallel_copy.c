@@ -12,7 +12,7 @@
 enum {
     MIN_BYTES = 512 << 10,    /* of input and output: a smaller block is copied before other threads are awake */
     THREAD_BYTES = 512 << 10, /* min. bytes of a block for each copy thread */
-    MAX_COPY_THREADS = 7,     /* more did not raise the memory rate (16 processors of a Xeon, 32 MiB a block) */
+    MAX_COPY_THREADS = 7,     /* more threads were not faster (16 processors of a Xeon, 32 MiB a block) */
 };
 
 struct copy_thread {

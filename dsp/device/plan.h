@@ -30,7 +30,7 @@
 enum { PLAN_MAX_TAIL_LEVELS = 24 };
 
 struct plan_costs {         /* the abilities of a backend, and its costs in nanoseconds                         */
-    int min_partition;      /* of the head; powers of two                                                       */
+    int min_partition;      /* min. P of the head; powers of two                                                */
     int max_partition;
     int min_tail, max_tail; /* smallest and largest S of tail levels; max_tail 0: no tail levels                */
     bool fir_first;         /* live: the first partition of an fft head is convolved in the time domain, unless
@@ -43,8 +43,8 @@ struct plan_costs {         /* the abilities of a backend, and its costs in nano
     double fft_ns;          /* a transform of N real points costs fft_ns * N * log2(N); 0: no transforms        */
     double tail_fft_ns;     /* fft_ns of tail levels; 0: fft_ns                                                 */
     double tail_cmac_ns;    /* cmac_ns of tail levels; 0: live_cmac_ns                                          */
-    double launch_ns;       /* for each hop                                                                     */
-    double slice_ns;        /* for each slice of a tail level                                                   */
+    double launch_ns;       /* once a hop: the launches                                                         */
+    double slice_ns;        /* once a slice of a tail level                                                     */
     double call_ns;         /* for each live call; the same for all plans                                       */
     int file_block;         /* max. frames a call if the plan chooses the block                                 */
     int file_partitions;    /* min. partitions in such a block; 0: any number                                   */
@@ -63,14 +63,14 @@ struct plan {
     int block;              /* max. frames a call                                                               */
     bool direct;            /* the head works in the time domain                                                */
     int partition;          /* P of the head; a power of two; if direct, at least head_taps                     */
-    int n_partitions;       /* of the head; 1 if direct                                                         */
+    int n_partitions;       /* partitions of the head; 1 if direct                                              */
     bool whole_hops;        /* with fir_first: a call of a whole hop computes the first partition by transforms, not
                                in the time domain                                                               */
-    int head_taps;          /* of the head: the offset of tail level 0, or max_taps without tail levels         */
+    int head_taps;          /* taps of the head: the offset of tail level 0, or max_taps without tail levels    */
     int hop;                /* frames; a power of two, at most the block (or costs.min_partition);
                                P unless direct                                                                  */
     int n_tail_levels;
-    struct plan_level tail_levels[PLAN_MAX_TAIL_LEVELS]; /* by offset                                          */
+    struct plan_level tail_levels[PLAN_MAX_TAIL_LEVELS]; /* sorted by offset                                   */
     struct plan_costs costs; /* by which the plan was chosen                                                    */
     const struct plan *tail_plan; /* backend hybrid: the plan for the taps from max_taps on, which another device
                                convolves in calls of tail_plan->block frames; max_taps is twice that block. NULL for
@@ -91,7 +91,7 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
 double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape);
 
 struct plan_work {          /* the work and the memory of a plan, without plan->tail_plan                       */
-    double bytes, flops;    /* for one frame of all channels; bytes of taps and spectra that are read           */
+    double bytes, flops;    /* for one frame of all channels; bytes: taps and spectra that are read             */
     double memory;          /* bytes of input history, spectra and one mask of n_routes responses               */
 };
 void plan_count(const struct plan *plan, const struct plan_shape *shape, struct plan_work *work);

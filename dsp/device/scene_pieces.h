@@ -21,8 +21,8 @@ extern "C" {
 struct scene_source { int source; float weight; };
 
 struct scene_piece {        /* an entry of a bank, and some of the sources that play it                               */
-    const void *h;          /* its responses in a level, in the backend's memory and layout                           */
-    int n_partitions, n_out; /* of these responses                                                                    */
+    const void *h;          /* the entry's responses in a level, in the backend's memory and layout                   */
+    int n_partitions, n_out; /* partitions and outputs of these responses                                             */
     int first, n;           /* its sources: [first, first + n) of the list's                                          */
 };
 
@@ -36,10 +36,10 @@ struct scene_list {         /* a mix in pieces                                  
 typedef bool piece_responses(const void *bank, int level, int entry, struct scene_piece *piece);
 
 struct piece_key;
-struct piece_maker {        /* of one thread                                                                          */
+struct piece_maker {        /* makes lists; one thread uses a maker                                                   */
     piece_responses *responses;
     int part;               /* hc_bank.impl[part] is the backend's bank                                               */
-    int max_sources;        /* of a piece                                                                             */
+    int max_sources;        /* max. sources of a piece                                                                */
     struct piece_key *table; /* [1 << log2_table]: an entry's newest piece, found by its bank and number              */
     int log2_table;
     uint64_t n_lists;       /* number of lists made                                                                   */

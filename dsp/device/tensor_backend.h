@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
-    int64_t batch, channels; /* of a filter: 1, or those of the call */
+    int64_t batch, channels; /* number of rows; a filter's may be 1, else as in the call */
     int64_t frames;
     int64_t stride[2];      /* floats from an item and from a channel to the next */
 };
@@ -33,7 +33,7 @@ struct tensor_call {
     int n_threads;          /* CPU; 0: all processors */
     int64_t from;           /* the first frame of y in the full convolution */
     struct tensor_rows x, h, y;
-    const int64_t *lengths; /* of a run: [h.batch * h.channels] on the device, or NULL */
+    const int64_t *lengths; /* [h.batch * h.channels] in device memory, for a run; or NULL */
     size_t limit;           /* max. bytes of workspace */
 };
 

@@ -56,12 +56,12 @@ struct fft {
     int size;                    /* S */
     int chunk, n_chunks;         /* floats of a chunk: 2S or FFT_CHUNK; chunks of a spectrum */
     int n_rows, n_cols;          /* multiples of 16; short: n_rows * n_cols == S, n_cols lanes */
-    int column_steps, row_steps; /* of a transform; short: 0 and 1 */
+    int column_steps, row_steps; /* number of steps of a transform; short: 0 and 1 */
     int row_stages;       /* steps of 16 rows: 1; or 1 + radix: the first pass, then a step for each sub-transform */
     float *weights;       /* [n_rows][2]: e^(-i pi r / 2 n_rows) */
     float *step_twiddles; /* long: [n_cols / 16][n_rows][re 16, im 16]: e^(-2 pi i c (k + 1/4) / S); k in the passes'
                               order. short: [n_rows][re n_cols, im n_cols] */
-    float *column_twiddles, *row_twiddles;  /* of the transforms of n_rows and n_cols points */
+    float *column_twiddles, *row_twiddles;  /* twiddles of the transforms of n_rows and n_cols points */
     const struct fft_steps *steps;          /* NULL: short */
     const struct fft_short *single, *batch; /* NULL: long */
     const struct fft_products *products;
@@ -70,13 +70,13 @@ struct fft {
     struct fft *next;
 };
 
-struct fft_steps { /* of S >= FFT_LONG */
+struct fft_steps { /* the steps of transforms of S >= FFT_LONG */
     void (*columns_in)(const struct fft *fft, float *work, const float *before, const float *now, int step);
     void (*rows_in)(const struct fft *fft, float *work, float *spectrum, size_t stride, int step);
     void (*rows_out)(const struct fft *fft, float *work, int step);
     void (*columns_out)(const struct fft *fft, const float *work, float *out, int step);
 };
-struct fft_short { /* of `channels` signals at once, whose rows have `sub` points */
+struct fft_short { /* transforms of `channels` signals at once, whose rows have `sub` points */
     int channels, sub;
     void (*in)(const struct fft *fft, const float *const *before, const float *const *now, float *const *spectrum);
     void (*out)(const struct fft *fft, const float *const *spectrum, float *const *out);

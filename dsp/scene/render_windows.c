@@ -8,7 +8,7 @@
 
 #define MAX_FRAME (INT64_C(1) << 61) /* the sum of two frame numbers and a window's length does not overflow */
 
-struct source_terms { /* of one source after its last step */
+struct source_terms { /* the terms of one source after its last step */
     int n;
     struct render_term terms[HC_MAX_MIX]; /* sorted by entry; each entry occurs once, with a weight other than 0 */
 };
@@ -99,7 +99,7 @@ struct resolver {
     const hc_step **last;     /* [n_sources]: the source's last step before the edge; NULL: no step */
     int n_total;              /* terms of all sources */
     struct render_windows *windows;
-    size_t n_terms, capacity; /* of windows->terms */
+    size_t n_terms, capacity; /* number and capacity of windows->terms */
 };
 
 /* Applies the steps up to frame `edge`. Returns true if a source now has other terms. */

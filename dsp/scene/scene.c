@@ -13,7 +13,7 @@ enum { PREFETCH = 12 }; /* prefetch distance in mailboxes: another core's cache 
 
 struct scene {
     struct scene_setup setup;
-    void *state; /* of the backend */
+    void *state; /* the backend's state */
     struct bank_meter *meter;
     struct mailboxes requests; /* [n_sources]: struct steer_request */
 

@@ -8,7 +8,7 @@
 enum { PREFETCH = 8 }; /* prefetch distance in sources */
 
 struct source_mix {                       /* aligned: a source that plays up to two entries needs one cache line */
-    _Alignas(CACHE_LINE) unsigned number; /* of the request that the targets are from */
+    _Alignas(CACHE_LINE) unsigned number; /* number of the request that set the targets */
     int n, hops_left;
     struct scene_term terms[HC_MAX_SOUNDING];
 };

@@ -11,7 +11,7 @@
 enum { CACHE_LINE = 64 };
 
 struct steer_request {
-    hc_bank *bank; /* the request counts as a use of it; NULL if n is 0 */
+    hc_bank *bank; /* the request counts as a use of the bank; NULL if n is 0 */
     int n;
     int entry[HC_MAX_MIX];
     float weight[HC_MAX_MIX];
@@ -29,10 +29,10 @@ struct term_list {
 
 struct source_mix;
 
-struct steering {     /* of one level                                                                            */
+struct steering {     /* the steering of one level                                                               */
     int n_sources, n_hops;
     struct source_mix *mixes; /* [n_sources]                                                                     */
-    struct term_list lists[2]; /* of the last two edges that changed something                                   */
+    struct term_list lists[2]; /* lists of the last two edges at which the list changed                          */
     int now;          /* the list of the last edge                                                               */
     unsigned n_changes; /* edges at which the list changed, of this level or of the head that it follows          */
 };

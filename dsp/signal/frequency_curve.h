@@ -21,7 +21,7 @@
 
 struct frequency_point {
     double hz, db;
-    double degrees;                 /* from -180 to 180; 0 without has_phase */
+    double degrees;                 /* phase from -180 to 180; 0 without has_phase */
 };
 
 struct frequency_curve {

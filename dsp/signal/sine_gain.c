@@ -19,7 +19,7 @@ struct kernel { /* interpolates POINTS equally spaced points between two bins */
 struct zoom {
     const struct sine_gain_part *parts;
     int n_parts;
-    size_t size, stride;  /* of the transform; of the bins of a part */
+    size_t size, stride;  /* size of the transform; bins of a part in `bins` */
     double complex *bins; /* [n_parts][stride]: REACH mirrored bins, size / 2 + 1 bins, REACH mirrored bins */
     double *sum;          /* [size / 2 + 1] at the bins */
     struct kernel coarse, fine[POINTS];
@@ -74,7 +74,7 @@ static bool transform_parts(struct zoom *z)
 
 static double weight_at(double x) /* x: bins */
 {
-    const double beta = M_PI * REACH / 2; /* for a response of half the transform's length */
+    const double beta = M_PI * REACH / 2; /* of the window, for a response of half the transform's length */
     double root = sqrt(fmax(1 - x * x / (REACH * REACH), 0));
     double window = root > 1e-9 ? sinh(beta * root) / (sinh(beta) * root) : beta / sinh(beta);
     return x == 0 ? 1 : window * sin(M_PI * x) / (M_PI * x);

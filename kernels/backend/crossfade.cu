@@ -12,7 +12,7 @@
 #include "dsp/device/backend.h"
 #include "kernels_load.h"
 
-/* As struct crossfade. grid: channels x frames */
+/* Computes a struct crossfade. grid: channels x frames */
 static __global__ void blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos, int len)
 {
     const int i = blockIdx.y * blockDim.x + threadIdx.x;

@@ -128,7 +128,7 @@ void cuda_live_mask_free(void *state, void *mask)
     struct cuda_live_mask *m = (struct cuda_live_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    device_store_keep(&s->store, m->tail.memory, m->tail.bytes, s->audio); /* its last products may still run */
+    device_store_keep(&s->store, m->tail.memory, m->tail.bytes, s->audio); /* the mask's last products may still run */
     free(m);
 }
 

@@ -17,7 +17,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-enum { MAX_TRANSFER_CHUNKS = 16 }; /* of a large block, each way                                                */
+enum { MAX_TRANSFER_CHUNKS = 16 }; /* max. chunks of a large block, each way                                    */
 
 struct cuda_live {
     int device;
@@ -28,7 +28,7 @@ struct cuda_live {
     cudaEvent_t done;        /* the output of the call is in its buffer                                        */
     cudaEvent_t chunk_up[MAX_TRANSFER_CHUNKS];   /* the chunk is in the receive buffer                         */
     cudaEvent_t chunk_down[MAX_TRANSFER_CHUNKS]; /* the chunk is in the buffer                                 */
-    void *memory;            /* device memory; all below points into it                                        */
+    void *memory;            /* device memory; the pointers below point into it                                */
     float *wet[2];           /* [n_out][block]: the outputs of the masks `to` and `from` of a fade             */
     float *receive;          /* [n_in][block]: a large block, before its copy to the ring; NULL: unused        */
     bool out_overlapped;     /* a copy engine copies the output from wet[0] to its buffer                      */

@@ -104,7 +104,7 @@ int device_store_alloc(struct device_store *store, void **p, size_t *got, size_t
     for (struct kept_memory **link = &store->newest; *link; link = &(*link)->next) {
         struct kept_memory *kept = *link;
         if (kept->bytes < bytes || kept->bytes / 5 * 4 > bytes) continue;
-        TRY(device_wait_event(kept->unused), "cudaEventQuery"); /* at most for the rest of a hop */
+        TRY(device_wait_event(kept->unused), "cudaEventQuery"); /* the wait lasts at most the rest of a hop */
         *p = kept->memory;
         *got = kept->bytes;
         kept->memory = NULL;

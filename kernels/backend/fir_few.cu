@@ -52,7 +52,7 @@ cudaError_t fir_few_launch(const struct fir_job *job, cudaStream_t stream)
     int share = ((job->max_taps + wanted - 1) / wanted + GRAIN - 1) / GRAIN * GRAIN;
     if (share > SHARE_MAX) share = SHARE_MAX;
     if (share < GRAIN) share = GRAIN;
-    const int shares = job->max_taps / share + job->max_cells; /* of an output, at most */
+    const int shares = job->max_taps / share + job->max_cells; /* max. shares of an output */
     const int splits = shares < wanted ? shares : wanted;
     const dim3 grid(job->n_out, tiles, splits > 1 ? splits : 1); /* up to 65536 outputs */
     fir_few_stream<<<grid, THREADS, shared_bytes(share), stream>>>(*job, share);

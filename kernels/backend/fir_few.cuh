@@ -145,7 +145,7 @@ __device__ static inline bool add_up(const struct sums &sums, float (*warps)[TIL
     __syncthreads();
     if (!last) return false;
     __threadfence();
-    float quarter[4] = {}; /* four sums: a long one would lose more, and wait longer */
+    float quarter[4] = {}; /* four sums: one long sum would be less exact and slower */
     for (int i = o / TILE; i < n; i += THREADS / TILE * 4)
 #pragma unroll
         for (int r = 0; r < 4; r++)

@@ -145,7 +145,7 @@ cudaError_t fir_register_load(void) { return kernels_load(fir_register_stream); 
 
 cudaError_t fir_register_launch(const struct fir_job *job, cudaStream_t stream)
 {
-    enum { BLOCKS_AN_SM = 12 }; /* as many as the registers allow, a multiple of 4 */
+    enum { BLOCKS_AN_SM = 12 }; /* max. blocks by registers, a multiple of 4 */
     const int n_tiles = (job->n + (int)(job->pos % 4) + TILE - 1) / TILE;
     const long n_work = (long)n_tiles * job->n_out, capacity = (long)BLOCKS_AN_SM * job->n_sm;
     const unsigned n_blocks = (unsigned)(n_work < capacity ? n_work : capacity);

@@ -28,8 +28,8 @@ struct head_job {                /* y[out][i] = sum of taps[k] x[in][pos + i - k
     const int *first_term;       /* [all groups + 1]: the terms of group g start at terms[first_term[g]]             */
     const struct fir_cell *cells; /* for head_sparse.cu, which reads n_chunks of each; NULL: terms                    */
     const int *first_cell;       /* [n_out + 1]: index of each output's first cell                                   */
-    int n_chunks;                /* of a response                                                                    */
-    int max_terms;               /* of a group                                                                       */
+    int n_chunks;                /* chunks of a response                                                             */
+    int max_terms;               /* max. terms of a group                                                            */
     float *y;                    /* [n_out] rows of y_pitch floats                                                   */
     size_t y_pitch;
     int n, n_out, n_due;

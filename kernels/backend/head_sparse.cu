@@ -34,7 +34,7 @@ enum {
 };
 static_assert(OUTS * TILE == 32 * V && (int)TILE == (int)HEAD_CHUNK, "a warp has whole tiles, a stage one chunk");
 
-struct stages {                          /* of one warp                                                          */
+struct stages {                          /* the shared memory of one warp                                        */
     float x[3][OUTS][ROW], h[2][OUTS][ROW];
 };
 

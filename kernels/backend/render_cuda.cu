@@ -215,7 +215,7 @@ static int run_size(const struct render_gpu *s, const struct batch *b, const str
 static void run_pack(const struct render_gpu *s, struct batch *b, const struct render_work *work, int64_t first, int n)
 {
     const hc_render_job *job = work->job;
-    const int64_t w0 = job->from / s->step + first; /* of the stream */
+    const int64_t w0 = job->from / s->step + first; /* first window, counted in the stream */
     int64_t active_first, active_end;
     active_windows(s, job, &active_first, &active_end);
     const int64_t x_first = max_of(w0 - (s->n_parts - 1), active_first), x_end = min_of(w0 + n, active_end);

@@ -25,7 +25,7 @@
 
 #include <stdlib.h>
 
-enum { LISTS = 2 };         /* of a level: of its last two edges                                                      */
+enum { LISTS = 2 };         /* lists of a level, for its last two edges                                               */
 
 struct list_buffers {
     char *pinned[LISTS], *device[LISTS];
@@ -57,8 +57,8 @@ struct scene_gpu {
     struct scene_plan plan;
     struct scene_shape shape;
     cudaStream_t head, tail;
-    void *memory;           /* device memory; all below points into it                                                */
-    size_t history_bytes;   /* from its start: ring, FDLs, windows; all zero after a reset                            */
+    void *memory;           /* device memory; the pointers below point into it                                        */
+    size_t history_bytes;   /* first bytes of `memory`: ring, FDLs, windows; all zero after a reset                       */
     float *ring;            /* [n_sources][ring_length], frame f at f & (ring_length - 1)                             */
     unsigned ring_length;
     float *receive;         /* [n_sources][n] of a call                                                               */
@@ -282,7 +282,7 @@ static int list_upload(struct scene_gpu *s, int l, int i, const struct scene_mix
     return HC_OK;
 }
 
-/* After this call list `now` of the head is `to`, and the other one `from`. */
+/* Makes list `now` of the head `to`, and the other list `from`. */
 static int head_lists_set(struct scene_gpu *s, const struct scene_call *call, int64_t block, struct reason *why)
 {
     if (s->terms_block == block) return HC_OK; /* a later call of the block */

@@ -122,7 +122,7 @@ cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream)
 {
     const int P = 1 << job->log2_P, tiles = P / 2 < 32 ? 1 : P / 64;
     const int max_pieces = job->n_lists == 2 && job->lists[1].n > job->lists[0].n ? job->lists[1].n : job->lists[0].n;
-    const size_t splits = job->capacity / ((size_t)job->n_lists * job->n_out); /* that fit into `partial` */
+    const size_t splits = job->capacity / ((size_t)job->n_lists * job->n_out); /* max. splits that fit into `partial` */
     int chunks = max_pieces / CHUNK_PIECES, step = 1;
     chunks = chunks < 1 ? 1 : chunks > CHUNKS_MAX ? CHUNKS_MAX : chunks;
     while ((size_t)chunks * ((job->n_parts + step - 1) / step) > splits) {

@@ -24,7 +24,7 @@ struct scene_responses {            /* h[row / n_out][part][row % n_out] = trans
     const float *taps;              /* [n_rows][pitch]                                                                */
     size_t pitch;
     int n_rows, n_out;              /* a row is an output of an entry                                                 */
-    int n_taps;                     /* of a row                                                                       */
+    int n_taps;                     /* taps of a row                                                                  */
     int offset, hop, n_parts, log2_P;
     float2 *h;                      /* [n_rows / n_out][n_parts][n_out][P]                                            */
 };

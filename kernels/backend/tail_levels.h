@@ -22,7 +22,7 @@
 
 #include <stdint.h>
 
-enum { TAIL_PREPARED = 2 };  /* masks that are prepared at once                                                     */
+enum { TAIL_PREPARED = 2 };  /* max. masks that are prepared at once                                                */
 
 struct gpu_tail_level {
     int offset, size, log2_size, n_parts;
@@ -69,12 +69,12 @@ struct gpu_tail_mask_level {
 };
 
 struct gpu_tail_mask {
-    void *memory;            /* device; all below points into it                                                    */
+    void *memory;            /* device; the pointers below point into it                                            */
     size_t bytes;
     int n_groups, n_chunks, max_terms;
     size_t spectra_bytes;
     struct head_terms *head_terms;   /* NULL for a mask with cells                                                  */
-    struct fir_cell *head_cells;     /* of a sparse mask (head_is_sparse), and without levels; else NULL            */
+    struct fir_cell *head_cells;     /* cells of a sparse mask (head_is_sparse) or a plan without levels; else NULL */
     int *head_first;         /* first_term or first_cell of the head, whichever is used                             */
     int max_taps, max_cells; /* of one output, as in fir_job; used without levels only                              */
     float *head_taps;        /* [n_responses][n_chunks * HEAD_CHUNK]                                                */

@@ -26,7 +26,7 @@ static __global__ void noise_fill(float *taps, size_t pitch, int n_taps, const f
 
 /* ---- the layout -------------------------------------------------------------------------------------------------- */
 
-struct draft_terms { int in, response[TAIL_OUTS]; }; /* from one input to a group of outputs; response -1: none     */
+struct draft_terms { int in, response[TAIL_OUTS]; }; /* an input's response to each output of a group; -1: none */
 
 /* The layout of a mask, in host memory: the outputs that share an input, and the position of every partition. */
 struct mask_draft {

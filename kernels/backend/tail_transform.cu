@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(MAX_THREADS) inverse(const __grid_const
     fft_inverse<SKEWED>(lane, level.tw, [&](int k) { return sums[k]; }, r);
     if (!active) return;
     float *due = level.due + (out << (level.log2_size + 1));
-    fft_points<4>(lane, [&](int m, int i) { /* `at` is even, as is every hop */
+    fft_points<4>(lane, [&](int m, int i) { /* `at` is even: every hop is even */
         *(float2 *)(due + ((level.at + i - size) & (2 * size - 1))) = r[m];
     });
 }

@@ -13,7 +13,7 @@ extern "C" {
 enum {
     TAIL_SIZE_MIN = 32,
     TAIL_SIZE_MAX = 8192,
-    TAIL_LEVELS = 10         /* a size each; one more for the first partition of a plan with whole_hops             */
+    TAIL_LEVELS = 10         /* one for each size; one more for the first partition of a plan with whole_hops       */
 };
 
 struct tail_forward {         /* spectra[ch][entry] = transform of frames from ... from + 2S - 1, of n_ch channels   */

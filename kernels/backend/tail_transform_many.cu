@@ -179,7 +179,7 @@ static __global__ void __launch_bounds__(many<LOG2>::THREADS, many<LOG2>::BLOCKS
     if (!active) return;
     float *due = level.due + (out << (LOG2 + 1));
 #pragma unroll
-    for (int m = 4; m < 8; m++) /* `at` is even, as is every hop */
+    for (int m = 4; m < 8; m++) /* `at` is even: every hop is even */
         *(float2 *)(due + ((level.at + 2 * (t + m * T) - P) & (2 * P - 1))) = r[m];
 }
 

@@ -35,8 +35,8 @@ struct cuda_files {
     uint64_t n_begun, n_ended; /* number of calls                                                              */
     int in_samples, out_samples; /* enum hc_samples                                                            */
     size_t raw_in_bytes, raw_out_bytes;
-    void *memory;            /* device memory; all below and the entries' buffers point into it                */
-    size_t history_bytes;    /* from its start: ring, FIR scratch, FDL; all zero after a reset                 */
+    void *memory;            /* device memory; the pointers below and the entries' buffers point into it       */
+    size_t history_bytes;    /* first bytes of `memory`: ring, FIR scratch, FDL; all zero after a reset        */
     float *ring;             /* [n_in][ring_length], frame f at f & (ring_length - 1)                          */
     unsigned ring_length;
     void *fir_scratch;
@@ -57,7 +57,7 @@ struct cuda_files {
 };
 
 struct cuda_files_mask {
-    void *memory;            /* device; all below points into it                                               */
+    void *memory;            /* device; the pointers below point into it                                       */
     size_t bytes;
     float *taps;             /* the first P taps (direct: all) of each response, each padded to FIR_PAD        */
     int *first_cell;         /* [n_out + 1]: cells of an output                                                */

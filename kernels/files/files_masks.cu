@@ -240,7 +240,7 @@ void cuda_files_mask_free(void *state, void *mask)
     struct cuda_files_mask *m = (struct cuda_files_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    device_store_keep(&s->store, m->memory, m->bytes, s->audio); /* its last products may still run */
+    device_store_keep(&s->store, m->memory, m->bytes, s->audio); /* the mask's last products may still run */
     free(m);
 }
 

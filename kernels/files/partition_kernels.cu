@@ -26,7 +26,7 @@
 #include "spectrum.cuh"
 
 enum {
-    MAC_BLOCKS = 8,    /* of audio, a thread                                                                 */
+    MAC_BLOCKS = 8,    /* blocks of audio that a thread computes                                             */
     MAC_THREADS = 128,
     ONE_THREADS = 512, /* threads of mac_one                                                                 */
     LEAF = 32,         /* products in one plain sum, so that the error does not grow with the number of parts */
@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_ma
         const struct part_cell cell = job.cells[c];
         const int end = min(to, cell.n_parts);
         const float2 *x = job.x + (size_t)cell.in * job.n_entries * P + bin, *h = cell.spectra + bin;
-        int entry = (job.entry + b0 - from) % job.n_entries; /* of block b0, part `from` */
+        int entry = (job.entry + b0 - from) % job.n_entries; /* FDL entry for block b0, part `from` */
         if (entry < 0) entry += job.n_entries;
         float2 window[MAC_BLOCKS];
 #pragma unroll

@@ -289,7 +289,7 @@ static cudaError_t run_step(struct cost_bench *s)
     struct tail_forwards forwards = {};
     struct tail_products products = {};
     struct tail_inverses inverses = {};
-    const size_t capacity = (size_t)STEP_INS * 4 * TAIL_SIZE_MAX; /* float2 a level in `out` */
+    const size_t capacity = (size_t)STEP_INS * 4 * TAIL_SIZE_MAX; /* capacity of a level in `out`, in float2 */
     const float2 *tw = (const float2 *)s->zeros;
     forwards.x = s->zeros;
     forwards.ring_mask = TAIL_SIZE_MAX - 1;
@@ -362,7 +362,7 @@ static int time_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *)
                    struct reason *why)
 {
     double rounds[ROUNDS];
-    PASS(round_of(s, run, 1, rounds, why)); /* not counted: the first launch is slow */
+    PASS(round_of(s, run, 1, rounds, why)); /* warm-up: the first launch is slow */
     const double start = now();
     PASS(round_of(s, run, 2, rounds, why));
     const double n = 2 * round_s / (now() - start);

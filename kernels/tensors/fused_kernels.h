@@ -58,7 +58,7 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     int64_t gy_first;         /* and 2N frames of gy from j * hop + gy_first on */
     int n_slices;             /* teams that share the windows of a group */
     const int64_t *lengths;
-    float *gh;                /* by the strides of `out` */
+    float *gh;                /* the gradient, with the strides of `out` */
     float *partial;           /* [n_slices][groups.n][out.frames]; unused if n_slices is 1 */
     float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
 };

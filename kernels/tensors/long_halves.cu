@@ -70,14 +70,14 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
 }
 
 struct halves_position {      /* a window in x and y, and its spectrum */
-    window_position in;       /* in x */
+    window_position in;       /* position in x */
     int64_t spectrum;         /* index of the spectrum; it has two rows */
     written_frames out;
 };
 
 /* row_size with the constants of halves_kernel. */
 template <int LOG_N> struct halves_size : row_size<LOG_N> {
-    static constexpr int POSITIONS = row_size<LOG_N>::T < 32 ? row_size<LOG_N>::T : 32; /* made at once */
+    static constexpr int POSITIONS = row_size<LOG_N>::T < 32 ? row_size<LOG_N>::T : 32; /* positions computed at once */
     static constexpr size_t HALVES_BYTES = row_size<LOG_N>::BYTES + row_size<LOG_N>::FACTOR_BYTES +
                                            POSITIONS * sizeof(halves_position);
 };

@@ -196,7 +196,7 @@ static cudaError_t second_pass_launch(const struct fused_device *device, struct 
                                       int64_t stride, int n, cudaStream_t stream)
 {
     const int second = second_split(size.log2_r), first = size.log2_r - second, columns = 1 << size.log2_row;
-    const unsigned threads = column_threads(columns), units = 65535u >> first; /* of a launch */
+    const unsigned threads = column_threads(columns), units = 65535u >> first; /* max. units of a launch */
     cudaError_t status = cudaSuccess;
     for (unsigned done = 0; done < (unsigned)n && !status; done += units) {
         const unsigned left = (unsigned)n - done;

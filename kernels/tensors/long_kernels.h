@@ -36,7 +36,7 @@ struct long_units {           /* windows of rows, sorted by the filter, the row 
     struct fused_groups groups; /* groups.first: the filter of unit 0 */
     struct fused_rows rows;
     int64_t units_of_group;   /* 1 for the windows of filters */
-    int64_t n_windows, hop;   /* of a row; window j begins at frame j * hop + start */
+    int64_t n_windows, hop;   /* windows of a row; window j begins at frame j * hop + start */
     int64_t start;
     int64_t end;              /* point p of a window exists for p < end, up to 2 N */
     const int64_t *lengths;   /* [filters]: a filter's frames from lengths on count as 0; NULL: all frames count */
@@ -84,7 +84,7 @@ struct long_halves {
     struct long_output output;
     const float *x;
     float *y;
-    const float2 *spectra;    /* as in long_rows */
+    const float2 *spectra;    /* [groups][N]: as in long_rows */
 };
 cudaError_t long_halves_load(const struct fused_device *device); /* called by long_load */
 /* Is there a kernel for these rows, and do they fit the device? */

@@ -12,7 +12,7 @@
 
 enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gradient h: of x) in the L2 cache */
 enum { MAX_HALVES = INT_MAX / 4 };                  /* max. windows in halves of a launch, which counts in int */
-static const double bytes_of_cycle = 19.4;          /* of a multiprocessor: 4.5 TB/s of an H200 */
+static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */
 static const double launch_cycles = 3000;
 static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* times the cycles of two rows of a window */
 
@@ -36,7 +36,7 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
     const int64_t bytes = (int64_t)sizeof(float2) << log2_n, capacity = (int64_t)(c->limit / (size_t)bytes);
-    const int64_t filters = min_of(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* of a launch */
+    const int64_t filters = min_of(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* max. filters of a launch */
     const int64_t units_of_group = rows_of_filter(c) * plan->n_windows;
     const int64_t wave = long_rows_at_once(device, plan->size.log2_row); /* rows */
     const int64_t waves = max_of(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));

@@ -8,10 +8,10 @@
 
 struct long_plan {
     struct long_size size;
-    int64_t taps;            /* of a part: filters (or lags) are cut into parts whose results are added              */
+    int64_t taps;            /* taps of a part: filters (or lags) are cut into parts whose results are added         */
     bool is_single;          /* one window computes a row, and its wrapped part is 0 or not needed                   */
     int64_t hop, n_windows;
-    int n_groups, n_units;   /* filters, and windows, that the workspace holds                                       */
+    int n_groups, n_units;   /* number of filters, and of windows, that the workspace holds                          */
     bool is_halves;          /* long_halves, long_gradient_halves: the workspace holds no windows                    */
     size_t bytes;            /* of workspace */
     double cycles;           /* estimated */

@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum { MAX_DEVICES = 64, MAX_GROUPS = 65535, MAX_WINDOWS = INT_MAX };   /* groups and windows: of a launch */
-enum { ALIGNMENT = 256 };                                               /* of a workspace and its parts, bytes */
+enum { ALIGNMENT = 256 };                                               /* bytes, of a workspace and its parts */
 
 /* Tests of long_rows lower this, for short filters. */
 #ifndef FUSED_UP_TO
@@ -135,7 +135,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     if (c->op == HC_GRADIENT_H) {
         const int teams = fused_gradient_h_teams(device, plan->log2_n);
         const int64_t tasks = rows * plan->n_windows;
-        int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* all run at once */
+        int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* slices that all run at once */
         slices = ceil_div(tasks, ceil_div(tasks, slices));      /* fewer slices, if not slower */
         const size_t partial = (size_t)c->h.frames * sizeof(float);
         for (;;) {

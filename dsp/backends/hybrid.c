@@ -157,7 +157,7 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
                        void **state, struct reason *why)
 {
     struct hybrid *h = calloc(1, sizeof *h);
-    if (!h) return fail(HC_ENOMEM, why, "hybrid: no memory");
+    if (!h) return fail(HC_ENOMEM, why, "hybrid: no memory for an engine; free some memory");
     hc_config c = *config;
     c.max_taps = plan->max_taps;
     h->head_backend = backend_find(self->head);
@@ -258,7 +258,7 @@ static int hybrid_mask_make(void *state, const struct matrix *matrix, void **imp
     struct hybrid_mask *mask = calloc(1, sizeof *mask);
     int error = HC_ENOMEM;
     if (!mask || !split_make(&split, matrix, h->tail ? 2 * h->delayed.setup.hop : INT_MAX))
-        fail(HC_ENOMEM, why, "hybrid: no memory for a mask of %d response%s", matrix->n_responses,
+        fail(HC_ENOMEM, why, "hybrid: no memory for a mask of %d response%s; free some memory", matrix->n_responses,
              PLURAL(matrix->n_responses));
     else
         error = h->head_backend->mask_make(h->head, &split.head, &mask->head, why);

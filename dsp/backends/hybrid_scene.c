@@ -139,7 +139,7 @@ static int tail_bank_make(const struct scene_backend *backend, const struct scen
     const int offset = plan->levels[1].offset;
     const struct scene_plan half = plan_of(plan, 1);
     const float **taps = malloc(n * sizeof *taps);
-    if (!taps) return fail(HC_ENOMEM, why, "no memory for a bank of %d entries", data->n_entries);
+    if (!taps) return fail(HC_ENOMEM, why, "no memory for a bank of %d entries; free some memory", data->n_entries);
     for (size_t i = 0; i < n; i++) taps[i] = data->taps[i] + offset;
     const hc_bank_data tail = data_of(data, taps, data->n_taps - offset);
     int error = backend->bank_make(&half, device, &tail, bank, bytes, why);
@@ -273,7 +273,7 @@ static int tail_open(struct hybrid_scene *s, int device, struct reason *why)
     bool ok = list_open(&s->playing, shape.n_sources);
     for (int i = 0; i < TAIL_JOBS; i++)
         ok = ok && list_open(&s->jobs[i].from, shape.n_sources) && list_open(&s->jobs[i].to, shape.n_sources);
-    if (!ok) return fail(HC_ENOMEM, why, "hybrid: no memory for %d source%s", shape.n_sources, PLURAL(shape.n_sources));
+    if (!ok) return fail(HC_ENOMEM, why, "hybrid: no memory for moving sources; use fewer than %d", shape.n_sources);
     int error = s->tail_backend->open(&half, &shape, device, &s->tail, why);
     if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* its thread has no deadline */
     if (error) return error;
@@ -291,7 +291,7 @@ static int hybrid_scene_open(const char *tail_name, const struct scene_plan *pla
                              int device, void **state, struct reason *why)
 {
     struct hybrid_scene *s = calloc(1, sizeof *s);
-    if (!s) return fail(HC_ENOMEM, why, "hybrid: no memory");
+    if (!s) return fail(HC_ENOMEM, why, "hybrid: no memory for moving sources; free some memory");
     s->tail_backend = backend_of(tail_name);
     s->plan = *plan;
     s->shape = *shape;

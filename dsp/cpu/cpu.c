@@ -87,7 +87,7 @@ static int cpu_measure(int device, struct plan_costs *measured, struct reason *w
 {
     (void)device;
     int error = cpu_costs_measure(measured);
-    return error ? fail(error, why, "cpu: no memory to measure in") : HC_OK;
+    return error ? fail(error, why, "cpu: no memory to measure the costs; free some memory") : HC_OK;
 }
 
 static void cpu_close(void *state)
@@ -128,7 +128,7 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
 {
     (void)device;
     struct cpu *cpu = calloc(1, sizeof *cpu);
-    if (!cpu) return fail(HC_ENOMEM, why, "cpu: no memory");
+    if (!cpu) return fail(HC_ENOMEM, why, "cpu: no memory for an engine; free some memory");
     size_t p = (size_t)plan->partition;
     cpu->plan = plan;
     cpu->simd = simd_choose();
@@ -262,7 +262,7 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
     return HC_OK;
 no_memory:
     cpu_mask_free(state, mask);
-    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
+    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s; free some memory", matrix->n_responses,
                 PLURAL(matrix->n_responses));
 }
 

@@ -107,7 +107,7 @@ static int files_open(const hc_config *config, const struct plan *plan, int devi
 {
     (void)device;
     struct files *f = calloc(1, sizeof *f);
-    if (!f) return fail(HC_ENOMEM, why, "cpu: no memory");
+    if (!f) return fail(HC_ENOMEM, why, "cpu: no memory for an engine; free some memory");
     f->plan = plan;
     f->simd = simd_choose();
     f->n_in = config->n_in;
@@ -228,7 +228,7 @@ static int files_mask_make(void *state, const struct matrix *matrix, void **impl
     return HC_OK;
 no_memory:
     files_mask_free(state, mask);
-    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
+    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s; free some memory", matrix->n_responses,
                 PLURAL(matrix->n_responses));
 }
 

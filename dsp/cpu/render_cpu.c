@@ -105,14 +105,14 @@ static int bank_transform(struct render_state *s, const hc_bank_data *data, stru
     bool ok = job.work && s->bank;
     if (ok) thread_pool_run(s->pool, transform_response, &job, (int64_t)n_rows);
     free(job.work);
-    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for a bank of %d entries", data->n_entries);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for a bank of %d entries; free some memory", data->n_entries);
 }
 
 static int render_open(const struct render_setup *setup, void **state, struct reason *why)
 {
     const hc_bank_data *data = setup->data;
     struct render_state *s = calloc(1, sizeof *s);
-    if (!s) return fail(HC_ENOMEM, why, "no memory for a renderer");
+    if (!s) return fail(HC_ENOMEM, why, "no memory for a renderer; free some memory");
     s->step = setup->step;
     s->n_out = data->n_out;
     s->floats = 2 * FFT_MIN;
@@ -129,7 +129,7 @@ static int render_open(const struct render_setup *setup, void **state, struct re
     s->fade = memory_floats((size_t)s->step);
     if (!s->fft || !s->pool || !s->fade) {
         render_close(s);
-        return fail(HC_ENOMEM, why, "no memory for a renderer");
+        return fail(HC_ENOMEM, why, "no memory for a renderer; free some memory");
     }
     int error = bank_transform(s, data, why);
     if (error) {
@@ -423,7 +423,7 @@ static int render_run(void *state, const struct render_work *works, int n_works,
     denormals_restore(denormals);
     for (int t = 0; scratch && t < n_threads; t++) scratch_free(&scratch[t]);
     free(scratch);
-    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory to render %d jobs", n_works);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory to render %d jobs; use fewer", n_works);
 }
 
 const struct render_backend render_cpu = {.name = "cpu", .open = render_open, .run = render_run, .close = render_close};

@@ -126,7 +126,7 @@ static void queue_free(struct device_queue *q)
 struct device_queue *device_queue_open(const struct device_queue_setup *setup, struct reason *why)
 {
     struct device_queue *q = calloc(1, sizeof *q);
-    if (!q) return (void)fail(HC_ENOMEM, why, "no memory for the queue to the device"), NULL;
+    if (!q) return (void)fail(HC_ENOMEM, why, "no memory for the queue to the device; free some memory"), NULL;
     q->setup = *setup;
     atomic_init(&q->failed, -1);
     wakeup_open(&q->wakeup);

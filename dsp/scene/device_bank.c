@@ -71,7 +71,7 @@ int bank_prepare(const struct scene_backend *backend, int device, const struct s
     if (error) return error;
     banks_sweep();
     hc_bank *bank = calloc(1, sizeof *bank);
-    if (!bank) return fail(HC_ENOMEM, why, "no memory for a bank");
+    if (!bank) return fail(HC_ENOMEM, why, "no memory for a bank; free some memory");
     bank->backend = backend;
     bank->device = device;
     bank->forks = fork_count();

@@ -56,7 +56,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     int error = bank_check(data, REASON(why, cap));
     if (error) return error;
     hc_renderer *r = calloc(1, sizeof *r);
-    if (!r) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a renderer");
+    if (!r) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a renderer; free some memory");
     r->step = c.step;
     r->bank = (struct render_bank){data->n_entries, data->n_out};
     struct render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
@@ -87,7 +87,7 @@ int hc_render(hc_renderer *r, const hc_render_job *jobs, size_t job_size, int n_
     if (!windows || !works) {
         free(windows);
         free(works);
-        return fail(HC_ENOMEM, REASON(why, cap), "no memory for %d jobs", n_jobs);
+        return fail(HC_ENOMEM, REASON(why, cap), "no memory for %d jobs; use fewer", n_jobs);
     }
     int error = HC_OK;
     for (int i = 0; i < n_jobs && !error; i++) {

@@ -182,7 +182,7 @@ static int make_windows(struct render_windows *windows, const hc_render_job *job
     free(r.last);
     free(from);
     free(to);
-    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for the steps of %lld windows", (long long)windows->n_windows);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for %lld windows; use fewer", (long long)windows->n_windows);
 }
 
 int render_windows_make(struct render_windows *windows, int job_index, const hc_render_job *job, int step,

@@ -72,14 +72,12 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, struct rea
 {
     struct scene *s = calloc(1, sizeof *s);
     int error = HC_ENOMEM;
-    if (!s)
-        return fail(HC_ENOMEM, why, "no memory for %d source%s", setup->shape.n_sources,
-                    PLURAL(setup->shape.n_sources));
+    if (!s) return fail(HC_ENOMEM, why, "no memory for moving sources; use fewer than %d", setup->shape.n_sources);
     s->setup = *setup;
     if (memory_open(s))
         error = setup->backend->open(&setup->plan, &setup->shape, setup->device, &s->state, why);
     else
-        fail(HC_ENOMEM, why, "no memory for %d source%s", setup->shape.n_sources, PLURAL(setup->shape.n_sources));
+        fail(HC_ENOMEM, why, "no memory for moving sources; use fewer than %d", setup->shape.n_sources);
     if (error)
         scene_close(s);
     else

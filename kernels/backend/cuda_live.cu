@@ -87,7 +87,7 @@ int cuda_live_open(const hc_config *config, const struct plan *plan, int device,
 {
     struct cuda_live *s = (struct cuda_live *)calloc(1, sizeof *s);
     *state = NULL;
-    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     s->device = device;
     s->plan = plan;
     s->n_in = config->n_in;
@@ -138,7 +138,7 @@ static int mask_make(struct cuda_live *s, const struct matrix *matrix, const str
 {
     struct cuda_live_mask *m = (struct cuda_live_mask *)calloc(1, sizeof *m);
     *mask = NULL;
-    if (!m) return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+    if (!m) return fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     cudaSetDevice(s->device);
     needs_find(s, matrix, m->needs);
     const int rc = gpu_tail_mask_make(&m->tail, &s->tail, &s->store, matrix, noise, s->setup, why);
@@ -180,8 +180,9 @@ int cuda_live_mask_make_noise(void *state, const struct noise *noise, void **mas
     struct cuda_live *s = (struct cuda_live *)state;
     struct matrix matrix;
     *mask = NULL;
-    const int rc = noise_matrix_make(&matrix, s, noise) ? mask_make(s, &matrix, noise, mask, why)
-                                                        : fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+    const int rc = noise_matrix_make(&matrix, s, noise)
+                       ? mask_make(s, &matrix, noise, mask, why)
+                       : fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     free(matrix.n_taps);
     free(matrix.cells);
     return rc;

@@ -117,7 +117,7 @@ static int batches_open(struct render_gpu *s, struct reason *why)
         PASS(device_alloc(&b->device, device_size(s, b, NULL), "a renderer", why));
         device_size(s, b, (char *)b->device);
         b->runs = (struct run *)calloc(s->max_spans, sizeof *b->runs);
-        if (!b->runs) return fail(HC_ENOMEM, why, "cuda: out of memory");
+        if (!b->runs) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
         b->job.tw = s->tw;
         b->job.h = s->bank->h[0];
         b->job.log2_P = s->log2_P;
@@ -383,7 +383,7 @@ static int state_open(struct render_gpu *s, const struct render_setup *setup, st
 static int gpu_render_open(const struct render_setup *setup, void **state, struct reason *why)
 {
     struct render_gpu *s = (struct render_gpu *)calloc(1, sizeof *s);
-    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     int rc = state_open(s, setup, why);
     if (rc < 0) {
         gpu_render_close(s);

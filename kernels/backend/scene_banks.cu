@@ -161,7 +161,7 @@ int scene_bank_of_data(const struct scene_plan *plan, int device, const hc_bank_
 {
     struct scene_bank *b = (struct scene_bank *)calloc(1, sizeof *b);
     *bank = NULL;
-    if (!b) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!b) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     b->device = device;
     int rc = bank_open(plan, b, data, why);
     if (rc < 0) {

@@ -58,7 +58,7 @@ struct scene_gpu {
     struct scene_shape shape;
     cudaStream_t head, tail;
     void *memory;           /* device memory; the pointers below point into it                                        */
-    size_t history_bytes;   /* first bytes of `memory`: ring, FDLs, windows; all zero after a reset                       */
+    size_t history_bytes;   /* first bytes of `memory`: ring, FDLs, windows; all zero after a reset                   */
     float *ring;            /* [n_sources][ring_length], frame f at f & (ring_length - 1)                             */
     unsigned ring_length;
     float *receive;         /* [n_sources][n] of a call                                                               */
@@ -180,7 +180,7 @@ static int level_open(struct scene_gpu *s, int l, struct reason *why)
     if (!l) return HC_OK;
     level->ready = (cudaEvent_t *)calloc((size_t)level->n_windows, sizeof *level->ready);
     level->n_active = (int *)calloc((size_t)level->n_windows, sizeof *level->n_active);
-    if (!level->ready || !level->n_active) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!level->ready || !level->n_active) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     for (int i = 0; i < level->n_windows; i++)
         TRY(cudaEventCreateWithFlags(&level->ready[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
@@ -233,7 +233,7 @@ static int gpu_open(const struct scene_plan *plan, const struct scene_shape *sha
 {
     struct scene_gpu *s = (struct scene_gpu *)calloc(1, sizeof *s);
     *state = NULL;
-    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     s->device = device;
     int rc = scene_state_open(s, plan, shape, why);
     if (rc < 0) {
@@ -371,7 +371,7 @@ static int gpu_begin(void *state, const struct scene_call *call, struct reason *
     return HC_OK;
 }
 
-static int head_order(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
+static int head_work_launch(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
 {
     struct cuda_level *level = &s->levels[0];
     const int block = s->plan.block;
@@ -459,7 +459,7 @@ static int gpu_play(void *state, const struct scene_call *call, struct reason *w
 {
     struct scene_gpu *s = (struct scene_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(head_order(s, call, why));
+    PASS(head_work_launch(s, call, why));
     PASS(tails_launch(s, call, why));
     TRY(cudaStreamSynchronize(s->head), "waiting for the sources");
     output_add(s, call);

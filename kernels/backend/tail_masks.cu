@@ -102,7 +102,7 @@ static int draft_make(struct mask_draft *draft, const struct gpu_tail *tail, con
     }
     if (!draft->terms) {
         draft_free(draft);
-        return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+        return fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     }
     groups_make(draft);
     for (int i = 0; i < tail->n_levels; i++) {

@@ -175,7 +175,7 @@ int cuda_files_open(const hc_config *config, const struct plan *plan, int device
 {
     struct cuda_files *s = (struct cuda_files *)calloc(1, sizeof *s);
     *state = NULL;
-    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     s->device = device;
     s->plan = plan;
     int rc = files_state_open(s, config, why);

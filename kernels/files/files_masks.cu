@@ -253,7 +253,7 @@ static int files_mask_make(struct cuda_files *s, struct cuda_files_mask *m, cons
     struct part_cell *part = (struct part_cell *)calloc(n_c + 1, sizeof *part);
     struct mask_layout layout = {counts, counts + n_r, counts + 2 * n_r, counts + 3 * n_r};
     const int rc = counts && fir && part ? files_mask_fill(s, m, matrix, &layout, counts + 4 * n_r, fir, part, why)
-                                         : fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+                                         : fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     free(part);
     free(fir);
     free(counts);
@@ -265,7 +265,7 @@ int cuda_files_mask_make(void *state, const struct matrix *matrix, void **mask, 
     struct cuda_files *s = (struct cuda_files *)state;
     struct cuda_files_mask *m = (struct cuda_files_mask *)calloc(1, sizeof *m);
     *mask = NULL;
-    if (!m) return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+    if (!m) return fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     m->due_block = -1;
     const int rc = files_mask_make(s, m, matrix, why);
     if (rc < 0) {

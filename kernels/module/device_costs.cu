@@ -427,7 +427,7 @@ static int load(struct cost_bench *s, int device, struct reason *why)
     PASS(memory_alloc(s, cut(s, NULL), why));
     cut(s, s->memory);
     void *host = calloc(1, largest_table(s));
-    if (!host) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!host) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     const int error = tables_send(s, host, why);
     cudaStreamSynchronize(s->stream); /* after an error the copy may still read `host` */
     free(host);

@@ -1,4 +1,4 @@
-/* Arrays on shared huge pages: each is zeroed, aligned and overlaps no other, in any order of allocation and release. */
+/* Arrays on shared huge pages: zeroed, aligned and separate, in any order of allocation and release. */
 #include "dsp/base/memory.h"
 #include "check.h"
 

@@ -16,7 +16,7 @@ struct plan_shape config_shape(const hc_config *c)
     return (struct plan_shape){c->max_taps, c->block, c->n_in, c->n_out, c->n_routes};
 }
 
-/* The backend that plays in the place of `backend` for this config: files have another one. */
+/* The backend that plays this config: for a file `backend->files`, if set, else `backend` itself. */
 static const struct backend *backend_for(const hc_config *c, const struct backend *backend)
 {
     return c->block == 0 && backend->files ? backend->files : backend;
@@ -36,15 +36,15 @@ static double best_plan_ns(const struct auto_task *task, const struct plan_costs
     return plan_cost_ns(&plan, costs, &task->shape);
 }
 
-/* Is there too much for the CPU in an engine with sources? */
-static bool is_steered_by_gpu(const struct auto_task *task, const struct plan_costs *cpu)
+/* Do the moving sources and masks of an engine keep the CPU busy enough to choose the GPU? */
+static bool moving_needs_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
     return (best_plan_ns(task, cpu) + task->sources_ns) * task->rate >= MIN_MOVING_NS;
 }
 
 bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
-    if (task->sources_ns > 0) return is_steered_by_gpu(task, cpu);
+    if (task->sources_ns > 0) return moving_needs_gpu(task, cpu);
     double ns = best_plan_ns(task, cpu) / task->n_processors;
     return task->n_frames > 0 ? ns * (double)task->n_frames >= MIN_FILE_NS : ns * task->rate >= MIN_LIVE_NS;
 }
@@ -52,7 +52,7 @@ bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 bool auto_prefers_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
                       bool measured)
 {
-    if (task->sources_ns > 0) return is_steered_by_gpu(task, cpu);
+    if (task->sources_ns > 0) return moving_needs_gpu(task, cpu);
     double cpu_ns = best_plan_ns(task, cpu) / task->n_processors, gpu_ns = best_plan_ns(task, gpu);
     if (task->n_frames > 0) return gpu_ns * (double)task->n_frames + GPU_START_NS < cpu_ns * (double)task->n_frames;
     return gpu_ns < cpu_ns && (measured || cpu_ns * task->rate > MIN_UNMEASURED_NS);

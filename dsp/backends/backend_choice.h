@@ -7,7 +7,7 @@
 /* The backend and the device number that hc_config.backend asks for. Fails with HC_EINVAL, HC_EUNSUPPORTED. [setup] */
 int backend_choose(const hc_config *config, const struct backend **backend, int *device, struct reason *why);
 
-/* The CPU backend for this config: one for live blocks, another one for files. */
+/* The CPU backend for this config: backend_cpu for live blocks, backend_cpu_files for files. */
 const struct backend *backend_cpu_for(const hc_config *config);
 
 /* The backend that convolves the first taps inside the call: `backend` itself, unless it is hybrid. */
@@ -25,10 +25,10 @@ struct auto_task {
     struct plan_shape shape;
     const char *method;
     int rate;          /* Hz                                                                             */
-    int64_t n_frames;  /* of a file; 0: live, or not known                                               */
-    int n_processors;  /* that share the CPU's work; 1 for live                                          */
-    double sources_ns; /* a frame of all steered sources on the CPU, each with an entry that changes all the time;
-                             0: no sources                                                                  */
+    int64_t n_frames;  /* length of a file; 0: live, or not known                                        */
+    int n_processors;  /* processors that share the CPU's work; 1 for live                               */
+    double sources_ns; /* for a frame of all moving sources on the CPU, each with an entry that always
+                             changes; 0: no sources                                                         */
 };
 
 /* Is the CPU busy enough to look for a GPU? To start a GPU takes tenths of a second. */

@@ -16,7 +16,7 @@ static int count(void)
     return n;
 }
 
-/* The backend of the GPU module is behind those of the list. */
+/* The GPU module's backend follows the last backend of the list. */
 const struct backend *backend_at(int i)
 {
     int n = count();

@@ -18,7 +18,7 @@
 
 #define FIRST_LINE "haloconv costs 3 " HC_VERSION
 
-/* The costs that are kept, in the order of the file. */
+/* The costs that a line of the file contains, in the order of the line. */
 #define AT(cost) offsetof(struct plan_costs, cost)
 static const size_t number_at[] = {AT(mac_ns),       AT(cmac_ns),   AT(live_cmac_ns), AT(fft_ns), AT(tail_fft_ns),
                                    AT(tail_cmac_ns), AT(launch_ns), AT(slice_ns),     AT(call_ns)};
@@ -32,9 +32,9 @@ enum {
     LOCK_TRY_MS = 10,
 };
 
-/* A cost that differs from the built-in cost by a larger factor is implausible. Processors differ less than GPUs do. */
+/* A cost that differs from the built-in cost by a larger factor is implausible. Processors vary less than GPUs. */
 static const double max_factor_on_device = 1000;
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ /* 10 to 20 times as slow, on a busy machine 40 times */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ /* sanitizers slow code 10 to 40 times */
 static const double max_factor_in_place = 1000;
 #else
 static const double max_factor_in_place = 30;
@@ -59,8 +59,8 @@ static bool is_off(void)
     return set && strcmp(set, "builtin") == 0;
 }
 
-/* "FOLDER/haloconv/name". false: the environment names no folder, or may name none (set-user-ID), or FOLDER/haloconv is
- * another user's folder or link. */
+/* Makes "FOLDER/haloconv/name". false: the environment does not name a folder, the process is set-user-ID, or
+ * FOLDER/haloconv is another user's folder or link. */
 static bool path_make(char path[PATH_CAP], const char *name)
 {
     const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
@@ -74,7 +74,7 @@ static bool path_make(char path[PATH_CAP], const char *name)
     return true;
 }
 
-/* Makes the folder of this path, and the one that contains it. */
+/* Makes the folder of this path, and its parent folder. */
 static bool folder_make(char *path)
 {
     char *last = strrchr(path, '/');
@@ -88,7 +88,7 @@ static bool folder_make(char *path)
     return good;
 }
 
-/* The model of the processor, which a backend's description lacks. */
+/* The model name of the processor; a backend's description does not contain it. */
 static void processor_name(char *name, size_t cap)
 {
     char line[256];
@@ -111,8 +111,8 @@ static uint64_t hash_add(uint64_t hash, const char *text)
     return hash;
 }
 
-/* "machine 0123456789abcdef, ": a hash of the machine's id and of its name. The name differs where machines start from
- * one image, the id where nobody has named them. The id itself is confidential (machine-id(5)). Under LOCK_COSTS. */
+/* "machine 0123456789abcdef, ": a hash of the machine's id and name. Machines from one image may share the id, unnamed
+ * machines the name. The id itself is confidential (machine-id(5)). Under LOCK_COSTS. */
 static const char *machine_name(void)
 {
     static char name[32];
@@ -127,7 +127,7 @@ static const char *machine_name(void)
     return name;
 }
 
-/* Writes the machine, the processor if the backend runs on it, and what the backend says of the device. */
+/* Writes the machine, the processor if the backend runs on it, and the backend's description of the device. */
 static bool device_name(const struct backend *backend, int device, char *name, size_t cap)
 {
     char text[128], processor[128] = "";
@@ -161,7 +161,7 @@ static void line_write(FILE *file, const struct costs_line *l)
     fwrite(text, 1, (size_t)n, file);
 }
 
-/* device NULL: the first line of a device of this machine. */
+/* Finds a device's line. device NULL: the first line of any device of this machine. */
 static struct costs_line *line_of(const char *backend, const char *device)
 {
     const char *machine = machine_name();
@@ -172,7 +172,7 @@ static struct costs_line *line_of(const char *backend, const char *device)
     return NULL;
 }
 
-/* NULL: there is no such file, or it is a FIFO, which would block, or a link. */
+/* Opens the costs file. NULL: the file is absent, a link, or a FIFO, which would block. */
 static FILE *file_open(void)
 {
     char path[PATH_CAP];
@@ -184,7 +184,7 @@ static FILE *file_open(void)
     return file;
 }
 
-/* Reads the lines of the file, and puts those that only this process knows behind them. Under LOCK_COSTS. */
+/* Reads the lines of the file. Lines that only this process has follow the file's lines. Under LOCK_COSTS. */
 static void file_read(void)
 {
     static struct costs_line known[MAX_LINES];
@@ -224,8 +224,8 @@ static void file_write(void)
     if (fd >= 0) unlink(temporary);
 }
 
-/* Locks the cache against other processes and threads that measure or write. -1: no lock, because another one has held
- * it for a second, or it cannot be made. */
+/* Locks the cache against other processes and threads that measure or write. -1: another one held the lock for a whole
+ * second, or the lock file cannot be made. */
 static int cache_lock(void)
 {
     char path[PATH_CAP];
@@ -247,7 +247,7 @@ int costs_correct(const struct backend *backend, struct plan_costs *costs)
     int n = 0;
     for (int k = 0; k < N_NUMBERS; k++) {
         double *cost = number(costs, k), own = *number(&built_in, k);
-        if (*cost >= own / max && *cost <= own * max) continue; /* a built-in 0 stays 0: the backend cannot do it */
+        if (*cost >= own / max && *cost <= own * max) continue; /* a built-in 0 stays 0: not supported */
         *cost = own;
         n++;
     }
@@ -271,7 +271,7 @@ bool costs_find(const struct backend *backend, int device, struct plan_costs *co
     return true;
 }
 
-/* Reads the file again before it writes: lines that other processes have written stay. */
+/* Stores a device's costs in its line. Reads the file again before writing: other processes' lines stay. */
 static void line_keep(const struct backend *backend, int device, const struct plan_costs *costs)
 {
     struct costs_line fresh = {0};
@@ -303,7 +303,7 @@ void costs_measure_once(const struct backend *backend)
     if (is_off() || !backend->measure || costs_find(backend, 0, &costs)) return;
     int fd = cache_lock();
     global_lock(LOCK_COSTS);
-    is_read = false; /* another process may have measured while this one waited */
+    is_read = false; /* another process may have measured during the wait for the lock */
     global_unlock(LOCK_COSTS);
     if (!costs_find(backend, 0, &costs) && backend->measure(0, &costs, NULL) == HC_OK) line_keep(backend, 0, &costs);
     if (fd >= 0) close(fd);

@@ -6,11 +6,11 @@
  *
  *   backend <tab> device <tab> numbers
  *
- * The device's text begins with a hash of the machine, because a home may be that of many machines, and names processor,
- * instruction set and libraries, or GPU and driver: if one of them changes, no line matches. A file that is damaged or of another version is ignored, as are numbers far from the built-in ones.
- * Numbers have a decimal point in every locale. No more lines are read than are ever written, even if the file has no
- * end. A cache folder that is another user's, or another user's link, is not used: it could lead the writer elsewhere.
- * A set-user-ID program has no cache, because its user chooses the environment.
+ * The device's text begins with a hash of the machine, because several machines may share a home folder. The text names
+ * processor, instruction set and libraries, or GPU and driver: if one of them changes, no line matches. A damaged file
+ * or one of another version is ignored, as are numbers far from the built-in ones. Numbers have a decimal point in
+ * every locale. At most MAX_LINES lines are read. A cache folder or link of another user is not used: it could redirect
+ * the write. A set-user-ID program has no cache: its user chooses the environment.
  *
  * The file is written under a temporary name and renamed. A process that measures for the first time, or writes, holds
  * a lock (costs.lock in the same folder) and reads the file again. It waits up to a second for the lock and then goes
@@ -21,8 +21,8 @@
 
 #include "dsp/device/backend.h"
 
-/* Stores the costs of a backend's device: measured ones, if there are any, else the built-in ones. device < 0: those
- * of the backend's device that was measured last; no device is touched. Returns whether they were measured. [setup] */
+/* Stores a device's costs in *costs: the measured costs if they exist, else the built-in ones. device < 0: the costs of
+ * the backend's device that was measured last, without using a device. Returns true if they were measured. [setup] */
 bool costs_find(const struct backend *backend, int device, struct plan_costs *costs);
 
 /* Replaces implausible costs by the built-in ones. Returns how many. */

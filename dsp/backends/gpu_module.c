@@ -25,7 +25,7 @@ const struct backend *gpu_module_backend(void)
     return module ? module->backend : NULL;
 }
 
-/* The module that the user names. NULL: none, or the process has raised privileges. */
+/* The module file that HALOCONV_CUDA names. NULL: not set, or the process has raised privileges. */
 static const char *named_module(void)
 {
     const char *name = secure_getenv("HALOCONV_CUDA");
@@ -59,14 +59,14 @@ static bool read_at(int fd, void *data, size_t n, off_t at)
     return true;
 }
 
-/* Is the file as long as its headers say? The loader does not check it: a file that was cut off would end the process by
- * SIGBUS. */
+/* Is the file as long as its ELF headers require? The loader does not check the length: a truncated file would end the
+ * process by SIGBUS. */
 static bool is_whole(int fd, uint64_t size)
 {
     ElfW(Ehdr) header;
     ElfW(Phdr) segment;
     if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
-    uint64_t table = (uint64_t)header.e_shnum * header.e_shentsize; /* of the sections: as a rule the end of the file */
+    uint64_t table = (uint64_t)header.e_shnum * header.e_shentsize; /* bytes of the section table */
     if (header.e_shoff > size || table > size - header.e_shoff) return false;
     for (int i = 0; i < header.e_phnum; i++) {
         off_t at = (off_t)header.e_phoff + (off_t)i * (off_t)sizeof segment;
@@ -91,7 +91,7 @@ static bool own_file_find(struct own_file *own)
     if (!dladdr1((void *)&loaded, &info, &map, RTLD_DL_LINKMAP) || !map) return false;
     const char *name = ((const struct link_map *)map)->l_name; /* empty for the program */
     char path[2 * PATH_MAX] = "/proc/self/exe";
-    if (name[0]) { /* relative to the folder that the process was in when it loaded the library */
+    if (name[0]) { /* the name is relative to the working folder at the time of loading */
         const char *slash = strrchr(name, '/');
         if (dlinfo(map, RTLD_DI_ORIGIN, path) != 0) return false;
         size_t n = strlen(path);
@@ -112,7 +112,7 @@ static bool is_trusted(const struct stat *status, const struct own_file *own, bo
     return is_ours && !(status->st_mode & S_IWOTH);
 }
 
-/* Checks what is at an absolute path without links. Folders further up are not checked. */
+/* Checks the file at an absolute path without links, and its folder. Folders further up are not checked. */
 static int file_check(const char *path, const struct own_file *own, bool is_named, struct reason *why)
 {
     struct stat file, folder;
@@ -169,7 +169,7 @@ static const struct gpu_module *module_open(const char *name, const struct own_f
     return NULL;
 }
 
-/* Tries the places of gpu_module.h. If several have a module, and none can be used, `why` is about the first. */
+/* Tries the folders that gpu_module.h lists. If all modules found are unusable, `why` is about the first. */
 static const struct gpu_module *module_find(struct reason *why)
 {
     static const char *const beside[] = {

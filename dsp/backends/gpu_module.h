@@ -26,8 +26,8 @@
 extern "C" {
 #endif
 
-/* The module hands over this struct. A library reads `version` first, and the other fields only if it is its own version: the
- * version of haloconv and a checksum of MODULE_HEADERS (MODULE_VERSION, from the Makefile). */
+/* The module exports this struct. The library reads `version` first, and the other fields only if `version` equals its
+ * own MODULE_VERSION (from the Makefile): the version of haloconv and a checksum of MODULE_HEADERS. */
 struct gpu_module {
     const char *version;
     const struct backend *backend;
@@ -38,15 +38,15 @@ struct gpu_module {
 /* The one function that the module exports. */
 const struct gpu_module *haloconv_cuda_module(void);
 
-/* In the module: hc_measure_copies. */
+/* The module's implementation of hc_measure_copies. */
 int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct hc_copies *copies,
                    struct reason *why);
 
-/* Loads the module, once in a process, without starting CUDA. NULL: a line in `why` says what to install; a later call
- * tries again. [setup], any thread */
+/* Loads the module once in a process, without starting CUDA. NULL: a line in `why` names the package to install; a
+ * later call tries again. [setup], any thread */
 const struct gpu_module *gpu_module_load(struct reason *why);
 
-/* The backend of the loaded module; NULL: none is loaded. [rt] */
+/* The backend of the loaded module; NULL: no module is loaded. [rt] */
 const struct backend *gpu_module_backend(void);
 
 /* Is a GPU likely: is NVIDIA's driver installed, or has the user named a module? This starts no CUDA. [setup] */

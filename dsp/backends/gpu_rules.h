@@ -1,14 +1,14 @@
 /* gpu_rules - all rules that choose a GPU. Arithmetic only, so that host/ can include it.
  *
- *   "auto" for        looks for a GPU if                       and takes it if
+ *   "auto" for        looks for a GPU if                       and uses it if
  *   live blocks       the CPU is busy for MIN_LIVE_NS or       it costs less than the CPU. By built-in costs, the CPU
  *                     more in a second of audio                must also be busy for more than MIN_UNMEASURED_NS
- *   a file            the CPU, with all its processors,        it takes less time than the CPU, GPU_START_NS included
- *                     takes MIN_FILE_NS or more
+ *   a file            the CPU, with all its processors,        it needs less time than the CPU, GPU_START_NS included
+ *                     needs MIN_FILE_NS or more
  *   moving sources    the CPU is busy for MIN_MOVING_NS or     it can play sources
  *                     more in a second of audio
- *   hc_renderer_open  there is the driver of one               it can render; the CPU renders what it cannot
- *   haloconv batch    MIN_BATCH_BYTES or more of input for     there is one
+ *   hc_renderer_open  a GPU driver is installed                it can render; else the CPU renders
+ *   haloconv batch    MIN_BATCH_BYTES or more of input for     a GPU is present
  *                     each processor of a process
  *   hc_tensors_run    never: the caller names the device whose memory the tensors are in, as Python and torch do
  *
@@ -32,8 +32,8 @@
 /* Half of two processors: about what 150 sources of two outputs and 0.5 s need at 48 kHz. Below that the CPU plays
  * them without the wait for a device. */
 #define MIN_MOVING_NS 1e9
-/* A GPU and the engines on it take most of a second to start and to end. The CPU convolves this much in that time: an
- * H200 pays from 8000 files of 10 s on beside 16 Xeon processors, with masks of 1 s. */
+/* A GPU and its engines need most of a second to start and to end; the CPU convolves this many bytes in that time.
+ * Beside 16 Xeon processors, with masks of 1 s, an H200 is faster for 8000 or more files of 10 s. */
 #define MIN_BATCH_BYTES 160e6
 #define HYBRID_SHARE 0.5
 
@@ -43,7 +43,7 @@ static inline bool gpu_pays_off_for_batch(double bytes, int n_processors)
     return bytes > MIN_BATCH_BYTES * n_processors;
 }
 
-/* Is "gpu" backend "hybrid"? Expected time inside a call of hybrid and of cuda, a frame. */
+/* Does "gpu" mean backend "hybrid"? Arguments: expected ns a frame inside a call of hybrid and of cuda. */
 static inline bool gpu_is_hybrid(double hybrid_ns, double cuda_ns)
 {
     return hybrid_ns < HYBRID_SHARE * cuda_ns;

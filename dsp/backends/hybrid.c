@@ -10,12 +10,12 @@
 #include <string.h>
 
 struct hybrid_mask {
-    void *head, *tail;             /* masks of the two backends; tail NULL: the mask has no taps there */
-    uint64_t preparation;          /* number of its last preparation; audio thread */
+    void *head, *tail;             /* masks of the two backends; tail NULL: the mask has no taps in the tail */
+    uint64_t preparation;          /* number of the mask's last preparation; audio thread */
     bool from_start;               /* prepared before the first block: every job has its full tail; audio thread */
-    uint64_t n_retirements;        /* audio thread */
+    uint64_t n_retirements;        /* how often this mask was retired; audio thread */
     atomic_uint_fast64_t released; /* number of the last retirement after which the device released the mask */
-    bool is_prepared, is_ready;    /* in the tail backend; device thread */
+    bool is_prepared, is_ready;    /* the mask's state in the tail backend; device thread */
 };
 
 struct retirement {
@@ -24,13 +24,13 @@ struct retirement {
 };
 
 struct hybrid_job {
-    struct io_buffer second; /* its `out`: the output of a second mask */
+    struct io_buffer second; /* `out` of this buffer: the output of a second mask */
     int n_masks, n_retirements;
-    struct hybrid_mask *masks[MAX_PREPARED];    /* those prepared or playing when the job is posted */
-    uint64_t preparation[MAX_PREPARED];         /* of the masks: an address may be used again for another mask */
+    struct hybrid_mask *masks[MAX_PREPARED];    /* masks prepared or playing when the job is posted */
+    uint64_t preparation[MAX_PREPARED];         /* numbers of the preparations: another mask may reuse an address */
     bool full[MAX_PREPARED];                    /* is the mask's full tail in the output? Set when the job is posted, if
                                                  that is known, else by the device thread */
-    struct retirement retirements[MAX_RETIRED]; /* to begin before the job is played */
+    struct retirement retirements[MAX_RETIRED]; /* retirements to begin before the job is played */
 };
 
 struct hybrid {
@@ -44,11 +44,11 @@ struct hybrid {
     bool fresh; /* nothing was played since open or reset */
     uint64_t n_preparations;
     struct hybrid_mask *prepared[MAX_PREPARED];
-    struct retirement retirements[MAX_RETIRED]; /* to post with the next job */
+    struct retirement retirements[MAX_RETIRED]; /* retirements to post with the next job */
     int n_retirements;
 
     /* device thread */
-    struct retirement retired[MAX_RETIRED]; /* in the tail backend, not released yet */
+    struct retirement retired[MAX_RETIRED]; /* masks retired in the tail backend, not released yet */
     int n_retired;
 
     /* setup */
@@ -77,7 +77,7 @@ static void retirement_begin(struct hybrid *h, const struct retirement *retireme
     h->retired[h->n_retired++] = *retirement;
 }
 
-/* Releases the retired masks that no thread of the tail backend works on, and those that are prepared again. */
+/* Releases retired masks that no thread of the tail backend works on, and masks that are prepared again. */
 static void retirements_sweep(struct hybrid *h, bool all)
 {
     for (int i = 0; i < h->n_retired;) {
@@ -157,7 +157,7 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
                        void **state, struct reason *why)
 {
     struct hybrid *h = calloc(1, sizeof *h);
-    if (!h) return fail(HC_ENOMEM, why, "hybrid: no memory");
+    if (!h) return fail(HC_ENOMEM, why, "hybrid: no memory for an engine; free some memory");
     hc_config c = *config;
     c.max_taps = plan->max_taps;
     h->head_backend = backend_find(self->head);
@@ -197,7 +197,7 @@ static void hybrid_mask_free(void *state, void *impl)
 /* The head and the tail of a matrix; both point to the matrix's taps. */
 struct split {
     struct matrix head, tail;
-    int *tail_of; /* [n_responses]: a response's index in the tail; -1: it is too short */
+    int *tail_of; /* [n_responses]: a response's index in the tail; -1: the response ends in the head */
 };
 
 static void split_free(struct split *split)
@@ -258,7 +258,7 @@ static int hybrid_mask_make(void *state, const struct matrix *matrix, void **imp
     struct hybrid_mask *mask = calloc(1, sizeof *mask);
     int error = HC_ENOMEM;
     if (!mask || !split_make(&split, matrix, h->tail ? 2 * h->delayed.setup.hop : INT_MAX))
-        fail(HC_ENOMEM, why, "hybrid: no memory for a mask of %d response%s", matrix->n_responses,
+        fail(HC_ENOMEM, why, "hybrid: no memory for a mask of %d response%s; free some memory", matrix->n_responses,
              PLURAL(matrix->n_responses));
     else
         error = h->head_backend->mask_make(h->head, &split.head, &mask->head, why);
@@ -303,7 +303,7 @@ static bool hybrid_mask_released(void *state, const void *impl)
 
 /* ---- play -------------------------------------------------------------------------------------------------------- */
 
-/* The output of a mask in a job, [n_out][T]; NULL: the job does not have it with the full tail. */
+/* The tail output of a mask in a job, [n_out][T]; NULL: the job lacks the mask's full tail. */
 static const float *rows_of(const struct hybrid *h, int64_t i, const struct hybrid_mask *mask)
 {
     const struct hybrid_job *job = &h->jobs[i % TAIL_JOBS];
@@ -321,7 +321,7 @@ static bool hybrid_mask_ready(void *state, const void *impl)
     if (!mask->tail || mask->from_start) return true;
     int64_t due = delayed_tail_due(&h->delayed);
     if (due < 0) return false;
-    /* The answer must not depend on the timing of threads. The play that follows waits for this job in any case. */
+    /* The result must not depend on the timing of threads. The next play waits for this job in any case. */
     if (atomic_load_explicit(&h->waits, memory_order_relaxed)) device_queue_await(h->delayed.queue, due, AWAIT_FOREVER);
     return device_queue_is_done(h->delayed.queue, due) && rows_of(h, due, mask);
 }
@@ -338,7 +338,7 @@ static void tail_mix(float *y, const float *from, const float *to, int n, const 
     }
 }
 
-/* Adds the tail to frames [at, at + n) of the output, which are in one hop. Fails as delayed_tail_await. */
+/* Adds the tail to frames [at, at + n) of the output, all in one hop. Fails as delayed_tail_await does. */
 static int hybrid_tail_add(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade,
                            struct reason *why)
 {
@@ -372,7 +372,7 @@ static void job_fill(struct hybrid *h)
     h->n_retirements = 0;
 }
 
-/* Plays frames [at, at + n) of a call, which are in one hop. */
+/* Plays frames [at, at + n) of a call, all in one hop. */
 static int hybrid_tail_play(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade,
                             struct reason *why)
 {
@@ -421,7 +421,7 @@ static int hybrid_reset(void *state, struct reason *why)
     return error;
 }
 
-/* ---- with a GPU, and with a thread of the CPU in its place ------------------------------------------------------- */
+/* ---- the backends: tail on a GPU, tail on a thread of the CPU ---------------------------------------------------- */
 
 static int open_with_gpu(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {

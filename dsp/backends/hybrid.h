@@ -1,5 +1,5 @@
 /* hybrid - a backend that consists of two: the head of a mask is convolved in place, inside the call; the tail is
- * convolved on a device, in parallel. The call itself uses no device, so that many engines can share one.
+ * convolved on a device, in parallel. The call itself uses no device, so that many engines can share a device.
  *
  *   taps     [0 ........ 2T)[2T ................. max_taps)
  *             head           tail: a separate mask, shifted by 2T, in device calls of T frames
@@ -15,8 +15,7 @@
 
 #include "dsp/device/backend.h"
 
-/* T for calls of up to `block` frames: a power of two, at least 10 ms, so that the device has time for other
- * engines. */
+/* T for calls of up to `block` frames: a power of two, at least 10 ms, so that the device can serve other engines. */
 int hybrid_tail_block(int rate, int block);
 
 /* Bytes of the jobs' buffers. */

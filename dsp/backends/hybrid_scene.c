@@ -12,7 +12,7 @@
  * At the edge T of a hop, the hop's input is posted with the tail's mix at T. For the device a hop is a block of a scene
  * whose plan has a head alone.
  *
- * A job may be late, so that the engine has given up its banks: the terms of a job count uses of their banks.
+ * A job may be late, so that the engine no longer uses its banks: the terms of a job count uses of their banks.
  */
 #include "backends.h"
 #include "dsp/base/await.h"
@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    MIN_HOPS_A_SECOND = 100, /* of a tail that cannot change within 20 ms, as far as the block allows */
+    MIN_HOPS_A_SECOND = 100, /* hops of a tail that cannot change within 20 ms, unless the block is longer */
     MAX_HOPS_A_SECOND = 200,
 };
 
@@ -33,10 +33,10 @@ struct list {                 /* a mix; its terms count uses of their banks */
 };
 
 struct scene_job {
-    struct list from, to; /* the mixes of two edges, as far as the device thread lacks them; see job_play */
+    struct list from, to; /* the mixes of two edges that the device thread does not have yet; see scene_job_play */
     bool is_still;        /* both mixes are the same */
     bool follows;         /* `from` is the `to` of the job before, and no hop was skipped in between */
-    bool sounds;          /* the output is not just silence */
+    bool sounds;          /* the output is not silence */
     int n_active;
 };
 
@@ -49,9 +49,9 @@ struct hybrid_scene {
     struct scene_job jobs[TAIL_JOBS]; /* job i at i % TAIL_JOBS */
 
     /* audio thread */
-    struct scene_mix edge_mix; /* of the tail at the last edge; it stays valid until the next one */
+    struct scene_mix edge_mix; /* the tail's mix at the last edge; valid until the next edge */
     bool edge_sounds;
-    bool follows; /* the last hop was posted, so the next job follows it */
+    bool follows; /* the last hop was posted: the next job follows that hop */
 
     /* device thread */
     struct list playing; /* the tail's mix in the last job */
@@ -60,7 +60,7 @@ struct hybrid_scene {
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* S is as long as the tail's change within 20 ms permits: 2S + the fade. */
+/* The largest S for which the tail changes within 20 ms; a change lasts 2S + the fade. */
 static int tail_hop(int rate, int block, int steer_fade)
 {
     const int min_hop = rate / MAX_HOPS_A_SECOND, usual = rate / MIN_HOPS_A_SECOND;
@@ -69,7 +69,7 @@ static int tail_hop(int rate, int block, int steer_fade)
     return usual > block ? (usual + block - 1) / block * block : block;
 }
 
-static void hybrid_plan_make(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps)
+static void hybrid_scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps)
 {
     const int hop = tail_hop(rate, block, steer_fade), offset = 2 * hop;
     *plan = (struct scene_plan){
@@ -90,7 +90,7 @@ static void hybrid_plan_make(struct scene_plan *plan, int rate, int block, int s
     plan->levels[1].n_partitions = (bank_taps - offset + hop - 1) / hop;
 }
 
-/* The plan of one of the two scenes: level l of the plan as a head alone. */
+/* The plan of one of the two scenes (head or tail): level l of the plan, as a head alone. */
 static struct scene_plan plan_of(const struct scene_plan *plan, int l)
 {
     struct scene_plan half = {.rate = plan->rate, .n_levels = 1, .levels = {plan->levels[l]}};
@@ -122,7 +122,7 @@ static void head_bank_free(void *bank)
     scene_cpu.bank_free(bank);
 }
 
-/* A caller's struct may be shorter than ours: it must not be copied as a whole. */
+/* Copies field by field: a caller's struct may be shorter than ours. */
 static hc_bank_data data_of(const hc_bank_data *data, const float *const *taps, int n_taps)
 {
     return (hc_bank_data){.size = sizeof(hc_bank_data),
@@ -139,7 +139,7 @@ static int tail_bank_make(const struct scene_backend *backend, const struct scen
     const int offset = plan->levels[1].offset;
     const struct scene_plan half = plan_of(plan, 1);
     const float **taps = malloc(n * sizeof *taps);
-    if (!taps) return fail(HC_ENOMEM, why, "no memory for a bank of %d entries", data->n_entries);
+    if (!taps) return fail(HC_ENOMEM, why, "no memory for a bank of %d entries; free some memory", data->n_entries);
     for (size_t i = 0; i < n; i++) taps[i] = data->taps[i] + offset;
     const hc_bank_data tail = data_of(data, taps, data->n_taps - offset);
     int error = backend->bank_make(&half, device, &tail, bank, bytes, why);
@@ -147,8 +147,8 @@ static int tail_bank_make(const struct scene_backend *backend, const struct scen
     return error;
 }
 
-static int hybrid_bank_make(const char *tail_name, const struct scene_plan *plan, int device, const hc_bank_data *data,
-                            void **bank, uint64_t *bytes, struct reason *why)
+static int hybrid_scene_bank_make(const char *tail_name, const struct scene_plan *plan, int device,
+                                  const hc_bank_data *data, void **bank, uint64_t *bytes, struct reason *why)
 {
     const struct scene_plan half = plan_of(plan, 0);
     const int n_head = data->n_taps < half.bank_taps ? data->n_taps : half.bank_taps;
@@ -176,7 +176,7 @@ static void list_clear(struct list *list)
     list->n = 0;
 }
 
-/* The list is empty. */
+/* Copies a mix to an empty list, and counts uses of its banks. */
 static void list_copy(struct list *list, const struct scene_mix *mix)
 {
     list->n = mix->n;
@@ -212,9 +212,9 @@ static int tail_call(struct hybrid_scene *s, struct io_buffer *buffer, int n, st
     return error ? error : s->tail_backend->play(s->tail, call, why);
 }
 
-/* A list that the job has becomes `playing`, and the job keeps the list before until it ends: so `from` is at the address
+/* The job's list becomes `playing`; the job keeps the earlier list until the job ends. So `from` stays at the address
  * that the tail backend knows. */
-static int job_play(void *data, int64_t i, struct io_buffer *buffer, int n, struct reason *why)
+static int scene_job_play(void *data, int64_t i, struct io_buffer *buffer, int n, struct reason *why)
 {
     struct hybrid_scene *s = data;
     if (i == DEVICE_QUEUE_SILENCE) return tail_call(s, buffer, n, &(struct scene_call){.is_still = true}, why);
@@ -250,7 +250,7 @@ static void stream_restart(struct hybrid_scene *s)
     s->tail_frame = 0;
 }
 
-static void hybrid_close(void *state)
+static void hybrid_scene_close(void *state)
 {
     struct hybrid_scene *s = state;
     if (!s) return;
@@ -273,36 +273,36 @@ static int tail_open(struct hybrid_scene *s, int device, struct reason *why)
     bool ok = list_open(&s->playing, shape.n_sources);
     for (int i = 0; i < TAIL_JOBS; i++)
         ok = ok && list_open(&s->jobs[i].from, shape.n_sources) && list_open(&s->jobs[i].to, shape.n_sources);
-    if (!ok) return fail(HC_ENOMEM, why, "hybrid: no memory for %d source%s", shape.n_sources, PLURAL(shape.n_sources));
+    if (!ok) return fail(HC_ENOMEM, why, "hybrid: no memory for moving sources; use fewer than %d", shape.n_sources);
     int error = s->tail_backend->open(&half, &shape, device, &s->tail, why);
-    if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* no deadline in that thread */
+    if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* its thread has no deadline */
     if (error) return error;
     struct delayed_tail_setup setup = {.backend = &backend_cpu, /* a device reads buffers in the host's memory too */
                                        .n_in = shape.n_sources,
                                        .n_out = shape.n_out,
                                        .hop = half.block,
-                                       .play = job_play,
+                                       .play = scene_job_play,
                                        .job_end = job_end,
                                        .data = s};
     return delayed_tail_open(&s->delayed, &setup, why);
 }
 
-static int hybrid_open(const char *tail_name, const struct scene_plan *plan, const struct scene_shape *shape,
-                       int device, void **state, struct reason *why)
+static int hybrid_scene_open(const char *tail_name, const struct scene_plan *plan, const struct scene_shape *shape,
+                             int device, void **state, struct reason *why)
 {
     struct hybrid_scene *s = calloc(1, sizeof *s);
-    if (!s) return fail(HC_ENOMEM, why, "hybrid: no memory");
+    if (!s) return fail(HC_ENOMEM, why, "hybrid: no memory for moving sources; free some memory");
     s->tail_backend = backend_of(tail_name);
     s->plan = *plan;
     s->shape = *shape;
     const struct scene_plan half = plan_of(plan, 0);
     int error = HC_OK;
     if (!s->tail_backend)
-        error = fail(HC_EUNSUPPORTED, why, "hybrid: \"%s\" has no steered sources; use \"cpu\"", tail_name);
+        error = fail(HC_EUNSUPPORTED, why, "hybrid: \"%s\" has no moving sources; use \"cpu\"", tail_name);
     if (!error) error = scene_cpu.open(&half, shape, 0, &s->head, why);
     if (!error && plan->n_levels > 1) error = tail_open(s, device, why);
     if (error) {
-        hybrid_close(s);
+        hybrid_scene_close(s);
         return error;
     }
     stream_restart(s);
@@ -310,7 +310,7 @@ static int hybrid_open(const char *tail_name, const struct scene_plan *plan, con
     return HC_OK;
 }
 
-static double hybrid_memory(const char *tail_name, const struct scene_plan *plan, const struct scene_shape *shape)
+static double hybrid_scene_memory(const char *tail_name, const struct scene_plan *plan, const struct scene_shape *shape)
 {
     const struct scene_backend *tail = backend_of(tail_name);
     const struct scene_plan head_part = plan_of(plan, 0);
@@ -322,7 +322,7 @@ static double hybrid_memory(const char *tail_name, const struct scene_plan *plan
     return bytes + delayed_tail_memory(shape->n_sources, shape->n_out, tail_part.block);
 }
 
-static void hybrid_wait_set(void *state, bool waits)
+static void hybrid_scene_wait_set(void *state, bool waits)
 {
     struct hybrid_scene *s = state;
     if (scene_cpu.wait_set) scene_cpu.wait_set(s->head, waits);
@@ -345,7 +345,7 @@ static bool has_tail(const struct scene_mix *mix)
 }
 
 /* Adds the mixes to the job of the hop that ends here. */
-static void job_fill(struct hybrid_scene *s, const struct scene_call *call, bool is_still, bool sounds)
+static void scene_job_fill(struct hybrid_scene *s, const struct scene_call *call, bool is_still, bool sounds)
 {
     struct scene_job *job = &s->jobs[delayed_tail_next(&s->delayed) % TAIL_JOBS];
     job->is_still = is_still;
@@ -362,7 +362,7 @@ static void edge(struct hybrid_scene *s, const struct scene_call *call)
     const bool is_still = call->frame > 0 && mix->terms == s->edge_mix.terms && mix->n == s->edge_mix.n;
     const bool sounds = is_still ? s->edge_sounds : has_tail(mix);
     if (call->frame > 0) {
-        if (s->delayed.has_job) job_fill(s, call, is_still, sounds || s->edge_sounds);
+        if (s->delayed.has_job) scene_job_fill(s, call, is_still, sounds || s->edge_sounds);
         s->follows = s->delayed.has_job;
         delayed_tail_end(&s->delayed);
     }
@@ -387,7 +387,7 @@ static int tail_play(struct hybrid_scene *s, const struct scene_call *call, stru
     return result;
 }
 
-static int hybrid_play(void *state, const struct scene_call *call, struct reason *why)
+static int hybrid_scene_play(void *state, const struct scene_call *call, struct reason *why)
 {
     struct hybrid_scene *s = state;
     int result = head_play(s, call, why);
@@ -396,7 +396,7 @@ static int hybrid_play(void *state, const struct scene_call *call, struct reason
     return tail_result ? tail_result : result;
 }
 
-static int hybrid_reset(void *state, struct reason *why)
+static int hybrid_scene_reset(void *state, struct reason *why)
 {
     struct hybrid_scene *s = state;
     int error = scene_cpu.reset(s->head, why);
@@ -408,37 +408,37 @@ static int hybrid_reset(void *state, struct reason *why)
     return error;
 }
 
-/* ---- with a GPU, and with a thread of the CPU in its place ------------------------------------------------------- */
+/* ---- the backends: tail on a GPU, tail on a thread of the CPU ---------------------------------------------------- */
 
 #define VARIANT(name, tail)                                                                                            \
     static int open_##name(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,   \
                            struct reason *why)                                                                         \
     {                                                                                                                  \
-        return hybrid_open(tail, plan, shape, device, state, why);                                                     \
+        return hybrid_scene_open(tail, plan, shape, device, state, why);                                               \
     }                                                                                                                  \
     static int bank_make_##name(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank,      \
                                 uint64_t *bytes, struct reason *why)                                                   \
     {                                                                                                                  \
-        return hybrid_bank_make(tail, plan, device, data, bank, bytes, why);                                           \
+        return hybrid_scene_bank_make(tail, plan, device, data, bank, bytes, why);                                     \
     }                                                                                                                  \
     static double memory_##name(const struct scene_plan *plan, const struct scene_shape *shape)                        \
     {                                                                                                                  \
-        return hybrid_memory(tail, plan, shape);                                                                       \
+        return hybrid_scene_memory(tail, plan, shape);                                                                 \
     }                                                                                                                  \
     static void tail_bank_free_##name(void *bank)                                                                      \
     {                                                                                                                  \
         backend_of(tail)->bank_free(bank);                                                                             \
     }                                                                                                                  \
-    const struct scene_backend scene_##name = {.plan_make = hybrid_plan_make,                                          \
+    const struct scene_backend scene_##name = {.plan_make = hybrid_scene_plan_make,                                    \
                                                .open = open_##name,                                                    \
-                                               .close = hybrid_close,                                                  \
+                                               .close = hybrid_scene_close,                                            \
                                                .bank_make = bank_make_##name,                                          \
                                                .bank_free = head_bank_free,                                            \
                                                .tail_bank_free = tail_bank_free_##name,                                \
                                                .memory = memory_##name,                                                \
-                                               .play = hybrid_play,                                                    \
-                                               .wait_set = hybrid_wait_set,                                            \
-                                               .reset = hybrid_reset}
+                                               .play = hybrid_scene_play,                                              \
+                                               .wait_set = hybrid_scene_wait_set,                                      \
+                                               .reset = hybrid_scene_reset}
 
 VARIANT(hybrid, "cuda");
 VARIANT(hybrid_cpu, "cpu");

@@ -1,4 +1,4 @@
-/* denormals - how a thread computes with numbers below the smallest normal one, which are slow. */
+/* denormals - makes a thread replace denormal numbers, which are slow, by 0. */
 #ifndef HALOCONV_DENORMALS_H
 #define HALOCONV_DENORMALS_H
 

@@ -1,4 +1,4 @@
-/* error - how a call of the library says why it failed. */
+/* error - the line of text with which a call of the library reports why it failed. */
 #ifndef HALOCONV_ERROR_H
 #define HALOCONV_ERROR_H
 
@@ -10,14 +10,14 @@
 extern "C" {
 #endif
 
-/* The buffer for the error line of a failing call. A call inside the library has a pointer to one as its argument; NULL:
- * no line is wanted. A public call has (why, cap). */
+/* The buffer for the error line of a failing call. Calls inside the library have a struct reason * argument; NULL: no
+ * line is wanted. Public calls have two arguments (why, cap) instead. */
 struct reason {
     char *text;      /* NULL: no line is wanted */
     size_t capacity; /* bytes of text */
 };
 
-/* A reason for a call inside the library, from the arguments of a public call or from an array; and the reverse. */
+/* REASON makes a struct reason * from a text buffer and its size; REASON_TEXT makes both arguments from a reason. */
 #define REASON(text, capacity) (&(struct reason){(text), (capacity)})
 #define REASON_TEXT(why) (why) ? (why)->text : NULL, (why) ? (why)->capacity : 0
 

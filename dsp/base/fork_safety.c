@@ -9,7 +9,7 @@ static pthread_mutex_t locks[] = {
 };
 _Static_assert(sizeof locks / sizeof *locks == N_GLOBAL_LOCKS, "an initialiser for each lock");
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct worker_lock *workers; /* under list_lock */
+static struct worker_lock *workers; /* the locks of all pool threads; under list_lock */
 static atomic_uint n_forks;
 
 void global_lock(enum global_lock lock)
@@ -78,7 +78,7 @@ static void in_parent(void)
     global_unlock_all();
 }
 
-/* A mutex that inherits priorities knows its owner by the thread's number, which is another one in the child. */
+/* A priority-inheriting mutex stores its owner's thread id. The child's thread has another id: make new mutexes. */
 static void in_child(void)
 {
     atomic_fetch_add_explicit(&n_forks, 1, memory_order_relaxed);
@@ -86,7 +86,7 @@ static void in_child(void)
     global_unlock_all();
 }
 
-/* dlclose() removes the handlers of a plugin. */
+/* Runs at load. Handlers that a plugin registers are removed when dlclose() unloads the plugin. */
 __attribute__((constructor)) static void handlers_set(void)
 {
     pthread_atfork(before_fork, in_parent, in_child);

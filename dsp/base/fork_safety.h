@@ -1,4 +1,4 @@
-/* fork_safety - what a child of fork() finds: the global locks are free, and a pool knows that its threads are gone.
+/* fork_safety - keeps a child of fork() usable: the global locks are free, and a pool knows that its threads are gone.
  *
  * fork() copies one thread only. It therefore waits until no other thread holds a global lock or does a job of a
  * real-time pool: the child has no lock that nobody frees, and no job that nobody ends. */
@@ -29,7 +29,7 @@ struct worker_lock {
 void worker_lock_open(struct worker_lock *lock);
 void worker_lock_close(struct worker_lock *lock);
 
-/* Counts the forks from the first process to this one: an object that was made at another count has no threads here.
+/* The number of forks from the first process to this one. An object made at another count has no threads here.
  * [rt], any thread */
 unsigned fork_count(void);
 

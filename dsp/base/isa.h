@@ -1,4 +1,4 @@
-/* isa - the instruction set that the loops run with. The Makefile builds them once for each. */
+/* isa - chooses the instruction set of the inner loops. The Makefile builds the loops once for each set. */
 #ifndef HALOCONV_ISA_H
 #define HALOCONV_ISA_H
 
@@ -8,7 +8,7 @@ enum isa { ISA_BASELINE, ISA_AVX2, ISA_AVX512 }; /* SSE2 or NEON; AVX2 with FMA;
  * instruction set can be tested on one machine; it must not change while an engine is open. */
 enum isa isa_best(void);
 
-/* The builds of `name`, by enum isa. */
+/* Initialises an array of the builds of `name`, indexed by enum isa. */
 #if defined __x86_64__
 #define ISA_BUILDS(name) {&name##_base, &name##_v3, &name##_v4}
 #else

@@ -10,8 +10,8 @@
 enum { LINE = 64, MAX_READS = 8 };
 
 struct record {
-    atomic_bool is_used; /* `newest` names it, or a thread fills it in or copies it */
-    unsigned version;    /* counts its uses; the writer's that has it */
+    atomic_bool is_used; /* `newest` names this record, or a thread fills the record in or copies it */
+    unsigned version;    /* counts uses of the record; only the thread that set is_used writes it */
     _Atomic uint64_t words[];
 };
 
@@ -53,7 +53,7 @@ void mailboxes_close(struct mailboxes *m)
 
 static void words_store(const struct mailboxes *m, struct record *record, const char *value)
 {
-    const size_t n = m->bytes / sizeof(uint64_t); /* read once: the stores below could change it, for all that C says */
+    const size_t n = m->bytes / sizeof(uint64_t); /* read once: C allows the stores below to change m->bytes */
     for (size_t i = 0; i < n; i++) {
         uint64_t word;
         memcpy(&word, value + i * sizeof word, sizeof word);
@@ -70,7 +70,7 @@ static void words_load(const struct mailboxes *m, const struct record *record, c
     }
 }
 
-/* Copies the value (NULL: does not) of a record that this thread alone uses, and ends its use. */
+/* Copies the value of a record that this thread alone uses (value NULL: copies nothing), and ends the use. */
 static void record_end(const struct mailboxes *m, struct record *record, void *value)
 {
     if (value) memcpy(value, (const void *)record->words, m->bytes);
@@ -86,7 +86,7 @@ bool mailbox_put(const struct mailboxes *m, int i, const void *value, void *unre
         record = record_at(m, box, r);
         if (!atomic_exchange_explicit(&record->is_used, true, memory_order_acquire)) break;
     }
-    if (r == MAILBOX_RECORDS) { /* other threads use all of them: the value of one of these threads wins */
+    if (r == MAILBOX_RECORDS) { /* other threads use all records: the value of one of these threads wins */
         if (unread) memcpy(unread, value, m->bytes);
         return true;
     }
@@ -112,7 +112,7 @@ bool mailbox_read(const struct mailboxes *m, int i, unsigned *stamp, void *value
     struct mailbox *box = mailbox_at(m, i);
     unsigned before = atomic_load_explicit(&box->newest, memory_order_acquire);
     for (int k = 0; k < MAX_READS && before != *stamp; k++) {
-        /* A word of a later writer comes with the stamp that this writer has seen, or a later one. */
+        /* If a later writer stored one of these words, the second read of `newest` returns another stamp. */
         if (before) words_load(m, record_at(m, box, before), value);
         unsigned after = atomic_load_explicit(&box->newest, memory_order_acquire);
         if (after == before) {

@@ -5,8 +5,8 @@
  *   remove   lets `newest` name no record: one thread gets the value
  *   read     copies the value; any thread may read it, as often as it likes
  *
- * A mailbox is for readers or for threads that remove. `newest` has the stamp of a record. A stamp comes back only after
- * 2^30 uses of its record: a reader that finds the same stamp before and after it copies has a whole value.
+ * A mailbox has either readers or threads that remove, not both. `newest` is the stamp of a record. A stamp recurs only
+ * after 2^30 uses of its record: a reader that finds one stamp before and after its copy has a whole value.
  */
 #ifndef HALOCONV_MAILBOX_H
 #define HALOCONV_MAILBOX_H
@@ -17,14 +17,14 @@
 
 struct mailboxes {
     int n;
-    size_t bytes;  /* of a value: a multiple of 8 */
-    size_t stride; /* bytes from mailbox to mailbox: whole cache lines. A value of up to 48 bytes, in its mailbox's first
-                      record, which is nearly always the one in use, shares a cache line with `newest` */
+    size_t bytes;  /* size of a value: a multiple of 8 */
+    size_t stride; /* bytes from mailbox to mailbox: whole cache lines. Nearly always the first record is in use; its
+                      value, if at most 48 bytes, shares a cache line with `newest` */
     char *memory;
 };
 
 enum { MAILBOX_RECORDS = 4 };
-#define NO_STAMP UINT_MAX /* of a reader that has not read yet */
+#define NO_STAMP UINT_MAX /* stamp of a reader before its first read */
 
 /* n empty mailboxes. false: no memory; mailboxes_close is then allowed, as for mailboxes that are all 0. [setup] */
 bool mailboxes_open(struct mailboxes *mailboxes, int n, size_t bytes);
@@ -35,10 +35,10 @@ void mailboxes_close(struct mailboxes *mailboxes);
  * if other threads use all records. [rt], any thread */
 bool mailbox_put(const struct mailboxes *mailboxes, int i, const void *value, void *unread);
 
-/* Removes the value (NULL: drops it). false: the mailbox is empty. [rt], any thread */
+/* Removes the value and copies it to *value, unless value is NULL. false: the mailbox is empty. [rt], any thread */
 bool mailbox_remove(const struct mailboxes *mailboxes, int i, void *value);
 
-/* Copies the value if *stamp is not its stamp. If nobody has put a value, *stamp becomes 0 and *value stays. false: the
+/* Copies the value if its stamp is not *stamp. If nobody has put a value, *stamp becomes 0 and *value stays. false: the
  * stamp is the same, or too many threads put values at this moment (*value is undefined); read again later. [rt], any
  * thread */
 bool mailbox_read(const struct mailboxes *mailboxes, int i, unsigned *stamp, void *value);

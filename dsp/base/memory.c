@@ -40,14 +40,14 @@ void *memory_lines(size_t n, size_t size)
     return p ? memset(p, 0, bytes) : NULL;
 }
 
-#ifdef __SANITIZE_ADDRESS__ /* the sanitizer sees writes past the end only of memory that it allocated itself */
+#ifdef __SANITIZE_ADDRESS__ /* AddressSanitizer checks only memory that it allocated */
 
-float *memory_place(size_t n)
+float *memory_packed(size_t n)
 {
     return memory_floats(n);
 }
 
-void memory_place_free(float *floats)
+void memory_packed_free(float *floats)
 {
     free(floats);
 }
@@ -60,14 +60,14 @@ void memory_place_free(float *floats)
  * page gets a separate region.
  */
 
-struct range {                           /* in front of its floats */
-    alignas(LINE) size_t bytes;          /* with this struct */
-    struct range *before, *after;        /* in the region */
-    struct range *prev_free, *next_free; /* in `vacant` */
+struct range {                           /* header; the range's floats follow it */
+    alignas(LINE) size_t bytes;          /* of header and floats */
+    struct range *before, *after;        /* neighbours in the region */
+    struct range *prev_free, *next_free; /* neighbours in `vacant` */
     bool is_used;
 };
 
-static struct range *vacant; /* under LOCK_MEMORY */
+static struct range *vacant; /* list of unused ranges; under LOCK_MEMORY */
 
 static void vacant_add(struct range *p)
 {
@@ -94,7 +94,7 @@ static struct range *region_make(size_t bytes)
     return p;
 }
 
-/* The bytes of a range after its first `bytes` become a separate range. */
+/* Shortens a range to `bytes`. The rest becomes a separate, vacant range. */
 static void cut(struct range *p, size_t bytes)
 {
     if (p->bytes - bytes < 2 * sizeof *p) return;
@@ -113,7 +113,7 @@ static void join(struct range *p, struct range *next)
     if (p->after) p->after->before = p;
 }
 
-float *memory_place(size_t n)
+float *memory_packed(size_t n)
 {
     size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE) + sizeof(struct range);
     global_lock(LOCK_MEMORY);
@@ -129,7 +129,7 @@ float *memory_place(size_t n)
     return p ? memset(p + 1, 0, bytes - sizeof *p) : NULL;
 }
 
-void memory_place_free(float *floats)
+void memory_packed_free(float *floats)
 {
     if (!floats) return;
     struct range *p = (struct range *)(void *)floats - 1;

@@ -10,23 +10,22 @@ static inline size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* [n], 0 counts as 1; NULL: no memory. free() gives them back. [setup] */
+/* Returns n floats, at least one; NULL: no memory. free() frees them. [setup] */
 float *memory_floats(size_t n);
 
-/* The same without zeros. The system provides a page when it is first written. [setup] */
+/* Like memory_floats, but not cleared. The system provides a page when it is first written. [setup] */
 float *memory_floats_uncleared(size_t n);
 
-/* Zeroed memory for n values of `size` bytes; half a huge page or more lies on huge pages. free() gives it back.
- * [setup] */
+/* Zeroed memory for n values of `size` bytes; half a huge page or more lies on huge pages. free() frees it. [setup] */
 void *memory_lines(size_t n, size_t size);
 
-/* As memory_floats, for memory that every block of audio touches: small places share huge pages with those of other engines, so
- * that hundreds of small engines take as few pages as one large engine. memory_place_free gives them back; NULL is
- * allowed. [setup], any thread */
-float *memory_place(size_t n);
-void memory_place_free(float *floats);
+/* Like memory_floats, for arrays that every block of audio uses: small arrays of several engines share huge pages, so
+ * hundreds of small engines use as few pages as one large engine. memory_packed_free frees an array; NULL is allowed.
+ * [setup], any thread */
+float *memory_packed(size_t n);
+void memory_packed_free(float *floats);
 
-/* Three quarters of the machine's memory: a small file must not be able to ask for all of it. */
+/* Three quarters of the machine's memory, in bytes: a small file must not be able to request all of it. */
 size_t memory_limit(void);
 
 #endif

@@ -20,17 +20,17 @@ int number_list_read(const char *text, double *list, int max);
 /* ---- numbers as programs print them for people: 1 250 with a no-break blank, 1'250, 1,250.5 ---- */
 
 enum {
-    GROUPED_BY_BLANKS = 1,      /* a plain blank separates thousands, too: no other number may follow  */
+    GROUPED_BY_BLANKS = 1,      /* a plain blank also separates thousands: no second number may follow */
     GROUPED_BY_POINTS = 2,      /* 1.250 and 1,250 are 1250, as REW writes frequencies                 */
     GROUPED_DECIMAL_COMMA = 4   /* a comma that separates no thousands is a decimal comma              */
 };
 
 /* Reads a finite decimal number. No-break blanks (U+00A0, also as Latin-1, U+202F, U+2009) and apostrophes separate
  * thousands with every set of flags; a separator stands before three digits. U+2212 is a minus sign, too. Skips blanks
- * and no-break blanks before the number. *end: behind the number; text: the number is absent, and the result is 0. */
+ * and no-break blanks before the number. *end points behind the number. If it is absent, *end is text, the result 0. */
 double grouped_number(const char *text, unsigned flags, const char **end);
 
-/* The bytes of blanks and no-break blanks at the start of the text. */
+/* The number of bytes of blanks and no-break blanks at the start of the text. */
 size_t grouped_number_blanks(const char *text);
 
 #endif

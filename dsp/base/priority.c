@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* Sets the real-time priority right below that of a thread; without one, an ordinary priority. */
+/* Sets the calling thread's real-time priority right below that of thread tid; ordinary if tid's is ordinary. */
 static void set_priority_below(int tid)
 {
     struct sched_param param = {0};
@@ -16,8 +16,8 @@ static void set_priority_below(int tid)
     pthread_setschedparam(pthread_self(), has_below ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-/* The tid of the calling thread, from the id of its CPU clock (Linux: ~tid << 3 | flags), which C libraries make
- * without a system call. 0: unknown. */
+/* The tid of the calling thread, read without a system call from the id of its CPU clock (Linux: ~tid << 3 | flags).
+ * 0: unknown. */
 static int own_tid(void)
 {
     clockid_t clock;

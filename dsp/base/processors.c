@@ -1,4 +1,4 @@
-/* A file of its own, so that a test can replace it. */
+/* This function has a separate file, so that a test can replace it. */
 #include "processors.h"
 
 #include <sched.h>

@@ -18,9 +18,9 @@ struct realtime_pool {
     void *data;
     sem_t wake;
     atomic_bool end;
-    struct priority priority; /* of the thread that wakes them */
-    atomic_int n_started;     /* threads that have their number */
-    unsigned forks;           /* fork_count() of its threads */
+    struct priority priority; /* follows the thread that wakes the pool */
+    atomic_int n_started;     /* threads that run and have a number */
+    unsigned forks;           /* fork_count() when the pool was opened */
     int n_threads;
     struct worker {
         pthread_t thread;

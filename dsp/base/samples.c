@@ -1,4 +1,4 @@
-/* samples - built once for each instruction set (base, v3, v4) with its compiler flags; see the Makefile. */
+/* samples - copies and measures samples. The Makefile builds this file once for each instruction set (base, v3, v4). */
 #include "samples.h"
 #include "vec.h"
 
@@ -32,7 +32,7 @@ static size_t measure(const float *x, int n, uint32_t *peak_bits)
         uint32_t bits;
         memcpy(&bits, &x[i], 4);
         bits &= 0x7fffffffu;
-        clipped += bits > 0x3f800000u; /* 1 */
+        clipped += bits > 0x3f800000u; /* the bits of 1.0f */
         peak = max_u32(peak, bits);
     }
     *peak_bits = peak;

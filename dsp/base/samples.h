@@ -1,4 +1,4 @@
-/* samples - the loops over samples that are not convolution, built once for each instruction set. */
+/* samples - loops that copy and measure samples, built once for each instruction set. */
 #ifndef HALOCONV_SAMPLES_H
 #define HALOCONV_SAMPLES_H
 
@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 struct samples {
-    /* dst = src with NaN and Inf replaced by 0; returns how many there were. Raises *peak_bits to the bits of the
-     * largest magnitude: the bits of non-negative floats sort as unsigned integers do. */
+    /* Copies src to dst with NaN and Inf replaced by 0; returns the number replaced. Raises *peak_bits to the bits of
+     * the largest magnitude: the bits of non-negative floats sort as unsigned integers do. */
     size_t (*copy_finite)(float *dst, const float *src, int n, uint32_t *peak_bits);
-    /* Returns how many of x are beyond full scale, and raises *peak_bits likewise. */
+    /* Returns how many samples of x are beyond full scale, and raises *peak_bits as copy_finite does. */
     size_t (*measure)(const float *x, int n, uint32_t *peak_bits);
 };
 

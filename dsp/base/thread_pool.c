@@ -12,20 +12,20 @@
 enum { MAX_POOL_THREADS = 256 };
 
 struct thread_pool {
-    pthread_mutex_t turn; /* of the callers */
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t turn; /* held by the caller of thread_pool_run */
+    pthread_mutex_t lock; /* protects the fields up to `end` */
     pthread_cond_t begin, done;
     void (*job)(void *data, int64_t i, int thread);
     void *data;
     int64_t n;
     unsigned round; /* counts calls of thread_pool_run */
-    int n_active;   /* threads, without the caller, that do jobs; one that wakes too late is not waited for */
+    int n_active;   /* threads that do jobs, without the caller; the caller waits for these threads only */
     bool end;
 
-    atomic_int_fast64_t next; /* job to do */
-    unsigned forks;           /* fork_count() of its threads */
-    int n_threads;            /* with the caller */
-    int n_started;            /* threads that have their number */
+    atomic_int_fast64_t next; /* first job that no thread has begun */
+    unsigned forks;           /* fork_count() when the pool was opened */
+    int n_threads;            /* including the caller */
+    int n_started;            /* threads that run and have a number; under `lock` */
     pthread_t threads[];
 };
 
@@ -75,7 +75,7 @@ struct thread_pool *thread_pool_open(int n_threads)
     return pool;
 }
 
-/* In the child of a fork() the conditions count the parent's threads as waiting: they cannot be destroyed. */
+/* false in a child of fork(). The condition variables still count the parent's threads there: do not destroy them. */
 static bool has_threads(const struct thread_pool *pool)
 {
     return pool->forks == fork_count();

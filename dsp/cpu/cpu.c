@@ -4,17 +4,17 @@
  * (tail_levels.h) convolve the taps after it and do their work at the end of each hop. A block is P frames. Each input
  * keeps two blocks, and the spectra of the latest ones:
  *
- *   history   [ previous block, P ][ current block, P ]           first P taps: time domain, from here
- *                                     ^ pos                       transform of all 2P when it is full -> FDL
+ *   history   [ previous block, P ][ current block, P ]           first P taps: in the time domain, from the history
+ *                                     ^ pos                       current block full: transform of all 2P -> FDL
  *   FDL       frequency-domain delay line: the spectra of the latest blocks of each input (dsp/fft/fft.h). Partition p
  *             of a response meets the block p before the current one; `newest` is the entry of the current block:
  *             [n_in][n_chunks][n_entries: a ring][chunk]
  *   mask      [n_chunks][n_partitions of all responses][chunk]: a chunk's products read memory in one stream
  *
- * A call is cut at block edges. Whole blocks go through the partitions, up to BATCH of them at once, so that each
- * spectrum of the mask is loaded once for FFT_BLOCKS of them. The output of an incomplete block is the sum of
+ * A call is cut at block edges. Whole blocks go through the partitions, up to BATCH blocks at once, so that each
+ * spectrum of the mask is loaded once for FFT_BLOCKS blocks. The output of an incomplete block is the sum of
  * partitions 1... (computed once a block: cpu_mask.past) plus partition 0: its P taps by FIR or by one transform of the
- * block so far, whichever is less work. A direct plan is the same with P >= head_taps, without FDL and `past`.
+ * incomplete block, whichever is less work. A direct plan is the same with P >= head_taps, without FDL and `past`.
  */
 #include "cpu_costs.h"
 #include "dsp/device/backend.h"
@@ -37,7 +37,7 @@
 
 enum {
     BATCH = 16,    /* whole blocks that go through the partitions together */
-    MAX_LIST = 64, /* rings or blocks of a call of fft_products */
+    MAX_LIST = 64, /* max. entries of the list in a call of fft_products */
 };
 
 struct cpu {
@@ -46,24 +46,24 @@ struct cpu {
     const struct fft *fft; /* NULL for direct */
     struct tail *tail;     /* NULL: the plan has no tail levels */
     int n_in, n_out;
-    int pos;               /* frames of the current block so far */
+    int pos;               /* frames of the current block that have arrived */
     int64_t block;         /* index of the current block */
-    int n_entries, newest; /* of the FDL's rings */
+    int n_entries, newest; /* entries of each FDL ring; entry of the current block */
     size_t ring_stride;    /* floats from one ring to the next */
     float *fdl;
     size_t history_size; /* floats of an input's history */
     float *history;      /* [n_in][history_size] */
     float *sums;         /* [BATCH][2P]: spectra of outputs */
     float *work;         /* [2P] */
-    float **frames;      /* [n_out][P]: what partition 0 adds to an incomplete block */
+    float **frames;      /* [n_out][P]: output of partition 0 for an incomplete block */
     float **fading_out;  /* [n_out][plan.block]: output of the mask that fades out */
 };
 
 struct cpu_response {
     int n_taps;
-    float *taps;    /* [n_taps]: the first P */
+    float *taps;    /* [n_taps]: the response's first taps, at most P */
     int first, end; /* partitions with a tap other than 0: [first, end) */
-    int at;         /* index of its first partition among those of the mask */
+    int at;         /* index of the response's first partition among the mask's */
 };
 
 struct cpu_mask {
@@ -87,7 +87,7 @@ static int cpu_measure(int device, struct plan_costs *measured, struct reason *w
 {
     (void)device;
     int error = cpu_costs_measure(measured);
-    return error ? fail(error, why, "cpu: no memory to measure in") : HC_OK;
+    return error ? fail(error, why, "cpu: no memory to measure the costs; free some memory") : HC_OK;
 }
 
 static void cpu_close(void *state)
@@ -96,19 +96,19 @@ static void cpu_close(void *state)
     if (!cpu) return;
     fft_put(cpu->fft);
     tail_close(cpu->tail);
-    memory_place_free(cpu->history);
-    memory_place_free(cpu->fdl);
-    memory_place_free(cpu->sums);
-    memory_place_free(cpu->work);
+    memory_packed_free(cpu->history);
+    memory_packed_free(cpu->fdl);
+    memory_packed_free(cpu->sums);
+    memory_packed_free(cpu->work);
     outputs_close(cpu->frames);
     outputs_close(cpu->fading_out);
     free(cpu);
 }
 
-/* Threads for the tail levels, beside the caller: config.n_threads - 1, or as many as keep each of them half busy, at most
- * one for each other processor. With one thread,
- * 8 x 8 of 1 s at 64 frames takes 20 us of the audio thread instead of 75, and no more of the process. An engine of so
- * little work that a host may run a hundred of them gets no thread: it would save 8 us of 1333. */
+/* The number of threads for the tail levels, besides the caller: config.n_threads - 1, or as many as keep each thread
+ * half busy, at most one for each other processor. With one thread, 8 x 8 of 1 s at 64 frames costs the audio thread
+ * 20 us instead of 75, and the process no more. An engine with so little work that a host may run a hundred engines
+ * gets no thread: a thread would save 8 us of 1333. */
 static int tail_threads(const hc_config *config, const struct plan *plan)
 {
     const double little = 0.005, busy = 0.5;
@@ -128,14 +128,14 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
 {
     (void)device;
     struct cpu *cpu = calloc(1, sizeof *cpu);
-    if (!cpu) return fail(HC_ENOMEM, why, "cpu: no memory");
+    if (!cpu) return fail(HC_ENOMEM, why, "cpu: no memory for an engine; free some memory");
     size_t p = (size_t)plan->partition;
     cpu->plan = plan;
     cpu->simd = simd_choose();
     cpu->n_in = config->n_in;
     cpu->n_out = config->n_out;
     cpu->history_size = round_up(2 * p + SIMD_PAD, SIMD_PAD);
-    cpu->history = memory_place((size_t)cpu->n_in * cpu->history_size);
+    cpu->history = memory_packed((size_t)cpu->n_in * cpu->history_size);
     cpu->fading_out = outputs_open(cpu->n_out, plan->block);
     if (!cpu->history || !cpu->fading_out) goto no_memory;
     if (plan->n_tail_levels > 0) {
@@ -148,9 +148,9 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
         cpu->n_entries = plan->n_partitions + BATCH;
         /* Not a power of two: rings that lie a power of two apart share few sets of the cache. */
         cpu->ring_stride = (size_t)(cpu->n_entries * cpu->fft->chunk) + FFT_LANES;
-        cpu->fdl = memory_place(fdl_floats(cpu));
-        cpu->sums = memory_place(BATCH * 2 * p);
-        cpu->work = memory_place(2 * p);
+        cpu->fdl = memory_packed(fdl_floats(cpu));
+        cpu->sums = memory_packed(BATCH * 2 * p);
+        cpu->work = memory_packed(2 * p);
         cpu->frames = outputs_open(cpu->n_out, plan->partition);
         if (!cpu->fdl || !cpu->sums || !cpu->work || !cpu->frames) goto no_memory;
     }
@@ -170,7 +170,7 @@ static int cpu_reset(void *state, struct reason *why)
     if (cpu->fdl) memset(cpu->fdl, 0, fdl_floats(cpu) * sizeof(float));
     if (cpu->tail) tail_reset(cpu->tail);
     cpu->pos = 0;
-    cpu->block++; /* so that no mask's `past` is of this block */
+    cpu->block++; /* invalidates `past` of every mask */
     return HC_OK;
 }
 
@@ -187,8 +187,8 @@ static void cpu_mask_free(void *state, void *impl)
     (void)state;
     struct cpu_mask *mask = impl;
     if (!mask) return;
-    for (int r = 0; r < mask->n_responses; r++) memory_place_free(mask->responses[r].taps);
-    memory_place_free(mask->spectra);
+    for (int r = 0; r < mask->n_responses; r++) memory_packed_free(mask->responses[r].taps);
+    memory_packed_free(mask->spectra);
     tail_mask_free(mask->tail);
     free(mask->responses);
     routing_free(&mask->routing);
@@ -206,7 +206,7 @@ static bool taps_copy(const struct cpu *cpu, struct cpu_response *r, const float
 {
     n_taps = head_taps(cpu, n_taps);
     r->n_taps = n_taps < cpu->plan->partition ? n_taps : cpu->plan->partition;
-    r->taps = memory_place((size_t)r->n_taps);
+    r->taps = memory_packed((size_t)r->n_taps);
     if (r->taps) memcpy(r->taps, taps, (size_t)r->n_taps * sizeof(float));
     return r->taps != NULL;
 }
@@ -227,7 +227,7 @@ static bool spectra_make(const struct cpu *cpu, struct cpu_mask *mask, const str
         mask->n_partitions += r->end - r->first;
     }
     float *work = memory_floats(4 * (size_t)p);
-    mask->spectra = memory_place((size_t)mask->n_partitions * 2 * (size_t)p);
+    mask->spectra = memory_packed((size_t)mask->n_partitions * 2 * (size_t)p);
     mask->past = outputs_open(cpu->n_out, p);
     bool ok = work && mask->spectra && mask->past;
     for (int i = 0; ok && i < matrix->n_responses; i++) {
@@ -262,7 +262,7 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
     return HC_OK;
 no_memory:
     cpu_mask_free(state, mask);
-    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
+    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s; free some memory", matrix->n_responses,
                 PLURAL(matrix->n_responses));
 }
 
@@ -296,7 +296,7 @@ static void cpu_mask_retire(void *state, void *impl)
 
 /* ---- partitions -------------------------------------------------------------------------------------------------- */
 
-/* The entry of the block that is `after` blocks after the current one; -n_entries < after < n_entries. */
+/* The FDL entry of the block `after` blocks after the current block; -n_entries < after < n_entries. */
 static int entry_of(const struct cpu *cpu, int after)
 {
     return (cpu->newest + after + cpu->n_entries) % cpu->n_entries;
@@ -307,7 +307,7 @@ static float *fdl_ring(const struct cpu *cpu, int in, int chunk)
     return cpu->fdl + ((size_t)in * (size_t)cpu->fft->n_chunks + (size_t)chunk) * cpu->ring_stride;
 }
 
-/* sum[2P] = partitions [from, to) of an output, for the block that is t after the current one. */
+/* sum[2P] = partitions [from, to) of an output, for the block t blocks after the current block. */
 static void sum_block(const struct cpu *cpu, const struct cpu_mask *mask, int out, int t, int from, int to, float *sum)
 {
     const struct fft *fft = cpu->fft;
@@ -337,13 +337,13 @@ static void sum_block(const struct cpu *cpu, const struct cpu_mask *mask, int ou
     }
 }
 
-struct product_list { /* of one output */
+struct product_list { /* products of one output */
     struct fft_blocks list[MAX_LIST];
     int n;
-    bool add; /* to sums of an earlier list */
+    bool add; /* the sums of an earlier list exist: add to them */
 };
 
-/* sums[FFT_BLOCKS][2P] = or (add) += the products of the list, which is empty then. */
+/* sums[FFT_BLOCKS][2P] = or (add) += the products of the list. Empties the list. */
 static void products_flush(const struct cpu *cpu, const struct cpu_mask *mask, struct product_list *products,
                            float *sums)
 {
@@ -380,8 +380,8 @@ static void sum_blocks(const struct cpu *cpu, const struct cpu_mask *mask, int o
     products_flush(cpu, mask, &products, sums);
 }
 
-/* rows[n_out][at ...] = partitions [from, to) of n_t blocks from the current one on. If n_t > 1, [from, to)
- * must be all partitions. The second half of an inverse transform is P frames of linear convolution (overlap-save). */
+/* rows[n_out][at ...] = partitions [from, to) of n_t blocks from the current block on. If n_t > 1, [from, to) must be
+ * all partitions. The second half of an inverse transform is P frames of linear convolution (overlap-save). */
 static void convolve_partitions(struct cpu *cpu, const struct cpu_mask *mask, int n_t, int from, int to,
                                 float *const *rows, int at)
 {
@@ -413,8 +413,8 @@ static float *cpu_history(const struct cpu *cpu, int in)
     return cpu->history + (size_t)in * cpu->history_size;
 }
 
-/* Transforms n_t blocks of every input, from the current one on, into the FDL: the first from the history, the others
- * straight from the input, where a block follows the one before it. */
+/* Transforms n_t blocks of every input, from the current block on, into the FDL: the first block from the history, the
+ * other blocks directly from the input, which contains the block before each. */
 static void transform_blocks(struct cpu *cpu, const float *const *x, int at, int n_t)
 {
     size_t p = (size_t)cpu->plan->partition;
@@ -432,7 +432,7 @@ static void transform_blocks(struct cpu *cpu, const float *const *x, int at, int
         }
 }
 
-/* Whole blocks: the first joins the history for its transform, the last one stays there. */
+/* Reads whole blocks: copies the first block to the history for its transform; keeps the last block there. */
 static void push_blocks(struct cpu *cpu, const struct rows *rows, int at, int n_t)
 {
     size_t p = (size_t)cpu->plan->partition;
@@ -442,7 +442,7 @@ static void push_blocks(struct cpu *cpu, const struct rows *rows, int at, int n_
         memcpy(cpu_history(cpu, in), rows->in[in] + at + (size_t)(n_t - 1) * p, p * sizeof(float));
 }
 
-/* Computes the output that past blocks add to the current one, unless the mask has it already. */
+/* Computes the output of past blocks that is due in the current block, unless the mask has it already. */
 static void make_past(struct cpu *cpu, struct cpu_mask *mask)
 {
     if (cpu->plan->direct || mask->past_block == cpu->block) return;
@@ -450,7 +450,7 @@ static void make_past(struct cpu *cpu, struct cpu_mask *mask)
     mask->past_block = cpu->block;
 }
 
-/* For partition 0 of n frames: is FIR less work than a transform of the block so far? */
+/* For partition 0 of n frames: is FIR less work than a transform of the incomplete block? */
 static bool is_fir_faster(const struct cpu *cpu, const struct cpu_mask *mask, int n)
 {
     if (cpu->plan->direct) return true;
@@ -460,7 +460,7 @@ static bool is_fir_faster(const struct cpu *cpu, const struct cpu_mask *mask, in
            transform * (cpu->n_in + cpu->n_out) + costs->cmac_ns * p * mask->routing.n_cells;
 }
 
-/* Convolves n frames of the current block, from pos on. Their input is in the history already. */
+/* Convolves n frames of the current block, from pos on. The input of these frames is in the history already. */
 static void convolve_incomplete(struct cpu *cpu, struct cpu_mask *mask, float *const *out, int at, int n)
 {
     int p = cpu->plan->partition;

@@ -38,29 +38,29 @@ const struct plan_costs cpu_files_costs = {
     .file_partitions = FFT_BLOCKS,
     .file_share = 4,
 };
-/* With responses that do not fit into the cache. */
+/* Measured with responses that do not fit into the cache. */
 const struct cpu_slice_costs cpu_slice_costs = {.columns_ns = 0.45, .rows_ns = 0.4, .product_ns = 0.32};
 const struct cpu_tensor_costs cpu_tensor_costs = {.tap_ns = 0.035, .product_ns = 0.25, .transform_ns = 0.125};
-/* Intel Ice Lake at 2.8 GHz: the products of random entries wait for memory. An EPYC (Zen 5) takes a third. */
+/* Intel Ice Lake at 2.8 GHz: the products of random entries wait for memory. An EPYC (Zen 5) needs a third of it. */
 const struct cpu_scene_costs cpu_scene_costs = {.float_ns = 0.38, .transform_ns = 0.16};
 
 /* ---- measured --------------------------------------------------------------------------------------------------- */
 
 enum {
     TAPS = 512,
-    FRAMES = 64,    /* of a block */
-    PARTITION = 64, /* of the head */
-    SIZE = 2048,    /* of a partition of a tail level */
+    FRAMES = 64,    /* frames of a block */
+    PARTITION = 64, /* taps of a partition of the head */
+    SIZE = 2048,    /* taps of a partition of a tail level */
     PARTITIONS = 8,
-    FLOATS = 1 << 20, /* of input and of spectra, 4 MiB each: more than a core's own cache, less than the shared one */
+    FLOATS = 1 << 20, /* of input and of spectra, 4 MiB each: larger than a core's cache, smaller than the shared */
     ROUNDS = 5,
     RUNS = 16,
 };
 
 static const int64_t round_ns = 1000000; /* a round runs a loop for at least this time; the fastest of ROUNDS counts */
 
-/* A run of products or transforms uses the next range of a and b: an engine finds its data in the shared cache, because
- * those of its other channels, and of other engines, have passed through the core's own since the last block. */
+/* A run of products or transforms uses the next range of a and b. An engine's data, too, are in the shared cache only:
+ * since the last block, data of other channels and engines have replaced them in the core's cache. */
 struct loop_data {
     const struct simd *simd;
     const struct fft *fft, *tail_fft;
@@ -82,7 +82,7 @@ static double time_of(void (*run)(struct loop_data *), struct loop_data *s)
     for (int r = 0; r < ROUNDS; r++) {
         int n = 0;
         int64_t start = now_ns(), spent = 0;
-        for (; spent < round_ns; n += RUNS) { /* reading the clock takes as long as a short run */
+        for (; spent < round_ns; n += RUNS) { /* reading the clock lasts as long as a short run */
             for (int i = 0; i < RUNS; i++) run(s);
             spent = now_ns() - start;
         }
@@ -136,8 +136,8 @@ int cpu_costs_measure(struct plan_costs *costs)
                           .b = memory_floats(FLOATS),
                           .c = memory_floats(2 * (size_t)SIZE)};
     if (!s.fft || !s.tail_fft || !s.a || !s.b || !s.c) goto end;
-    /* memory: data in no cache take about twice as long as data from the last cache, or more while other programs read
-     * memory. Twice the time from the last cache is a steadier figure than a measurement of the memory. */
+    /* memory: reading uncached data lasts about twice as long as reading from the last cache, longer while other
+     * programs read memory. This factor is steadier than a measurement of the memory. */
     const double memory = 2, transforms = 2;
     costs->mac_ns = time_of(run_fir, &s) / (TAPS * FRAMES);
     costs->cmac_ns = memory * time_of(run_products, &s) / (PARTITIONS * PARTITION);

@@ -1,12 +1,12 @@
-/* cpu_files - the CPU backend for files: there is no deadline, so the transforms are large, many blocks go through them
+/* cpu_files - the CPU backend for files: without a deadline, the transforms are large, many blocks are computed
  * together, and all processors work on them.
  *
  *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input (dsp/fft/fft.h)
  *   FDL        frequency-domain delay line: a row of offline.h for each input; block b is window b
  *
  * Three phases, each a list of jobs for the thread pool: transforms of (input, block); products of chunks of bins with
- * the partitions (an output's list has a product for each cell); transforms back of (output, block). In a matrix, the
- * products are most of the work. A mask's spectra lie chunk by chunk, so that a job reads them in one pass through memory
+ * the partitions (an output's list has a product for each cell); inverse transforms of (output, block). In a matrix,
+ * the products are most of the work. A mask's spectra lie chunk by chunk: a job reads them in one pass through memory
  * and uses them for all T blocks:
  *
  *   mask     [chunk 0: response 0 partition 0, 1 ...; response 1 ...][chunk 1: ...] ...
@@ -29,8 +29,8 @@
 #include <string.h>
 
 enum {
-    JOB_CHUNKS = 8,    /* of a job of the products: the start of a job then costs little in comparison */
-    JOBS_A_THREAD = 4, /* of the products, at least: a thread that is late still finds some */
+    JOB_CHUNKS = 8,    /* chunks of a product job: starting the job then costs little in comparison */
+    JOBS_A_THREAD = 4, /* min. product jobs for each thread: a thread that starts late still finds jobs */
     SLICE = 4096,      /* frames of a direct plan's job */
 };
 
@@ -42,7 +42,7 @@ struct files {
     struct offline fdl;    /* the spectra of the latest blocks of each input */
     int n_in, n_out;
     int max_blocks;   /* T: whole blocks a batch, a multiple of FFT_BLOCKS */
-    int pos;          /* frames of the current block so far */
+    int pos;          /* frames of the current block that have arrived */
     size_t n_earlier; /* earlier frames in front of the current block: P; for direct, max_taps - 1 rounded up */
     size_t history_size;
     float *history;     /* [n_in][history_size]: earlier frames, then the current block (direct: the call) */
@@ -55,7 +55,7 @@ struct files {
 
 struct files_response {
     int first, end; /* partitions with a tap other than 0: [first, end) */
-    int at;         /* index of its first partition among those of the mask */
+    int at;         /* index of the response's first partition among the mask's */
     int n_taps;     /* direct */
     float *taps;    /* [n_taps]; direct */
 };
@@ -107,7 +107,7 @@ static int files_open(const hc_config *config, const struct plan *plan, int devi
 {
     (void)device;
     struct files *f = calloc(1, sizeof *f);
-    if (!f) return fail(HC_ENOMEM, why, "cpu: no memory");
+    if (!f) return fail(HC_ENOMEM, why, "cpu: no memory for an engine; free some memory");
     f->plan = plan;
     f->simd = simd_choose();
     f->n_in = config->n_in;
@@ -157,12 +157,12 @@ struct transform_job {
     struct files *f;
     struct files_mask *mask;
     const struct matrix *matrix;
-    int max_partitions; /* of a response */
+    int max_partitions; /* max. partitions of a response */
     float *work;        /* [threads][4P] */
 };
 
-/* One partition of a response to its spectrum, chunk by chunk. */
-static void transform_partition(void *data, int64_t i, int thread)
+/* Transforms one partition of a response to its spectrum, chunk by chunk. */
+static void transform_files_partition(void *data, int64_t i, int thread)
 {
     const struct transform_job *job = data;
     const struct files *f = job->f;
@@ -176,7 +176,7 @@ static void transform_partition(void *data, int64_t i, int thread)
                         mask->spectra + (size_t)(r->at + p) * FFT_CHUNK, (size_t)mask->n_partitions * FFT_CHUNK);
 }
 
-static bool spectra_make(struct files *f, struct files_mask *mask, const struct matrix *matrix)
+static bool files_spectra_make(struct files *f, struct files_mask *mask, const struct matrix *matrix)
 {
     struct transform_job job = {.f = f, .mask = mask, .matrix = matrix};
     size_t size = (size_t)f->plan->partition;
@@ -192,7 +192,8 @@ static bool spectra_make(struct files *f, struct files_mask *mask, const struct 
     mask->spectra = memory_floats_uncleared((size_t)mask->n_partitions * 2 * size);
     mask->products = calloc((size_t)matrix->n_cells, sizeof *mask->products);
     bool ok = job.work && mask->spectra && mask->products;
-    if (ok) thread_pool_run(f->threads, transform_partition, &job, (int64_t)matrix->n_responses * job.max_partitions);
+    if (ok)
+        thread_pool_run(f->threads, transform_files_partition, &job, (int64_t)matrix->n_responses * job.max_partitions);
     for (int c = 0; ok && c < matrix->n_cells; c++) {
         const struct files_response *r = &mask->responses[matrix->cells[c].response];
         mask->products[c] =
@@ -202,7 +203,7 @@ static bool spectra_make(struct files *f, struct files_mask *mask, const struct 
     return ok;
 }
 
-static bool taps_copy(struct files_mask *mask, const struct matrix *matrix)
+static bool files_taps_copy(struct files_mask *mask, const struct matrix *matrix)
 {
     for (int i = 0; i < matrix->n_responses; i++) {
         struct files_response *r = &mask->responses[i];
@@ -222,12 +223,12 @@ static int files_mask_make(void *state, const struct matrix *matrix, void **impl
     mask->responses = calloc((size_t)matrix->n_responses + 1, sizeof *mask->responses);
     if (!routing_make(&mask->routing, matrix, f->n_out) || !mask->responses) goto no_memory;
     mask->n_responses = matrix->n_responses;
-    if (!(f->plan->direct ? taps_copy(mask, matrix) : spectra_make(f, mask, matrix))) goto no_memory;
+    if (!(f->plan->direct ? files_taps_copy(mask, matrix) : files_spectra_make(f, mask, matrix))) goto no_memory;
     *impl = mask;
     return HC_OK;
 no_memory:
     files_mask_free(state, mask);
-    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s", matrix->n_responses,
+    return fail(HC_ENOMEM, why, "cpu: no memory for a mask of %d response%s; free some memory", matrix->n_responses,
                 PLURAL(matrix->n_responses));
 }
 
@@ -237,7 +238,7 @@ struct files_batch { /* n_blocks blocks of one call; n of their frames are new, 
     struct files *f;
     const struct files_mask *mask;
     const struct rows *rows;
-    float *const *out;   /* the mask's */
+    float *const *out;   /* output rows of the mask */
     int at, n, n_blocks; /* at: the batch's first frame */
 };
 
@@ -251,8 +252,8 @@ static float *sum(const struct files *f, int out, int t)
     return f->sums + ((size_t)out * f->max_blocks + t) * f->fdl.stride;
 }
 
-/* Block t of an input: the first is transformed from the history, the others straight from the input, where a block
- * follows the one before it. */
+/* Transforms block t of an input: the first block from the history, the other blocks directly from the input, which
+ * contains the block before each. */
 static void transform_input(void *data, int64_t i, int thread)
 {
     (void)thread;
@@ -267,9 +268,9 @@ static void transform_input(void *data, int64_t i, int thread)
     if (is_nonzero) fft_forward(f->fft, two, two + p, to, to, FFT_CHUNK);
 }
 
-/* Blocks before the first nonzero one or after the last are not multiplied, and their entries of the FDL are not touched:
- * in a short file with long responses these are nearly all. The zeros of a block are written once a nonzero one
- * follows. Blocks that no partition meets any more are forgotten. */
+/* Updates the range of nonzero blocks. Blocks outside the range are not multiplied, and their FDL entries not written:
+ * in a short file with long responses, nearly all blocks. A zero block is written when a nonzero block follows it.
+ * Blocks that no partition meets any more leave the range. */
 static void nonzero_update(struct files *f, int n_blocks)
 {
     for (int in = 0; in < f->n_in; in++)
@@ -284,7 +285,7 @@ static void nonzero_update(struct files *f, int n_blocks)
         }
 }
 
-/* Block t of an output. */
+/* Transforms block t of an output back. */
 static void transform_output(void *data, int64_t i, int thread)
 {
     const struct files_batch *batch = data;
@@ -296,7 +297,7 @@ static void transform_output(void *data, int64_t i, int thread)
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* Groups of outputs. Small transforms have few chunks: a job is then a group, so that there is one for every thread. */
+/* The number of groups of outputs. Small transforms have few chunks: each group is then a job, to have enough jobs. */
 static int output_groups(const struct files *f)
 {
     int jobs = (f->fft->n_chunks + JOB_CHUNKS - 1) / JOB_CHUNKS;
@@ -329,7 +330,7 @@ static void multiply(void *data, int64_t i, int thread)
 
 /* ---- process ----------------------------------------------------------------------------------------------------- */
 
-/* A batch of whole blocks, or one incomplete block, through each mask. */
+/* Convolves a batch of whole blocks, or one incomplete block, with each mask. */
 static void convolve_batch(struct files_batch *batch, struct files_mask *const *masks, float *const *const *outs,
                            int n_masks)
 {
@@ -349,7 +350,7 @@ static void convolve_batch(struct files_batch *batch, struct files_mask *const *
     }
 }
 
-/* The batch's frames become history. */
+/* Copies the batch's last frames to the history. */
 static void advance(struct files_batch *batch)
 {
     struct files *f = batch->f;
@@ -377,7 +378,7 @@ static void process_blocks(struct files *f, const struct rows *rows, int n, stru
         if (batch.n_blocks > f->max_blocks) batch.n_blocks = f->max_blocks;
         batch.n = batch.n_blocks > 1 ? batch.n_blocks * p : left < p - f->pos ? left : p - f->pos;
         for (int in = 0; in < f->n_in; in++) {
-            int n_first = batch.n < p ? batch.n : p, end = f->pos + n_first; /* of the first block */
+            int n_first = batch.n < p ? batch.n : p, end = f->pos + n_first; /* new frames and end of the first block */
             float *h = files_history(f, in) + p;
             memcpy(h + f->pos, rows->in[in] + batch.at, (size_t)n_first * sizeof(float));
             memset(h + end, 0, (size_t)(p - end) * sizeof(float));

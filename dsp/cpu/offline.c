@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PRODUCTS = 64 }; /* summed in registers before they join the total; keeps the rounding of long sums small */
+enum { MAX_PRODUCTS = 64 }; /* products summed in registers before they join the total; limits rounding of long sums */
 
 bool offline_open(struct offline *o, const struct fft *fft, int ratio, int n_rows, int n_entries)
 {
@@ -40,12 +40,12 @@ float *offline_spectrum(const struct offline *o, int row, int64_t window)
 
 struct sum {
     const struct offline *o;
-    size_t stride;            /* of the list */
+    size_t stride;            /* floats from chunk to chunk, as in the list */
     int n_windows, from, end; /* chunks [from, end) */
     float *const *y;
     struct fft_blocks *products; /* [MAX_PRODUCTS] */
     int n;
-    bool add; /* to earlier products */
+    bool add; /* add to the sums of earlier products */
 };
 
 static void sum_flush(struct sum *s)
@@ -61,14 +61,14 @@ static void sum_flush(struct sum *s)
     s->n = 0;
 }
 
-/* Adds the partitions of a product that meet windows of the row's range. A flush is due at the same partitions for all
- * windows: the order of a sum is then the same, whichever windows are computed together. */
+/* Adds the partitions of a product that meet windows of the row's range. Flushes at the same partitions for all
+ * windows: the order of a sum then does not depend on the windows that are computed together. */
 static void sum_add(struct sum *s, const struct offline_product *product, int64_t window)
 {
     const struct offline *o = s->o;
     const struct offline_range *range = &o->ranges[product->row];
     const float *row = o->spectra + (size_t)product->row * (size_t)o->n_entries * o->stride;
-    /* Windows of the row from its first one to the last one that is met, and from its last one to the first one met. */
+    /* before: windows from the row's first to the last one met; after: from the row's last to the first one met */
     int64_t before = window + s->n_windows - 1 - range->first, after = window - range->last;
     int64_t all = (int64_t)o->ratio * product->end;
     if (before < 0 || after >= all) return;

@@ -3,7 +3,7 @@
  *   row         frames of one signal in windows of 2S frames; each window is transformed once (dsp/fft/fft.h)
  *   response    partitions; partition p meets window w - ratio p of a row in output window w
  *   list        the products of an output window, each of a row and a response
- *   sum, back   the sum of the products, transformed back: the last S frames are those of the output window (overlap-save)
+ *   sum, back   the sum of the products, transformed back: its last S frames are the output window (overlap-save)
  *
  * The callers differ in how they read rows and how they share the windows among threads. The order of a sum depends on
  * the list alone, not on the windows that are computed together.
@@ -19,13 +19,13 @@
 struct offline {
     const struct fft *fft;
     int ratio;               /* windows from partition to partition                                                   */
-    int n_entries;           /* of a row's ring: the latest windows                                                   */
+    int n_entries;           /* entries of a row's ring, the latest windows                                           */
     size_t stride;           /* floats from entry to entry                                                            */
     float *spectra;          /* [rows][n_entries][stride]: window w is in entry w % n_entries                         */
     float *zeros;            /* [2S]: the spectrum of silence                                                         */
     struct offline_range {
         int64_t first, last;
-    } *ranges;               /* [rows]: all other windows are silent, and have no spectrum                            */
+    } *ranges;               /* [rows]: windows outside the range are silent and have no spectrum                     */
 };
 
 struct offline_product {
@@ -43,14 +43,14 @@ struct offline_list {
 /* A range without windows. */
 static const struct offline_range offline_silence = {INT64_MIN / 2, INT64_MIN / 2};
 
-/* Makes rings for n_rows rows, all silent. fft stays the caller's. false: no memory; offline_close is due all the same. */
+/* Makes rings for n_rows silent rows. The caller owns fft. false: no memory; offline_close must still be called. */
 bool offline_open(struct offline *o, const struct fft *fft, int ratio, int n_rows, int n_entries);
 void offline_close(struct offline *o);
 
 /* The entry of a window. */
 float *offline_spectrum(const struct offline *o, int row, int64_t window);
 
-/* The number of windows that are computed together if `left` are left: 1, 2 or FFT_BLOCKS. */
+/* The number of windows to compute together if `left` windows are left: 1, 2 or FFT_BLOCKS. */
 static inline int offline_windows(int64_t left)
 {
     return left >= FFT_BLOCKS ? FFT_BLOCKS : left >= 2 ? 2 : 1;

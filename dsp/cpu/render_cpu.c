@@ -7,8 +7,8 @@
  *   window w    from and to: sums of weight * product -> IFFT each -> last `step` frames -> fade -> output
  *
  * Windows are computed in groups. The products of a group are sorted by entry, so that the spectra of an entry come from
- * the cache, and FFT_BLOCKS windows that follow each other share each load of them. The sums of a window have the same
- * order in every group, so the output does not depend on the groups, threads or jobs.
+ * the cache, and FFT_BLOCKS adjacent windows share each load of a spectrum. The sums of a window have the same order in
+ * every group, so the output does not depend on the groups, threads or jobs.
  *
  * Memory: for each work in progress, the spectra of a span of windows and of the windows before it that its partitions
  * meet (offline.h).
@@ -31,29 +31,29 @@
 
 enum {
     MAX_GROUP = 128,
-    MIN_GROUP = 8,          /* windows of a group */
-    GROUP_FLOATS = 1 << 19, /* sums of a group, about: they should lie in a cache of the second level */
-    SPAN_FLOATS = 1 << 24,  /* spectra of a span, about */
-    WINDOWS_A_JOB = 16,     /* that a thread transforms at once */
+    MIN_GROUP = 8,          /* min. windows of a group */
+    GROUP_FLOATS = 1 << 19, /* approximate floats of a group's sums: they should fit into the second-level cache */
+    SPAN_FLOATS = 1 << 24,  /* approximate floats of a span's spectra */
+    WINDOWS_A_JOB = 16,     /* windows that a thread transforms at once */
 };
 
-struct item { /* a product and what to do with it */
+struct item { /* a product and its weights in a window's two sums */
     int source, entry;
-    int window;     /* of the group */
-    float from, to; /* weights; 0: silent there */
+    int window;     /* index of the window in the group */
+    float from, to; /* weights; 0: not in that sum */
 };
 
-struct scratch {         /* of a thread */
+struct scratch {         /* buffers of one thread */
     float *sums;         /* [2: from, to][group][2S] */
     float *products;     /* [FFT_BLOCKS][2S] */
     float *frames;       /* [2S], of which the first ones stay 0 */
     struct item *items;  /* [n_items] */
-    struct offline rows; /* of the sources of a work; not in threads other than 0 if all threads share each work */
+    struct offline rows; /* spectra of a work's sources; in thread 0 only if all threads share each work */
 };
 
 struct render_state {
     int step, ratio, n_out, n_partitions, group;
-    size_t floats; /* of a spectrum: 2S */
+    size_t floats; /* floats of a spectrum: 2S */
     float *bank;   /* [entry][out][chunk of bins][partition][fft->chunk], scaled by 1 / S */
     const struct fft *fft;
     const struct simd *simd;
@@ -105,14 +105,14 @@ static int bank_transform(struct render_state *s, const hc_bank_data *data, stru
     bool ok = job.work && s->bank;
     if (ok) thread_pool_run(s->pool, transform_response, &job, (int64_t)n_rows);
     free(job.work);
-    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for a bank of %d entries", data->n_entries);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for a bank of %d entries; free some memory", data->n_entries);
 }
 
 static int render_open(const struct render_setup *setup, void **state, struct reason *why)
 {
     const hc_bank_data *data = setup->data;
     struct render_state *s = calloc(1, sizeof *s);
-    if (!s) return fail(HC_ENOMEM, why, "no memory for a renderer");
+    if (!s) return fail(HC_ENOMEM, why, "no memory for a renderer; free some memory");
     s->step = setup->step;
     s->n_out = data->n_out;
     s->floats = 2 * FFT_MIN;
@@ -129,7 +129,7 @@ static int render_open(const struct render_setup *setup, void **state, struct re
     s->fade = memory_floats((size_t)s->step);
     if (!s->fft || !s->pool || !s->fade) {
         render_close(s);
-        return fail(HC_ENOMEM, why, "no memory for a renderer");
+        return fail(HC_ENOMEM, why, "no memory for a renderer; free some memory");
     }
     int error = bank_transform(s, data, why);
     if (error) {
@@ -147,12 +147,12 @@ struct window_span {
     const struct render_state *s;
     const struct render_work *work;
     const struct offline *rows; /* window w of the work, -windows_before or more, is window w of a row */
-    int64_t first, from;        /* its first window, and the first one to transform */
-    int n, n_new;               /* its windows, and those to transform */
+    int64_t first, from;        /* the span's first window; the first window to transform */
+    int n, n_new;               /* number of the span's windows; of windows to transform */
     struct scratch *scratch;    /* [threads] */
 };
 
-/* Windows before a window that its partitions meet. */
+/* The number of earlier windows that the partitions of a window meet. */
 static int windows_before(const struct render_state *s)
 {
     return s->ratio * (s->n_partitions - 1);
@@ -204,7 +204,7 @@ static bool is_before(const struct render_term *a, const struct render_term *b)
     return a->source != b->source ? a->source < b->source : a->entry < b->entry;
 }
 
-/* Merges the two sorted lists of a window. Returns how many items. */
+/* Merges the two sorted lists of a window. Returns the number of items. */
 static int window_items(const struct render_window *window, int at, struct item *items)
 {
     int n_from = window->n_from > 0 ? window->n_from : 0, n = 0;
@@ -225,7 +225,7 @@ static void add_scaled(float *sum, const float *x, float gain, size_t n)
     for (size_t i = 0; i < n; i++) sum[i] += gain * x[i];
 }
 
-/* Adds the products of n items, 1, 2 or FFT_BLOCKS, of one source and entry, in windows that follow each other. */
+/* Adds the products of n items (1, 2 or FFT_BLOCKS) of one source and entry, in adjacent windows. */
 static void add_products(const struct window_span *c, int first, const struct item *items, int n, int out,
                          const struct scratch *scratch)
 {
@@ -272,7 +272,7 @@ static void finish_window(const struct window_span *c, int64_t window, int at, i
     for (int i = 0; i < n; i++) y[i] = from[i] + s->fade[i] * (to[i] - from[i]);
 }
 
-/* Have n items one source and entry, in windows that follow each other? They are sorted. */
+/* Have n sorted items the same source and entry, in adjacent windows? */
 static bool is_run(const struct item *first, int n)
 {
     const struct item *last = first + n - 1;
@@ -303,7 +303,7 @@ static void render_group(void *data, int64_t i, int thread)
 
 /* ---- works ------------------------------------------------------------------------------------------------------- */
 
-/* Does job(data, i) for i in [0, n): on all threads of the pool, or all on `thread`. */
+/* Does job(data, i) for i in [0, n): on all threads of the pool (thread -1), or on `thread` alone. */
 static void share(const struct render_state *s, int thread, void (*job)(void *, int64_t, int), void *data, int n)
 {
     if (thread < 0)
@@ -312,7 +312,7 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
         for (int i = 0; i < n; i++) job(data, i, thread);
 }
 
-/* Windows of a span: whole groups, which max_items counts, or all windows. */
+/* The number of windows of a span: whole groups, as max_items assumes, or all windows. */
 static int64_t span_windows(const struct render_state *s, int n_sources, int64_t n_windows)
 {
     int64_t n = SPAN_FLOATS / ((int64_t)n_sources * (int64_t)s->floats) - windows_before(s),
@@ -341,7 +341,7 @@ struct run {
     struct scratch *scratch; /* [threads] */
 };
 
-/* Computes work i, span by span. thread: the one that computes all of it; -1: all threads share it. */
+/* Computes work i, span by span. thread: the thread that computes the whole work; -1: all threads share it. */
 static void work_run(void *data, int64_t i, int thread)
 {
     const struct run *r = data;
@@ -363,7 +363,7 @@ static void work_run(void *data, int64_t i, int thread)
     }
 }
 
-/* The largest number of items of a group in one of the works. */
+/* The largest number of items of any group of the works. */
 static size_t max_items(const struct render_state *s, const struct render_work *works, int n_works)
 {
     size_t max = 0, n = 0;
@@ -377,7 +377,7 @@ static size_t max_items(const struct render_state *s, const struct render_work *
     return max;
 }
 
-/* n_sources: rows of a thread; 0: none. */
+/* Allocates a thread's scratch. n_sources: rows of the thread; 0: no rows. */
 static bool scratch_make(const struct render_state *s, struct scratch *scratch, size_t n_items, int n_sources,
                          int n_entries)
 {
@@ -423,7 +423,7 @@ static int render_run(void *state, const struct render_work *works, int n_works,
     denormals_restore(denormals);
     for (int t = 0; scratch && t < n_threads; t++) scratch_free(&scratch[t]);
     free(scratch);
-    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory to render %d jobs", n_works);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory to render %d jobs; use fewer", n_works);
 }
 
 const struct render_backend render_cpu = {.name = "cpu", .open = render_open, .run = render_run, .close = render_close};

@@ -93,7 +93,7 @@ static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut 
     }
 }
 
-/* Taps of a bank's responses in a level, 0 or more. */
+/* The number of taps of a bank's responses in a level; may be 0. */
 static int taps_in(const struct scene_level *level, const hc_bank_data *data)
 {
     int n = data->n_taps - level->offset;

@@ -1,14 +1,14 @@
-/* scene_bank - how the CPU cuts a level into partitions, and where their spectra lie.
+/* scene_bank - cuts a level of moving sources into partitions on the CPU, and lays out their spectra.
  *
  * A tail level computes hop + fade frames of output a hop. Its partitions are `ratio` hops long: a longer partition
  * needs fewer bytes for each tap (2.3 floats with ratio 1, 1.1 with 8), and the products of random entries wait for
  * memory. The price is a longer transform of each source a hop, and `ratio` FDLs, one for each hop modulo ratio.
  *
- * The first frames of a transform are a partition's taps; its last ones are the newest input and the output.
+ * In a transform's frames, a partition's taps come first; the newest input frames and the output come last.
  *
  *   spectrum    [chunk][floats of a chunk], of dsp/fft
  *   FDL         [source][chunk][phase: hop % ratio][entry of the FDL][floats]; hop h is in entry
- *               -(h / ratio) % n_partitions, so partition p of a response meets entry + p
+ *               -(h / ratio) % n_partitions, so partition p of a response meets the p-th entry after it
  *   bank        [entry][chunk][pair of outputs][partition][output of the pair][floats]: an entry's products read memory
  *               in order; scaled by 1 / S
  *   sums        [output][chunk][floats]
@@ -26,18 +26,18 @@ struct scene_cut { /* the partitions of a level                                 
     int size; /* taps of a partition: ratio hops                                                        */
     int n_partitions;
     int window;          /* frames of output of a product                                                          */
-    int frames;          /* of a transform: 2S                                                                  */
+    int frames;          /* frames of a transform: 2S                                                           */
     int chunk, n_chunks; /* floats of a chunk; chunks of a spectrum                                              */
 };
 
 struct bank_cpu {
     int n_out, n_levels;
-    float *spectra[HC_MAX_STEER_LEVELS];   /* NULL: the bank has no taps there                                   */
-    int n_partitions[HC_MAX_STEER_LEVELS]; /* that this bank's responses fill                                    */
-    size_t floats[HC_MAX_STEER_LEVELS];     /* of an entry                                                        */
+    float *spectra[HC_MAX_STEER_LEVELS];   /* NULL: the bank has no taps in the level                            */
+    int n_partitions[HC_MAX_STEER_LEVELS]; /* partitions of this bank's responses                                */
+    size_t floats[HC_MAX_STEER_LEVELS];     /* floats of an entry                                                 */
 };
 
-/* Expected nanoseconds of products that read so many floats, and of a source's transform with its way into the FDL. */
+/* Expected nanoseconds: of products that read `floats` floats; of a source's transform and its store into the FDL. */
 static inline double scene_products_ns(double floats)
 {
     return cpu_scene_costs.float_ns * floats;
@@ -51,13 +51,13 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
                         uint64_t *bytes, struct reason *why);
 void scene_bank_cpu_free(void *impl);
 
-/* Floats that the memory of this machine holds: an array that is longer is refused before it is touched. */
+/* The number of floats that fit into this machine's memory: a longer array is refused before it is written. */
 double scene_max_floats(void);
 
-/* HC_ENOMEM if a bank of so many floats is larger than the memory of this machine. */
+/* HC_ENOMEM if a bank of `floats` floats is larger than the memory of this machine. */
 int scene_bank_fits(double floats, const hc_bank_data *data, struct reason *why);
 
-/* As in scene_pieces.h. [rt] */
+/* A piece_responses of scene_pieces.h. [rt] */
 bool scene_bank_cpu_responses(const void *bank, int level, int entry, struct scene_piece *piece);
 
 /* Floats from chunk to chunk and from source to source of an FDL. */
@@ -69,7 +69,7 @@ static inline size_t scene_fdl_source(const struct scene_cut *cut)
 {
     return (size_t)cut->n_chunks * scene_fdl_chunk(cut);
 }
-/* Floats from the FDL to its phase of hop h, and the entry of hop h there. */
+/* The offset in floats of hop h's phase in the FDL; the entry of hop h in that phase. */
 static inline size_t scene_fdl_phase(const struct scene_cut *cut, int64_t h)
 {
     return (size_t)(h % cut->ratio) * (size_t)cut->n_partitions * (size_t)cut->chunk;

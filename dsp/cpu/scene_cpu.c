@@ -4,14 +4,14 @@
  *   tail level    at frame T, a multiple of the hop, the engine thread records the mix and publishes jobs; threads and,
  *                 in even shares, its own calls do them until frame T + delay (scene_tail.c)
  *
- * Cost. The products of random entries wait for memory. With 128 sources, 2 outputs, 0.5 s at 48 kHz and 64 frames, all
- * of them changing, a block reads:
+ * Cost. The products of random entries wait for memory. With 128 changing sources, 2 outputs, 0.5 s at 48 kHz and 64
+ * frames, a block reads:
  *
  *   head     2.9 MB = 128 sources * 15 partitions * 128 floats * (1 FDL + 2 outputs)
  *   tail     6.3 MB = 128 sources * 7 partitions * 4096 floats * (1 FDL + 2 outputs) / 7 blocks a hop
  *
- * One core of an AMD EPYC of 2024 reads 39 GB/s: 0.24 ms. With the transforms, 0.05 ms, a block should take 0.29 ms of the
- * processors' time. It takes 0.33 (measured beside other programs).
+ * One core of an AMD EPYC of 2024 reads 39 GB/s: 0.24 ms. With 0.05 ms for the transforms, a block should cost 0.29 ms
+ * of processor time. The measured time is 0.33 ms, beside other programs.
  */
 #include "dsp/device/scene_backend.h"
 
@@ -52,9 +52,9 @@ double scene_cpu_ns(const struct scene_plan *plan, int n_sources, int n_out)
     return ns;
 }
 
-/* Threads beside the engine thread: as many as keep each of them half busy, as far as there are processors. A scene of
- * little work gets none. */
-static int threads_for(const struct scene_plan *plan, const struct scene_shape *shape)
+/* The number of threads besides the engine thread: as many as keep each thread half busy, at most one for each other
+ * processor. A scene of little work gets no thread. */
+static int scene_threads(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     const double little = 0.02, busy = 0.5;
     double load = 1e-9 * plan->rate * scene_cpu_ns(plan, shape->n_sources, shape->n_out);
@@ -64,7 +64,7 @@ static int threads_for(const struct scene_plan *plan, const struct scene_shape *
     return load < little ? 0 : (int)ceil(load / busy);
 }
 
-static int history_frames(const struct scene_plan *plan)
+static int scene_history_frames(const struct scene_plan *plan)
 {
     int n = 0;
     for (int l = 0; l < plan->n_levels; l++) {
@@ -101,7 +101,7 @@ static double lists_bytes(const struct scene_shape *shape, int level)
 
 static double cpu_memory(const struct scene_plan *plan, const struct scene_shape *shape)
 {
-    double floats = (double)shape->n_sources * history_frames(plan) + (double)shape->n_out * due_frames(plan);
+    double floats = (double)shape->n_sources * scene_history_frames(plan) + (double)shape->n_out * due_frames(plan);
     double bytes = sizeof(struct scene_state);
     bytes += piece_maker_bytes(shape);
     for (int l = 0; l < plan->n_levels; l++) {
@@ -111,17 +111,17 @@ static double cpu_memory(const struct scene_plan *plan, const struct scene_shape
         bytes += lists_bytes(shape, l);
         if (l == 0) floats += scene_head_floats(&cut, shape->n_out);
     }
-    floats += scene_tail_floats(plan, shape, threads_for(plan, shape));
+    floats += scene_tail_floats(plan, shape, scene_threads(plan, shape));
     return bytes + sizeof(float) * floats;
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-static void cpu_close(void *state)
+static void scene_cpu_close(void *state)
 {
     struct scene_state *s = state;
     if (!s) return;
-    scene_tail_close(s->tail); /* its threads first */
+    scene_tail_close(s->tail); /* first: its threads read all other memory */
     scene_head_close(s);
     for (int l = 0; l < s->plan.n_levels; l++) {
         fft_put(s->levels[l].fft);
@@ -137,8 +137,8 @@ static void cpu_close(void *state)
     free(s);
 }
 
-/* Zeroed memory whose pages are there: a first touch inside a call would wait for the system. */
-static void *touched(size_t bytes)
+/* Allocates memory and writes zeros: a first write inside a call would wait for the system's page. */
+static void *zeros_written(size_t bytes)
 {
     void *p = malloc(bytes);
     return p ? memset(p, 0, bytes) : NULL;
@@ -155,15 +155,15 @@ static bool level_open(struct scene_state *s, int l)
     level->fdl = memory_floats((size_t)s->shape.n_sources * scene_fdl_source(&level->cut));
     bool ok = level->fft && level->fdl;
     for (int i = 0; i < (l == 0 ? 2 : 1) && ok; i++) {
-        level->lists[i].pieces = touched(max_terms(&s->shape) * sizeof(struct scene_piece));
-        level->lists[i].sources = touched(max_terms(&s->shape) * sizeof(struct scene_source));
+        level->lists[i].pieces = zeros_written(max_terms(&s->shape) * sizeof(struct scene_piece));
+        level->lists[i].sources = zeros_written(max_terms(&s->shape) * sizeof(struct scene_source));
         ok = level->lists[i].pieces && level->lists[i].sources;
     }
     return ok;
 }
 
-static int cpu_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
-                    struct reason *why)
+static int scene_cpu_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
+                          struct reason *why)
 {
     (void)device;
     double bytes = cpu_memory(plan, shape);
@@ -176,7 +176,7 @@ static int cpu_open(const struct scene_plan *plan, const struct scene_shape *sha
         s->plan = *plan;
         s->shape = *shape;
         s->simd = simd_choose();
-        s->history_length = history_frames(plan);
+        s->history_length = scene_history_frames(plan);
         s->due_length = due_frames(plan);
         for (int l = 0; l < plan->n_levels && ok; l++) ok = level_open(s, l);
     }
@@ -187,19 +187,19 @@ static int cpu_open(const struct scene_plan *plan, const struct scene_shape *sha
              piece_maker_open(&s->maker, shape, INT_MAX, scene_bank_cpu_responses);
     }
     if (ok && plan->n_levels > 1) {
-        s->tail = scene_tail_open(s, threads_for(plan, shape));
+        s->tail = scene_tail_open(s, scene_threads(plan, shape));
         ok = s->tail != NULL;
     }
     if (ok) {
         *state = s;
         return HC_OK;
     }
-    cpu_close(s);
+    scene_cpu_close(s);
     return fail(HC_ENOMEM, why, "no memory for %d sources with responses of %d frames; lower one of them",
                 shape->n_sources, plan->bank_taps);
 }
 
-static int cpu_reset(void *state, struct reason *why)
+static int scene_cpu_reset(void *state, struct reason *why)
 {
     struct scene_state *s = state;
     (void)why;
@@ -225,7 +225,7 @@ static void history_write(struct scene_state *s, const struct scene_call *call)
     }
 }
 
-/* Adds what is due to the output, and clears the ring there. */
+/* Adds the due frames of the ring to the output, and clears them in the ring. */
 static void due_read(struct scene_state *s, const struct scene_call *call)
 {
     int at = (int)(call->frame % s->due_length);
@@ -239,7 +239,7 @@ static void due_read(struct scene_state *s, const struct scene_call *call)
     }
 }
 
-static int cpu_play(void *state, const struct scene_call *call, struct reason *why)
+static int scene_cpu_play(void *state, const struct scene_call *call, struct reason *why)
 {
     struct scene_state *s = state;
     (void)why;
@@ -253,11 +253,11 @@ static int cpu_play(void *state, const struct scene_call *call, struct reason *w
 }
 
 const struct scene_backend scene_cpu = {
-    .open = cpu_open,
-    .close = cpu_close,
+    .open = scene_cpu_open,
+    .close = scene_cpu_close,
     .bank_make = scene_bank_cpu_make,
     .bank_free = scene_bank_cpu_free,
     .memory = cpu_memory,
-    .play = cpu_play,
-    .reset = cpu_reset,
+    .play = scene_cpu_play,
+    .reset = scene_cpu_reset,
 };

@@ -1,10 +1,10 @@
 /* scene_head - the head of moving sources, computed inside the call.
  *
- *   FDL      the spectrum of [block before | block] of each source, one a block
+ *   FDL      for each source, a spectrum a block, of [previous block | block]
  *   sums     to:   sum of weight * X * H over all partitions
- *            from: the same for `from`, usually `to` of the block before. Its partitions from 1 on meet only blocks that
- *                  were there a block ago. So the block before computes them (`next`) while it reads the same H for its own
- *                  `to`: each H is read once. Partition 0 is added here
+ *            from: the same for `from`, usually `to` of the previous block. Its partitions from 1 on meet only earlier
+ *                  blocks. So the previous block computes these partitions (`next`) while it reads the same H for its
+ *                  own `to`: each H is read once. The block itself adds partition 0
  *
  * A block that comes in several calls computes partitions from 1 on in its first call, and partition 0 in each.
  */
@@ -30,7 +30,7 @@ bool scene_head_open(struct scene_state *s)
         free(sums);
         return false;
     }
-    s->head.to = sums; /* the one that is never exchanged: scene_head_close frees it */
+    s->head.to = sums; /* `to` is never exchanged: scene_head_close frees this address */
     s->head.from = sums + level->n_sums;
     s->head.next = sums + 2 * level->n_sums;
     s->head.rest_to = sums + 3 * level->n_sums;
@@ -46,7 +46,7 @@ void scene_head_close(struct scene_state *s)
 
 enum { TO, FROM };
 
-/* Adds partitions [first, end) of a list's products to y, and to `next` what is due a block later unless that is NULL. */
+/* Adds partitions [first, end) of a list's products to y and, unless `next` is NULL, the next block's sums to it. */
 static void sum(const struct scene_state *s, float *y, float *next, int list, int first, int end, int64_t block)
 {
     const struct scene_level_cpu *level = &s->levels[0];
@@ -82,7 +82,7 @@ static void exchange(float **a, float **b)
     *b = c;
 }
 
-/* A block in one call. */
+/* Computes the sums of a block that comes in one call. */
 static void sums_of_block(struct scene_state *s, bool is_still, int64_t block)
 {
     struct scene_head *h = &s->head;
@@ -102,7 +102,7 @@ static void sums_of_block(struct scene_state *s, bool is_still, int64_t block)
     sum(s, h->from, NULL, FROM, 0, has_rest ? 1 : all, block);
 }
 
-/* A part of a block. */
+/* Computes the sums of a part of a block. */
 static void sums_of_part(struct scene_state *s, bool is_first, bool is_still, int64_t block)
 {
     struct scene_head *h = &s->head;

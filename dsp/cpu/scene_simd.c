@@ -4,12 +4,12 @@
 
 enum { GROUP = 2 * FFT_LANES, MAX_TILE = 4 }; /* floats of a group of bins; groups of a tile */
 
-struct streams { /* of a chunk: an FDL's entries, a pair's responses */
+struct streams { /* operands in one chunk: x, an FDL's entries; h, the responses of a pair of outputs */
     const float *x, *h;
 };
 
-/* `tile` groups of a chunk, for a pair of outputs or the last one. `ahead` is what the next tile will read: it may lie
- * anywhere, where no hardware looks ahead. */
+/* Sums `tile` groups of a chunk, for a pair of outputs or the last output. Prefetches `ahead`, the operands of the next
+ * tile: hardware prefetch cannot predict their address. */
 ALWAYS_INLINE void sum_tile(float *now, float *next, const struct scene_sum *s, int n_partitions, float gain,
                             struct streams at, struct streams ahead, int n_outs, int tile, bool twice)
 {
@@ -47,8 +47,8 @@ ALWAYS_INLINE void sum_tile(float *now, float *next, const struct scene_sum *s, 
     }
 }
 
-/* A chunk in tiles: as many sums as there are registers for them, 32 or 16. A build with vectors of fewer lanes takes
- * the lanes of a group in turns. */
+/* Sums a chunk in tiles whose sums fit into the 32 or 16 registers. A build with narrower vectors computes a group's
+ * lanes in several vectors. */
 ALWAYS_INLINE void sum_chunk(float *now, float *next, const struct scene_sum *s, int n_partitions, float gain,
                              struct streams at, struct streams ahead, int n_outs, bool twice)
 {

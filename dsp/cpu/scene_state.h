@@ -1,5 +1,5 @@
-/* scene_state - the parts of a scene's state on the CPU that its files share: scene_cpu.c makes it, scene_head.c
- * computes the head inside the call, scene_tail.c the tail levels until they are due. */
+/* scene_state - the state of the moving sources on the CPU: scene_cpu.c makes it, scene_head.c computes the head inside
+ * the call, scene_tail.c the tail levels until they are due. */
 #ifndef HALOCONV_SCENE_STATE_H
 #define HALOCONV_SCENE_STATE_H
 
@@ -12,16 +12,16 @@ struct scene_level_cpu {
     struct scene_cut cut;
     const struct fft *fft;
     float *fdl; /* scene_bank.h                                                                         */
-    struct scene_list lists[2]; /* tail level: of its hop; head: of `to` and `from`                             */
+    struct scene_list lists[2]; /* tail level: [0], the hop's list; head: lists of `to` and `from`              */
     size_t n_sums; /* floats of the sums of all outputs                                                    */
 };
 
 struct scene_head { /* the sums of a block, [n_out][fft]                                                    */
     float *to, *from;
-    float *next; /* what `to` of this block gives to the next one, as its `from`, from partition 1 on    */
+    float *next; /* the next block's `from`, partitions from 1 on, computed with this block's `to`       */
     bool has_next;
     struct scene_mix last; /* `to` of the block before; only its address and length are read                      */
-    float *rest_to, *rest_from; /* partitions from 1 on, for the calls of a block that comes in parts             */
+    float *rest_to, *rest_from; /* sums of partitions from 1 on, for a block that comes in several calls          */
     float *scratch;
 };
 
@@ -38,7 +38,7 @@ struct scene_state {
     int due_length;
     struct piece_maker maker; /* engine thread                                                                   */
     struct scene_head head;
-    struct scene_tail *tail; /* NULL: there is the head only                                                      */
+    struct scene_tail *tail; /* NULL: the plan has no tail levels                                                 */
 };
 
 /* Copies the n frames of a source before frame `end`; frames before the first one are 0. [rt] */
@@ -66,7 +66,7 @@ void scene_source_transform(const struct scene_state *s, int level, int source, 
 
 /* ---- head: inside the call --------------------------------------------------------------------------------------- */
 
-/* false: no memory; scene_head_close is due all the same. [setup] */
+/* false: no memory; the caller still calls scene_head_close. [setup] */
 bool scene_head_open(struct scene_state *s);
 void scene_head_close(struct scene_state *s);
 double scene_head_floats(const struct scene_cut *cut, int n_out);
@@ -74,15 +74,15 @@ void scene_head_play(struct scene_state *s, const struct scene_call *call); /* [
 
 /* ---- tail levels: scene_tail.c ----------------------------------------------------------------------------------- */
 
-/* NULL: no memory. n_threads: beside the engine thread. [setup] */
+/* n_threads: besides the engine thread. NULL: no memory. [setup] */
 struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads);
 void scene_tail_close(struct scene_tail *tail);
 double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape *shape, int n_threads);
 /* Forgets the hops under way. [setup] */
 void scene_tail_reset(struct scene_tail *tail);
-/* Before the head: completes the hops that are due, and begins those of this call. [rt] */
+/* Call it before the head: completes the hops that are due, and begins the hops of this call. [rt] */
 void scene_tail_begin(struct scene_tail *tail, const struct scene_call *call);
-/* After the head: does the engine thread's share of this call. [rt] */
+/* Call it after the head: does the engine thread's share of the tail work in this call. [rt] */
 void scene_tail_advance(struct scene_tail *tail, const struct scene_call *call);
 /* Returns the engine thread's work for the tail levels since open, in estimated picoseconds. [rt], engine thread */
 int64_t scene_tail_work(const struct scene_tail *tail);

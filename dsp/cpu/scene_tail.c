@@ -3,14 +3,14 @@
  *
  *   phase      a job                                                          jobs
  *   INS        a source: the window before the edge -> FFT -> FDL              n_sources
- *   CHUNKS     a chunk of bins: the products of all sources of the list, or    n_chunks * n_parts
- *              of a part of them if they are many, in order
+ *   CHUNKS     a chunk of bins: the products of all sources of the list, or,   n_chunks * n_parts
+ *              if the list is long, of one part of the list
  *   OUTS       an output: its sums -> IFFT -> fades                            n_active
  *
- * Any thread claims the next job of a phase; whoever completes the last one publishes the next phase. A job sums in one
- * order, so the output does not depend on who does it. The engine thread divides what the others are not expected to do
- * evenly among its calls. In its last call before the hop is due it does all that nobody has begun; when the hop is due
- * it waits at most for the jobs, one a thread, that others began before (tens of microseconds with 128 sources).
+ * Any thread claims the next job of a phase; the thread that completes the last job publishes the next phase. A job
+ * sums in a fixed order, so the output does not depend on its thread. The engine thread spreads the work that the
+ * others are not expected to do evenly over its calls. In its last call before the hop is due it does all jobs that no
+ * thread has begun. When the hop is due it waits for at most one job of each other thread (128 sources: tens of us).
  */
 #include "dsp/base/memory.h"
 #include "dsp/base/realtime_pool.h"
@@ -24,7 +24,7 @@
 enum { INS, CHUNKS, OUTS, N_PHASES };
 enum {
     MAX_PARTS = 8,
-    RESPONSES_A_PART = 16, /* with 7 partitions 0.01 ms */
+    RESPONSES_A_PART = 16, /* a job of 0.01 ms with 7 partitions */
 };
 
 /* phase << PHASE_BIT | number of jobs << COUNT_BIT | the next job. Phase N_PHASES: the hop is complete. */
@@ -36,34 +36,34 @@ struct job {
     int phase, i;
 };
 
-struct tail_level {
+struct moving_level {
     struct scene_level_cpu *level;
     int l;
     ticket jobs;
-    atomic_int done; /* of the phase */
+    atomic_int done; /* jobs of the phase that are complete */
 
     /* Written by the engine thread while no thread has a job: */
     int64_t edge; /* frame; -1: no hop is under way */
     int n_jobs[N_PHASES];
-    int64_t cost[N_PHASES]; /* of a job, picoseconds as estimated */
+    int64_t cost[N_PHASES]; /* estimated cost of a job, picoseconds */
     int n_active;
 
-    int n_parts;                                /* of the sources of the list: see max_parts */
-    const struct scene_piece *first[MAX_PARTS]; /* piece of a part */
+    int n_parts;                                /* into which the list is cut: see max_parts */
+    const struct scene_piece *first[MAX_PARTS]; /* [n_parts]: first piece of each part */
     float *sums;                                /* [n_parts][n_out][fft] */
     float *results;                             /* [n_out][window] */
 
     /* Engine thread: */
-    int64_t own;           /* cost of the jobs of this hop that it has done */
+    int64_t own;           /* cost of the jobs of this hop that the engine thread has done */
     double others_a_frame; /* cost that the other threads do while a frame plays */
-    bool is_measured;      /* others_a_frame of this hop */
+    bool is_measured;      /* others_a_frame was measured in this hop */
 };
 
 struct scene_tail {
     struct scene_state *s;
     struct realtime_pool *pool; /* NULL: no threads */
     int n_levels;
-    struct tail_level levels[HC_MAX_STEER_LEVELS];
+    struct moving_level levels[HC_MAX_STEER_LEVELS];
     float *scratch; /* [1 + n_threads][n_scratch]: the engine thread's, then the pool's */
     size_t n_scratch;
     int64_t work;
@@ -71,15 +71,15 @@ struct scene_tail {
 
 /* ---- tickets ----------------------------------------------------------------------------------------------------- */
 
-static void publish(struct tail_level *t, int phase)
+static void publish(struct moving_level *t, int phase)
 {
     uint64_t n = phase < N_PHASES ? (uint64_t)t->n_jobs[phase] : 0;
     atomic_store_explicit(&t->done, 0, memory_order_relaxed);
     atomic_store_explicit(&t->jobs, (uint64_t)phase << PHASE_BIT | n << COUNT_BIT, memory_order_release);
 }
 
-/* A ticket of the same value may come again a hop later: the job is then one of that hop. */
-static bool job_claim(struct tail_level *t, struct job *job)
+/* The ticket may have the same value again a hop later (ABA): the claimed job is then a job of that hop. */
+static bool job_claim(struct moving_level *t, struct job *job)
 {
     uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
     do {
@@ -90,13 +90,13 @@ static bool job_claim(struct tail_level *t, struct job *job)
     return true;
 }
 
-static bool is_complete(const struct tail_level *t)
+static bool hop_is_complete(const struct moving_level *t)
 {
     return atomic_load_explicit(&t->jobs, memory_order_acquire) >> PHASE_BIT == N_PHASES;
 }
 
-/* Cost of the jobs that somebody has begun. */
-static int64_t begun(const struct tail_level *t)
+/* Cost of the jobs that any thread has begun. */
+static int64_t begun(const struct moving_level *t)
 {
     uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
     int phase = (int)(now >> PHASE_BIT);
@@ -106,13 +106,13 @@ static int64_t begun(const struct tail_level *t)
 }
 
 /* Cost of the next job. */
-static int64_t next_cost(const struct tail_level *t)
+static int64_t next_cost(const struct moving_level *t)
 {
     int phase = (int)(atomic_load_explicit(&t->jobs, memory_order_relaxed) >> PHASE_BIT);
     return phase < N_PHASES ? t->cost[phase] : 0;
 }
 
-static int64_t whole(const struct tail_level *t)
+static int64_t whole(const struct moving_level *t)
 {
     int64_t sum = 0;
     for (int i = 0; i < N_PHASES; i++) sum += t->n_jobs[i] * t->cost[i];
@@ -122,12 +122,12 @@ static int64_t whole(const struct tail_level *t)
 /* ---- jobs, in any thread ----------------------------------------------------------------------------------------- */
 
 /* The first source of a part. */
-static int part_begin(const struct tail_level *t, int part)
+static int part_begin(const struct moving_level *t, int part)
 {
     return (int)((int64_t)t->level->lists[0].n_sources * part / t->n_parts);
 }
 
-static void job_chunk(const struct scene_state *s, const struct tail_level *t, int i, float *scratch)
+static void job_chunk(const struct scene_state *s, const struct moving_level *t, int i, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
     int64_t hop = t->edge / cut->hop;
@@ -151,7 +151,7 @@ static void job_chunk(const struct scene_state *s, const struct tail_level *t, i
     s->simd->scene_sum(y, NULL, &sum);
 }
 
-static void job_out(const struct tail_level *t, int out, float *scratch)
+static void moving_job_out(const struct moving_level *t, int out, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
     float *sum = t->sums + (size_t)out * (size_t)cut->frames, *y = t->results + (size_t)out * (size_t)cut->window;
@@ -169,8 +169,8 @@ static void job_out(const struct tail_level *t, int out, float *scratch)
     }
 }
 
-/* Does a job. false: there is none now. */
-static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *scratch, int64_t *cost)
+/* Does a job. false: no job is ready. */
+static bool job_do(const struct scene_tail *tail, struct moving_level *t, float *scratch, int64_t *cost)
 {
     struct job job;
     if (!job_claim(t, &job)) return false;
@@ -181,7 +181,7 @@ static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *s
     else if (job.phase == CHUNKS)
         job_chunk(tail->s, t, job.i, scratch);
     else
-        job_out(t, job.i, scratch);
+        moving_job_out(t, job.i, scratch);
     if (atomic_fetch_add_explicit(&t->done, 1, memory_order_acq_rel) + 1 < n) return true;
     int next = job.phase + 1;
     while (next < N_PHASES && t->n_jobs[next] == 0) next++;
@@ -189,7 +189,7 @@ static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *s
     return true;
 }
 
-static bool job_any(void *data, int thread)
+static bool moving_job_any(void *data, int thread)
 {
     struct scene_tail *tail = data;
     int64_t cost;
@@ -211,7 +211,7 @@ static size_t max_scratch(const struct scene_plan *plan)
     return n;
 }
 
-/* Parts of a level's list: with one term a source, jobs of about RESPONSES_A_PART responses. */
+/* The number of parts of a level's list: with one term a source, a job has about RESPONSES_A_PART responses. */
 static int max_parts(const struct scene_shape *shape)
 {
     int64_t n = (int64_t)shape->n_sources * shape->n_out / RESPONSES_A_PART;
@@ -232,9 +232,9 @@ double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape
 void scene_tail_reset(struct scene_tail *tail)
 {
     for (int i = 0; i < tail->n_levels; i++) {
-        struct tail_level *t = &tail->levels[i];
+        struct moving_level *t = &tail->levels[i];
         int64_t cost, since_ns = 0;
-        while (t->edge >= 0 && !is_complete(t))
+        while (t->edge >= 0 && !hop_is_complete(t))
             if (!job_do(tail, t, tail->scratch, &cost)) realtime_pool_await(&since_ns);
         t->edge = -1;
     }
@@ -250,7 +250,7 @@ struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads)
     bool ok = tail->scratch != NULL;
     tail->n_levels = s->plan.n_levels - 1;
     for (int i = 0; i < tail->n_levels; i++) {
-        struct tail_level *t = &tail->levels[i];
+        struct moving_level *t = &tail->levels[i];
         t->l = i + 1;
         t->level = &s->levels[i + 1];
         t->edge = -1;
@@ -261,7 +261,7 @@ struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads)
         ok = ok && t->sums && t->results;
     }
     if (ok && n_threads > 0) {
-        tail->pool = realtime_pool_open(n_threads, job_any, tail);
+        tail->pool = realtime_pool_open(n_threads, moving_job_any, tail);
         ok = tail->pool != NULL;
     }
     if (ok) return tail;
@@ -283,7 +283,7 @@ void scene_tail_close(struct scene_tail *tail)
 
 /* ---- hops, in the engine thread ---------------------------------------------------------------------------------- */
 
-static bool own_job(struct scene_tail *tail, struct tail_level *t)
+static bool own_job(struct scene_tail *tail, struct moving_level *t)
 {
     int64_t cost;
     if (!job_do(tail, t, tail->scratch, &cost)) return false;
@@ -292,8 +292,8 @@ static bool own_job(struct scene_tail *tail, struct tail_level *t)
     return true;
 }
 
-/* Learns how fast the others work: what they have begun up to this frame. Down at once, up slowly. */
-static void measure_others(struct tail_level *t, int64_t frame)
+/* Estimates how fast the other threads work, from the jobs they have begun. The estimate falls fast, rises slowly. */
+static void measure_others(struct moving_level *t, int64_t frame)
 {
     const double margin = 0.8;
     if (t->is_measured || frame <= t->edge) return;
@@ -302,13 +302,13 @@ static void measure_others(struct tail_level *t, int64_t frame)
     t->others_a_frame = rate < t->others_a_frame ? rate : t->others_a_frame + (rate - t->others_a_frame) / 4;
 }
 
-static void hop_finish(struct scene_tail *tail, struct tail_level *t)
+static void hop_finish(struct scene_tail *tail, struct moving_level *t)
 {
     const struct scene_state *s = tail->s;
     const struct scene_cut *cut = &t->level->cut;
     int64_t due = t->edge + t->level->plan->delay, since_ns = 0;
     measure_others(t, due);
-    while (!is_complete(t))
+    while (!hop_is_complete(t))
         if (!own_job(tail, t)) realtime_pool_await(&since_ns);
     for (int out = 0; out < t->n_active; out++) {
         const float *y = t->results + (size_t)out * (size_t)cut->window;
@@ -326,7 +326,7 @@ static int64_t picoseconds(double ns)
     return (int64_t)ceil(ns * 1000);
 }
 
-static void hop_begin(struct scene_state *s, struct tail_level *t, const struct scene_call *call)
+static void hop_begin(struct scene_state *s, struct moving_level *t, const struct scene_call *call)
 {
     const struct scene_cut *cut = &t->level->cut;
     double floats = 0, transform = scene_transform_ns(cut);
@@ -355,7 +355,7 @@ void scene_tail_begin(struct scene_tail *tail, const struct scene_call *call)
 {
     bool is_new = false;
     for (int i = 0; i < tail->n_levels; i++) {
-        struct tail_level *t = &tail->levels[i];
+        struct moving_level *t = &tail->levels[i];
         if (t->edge >= 0 && call->frame >= t->edge + t->level->plan->delay) hop_finish(tail, t);
         if (call->tail[t->l]) hop_begin(tail->s, t, call);
         if (t->edge >= 0 && begun(t) < whole(t)) is_new = true;
@@ -366,7 +366,7 @@ void scene_tail_begin(struct scene_tail *tail, const struct scene_call *call)
 void scene_tail_advance(struct scene_tail *tail, const struct scene_call *call)
 {
     for (int i = 0; i < tail->n_levels; i++) {
-        struct tail_level *t = &tail->levels[i];
+        struct moving_level *t = &tail->levels[i];
         if (t->edge < 0) continue;
         int64_t before = begun(t), left = whole(t) - before, due = t->edge + t->level->plan->delay;
         int64_t frames = due - call->frame;

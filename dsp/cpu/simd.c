@@ -5,8 +5,8 @@
 
 enum { SUM_TAPS = 64 }; /* taps summed before they join the total */
 
-/* N_VEC * LANES outputs; each tap is one broadcast and N_VEC multiply-adds with an unaligned load of x. CHAINS
- * independent sums hide the latency of the multiply-add when N_VEC is small. */
+/* Computes n_vec * LANES outputs; each tap is one broadcast and n_vec multiply-adds with an unaligned load of x.
+ * `chains` independent sums hide the latency of the multiply-add when n_vec is small. */
 ALWAYS_INLINE void fir_tile(vec *total, const float *x, const float *h, int n_taps, int n_vec, int chains)
 {
     vec lost[8];

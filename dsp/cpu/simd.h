@@ -12,17 +12,17 @@
 #define SIMD_PAD 16
 
 /* Moving sources: scene_bank.h has the layout. */
-#define SCENE_PAIR 2 /* outputs whose responses lie beside each other */
+#define SCENE_PAIR 2 /* outputs of a pair, whose responses are adjacent in memory */
 
-struct scene_sum { /* of the products of FDLs and responses, for one chunk of bins                              */
-    const struct scene_piece *piece; /* the first one: that of source `from`                                        */
-    const struct scene_source *sources; /* of the list                                                              */
-    int from, to;      /* sources [from, to) of the list. Those of a piece are mixed first: H is read once          */
+struct scene_sum { /* a sum of products of FDLs and responses, for one chunk of bins                            */
+    const struct scene_piece *piece; /* the piece of source `from`; the next pieces follow                          */
+    const struct scene_source *sources; /* the list's sources                                                       */
+    int from, to;      /* sources [from, to) of the list. A piece's sources are mixed first: H is read once         */
     const float *fdl;  /* [source][n_chunks], x_source and x_step apart: [n_entries][floats], a ring                */
     size_t x_source;   /* floats                                                                                    */
-    int chunk, floats; /* of a chunk                                                                                */
+    int chunk, floats; /* index of the chunk; floats of a chunk                                                     */
     float *mixed;      /* [n_entries][floats], scratch                                                                */
-    int first, end;    /* partitions [first, end), as far as a response has them                                    */
+    int first, end;    /* partitions [first, end); a shorter response ends earlier                                  */
     int entry, n_entries; /* partition p meets entry (entry + p) % n_entries                                               */
     size_t x_step;     /* floats                                                                                    */
     size_t y_step;     /* floats from output to output of `now` and `next`                                          */
@@ -35,8 +35,8 @@ struct simd {
      * before it adds the sums up, which keeps the rounding of long and of all-positive masks below -120 dB. */
     void (*fir)(float *y, const float *x, const float *h, int n, int n_taps);
 
-    /* now[out] += sum of weight * x * h, for a chunk of bins. Unless `next` is NULL, first is 0, and next[out] gets what
-     * these responses add to the next block from partition 1 on: partition p meets entry (entry + p - 1) % n_entries. */
+    /* now[out] += sum of weight * x * h, for a chunk of bins. Unless `next` is NULL, first is 0, and the next block's
+     * sum from partition 1 on is added to next[out]: partition p meets entry (entry + p - 1) % n_entries. */
     void (*scene_sum)(float *now, float *next, const struct scene_sum *sum);
 };
 

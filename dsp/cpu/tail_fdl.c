@@ -1,12 +1,12 @@
-/* tail_fdl - the FDL of a tail level: its layout, how it fills, and its products with a mask's partitions. */
+/* tail_fdl - the FDL of a tail level: its layout, its transforms, and its products with a mask's partitions. */
 #include "dsp/base/memory.h"
 #include "tail_state.h"
 
 #include <string.h>
 
 enum {
-    MAX_LEVEL_GROUP = 16, /* outputs that share a pass over the FDL, whose chunk stays in the cache meanwhile */
-    MAX_RINGS = 32,       /* of a call of fft_products.rings */
+    MAX_LEVEL_GROUP = 16, /* outputs that share a pass over the FDL while a chunk of it is in the cache */
+    MAX_RINGS = 32,       /* max. rings in a call of fft_products.rings */
 };
 
 /* Not a power of two: rows that lie a power of two apart share few sets of the cache. */
@@ -15,7 +15,7 @@ static size_t row_floats(const struct tail_level *l)
     return (size_t)l->fdl_entries * FFT_CHUNK + FFT_LANES;
 }
 
-static size_t fdl_floats(const struct tail *tail, const struct tail_level *l)
+static size_t level_fdl_floats(const struct tail *tail, const struct tail_level *l)
 {
     return (size_t)tail->n_in * l->fft->n_chunks * row_floats(l);
 }
@@ -32,21 +32,21 @@ bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct
     size_t row = row_floats(l);
     l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
     l->chunk_stride = l->group > 1 ? row * (size_t)tail->n_in : row;
-    l->fdl = memory_place(fdl_floats(tail, l));
-    l->oldest = memory_place((size_t)tail->n_in * 2 * (size_t)l->size);
+    l->fdl = memory_packed(level_fdl_floats(tail, l));
+    l->oldest = memory_packed((size_t)tail->n_in * 2 * (size_t)l->size);
     return l->fdl && l->oldest;
 }
 
 void tail_level_close(struct tail_level *l)
 {
     fft_put(l->fft);
-    memory_place_free(l->fdl);
-    memory_place_free(l->oldest);
+    memory_packed_free(l->fdl);
+    memory_packed_free(l->oldest);
 }
 
 void tail_level_clear(const struct tail *tail, struct tail_level *l)
 {
-    memset(l->fdl, 0, fdl_floats(tail, l) * sizeof(float));
+    memset(l->fdl, 0, level_fdl_floats(tail, l) * sizeof(float));
     l->newest = -1;
 }
 

@@ -18,8 +18,8 @@ static void find_due(struct tail *tail)
     }
 }
 
-/* To catch up on a block of a level with n partitions, a mask needs the input from (n + 1) S before the end of the
- * block on, and needs it until 2S after this end. A thread of the pool that is interrupted may take another S
+/* To catch up on a block of a level with n partitions, a mask needs the input of the (n + 1) S frames up to the block's
+ * end, and needs it until 2S after this end. An interrupted pool thread may need it for another S
  * (pool_block_publish in tail_pool.c). The ring holds a whole number of blocks of every level. */
 static int history_frames(const struct plan *plan)
 {
@@ -42,7 +42,7 @@ struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_route
     tail->scheduler = n_threads > 0 ? &tail_pool : &tail_slices;
     tail->history_size = history_frames(plan);
     tail->history_stride = (size_t)tail->history_size + FFT_LANES;
-    tail->history = memory_place((size_t)n_in * tail->history_stride);
+    tail->history = memory_packed((size_t)n_in * tail->history_stride);
     bool good = tail->history != NULL;
     for (int i = 0; i < tail->n_levels && good; i++)
         good = tail_level_open(tail, &tail->levels[i], &plan->tail_levels[i], n_routes);
@@ -59,7 +59,7 @@ void tail_close(struct tail *tail)
     if (!tail) return;
     if (tail->schedule) tail->scheduler->close(tail);
     for (int i = 0; i < tail->n_levels; i++) tail_level_close(&tail->levels[i]);
-    memory_place_free(tail->history);
+    memory_packed_free(tail->history);
     free(tail);
 }
 
@@ -84,11 +84,11 @@ void tail_reset(struct tail *tail)
 
 /* ---- prepared masks ------------------------------------------------------------------------------------------------
  *
- * A mask can play once it has, in every level, the block that is due and the one after it. The work on these blocks is
- * over, or began without the mask; the scheduler computes them again for this mask (it catches up). The FDL still has
- * the spectra for them, except the oldest, whose entry the next block takes: these are computed again from the input
- * history. (One entry more would keep them, but costs 64 channels of 1 s a tenth of their time: it interrupts the stream
- * of the other entries.) The later block comes first, because the earlier one may pass meanwhile.
+ * A mask can play once it has, in every level, the due block and the next block. The work on these blocks is over, or
+ * began without the mask; the scheduler computes the blocks again for this mask (it catches up). The FDL still has
+ * their spectra, except the oldest, whose entry the next block overwrites: the oldest spectra are computed again from
+ * the input history. (One more entry would keep them, but interrupts the stream of the other entries: 10 % of the time
+ * of 64 channels of 1 s.) The scheduler computes the later block first, because the earlier one may pass meanwhile.
  */
 
 void tail_prepare(struct tail *tail, struct tail_mask *mask)
@@ -115,7 +115,7 @@ bool tail_released(const struct tail *tail, const struct tail_mask *mask)
     return !tail->scheduler->released || tail->scheduler->released(tail, mask);
 }
 
-/* Blocks before the first one are silent: no mask lacks them. */
+/* Blocks before the start of the stream are silent: every mask has them. */
 bool tail_ready(const struct tail *tail, const struct tail_mask *mask)
 {
     for (int i = 0; i < tail->n_levels; i++) {

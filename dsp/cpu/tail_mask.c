@@ -1,4 +1,4 @@
-/* tail_mask - the tail levels of a mask: which partitions its responses have in each level, where they lie, and their
+/* tail_mask - the tail levels of a mask: the partitions of its responses in each level, their memory layout and their
  * spectra. */
 #include "dsp/base/memory.h"
 #include "tail_state.h"
@@ -11,14 +11,14 @@ void tail_mask_free(struct tail_mask *mask)
     if (!mask) return;
     for (int i = 0; i < mask->n_levels; i++) {
         free(mask->levels[i].responses);
-        memory_place_free(mask->levels[i].chunks);
-        memory_place_free(mask->levels[i].frames);
+        memory_packed_free(mask->levels[i].chunks);
+        memory_packed_free(mask->levels[i].frames);
         free(mask->levels[i].out);
     }
     free(mask);
 }
 
-/* The spectra of a response's partitions. taps[n_taps] begins at the level's offset. work: [4S]. */
+/* Computes the spectra of a response's partitions. taps[n_taps] begins at the level's offset. work: [4S]. */
 static void response_transform(const struct tail_level *l, const struct tail_response *r, const float *taps, int n_taps,
                                float *work)
 {
@@ -37,8 +37,8 @@ static int output_partitions(const struct tail_mask *mask, const struct tail_mas
     return n;
 }
 
-/* Memory for the partitions that partitions_find found. If outputs take turns, one chunk of all responses is
- * contiguous; otherwise all chunks of one response are. */
+/* Allocates memory for the partitions that partitions_find found. If a group has several outputs, one chunk of all
+ * responses is contiguous; otherwise all chunks of one response are. */
 static bool mask_level_alloc(const struct tail *tail, struct tail_mask *mask, const struct tail_level *l,
                              struct tail_mask_level *ml)
 {
@@ -50,13 +50,13 @@ static bool mask_level_alloc(const struct tail *tail, struct tail_mask *mask, co
         ml->products += n;
         ml->n_outs += n > 0;
     }
-    ml->chunks = memory_place(all * n_chunks);
-    ml->frames = memory_place((size_t)ml->n_outs * 2 * (size_t)l->size);
+    ml->chunks = memory_packed(all * n_chunks);
+    ml->frames = memory_packed((size_t)ml->n_outs * 2 * (size_t)l->size);
     if (!ml->chunks || !ml->frames) return false;
     float *chunks = ml->chunks, *frames = ml->frames;
     for (int i = 0; i < mask->n_responses; i++) {
         struct tail_response *r = &ml->responses[i];
-        size_t floats = (size_t)(r->end - r->first) * FFT_CHUNK; /* of one chunk */
+        size_t floats = (size_t)(r->end - r->first) * FFT_CHUNK; /* floats of one chunk */
         r->chunks = chunks;
         r->stride = l->group > 1 ? all : floats;
         chunks += l->group > 1 ? floats : floats * n_chunks;

@@ -9,14 +9,14 @@
 
 enum {
     JOB_GROUP = 4,      /* outputs of a job */
-    CATCH_UP_GROUP = 2, /* likewise while a mask catches up: a small level that falls due waits for no long job */
+    CATCH_UP_GROUP = 2, /* outputs of a job while a mask catches up: a due small level then waits for a short job */
 };
 
-/* Jobs that any thread takes one by one: their count << 32 | the next. */
+/* Jobs that threads claim one by one: number of jobs << 32 | index of the next job. */
 typedef atomic_uint_fast64_t ticket;
 
-struct block_jobs {   /* of a level's block `newest`: inputs, then groups of outputs of each mask */
-    ticket ins, outs; /* outs has none before the last of the inputs is done */
+struct block_jobs {   /* jobs of a level's block `newest`: inputs, then groups of outputs of each mask */
+    ticket ins, outs; /* outs has no jobs before all jobs of ins are done */
     atomic_int ins_done, outs_done;
     /* Written by the engine thread while no thread works on the block: */
     int n_in, n_out; /* jobs of inputs, of outputs */
@@ -24,15 +24,15 @@ struct block_jobs {   /* of a level's block `newest`: inputs, then groups of out
     bool is_held; /* ins is not published yet: see pool_block_publish; engine thread only */
 };
 
-struct catch_up_jobs { /* of one block, for one mask */
+struct catch_up_jobs { /* jobs of one block, for one mask */
     /* Written by the engine thread while no thread works on the block: */
     struct tail_mask *mask;
     int64_t block;
-    bool has_oldest; /* tail_level.oldest is complete: the jobs are groups of outputs; before that, inputs */
+    bool has_oldest; /* tail_level.oldest is complete. false: the jobs are inputs; true: groups of outputs */
     ticket jobs;
     atomic_int done;
-    int n_jobs;     /* jobs that were published, without those withdrawn; engine thread only */
-    bool is_wanted; /* not withdrawn; engine thread only */
+    int n_jobs;     /* jobs published and not withdrawn; engine thread only */
+    bool is_wanted; /* false: the jobs are withdrawn; engine thread only */
 };
 
 struct pool_schedule {
@@ -48,8 +48,8 @@ struct pool_schedule {
 
 /* ---- tickets ----------------------------------------------------------------------------------------------------- */
 
-/* The same value may come again (ABA). This does no harm: a thread that gets a number sees the block for which the
- * ticket was written last. */
+/* The ticket may have the same value again (ABA). This is harmless: a thread that claims a job sees the block for which
+ * the ticket was last written. */
 static bool ticket_claim(ticket *t, int *i)
 {
     uint_fast64_t now = atomic_load_explicit(t, memory_order_relaxed);
@@ -108,7 +108,7 @@ static bool job_of_block(struct pool_schedule *pool, int level, float *scratch)
         int n_in = b->n_in, n_out = b->n_out; /* once the job counts as done, the next block may be written */
         job_in(tail, level, tail->levels[level].newest, false, i, scratch);
         int done = atomic_fetch_add_explicit(&b->ins_done, 1, memory_order_acq_rel) + 1;
-        if (done == n_in && n_out > 0) ticket_publish(&b->outs, n_out); /* a thread that takes one sees all inputs */
+        if (done == n_in && n_out > 0) ticket_publish(&b->outs, n_out); /* a thread that claims one sees all inputs */
         return true;
     }
     if (!ticket_claim(&b->outs, &i)) return false;
@@ -133,7 +133,7 @@ static bool job_of_catch_up(struct pool_schedule *pool, int level, float *scratc
     return true;
 }
 
-/* Small levels first: they are due first. Catching up comes last: it is never due. */
+/* Does one job of any level. Small levels come first: they are due first. Catching up comes last: it is never due. */
 static bool job_any(void *data, int thread)
 {
     struct pool_schedule *pool = data;
@@ -179,8 +179,8 @@ static void pool_block_begin(struct pool_schedule *pool, int level, int64_t bloc
     b->is_held = true;
 }
 
-/* A block's spectra and outputs replace those of the blocks before the previous one. The jobs are held back while an
- * interrupted thread still catches up on one of those. Returns whether there are new jobs. */
+/* Publishes a block's jobs. Its spectra and outputs overwrite those of the block two before it and of older blocks: the
+ * jobs are held back while an interrupted thread still catches up on such a block. Returns true if jobs are new. */
 static bool pool_block_publish(struct pool_schedule *pool, int level)
 {
     struct block_jobs *b = &pool->levels[level].block;
@@ -192,7 +192,7 @@ static bool pool_block_publish(struct pool_schedule *pool, int level)
     return true;
 }
 
-/* Does the jobs that no thread has begun, and waits for those that others have begun: at most one job a thread. */
+/* Does the jobs that no thread has begun, and waits for the jobs of other threads: at most one job a thread. */
 static void pool_finish(struct tail *tail, int level)
 {
     struct pool_schedule *pool = tail->schedule;
@@ -205,7 +205,7 @@ static void pool_finish(struct tail *tail, int level)
 
 /* ---- catching up, in the engine thread --------------------------------------------------------------------------- */
 
-/* No thread begins another of these jobs. Jobs that were begun go on, and count. */
+/* Withdraws the jobs that no thread has begun. Jobs that were begun continue, and count in n_jobs. */
 static void catch_up_withdraw(struct catch_up_jobs *c)
 {
     uint_fast64_t was = atomic_exchange_explicit(&c->jobs, 0, memory_order_relaxed);
@@ -221,8 +221,8 @@ static void catch_up_publish(struct catch_up_jobs *c, int n_jobs)
     ticket_publish(&c->jobs, n_jobs);
 }
 
-/* After the oldest spectra come the outputs, and then the next block that a mask lacks. Returns whether there are new
- * jobs. */
+/* Publishes the next jobs of catching up: after the oldest spectra the outputs, then the next block that a mask lacks.
+ * Returns true if jobs are new. */
 static bool catch_up_next(struct pool_schedule *pool, int level)
 {
     const struct tail *tail = pool->tail;
@@ -256,7 +256,7 @@ static bool catch_up(struct pool_schedule *pool)
     return is_new;
 }
 
-/* In a call that waits: completes all published jobs, so that the output does not depend on the threads' timing. */
+/* For a call that waits: completes all published jobs, so that the output does not depend on the threads' timing. */
 static void pool_settle(struct tail *tail)
 {
     struct pool_schedule *pool = tail->schedule;

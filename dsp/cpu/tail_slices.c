@@ -7,23 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cpu_slice_costs *const cost = &cpu_slice_costs; /* of the steps */
+static const struct cpu_slice_costs *const cost = &cpu_slice_costs; /* costs of the steps */
 
-/* For a mask that catches up, a hop may do, in addition to its slice, as much work as the mask takes while it plays,
- * and at least this much: 2 % of a processor at 48 kHz. */
-static const double min_catch_up_ns = 400; /* for a frame of the hop */
+/* For a mask that catches up, a hop may do, in addition to its slice, as much work as the mask costs while it plays,
+ * and at least min_catch_up_ns: 2 % of a processor at 48 kHz. */
+static const double min_catch_up_ns = 400; /* for each frame of the hop */
 
 enum slice_phase { COLUMNS_IN, ROWS_IN, PRODUCTS, ROWS_OUT, COLUMNS_OUT, DONE };
 
 struct block_work { /* progress on a block */
     enum slice_phase phase;
     int64_t block;
-    int group;                             /* outputs whose steps take turns */
+    int group;                             /* outputs that are computed together, chunk by chunk */
     int channel;                           /* input; first output of the group */
     int mask;                              /* index in `masks` */
     int i;                                 /* step within the phase */
-    double spent, total, slice_ns;         /* expected nanoseconds: done so far, in all, for each hop */
-    struct tail_mask *masks[MAX_PREPARED]; /* as in tail->prepared */
+    double spent, total, slice_ns;         /* expected nanoseconds: done, in all, for each hop */
+    struct tail_mask *masks[MAX_PREPARED]; /* masks of the block, at the indices of tail->prepared */
 };
 
 struct slice_level {
@@ -33,31 +33,31 @@ struct slice_level {
 
 struct slice_schedule {
     struct tail *tail;
-    double owed_ns;             /* work that earlier hops left undone */
+    double owed_ns;             /* expected time of work that earlier hops left undone */
     double hop_ns;              /* work done in the previous hop */
     bool is_preparing;          /* a prepared mask is not ready */
-    struct block_work catch_up; /* on one block after another */
+    struct block_work catch_up; /* progress of catching up, one block at a time */
     int catch_up_level;
     float *catch_up_scratch; /* [2S] of the largest level */
-    double catch_up_owed_ns; /* as owed_ns */
-    double catch_up_ns;      /* the most that the previous hop could do to catch up */
+    double catch_up_owed_ns; /* expected time of catch-up work that earlier hops left undone */
+    double catch_up_ns;      /* max. catch-up work of the previous hop */
     struct slice_level levels[PLAN_MAX_TAIL_LEVELS];
 };
 
-/* ---- what work costs --------------------------------------------------------------------------------------------- */
+/* ---- expected costs ---------------------------------------------------------------------------------------------- */
 
 static double inputs_ns(const struct tail *tail, const struct tail_level *l)
 {
     return l->size * tail->n_in * (cost->columns_ns + cost->rows_ns);
 }
 
-/* A block's products and transforms back. */
+/* The cost of a block's products and inverse transforms. */
 static double outputs_ns(const struct tail_level *l, const struct tail_mask_level *ml)
 {
     return l->size * (ml->n_outs * (cost->columns_ns + cost->rows_ns) + ml->products * cost->product_ns);
 }
 
-/* A hop that plays this mask alone. */
+/* The cost of a hop that plays this mask alone. */
 static double mask_ns(const struct tail *tail, const struct tail_mask *mask)
 {
     double ns = 0;
@@ -68,7 +68,7 @@ static double mask_ns(const struct tail *tail, const struct tail_mask *mask)
     return ns;
 }
 
-/* The next step of a block. */
+/* The cost of the next step of a block. */
 static double step_ns(const struct tail_level *l, int level, const struct block_work *w)
 {
     const struct tail_mask *mask = w->phase > ROWS_IN ? w->masks[w->mask] : NULL;
@@ -96,14 +96,14 @@ int tail_swap_frames(const struct plan *plan, const struct plan_shape *shape)
         all_ns += 2 * l->size * frame_ns;
         hop_ns += plan->hop * frame_ns;
     }
-    /* Two hops more: the request waits for the end of its hop, and the last step takes less than a hop. */
+    /* Two more hops: the request waits for the end of its hop, and the last step needs a part of a hop. */
     double hops = ceil(all_ns / fmax(hop_ns, min_catch_up_ns * plan->hop)) + 2;
     return plan->n_tail_levels > 0 ? (int)hops * plan->hop : 0;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* One of the phase's n steps is done: after the last one comes the next phase. */
+/* Counts one of the phase's n steps as done; after the last step, enters the next phase. */
 static void next_step(struct block_work *w, int n, enum slice_phase next)
 {
     if (++w->i < n) return;
@@ -120,7 +120,7 @@ static void next_mask(struct block_work *w)
     w->phase = w->mask < MAX_PREPARED ? PRODUCTS : DONE;
 }
 
-/* scratch: [2S]. */
+/* Does a step of the inputs' transforms. scratch: [2S]. */
 static void step_in(struct slice_schedule *s, int level, struct block_work *w, float *scratch)
 {
     const struct tail *tail = s->tail;
@@ -139,7 +139,7 @@ static void step_in(struct slice_schedule *s, int level, struct block_work *w, f
     next_mask(w);
 }
 
-/* scratch: [group][2S]. */
+/* Does a step of the outputs' products or inverse transforms. scratch: [group][2S]. */
 static void step_out(struct slice_schedule *s, int level, struct block_work *w, float *scratch)
 {
     const struct tail *tail = s->tail;
@@ -219,7 +219,7 @@ static void level_step(struct slice_schedule *s, int level)
     s->owed_ns -= step_do(s, level, &l->work, l->scratch);
 }
 
-/* The slices of all levels together. A step of a large level takes the slices of several hops: then the other levels
+/* Does the slices of all levels. A step of a large level may cost the slices of several hops: the other levels then
  * wait, unless they are due, and no hop does more than the slices of all levels and about one step. */
 static void slice_do(struct slice_schedule *s)
 {
@@ -231,7 +231,7 @@ static void slice_do(struct slice_schedule *s)
         if (tail->frame % size == 0) slices_block_begin(s, i, tail->frame / size - 1);
         slice_ns += s->levels[i].work.slice_ns;
     }
-    /* The work of a mask that was retired is owed no longer. */
+    /* The owed work may belong to a retired mask: limit it to a slice. */
     if (s->owed_ns > slice_ns) s->owed_ns = slice_ns;
     s->owed_ns += slice_ns;
     for (int i = 0; i < tail->n_levels; i++)
@@ -251,7 +251,7 @@ static void slice_do(struct slice_schedule *s)
 
 /* ---- catching up ------------------------------------------------------------------------------------------------- */
 
-/* Returns whether there is a block to catch up on; s->catch_up has it. The largest level comes first: meanwhile the
+/* Finds a block to catch up on, and sets s->catch_up. false: no block. The largest level comes first: meanwhile the
  * small levels may begin blocks that contain the mask. */
 static bool catch_up_begin(struct slice_schedule *s)
 {
@@ -274,7 +274,7 @@ static void inputs_complete(struct slice_schedule *s)
     s->owed_ns = 0;
 }
 
-/* Does a bounded amount of work in a hop; all of it at once in a call that waits. */
+/* Does a bounded amount of catch-up work in a hop; in a call that waits, all of it. */
 static void catch_up_do(struct slice_schedule *s)
 {
     const struct tail *tail = s->tail;
@@ -301,8 +301,8 @@ static void catch_up_do(struct slice_schedule *s)
 static void slices_close(struct tail *tail)
 {
     struct slice_schedule *s = tail->schedule;
-    for (int i = 0; i < tail->n_levels; i++) memory_place_free(s->levels[i].scratch);
-    memory_place_free(s->catch_up_scratch);
+    for (int i = 0; i < tail->n_levels; i++) memory_packed_free(s->levels[i].scratch);
+    memory_packed_free(s->catch_up_scratch);
     free(s);
 }
 
@@ -313,12 +313,12 @@ static bool slices_open(struct tail *tail, int n_threads)
     if (!s) return false;
     s->tail = tail;
     s->catch_up.phase = DONE;
-    s->catch_up_scratch = memory_place(2 * (size_t)tail->levels[tail->n_levels - 1].size);
+    s->catch_up_scratch = memory_packed(2 * (size_t)tail->levels[tail->n_levels - 1].size);
     bool good = s->catch_up_scratch != NULL;
     for (int i = 0; i < tail->n_levels; i++) {
         const struct tail_level *l = &tail->levels[i];
         s->levels[i].work.phase = DONE;
-        s->levels[i].scratch = memory_place((size_t)l->group * 2 * (size_t)l->size);
+        s->levels[i].scratch = memory_packed((size_t)l->group * 2 * (size_t)l->size);
         good = good && s->levels[i].scratch;
     }
     return good; /* else tail_open calls slices_close */
@@ -338,7 +338,7 @@ static void slices_prepare(struct tail *tail)
     s->is_preparing = true;
 }
 
-/* Only before the products begin, and while enough hops are left for the load to remain even. */
+/* Includes a mask only before the products begin, and while enough hops are left for the load to remain even. */
 static bool slices_include(struct tail *tail, int level, struct tail_mask *mask, int m)
 {
     struct slice_schedule *s = tail->schedule;

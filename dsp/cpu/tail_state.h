@@ -1,14 +1,14 @@
-/* tail_state - what the files of the tail levels share. tail_levels.h is the interface for everybody else.
+/* tail_state - structs and functions that the files of the tail levels share. Other files include tail_levels.h.
  *
  *   tail_levels.c    a hop: the output that is due, the input history, masks that are prepared and retired
  *   tail_fdl.c       a level's FDL (frequency-domain delay line): layout, filling, products with a mask's partitions
- *   tail_mask.c      a mask's partitions: where they lie in memory, their spectra
+ *   tail_mask.c      a mask's partitions: memory layout, spectra
  *   tail_slices.c    the scheduler without threads: every hop does an equal slice of the work, step by step
  *   tail_pool.c      the scheduler with a real-time pool: threads do whole jobs as soon as a block is complete
  *
  * Words: a block is S input frames of a level (tail_levels.h). A partition is S taps of a response. An entry of the FDL
- * has the spectrum of one block. A step is the smallest unit of work (dsp/fft/fft.h); a slice is the steps of one hop; a
- * job is the steps that a thread of the pool does at once. A group is the outputs that are computed together.
+ * has the spectrum of one block. A step is the smallest unit of work (dsp/fft/fft.h). A slice is the steps of one hop.
+ * A job is the steps that a pool thread does at once. A group is the outputs that are computed together.
  */
 #ifndef HALOCONV_TAIL_STATE_H
 #define HALOCONV_TAIL_STATE_H
@@ -23,16 +23,16 @@
 struct tail_level {
     const struct fft *fft;
     int size;                       /* S */
-    int fdl_entries;                /* one a partition */
-    int group;                      /* outputs whose steps take turns */
+    int fdl_entries;                /* one for each partition */
+    int group;                      /* outputs that are computed together, chunk by chunk */
     float *fdl;                     /* [fdl_entries][FFT_CHUNK] for each input and each chunk */
     size_t in_stride, chunk_stride; /* floats from one input, and from one chunk, to the next in fdl */
     float *
         oldest; /* [n_in][2S]: for a block that a mask catches up on, the spectra of its oldest input block; the FDL may
                        no longer hold them */
-    int64_t newest; /* the last block that was begun; -1: none yet */
+    int64_t newest; /* the block begun last; -1: no block yet */
     int64_t due;    /* the block whose output is due in this hop */
-    int due_at;     /* this hop's first frame within that output */
+    int due_at;     /* index of this hop's first frame in the output of block `due` */
 };
 
 struct tail_response { /* a response in a level: the spectra of partitions [first, end) */
@@ -42,12 +42,12 @@ struct tail_response { /* a response in a level: the spectra of partitions [firs
 };
 
 struct tail_mask_level {
-    int64_t first_block; /* the first block that contains this mask, or will when it is due */
+    int64_t first_block; /* the first block whose due output contains this mask */
     struct tail_response *responses;
-    float *chunks;   /* of all responses, in the order in which products read them */
-    float *frames;   /* of all outputs */
+    float *chunks;   /* memory of all responses' chunks, in the order in which products read them */
+    float *frames;   /* memory of `out` */
     float **out;     /* [n_out]: [2][S], even and odd blocks; NULL: this level adds nothing to the output */
-    double products; /* partitions that a bin is multiplied with, all outputs together */
+    double products; /* partitions that a bin is multiplied with, sum over all outputs */
     int n_outs;      /* outputs to which this level adds something */
 };
 
@@ -60,7 +60,7 @@ struct tail_mask {
 struct tail {
     int n_in, n_out, n_levels;
     int hop;       /* frames */
-    int pos;       /* frames of the current hop so far */
+    int pos;       /* frames of the current hop that have arrived */
     int64_t frame; /* first frame of the current hop */
     int history_size;
     int history_at; /* frame % history_size */
@@ -69,7 +69,7 @@ struct tail {
     struct tail_mask *prepared[MAX_PREPARED]; /* preparing, playing or fading out; NULL: a free entry */
     atomic_bool waits;                        /* tail_wait_set: any thread */
     const struct tail_scheduler *scheduler;
-    void *schedule; /* the scheduler's own state */
+    void *schedule; /* the scheduler's state */
     struct tail_level levels[PLAN_MAX_TAIL_LEVELS];
 };
 
@@ -85,9 +85,9 @@ struct tail_scheduler {
     bool (*released)(const struct tail *tail, const struct tail_mask *mask); /* NULL: always */
     /* Are the inputs' spectra of the block `newest` complete? */
     bool (*has_inputs)(const struct tail *tail, int level);
-    void (*finish)(struct tail *tail, int level); /* completes `newest`, whose output is due; NULL: it is complete */
+    void (*finish)(struct tail *tail, int level); /* completes `newest`, whose output is due; NULL: always complete */
     void (*advance)(struct tail *tail);           /* at the end of a hop: `frame` and `due` are those of the next */
-    void (*get_load)(const struct tail *tail, struct tail_load *load); /* NULL: nothing is counted */
+    void (*get_load)(const struct tail *tail, struct tail_load *load); /* NULL: the load is not counted */
 };
 extern const struct tail_scheduler tail_slices, tail_pool;
 
@@ -97,7 +97,7 @@ static inline bool tail_mask_plays(const struct tail_mask *mask, int level, int6
 {
     return mask && mask->levels[level].first_block <= block && mask->levels[level].n_outs > 0;
 }
-/* A prepared mask that lacks a block of a level whose input spectra are complete; *block: that block. NULL: none. */
+/* Finds a prepared mask that lacks a block (*block) of a level whose input spectra are complete. NULL: not found. */
 struct tail_mask *tail_find_missing(const struct tail *tail, int level, int64_t *block);
 /* Is any prepared mask not ready yet? */
 bool tail_is_preparing(const struct tail *tail);
@@ -106,14 +106,14 @@ bool tail_is_preparing(const struct tail *tail);
 bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct plan_level *plan, int n_routes);
 void tail_level_close(struct tail_level *l);
 void tail_level_clear(const struct tail *tail, struct tail_level *l);
-/* A step of an input's transform: columns of block - 1 and block -> work[2S]. */
+/* Does a step of an input's transform: columns of block - 1 and block -> work[2S]. */
 void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_t block, int in, float *work, int step);
-/* work[2S] -> the FDL entry of the block `newest`, or (is_oldest) `oldest`. */
+/* Does a step over rows: work[2S] -> the FDL entry of the block `newest`, or (is_oldest) `oldest`. */
 void tail_rows_in(const struct tail_level *l, bool is_oldest, int in, float *work, int step);
-/* The oldest block whose spectra go into the output of `block`. */
+/* The oldest input block that the output of `block` depends on. */
 int64_t tail_oldest_block(const struct tail_level *l, int64_t block);
-/* The sums of one chunk of an output's bins in a block -> y[FFT_CHUNK]. oldest: tail_level.oldest, used instead of the
- * oldest FDL entry; NULL: these are in the FDL. Returns the partitions that were multiplied. */
+/* Sums one chunk of an output's bins in a block -> y[FFT_CHUNK]. oldest: tail_level.oldest, used instead of the oldest
+ * FDL entry; NULL: the FDL has the oldest spectra. Returns the number of partitions that were multiplied. */
 int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const float *oldest, const struct tail_mask *mask,
                    int out, int chunk, float *y);
 

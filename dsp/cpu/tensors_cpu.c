@@ -1,5 +1,5 @@
 /* tensors_cpu - the CPU backend of hc_tensor_plan: chooses between sums in the time domain and transforms, by their
- * costs, and shares the work out to threads that live as long as the call.
+ * costs, and divides the work among threads that exist during the call.
  *
  * The choice depends on the sizes alone, and the order of every sum is fixed: a result has the same bits for any number
  * of threads. The workspace is not used: the bytes of scratch memory depend on the number of threads.
@@ -17,7 +17,7 @@
 enum {
     MAX_SIZE = 65536, /* S: a transform and its spectrum fit into a cache of the second level */
     N_SIZES = 9,
-    MIN_SCRATCH = 256 << 20, /* bytes of all threads, or the limit of a workspace if that is more */
+    MIN_SCRATCH = 256 << 20, /* max. scratch bytes of all threads, unless the workspace limit is larger */
 };
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int
 
 void tensor_sums(const struct offline *rows, const struct offline_list *list, int64_t window, int n, float *const *y)
 {
-    enum { CHUNKS = 4 }; /* computed for all windows before the next ones: the partitions are then in the cache */
+    enum { CHUNKS = 4 }; /* chunks computed for all windows in turn: their partitions stay in the cache */
     const struct offline_range *range = &rows->ranges[list->products->row];
     bool together = window - list->products->end >= range->first - 1 && window + n - 1 <= range->last;
     for (int from = 0; from < rows->fft->n_chunks; from += CHUNKS) {
@@ -88,8 +88,8 @@ static struct tensor_method method_choose(const struct tensor_call *call)
     return best;
 }
 
-/* The tables of a size stay until the process ends: a training step makes many short calls, and the sines of a long
- * transform cost as much as a hundred of the transforms. All sizes together are 2 MB. NULL: no memory. */
+/* The tables of a size. They stay until the process ends: a training step makes many short calls, and the sines of a
+ * long transform cost as much as a hundred transforms. All sizes together are 2 MB. NULL: no memory. */
 static const struct fft *tables_of(int size)
 {
     static const struct fft *_Atomic kept[N_SIZES];
@@ -105,7 +105,7 @@ static const struct fft *tables_of(int size)
 
 /* ---- the backend ------------------------------------------------------------------------------------------------- */
 
-/* The plan is the method. */
+/* The plan is a struct tensor_method. */
 static int cpu_plan(const struct tensor_call *call, void *plan, size_t *bytes, struct reason *why)
 {
     (void)why;
@@ -114,8 +114,8 @@ static int cpu_plan(const struct tensor_call *call, void *plan, size_t *bytes, s
     return HC_OK;
 }
 
-/* Threads for so much work that their start, about 20 us, costs little. Their scratch memory has a bound. */
-static int threads_for(const struct tensor_call *call, const struct tensor_method *method)
+/* The number of threads for a call: starting one, about 20 us, must cost little. Limits their scratch memory. */
+static int tensor_threads(const struct tensor_call *call, const struct tensor_method *method)
 {
     const double min_ns = 200e3;
     bool sums = call->op == HC_GRADIENT_H;
@@ -132,7 +132,7 @@ static int cpu_run(const struct tensor_call *call, const void *plan, const struc
 {
     const struct tensor_method method = *(const struct tensor_method *)plan;
     struct tensor_work work = {.call = call, .data = data, .simd = simd_choose()};
-    work.pool = thread_pool_open(threads_for(call, &method));
+    work.pool = thread_pool_open(tensor_threads(call, &method));
     if (method.size > 0) work.fft = tables_of(method.size);
     unsigned denormals = denormals_off();
     bool ok = work.pool && (method.size == 0 || work.fft);

@@ -1,4 +1,4 @@
-/* tensors_cpu - what the files of the CPU backend for tensors share: tensors_cpu.c chooses a method, tensors_filter.c
+/* tensors_cpu - shared declarations of the CPU backend for tensors: tensors_cpu.c chooses a method, tensors_filter.c
  * filters signals (convolve, gradient x), tensors_gradient.c correlates them (gradient h).
  */
 #ifndef HALOCONV_TENSORS_CPU_H
@@ -27,13 +27,13 @@ struct tensor_work { /* a run                                                   
 };
 
 struct tensor_filter {     /* one filter of a call and the rows that use it                                */
-    int64_t item, channel; /* of h                                                                         */
-    int64_t n_taps;        /* its length                                                                   */
+    int64_t item, channel; /* item and channel of the filter in h                                          */
+    int64_t n_taps;        /* length of the filter                                                         */
 };
 
 enum { TENSOR_DIRECT_FRAMES = 4096 }; /* frames that a direct job computes or sums                          */
 
-/* The cost of an operation in ns of one core, computed directly and by transforms of S; measured on a Zen 5 core. */
+/* The cost of an operation in ns of a Zen 5 core: direct (size 0) or by transforms of S = size. */
 double tensor_filter_ns(const struct tensor_call *call, int size);
 double tensor_gradient_ns(const struct tensor_call *call, int size);
 
@@ -79,14 +79,14 @@ static inline int64_t tensor_row(const struct tensor_rows *rows, int64_t item, i
     return (rows->batch > 1 ? item * rows->stride[0] : 0) + (rows->channels > 1 ? channel * rows->stride[1] : 0);
 }
 
-/* Rows that share a filter. */
+/* The number of rows that share a filter. */
 static inline int64_t tensor_sharers(const struct tensor_call *call)
 {
     return (call->x.batch / call->h.batch) * (call->x.channels / call->h.channels);
 }
 
 struct tensor_filter tensor_filter_at(const struct tensor_call *call, int64_t i);
-/* Row `i` of those that share the filter. */
+/* Finds row i of the rows that share the filter. */
 void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *filter, int64_t i, int64_t *item,
                    int64_t *channel);
 
@@ -97,8 +97,8 @@ void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64
 void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames,
                    float *spectrum);
 
-/* y[t] = the sum of a list of one product in output window `window` + t, t < n, n <= FFT_BLOCKS. No partition is
- * multiplied by silence: a NaN in it spoils only the windows that it meets. */
+/* y[t] = the sum of a list of one product in output window `window` + t, t < n, n <= FFT_BLOCKS. Partitions are not
+ * multiplied by silent windows: a NaN in a partition spoils only the windows that the partition meets. */
 void tensor_sums(const struct offline *rows, const struct offline_list *list, int64_t window, int n, float *const *y);
 
 #endif

@@ -6,7 +6,7 @@
  * Overlap-save with uniform partitions of S taps (dsp/fft/fft.h): block b of S frames of the output is the sum over
  * partitions p of the spectra of window b - p of the signal times partition p.
  *
- *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; none of them: no spectrum
+ *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; outside the signal: no spectrum
  *   spectra      of a group of filters: [filter][chunk][partition][FFT_CHUNK], as a product reads them
  *   a job        some adjacent blocks of one row, up to FFT_BLOCKS at a time. Each thread has a row of offline.h, for
  *                n_partitions - 1 + FFT_BLOCKS windows, or for all windows if they are fewer
@@ -21,17 +21,17 @@
 #include <string.h>
 
 enum {
-    JOBS_A_THREAD = 4,      /* at least: a thread that starts late still finds some */
-    GROUP_FLOATS = 1 << 25, /* spectra of a group of filters, about */
+    JOBS_A_THREAD = 4,      /* min. jobs for each thread: a thread that starts late still finds jobs */
+    GROUP_FLOATS = 1 << 25, /* approximate floats of the spectra of a group of filters */
 };
 
 struct filtering {
     const struct tensor_work *work;
     const float *signal, *taps;
     const struct tensor_rows *in, *out;
-    int64_t first;              /* filter of the group */
-    int64_t n_blocks;           /* of a row: of S frames; direct: of TENSOR_DIRECT_FRAMES */
-    int64_t n_jobs, job_blocks; /* jobs of a row, and their blocks */
+    int64_t first;              /* index of the group's first filter */
+    int64_t n_blocks;           /* blocks of a row, each of S frames; direct: of TENSOR_DIRECT_FRAMES */
+    int64_t n_jobs, job_blocks; /* jobs of a row; blocks of a job */
     int64_t sharers;            /* rows of a filter */
     int64_t n_partitions;
     float *spectra;      /* [filters][chunks][n_partitions][FFT_CHUNK], scaled by 1 / S */
@@ -64,8 +64,8 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
            rows * products * size * cpu_tensor_costs.product_ns;
 }
 
-/* Windows whose spectra a job keeps. */
-static int64_t entries_for(const struct tensor_call *call, int size)
+/* The number of windows whose spectra a job keeps. */
+static int64_t filter_entries(const struct tensor_call *call, int size)
 {
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
     return tensor_min(tensor_div_up(call->h.frames, size) - 1 + FFT_BLOCKS, tensor_div_up(n_in, size) + 2);
@@ -76,7 +76,7 @@ size_t tensor_filter_scratch(const struct tensor_call *call, int size)
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
     if (size == 0)
         return round_up((size_t)(2 * tensor_min(call->h.frames, n_in) + TENSOR_DIRECT_FRAMES + 2 * SIMD_PAD), SIMD_PAD);
-    return (size_t)(2 + 2 * FFT_BLOCKS + 2 * entries_for(call, size)) * (size_t)size;
+    return (size_t)(2 + 2 * FFT_BLOCKS + 2 * filter_entries(call, size)) * (size_t)size;
 }
 
 static struct filter_job job_at(const struct filtering *f, int64_t i)
@@ -95,8 +95,8 @@ static struct filter_job job_at(const struct filtering *f, int64_t i)
 }
 
 /* frames[0...n) = t[from...from + n); taps outside of [0, n_taps) are 0 */
-static void taps_copy(const struct filtering *f, const struct tensor_filter *filter, const float *taps, float *frames,
-                      int64_t from, int64_t n)
+static void filter_taps_copy(const struct filtering *f, const struct tensor_filter *filter, const float *taps,
+                             float *frames, int64_t from, int64_t n)
 {
     if (f->work->call->op != HC_GRADIENT_X) {
         tensor_copy(frames, taps, filter->n_taps, from, n);
@@ -124,9 +124,9 @@ static void filter_direct(void *data, int64_t i, int thread)
     float *taps = f->scratch + (size_t)thread * f->scratch_floats, *frames = taps + n_short;
     if (swapped) {
         memcpy(taps, job.in, (size_t)n_in * sizeof *taps);
-        taps_copy(f, &job.filter, job.taps, frames, first, n_long);
+        filter_taps_copy(f, &job.filter, job.taps, frames, first, n_long);
     } else {
-        taps_copy(f, &job.filter, job.taps, taps, 0, n_taps);
+        filter_taps_copy(f, &job.filter, job.taps, taps, 0, n_taps);
         tensor_copy(frames, job.in, n_in, first, n_long);
     }
     memset(frames + n_long, 0, (SIMD_PAD + 1) * sizeof *frames);
@@ -135,8 +135,8 @@ static void filter_direct(void *data, int64_t i, int thread)
 
 /* ---- transforms -------------------------------------------------------------------------------------------------- */
 
-/* One partition of a filter to its spectrum. */
-static void transform_partition(void *data, int64_t i, int thread)
+/* Transforms one partition of a filter to its spectrum. */
+static void transform_filter_partition(void *data, int64_t i, int thread)
 {
     const struct filtering *f = data;
     const struct tensor_work *w = f->work;
@@ -146,7 +146,7 @@ static void transform_partition(void *data, int64_t i, int thread)
     float *work = f->scratch + (size_t)thread * f->scratch_floats, *frames = work + 2 * size;
     const float *taps = f->taps + tensor_row(&w->call->h, filter.item, filter.channel);
     if (p * size >= filter.n_taps) return; /* nothing reads the spectrum */
-    taps_copy(f, &filter, taps, frames, p * size, size);
+    filter_taps_copy(f, &filter, taps, frames, p * size, size);
     for (int64_t j = 0; j < size; j++) frames[j] *= 1.0f / (float)size;
     memset(frames + size, 0, (size_t)size * sizeof *frames);
     float *spectrum = f->spectra + ((size_t)index * fft->n_chunks * f->n_partitions + (size_t)p) * FFT_CHUNK;
@@ -221,11 +221,11 @@ static bool run_transforms(struct filtering *f, int64_t n_filters)
     f->scratch_floats = (2 + 2 * FFT_BLOCKS) * size;
     f->scratch = memory_floats_uncleared((size_t)thread_pool_size(w->pool) * f->scratch_floats);
     f->spectra = memory_floats_uncleared((size_t)group * filter_floats);
-    bool ok = offline_open(&f->rows, w->fft, 1, thread_pool_size(w->pool), (int)entries_for(w->call, w->fft->size));
+    bool ok = offline_open(&f->rows, w->fft, 1, thread_pool_size(w->pool), (int)filter_entries(w->call, w->fft->size));
     ok = ok && f->scratch && f->spectra;
     for (; ok && f->first < n_filters; f->first += group) {
         group = tensor_min(group, n_filters - f->first);
-        thread_pool_run(w->pool, transform_partition, f, group * f->n_partitions);
+        thread_pool_run(w->pool, transform_filter_partition, f, group * f->n_partitions);
         thread_pool_run(w->pool, filter_row, f, group * f->sharers * f->n_jobs);
     }
     offline_close(&f->rows);

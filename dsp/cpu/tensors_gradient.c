@@ -6,12 +6,12 @@
  *
  *   block p      frames [pS, (p + 1) S) of x, the last one first
  *   window w     frames [wS - 1 - from, (w + 2) S - 1 - from) of gy
- *   block q      of gh: the sum over rows and p of the spectra of block p times window p + q; the last block of a pass is the
- *                first partition
+ *   block q      of gh: the sum over rows and p of the spectra of block p times window p + q; the last block of a pass
+ *                is the first partition
  *
- * A pass covers up to PASS_BLOCKS blocks of one row. The passes of a filter are cut into parts, each of them a job with
- * sums of its own; the number of parts depends on the sizes alone. The sums of passes are added in double precision: a
- * filter that many rows share adds thousands of them.
+ * A pass covers up to PASS_BLOCKS blocks of one row. The passes of a filter are divided into parts, each a job with
+ * separate sums; the number of parts depends on the sizes alone. The sums of passes are added in double precision: a
+ * filter that many rows share has thousands of passes.
  */
 #include "tensors_cpu.h"
 
@@ -21,20 +21,20 @@
 #include <string.h>
 
 enum {
-    PASS_BLOCKS = 16,     /* of x, whose products are summed in single precision */
-    MAX_PARTS = 64,       /* of all filters of a group: there may be as many threads */
-    GROUP_SUMS = 1 << 25, /* doubles of the sums of a group, about */
+    PASS_BLOCKS = 16,     /* blocks of x whose products are summed in single precision */
+    MAX_PARTS = 64,       /* max. parts of all filters of a group, so also max. threads */
+    GROUP_SUMS = 1 << 25, /* approximate doubles of a group's sums */
 };
 
 struct gradient {
     const struct tensor_work *work;
-    int64_t first;       /* filter of the group */
+    int64_t first;       /* index of the group's first filter */
     int64_t sharers;     /* rows of a filter */
-    int64_t x_blocks;    /* of a row; direct: of TENSOR_DIRECT_FRAMES */
+    int64_t x_blocks;    /* blocks of a row of x; direct: of TENSOR_DIRECT_FRAMES */
     int64_t pass_blocks; /* blocks of a pass */
     int64_t row_passes;  /* passes of a row */
-    int64_t n_parts;     /* of a filter */
-    int64_t gh_blocks;   /* of a filter; direct: 1, of all taps */
+    int64_t n_parts;     /* parts of a filter's passes */
+    int64_t gh_blocks;   /* blocks of a filter's gradient; direct: 1, of all taps */
     size_t part_doubles;
     double *sums;        /* [filters][n_parts][part_doubles]; blocks of gh in dsp/fft/fft.h's order */
     struct offline rows; /* [threads]: of gy */
@@ -63,13 +63,13 @@ static int64_t blocks_a_pass(const struct tensor_call *call, int size)
     return tensor_min(tensor_div_up(call->x.frames, size), PASS_BLOCKS);
 }
 
-/* Windows whose spectra a pass keeps. */
-static int64_t entries_for(const struct tensor_call *call, int size)
+/* The number of windows whose spectra a pass keeps. */
+static int64_t gradient_entries(const struct tensor_call *call, int size)
 {
     return blocks_a_pass(call, size) + tensor_div_up(call->h.frames, size) - 1;
 }
 
-/* frames [2S], sums [FFT_BLOCKS][2S], blocks of x */
+/* Floats of scratch for a pass: frames [2S], sums [FFT_BLOCKS][2S], blocks of x. */
 static size_t pass_floats(const struct tensor_call *call, int size)
 {
     return 2 * (size_t)(1 + FFT_BLOCKS + blocks_a_pass(call, size)) * (size_t)size;
@@ -78,10 +78,10 @@ static size_t pass_floats(const struct tensor_call *call, int size)
 size_t tensor_gradient_scratch(const struct tensor_call *call, int size)
 {
     if (size == 0) return round_up((size_t)(2 * TENSOR_DIRECT_FRAMES + 2 * call->h.frames + 2 * SIMD_PAD), SIMD_PAD);
-    return pass_floats(call, size) + 2 * (size_t)(entries_for(call, size) * size);
+    return pass_floats(call, size) + 2 * (size_t)(gradient_entries(call, size) * size);
 }
 
-/* A pass of a filter: its row, and its blocks of x. */
+/* A pass of a filter: a row, and blocks of x in that row. */
 struct pass {
     const float *x, *gy;
     int64_t begin, end;
@@ -173,7 +173,7 @@ static void sum_part(void *data, int64_t i, int thread)
 }
 
 /* Adds the parts of a block of gh and writes the block. */
-static void finish_block(void *data, int64_t i, int thread)
+static void finish_gradient_block(void *data, int64_t i, int thread)
 {
     const struct gradient *g = data;
     const struct tensor_work *w = g->work;
@@ -222,12 +222,12 @@ bool tensor_gradient_run(const struct tensor_work *work)
     bool ok = g.scratch && g.sums;
     if (work->fft)
         ok = offline_open(&g.rows, work->fft, 1, thread_pool_size(work->pool),
-                          (int)entries_for(call, work->fft->size)) &&
+                          (int)gradient_entries(call, work->fft->size)) &&
              ok;
     for (; ok && g.first < n_filters; g.first += group) {
         group = tensor_min(group, n_filters - g.first);
         thread_pool_run(work->pool, sum_part, &g, group * g.n_parts);
-        thread_pool_run(work->pool, finish_block, &g, group * g.gh_blocks);
+        thread_pool_run(work->pool, finish_gradient_block, &g, group * g.gh_blocks);
     }
     offline_close(&g.rows);
     free(g.scratch);

@@ -6,8 +6,8 @@
  *   open -> state     mask_make -> mask     play or process, block by block, with a fade from mask to mask     close
  *
  * The engine thread is the thread that plays blocks: the audio thread for a backend that runs in place, else the thread
- * of the device queue. One thread at a time uses a state. There are two exceptions: wait_set, and mask_make and
- * mask_free, which take turns but run in parallel with the engine thread. A call without a tag is [setup].
+ * of the device queue. One thread at a time uses a state, with two exceptions: any thread may call wait_set; mask_make
+ * and mask_free exclude each other but run in parallel with the engine thread. A call without a tag is [setup].
  *
  * A call that fails returns a negative enum hc_error and writes a line to `why`.
  */
@@ -47,8 +47,8 @@ struct io_buffer {           /* the audio of one call of process or begin, in th
     float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
     float *out;              /* [n_out][block]                                                                      */
     struct rows rows;        /* pointers to the channels of both; only if the backend has no io_buffer_make         */
-    struct parallel_copy *copy; /* the chunks of `in` arrive, and those of `out` are awaited, one by one. NULL: `in`
-                                is complete                                                                         */
+    struct parallel_copy *copy; /* chunks of `in` arrive, and chunks of `out` are sent, one by one. NULL: `in` is
+                                complete                                                                            */
     struct io_counts *seen;  /* after end: counts of this block, in the backend's memory. NULL: samples are planar  */
     int count_from, count_to; /* frames of the block in which begin counts clipped samples and the peak             */
 };
@@ -70,7 +70,7 @@ static inline size_t samples_bytes(int samples)
 /* The engine thread's side of a parallel copy (parallel_copy.h). Chunk i of N channels is channels [N i / COPY_CHUNKS,
  * N (i + 1) / COPY_CHUNKS). */
 enum { COPY_CHUNKS = 32 };
-/* Waits until chunk `from` of the input is in the buffer. Returns the end of the run of chunks that are there then. */
+/* Waits until chunk `from` of the input is in the buffer. Returns the end of the complete chunks that follow it. */
 int parallel_copy_loaded(struct parallel_copy *copy, int from);
 /* Reports to the copy that outputs [0, n_channels) are in the buffer. */
 void parallel_copy_done(struct parallel_copy *copy, int n_channels);
@@ -83,7 +83,7 @@ struct fade {                /* the masks of a call: `to`; while pos < len a cro
     const struct io_buffer *apart; /* if set: do not crossfade; the output of `from` goes to the `out` of this buffer */
 };
 
-/* The curve of the fades of masks: the gain of `to` at frame pos of len, a smoothstep. The gain of `from` is 1 minus this gain:
+/* The fade curve of masks: the gain of `to` at frame pos of len, a smoothstep. The gain of `from` is 1 minus this gain:
  * both signals come from the same input, so their amplitudes add. */
 #ifdef __CUDACC__
 __host__ __device__
@@ -95,7 +95,7 @@ static inline float fade_gain(int pos, int len)
     return t * t * (3.0f - 2.0f * t);
 }
 
-/* The curve of the fades of moving sources, as fade_gain: a line, which fades that follow each other continue. */
+/* The fade curve of moving sources, a line: two fades in sequence continue it without a bend. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif
@@ -117,27 +117,27 @@ struct tensor_backend;
 
 struct backend {
     const char *name;               /* "cpu", "cuda", "hybrid"                                                      */
-    const struct scene_backend *scene; /* plays steered sources (dsp/device/scene_backend.h); NULL: it cannot         */
+    const struct scene_backend *scene; /* plays moving sources (dsp/device/scene_backend.h); NULL: it cannot          */
     const struct render_backend *render; /* convolves whole signals (dsp/device/render_backend.h); NULL: it cannot    */
     const struct tensor_backend *tensors; /* convolves tensors (dsp/device/tensor_backend.h); NULL: it cannot         */
     bool in_place;                  /* play is [rt] and runs on the audio thread, without a queue                   */
     bool in_chunks;                 /* process uses buffer->copy                                                    */
     bool raw;                       /* begin: buffers have samples in config.in_samples and out_samples             */
-    const struct plan_costs *costs; /* built in; costs_find (dsp/backends/costs.h) has those of this machine           */
+    const struct plan_costs *costs; /* built-in costs; costs_find (dsp/backends/costs.h) has this machine's costs   */
     const char *choice;             /* the name in hc_config.backend; NULL: `name`                                  */
-    const struct backend *files;    /* the backend that plays files (block 0) in its place; NULL: this one          */
+    const struct backend *files;    /* the backend that plays files (block 0) instead; NULL: this one               */
     const char *head, *tail;        /* names of the two backends that hybrid consists of; else NULL                 */
 
     /* Describes device i. HC_EINVAL: there is no device i. */
     int (*describe)(int i, char *text, size_t cap);
-    /* Measures a device and replaces those *costs that can be measured. call_ns of a device is measured elsewhere
-     * (dsp/engine/call_costs.h). A backend that runs in place takes tens of milliseconds. NULL: it cannot measure. */
+    /* Measures a device and replaces the measurable fields of *costs. dsp/engine/call_costs.h measures a device's
+     * call_ns. A backend that runs in place needs tens of milliseconds. NULL: it cannot measure. */
     int (*measure)(int device, struct plan_costs *costs, struct reason *why);
     /* Makes a state for calls of up to plan->block frames; config->block is 0 for files. The plan outlives the
      * state. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why);
     void (*close)(void *state);
-    /* Makes a buffer in the backend's own memory, filled with 0. NULL: any host memory will do. */
+    /* Makes a buffer in the backend's own memory, filled with 0. NULL: the backend accepts any host memory. */
     int (*io_buffer_make)(void *state, struct io_buffer *buffer, struct reason *why);
     void (*io_buffer_free)(void *state, struct io_buffer *buffer);
     int (*mask_make)(void *state, const struct matrix *matrix, void **mask, struct reason *why);
@@ -161,7 +161,7 @@ struct backend {
     bool (*mask_ready)(void *state, const void *mask);
     void (*mask_retire)(void *state, void *mask);
     bool (*mask_released)(void *state, const void *mask);
-    /* Frames from mask_prepare to mask_ready as a rule. NULL: 2S, the most. */
+    /* The usual number of frames from mask_prepare to mask_ready. NULL: 2S, the maximum. */
     int (*swap_frames)(const struct plan *plan, const struct plan_shape *shape);
 
     /* Appends n frames (1 to plan.block) to the input history and fills the output. Returns when the output is
@@ -169,16 +169,16 @@ struct backend {
      * rows anywhere in memory, else process. play returns HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why);
     int (*process)(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
-    /* Starts the work for later blocks that process has left. Called when the caller has the output, before the next
-     * call of process. NULL: nothing is left. [engine thread] */
+    /* Starts the work for later blocks that process did not start. Called when the caller has the output, before the
+     * next call of process. NULL: process starts all work. [engine thread] */
     void (*process_behind)(void *state);
     /* waits: from now on calls have no deadline, and mask_ready must not depend on the timing of threads. Not called at
-     * open: there the config says whether to wait. NULL: the backend never waits. [rt], any thread */
+     * open: open reads the config's wait_us. NULL: the backend never waits. [rt], any thread */
     void (*wait_set)(void *state, bool waits);
     /* Forgets the input history, as if just opened; the masks stay. No block may be playing. */
     int (*reset)(void *state, struct reason *why);
-    /* A backend for files on a device has these in the place of process: begin returns at once, end waits for the oldest
-     * block. Up to config.queue_depth blocks, each with its own buffer, may be between the two. Else NULL. */
+    /* A backend for files on a device has begin and end instead of process: begin returns at once, end waits for the
+     * oldest block. Up to config.queue_depth blocks, each with its own buffer, may have begun. Else NULL. */
     int (*begin)(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
     int (*end)(void *state, struct reason *why);
 };

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static int job_play(void *data, int64_t job, int n, struct reason *why)
+static int tail_job_play(void *data, int64_t job, int n, struct reason *why)
 {
     struct delayed_tail *t = data;
     const struct delayed_tail_setup *setup = &t->setup;
@@ -29,8 +29,8 @@ int delayed_tail_open(struct delayed_tail *t, const struct delayed_tail_setup *s
     int error = tail_buffer_make(t, &t->silence, why);
     for (int i = 0; i < TAIL_JOBS && !error; i++) error = tail_buffer_make(t, &t->buffers[i], why);
     if (error) return error;
-    /* The device thread has S frames of time. It sleeps at once, because many engines share the processors. */
-    struct device_queue_setup queue = {.n_blocks = TAIL_JOBS, .block = setup->hop, .play = job_play, .data = t};
+    /* The device thread has S frames of time. It sleeps without spinning, because many engines share the processors. */
+    struct device_queue_setup queue = {.n_blocks = TAIL_JOBS, .block = setup->hop, .play = tail_job_play, .data = t};
     delayed_tail_restart(t);
     t->queue = device_queue_open(&queue, why);
     return t->queue ? HC_OK : HC_ENOMEM;

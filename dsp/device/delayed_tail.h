@@ -21,15 +21,15 @@
 #include "backend.h"
 #include "device_queue.h"
 
-enum { TAIL_JOBS = 4 }; /* one that is filled, one that is due, and two that the device may be late with */
+enum { TAIL_JOBS = 4 }; /* one job that is filled, one that is due, and two that may be late */
 
 struct delayed_tail_setup {
-    const struct backend *backend; /* makes the buffers, with its state */
+    const struct backend *backend; /* the backend that makes the buffers, with `state` */
     void *state;
     int n_in, n_out, hop;
-    /* As in device_queue.h, but it is not called after the device was lost. The buffer has the input. */
+    /* Plays a job, as `play` of device_queue.h, but not after the device was lost. The buffer contains the input. */
     int (*play)(void *data, int64_t job, struct io_buffer *buffer, int n, struct reason *why);
-    /* Called after each job, also if the device is lost. NULL: nothing is to be done. [device thread] */
+    /* Called after each job, even if the device is lost. NULL: not called. [device thread] */
     void (*job_end)(void *data, int64_t job);
     void *data;
 };
@@ -39,16 +39,16 @@ struct delayed_tail {
     struct device_queue *queue;
     struct io_buffer buffers[TAIL_JOBS], silence; /* job i has buffer i % TAIL_JOBS */
     /* audio thread: */
-    int64_t hops[TAIL_JOBS]; /* of the jobs' input; -1: none */
-    int64_t hop;             /* that plays now */
-    int pos;                 /* frames of this hop so far */
+    int64_t hops[TAIL_JOBS]; /* index of the hop that each job has as input; -1: none */
+    int64_t hop;             /* index of the current hop */
+    int pos;                 /* frames of the current hop that are complete */
     bool has_job;            /* this hop has a job for its input */
-    bool has_waited;         /* for the job that is due in this hop */
+    bool has_waited;         /* delayed_tail_await has waited for the job that is due in this hop */
 };
 
 /* After an error delayed_tail_close follows. [setup] */
 int delayed_tail_open(struct delayed_tail *tail, const struct delayed_tail_setup *setup, struct reason *why);
-/* Before the state of its backend is closed. A tail that is all 0 is allowed. [setup] */
+/* Call it before the state of the tail's backend is closed. A tail that is all 0 is allowed. [setup] */
 void delayed_tail_close(struct delayed_tail *tail);
 /* Begins a new stream. Every job must have ended: device_queue_drain. [setup] */
 void delayed_tail_restart(struct delayed_tail *tail);
@@ -66,7 +66,7 @@ int64_t delayed_tail_due(const struct delayed_tail *tail);
 int delayed_tail_await(struct delayed_tail *tail, int64_t due, bool is_wanted, int64_t until_us, struct reason *why);
 /* Appends frames [at, at + n) of the rows to the input of this hop. */
 void delayed_tail_input(struct delayed_tail *tail, const float *const *in, int at, int n);
-/* The number of the next job: that of this hop if it has one. */
+/* The number of the next job. If this hop has a job, the next job is this hop's. */
 int64_t delayed_tail_next(const struct delayed_tail *tail);
 /* Ends a hop: posts its job, or skips it. */
 void delayed_tail_end(struct delayed_tail *tail);

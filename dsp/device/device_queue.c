@@ -19,7 +19,7 @@ enum { MAX_SPIN_US = 25000 };
 
 struct posted_block {
     int n;
-    int64_t skipped; /* frames before it */
+    int64_t skipped; /* frames of silence before the block */
     int64_t posted_us;
 };
 
@@ -27,13 +27,13 @@ struct device_queue {
     struct device_queue_setup setup;
     pthread_t thread;
     sem_t work; /* posted for each block, and to end */
-    sem_t done; /* posted if the audio thread sleeps */
+    sem_t done; /* posted after a block, if the audio thread sleeps */
     atomic_bool audio_sleeps, end;
-    atomic_uint_fast64_t posted, finished; /* blocks */
-    atomic_uint_fast64_t rested;           /* blocks behind which no work is left */
+    atomic_uint_fast64_t posted, finished; /* number of blocks */
+    atomic_uint_fast64_t rested;           /* number of blocks after which all work is launched */
     struct posted_block blocks[DEVICE_QUEUE_MAX];
     int64_t skipped;            /* frames since the last block was posted; audio thread only */
-    struct priority priority;   /* of the audio thread */
+    struct priority priority;   /* follows the audio thread */
     struct wakeup wakeup;       /* device thread only */
     atomic_int_fast64_t failed; /* the first block that the device did not play; -1: none */
     char why[256];              /* written before `failed` is set */
@@ -48,7 +48,7 @@ int64_t device_queue_spin_us(int rate, int block)
 
 /* ---- the device thread ------------------------------------------------------------------------------------------- */
 
-/* false: the semaphore was not posted before until_us. */
+/* Waits for the semaphore. false: it was not posted before until_us. */
 static bool sem_wait_until(sem_t *sem, int64_t until_us)
 {
     struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
@@ -57,9 +57,9 @@ static bool sem_wait_until(sem_t *sem, int64_t until_us)
     return error == 0;
 }
 
-/* Waits for a block, or for the end of the queue. To wake a sleeping thread takes 50 to 200 us on some machines,
- * longer than a device needs for a block of audio. The thread therefore wakes shortly before the next block is expected
- * (wakeup.h) and spins. A block that comes earlier wakes it. */
+/* Waits for a block, or for the end of the queue. On some machines a sleeping thread needs 50 to 200 us to wake, longer
+ * than a device needs for a block of audio. The thread therefore wakes shortly before the next block is expected
+ * (wakeup.h) and spins. A block that comes earlier wakes the thread. */
 static void await_work(struct device_queue *q)
 {
     uint64_t finished = atomic_load_explicit(&q->finished, memory_order_relaxed);
@@ -99,7 +99,7 @@ static void *device_thread(void *arg)
     struct device_queue *q = arg;
     int followed = 0;
     denormals_off();
-    prctl(PR_SET_TIMERSLACK, 1UL); /* ns; by default a timed sleep may take 50 us longer */
+    prctl(PR_SET_TIMERSLACK, 1UL); /* ns; by default a timed sleep may last 50 us longer */
     for (;;) {
         await_work(q);
         if (atomic_load(&q->end)) return NULL;
@@ -126,7 +126,7 @@ static void queue_free(struct device_queue *q)
 struct device_queue *device_queue_open(const struct device_queue_setup *setup, struct reason *why)
 {
     struct device_queue *q = calloc(1, sizeof *q);
-    if (!q) return (void)fail(HC_ENOMEM, why, "no memory for the queue to the device"), NULL;
+    if (!q) return (void)fail(HC_ENOMEM, why, "no memory for the queue to the device; free some memory"), NULL;
     q->setup = *setup;
     atomic_init(&q->failed, -1);
     wakeup_open(&q->wakeup);
@@ -134,7 +134,7 @@ struct device_queue *device_queue_open(const struct device_queue_setup *setup, s
     sem_init(&q->done, 0, 0);
     int error = pthread_create(&q->thread, NULL, device_thread, q);
     if (error == 0) return q;
-    fail(HC_ENOMEM, why, "no thread for the device: %s; end some, or use backend cpu", strerror(error));
+    fail(HC_ENOMEM, why, "no thread for the device: %s; end some programs, or use backend cpu", strerror(error));
     queue_free(q);
     return NULL;
 }
@@ -152,7 +152,7 @@ void device_queue_drain(struct device_queue *q)
 {
     uint64_t n = (uint64_t)device_queue_next(q);
     device_queue_await(q, (int64_t)n - 1, AWAIT_FOREVER);
-    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) sched_yield(); /* some launches */
+    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) sched_yield(); /* launches are short */
     q->skipped = 0;
 }
 
@@ -193,7 +193,7 @@ bool device_queue_await(struct device_queue *q, int64_t block, int64_t until_us)
     if (until_us != AWAIT_FOREVER) return await(&q->finished, (uint64_t)block + 1, until_us);
     if (q->setup.spin_us) await(&q->finished, (uint64_t)block + 1, now_us() + q->setup.spin_us);
     while (!device_queue_is_done(q, block)) {
-        atomic_store(&q->audio_sleeps, true); /* before it reads `finished`; device_thread does both in reverse order */
+        atomic_store(&q->audio_sleeps, true); /* set before reading `finished`; device_thread: in reverse order */
         if ((int64_t)atomic_load(&q->finished) > block) break;
         while (sem_wait(&q->done) != 0 && errno == EINTR) continue;
     }

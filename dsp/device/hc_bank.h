@@ -11,22 +11,22 @@ struct bank_meter;
 struct hc_bank {
     const struct scene_backend *backend;
     int device;
-    bool is_on_device;   /* or a part of it: a child of fork() cannot free it */
+    bool is_on_device;   /* all or part of the bank is device memory, which a child of fork() cannot free */
     unsigned forks;      /* fork_count() of the process that made it */
     struct scene_plan plan;
     int n_entries, n_out;
     uint64_t bytes;
     void *impl[2];       /* the backend's bank; hybrid: of the head, and of the tail (NULL: no response is so long) */
     struct bank_meter *meter;
-    struct hc_bank *next; /* freed by the caller, but still used */
-    /* All threads that steer write `uses`, and the engine thread reads the fields above for each term: with the count in
-     * their cache line, or in the pair that a processor loads, it waits 100 ns a term. */
+    struct hc_bank *next; /* in the list of banks that the caller has freed and that are still used */
+    /* Steering threads write `uses`. It is away from the fields above, which the engine thread reads for each term: in
+     * one cache line, or in the pair that a processor loads, it would cost 100 ns a term. */
     char apart[128];
     atomic_int uses;     /* requests, and lists of terms, that name the bank */
     char apart_too[128];
 };
 
-/* [rt], any thread */
+/* Adds n uses to a bank, or ends n uses; NULL is allowed. [rt], any thread */
 static inline void bank_use(hc_bank *bank, int n)
 {
     if (bank) atomic_fetch_add_explicit(&bank->uses, n, memory_order_relaxed);
@@ -36,8 +36,8 @@ static inline void bank_unuse(hc_bank *bank, int n)
     if (bank) atomic_fetch_sub_explicit(&bank->uses, n, memory_order_release);
 }
 
-/* Counts a use of the bank of each term, or the end of these uses (by -1). The terms of one bank usually follow each
- * other. [rt], any thread */
+/* Adds a use to the bank of each term (by 1), or ends one (by -1). The terms of one bank are usually adjacent.
+ * [rt], any thread */
 static inline void terms_use(const struct scene_term *terms, int n, int by)
 {
     for (int i = 0, end; i < n; i = end) {

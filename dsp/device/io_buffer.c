@@ -8,8 +8,8 @@
 
 static void host_buffer_free(struct io_buffer *buffer)
 {
-    memory_place_free(buffer->in);
-    memory_place_free(buffer->out);
+    memory_packed_free(buffer->in);
+    memory_packed_free(buffer->out);
     free((void *)buffer->rows.in);
     free((void *)buffer->rows.out);
 }
@@ -20,8 +20,8 @@ int io_buffer_make(const struct backend *backend, void *state, int n_in, int n_o
     memset(buffer, 0, sizeof *buffer);
     if (backend->io_buffer_make) return backend->io_buffer_make(state, buffer, why);
     float **in = calloc((size_t)n_in + 1, sizeof *in), **out = calloc((size_t)n_out + 1, sizeof *out);
-    buffer->in = memory_place((size_t)n_in * (size_t)block);
-    buffer->out = memory_place((size_t)n_out * (size_t)block);
+    buffer->in = memory_packed((size_t)n_in * (size_t)block);
+    buffer->out = memory_packed((size_t)n_out * (size_t)block);
     buffer->rows = (struct rows){.in = (const float *const *)in, .out = out};
     if (in && out && buffer->in && buffer->out) {
         for (int ch = 0; ch < n_in; ch++) in[ch] = buffer->in + (size_t)ch * (size_t)block;

@@ -8,7 +8,7 @@
 float **outputs_open(int n_out, int block)
 {
     float **rows = calloc((size_t)n_out, sizeof *rows);
-    float *frames = rows ? memory_place((size_t)n_out * (size_t)block) : NULL;
+    float *frames = rows ? memory_packed((size_t)n_out * (size_t)block) : NULL;
     if (!frames) {
         free(rows);
         return NULL;
@@ -19,7 +19,7 @@ float **outputs_open(int n_out, int block)
 
 void outputs_close(float **rows)
 {
-    if (rows) memory_place_free(rows[0]);
+    if (rows) memory_packed_free(rows[0]);
     free(rows);
 }
 

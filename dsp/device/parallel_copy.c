@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    MIN_BYTES = 512 << 10,    /* of a block, in and out: a smaller one is copied before other threads are awake */
-    THREAD_BYTES = 512 << 10, /* for each copy thread */
-    MAX_COPY_THREADS = 7,     /* more did not raise the memory rate (16 processors of a Xeon, 32 MiB a block) */
+    MIN_BYTES = 512 << 10,    /* of input and output: a smaller block is copied before other threads are awake */
+    THREAD_BYTES = 512 << 10, /* min. bytes of a block for each copy thread */
+    MAX_COPY_THREADS = 7,     /* more threads were not faster (16 processors of a Xeon, 32 MiB a block) */
 };
 
 struct copy_thread {
@@ -25,19 +25,19 @@ struct parallel_copy {
     const struct samples *samples;
     int n_in, n_out, block;
     int64_t spin_us;
-    /* the current block; the audio thread writes it while all chunks of the previous block are done */
+    /* the current block; the audio thread writes these fields when all chunks of the previous block are done */
     struct io_buffer *buffer;
     const float *const *in;
     float *const *out;
     int n;
-    /* The next chunk to take. A copy thread that comes late finds no chunk, or one of the next block: the fields above
-     * are written before a chunk can be taken. */
+    /* The next chunk to claim. A copy thread that wakes late finds no chunk, or a chunk of the next block: the fields
+     * above are written before a chunk can be claimed. */
     atomic_int next_in, next_out;
     atomic_int loaded[COPY_CHUNKS];
     atomic_int outputs_done; /* channels of the output that are in the buffer */
     atomic_int chunks_unloaded;
     atomic_size_t non_finite;
-    atomic_uint_fast64_t begun; /* blocks */
+    atomic_uint_fast64_t begun; /* number of blocks */
     atomic_bool end;
     int n_threads;
     struct copy_thread threads[];
@@ -48,7 +48,7 @@ static int chunk_start(int n_channels, int chunk)
     return (int)((int64_t)n_channels * chunk / COPY_CHUNKS);
 }
 
-/* spin_us is 0 on a machine with few processors: the other thread may need this one. */
+/* Yields if spin_us is 0, that is, on a machine with few processors: another thread may need this processor. */
 static void relax(const struct parallel_copy *c)
 {
     if (c->spin_us)
@@ -64,7 +64,7 @@ static bool claim_chunk(atomic_int *next, int *chunk)
     return *chunk < COPY_CHUNKS;
 }
 
-/* Takes and copies chunks until none is left. */
+/* Claims and copies chunks until none is left. */
 static void copy_chunks(struct parallel_copy *c)
 {
     int chunk;

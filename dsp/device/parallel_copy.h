@@ -4,8 +4,8 @@
  *   audio thread, copy threads   [load 0][load 1] .. [load n-1]              [unload 0][unload 1] .. [unload n-1]
  *   engine thread                    [upload 0..1][upload 2 ..]  [device]  [outputs of 0..3][outputs of 4..7] ..
  *
- * A thread takes the next chunk that no other thread has taken. Chunks are those of backend.h. At 16384 channels one
- * thread needs 0.4 ms each way for data that a GPU fetches in 0.1 ms.
+ * A thread claims the next unclaimed chunk (backend.h defines chunks). At 16384 channels one thread needs 0.4 ms each
+ * way for data that a GPU fetches in 0.1 ms.
  *
  * The copy threads use the caller's buffers. A parallel copy is therefore only for a call of hc_process that waits for
  * its block without bound. The engine thread's side, parallel_copy_loaded and parallel_copy_done, is in backend.h.
@@ -23,8 +23,8 @@
  * n_threads: as in hc_config. */
 int parallel_copy_threads(int n_in, int n_out, int block, int n_threads);
 
-/* spin_us: how long a copy thread spins for the next block before it sleeps. If the system gives fewer threads, the
- * copy has fewer. NULL: no memory. [setup] */
+/* spin_us: how long a copy thread spins for the next block before it sleeps. The copy has fewer threads if the system
+ * refuses more. NULL: no memory. [setup] */
 struct parallel_copy *parallel_copy_open(int n_threads, int n_in, int n_out, int block, int64_t spin_us,
                                          const struct samples *samples);
 void parallel_copy_close(struct parallel_copy *copy); /* NULL is allowed. [setup] */
@@ -33,7 +33,7 @@ void parallel_copy_close(struct parallel_copy *copy); /* NULL is allowed. [setup
 void parallel_copy_begin(struct parallel_copy *copy, struct io_buffer *buffer, const float *const *in,
                          float *const *out, int n);
 /* Copies chunks, together with the copy threads, until the whole output is in `out`. Call it after the block is posted
- * to the device. Returns how many samples were not finite and became 0. [rt], audio thread */
+ * to the device. Returns the number of samples that were not finite and became 0. [rt], audio thread */
 size_t parallel_copy_finish(struct parallel_copy *copy);
 
 #endif

@@ -4,10 +4,10 @@
 #include <string.h>
 
 enum {
-    FILE_FLOATS = 1 << 21,   /* of all channels in a block of a file: 8 MiB, and a host holds a few blocks */
-    DIRECT_FILE_UNIT = 4096, /* frames; a block of a file that is convolved in the time domain is a multiple */
+    FILE_FLOATS = 1 << 21,   /* max. floats of a file's block, all channels: 8 MiB; a host holds a few blocks */
+    DIRECT_FILE_UNIT = 4096, /* a file's block, if convolved in the time domain, is a multiple of these frames */
     MAX_LOG2 = 30,           /* partition sizes are below 2^MAX_LOG2 */
-    WHOLE_HOP_LAUNCHES = 10  /* what a call waits for if it transforms its hop, in launch_ns: three kernels more */
+    WHOLE_HOP_LAUNCHES = 10  /* cost of transforming a whole hop inside a call, in launch_ns: three more kernels */
 };
 
 static int round_up_power_of_two(int n)
@@ -74,7 +74,7 @@ double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, con
 
 /* The cheapest tail levels from the offset of a level of each size to the end of the response, by log2 of the size. */
 struct chain {
-    double ns[MAX_LOG2]; /* of this level and all after it; infinite: no such level */
+    double ns[MAX_LOG2]; /* of this level and all later levels; infinite: the size is not possible */
     int next[MAX_LOG2];  /* log2 of the next level's size; 0: this level is the last */
 };
 
@@ -138,7 +138,7 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
     int file_frames = min_int(FILE_FLOATS / max_int(shape->n_in, shape->n_out), costs->file_block);
     if (costs->file_share > 0) file_frames = max_int(file_frames, shape->max_taps / costs->file_share);
 
-    /* A hop longer than a live call would put all its transforms into one call out of many. */
+    /* A hop may not be longer than a live call: one call out of many would do all transforms of the hop. */
     int longest = costs->max_partition;
     if (shape->block > 0)
         while (longest > costs->min_partition && longest > shape->block) longest /= 2;
@@ -147,7 +147,7 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
 
     double best_ns = INFINITY;
     memset(plan, 0, sizeof *plan);
-    if (may_direct) /* a hop that is longer than the response: there are no tail levels */
+    if (may_direct) /* a hop longer than the response: no tail levels */
         try_head(plan, &best_ns, costs, shape, true,
                  max_int(round_up_power_of_two(shape->max_taps), costs->min_partition));
     for (int hop = costs->min_partition; may_fft && hop <= longest; hop *= 2) {
@@ -188,7 +188,7 @@ void plan_count(const struct plan *plan, const struct plan_shape *shape, struct 
     for (int i = 0; i < plan->n_tail_levels; i++) {
         const struct plan_level *level = &plan->tail_levels[i];
         level_count(shape, level->size, level->n_partitions, work);
-        work->memory += 8.0 * shape->n_out * level->size; /* the output that is due, and the next */
+        work->memory += 8.0 * shape->n_out * level->size; /* the due output and the next output */
         work->memory += 8.0 * shape->n_in * level->size;  /* a spectrum of each input, for swaps */
         if (i == plan->n_tail_levels - 1)
             work->memory += 4.0 * shape->n_in * (level->n_partitions + 4) * level->size; /* input history */

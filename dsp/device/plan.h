@@ -12,14 +12,14 @@
  *
  *   taps    [head 0 ..... )[tail level 0, S = 2P: partitions )[tail level 1, S = 4P ......)[ ... max_taps )
  *                           ^ offset = 2S - P
- *   time    S input frames of a level are complete at the end of hop t (a hop is P frames). The output that they add to
- *           is due in hop t + S/P. The work is divided into S/P slices, which run after the output of the hops
+ *   time    S input frames of a level are complete at the end of hop t (a hop is P frames). Their output is due in hop
+ *           t + S/P. The work is divided into S/P slices: one runs after the output of each hop
  *           t ... t + S/P - 1.
  *
- * Each hop therefore costs the same, and no call pays for a large transform. Hops are counted from the start of the
+ * Each hop therefore costs the same, and no call does a whole large transform. Hops are counted from the start of the
  * stream. A call that does not cover a whole hop convolves its frames with the first P taps in the time domain. It adds
  * the output of all later taps, which is known as soon as the previous hop is complete. Calls of any length therefore
- * have no added latency. A backend with fir_first does so for whole hops too, unless the plan says whole_hops.
+ * have no added latency. A backend with fir_first does so for whole hops too, unless the plan has whole_hops.
  */
 #ifndef HALOCONV_PLAN_H
 #define HALOCONV_PLAN_H
@@ -30,24 +30,24 @@
 enum { PLAN_MAX_TAIL_LEVELS = 24 };
 
 struct plan_costs {         /* the abilities of a backend, and its costs in nanoseconds                         */
-    int min_partition;      /* of the head; powers of two                                                       */
+    int min_partition;      /* min. P of the head; powers of two                                                */
     int max_partition;
-    int min_tail, max_tail; /* least and largest S of tail levels; max_tail 0: the backend has no tail levels   */
+    int min_tail, max_tail; /* smallest and largest S of tail levels; max_tail 0: no tail levels                */
     bool fir_first;         /* live: the first partition of an fft head is convolved in the time domain, unless
                                the plan has whole_hops                                                          */
     double mac_ns;          /* one tap of one output frame, in the time domain                                  */
     double cmac_ns;         /* one bin of one partition                                                         */
-    double live_cmac_ns;    /* the same if blocks come one at a time; 0: cmac_ns                                */
-    double input_share;     /* with live_cmac_ns: a bin of an input's partition, read once for all its routes,
-                               costs input_share * live_cmac_ns more; 0: nothing, the bin is in a cache         */
+    double live_cmac_ns;    /* cmac_ns if blocks come one at a time; 0: cmac_ns                                 */
+    double input_share;     /* with live_cmac_ns: reading a bin of an input's partition, once for all its routes,
+                               costs input_share * live_cmac_ns; 0: the bin is in a cache                       */
     double fft_ns;          /* a transform of N real points costs fft_ns * N * log2(N); 0: no transforms        */
     double tail_fft_ns;     /* fft_ns of tail levels; 0: fft_ns                                                 */
     double tail_cmac_ns;    /* cmac_ns of tail levels; 0: live_cmac_ns                                          */
-    double launch_ns;       /* once a hop of audio                                                              */
+    double launch_ns;       /* once a hop: the launches                                                         */
     double slice_ns;        /* once a slice of a tail level                                                     */
-    double call_ns;         /* once a live call; no plan can change it                                          */
+    double call_ns;         /* for each live call; the same for all plans                                       */
     int file_block;         /* max. frames a call if the plan chooses the block                                 */
-    int file_partitions;    /* least partitions in such a block; 0: any number                                  */
+    int file_partitions;    /* min. partitions in such a block; 0: any number                                   */
     int file_share;         /* such a block may also have max_taps / file_share frames: its memory then remains a
                                fraction of that of the mask; 0: it may not                                      */
 };
@@ -55,7 +55,7 @@ struct plan_costs {         /* the abilities of a backend, and its costs in nano
 struct plan_level {         /* a tail level                                                                     */
     int offset;             /* first tap; at least 2 * size - hop                                               */
     int size;               /* S: frames a partition; a power of two, a multiple of the hop                     */
-    int n_partitions;       /* they reach to the next level's offset; the last level's reach max_taps or beyond */
+    int n_partitions;       /* reach the next level's offset; in the last level, max_taps or beyond             */
 };
 
 struct plan {
@@ -63,15 +63,15 @@ struct plan {
     int block;              /* max. frames a call                                                               */
     bool direct;            /* the head works in the time domain                                                */
     int partition;          /* P of the head; a power of two; if direct, at least head_taps                     */
-    int n_partitions;       /* of the head; 1 if direct                                                         */
-    bool whole_hops;        /* with fir_first: a call that covers a whole hop transforms it for the first partition
-                               too                                                                              */
-    int head_taps;          /* of the head: the offset of tail level 0, or max_taps without tail levels         */
-    int hop;                /* frames; a power of two, at most the block (or the backend's least partition);
+    int n_partitions;       /* partitions of the head; 1 if direct                                              */
+    bool whole_hops;        /* with fir_first: a call of a whole hop computes the first partition by transforms, not
+                               in the time domain                                                               */
+    int head_taps;          /* taps of the head: the offset of tail level 0, or max_taps without tail levels    */
+    int hop;                /* frames; a power of two, at most the block (or costs.min_partition);
                                P unless direct                                                                  */
     int n_tail_levels;
-    struct plan_level tail_levels[PLAN_MAX_TAIL_LEVELS]; /* by offset                                          */
-    struct plan_costs costs; /* by which it was chosen                                                          */
+    struct plan_level tail_levels[PLAN_MAX_TAIL_LEVELS]; /* sorted by offset                                   */
+    struct plan_costs costs; /* by which the plan was chosen                                                    */
     const struct plan *tail_plan; /* backend hybrid: the plan for the taps from max_taps on, which another device
                                convolves in calls of tail_plan->block frames; max_taps is twice that block. NULL for
                                every other backend, and if all taps are in this plan                            */
@@ -91,7 +91,7 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
 double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape);
 
 struct plan_work {          /* the work and the memory of a plan, without plan->tail_plan                       */
-    double bytes, flops;    /* for one frame of all channels; bytes of taps and spectra that are read           */
+    double bytes, flops;    /* for one frame of all channels; bytes: taps and spectra that are read             */
     double memory;          /* bytes of input history, spectra and one mask of n_routes responses               */
 };
 void plan_count(const struct plan *plan, const struct plan_shape *shape, struct plan_work *work);

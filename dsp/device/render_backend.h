@@ -12,7 +12,7 @@
 #include "dsp/haloconv_scenes.h"
 
 struct render_term {
-    int source;        /* of the job */
+    int source;        /* index among the job's sources */
     int entry;
     float weight;
 };

@@ -21,7 +21,7 @@ struct scene_term {     /* what a source plays: the sum over its terms of weight
     float target;       /* dsp/scene/steering.c: the weight at the end of the fade                                    */
 };
 
-struct scene_mix {      /* all of them, sorted by source                                                              */
+struct scene_mix {      /* the terms of all sources, sorted by source                                                 */
     int n;
     const struct scene_term *terms;
 };
@@ -34,7 +34,7 @@ struct scene_shape {
 };
 
 struct scene_call {     /* n frames that lie in one block of the stream                                               */
-    int64_t frame;      /* the first one, counted from open or reset                                                  */
+    int64_t frame;      /* index of the first frame, counted from open or reset                                       */
     int n;
     /* A backend that plays in place has rows, else a buffer: channel ch at in + ch * buffer_stride + buffer_offset   */
     const float *const *in; /* [n_sources][n], finite                                                                 */
@@ -59,21 +59,21 @@ struct scene_backend {
     int (*open)(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
                 struct reason *why);
     void (*close)(void *state);
-    /* *data is checked: finite taps, sizes that fit the plan. *bytes: the memory of the bank. Backend hybrid makes
-     * bank[0] and bank[1] (hc_bank.impl). */
+    /* *data is checked: finite taps, sizes that fit the plan. *bytes: the memory of the bank. Hybrid makes bank[0] for
+     * the head and bank[1] for the tail (hc_bank.impl). */
     int (*bank_make)(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank, uint64_t *bytes,
                      struct reason *why);
     void (*bank_free)(void *bank);
-    void (*tail_bank_free)(void *bank); /* hybrid: bank[1] */
+    void (*tail_bank_free)(void *bank); /* hybrid: frees bank[1] */
     /* Bytes of a state. */
     double (*memory)(const struct scene_plan *plan, const struct scene_shape *shape);
-    /* Starts the work of a call that needs no mixes, before the requests are applied: a device then works beside the
-     * engine thread. play with the same call follows. NULL: there is none. */
+    /* Starts the part of a call's work that needs no mixes, before the requests are applied: a device then works beside
+     * the engine thread. play with the same call follows. NULL: the backend has no such work. */
     int (*begin)(void *state, const struct scene_call *call, struct reason *why);
     /* Returns HC_OK, or HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct scene_call *call, struct reason *why);
-    /* Waits without bound for threads of the CPU from now on, so that the output is complete; as in struct backend.
-     * NULL: always. [rt], any thread */
+    /* From now on, waits without bound for threads of the CPU, so that the output is complete; see struct backend.
+     * NULL: the backend always waits. [rt], any thread */
     void (*wait_set)(void *state, bool waits);
     int (*reset)(void *state, struct reason *why);
 };

@@ -7,7 +7,7 @@
 
 struct piece_key {
     const hc_bank *bank;
-    uint64_t list;    /* the list that has this key; an older one: free */
+    uint64_t list;    /* number of the list that uses this key; an older number: the key is free */
     int entry, piece; /* piece -1: the bank has no taps in the level */
 };
 
@@ -18,8 +18,8 @@ static int log2_table(int max_terms)
     return log2;
 }
 
-/* Memory of all ones, whose pages are there: a first touch inside a call would wait for the system. */
-static void *touched(size_t bytes)
+/* Allocates memory and writes all ones: a first write inside a call would wait for the system's page. */
+static void *ones_written(size_t bytes)
 {
     void *p = malloc(bytes);
     return p ? memset(p, 0xff, bytes) : NULL;
@@ -33,8 +33,8 @@ bool piece_maker_open(struct piece_maker *m, const struct scene_shape *shape, in
     m->part = shape->part;
     m->max_sources = max_sources;
     m->log2_table = log2_table(max_terms);
-    m->table = touched(sizeof *m->table << m->log2_table);
-    m->piece_of = touched((size_t)max_terms * sizeof *m->piece_of);
+    m->table = ones_written(sizeof *m->table << m->log2_table);
+    m->piece_of = ones_written((size_t)max_terms * sizeof *m->piece_of);
     return m->table && m->piece_of;
 }
 

@@ -21,32 +21,32 @@ extern "C" {
 struct scene_source { int source; float weight; };
 
 struct scene_piece {        /* an entry of a bank, and some of the sources that play it                               */
-    const void *h;          /* its responses in a level, in the backend's memory and layout                           */
-    int n_partitions, n_out; /* of these responses                                                                    */
-    int first, n;           /* its sources                                                                            */
+    const void *h;          /* the entry's responses in a level, in the backend's memory and layout                   */
+    int n_partitions, n_out; /* partitions and outputs of these responses                                             */
+    int first, n;           /* its sources: [first, first + n) of the list's                                          */
 };
 
 struct scene_list {         /* a mix in pieces                                                                        */
-    struct scene_piece *pieces; /* [n], in memory for [terms of the mix]                                              */
-    struct scene_source *sources; /* [n_sources], likewise                                                            */
+    struct scene_piece *pieces; /* [n]; capacity: the terms of the mix                                                */
+    struct scene_source *sources; /* [n_sources]; capacity: the terms of the mix                                      */
     int n, n_sources;
 };
 
-/* Fills in the responses of an entry of a backend's bank in a level. false: the bank has no taps there. */
+/* Fills in the responses of an entry of a backend's bank in a level. false: the bank has no taps in the level. */
 typedef bool piece_responses(const void *bank, int level, int entry, struct scene_piece *piece);
 
 struct piece_key;
-struct piece_maker {        /* of one thread                                                                          */
+struct piece_maker {        /* makes lists; one thread uses a maker                                                   */
     piece_responses *responses;
     int part;               /* hc_bank.impl[part] is the backend's bank                                               */
-    int max_sources;        /* of a piece                                                                             */
+    int max_sources;        /* max. sources of a piece                                                                */
     struct piece_key *table; /* [1 << log2_table]: an entry's newest piece, found by its bank and number              */
     int log2_table;
-    uint64_t n_lists;       /* that were made                                                                         */
-    int *piece_of;          /* [terms of a mix, at most]                                                              */
+    uint64_t n_lists;       /* number of lists made                                                                   */
+    int *piece_of;          /* [max. terms of a mix]: index of each term's piece; -1: no piece                        */
 };
 
-/* false: no memory; piece_maker_close is due all the same. [setup] */
+/* false: no memory; the caller still calls piece_maker_close. [setup] */
 bool piece_maker_open(struct piece_maker *maker, const struct scene_shape *shape, int max_sources,
                       piece_responses *responses);
 void piece_maker_close(struct piece_maker *maker);

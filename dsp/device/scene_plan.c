@@ -26,7 +26,7 @@ void scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fad
     struct scene_level *head = &plan->levels[0], *tail = &plan->levels[1];
     *head = (struct scene_level){.n_taps = bank_taps, .hop = block, .fft = 2 * block};
     head->fade = steer_fade < block ? steer_fade : block;
-    /* From a request to the end of its fade: at most a hop until it is taken, the delay (a hop), the fade. */
+    /* From a request to the end of its fade: at most a hop until it is applied, the delay (a hop), the fade. */
     int hop = (rate / CHANGES_A_SECOND - steer_fade) / 2 / block * block;
     if (hop >= 2 * block) {
         int fade = steer_fade < hop ? steer_fade : hop;

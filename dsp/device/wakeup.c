@@ -7,8 +7,8 @@ enum {
     FIRST_MARGIN_US = 400,
     MIN_MARGIN_US = 75,
     MAX_MARGIN_US = 1000,
-    SETTLED_POSTS = 4,   /* posts after which the estimate no longer depends on a first post that was late */
-    SPARED_SLEEPS = 512, /* in a row; then the margin shrinks by 1/16, and may be too short once in 3000 sleeps */
+    SETTLED_POSTS = 4,   /* posts after which the estimate no longer depends on a late first post */
+    SPARED_SLEEPS = 512, /* after so many sleeps with spare time in a row, the margin shrinks by 1/16 */
 };
 
 void wakeup_open(struct wakeup *wakeup)
@@ -16,7 +16,7 @@ void wakeup_open(struct wakeup *wakeup)
     *wakeup = (struct wakeup){.margin_us = FIRST_MARGIN_US};
 }
 
-/* The time of the n-th of the last posts; 0 is the oldest. */
+/* The time of post n of the last WAKEUP_POSTS posts; post 0 is the oldest. */
 static int64_t post_us(const struct wakeup *wakeup, int n)
 {
     return wakeup->posted_us[(wakeup->n_posts + n) % WAKEUP_POSTS];
@@ -61,8 +61,8 @@ void wakeup_woken(struct wakeup *wakeup, int64_t now_us)
     wakeup->woken_us = now_us;
 }
 
-/* Adapts the margin to the last sleep. A block that the largest margin would not have met, or a wake-up that is later
- * than that, is ignored: the stream changed its pace, or the machine stood still. */
+/* Adapts the margin to the last sleep. Ignores the sleep if the margin needed, or the delay of the wake-up, exceeds
+ * MAX_MARGIN_US: the stream changed its pace, or the machine stalled. */
 static void margin_adapt(struct wakeup *wakeup, int64_t posted_us)
 {
     int64_t spare = posted_us - wakeup->woken_us, early = wakeup->until_us - posted_us, margin = wakeup->margin_us;

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { LONG_ROW = 128 }; /* columns: from here on 16 rows take more than a microsecond, and need several stages */
+enum { LONG_ROW = 128 }; /* columns from which on 16 rows need more than a microsecond, and so several stages */
 
 /* ---- instruction sets -------------------------------------------------------------------------------------------- */
 
@@ -85,7 +85,7 @@ static int bin_at(int i, int n)
  * column times that of the same lane in group 0, so only these need a sine and a cosine. */
 static void step_twiddles_fill(struct fft *f, int lanes, int k)
 {
-    double turn = (bin_at(k, f->n_rows) + 0.25) / f->size; /* 1/4: the factor of e^(-i pi n / 2S) that weights lack */
+    double turn = (bin_at(k, f->n_rows) + 0.25) / f->size; /* 1/4: the part of e^(-i pi n / 2S) not in `weights` */
     double re[FFT_LANES], im[FFT_LANES];
     for (int c = 0; c < lanes; c++) re[c] = cos(2 * M_PI * turn * c), im[c] = -sin(2 * M_PI * turn * c);
     for (int group = 0; group < f->n_cols / lanes; group++) {

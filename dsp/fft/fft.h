@@ -7,25 +7,25 @@
  * of z[n] e^(i pi n / 2S). Overlap-save: a product of the spectra of 2S frames and of T taps followed by zeros is the
  * linear convolution in its last 2S - T + 1 frames; the inverse gives the last S.
  *
- * Spectrum. Groups of FFT_LANES bins, [S / 16][re 16, im 16]. The bins are in the order that the passes leave, which
- * depends on the size and the instruction set: only spectra of one struct fft may be multiplied. Groups lie in chunks of
+ * Spectrum. Groups of FFT_LANES bins, [S / 16][re 16, im 16]. The order of the bins is that of the passes. It depends
+ * on the size and the instruction set: only spectra of one struct fft may be multiplied. Groups lie in chunks of
  * fft->chunk floats (at most FFT_CHUNK), `stride` floats apart, so that the partitions of one chunk can lie in one
  * stream.
  *
  * Scaling. Forward none; the inverse is times S.
  * Alignment. `before`, `now`, `out`: any. work and spectrum: 64 bytes, for speed.
  * Threads. Tables are constant; any number of threads may use one struct fft.
- * Error. Forward and inverse: rms 3e-7 of the rms of the signal at most (tests/fft/fft_test.c holds it).
+ * Error. Forward and inverse: rms 3e-7 of the rms of the signal at most (tests/fft/fft_test.c checks it).
  *
  * Sizes below FFT_LONG are one function without steps. Longer ones are rows x columns, n = n_cols * r + c, and are cut
  * into steps, of about a microsecond up to S = 65536, so that the work can be spread evenly over hops:
  *
  *   columns step    16 columns, one in each lane of a vector: load, n_rows-point transform, times
  *                   e^(-2 pi i (k + 1/4) c / S), transpose to 16 rows, one in each lane -> work
- *   rows step       16 rows, one in each lane: n_cols-point transform -> spectrum; long rows take several stages, each
+ *   rows step       16 rows, one in each lane: n_cols-point transform -> spectrum; long rows have several stages, each
  *                   of them a step
  *
- * The inverse takes the same steps in reverse. Lanes exchange data only in the transposition. The transforms are in
+ * The inverse does the same steps in reverse. Lanes exchange data only in the transposition. The transforms are in
  * place and leave digit-reversed order, with which the inverse begins: nothing is reordered.
  *
  *   work       [n_rows / 16][n_cols][re 16, im 16]
@@ -44,7 +44,7 @@ enum {
     FFT_CHUNK = 256,           /* floats: 8 groups of bins */
     FFT_MIN = 16,              /* S */
     FFT_MAX = 1 << 22,
-    FFT_LONG = 256,     /* S from which on a transform has steps; its rows and columns are 16 at least */
+    FFT_LONG = 256,     /* S from which on a transform has steps; it has at least 16 rows and 16 columns */
     FFT_MAX_ROWS = 256, /* a column step's 16 columns, 32 KiB, stay in the L1 cache */
 };
 
@@ -56,12 +56,12 @@ struct fft {
     int size;                    /* S */
     int chunk, n_chunks;         /* floats of a chunk: 2S or FFT_CHUNK; chunks of a spectrum */
     int n_rows, n_cols;          /* multiples of 16; short: n_rows * n_cols == S, n_cols lanes */
-    int column_steps, row_steps; /* of a transform; short: 0 and 1 */
-    int row_stages;       /* steps of 16 rows: 1; or 1 + radix: the first pass, then each transform that it leaves */
+    int column_steps, row_steps; /* number of steps of a transform; short: 0 and 1 */
+    int row_stages;       /* steps of 16 rows: 1; or 1 + radix: the first pass, then a step for each sub-transform */
     float *weights;       /* [n_rows][2]: e^(-i pi r / 2 n_rows) */
     float *step_twiddles; /* long: [n_cols / 16][n_rows][re 16, im 16]: e^(-2 pi i c (k + 1/4) / S); k in the passes'
                               order. short: [n_rows][re n_cols, im n_cols] */
-    float *column_twiddles, *row_twiddles;  /* of the transforms of n_rows and n_cols points */
+    float *column_twiddles, *row_twiddles;  /* twiddles of the transforms of n_rows and n_cols points */
     const struct fft_steps *steps;          /* NULL: short */
     const struct fft_short *single, *batch; /* NULL: long */
     const struct fft_products *products;
@@ -70,19 +70,19 @@ struct fft {
     struct fft *next;
 };
 
-struct fft_steps { /* of S >= FFT_LONG */
+struct fft_steps { /* the steps of transforms of S >= FFT_LONG */
     void (*columns_in)(const struct fft *fft, float *work, const float *before, const float *now, int step);
     void (*rows_in)(const struct fft *fft, float *work, float *spectrum, size_t stride, int step);
     void (*rows_out)(const struct fft *fft, float *work, int step);
     void (*columns_out)(const struct fft *fft, const float *work, float *out, int step);
 };
-struct fft_short { /* of `channels` signals at once, whose rows have `sub` points */
+struct fft_short { /* transforms of `channels` signals at once, whose rows have `sub` points */
     int channels, sub;
     void (*in)(const struct fft *fft, const float *const *before, const float *const *now, float *const *spectrum);
     void (*out)(const struct fft *fft, const float *const *spectrum, float *const *out);
 };
 
-enum { FFT_BLOCKS = 4 }; /* time blocks that are multiplied at once: each h that is loaded is used for all of them */
+enum { FFT_BLOCKS = 4 }; /* time blocks that are multiplied at once: each value of h is loaded once for all blocks */
 
 struct fft_ring {   /* one input's FDL times one response's partitions, for one chunk of bins */
     const float *x; /* [n_entries][chunk]: a ring; `entry` meets the first partition, entry - 1 the second */
@@ -109,9 +109,9 @@ static inline int fft_first_radix(int n)
     return rest == 0 ? 8 : 1 << rest;
 }
 
-/* The tables for a size, a power of 2 from FFT_MIN to FFT_MAX; shared by all that ask for it. NULL: no memory. [setup] */
+/* The tables for a size, a power of 2 from FFT_MIN to FFT_MAX; all callers share them. NULL: no memory. [setup] */
 const struct fft *fft_get(int size);
-/* Gives the tables back; NULL is allowed. [setup] */
+/* Releases the tables; NULL is allowed. [setup] */
 void fft_put(const struct fft *fft);
 
 /* All steps of a transform. work: [2S]; it may be `spectrum` if the chunks are contiguous. [rt] */
@@ -119,7 +119,7 @@ void fft_forward(const struct fft *fft, const float *before, const float *now, f
                  size_t stride);
 /* All steps of the inverse: S frames, times S; destroys the spectrum, whose chunks are contiguous. [rt] */
 void fft_inverse(const struct fft *fft, float *spectrum, float *out);
-/* The same for n signals; short ones lie side by side in the lanes of a vector. [rt] */
+/* fft_forward and fft_inverse for n signals; short ones lie side by side in the lanes of a vector. [rt] */
 void fft_forward_batch(const struct fft *fft, int n, const float *const *before, const float *const *now, float *work,
                        float *const *spectra, size_t stride);
 void fft_inverse_batch(const struct fft *fft, int n, float *const *spectra, float *const *out);

@@ -1,5 +1,5 @@
-/* fft_butterflies - complex vectors and the butterflies of radix 2, 4 and 8 on them, in registers. fft_short.c and
- * fft_long.c make transforms of them; they are built once for each instruction set.
+/* fft_butterflies - complex vectors and butterflies of radix 2, 4 and 8 in registers. fft_short.c and fft_long.c, which
+ * are built once for each instruction set, make transforms of these butterflies.
  *
  * An inverse transform is the forward one with real and imaginary parts exchanged at loads and stores: exchange(z) = i
  * conj(z), so a product with conj(w) becomes one with w. */
@@ -47,7 +47,7 @@ ALWAYS_INLINE struct cvec c_product(struct cvec a, struct cvec b)
 {
     return (struct cvec){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
-/* sum += a b, in this order: without `add`, rings and blocks of one build give the same bits. */
+/* sum += a b, always in this order: rings and blocks of one build, without `add`, then give the same bits. */
 ALWAYS_INLINE void c_add_product(struct cvec *sum, struct cvec a, struct cvec b)
 {
     sum->re += a.re * b.re;
@@ -97,8 +97,8 @@ ALWAYS_INLINE void dft(struct cvec *a, int radix)
         dft_2(a);
 }
 
-/* The twiddles of a transform of n points lie pass by pass; the last pass has none. w: those of the first pass. Returns
- * those of the second, and the end of all. */
+/* The twiddles of a transform of n points lie pass by pass; the last pass has none. w: the first pass's twiddles.
+ * second_twiddles returns the second pass's twiddles, twiddles_end the end of all twiddles. */
 ALWAYS_INLINE const float *second_twiddles(const float *w, int n)
 {
     int radix = fft_first_radix(n);
@@ -111,7 +111,7 @@ ALWAYS_INLINE const float *twiddles_end(const float *w, int n)
     return w;
 }
 
-/* CALL(radix of the first pass of n points), as a constant: butterflies then stay in registers. */
+/* CALL(radix of the first pass of n points), with a constant radix: butterflies then stay in registers. */
 #define WITH_FIRST_RADIX(n, CALL)                                                                                      \
     switch (fft_first_radix(n)) {                                                                                      \
     case 8:                                                                                                            \

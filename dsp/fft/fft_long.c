@@ -1,7 +1,7 @@
 /* fft_long - transforms of FFT_LONG bins or more (fft.h), cut into short steps: columns, then rows. Built once for
  * each instruction set; see the Makefile.
  *
- * Data is [n][re 16, im 16]: 16 signals, one in each lane. A build with narrower vectors takes LANES of them at a time.
+ * Data is [n][re 16, im 16]: 16 signals, one in each lane. A build with narrower vectors computes LANES at a time.
  */
 #include "fft_butterflies.h"
 
@@ -32,7 +32,7 @@ ALWAYS_INLINE void inverse_butterfly(float *p, int apart, int radix, const float
     for (int q = 0; q < radix; q++) c_store(p + q * apart, c_exchange(a[q]));
 }
 
-/* The passes of radix 8 but the last one, decimation in frequency: transforms of `len` points, side by side in n. */
+/* All passes of radix 8 but the last one, decimation in frequency: n / len transforms of `len` points. */
 ALWAYS_INLINE void forward_middle(float *d, const float *w, int n, int len)
 {
     for (; len > 8; w += 14 * (len / 8), len /= 8)
@@ -40,7 +40,7 @@ ALWAYS_INLINE void forward_middle(float *d, const float *w, int n, int len)
             for (int j = 0; j < len / 8; j++)
                 forward_butterfly(base + j * FFT_GROUP, len / 8 * FFT_GROUP, 8, w + 14 * j);
 }
-/* Their inverse. w: behind the last twiddle. */
+/* The inverse of forward_middle. w: the address behind the last twiddle. */
 ALWAYS_INLINE void inverse_middle(float *d, const float *w, int n, int len)
 {
     for (int l = 64; l <= len; l *= 8) {
@@ -168,7 +168,7 @@ ALWAYS_INLINE void rows_last_inverse(float *d, const float *w, int n, int radix)
     for (int j = 0; j < n / radix; j++)
         inverse_butterfly(d + j * FFT_GROUP, n / radix * FFT_GROUP, radix, w + 2 * (radix - 1) * j);
 }
-/* The other passes: n / len transforms of len points. 8 points of 16 lanes are one chunk of the spectrum. */
+/* The passes after the first: n / len transforms of len points. 8 points of 16 lanes are one chunk of the spectrum. */
 ALWAYS_INLINE void rows_rest(float *d, const float *w, int n, int len, float *spectrum, size_t stride)
 {
     forward_middle(d, w, n, len);

@@ -1,12 +1,12 @@
 /* fft_products - products of spectra (fft.h), built once for each instruction set; see the Makefile.
  *
- * Sums stay in registers over all products. A build with vectors of fewer lanes takes the lanes of a group in turns.
+ * Sums stay in registers over all products. A build with narrower vectors computes a group's lanes in several vectors.
  */
 #include "fft_butterflies.h"
 
 enum { TILE = 8 }; /* sums of a tile; with 16 registers a few spill, which costs less than reading half cache lines */
 
-/* Loads a vector into a register: a compiler would read memory anew for each of its two products. */
+/* Loads a vector into a register: otherwise compilers read memory again for each of its two products. */
 ALWAYS_INLINE struct cvec c_load_once(const float *p)
 {
     struct cvec a = c_load(p);
@@ -23,7 +23,7 @@ ALWAYS_INLINE int at_vector(int i)
     return i / TURNS * FFT_GROUP + i % TURNS * LANES;
 }
 
-/* `tile` vectors of a chunk of `floats`, from `at` on. */
+/* Sums the rings in `tile` vectors of a chunk of `floats`, from vector `at` on. */
 ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, bool add, int floats, int at, int tile)
 {
     struct cvec sum[TILE];
@@ -52,7 +52,7 @@ static void rings(float *y, const struct fft_ring *list, int n, bool add, int fl
         for (int i = 0; i < n_vectors; i++) rings_tile(y, list, n, add, floats, at_vector(i), 1);
 }
 
-/* `tile` vectors of a chunk, from `at` on, for n_t time blocks: each h that is loaded is used for all of them. */
+/* Sums `tile` vectors of a chunk, from vector `at` on, for n_t time blocks: each h is loaded once for all blocks. */
 ALWAYS_INLINE void blocks_tile(float *const *y, int n_t, bool add, const struct fft_blocks *list, int n, size_t x_at,
                                size_t h_at, int at, int tile)
 {
@@ -64,7 +64,7 @@ ALWAYS_INLINE void blocks_tile(float *const *y, int n_t, bool add, const struct 
             int here = at + at_vector(j);
             const float *h_here = list[k].h + h_at + here;
             struct cvec h = c_load_once(h_here);
-            if (here % FFT_GROUP == 0) { /* the lines of the next tile: no hardware follows so many streams */
+            if (here % FFT_GROUP == 0) { /* prefetch the next tile: hardware prefetch does not follow so many streams */
                 __builtin_prefetch(h_here + ahead);
                 __builtin_prefetch(h_here + ahead + FFT_LANES);
             }
@@ -79,7 +79,7 @@ ALWAYS_INLINE void blocks_tile(float *const *y, int n_t, bool add, const struct 
 ALWAYS_INLINE void blocks_of(float *const *y, int n_t, bool add, const struct fft_blocks *list, int n, size_t x_at,
                              size_t h_at, int floats)
 {
-    /* One block alone shares no h: its sums must not spill. */
+    /* A single block does not share loads of h: its sums must not spill. */
     const int tile = n_t == 1 && LANES < 16 ? TILE / 2 : TILE / n_t, n_vectors = floats / (2 * LANES);
     if (n_vectors % tile == 0)
         for (int i = 0; i < n_vectors; i += tile) blocks_tile(y, n_t, add, list, n, x_at, h_at, at_vector(i), tile);

@@ -1,7 +1,7 @@
 /* fft_short - transforms of less than FFT_LONG bins (fft.h), each in one call.
  *
- * S = rows x SUB. SUB points of a row lie in the lanes of a vector; LANES / SUB channels lie side by side. Built for
- * each instruction set and some LANES and SUB; see the Makefile.
+ * S = rows x SUB. SUB points of a row lie in the lanes of a vector; LANES / SUB channels lie side by side. The Makefile
+ * builds this file for each instruction set and some values of LANES and SUB.
  */
 #include "fft_butterflies.h"
 #include "transpose.h"
@@ -10,7 +10,7 @@ enum { CHANNELS = LANES / SUB, MAX_SHORT_ROWS = 32 };
 
 typedef float sub __attribute__((vector_size(SUB * 4), aligned(4), may_alias));
 
-/* SUB floats of each channel. */
+/* Loads SUB floats of each channel. */
 ALWAYS_INLINE vec load_channels(const float *const *p, size_t at)
 {
 #if LANES == SUB
@@ -43,7 +43,7 @@ ALWAYS_INLINE void store_channels(float *const *p, size_t at, vec v)
 #endif
 #endif
 }
-/* The same twiddles for every channel. */
+/* Loads twiddles, the same for every channel. */
 ALWAYS_INLINE struct cvec load_twiddles(const float *p)
 {
     const float *same[] = {p, p, p, p};
@@ -139,7 +139,7 @@ ALWAYS_INLINE void out(const struct fft *f, const float *const *spectrum, float 
 
 #if SUB == 8
 #define FOR_ROWS(call, rows) ((rows) == 8 ? call(8) : call(16))
-#elif defined __AVX2__ /* 64 bins and more have rows of 8 points there */
+#elif defined __AVX2__ /* with AVX2, transforms of 64 bins and more have rows of 8 points */
 #define FOR_ROWS(call, rows) ((rows) == 4 ? call(4) : call(8))
 #else
 #define FOR_ROWS(call, rows) ((rows) == 4 ? call(4) : (rows) == 8 ? call(8) : (rows) == 16 ? call(16) : call(32))

@@ -4,7 +4,7 @@
 
 #include "dsp/base/vec.h"
 
-/* Interleave the first halves, and the second halves, of each SUB lanes of a and b. */
+/* LOW interleaves the first halves, HIGH the second halves, of each SUB lanes of a and b. */
 #if LANES == 16 && SUB == 16
 #define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)

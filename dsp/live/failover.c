@@ -55,7 +55,7 @@ static void runner_close(struct runner *r)
     hc_close(r->engine);
     free(r->discarded);
     free(r->rows);
-    memory_place_free(r->frames);
+    memory_packed_free(r->frames);
     *r = (struct runner){0};
 }
 
@@ -64,7 +64,7 @@ static int runner_open(struct runner *r, const hc_config *config, struct reason 
     size_t n_in = (size_t)config->n_in, n_out = (size_t)config->n_out, block = (size_t)config->block;
     *r = (struct runner){.n_in = config->n_in,
                          .block = config->block,
-                         .frames = memory_place((n_out + 1) * block),
+                         .frames = memory_packed((n_out + 1) * block),
                          .rows = calloc(n_in, sizeof *r->rows),
                          .discarded = calloc(n_out, sizeof *r->discarded)};
     int error = HC_ENOMEM;

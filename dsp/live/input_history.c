@@ -13,13 +13,13 @@ bool input_history_open(struct input_history *h, int n_channels, int64_t n_frame
     *h = (struct input_history){
         .samples = samples_choose(), .n_channels = n_channels, .max_block = max_block, .size = n_frames};
     h->stride = (size_t)(lines | 1) * LINE; /* an odd number of lines: rows do not share sets of the cache */
-    h->frames = memory_place((size_t)n_channels * h->stride);
+    h->frames = memory_packed((size_t)n_channels * h->stride);
     return h->frames != NULL;
 }
 
 void input_history_close(struct input_history *h)
 {
-    memory_place_free(h->frames);
+    memory_packed_free(h->frames);
     h->frames = NULL;
 }
 

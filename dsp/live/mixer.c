@@ -16,13 +16,13 @@ bool mixer_open(struct mixer *mixer, int n_in, int n_out, int max_predelay, bool
     if (max_predelay <= 0) return true;
     struct predelay *p = &mixer->predelay;
     for (p->size = MIXER_CHUNK; p->size < max_predelay + MIXER_CHUNK;) p->size *= 2;
-    p->frames = memory_place((size_t)n_out * (size_t)p->size);
+    p->frames = memory_packed((size_t)n_out * (size_t)p->size);
     return p->frames != NULL;
 }
 
 void mixer_close(struct mixer *mixer)
 {
-    memory_place_free(mixer->predelay.frames);
+    memory_packed_free(mixer->predelay.frames);
     mixer->predelay.frames = NULL;
 }
 

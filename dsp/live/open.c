@@ -71,7 +71,7 @@ static bool allocate(hc_live *l)
 {
     const hc_live_config *c = &l->config;
     size_t n_in = (size_t)c->n_in, n_out = (size_t)c->n_out, stride = MAX_BLOCK + 16;
-    l->frames = memory_place(n_out * stride);
+    l->frames = memory_packed(n_out * stride);
     l->rows = calloc(n_in, sizeof *l->rows);
     l->wet = calloc(n_out, sizeof *l->wet);
     l->faded = calloc(n_out, sizeof *l->faded);
@@ -139,7 +139,7 @@ int hc_live_close(hc_live *l)
     live_mask_free(&l->mask);
     input_history_close(&l->stream.history);
     mixer_close(&l->mixer);
-    memory_place_free(l->frames);
+    memory_packed_free(l->frames);
     free(l->rows);
     free(l->wet);
     free(l->faded);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static hc_bank *freed; /* under LOCK_BANKS */
+static hc_bank *freed; /* list of banks to free when no source plays them; under LOCK_BANKS */
 
 struct bank_meter *bank_meter_make(void)
 {
@@ -71,7 +71,7 @@ int bank_prepare(const struct scene_backend *backend, int device, const struct s
     if (error) return error;
     banks_sweep();
     hc_bank *bank = calloc(1, sizeof *bank);
-    if (!bank) return fail(HC_ENOMEM, why, "no memory for a bank");
+    if (!bank) return fail(HC_ENOMEM, why, "no memory for a bank; free some memory");
     bank->backend = backend;
     bank->device = device;
     bank->forks = fork_count();
@@ -90,7 +90,7 @@ int bank_prepare(const struct scene_backend *backend, int device, const struct s
     return HC_OK;
 }
 
-/* A child of fork() has no device: what a parent's bank has there is the parent's. */
+/* Was the bank made before a fork()? A child of fork() has no device: the device memory belongs to the parent. */
 static bool is_left_behind(const hc_bank *bank)
 {
     return bank->is_on_device && bank->forks != fork_count();

@@ -1,4 +1,4 @@
-/* device_bank - makes banks in a device's memory, and frees those that nobody uses. */
+/* device_bank - makes banks in a device's memory, and frees unused banks. */
 #ifndef HALOCONV_DEVICE_BANK_H
 #define HALOCONV_DEVICE_BANK_H
 
@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* Bytes of the banks that one scene has made. Banks may outlive the scene, so all of them share the meter. */
+/* Bytes of the banks that one scene has made. Banks may outlive the scene, so they share ownership of the meter. */
 struct bank_meter {
     atomic_uint_fast64_t bytes;
     atomic_int users;
@@ -19,11 +19,11 @@ void bank_meter_release(struct bank_meter *meter);
 /* Fails if the data or a size is missing, or a response is missing or has a tap that is NaN or Inf. [setup] */
 int bank_check(const hc_bank_data *data, struct reason *why);
 
-/* As hc_bank_make. [setup] */
+/* Makes a bank, as hc_bank_make does. [setup] */
 int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
                  struct bank_meter *meter, const hc_bank_data *data, hc_bank **bank, struct reason *why);
 
-/* Frees the banks that hc_bank_free was called for and that no source plays any more. [setup], any thread */
+/* Frees banks that were passed to hc_bank_free and that no source plays any more. [setup], any thread */
 void banks_sweep(void);
 
 #endif

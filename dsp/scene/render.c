@@ -1,5 +1,5 @@
 /* render - hc_render: whole signals through a bank. Checks the jobs, resolves their steps into windows of terms
- * (render_windows.c), and gives these to a backend.
+ * (render_windows.c), and passes the windows to a backend.
  */
 #include "device_bank.h"
 #include "dsp/backends/backend_choice.h"
@@ -18,9 +18,8 @@ struct hc_renderer {
     struct render_bank bank;
 };
 
-/* Finds the backend and the device by name (for "auto" see gpu_rules.h), and describes the device, if `text` is not
- * NULL. */
-static int choose(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
+/* Finds the backend and the device by name ("auto": see gpu_rules.h). Describes the device unless `text` is NULL. */
+static int choose_backend(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
 {
     const struct backend *backend;
     char seen[HC_DEVICE_CAP];
@@ -44,7 +43,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
                      size_t cap)
 {
     hc_render_config c = {.size = sizeof c};
-    if (!renderer) return fail(HC_EINVAL, REASON(why, cap), "hc_renderer_open: the place for the renderer is NULL");
+    if (!renderer) return fail(HC_EINVAL, REASON(why, cap), "hc_renderer_open: the argument renderer is NULL");
     *renderer = NULL;
     if (config && config->size < sizeof c)
         return fail(HC_EINVAL, REASON(why, cap), "hc_render_config.size is %zu; set it to sizeof(hc_render_config)",
@@ -57,15 +56,15 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     int error = bank_check(data, REASON(why, cap));
     if (error) return error;
     hc_renderer *r = calloc(1, sizeof *r);
-    if (!r) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a renderer");
+    if (!r) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a renderer; free some memory");
     r->step = c.step;
     r->bank = (struct render_bank){data->n_entries, data->n_out};
     struct render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
     const char *name = c.backend ? c.backend : "auto";
-    error = choose(r, name, &setup.device, c.device, REASON(why, cap));
+    error = choose_backend(r, name, &setup.device, c.device, REASON(why, cap));
     if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
-    if (error && strcmp(name, "auto") == 0) { /* the CPU renders what a GPU cannot, such as long steps */
-        error = choose(r, "cpu", &setup.device, c.device, REASON(why, cap));
+    if (error && strcmp(name, "auto") == 0) { /* use the CPU where a GPU fails, as with long steps */
+        error = choose_backend(r, "cpu", &setup.device, c.device, REASON(why, cap));
         if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     }
     if (error)
@@ -88,7 +87,7 @@ int hc_render(hc_renderer *r, const hc_render_job *jobs, size_t job_size, int n_
     if (!windows || !works) {
         free(windows);
         free(works);
-        return fail(HC_ENOMEM, REASON(why, cap), "no memory for %d jobs", n_jobs);
+        return fail(HC_ENOMEM, REASON(why, cap), "no memory for %d jobs; use fewer", n_jobs);
     }
     int error = HC_OK;
     for (int i = 0; i < n_jobs && !error; i++) {

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define MAX_FRAME (INT64_C(1) << 61) /* sums of two of them, and of windows, do not overflow */
+#define MAX_FRAME (INT64_C(1) << 61) /* the sum of two frame numbers and a window's length does not overflow */
 
-struct source_terms { /* of one source after its last step */
+struct source_terms { /* the terms of one source after its last step */
     int n;
-    struct render_term terms[HC_MAX_MIX]; /* sorted by entry; an entry occurs once, its weight is not 0 */
+    struct render_term terms[HC_MAX_MIX]; /* sorted by entry; each entry occurs once, with a weight other than 0 */
 };
 
 static int step_check(const hc_render_job *job, int i, const struct render_bank *bank, struct reason *why)
@@ -94,12 +94,12 @@ static bool is_same(const struct source_terms *a, const struct source_terms *b)
 
 struct resolver {
     const hc_render_job *job;
-    int next;                 /* step to apply */
+    int next;                 /* index of the next step to apply */
     struct source_terms *now; /* [n_sources] */
-    const hc_step **last;     /* [n_sources]: the last step before an edge; else NULL */
+    const hc_step **last;     /* [n_sources]: the source's last step before the edge; NULL: no step */
     int n_total;              /* terms of all sources */
     struct render_windows *windows;
-    size_t n_terms, capacity; /* of windows->terms */
+    size_t n_terms, capacity; /* number and capacity of windows->terms */
 };
 
 /* Applies the steps up to frame `edge`. Returns true if a source now has other terms. */
@@ -142,7 +142,7 @@ struct span {
     int n;
 }; /* a list */
 
-/* Fills in the windows. Each keeps the positions of its lists until the terms no longer move. */
+/* Fills in the windows. A window holds positions of its lists, not addresses, while the array of terms may grow. */
 static bool resolve(struct resolver *r, struct span *from, struct span *to, int step)
 {
     int64_t first = r->job->from / step;
@@ -164,7 +164,7 @@ static bool resolve(struct resolver *r, struct span *from, struct span *to, int 
     return true;
 }
 
-static int make(struct render_windows *windows, const hc_render_job *job, int step, struct reason *why)
+static int make_windows(struct render_windows *windows, const hc_render_job *job, int step, struct reason *why)
 {
     size_t n = (size_t)job->n_sources + 1, n_windows;
     windows->n_windows = job->n_out_frames / step + (job->n_out_frames % step > 0);
@@ -173,7 +173,7 @@ static int make(struct render_windows *windows, const hc_render_job *job, int st
         .job = job, .windows = windows, .now = calloc(n, sizeof *r.now), .last = calloc(n, sizeof *r.last)};
     struct span *from = calloc(n_windows, sizeof *from), *to = calloc(n_windows, sizeof *to);
     windows->windows = calloc(n_windows, sizeof *windows->windows);
-    /* The list is there even if nothing sounds, so that its address is not NULL. */
+    /* At least one term is allocated even if nothing sounds, so that the list's address is not NULL. */
     windows->terms = calloc(n, sizeof *windows->terms);
     r.capacity = n;
     bool ok = r.now && r.last && from && to && windows->windows && windows->terms;
@@ -182,7 +182,7 @@ static int make(struct render_windows *windows, const hc_render_job *job, int st
     free(r.last);
     free(from);
     free(to);
-    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for the steps of %lld windows", (long long)windows->n_windows);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for %lld windows; use fewer", (long long)windows->n_windows);
 }
 
 int render_windows_make(struct render_windows *windows, int job_index, const hc_render_job *job, int step,
@@ -192,7 +192,7 @@ int render_windows_make(struct render_windows *windows, int job_index, const hc_
     int error = job_check(job, step, bank, REASON(text, sizeof text));
     *windows = (struct render_windows){0};
     if (error) return fail(error, why, "job %d: %s", job_index, text);
-    return make(windows, job, step, why);
+    return make_windows(windows, job, step, why);
 }
 
 void render_windows_free(struct render_windows *windows)

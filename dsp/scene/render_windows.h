@@ -18,7 +18,7 @@ struct render_bank {
 struct render_windows {
     int64_t n_windows;
     struct render_window *windows; /* [n_windows] */
-    struct render_term *terms;     /* of all lists; one list may belong to many windows */
+    struct render_term *terms;     /* the terms of all lists; one list may belong to many windows */
 };
 
 /* job_index: for error texts. render_windows_free is allowed after a failure, too. [setup] */

@@ -9,23 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH = 12 }; /* mailboxes ahead: the caches of the threads that steer have their lines */
+enum { PREFETCH = 12 }; /* prefetch distance in mailboxes: another core's cache holds the next mailboxes */
 
 struct scene {
     struct scene_setup setup;
-    void *state; /* the backend's */
+    void *state; /* the backend's state */
     struct bank_meter *meter;
     struct mailboxes requests; /* [n_sources]: struct steer_request */
 
-    /* The engine thread writes the fields below for each term, and all threads that steer read those above: in one cache
-     * line, or in the pair that a processor loads, they wait for each other. */
+    /* The engine thread writes the fields below for each term; all threads that steer read the fields above. In one
+     * cache line, or in the pair that a processor loads, these threads would wait for each other. */
     char apart[128];
     struct wanted *wanted; /* [n_sources] */
     struct steering levels[HC_MAX_STEER_LEVELS];
     int64_t frame;    /* since open or reset */
-    bool is_prepared; /* the requests for the block that begins with the next frame */
-    bool is_still;    /* the head in this block */
-    int n_active;     /* max. outputs of a bank so far: its tail may still be due */
+    bool is_prepared; /* the requests for the next block are applied */
+    bool is_still;    /* no weight of the head changes in this block */
+    int n_active;     /* max. outputs of all banks played since open or reset: a tail may still be due */
     const float **in; /* [n_sources] */
     float **out;      /* [n_out] */
 };
@@ -72,14 +72,12 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, struct rea
 {
     struct scene *s = calloc(1, sizeof *s);
     int error = HC_ENOMEM;
-    if (!s)
-        return fail(HC_ENOMEM, why, "no memory for %d source%s", setup->shape.n_sources,
-                    PLURAL(setup->shape.n_sources));
+    if (!s) return fail(HC_ENOMEM, why, "no memory for moving sources; use fewer than %d", setup->shape.n_sources);
     s->setup = *setup;
     if (memory_open(s))
         error = setup->backend->open(&setup->plan, &setup->shape, setup->device, &s->state, why);
     else
-        fail(HC_ENOMEM, why, "no memory for %d source%s", setup->shape.n_sources, PLURAL(setup->shape.n_sources));
+        fail(HC_ENOMEM, why, "no memory for moving sources; use fewer than %d", setup->shape.n_sources);
     if (error)
         scene_close(s);
     else
@@ -89,7 +87,7 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, struct rea
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* Returns the bank of the request before: a use of it ends. */
+/* Makes *request the wanted one. Returns the bank of the earlier request, whose use ends. */
 static hc_bank *request_apply(struct wanted *wanted, const struct steer_request *request)
 {
     hc_bank *before = wanted->request.bank;
@@ -122,7 +120,7 @@ int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *ent
 
 static void apply_requests(struct scene *s)
 {
-    hc_bank *unused = NULL; /* most requests replace one of the same bank: its uses end together */
+    hc_bank *unused = NULL; /* replaced requests usually share one bank: end its n_unused uses together */
     int n_unused = 0;
     for (int i = 0; i < s->setup.shape.n_sources; i++) {
         struct steer_request request;

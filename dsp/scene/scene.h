@@ -24,16 +24,16 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, struct rea
 /* NULL is allowed. [setup] */
 void scene_close(struct scene *scene);
 
-/* Applies the requests for the next block, if it begins with the next frame: its input may still be on the way. scene_play
- * follows, and applies them without this call too. [engine thread] */
+/* Applies the requests for the next block early, if the block begins with the next frame; its input need not be there.
+ * Without this call scene_play applies them. [engine thread] */
 void scene_prepare(struct scene *scene);
 /* Adds n frames of the sources to the output; rows or buffer, as backend.h says. [engine thread] */
 int scene_play(struct scene *scene, const struct rows *rows, struct io_buffer *buffer, int n, struct reason *why);
-/* As hc_steer. [rt], any thread. from_engine_thread: the request needs no mailbox; no other thread steers the source */
+/* As hc_steer. from_engine_thread: skips the mailbox; no other thread may steer the source then. [rt], any thread */
 int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n,
                 bool from_engine_thread);
 void scene_wait_set(struct scene *scene, bool waits);      /* [rt], any thread */
-/* The last requests stay; they play without a fade. No block may be playing. [setup] */
+/* Clears the signals. The last requests stay and play without a fade. No block may be playing. [setup] */
 int scene_reset(struct scene *scene, struct reason *why);
 
 /* As hc_bank_make. [setup] */

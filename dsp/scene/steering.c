@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH = 8 }; /* sources */
+enum { PREFETCH = 8 }; /* prefetch distance in sources */
 
 struct source_mix {                       /* aligned: a source that plays up to two entries needs one cache line */
-    _Alignas(CACHE_LINE) unsigned number; /* of the request that the targets are from */
+    _Alignas(CACHE_LINE) unsigned number; /* number of the request that set the targets */
     int n, hops_left;
     struct scene_term terms[HC_MAX_SOUNDING];
 };
@@ -50,7 +50,7 @@ static struct scene_term *find(struct source_mix *mix, const hc_bank *bank, int 
     return NULL;
 }
 
-/* Entries of a request that do not sound yet, each counted once. */
+/* Counts the entries of a request that do not sound yet, each once. */
 static int count_new(struct source_mix *mix, const struct steer_request *request)
 {
     int n = 0;
@@ -62,8 +62,8 @@ static int count_new(struct source_mix *mix, const struct steer_request *request
     return n;
 }
 
-/* Makes a request the target. false: too many entries sound; the fade under way must end first. *changed: the target is
- * another one than before. */
+/* Makes a request the target. false: too many entries sound; the fade under way must end first. *changed: the target
+ * differs from the earlier one. */
 static bool aim(struct source_mix *mix, int source, const struct steer_request *request, bool *changed)
 {
     float before[HC_MAX_SOUNDING] = {0};
@@ -101,7 +101,7 @@ static void move(struct source_mix *mix)
     mix->n = n;
 }
 
-/* Plays a request at once. Returns true if other entries or weights sound than before. */
+/* Plays a request at once, without a fade. Returns true if entries or weights changed. */
 static bool jump(struct source_mix *mix, int source, const struct steer_request *request)
 {
     struct scene_term next[HC_MAX_MIX];
@@ -127,7 +127,7 @@ static bool jump(struct source_mix *mix, int source, const struct steer_request 
     return !same;
 }
 
-/* Goes on to the next edge. Returns true if weights change there. */
+/* Moves a source's mix to the next edge. Returns true if weights change there. */
 static bool step(struct source_mix *mix, int source, const struct wanted *wanted, int n_hops, bool at_once)
 {
     bool changed = false;

@@ -11,7 +11,7 @@
 enum { CACHE_LINE = 64 };
 
 struct steer_request {
-    hc_bank *bank; /* counted in its uses; NULL if n is 0 */
+    hc_bank *bank; /* the request counts as a use of the bank; NULL if n is 0 */
     int n;
     int entry[HC_MAX_MIX];
     float weight[HC_MAX_MIX];
@@ -29,12 +29,12 @@ struct term_list {
 
 struct source_mix;
 
-struct steering {     /* of one level                                                                            */
+struct steering {     /* the steering of one level                                                               */
     int n_sources, n_hops;
     struct source_mix *mixes; /* [n_sources]                                                                     */
-    struct term_list lists[2]; /* of the last two edges that changed something                                   */
+    struct term_list lists[2]; /* lists of the last two edges at which the list changed                          */
     int now;          /* the list of the last edge                                                               */
-    unsigned n_changes; /* edges of this level, or of the head that it follows, whose list was another one        */
+    unsigned n_changes; /* edges at which the list changed, of this level or of the head that it follows          */
 };
 
 /* false: no memory. [setup] */
@@ -43,13 +43,13 @@ void steering_close(struct steering *steering);
 /* Bytes of the mixes and lists of a level. */
 double steering_memory(int n_sources);
 
-/* Goes to the next edge. at_once: without a fade. Returns true if the list differs from that of the edge before. The
- * list of the edge before stays valid until the next call. [rt], engine thread */
+/* Goes to the next edge. at_once: without a fade. Returns true if the list differs from the previous edge's list, which
+ * stays valid until the next call. [rt], engine thread */
 bool steering_step(struct steering *steering, const struct wanted *wanted, bool at_once);
 
 /* If the fades of a level and of the head last one hop each, both have the same list at an edge of both: the entries of
- * the last requests. steering_follow copies the list of the head, in place of steering_step. If the head has not changed
- * since the edge before, the level keeps its list, and a backend sees that nothing fades. [rt], engine thread */
+ * the last requests. steering_follow copies the head's list instead of calling steering_step. If the head has not
+ * changed since the previous edge, the level keeps its list: a backend sees that nothing fades. [rt], engine thread */
 bool steering_can_follow(const struct steering *steering, const struct steering *head);
 void steering_follow(struct steering *steering, const struct steering *head);
 

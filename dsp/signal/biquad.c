@@ -20,7 +20,7 @@ static struct biquad first_order(enum biquad_kind kind, double k, double gain) /
         return normalised(1, -1, 0, k + 1, k - 1, 0);
     case BIQUAD_ALLPASS_1:
         return normalised(k - 1, k + 1, 0, k + 1, k - 1, 0);
-    case BIQUAD_LOWSHELF_1: /* the gain is half of it, in dB, at hz */
+    case BIQUAD_LOWSHELF_1: /* at hz, the gain in dB is half of gain_db */
         return normalised(k * root + 1, k * root - 1, 0, k / root + 1, k / root - 1, 0);
     default:
         return normalised(k + root, k - root, 0, k + 1 / root, k - 1 / root, 0);
@@ -115,7 +115,7 @@ void biquad_run(const struct biquad *b, double *x, int n)
     }
 }
 
-/* The taps after which the slowest pole has fallen by 400 dB: its rest is below the precision of a double. */
+/* The number of taps after which the slowest pole has decayed by 400 dB, to below the precision of a double. */
 static int longest_ring(const struct biquad *biquads, int n_biquads, int max)
 {
     double radius = 0;
@@ -124,14 +124,14 @@ static int longest_ring(const struct biquad *biquads, int n_biquads, int max)
         double root = b->a1 * b->a1 / 4 - b->a2;
         radius = fmax(radius, root > 0 ? fabs(b->a1) / 2 + sqrt(root) : sqrt(b->a2));
     }
-    if (!(radius < 1)) return max; /* as rounding makes it of a frequency near 0 */
+    if (!(radius < 1)) return max; /* by rounding, for a frequency near 0 */
     double taps = radius < 1e-9 ? 64 : 64 + n_biquads * 16 + 20 * log(10) / -log(radius);
     return taps < max ? (int)taps : max;
 }
 
 int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int max, double **taps, double *rest_db)
 {
-    /* The rest of a response that is longer than `max` is only seen in the taps behind it. */
+    /* 2 max taps: response_cut needs the taps behind `max` to measure the energy that the cut removes. */
     int n = longest_ring(biquads, n_biquads, 2 * max);
     double *h = *taps = calloc((size_t)n, sizeof *h);
     if (!h) return 0;

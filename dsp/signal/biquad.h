@@ -24,20 +24,20 @@ struct biquad {
 /* hz: between 0 and half the rate; q > 0; gain_db: of peak and shelves. */
 struct biquad biquad_make(enum biquad_kind kind, int rate, double hz, double gain_db, double q);
 
-/* The q of a shelf with slope 0 < s <= 1, and of a bandwidth in octaves (between points of half the gain in dB for a
- * peak, of -3 dB for bandpass and notch), as the bilinear transform warps it. */
+/* The q of a shelf with slope 0 < s <= 1, and the q of a bandwidth in octaves, as the bilinear transform warps it. The
+ * band of a peak ends at half its gain in dB; that of a bandpass or notch at -3 dB. */
 double biquad_q_of_slope(double gain_db, double slope);
 double biquad_q_of_bandwidth(int rate, double hz, double octaves);
 
-/* The q of a pair of poles of a Butterworth filter: pair 0 to order / 2 - 1. An odd order has a section of first order,
- * too. */
+/* The q of a pair of poles of a Butterworth filter: pair 0 to order / 2 - 1. An odd order also has a first-order
+ * section. */
 double biquad_butterworth_q(int order, int pair);
 
-/* A notch whose poles are at another frequency than its zeros. Its gain is 0 dB at 0 Hz, or at half the rate. */
+/* A notch whose poles and zeros have different frequencies. Its gain is 0 dB at 0 Hz, or else at half the rate. */
 struct biquad biquad_general_notch(int rate, double hz_zeros, double hz_poles, double q_poles, bool is_unity_at_dc);
 
-/* S. Linkwitz's transform: gives a closed loudspeaker, a high pass of second order, another frequency and q. Both are
- * exact at the mean of the two frequencies, to which the bilinear transform is warped. */
+/* S. Linkwitz's transform: changes the frequency and q of a closed loudspeaker, a high pass of second order. The
+ * bilinear transform is warped such that the response is exact at the mean of the two frequencies. */
 struct biquad biquad_linkwitz_transform(int rate, double hz_from, double q_from, double hz_to, double q_to);
 
 bool biquad_is_stable(const struct biquad *biquad);
@@ -48,9 +48,9 @@ double complex biquad_response(const struct biquad *biquad, int rate, double hz)
 /* Filters x[n] in place, from rest. */
 void biquad_run(const struct biquad *biquad, double *x, int n);
 
-/* The response of n_biquads in series, cut where the energy of the rest is below error_db of the whole, at least 1 and
- * at most `max` taps. *taps: [returned length], from malloc; *rest_db: the energy of the rest, relative to the whole,
- * or -INFINITY. 0: no memory. All must be stable. */
+/* The response of n_biquads stable sections in series, 1 to `max` taps, cut where the energy of the rest is below
+ * error_db relative to the whole. *taps: [returned length], from malloc. *rest_db: the energy of the rest relative to
+ * the whole, or -INFINITY. Returns 0 if memory is missing. */
 int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int max, double **taps,
                 double *rest_db);
 

@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #define MAX_HZ 1e9
-#define MAX_DB 1000 /* a gain beyond it is not a gain, and its power might not be finite */
+#define MAX_DB 1000 /* the power of a larger gain might not be finite */
 
 static const char blanks[] = " \t\r", separators[] = " \t\r,;";
 
@@ -18,30 +18,30 @@ struct reading {
     struct frequency_curve *curve;
     size_t capacity;
     int line;
-    int n_columns; /* of the first point */
+    int n_columns; /* numbers in the first point's line */
     char *why;
     size_t cap;
 };
 
-static bool refuse(struct reading *r, const char *reason)
+static bool refuse_line(struct reading *r, const char *reason)
 {
     snprintf(r->why, r->cap, "%s", reason);
     return false;
 }
 
-/* A point of n columns. */
-static bool add(struct reading *r, const double *column, int n)
+/* Appends a point that has n columns. */
+static bool add_point(struct reading *r, const double *column, int n)
 {
     double hz = column[0], db = column[1];
     bool has_phase = n > 2 && isfinite(column[2]);
     struct frequency_curve *curve = r->curve;
-    if (!(hz >= 0 && hz <= MAX_HZ)) return refuse(r, "the frequency is not between 0 and 1e9 Hz; correct it");
-    if (!(fabs(db) <= MAX_DB)) return refuse(r, "the gain is not between -1000 and 1000 dB; correct it");
+    if (!(hz >= 0 && hz <= MAX_HZ)) return refuse_line(r, "the frequency is not between 0 and 1e9 Hz; correct it");
+    if (!(fabs(db) <= MAX_DB)) return refuse_line(r, "the gain is not between -1000 and 1000 dB; correct it");
     if (hz == 0) return true;
     if (curve->n == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 64;
         struct frequency_point *points = realloc(curve->points, r->capacity * sizeof *points);
-        if (!points) return refuse(r, "no memory for the curve; free some memory");
+        if (!points) return refuse_line(r, "no memory for the curve; free some memory");
         curve->points = points;
     }
     curve->points[curve->n++] = (struct frequency_point){hz, db, has_phase ? remainder(column[2], 360) : 0};
@@ -54,8 +54,7 @@ static bool begins_number(char c)
     return c && strchr("0123456789+-.", c);
 }
 
-/* Reads the numbers up to `end`. The first two or three are a point. Commas beside other separators may be decimal
- * commas. */
+/* Reads the numbers up to `end`; the first two or three are a point. Refuses a comma that may be a decimal comma. */
 static bool read_point(struct reading *r, const char *at, const char *end)
 {
     double value[3] = {0};
@@ -76,15 +75,15 @@ static bool read_point(struct reading *r, const char *at, const char *end)
         has_other |= !comma;
     }
     if (n == 1)
-        return refuse(r,
-                      "one number, as in an impulse response for `haloconv convolve`; a curve needs a frequency in Hz "
-                      "and a gain in dB");
-    if (n < 2) return refuse(r, "needs a frequency in Hz and a gain in dB; put # in front of a comment");
+        return refuse_line(
+            r, "one number, as in an impulse response for `haloconv convolve`; a curve needs a frequency in Hz "
+               "and a gain in dB");
+    if (n < 2) return refuse_line(r, "needs a frequency in Hz and a gain in dB; put # in front of a comment");
     if (has_comma && has_other)
-        return refuse(r, "a decimal comma, or a comma beside other separators; write 0.5 for 0,5");
+        return refuse_line(r, "a decimal comma, or a comma beside other separators; write 0.5 for 0,5");
     if (r->n_columns == 0) r->n_columns = n;
-    if (n > r->n_columns) return refuse(r, "has more numbers than the points before; write 1250 for 1 250");
-    return add(r, value, n);
+    if (n > r->n_columns) return refuse_line(r, "has more numbers than the points before; write 1250 for 1 250");
+    return add_point(r, value, n);
 }
 
 static bool read_pairs(struct reading *r, const char *text, const char *end)
@@ -99,7 +98,7 @@ static bool read_pairs(struct reading *r, const char *text, const char *end)
     return true;
 }
 
-/* Reads a number behind blanks. NULL: it is absent before `end`; else what is behind it. */
+/* Reads a number behind blanks. Returns the address behind the number; NULL: no number before `end`. */
 static const char *read_number(const char *at, const char *end, double *number)
 {
     at += strspn(at, blanks);
@@ -108,7 +107,7 @@ static const char *read_number(const char *at, const char *end, double *number)
     return behind && behind <= end ? behind : NULL;
 }
 
-/* Looks for the sensitivity of a microphone in a line that has no point. */
+/* Looks for the sensitivity of a microphone in a line that is not a point. */
 static void read_sensitivity(struct reading *r, const char *line, const char *end)
 {
     static const char factor[] = "Sens Factor";
@@ -125,7 +124,7 @@ static void read_sensitivity(struct reading *r, const char *line, const char *en
     if (at && read_number(at, end, &db) && isnan(r->curve->sensitivity_db)) r->curve->sensitivity_db = db;
 }
 
-static bool read_line(struct reading *r, const char *line, const char *end)
+static bool read_curve_line(struct reading *r, const char *line, const char *end)
 {
     static const char graphic[] = "GraphicEQ:";
     line += strspn(line, blanks);
@@ -136,14 +135,14 @@ static bool read_line(struct reading *r, const char *line, const char *end)
     return true;
 }
 
-static bool read_lines(struct reading *r, const char *text)
+static bool read_curve_lines(struct reading *r, const char *text)
 {
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0) text += 3; /* byte order mark of UTF-8 */
     while (*text) {
         size_t length = strcspn(text, "\n");
         const char *end = text + length, *comment = memchr(text, '#', length);
         r->line++;
-        if (!read_line(r, text, comment ? comment : end)) return false;
+        if (!read_curve_line(r, text, comment ? comment : end)) return false;
         text = end + (*end == '\n');
     }
     return true;
@@ -156,11 +155,11 @@ static int compare(const void *a, const void *b)
 }
 
 /* Sorts the points, and refuses two gains at one frequency. */
-static bool finish(struct reading *r)
+static bool finish_curve(struct reading *r)
 {
     struct frequency_curve *curve = r->curve;
     size_t n = 0;
-    if (curve->n == 0) return refuse(r, "has no points; write lines with a frequency in Hz and a gain in dB");
+    if (curve->n == 0) return refuse_line(r, "has no points; write lines with a frequency in Hz and a gain in dB");
     qsort(curve->points, curve->n, sizeof *curve->points, compare);
     for (size_t i = 0; i < curve->n; i++) {
         struct frequency_point p = curve->points[i];
@@ -178,7 +177,7 @@ static bool finish(struct reading *r)
 
 static bool finish_or_free(struct reading *r, bool good)
 {
-    if (good && finish(r)) return true;
+    if (good && finish_curve(r)) return true;
     frequency_curve_free(r->curve);
     return false;
 }
@@ -187,7 +186,7 @@ bool frequency_curve_read(struct frequency_curve *curve, const char *text, int *
 {
     struct reading r = {.curve = curve, .why = why, .cap = cap};
     *curve = (struct frequency_curve){.sensitivity_db = NAN};
-    bool good = finish_or_free(&r, read_lines(&r, text));
+    bool good = finish_or_free(&r, read_curve_lines(&r, text));
     *line = r.line;
     return good;
 }
@@ -205,7 +204,7 @@ void frequency_curve_free(struct frequency_curve *curve)
     *curve = (struct frequency_curve){0};
 }
 
-/* The last point at or below hz. *share: of the way to the next point, over the logarithm of the frequency. */
+/* The last point at or below hz. *share: where hz lies between that point (0) and the next (1), in log frequency. */
 static const struct frequency_point *point_below(const struct frequency_curve *curve, double hz, double *share)
 {
     const struct frequency_point *p = curve->points;

@@ -1,9 +1,9 @@
-/* frequency_curve - a gain over frequency, as programs for measurements, headphones and microphones write one as text.
+/* frequency_curve - reads a gain over frequency from texts of programs for measurements, headphones and microphones.
  *
- *   * Freq(Hz) SPL(dB)          lines before the first number that begin with no number are skipped, as are comments
+ *   * Freq(Hz) SPL(dB)          lines before the first point that do not begin with a number are skipped; comments too
  *   20.0 71.3                   a frequency in Hz and a gain in dB; blanks, a comma or a semicolon between them
- *   25.0 72.8 14.1              a third column may be a phase in degrees; further ones are ignored, if the first point
- *                               has as many
+ *   25.0 72.8 14.1              a third column may be a phase in degrees; further columns are ignored. No line may have
+ *                               more columns than the first point
  *   1 250 70.2                  with a no-break blank: 1250 Hz (number.h)
  *
  *   "Sens Factor =-.7dB, ..."   the sensitivity of a microphone in such a line of its calibration, or in
@@ -11,7 +11,7 @@
  *
  *   GraphicEQ: 20 -1.2; 25 0    or all points in one line
  *
- * Between two points the gain in dB is a straight line over the logarithm of the frequency; it is flat beyond the ends.
+ * Between two points the gain in dB is linear in the logarithm of the frequency; beyond the ends it is constant.
  */
 #ifndef HALOCONV_FREQUENCY_CURVE_H
 #define HALOCONV_FREQUENCY_CURVE_H
@@ -21,19 +21,19 @@
 
 struct frequency_point {
     double hz, db;
-    double degrees;                 /* from -180 to 180; 0 without has_phase */
+    double degrees;                 /* phase from -180 to 180; 0 without has_phase */
 };
 
 struct frequency_curve {
     struct frequency_point *points; /* [n], from low to high frequencies; from malloc */
     size_t n;
     bool has_phase;                 /* every point has a third column */
-    double sensitivity_db;          /* as the text states it; NAN: it states none */
+    double sensitivity_db;          /* as the text states it; NAN: not stated */
 };
 
-/* Read a text with a final 0: lines, or the pairs behind "GraphicEQ:" up to the end of the text. The locale of the
- * thread must have a decimal point. A point at 0 Hz, which no logarithm has, is left out. false: *line, from 1, and why
- * say which line is refused, "REASON; REMEDY"; nothing has to be freed then. */
+/* Reads a text with a final 0: lines, or the pairs behind "GraphicEQ:" up to the end of the text. The locale of the
+ * thread must have a decimal point. A point at 0 Hz, which has no logarithm, is left out. false: *line is the refused
+ * line, from 1, and `why` the text "REASON; REMEDY"; nothing has to be freed then. */
 bool frequency_curve_read(struct frequency_curve *curve, const char *text, int *line, char *why, size_t cap);
 bool frequency_curve_read_pairs(struct frequency_curve *curve, const char *text, char *why, size_t cap);
 void frequency_curve_free(struct frequency_curve *curve);
@@ -41,7 +41,7 @@ void frequency_curve_free(struct frequency_curve *curve);
 /* The gain at a frequency, hz >= 0. */
 double frequency_curve_db(const struct frequency_curve *curve, double hz);
 
-/* The phase likewise. Between two points it goes the shorter way around the circle. */
+/* The phase at a frequency, hz >= 0. Between two points the phase goes the shorter way around the circle. */
 double frequency_curve_degrees(const struct frequency_curve *curve, double hz);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* BS.1770 has the coefficients for 48 kHz. These are the analogue filters that give them by the bilinear transform: a
- * shelf of +4 dB, and a high-pass at 38 Hz, whose numerator is not scaled. */
+/* BS.1770 lists coefficients for 48 kHz. The bilinear transform makes these from two analogue filters: a shelf of
+ * +4 dB, and a high-pass at 38 Hz, whose numerator is not scaled. */
 void k_weighting(int rate, struct biquad filters[2])
 {
     const double shelf_hz = 1681.974450955533, gain_db = 3.999843853973347, shelf_q = 0.7071752369554196;

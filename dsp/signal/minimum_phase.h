@@ -1,13 +1,13 @@
-/* minimum_phase - the response with the least delay of all that have a given magnitude. Oppenheim and Schafer,
- * Discrete-Time Signal Processing, section 13.5: the cepstrum of the magnitude, folded to positive times.
+/* minimum_phase - the response with the smallest delay among all of a given magnitude. Method: fold the cepstrum of the
+ * magnitude to positive times (Oppenheim and Schafer, Discrete-Time Signal Processing, section 13.5).
  */
 #ifndef HALOCONV_MINIMUM_PHASE_H
 #define HALOCONV_MINIMUM_PHASE_H
 
 #include "transform.h"
 
-/* bins[size / 2 + 1]: the magnitudes, positive, in the real parts, -> their spectrum with minimum phase. The transform
- * must be several times longer than the response, or its cepstrum wraps around in time. */
+/* Gives magnitudes a minimum phase. bins[size / 2 + 1]: in, positive magnitudes in the real parts; out, the spectrum.
+ * If the transform is not several times longer than the response, the cepstrum wraps around in time. */
 void minimum_phase_bins(const struct transform *transform, double complex *bins);
 
 #endif

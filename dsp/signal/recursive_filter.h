@@ -1,4 +1,4 @@
-/* recursive_filter - filters given by a difference equation of any order: are they stable, and their taps.
+/* recursive_filter - stability and taps of filters that a difference equation of any order defines.
  *
  *   y[n] = b[0] x[n] + ... + b[n_b - 1] x[n - n_b + 1] - a[1] y[n - 1] - ... - a[n_a - 1] y[n - n_a + 1]
  */
@@ -7,12 +7,12 @@
 
 #include <stdbool.h>
 
-enum { RECURSION_ORDER = 256 }; /* highest of a stable recursion, n_a - 1: rounding makes higher ones useless */
+enum { RECURSION_ORDER = 256 }; /* max. order, n_a - 1, of a recursion: rounding spoils higher orders */
 
-/* Are all poles inside the unit circle? By the step-down recursion: all reflection coefficients are below 1. */
+/* Are all poles inside the unit circle? Uses the step-down recursion: all reflection coefficients are below 1. */
 bool recursion_is_stable(const double *a, int n_a);
 
-/* The response, cut as biquad_taps does. It must be stable; n_a >= 1, n_b >= 1. 0: no memory. */
+/* The response of a stable recursion, cut as by biquad_taps; n_a >= 1, n_b >= 1. Returns 0 if memory is missing. */
 int recursion_taps(const double *b, int n_b, const double *a, int n_a, double error_db, int max, double **taps,
                    double *rest_db);
 

@@ -1,9 +1,9 @@
-/* response_cut - where a response may end. */
+/* response_cut - finds the shortest length that keeps nearly all energy of a response. */
 #ifndef HALOCONV_RESPONSE_CUT_H
 #define HALOCONV_RESPONSE_CUT_H
 
-/* The smallest length, at least 1, of h[n] such that the energy behind it is at most rest_db of the whole; at most
- * `max`. *cut_db: the energy behind it, relative to the whole; -INFINITY: nothing. NULL is allowed. */
+/* The smallest length of h[n] such that the energy of the rest is at most rest_db relative to the whole; 1 to `max`.
+ * *cut_db (cut_db may be NULL): the energy of the rest relative to the whole; -INFINITY: the rest is silent. */
 int response_cut(const double *h, int n, double rest_db, int max, double *cut_db);
 
 #endif

@@ -6,29 +6,29 @@
 #include <stdlib.h>
 
 enum {
-    REACH = 10, /* bins on each side of a point that is interpolated */
-    POINTS = 8, /* in an interval of two bins, and in each part of it */
+    REACH = 10, /* bins on each side of a point from which the point is interpolated */
+    POINTS = 8, /* points in the interval between two bins, and between two of these points */
     STEPS = POINTS * POINTS,
     MIN_SIZE = 64
 };
 
-struct kernel { /* for points at 0, 1, ... of their distance behind a first one */
+struct kernel { /* interpolates POINTS equally spaced points between two bins */
     double weight[2 * REACH][POINTS];
 };
 
 struct zoom {
     const struct sine_gain_part *parts;
     int n_parts;
-    size_t size, stride;  /* of the transform; of the bins of a part */
+    size_t size, stride;  /* size of the transform; bins of a part in `bins` */
     double complex *bins; /* [n_parts][stride]: REACH mirrored bins, size / 2 + 1 bins, REACH mirrored bins */
     double *sum;          /* [size / 2 + 1] at the bins */
     struct kernel coarse, fine[POINTS];
-    double best, at; /* the largest sum found; its position in bins */
+    double best, at; /* the largest sum and its position in bins */
 };
 
 /* ---- the transform ------------------------------------------------------------------------------------------------ */
 
-/* Cuts zeros off at both ends: they change no magnitude. */
+/* Removes the zeros at both ends of a response: they do not change a magnitude. */
 static struct sine_gain_part cut_zeros(struct sine_gain_part part)
 {
     while (part.n_taps > 1 && part.taps[part.n_taps - 1] == 0) part.n_taps--;
@@ -74,7 +74,7 @@ static bool transform_parts(struct zoom *z)
 
 static double weight_at(double x) /* x: bins */
 {
-    const double beta = M_PI * REACH / 2; /* for a response of half the transform's length */
+    const double beta = M_PI * REACH / 2; /* of the window, for a response of half the transform's length */
     double root = sqrt(fmax(1 - x * x / (REACH * REACH), 0));
     double window = root > 1e-9 ? sinh(beta * root) / (sinh(beta) * root) : beta / sinh(beta);
     return x == 0 ? 1 : window * sin(M_PI * x) / (M_PI * x);
@@ -86,7 +86,7 @@ static void kernel_make(struct kernel *kernel, double first, double step)
         for (int i = 0; i < POINTS; i++) kernel->weight[j][i] = weight_at(first + step * i - (j - REACH + 1));
 }
 
-/* The sums at the kernel's points behind bin k. */
+/* Computes the sums of magnitudes at the kernel's points between bins k and k + 1. */
 static void sum_points(const struct zoom *z, const struct kernel *kernel, size_t k, double sums[POINTS])
 {
     for (int i = 0; i < POINTS; i++) sums[i] = 0;
@@ -110,7 +110,7 @@ static void update_peak(struct zoom *z, double sum, double at)
     z->at = at;
 }
 
-/* share: of the best that one end of an interval, and of a part of it, must reach. */
+/* Searches between bins k and k + 1. Skips a part of which both ends are below part_share of the largest sum. */
 static void search_interval(struct zoom *z, size_t k, double part_share)
 {
     double sums[POINTS + 1], parts[POINTS];
@@ -127,7 +127,7 @@ static void search_interval(struct zoom *z, size_t k, double part_share)
 static void search(struct zoom *z, int longest)
 {
     double angle = M_PI / 2 * (longest - 1) / (double)z->size; /* n / 2 times half the distance of two bins */
-    const double interpolation_error = 1e-5;                   /* more than it is */
+    const double interpolation_error = 1e-5;                   /* an upper bound */
     double share = cos(angle) - interpolation_error, part_share = cos(angle / POINTS) - interpolation_error;
     kernel_make(&z->coarse, 0, 1.0 / POINTS);
     for (int i = 0; i < POINTS; i++) kernel_make(&z->fine[i], (double)i / POINTS, 1.0 / STEPS);

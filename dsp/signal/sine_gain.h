@@ -1,11 +1,11 @@
 /* sine_gain - the largest gain that responses give to a sine, over all frequencies.
  *
- * The responses of several inputs to one output add up: the worst case is a sine on each input, with the phase that
- * suits it, so the gain at a frequency is the sum of the magnitudes |H|.
+ * The responses of several inputs to one output add up. In the worst case each input has a sine whose phase makes all
+ * outputs add: the gain at a frequency is the sum of the magnitudes |H|.
  *
  *   bins        a transform of at least twice the length n of the longest response
- *   intervals   between two bins, where the sum could be larger than at all bins: 8 points
- *   parts       between two of these points, where it could be larger than at all points: 8 points more
+ *   intervals   8 points between two bins, if the sum there could exceed the sums at all bins
+ *   parts       8 more points between two of these points, if the sum there could exceed the sums at all points
  *
  * The bound: at its maximum M the sum equals the real part of sum H e^(i phase), with constant phases and each response
  * shifted to its middle. That is a function of exponential type n / 2 whose magnitude is nowhere above M. It therefore
@@ -29,7 +29,7 @@ struct sine_gain_part {
 
 struct sine_gain {
     double gain;          /* linear, exact to 0.001 dB; 0: all taps are 0         */
-    double frequency;     /* where it is reached: a share of the rate, 0 to 0.5   */
+    double frequency;     /* at which `gain` is reached: share of the rate, 0-0.5 */
 };
 
 /* false: no memory. */

@@ -2,11 +2,11 @@
 
 #include <math.h>
 
-/* An end of the band, which moves up with the bins. */
+/* One edge of the band; it moves up as the bin index grows. */
 struct edge {
     size_t bin;
-    long double below; /* the sum of all bins below; a double would hide bins 150 dB below the largest ones */
-    double share;      /* of the bin that is below the edge */
+    long double below; /* the sum of all bins below the edge; a double would lose bins 150 dB below the largest */
+    double share;      /* of the edge's bin that lies below the edge */
 };
 
 static void edge_move(struct edge *edge, const double *power, size_t n_bins, double to)

@@ -40,8 +40,8 @@ void transform_close(struct transform *t)
  * Stockham's form: each pass reads x and writes y in the order of the next pass, so that no pass reverses bits.
  */
 
-/* The product, without C's rules for infinities. */
-static inline double complex times(double complex a, double complex b)
+/* a times b, without C's slow rules for infinities. */
+static inline double complex complex_product(double complex a, double complex b)
 {
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }
@@ -58,9 +58,9 @@ static void pass4(const struct transform *t, size_t n, size_t stride, const doub
             double complex a = in[q], b = in[q + m], c = in[q + 2 * m], d = in[q + 3 * m];
             double complex even = a + c, odd = a - c, sum = b + d, turned = CMPLX(cimag(b - d), -creal(b - d));
             out[q] = even + sum;
-            out[q + stride] = times(w1, odd + turned);
-            out[q + 2 * stride] = times(w2, even - sum);
-            out[q + 3 * stride] = times(w3, odd - turned);
+            out[q + stride] = complex_product(w1, odd + turned);
+            out[q + 2 * stride] = complex_product(w2, even - sum);
+            out[q + 3 * stride] = complex_product(w3, odd - turned);
         }
     }
 }
@@ -118,7 +118,7 @@ void transform_forward(const struct transform *t, double complex *bins)
     for (size_t k = 1; k <= half / 2; k++) {
         double complex a = bins[k], b = conj(bins[half - k]);
         double complex even = (a + b) / 2, odd = (a - b) / 2;
-        double complex turned = times(half_root(t, k), CMPLX(cimag(odd), -creal(odd)));
+        double complex turned = complex_product(half_root(t, k), CMPLX(cimag(odd), -creal(odd)));
         bins[k] = even + turned;
         bins[half - k] = conj(even - turned);
     }
@@ -131,12 +131,12 @@ void transform_inverse(const struct transform *t, double complex *bins)
     bins[0] = CMPLX(creal(bins[0]) + creal(bins[half]), -(creal(bins[0]) - creal(bins[half]))) / 2;
     for (size_t k = 1; k <= half / 2; k++) {
         double complex a = bins[k], b = conj(bins[half - k]);
-        double complex even = (a + b) / 2, odd = times(conj(half_root(t, k)), (a - b) / 2);
+        double complex even = (a + b) / 2, odd = complex_product(conj(half_root(t, k)), (a - b) / 2);
         odd = CMPLX(-cimag(odd), creal(odd));
         bins[k] = conj(even + odd);
         bins[half - k] = even - odd;
     }
-    transform_complex(t, bins); /* of the conjugates: the inverse */
+    transform_complex(t, bins); /* the forward transform of conjugates is an inverse */
     for (size_t k = 0; k < half; k++) bins[k] = conj(bins[k]) * scale;
 }
 
@@ -163,7 +163,7 @@ bool transform_convolve(const double *a, size_t n_a, const double *b, size_t n_b
     if (p && q) {
         transform_response(&t, a, n_a, p);
         transform_response(&t, b, n_b, q);
-        for (size_t k = 0; k <= t.size / 2; k++) p[k] = times(p[k], q[k]);
+        for (size_t k = 0; k <= t.size / 2; k++) p[k] = complex_product(p[k], q[k]);
         transform_inverse(&t, p);
         memcpy(y, p, (n_a + n_b - 1) * sizeof *y);
     }

@@ -1,7 +1,7 @@
 /* transform - Fourier transforms of real signals in double precision, for the analysis and the design of responses.
  *
- * The engine's transform (dsp/fft/fft.h) is in single precision. It would hide what lies 120 dB below the largest bin,
- * and that is what the inverse and the logarithm of a spectrum need.
+ * The engine's transform (dsp/fft/fft.h) is in single precision, which loses bins 120 dB below the largest bin. The
+ * inverse and the logarithm of a spectrum need these bins.
  */
 #ifndef HALOCONV_TRANSFORM_H
 #define HALOCONV_TRANSFORM_H
@@ -17,20 +17,20 @@
 struct transform {
     size_t size;            /* real values: a power of two, at least 4             */
     double complex *roots;  /* [size / 2]: e^(-2 pi i k / (size / 2))              */
-    double complex *scratch; /* [size / 2]; so one thread at a time                 */
+    double complex *scratch; /* [size / 2]; one thread at a time uses the struct    */
 };
 
 /* The smallest size of at least n values. */
 size_t transform_size(size_t n);
 
-/* false: no memory; nothing has to be closed then. */
+/* Makes the tables for a size. false: no memory; nothing has to be closed then. */
 bool transform_open(struct transform *transform, size_t size);
 void transform_close(struct transform *transform);
 
 /* In place: real[size] at the address of bins -> bins[size / 2 + 1], not scaled. */
 void transform_forward(const struct transform *transform, double complex *bins);
 
-/* In place: bins[size / 2 + 1] -> real[size] at their address, scaled such that it undoes transform_forward. */
+/* In place: bins[size / 2 + 1] -> real[size] at their address, scaled to invert transform_forward. */
 void transform_inverse(const struct transform *transform, double complex *bins);
 
 /* The spectrum of h[n], n <= size, padded with zeros, in bins[size / 2 + 1]. */

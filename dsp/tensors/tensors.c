@@ -12,7 +12,7 @@
 
 enum { MAX_FRAMES = 1 << 30, MIN_LIMIT = 64 << 20 /* bytes */ };
 
-/* Rows whose strides are 0 share their memory, which then limits nothing; backends multiply rows by blocks of a row. */
+/* Rows with stride 0 share memory, so memory does not limit their number. The limit keeps rows * blocks in 64 bits. */
 static const int64_t max_rows = (int64_t)1 << 36;
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -20,7 +20,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The first frame of y in the full convolution, and the frames of y; false: no such mode. */
+/* *from: the first frame of y in the full convolution. *frames: the frames of y. false: the mode is unknown. */
 static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
 {
     int64_t n = t->n_frames, k = t->n_taps;
@@ -77,7 +77,7 @@ int64_t hc_tensors_frames(const hc_tensors *t)
 
 /* ---- strides ----------------------------------------------------------------------------------------------------- */
 
-/* end = the index after the last float of the tensor. false: it exceeds the address space. */
+/* *end: the index after the last float of the tensor. false: the index exceeds the address space. */
 static bool rows_end(const struct tensor_rows *rows, int64_t *end)
 {
     int64_t items, channels;
@@ -89,7 +89,7 @@ static bool rows_end(const struct tensor_rows *rows, int64_t *end)
            *end <= PTRDIFF_MAX / (int64_t)sizeof(float);
 }
 
-/* Do two channels share a float? The dimension of the larger stride must step over all of the other one. */
+/* Do two channels share a float? No, if the larger stride steps over all rows of the other dimension. */
 static bool rows_overlap(const struct tensor_rows *rows)
 {
     bool items_outside = rows->channels == 1 || (rows->batch > 1 && rows->stride[0] >= rows->stride[1]);
@@ -193,7 +193,7 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
 struct hc_tensor_plan {
     const struct tensor_backend *backend;
     struct tensor_call call;                     /* without lengths */
-    bool has_rows;                               /* else no item or channel: there is nothing to sum */
+    bool has_rows;                               /* false: no items or no channels, nothing to sum */
     _Alignas(max_align_t) unsigned char state[]; /* [backend->plan_size] */
 };
 

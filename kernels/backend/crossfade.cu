@@ -5,14 +5,14 @@
  *
  * cost     a frame: 8 bytes read, 4 written
  * limits   65535 x 128 frames a launch
- * ceiling  memory bandwidth, or the bus if y is in the host's memory; for a live block the launch
+ * ceiling  memory bandwidth, or the bus if y is in the host's memory; for a live block the launch time
  */
 #include "crossfade.h"
 
 #include "dsp/device/backend.h"
 #include "kernels_load.h"
 
-/* As struct crossfade. grid: channels x frames */
+/* Computes a struct crossfade. grid: channels x frames */
 static __global__ void blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos, int len)
 {
     const int i = blockIdx.y * blockDim.x + threadIdx.x;

@@ -10,7 +10,7 @@ int cuda_fail(cudaError_t e, struct reason *why, const char *format, ...)
     va_start(args, format);
     vsnprintf(call, sizeof call, format, args);
     va_end(args);
-    cudaGetLastError(); /* clears an error that is not sticky, so that the next call does not find it */
+    cudaGetLastError(); /* clears an error that is not sticky, so that the next call does not return it */
     if (e == cudaErrorMemoryAllocation)
         return fail(HC_ENOMEM, why, "cuda: %s failed: %s; lower max_taps or use the CPU", call, cudaGetErrorString(e));
     return fail(HC_EDEVICE, why, "cuda: %s failed: %s; use the CPU", call, cudaGetErrorString(e));

@@ -4,10 +4,10 @@
  * There are two streams: `audio` (high priority) for process and `setup` for mask_make, so that a mask can be made
  * while audio plays.
  *
- * A call is cut at hops. The output of each hop is the sum of the head (head.cu) and of the output that the tail levels
- * have ready for it. When a call completes a hop, the step of the tail levels for this hop follows once the caller has
- * the output (cuda_live_process_behind). Copy engines carry a large block: it goes up during the step of the hop before, and down during the
- * step of its own hop.
+ * A call is cut at hops. The output of each hop is the sum of the head (head.cu) and of the tail levels' output for
+ * this hop. When a call completes a hop, the step of the tail levels for this hop follows once the caller has the
+ * output (cuda_live_process_behind). Copy engines transfer a large block: up during the step of the previous hop, down
+ * during the step of its own hop.
  *
  *   up      | in b |        | in b+1 |
  *   audio   .. step | head b | step b .. | head b+1 | step ..
@@ -90,7 +90,7 @@ int cuda_live_open(const hc_config *config, const struct plan *plan, int device,
 {
     struct cuda_live *s = (struct cuda_live *)calloc(1, sizeof *s);
     *state = NULL;
-    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     s->device = device;
     s->plan = plan;
     s->n_in = config->n_in;
@@ -131,17 +131,17 @@ void cuda_live_mask_free(void *state, void *mask)
     struct cuda_live_mask *m = (struct cuda_live_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    device_store_keep(&s->store, m->tail.memory, m->tail.bytes, s->audio); /* its last products may still run */
+    device_store_keep(&s->store, m->tail.memory, m->tail.bytes, s->audio); /* the mask's last products may still run */
     free(m);
 }
 
-/* noise: the taps, instead of matrix->taps; or NULL. */
+/* Makes a mask of matrix->taps or, if noise is not NULL, of noise. */
 static int mask_make(struct cuda_live *s, const struct matrix *matrix, const struct noise *noise, void **mask,
                      struct reason *why)
 {
     struct cuda_live_mask *m = (struct cuda_live_mask *)calloc(1, sizeof *m);
     *mask = NULL;
-    if (!m) return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+    if (!m) return fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     cudaSetDevice(s->device);
     needs_find(s, matrix, m->needs);
     const int rc = gpu_tail_mask_make(&m->tail, &s->tail, &s->store, matrix, noise, s->setup, why);
@@ -170,7 +170,7 @@ static bool noise_matrix_make(struct matrix *matrix, const struct cuda_live *s, 
     matrix->cells = (struct cell *)malloc(n * sizeof(struct cell));
     if (!matrix->n_taps || !matrix->cells) return false;
     matrix->n_responses = matrix->n_cells = (int)n;
-    for (int r = 0; r < (int)n; r++) { /* by out, then in, as noise_response numbers them */
+    for (int r = 0; r < (int)n; r++) { /* cells by out, then in, in the order of noise_response */
         const struct cell cell = {noise->diagonal ? r : r % s->n_in, noise->diagonal ? r : r / s->n_in, r};
         matrix->cells[r] = cell;
         matrix->n_taps[r] = noise->n_taps;
@@ -183,8 +183,9 @@ int cuda_live_mask_make_noise(void *state, const struct noise *noise, void **mas
     struct cuda_live *s = (struct cuda_live *)state;
     struct matrix matrix;
     *mask = NULL;
-    const int rc = noise_matrix_make(&matrix, s, noise) ? mask_make(s, &matrix, noise, mask, why)
-                                                        : fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+    const int rc = noise_matrix_make(&matrix, s, noise)
+                       ? mask_make(s, &matrix, noise, mask, why)
+                       : fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     free(matrix.n_taps);
     free(matrix.cells);
     return rc;
@@ -216,7 +217,7 @@ static int steps_run(struct cuda_live *s, int64_t hops, struct reason *why)
     return HC_OK;
 }
 
-/* Computes the next chunk of the output, sends it down, and records its event chunk_down. All n frames are in one
+/* Computes the next chunk of the output, downloads the chunk, and records its event chunk_down. All n frames are in one
  * hop. */
 static int chunk_play(struct cuda_live *s, struct io_buffer *buffer, int n, struct cuda_live_mask *mask, float *wet,
                       struct transfer *transfer, struct reason *why)
@@ -233,8 +234,8 @@ static int chunk_play(struct cuda_live *s, struct io_buffer *buffer, int n, stru
     return HC_OK;
 }
 
-/* Reports to the copy threads which chunks are in the buffer. wait: waits for all but the last chunk, for which the
- * caller waits (s->done). */
+/* Reports to the copy threads which chunks are in the buffer. wait: waits for all chunks but the last one; the caller
+ * waits for the last chunk (s->done). */
 static int chunks_post(struct cuda_live *s, struct io_buffer *buffer, struct transfer *transfer, bool wait,
                        struct reason *why)
 {
@@ -291,7 +292,7 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* For a small block there are no copies: the device reads the frames from pinned memory and writes them there. */
+/* Plays a block. A small block is not copied: the device reads and writes the frames in pinned host memory. */
 int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why)
 {
     struct cuda_live *s = (struct cuda_live *)state;
@@ -339,8 +340,8 @@ int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct
     return HC_OK;
 }
 
-/* To launch a step takes this thread longer than a GPU takes for a small head: the caller gets the output first. A caller
- * that is hurried, whose next block follows at once, would wait for the launches: process makes them while it waits. */
+/* Launches the steps after the output: a launch lasts longer than a small head on the GPU. If the caller is hurried, its
+ * next block follows at once and would wait for the launches: process then makes them while it waits for the GPU. */
 void cuda_live_process_behind(void *state)
 {
     struct cuda_live *s = (struct cuda_live *)state;

@@ -4,8 +4,8 @@
  *   cuda_transfer  copies frames between a buffer and the device; makes buffers
  *   tail_levels    convolves: the input history, the head, the tail levels; tail_masks makes their masks
  *
- * Words: up is from the host to the device, down is back. A chunk is a range of the channels of a large block, which
- * goes up or down as one. struct io_buffer is the host's buffers of one call.
+ * Words: up is from the host to the device, down is back. A chunk is a range of the channels of a large block; each
+ * chunk is one transfer. struct io_buffer is the host's buffers of one call.
  */
 #ifndef HALOCONV_CUDA_LIVE_H
 #define HALOCONV_CUDA_LIVE_H
@@ -17,20 +17,20 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-enum { MAX_TRANSFER_CHUNKS = 16 }; /* of a large block, each way                                                */
+enum { MAX_TRANSFER_CHUNKS = 16 }; /* max. chunks of a large block, each way                                    */
 
 struct cuda_live {
     int device;
     const struct plan *plan;
     int n_in, n_out;
     cudaStream_t audio, setup;
-    cudaStream_t up, down;   /* if blocks are overlapped                                                       */
+    cudaStream_t up, down;   /* only if transfers overlap the tail levels' steps                               */
     cudaEvent_t done;        /* the output of the call is in its buffer                                        */
     cudaEvent_t chunk_up[MAX_TRANSFER_CHUNKS];   /* the chunk is in the receive buffer                         */
     cudaEvent_t chunk_down[MAX_TRANSFER_CHUNKS]; /* the chunk is in the buffer                                 */
-    void *memory;            /* device memory; all below points into it                                        */
+    void *memory;            /* device memory; the pointers below point into it                                */
     float *wet[2];           /* [n_out][block]: the outputs of the masks `to` and `from` of a fade             */
-    float *receive;          /* [n_in][block]: receive buffer of a large block, copied on to the ring; NULL: none */
+    float *receive;          /* [n_in][block]: a large block, before its copy to the ring; NULL: unused        */
     bool out_overlapped;     /* a copy engine copies the output from wet[0] to its buffer                      */
     int64_t total;           /* frames in the input history                                                    */
     int64_t rested_us;       /* when process_behind returned last                                              */
@@ -40,7 +40,7 @@ struct cuda_live {
 
 struct cuda_live_mask {
     struct gpu_tail_mask tail;
-    int needs[MAX_TRANSFER_CHUNKS]; /* chunks 0 ... i of the output need inputs [0, needs[i])                  */
+    int needs[MAX_TRANSFER_CHUNKS]; /* [i]: chunks 0 ... i of the output need inputs [0, needs[i])             */
 };
 
 /* As in struct backend. */

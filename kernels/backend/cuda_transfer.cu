@@ -13,9 +13,9 @@
 
 #include <string.h>
 
-/* The transfer of an input or output of at least so many bytes is overlapped with the tail levels. At 64 frames and
+/* The transfer of an input or output of at least OVERLAPPED_BYTES overlaps the tail levels' steps. At 64 frames and
  * 16,384 channels the overlap would delay the output by 30 us; at 32,768 channels it makes no difference; 65,536
- * channels need it. Tests on the CPU set less. */
+ * channels need it. Tests on the CPU define a smaller value. */
 #ifndef OVERLAPPED_BYTES
 #define OVERLAPPED_BYTES (8 << 20)
 #endif
@@ -32,8 +32,8 @@ static __global__ void fetch(float *ring, unsigned ring_mask, unsigned at, const
     if (i < n) ring[blockIdx.x * ((size_t)ring_mask + 1) + ((at + i) & ring_mask)] = in[blockIdx.x * pitch + i];
 }
 
-/* The same, with `in` in device memory, for many channels: ROWS of them a block, 16 or 4 bytes a thread. All counts are
- * of T. */
+/* As fetch, from device memory, for many channels: a block copies ROWS channels, a thread one T (16 or 4 bytes) at a
+ * time. All counts are of T. */
 enum { ROWS = 16, ROW_THREADS = 16 };
 template <class T>
 static __global__ void __launch_bounds__(ROWS * ROW_THREADS) spread(T *ring, unsigned ring_mask, unsigned at,
@@ -55,7 +55,7 @@ size_t cuda_receive_bytes(const struct cuda_live *s)
     return bytes >= OVERLAPPED_BYTES ? bytes : 0;
 }
 
-/* Makes both streams. If only the input or only the output is large, which is rare, one stream has no work. */
+/* Makes both streams. If only the input or only the output is large (rare), one stream has no work. */
 static int overlapped_open(struct cuda_live *s, struct reason *why)
 {
     PASS(device_stream_make(&s->up, true, why));
@@ -164,9 +164,9 @@ static int rows_copy(const struct cuda_live *s, float *to, const float *from, in
     return HC_OK;
 }
 
-/* The copy to the receive buffer overlaps the last step of the tail levels. The copy to the ring comes behind that step
- * in s->audio, so it overwrites nothing that the step reads. The receive buffer is free, because the call before has
- * ended. */
+/* The copy to the receive buffer overlaps the last step of the tail levels. The copy to the ring follows that step in
+ * s->audio, so it does not overwrite data that the step reads. The receive buffer is free, because the previous call
+ * has ended. */
 int cuda_upload_chunk(struct cuda_live *s, const struct io_buffer *buffer, int n, struct transfer *transfer,
                       struct reason *why)
 {

@@ -6,10 +6,10 @@
 #include "cuda_live.h"
 #include "dsp/base/error.h"
 
-size_t cuda_receive_bytes(const struct cuda_live *s); /* the size of the receive buffer; 0: the plan needs none     */
+size_t cuda_receive_bytes(const struct cuda_live *s); /* the size of the receive buffer; 0: not needed              */
 cudaError_t cuda_transfer_load(void);           /* before the first launch on a device                        */
-/* Sets s->out_overlapped and makes the events and, for overlapped blocks, the streams up and down. s->receive is set
- * before. */
+/* Sets s->out_overlapped; makes the events and, if transfers overlap, the streams up and down. Reads s->receive, which
+ * the caller sets. */
 int cuda_transfer_open(struct cuda_live *s, struct reason *why);
 void cuda_transfer_close(struct cuda_live *s);  /* destroys these events and streams                          */
 
@@ -20,8 +20,8 @@ int cuda_upload(struct cuda_live *s, const struct io_buffer *buffer, int n, stru
 struct transfer {
     int loaded;             /* chunks of the parallel copy, of COPY_CHUNKS, that are in the buffer         */
     int up;                 /* chunks of the input that are on their way to the ring                       */
-    int n_channels;         /* inputs that the next kernel in s->audio finds in the ring                   */
-    int down, reported;     /* chunks of the output that are on their way; that the copy threads know      */
+    int n_channels;         /* inputs that are in the ring when the next kernel in s->audio runs           */
+    int down, reported;     /* chunks of the output: on their way; reported to the copy threads            */
 };
 
 /* The number of chunks of a block of n_channels. */

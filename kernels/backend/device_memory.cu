@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { KEPT_MAX = 8, PAUSE_NS = 20000 };  /* masks in a store; between two queries */
+enum { KEPT_MAX = 8, PAUSE_NS = 20000 };  /* max. masks in a store; time between queries */
 
 struct kept_memory {
     void *memory;
     size_t bytes;
-    cudaEvent_t unused; /* comes after the last work that may use the memory */
+    cudaEvent_t unused; /* recorded behind the last work that may use the memory */
     struct kept_memory *next;
 };
 
@@ -21,7 +21,7 @@ void *device_cut(void *base, size_t *used, size_t n)
     return p;
 }
 
-/* The result of a query: true if the work is done or has failed; else pauses and returns false. */
+/* Reads the result of a query. true: the work is done or has failed; else pauses and returns false. */
 static bool query_over(cudaError_t query)
 {
     if (query != cudaErrorNotReady) return true;
@@ -104,7 +104,7 @@ int device_store_alloc(struct device_store *store, void **p, size_t *got, size_t
     for (struct kept_memory **link = &store->newest; *link; link = &(*link)->next) {
         struct kept_memory *kept = *link;
         if (kept->bytes < bytes || kept->bytes / 5 * 4 > bytes) continue;
-        TRY(device_wait_event(kept->unused), "cudaEventQuery"); /* at most for the rest of a hop */
+        TRY(device_wait_event(kept->unused), "cudaEventQuery"); /* the wait lasts at most the rest of a hop */
         *p = kept->memory;
         *got = kept->bytes;
         kept->memory = NULL;

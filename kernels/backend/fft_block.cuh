@@ -39,7 +39,7 @@ static inline void fft_twiddles(float2 *tw, int P)
     }
 }
 
-/* The least log2 with n <= 1 << log2. */
+/* The smallest log2 with n <= 1 << log2. */
 static inline int log2_of(int n)
 {
     int log2 = 0;
@@ -47,7 +47,7 @@ static inline int log2_of(int n)
     return log2;
 }
 
-/* The transforms of a block, which has at least 64 threads; its threads; its shared memory. */
+/* For a thread block (64 threads or more): its number of transforms, of threads, its bytes of shared memory. */
 static inline int fft_per_block(int P) { return P >= 512 ? 1 : 512 / P; }
 static inline int fft_threads(int P) { return fft_per_block(P) * P / 8; }
 static inline size_t fft_shared_bytes(int P) { return fft_per_block(P) * (size_t)fft_skew(P) * sizeof(float2); }
@@ -66,7 +66,7 @@ struct fft_lane {          /* a thread of a launch of many transforms, several a
     float2 *s;             /* the transform's shared memory                                                       */
 };
 
-/* first_block: the block in which transform 0 is. */
+/* first_block: the thread block that has transform 0. */
 template <bool SKEWED = true>
 __device__ static inline struct fft_lane fft_lane_of(float2 *shared, int log2_P, int first_block = 0)
 {
@@ -132,7 +132,7 @@ __device__ static inline void fft_pass(float2 r[8], float2 w1, float2 w2, float2
     }
 }
 
-/* The same backwards, with the conjugate factors: undoes fft_pass, with a gain of 8. */
+/* The stages of fft_pass in reverse, with the conjugate factors: inverts fft_pass, with a gain of 8. */
 __device__ static inline void fft_pass_back(float2 r[8], float2 w1, float2 w2, float2 w4)
 {
 #pragma unroll
@@ -156,8 +156,8 @@ __device__ static inline void fft_pass_back(float2 r[8], float2 w1, float2 w2, f
     }
 }
 
-/* The last stages of a forward transform, or the first of an inverse: lengths L, L/2 ... 2 inside 8 neighbours, L = 8,
- * 4 or 2. All factors are turns. */
+/* The last stages of a forward transform, or the first stages of an inverse: lengths L, L/2 ... 2 inside 8 adjacent
+ * points, L = 8, 4 or 2. All factors are those of `turn`. */
 __device__ static inline void fft_ends(float2 r[8], int L, int dir)
 {
     const float2 one = make_float2(1.0f, 0.0f);
@@ -236,7 +236,7 @@ __device__ static inline void fft_unpack(const struct fft_lane lane, const float
     }
 }
 
-/* Fills lane.s[fft_at(brev(k))] = Z[k] from the spectrum whose bin k is load(k). It ends with a barrier. */
+/* Fills lane.s[fft_at(brev(k))] = Z[k] from the spectrum whose bin k is load(k). Ends with a barrier. */
 template <bool SKEWED = true, class Load>
 __device__ static inline void fft_pack(const struct fft_lane lane, const float2 *tw, Load load)
 {

@@ -11,7 +11,7 @@ enum {
     FIR_RING_MIN = 4         /* frames of a ring: they are copied four at a time                                      */
 };
 
-struct fir_cell {            /* one response from one input; an output adds up its cells                              */
+struct fir_cell {            /* one response from one input; an output is the sum of its cells                        */
     const float *taps;       /* device; [n_taps padded], 16-byte aligned                                              */
     int n_taps;
     int in;
@@ -28,8 +28,8 @@ struct fir_job {             /* y[out][i] = add[out][i] + sum over out's cells a
     const float *add;        /* [n_out] rows of add_pitch floats; NULL = nothing to add                               */
     size_t add_pitch;
     int n, n_out;
-    int max_taps;            /* the largest sum of n_taps over the cells of one output, and ...                       */
-    int max_cells;           /* ... the largest number of cells: how the work is split, never what is computed        */
+    int max_taps;            /* the largest sum of n_taps over the cells of one output; only divides the work         */
+    int max_cells;           /* the largest number of cells of one output; only divides the work                      */
     void *scratch;           /* fir_scratch_bytes(n_sm), zeroed once; jobs that share it must run one after another   */
     int n_sm;
 };
@@ -38,7 +38,7 @@ size_t fir_scratch_bytes(int n_sm);
 cudaError_t fir_launch(const struct fir_job *job, cudaStream_t stream);
 cudaError_t fir_load(void); /* before the first launch on a device */
 
-/* The two kernels, for fir_launch. */
+/* Launch one of the two kernels; fir_launch calls them. */
 cudaError_t fir_few_launch(const struct fir_job *job, cudaStream_t stream);
 cudaError_t fir_few_load(void);
 cudaError_t fir_register_launch(const struct fir_job *job, cudaStream_t stream);

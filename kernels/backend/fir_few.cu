@@ -1,8 +1,8 @@
-/* fir_few - a stream (fir.h) through the kernel for small blocks: fir_few.cuh.
+/* fir_few - convolves a stream (fir.h) by the kernel for small blocks: fir_few.cuh.
  *
- * An output has any number of cells. The taps of each cell are cut into shares, and the blocks of a tile take turns at
- * the shares of all cells. Copies of 16 bytes need frames in fours, but the job's first frame may lie anywhere in the
- * rings of the inputs: tiles start up to 3 frames before it.
+ * An output has any number of cells. The taps of each cell are cut into shares; the blocks of a tile divide the shares
+ * of all cells in turn. Copies of 16 bytes need frames in fours, but the job's first frame may lie anywhere in the
+ * rings of the inputs: tiles start up to 3 frames before the job's first frame.
  */
 #include "fir.h"
 #include "fir_few.cuh"
@@ -19,7 +19,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_AN_SM)
     struct sums sums = {};
     float total;
 
-    int skip = blockIdx.z; /* shares to pass over, counted from the first of cell c */
+    int skip = blockIdx.z; /* shares to skip, counted from the first share of cell c */
     for (int c = __ldg(job.first_cell + out); c < c_end; c++) {
         const struct fir_cell cell = job.cells[c];
         const float *x = job.x + (size_t)cell.in * ((size_t)job.ring_mask + 1);
@@ -52,7 +52,7 @@ cudaError_t fir_few_launch(const struct fir_job *job, cudaStream_t stream)
     int share = ((job->max_taps + wanted - 1) / wanted + GRAIN - 1) / GRAIN * GRAIN;
     if (share > SHARE_MAX) share = SHARE_MAX;
     if (share < GRAIN) share = GRAIN;
-    const int shares = job->max_taps / share + job->max_cells; /* of an output, at most */
+    const int shares = job->max_taps / share + job->max_cells; /* max. shares of an output */
     const int splits = shares < wanted ? shares : wanted;
     const dim3 grid(job->n_out, tiles, splits > 1 ? splits : 1); /* up to 65536 outputs */
     fir_few_stream<<<grid, THREADS, shared_bytes(share), stream>>>(*job, share);

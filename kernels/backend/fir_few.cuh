@@ -11,12 +11,12 @@
  *   The sums of the groups are added up in a fixed order (same input, same bits): the 4 groups of a warp by shuffles,
  *   the 8 warps through shared memory, the blocks of one tile by the block that finishes last.
  *
- *   x and h are staged once for all groups. A version that staged a copy for each group (64 + 2 group_taps floats) had
- *   room for fewer taps: 5.1 us, now 3.1, for 2 channels, 64 frames, 4096 taps; 145, now 18, for 1024 channels.
+ *   x and h are staged once for all groups. A version with a copy for each group (64 + 2 group_taps floats) held fewer
+ *   taps in shared memory: 5.1 us, now 3.1, for 2 channels, 64 frames, 4096 taps; 145, now 18, for 1024 channels.
  *
  * cost     a block: 64 + 2 share loads from L2, 64 share FMA.  share = 256: 576 loads, 16384 FMA, 64 a thread
- * error    LEAF taps in one sum, up to 4 of those in the next, those compensated (Kahan): below 1e-6 of the peak also
- *          where equal products let roundings accumulate (a long average of a steady level); 2e-7 on noise
+ * error    LEAF taps in one sum, up to 4 of these sums in the next, these added with compensation (Kahan): below 1e-6
+ *          of the peak, even if equal products accumulate roundings (a long average of a steady level); 2e-7 on noise
  * ceiling  few channels: launch, latency of L2 and the last block's sum (1.1 us); many: 16-byte loads from shared
  *          memory, 4 for 64 FMA: 52% of the FMA rate reached
  */
@@ -35,14 +35,14 @@ enum {
     SHARE_MAX = 4096,              /* taps staged at once                                                             */
     LEAF = 32,                     /* taps in one plain sum                                                           */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-    BLOCKS_AN_SM = 3,              /* sm_75 has no copies past the registers                                          */
+    BLOCKS_AN_SM = 3,              /* sm_75 copies through registers, so needs more of them                           */
 #else
     BLOCKS_AN_SM = 4,              /* 64 registers a thread                                                           */
 #endif
-    ALONE = 768                    /* up to so many taps one block is faster than several and their sum (1 us)        */
+    ALONE = 768                    /* max. taps for which one block is faster than several and their sum (1 us)       */
 };
 
-/* Quarter warps read 16 bytes at a stride of 32: 4 floats of padding a 32 spread them over all banks. */
+/* Quarter warps read 16 bytes at a stride of 32 floats: 4 floats of padding after 32 spread them over all banks. */
 __host__ __device__ static inline int padded(int i) { return i + i / 32 * 4; }
 
 __device__ static inline void load8(float (&to)[V], const float *from)
@@ -51,7 +51,7 @@ __device__ static inline void load8(float (&to)[V], const float *from)
     to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w, to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
 }
 
-/* V taps: sum[o] += sum_k h[k] x[o - k], x[0 ... 7] in high, x[-8 ... -1] in low. */
+/* Adds V taps: sum[o] += sum_k h[k] x[o - k], x[0 ... 7] in high, x[-8 ... -1] in low. */
 __device__ static inline void slide(float (&sum)[V], const float (&low)[V], const float (&high)[V], const float *h)
 {
     float tap[V];
@@ -62,7 +62,7 @@ __device__ static inline void slide(float (&sum)[V], const float (&low)[V], cons
         for (int o = 0; o < V; o++) sum[o] = fmaf(tap[k], o >= k ? high[o - k] : low[V + o - k], sum[o]);
 }
 
-/* total += x. `lost` keeps the rounding error of the total (Kahan). */
+/* total += x. `lost` is the rounding error of the total (Kahan). */
 __device__ static inline void add_compensated(float &total, float &lost, float x)
 {
     const float y = x - lost, t = total + y;
@@ -72,7 +72,7 @@ __device__ static inline void add_compensated(float &total, float &lost, float x
 
 struct sums {
     float total[V], lost[V];
-    bool any; /* false: nothing was added yet */
+    bool any; /* false: the sums are still 0 */
 };
 
 /* Adds n taps of h, a multiple of V, to the sums of all threads. copy_x(to, j) copies x[j - n ... j - n + 3], counted
@@ -145,7 +145,7 @@ __device__ static inline bool add_up(const struct sums &sums, float (*warps)[TIL
     __syncthreads();
     if (!last) return false;
     __threadfence();
-    float quarter[4] = {}; /* four sums: a long one would lose more, and wait longer */
+    float quarter[4] = {}; /* four sums: one long sum would be less exact and slower */
     for (int i = o / TILE; i < n; i += THREADS / TILE * 4)
 #pragma unroll
         for (int r = 0; r < 4; r++)
@@ -164,8 +164,8 @@ static size_t shared_bytes(int share)
     return (padded(TILE + n) + n) * sizeof(float);
 }
 
-/* The number of blocks that divide the taps of a tile among themselves: as many as leave each block a multiprocessor of
- * its own. blocks: their number without splits; n_taps: of an output. */
+/* The number of blocks that divide the taps of a tile among themselves: as many as still have one multiprocessor each.
+ * blocks: the number of blocks without splits; n_taps: of an output. */
 static int splits_of(long blocks, int n_taps, int n_sm)
 {
     return blocks < n_sm && n_taps > ALONE ? (int)(n_sm / blocks) : 1;

@@ -1,10 +1,10 @@
-/* fir_register - a stream (fir.h) through the sliding window of fir_register.cuh.
+/* fir_register - convolves a stream (fir.h) by the sliding window of fir_register.cuh.
  *
  * The unit of work is one cell of one tile; the tile is stored after its last cell. Copies of 16 bytes need frames in
- * fours, so tiles start up to 3 frames before the job's first.
+ * fours, so tiles start up to 3 frames before the job's first frame.
  *
- * error    sums of SLIDE taps, 4 of those, then compensated (Kahan): below 1e-6 of the peak also on a long average of a
- *          steady level
+ * error    sums of SLIDE taps, sums of 4 of these, then compensated sums (Kahan): below 1e-6 of the peak, also on a
+ *          long average of a steady level
  */
 #include "fir.h"
 #include "fir_register.cuh"
@@ -44,8 +44,8 @@ static_assert(sizeof(struct fir_cell) == sizeof(int4) && FIR_PAD % SLIDE == 0, "
 
 using stream_staged = struct staged<false>;
 
-/* Stages 128 taps from k0 on, and the frames that they need and the ring lacks, to ring[to ...]: 128 frames, and at
- * k0 = 0 also the tile. at: the frame of the stream that goes to ring[to]. */
+/* Stages 128 taps from k0 on, and at ring[to ...] the frames that these taps need and the ring lacks: 128 frames, and
+ * at k0 = 0 also the tile. at: the stream's frame for ring[to]. */
 __device__ static inline void stage_stream(float *ring, int to, float *taps, const struct fir_job &job,
                                            struct fir_cell cell, unsigned at, int k0, int lane4)
 {
@@ -145,7 +145,7 @@ cudaError_t fir_register_load(void) { return kernels_load(fir_register_stream); 
 
 cudaError_t fir_register_launch(const struct fir_job *job, cudaStream_t stream)
 {
-    enum { BLOCKS_AN_SM = 12 }; /* as many as the registers allow, a multiple of 4 */
+    enum { BLOCKS_AN_SM = 12 }; /* max. blocks by registers, a multiple of 4 */
     const int n_tiles = (job->n + (int)(job->pos % 4) + TILE - 1) / TILE;
     const long n_work = (long)n_tiles * job->n_out, capacity = (long)BLOCKS_AN_SM * job->n_sm;
     const unsigned n_blocks = (unsigned)(n_work < capacity ? n_work : capacity);

@@ -4,8 +4,8 @@
  *   a block is one warp; it computes tiles of TILE = 896 outputs, one after another; lane t owns V t ... V t + V-1
  *
  *   x             ..[ CHUNK ][ CHUNK ][======= tile, TILE =======]..
- *   ring (shared)  2nd chunk  1st       each further chunk of taps brings CHUNK older frames, which take the place of
- *                                       the newest, no longer needed: the tile itself is loaded once
+ *   ring (shared)  2nd chunk  1st       each further chunk of taps loads CHUNK older frames, which overwrite the
+ *                                       newest, no longer needed: the tile itself is loaded once
  *   window (registers, V + 4)  [ 4 new | V kept ]    slides 4 frames down every 4 taps:
  *                              one 16-byte load of x and one of taps feed 4 V = 112 FMA
  *
@@ -13,7 +13,7 @@
  *   taps. There is no barrier. With V = 28 the 8 threads of a quarter warp read 16 bytes at a stride of 112, so that
  *   they hit every bank once.
  *
- * Speed: what each step gained, in percent of the FMA rate:
+ * Speed before and after each step, in percent of the FMA rate:
  *   77 -> 81   At 4096 taps: a ring, instead of loading the tile again for each chunk; V = 28 instead of 16.
  *   81 -> 88   An FMA reads three registers; the register file delivers two a cycle, one even and one odd. In a block
  *              of one warp the control flow is uniform, and the compiler moves the taps of a turn to uniform registers
@@ -29,7 +29,7 @@
 enum {
     V = 28,                       /* outputs a thread; V / 4 odd keeps the 16-byte loads free of bank conflicts       */
     TILE = 32 * V,                /* outputs a warp                                                                   */
-    THREADS = 32,                 /* a block is one warp: nothing to wait for but its own copies                      */
+    THREADS = 32,                 /* a block is one warp: it waits only for its copies                                */
     SLIDE = V + 4,                /* taps after which the window is back at its start: one turn of the inner loop     */
     ROW = 128,                    /* frames that one 16-byte copy of each lane moves                                  */
     SHORT_TAPS = 256              /* a mask of up to so many taps is staged in one chunk                              */

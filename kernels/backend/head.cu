@@ -3,14 +3,14 @@
  *   piece   one input, 64 taps:  x (shared) [== 64 before ==|== 64 frames ==]    h (shared) [4 outputs][64 taps]
  *   thread  8 frames of all 4 outputs, 16 taps of a piece: 32 groups of 8 threads share the quarters of the 8 pieces.
  *           Every 8 taps, 2 loads of 16 bytes of x and 8 of h (the same for 8 threads) feed 256 FMA
- *   sums    the 32 groups are added up through shared memory. If there are few outputs, several blocks divide the
- *           stages among themselves, and the block that finishes last adds their sums up. All in a fixed order: same
+ *   sums    the 32 groups are added up through shared memory. With few outputs, several blocks divide the stages among
+ *           themselves, and the block that finishes last adds up their sums. The order is always the same: same
  *           input, same bits
  *
  * While a stage is computed, the next one is loaded into registers. The output of the tail levels is added last.
  *
  * cost     a stage: 3072 loads (12 a thread), 131072 FMA (512 a thread)
- * error    256 taps in one sum, then the 32 groups, then stages 16 at a time
+ * error    256 taps in one sum, then the sums of the 32 groups, then stages 16 at a time
  * limits   none on inputs, outputs, taps, frames
  * ceiling  the device's FP32 FMA rate: 28 of an H200's 60.7 TFLOP/s for 512 x 512, 64 taps, 64 frames (77 us); few
  *          channels: launch and latency
@@ -23,9 +23,9 @@
 enum {
     TILE = 64,
     V = 8,                               /* frames a thread                                                      */
-    PIECES = 8,                          /* of a stage                                                           */
+    PIECES = 8,                          /* pieces of a stage                                                    */
     THREADS = 256,
-    GROUPS = THREADS / (TILE / V),       /* of threads; a group holds the 64 frames: 32                          */
+    GROUPS = THREADS / (TILE / V),       /* groups of threads, 32; each group computes the 64 frames             */
     QUARTER = PIECES * HEAD_CHUNK / GROUPS, /* taps of a thread in a stage: 16                                   */
     SPAN = HEAD_CHUNK + TILE,            /* frames of x that a piece needs                                       */
     ROW = SPAN + SPAN / 32 * 4,          /* 4 floats of padding after 32: no bank conflicts at a stride of 32    */
@@ -38,11 +38,11 @@ __device__ static inline int padded(int i) { return i + i / 32 * 4; }
 struct piece {
     const float *x;                      /* the input's ring; NULL: no piece                                     */
     const float *taps[HEAD_OUTS];        /* NULL = no response                                                   */
-    int back;                            /* the delay of its first tap in frames                                 */
+    int back;                            /* the delay of the piece's first tap in frames                         */
 };
 
-/* Finds the pieces of LEAF stages, from piece0 of a group on. Piece i is chunk i % n_chunks of term i / n_chunks of the
- * group, whose first term is first_term. */
+/* Finds the pieces of LEAF stages, from piece0 on, of a group of outputs. Piece i is chunk i % n_chunks of term
+ * i / n_chunks of the group, whose first term is first_term. */
 __device__ static inline void pieces_load(struct piece *pieces, const struct head_job &job, int first_term,
                                           int n_pieces, int piece0)
 {
@@ -100,8 +100,8 @@ __device__ static inline void load8(float *to, const float *from)
     to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w, to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
 }
 
-/* sum[o][i] += sum over this thread's 16 taps k of h[o][k] x[i - k]. x: the piece's row; at: the index in it of the
- * frame that meets the first of the taps for i = 0; h: the taps of output 0. */
+/* sum[o][i] += sum over this thread's 16 taps k of h[o][k] x[i - k]. x: the piece's row; at: the index in x of the
+ * frame that the first tap multiplies for i = 0; h: the taps of output 0. */
 __device__ static inline void stage_compute(float (&sum)[HEAD_OUTS][V], const float *x, int at, const float *h)
 {
     float window[2 * V]; /* x[at - 8 ... at + 7] */

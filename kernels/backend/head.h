@@ -1,5 +1,5 @@
 /* head - the head of a mask: the first taps of all its responses, computed in the time domain inside the call. Adds the
- * output that the tail levels have ready. Picture and cost in head.cu and head_sparse.cu. */
+ * due output of the tail levels. Picture and cost in head.cu and head_sparse.cu. */
 #ifndef HALOCONV_HEAD_H
 #define HALOCONV_HEAD_H
 
@@ -27,9 +27,9 @@ struct head_job {                /* y[out][i] = sum of taps[k] x[in][pos + i - k
     const struct head_terms *terms; /* for head.cu; NULL: cells                                                      */
     const int *first_term;       /* [all groups + 1]: the terms of group g start at terms[first_term[g]]             */
     const struct fir_cell *cells; /* for head_sparse.cu, which reads n_chunks of each; NULL: terms                    */
-    const int *first_cell;       /* [n_out + 1]: the cells of an output start there                                  */
-    int n_chunks;                /* of a response                                                                    */
-    int max_terms;               /* of a group                                                                       */
+    const int *first_cell;       /* [n_out + 1]: index of each output's first cell                                   */
+    int n_chunks;                /* chunks of a response                                                             */
+    int max_terms;               /* max. terms of a group                                                            */
     float *y;                    /* [n_out] rows of y_pitch floats                                                   */
     size_t y_pitch;
     int n, n_out, n_due;
@@ -39,7 +39,7 @@ struct head_job {                /* y[out][i] = sum of taps[k] x[in][pos + i - k
     int n_sm;
 };
 
-/* Are cells faster than terms? If at most half of the taps[] in the terms are used, and the outputs alone fill the
+/* Are cells faster than terms? Yes, if at most half of the taps[] in the terms are used, and the outputs alone fill the
  * device. */
 bool head_is_sparse(size_t n_cells, size_t n_terms, int n_out, int n_sm);
 size_t head_scratch_bytes(int n_sm);

@@ -2,12 +2,12 @@
  *
  *   warp    8 outputs. A lane computes 16 of the tile's 64 frames of one output, with all taps of its responses
  *   stage   64 taps of each of the 8 outputs, and 64 frames of each input:   x [64 before][tile]   h [64 taps]
- *           Stage 0 of a response copies the tile. Each later stage copies the 64 frames before those of the last
- *           stage, so that a frame is copied once; a warp holds 3 blocks of 64 frames and 2 of 64 taps of each output
+ *           Stage 0 of a response copies the tile. Each later stage copies the 64 frames before the previous stage's
+ *           frames, so that a frame is copied once; a warp holds 3 blocks of 64 frames and 2 of 64 taps of each output
  *   lane    every 8 taps, 2 loads of 16 bytes of x and 2 of h feed 128 FMA
  *
  * Rows are 17 times 16 bytes long, so that the 8 outputs of a quarter of a warp use different banks. While a stage is
- * computed, the next one is copied in the background. A warp waits for no other warp. The taps are not divided among
+ * computed, the next one is copied in the background. Warps do not wait for each other. The taps are not divided among
  * warps: there are enough outputs.
  *
  * cost     a stage and output: 512 bytes, 4096 FMA
@@ -30,11 +30,11 @@ enum {
     STEP = 8,                            /* taps of a thread between loads                                       */
     ROW = TILE + 4,
     UNITS = TILE / 4,                    /* 16-byte units of a row                                               */
-    MINE = OUTS * UNITS / 32             /* units that a lane copies of OUTS rows                                */
+    MINE = OUTS * UNITS / 32             /* units of OUTS rows that one lane copies                              */
 };
 static_assert(OUTS * TILE == 32 * V && (int)TILE == (int)HEAD_CHUNK, "a warp has whole tiles, a stage one chunk");
 
-struct stages {                          /* of one warp                                                          */
+struct stages {                          /* the shared memory of one warp                                        */
     float x[3][OUTS][ROW], h[2][OUTS][ROW];
 };
 
@@ -59,8 +59,8 @@ __device__ static inline void source_find(struct source &source, const struct he
 
 /* Copies frames from ... from + 63 of each input. */
 template <bool ALIGNED>
-__device__ static inline void frames_copy(float (&x)[OUTS][ROW], const struct source &source,
-                                          const struct head_job &job, unsigned from)
+__device__ static inline void chunk_frames_copy(float (&x)[OUTS][ROW], const struct source &source,
+                                                const struct head_job &job, unsigned from)
 {
     const int at = 4 * (threadIdx.x % UNITS);
 #pragma unroll
@@ -77,8 +77,8 @@ __device__ static inline void frames_copy(float (&x)[OUTS][ROW], const struct so
 }
 
 /* Copies taps tap ... tap + 63 of each response. */
-__device__ static inline void taps_copy(float (&h)[OUTS][ROW], const struct source &source, const struct head_job &job,
-                                        int tap)
+__device__ static inline void chunk_taps_copy(float (&h)[OUTS][ROW], const struct source &source,
+                                              const struct head_job &job, int tap)
 {
     const int at = 4 * (threadIdx.x % UNITS);
 #pragma unroll
@@ -171,10 +171,10 @@ static __global__ void __launch_bounds__(32 * WARPS, 4) head_rows(const __grid_c
     float total[V] = {};
     struct source source;
 
-    int x = 0, h = 0; /* indices of the blocks to which the next stage is copied */
+    int x = 0, h = 0; /* indices of the x and h blocks to which the next stage is copied */
     if (n_terms) {
         source_find(source, job, out, end, 0);
-        frames_copy<ALIGNED>(mine.x[0], source, job, tile);
+        chunk_frames_copy<ALIGNED>(mine.x[0], source, job, tile);
     }
     for (int term = 0; term < n_terms; term++)
         for (int stage = 0; stage <= job.n_chunks; stage++) {
@@ -184,11 +184,11 @@ static __global__ void __launch_bounds__(32 * WARPS, 4) head_rows(const __grid_c
             x = x == 2 ? 0 : x + 1;
             h ^= 1;
             if (stage < job.n_chunks) {
-                frames_copy<ALIGNED>(mine.x[x], source, job, tile - (stage + 1) * TILE);
-                taps_copy(mine.h[h], source, job, stage * TILE);
+                chunk_frames_copy<ALIGNED>(mine.x[x], source, job, tile - (stage + 1) * TILE);
+                chunk_taps_copy(mine.h[h], source, job, stage * TILE);
             } else if (term + 1 < n_terms) {
                 source_find(source, job, out, end, term + 1);
-                frames_copy<ALIGNED>(mine.x[x], source, job, tile);
+                chunk_frames_copy<ALIGNED>(mine.x[x], source, job, tile);
             }
             if (stage) stage_compute(total, mine.x[before][row], mine.x[now][row], mine.h[taps][row], first);
         }

@@ -1,10 +1,10 @@
-/* kernels_load - loads kernels, which the runtime otherwise does at their first launch: that launch would be slow. */
+/* kernels_load - loads kernels at set-up: otherwise the runtime loads a kernel at its first launch, which is slow. */
 #ifndef HALOCONV_KERNELS_LOAD_H
 #define HALOCONV_KERNELS_LOAD_H
 
 #include <cuda_runtime.h>
 
-/* Loads kernels on the current device; the first error ends it. */
+/* Loads kernels on the current device; returns at the first error. */
 template <class... Kernel> static cudaError_t kernels_load(Kernel... kernels)
 {
     struct cudaFuncAttributes a;

@@ -10,7 +10,7 @@
 
 static const size_t PAGE = 4096, HUGE_PAGE = 2 << 20;
 
-/* False on systems that pin only memory that the driver has allocated. */
+/* Can the driver pin memory of malloc? Some systems pin only memory that the driver has allocated. */
 static bool can_register(void)
 {
     int device = 0, can = 0;
@@ -21,7 +21,7 @@ static bool can_register(void)
 
 int pinned_alloc(void **p, size_t bytes, struct reason *why)
 {
-    const size_t align = bytes >= HUGE_PAGE / 2 ? HUGE_PAGE : PAGE; /* no page is shared, so none is pinned twice */
+    const size_t align = bytes >= HUGE_PAGE / 2 ? HUGE_PAGE : PAGE; /* whole pages, so that no page is pinned twice */
     const size_t whole = (bytes + align - 1) / align * align;
     *p = NULL;
     if (!can_register()) {

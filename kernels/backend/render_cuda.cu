@@ -23,14 +23,14 @@
 
 enum {
     BATCHES = 3,                  /* one is packed, one computes, one is unpacked                                     */
-    BATCH_FRAMES = 2 << 20,       /* of output, about                                                                 */
-    RUN_PARTS = 8,                /* a run has at least so many times n_parts windows, if its job has                 */
+    BATCH_FRAMES = 2 << 20,       /* approximate output frames of a batch                                             */
+    RUN_PARTS = 8,                /* min. windows of a run, in units of n_parts, unless its job is shorter            */
 };
 
 struct run {                      /* windows [first, first + n) of a work                                             */
     const struct render_work *work;
     int64_t first;
-    int n, out;                   /* out: where its output is in the batch                                            */
+    int n, out;                   /* out: position of the run's output in the batch                                   */
 };
 
 struct batch {
@@ -68,7 +68,7 @@ static void *cut_next(struct cut *cut, size_t bytes)
     return p;
 }
 
-/* All buffers that go up come first, then those that come down. */
+/* Lays out the host memory of a batch: first all buffers for uploads, then those for downloads. */
 static size_t host_cut(const struct render_gpu *s, struct batch *b, char *base)
 {
     struct cut cut = {base, 0};
@@ -117,7 +117,7 @@ static int batches_open(struct render_gpu *s, struct reason *why)
         PASS(device_alloc(&b->device, device_size(s, b, NULL), "a renderer", why));
         device_size(s, b, (char *)b->device);
         b->runs = (struct run *)calloc(s->max_spans, sizeof *b->runs);
-        if (!b->runs) return fail(HC_ENOMEM, why, "cuda: out of memory");
+        if (!b->runs) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
         b->job.tw = s->tw;
         b->job.h = s->bank->h[0];
         b->job.log2_P = s->log2_P;
@@ -130,7 +130,7 @@ static int batches_open(struct render_gpu *s, struct reason *why)
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Lines of a window. */
+/* The number of lines of a window. */
 static size_t lines_of(const struct render_window *w) { return (size_t)w->n_to + (w->n_from > 0 ? w->n_from : 0); }
 
 /* Makes the buffers large enough for one window of each work. */
@@ -167,7 +167,7 @@ static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a +
 static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Windows [*first, *end) of the stream whose spectra are not 0. */
+/* Finds windows [*first, *end) of the stream whose spectra are not 0. */
 static void active_windows(const struct render_gpu *s, const hc_render_job *job, int64_t *first, int64_t *end)
 {
     *first = floor_div(job->in_from, s->step);
@@ -176,7 +176,7 @@ static void active_windows(const struct render_gpu *s, const hc_render_job *job,
                : *first;
 }
 
-/* Frames [from, from + n) of a source's stream; those outside of the input, and those that are not finite, are 0. */
+/* Copies frames [from, from + n) of a source's stream. Frames outside the input, NaN and Inf become 0. */
 static void frames_copy(const hc_render_job *job, int source, int64_t from, int n, float *to)
 {
     const int64_t begin = max_of(from, job->in_from), end = min_of(from + n, job->in_from + job->n_in_frames);
@@ -192,7 +192,7 @@ static void frames_copy(const hc_render_job *job, int source, int64_t from, int 
     memset(to + n_in, 0, (n - n_before - n_in) * sizeof *to);
 }
 
-/* The max. number of windows from `first` on, up to n, that still fit into the batch. */
+/* The max. number of windows from `first` on, at most n, that still fit into the batch. */
 static int run_size(const struct render_gpu *s, const struct batch *b, const struct render_work *work, int64_t first,
                     int n)
 {
@@ -215,7 +215,7 @@ static int run_size(const struct render_gpu *s, const struct batch *b, const str
 static void run_pack(const struct render_gpu *s, struct batch *b, const struct render_work *work, int64_t first, int n)
 {
     const hc_render_job *job = work->job;
-    const int64_t w0 = job->from / s->step + first; /* of the stream */
+    const int64_t w0 = job->from / s->step + first; /* first window, counted in the stream */
     int64_t active_first, active_end;
     active_windows(s, job, &active_first, &active_end);
     const int64_t x_first = max_of(w0 - (s->n_parts - 1), active_first), x_end = min_of(w0 + n, active_end);
@@ -301,7 +301,7 @@ static int works_render(struct render_gpu *s, const struct render_work *works, i
             const int wanted = (int)min_of(works[i].n_windows - first, (int64_t)s->max_spans);
             const int min_windows = (int)min_of(wanted, (int64_t)RUN_PARTS * s->n_parts);
             int n = run_size(s, b, &works[i], first, wanted);
-            if (n < min_windows && b->n_runs) { /* a short run would transform the partitions before it again */
+            if (n < min_windows && b->n_runs) { /* a short run would transform its earlier windows again */
                 PASS(batch_next(s, &b, why));
                 n = run_size(s, b, &works[i], first, wanted);
             }
@@ -320,7 +320,7 @@ static int gpu_render_run(void *state, const struct render_work *works, int n_wo
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     PASS(buffers_grow(s, works, n_works, why));
     int rc = works_render(s, works, n_works, why);
-    for (int i = 0; i < BATCHES && rc < 0; i++) { /* no batch may go on with memory of the caller's jobs */
+    for (int i = 0; i < BATCHES && rc < 0; i++) { /* no batch may still use memory of the caller's jobs */
         struct batch *b = &s->batches[i];
         cudaStreamSynchronize(b->stream);
         b->n_runs = b->n_lines = b->job.n_rows = b->job.n_spans = 0;
@@ -376,14 +376,14 @@ static int state_open(struct render_gpu *s, const struct render_setup *setup, st
     float2 tw[FFT_MAX];
     fft_twiddles(tw, 1 << s->log2_P);
     TRY(cudaMemcpy(s->tw, tw, tw_bytes, cudaMemcpyHostToDevice), "cudaMemcpy(%zu)", tw_bytes);
-    TRY(cudaStreamSynchronize(NULL), "cudaStreamSynchronize"); /* cudaMemcpy may return before the bytes are there */
+    TRY(cudaStreamSynchronize(NULL), "cudaStreamSynchronize"); /* cudaMemcpy may return before the copy is complete */
     return HC_OK;
 }
 
 static int gpu_render_open(const struct render_setup *setup, void **state, struct reason *why)
 {
     struct render_gpu *s = (struct render_gpu *)calloc(1, sizeof *s);
-    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     int rc = state_open(s, setup, why);
     if (rc < 0) {
         gpu_render_close(s);

@@ -6,14 +6,14 @@
  *                X[x - p]  *  H[entry][p]    H of an entry is read by the windows on both sides of a fade: from L2
  *   inverse    from, to -> last `step` frames -> (1 - g) from + g to,  g[i] = (i + 1) / step  -> out
  *
- * The sum of a window has one order, whichever batch it is in: entries as in its list, then parts. Parts that meet only
+ * The order of a window's sum does not depend on its batch: entries as in its list, then parts. Parts that meet only
  * silence are left out.
  *
  * cost     a window with one entry before and one behind its fade: 2 n_parts (1 + n_out) 8 P bytes, mostly of L2, and
  *          8 n_parts n_out P FMA. 1 s at 16 kHz, step 256, 2 outputs: 0.77 MB and 0.26 MFMA
  * limits   step 16 ... 4096
- * ceiling  the bandwidth of L2; the CPU comes first: one thread copies the caller's samples and resolves the steps. On an
- *          H200 25,000 to 42,000 hours an hour of the case above, memory to memory
+ * ceiling  the bandwidth of L2, but the CPU limits first: one thread copies the caller's samples and resolves the
+ *          steps. On an H200, the case above renders 25,000 to 42,000 times as fast as real time, memory to memory
  */
 #include "render_kernels.h"
 
@@ -22,13 +22,13 @@
 #include "kernels_load.h"
 #include "spectrum.cuh"
 
-enum { THREADS = 128, OUTS = 2, PARTS = 4 /* whose loads are under way at once */ };
+enum { THREADS = 128, OUTS = 2, PARTS = 4 /* partitions loaded at once */ };
 
 /* grid: the rows, several a thread block */
 static __global__ void __launch_bounds__(512) render_forward(const __grid_constant__ struct render_batch job)
 {
     extern __shared__ float2 shared[];
-    const int skipped = (2 << job.log2_P) - 2 * job.step; /* frames in front, which no output needs */
+    const int skipped = (2 << job.log2_P) - 2 * job.step; /* first frames of the window, unused by outputs */
     const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
     const bool active = lane.which < job.n_rows;
     const int row = active ? lane.which : 0;

@@ -22,7 +22,7 @@ struct render_batch {       /* all in device memory                             
     const float2 *tw, *h;   /* h: [n_entries][n_parts][n_out][P]                                                      */
     int log2_P, step, n_parts, n_out;
     const float *in;        /* frames of all sources                                                                  */
-    const int *rows;        /* [n_rows]: where in `in` the 2 step frames of a spectrum begin                          */
+    const int *rows;        /* [n_rows]: index in `in` of the first of a spectrum's 2 step frames                     */
     int n_rows;
     float2 *x;              /* [n_rows][P]                                                                            */
     const struct render_line *lines;

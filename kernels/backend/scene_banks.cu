@@ -25,11 +25,10 @@ int scene_log2_P(const struct scene_plan *plan, int level, struct reason *why)
     int log2_P = log2_of(FFT_MIN);
     while (2 << log2_P < frames) log2_P++;
     if (1 << log2_P > FFT_MAX)
-        return fail(
-            HC_EUNSUPPORTED, why,
-            "cuda: sources in blocks of %d frames at %d Hz need transforms of %d frames, and the most is %d; use "
-            "blocks of %d frames or fewer, or the CPU",
-            plan->block, plan->rate, 2 << log2_P, 2 * FFT_MAX, FFT_MAX);
+        return fail(HC_EUNSUPPORTED, why,
+                    "cuda: sources in blocks of %d frames at %d Hz need transforms of %d frames; the limit is %d; use "
+                    "blocks of %d frames or fewer, or the CPU",
+                    plan->block, plan->rate, 2 << log2_P, 2 * FFT_MAX, FFT_MAX);
     return log2_P;
 }
 
@@ -41,7 +40,7 @@ static int parts_of(const struct scene_level *level, int n_taps)
 
 struct bank_maker {         /* needed only while a bank is made                                                       */
     cudaStream_t stream;
-    cudaEvent_t sent[2];    /* the copy from a half is done                                                           */
+    cudaEvent_t sent[2];    /* the copy from each half is done                                                        */
     float *pinned[2], *taps[2]; /* [rows][pitch]                                                                      */
     float2 *tw[HC_MAX_STEER_LEVELS];
     void *host, *device;
@@ -67,7 +66,7 @@ static size_t maker_cut(struct bank_maker *m, const struct scene_bank *bank, siz
     return used;
 }
 
-/* Transforms entries [first, first + n), whose taps are in a half. */
+/* Transforms entries [first, first + n), whose taps are in one half of the buffers. */
 static int entries_transform(const struct scene_plan *plan, const struct scene_bank *bank, const struct bank_maker *m,
                              int half, size_t pitch, int n_taps, int first, int n, struct reason *why)
 {
@@ -162,7 +161,7 @@ int scene_bank_of_data(const struct scene_plan *plan, int device, const hc_bank_
 {
     struct scene_bank *b = (struct scene_bank *)calloc(1, sizeof *b);
     *bank = NULL;
-    if (!b) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!b) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     b->device = device;
     int rc = bank_open(plan, b, data, why);
     if (rc < 0) {

@@ -4,16 +4,16 @@
  *   stream tail   [list up] forward > products > reduce > window                                        at an edge
  *   host          [begin] apply requests [play] make the lists | the list of the tail's last edge | wait for the head
  *
- * The tail of a hop has the level's delay to run. Its stream has a low priority, and its thread blocks are short, so
- * that the head gets its multiprocessors soon. The head waits on the device for the event of a window when the window's
- * first frame plays. A list of the head goes up once: `from` of a block is `to` of the block before.
+ * The tail's work on a hop may last the level's delay. Its stream has a low priority and short thread blocks, so that
+ * the head soon gets multiprocessors. The head waits on the device for the event of a window when the window's first
+ * frame plays. A list of the head is uploaded once: `from` of a block is `to` of the previous block.
  *
  * cost     a block of n sources: 4 n B bytes up and 16 P n_parts bytes of X a fading source; at an edge 8 P n_parts
  *          bytes a source (scene_product.cu)
  * limits   blocks of up to 4096 frames
  * ceiling  many sources: the engine thread, which applies requests and makes lists: 40 ns a source that changes. Few:
- *          the latency of four kernels, two copies and the wait. On an H200 a block takes 75 us with 64 sources, 390 with
- *          8,192 and 720 with 16,384 (0.5 s, 2 outputs, all moving in each block)
+ *          the latency of four kernels, two copies and the wait. On an H200 a block needs 75 us with 64 sources, 390
+ *          with 8,192 and 720 with 16,384 (0.5 s, 2 outputs, all moving in each block)
  */
 #include "scene_gpu.h"
 
@@ -25,7 +25,7 @@
 
 #include <stdlib.h>
 
-enum { LISTS = 2 };         /* of a level: of its last two edges                                                      */
+enum { LISTS = 2 };         /* lists of a level, for its last two edges                                               */
 
 struct list_buffers {
     char *pinned[LISTS], *device[LISTS];
@@ -40,7 +40,7 @@ struct cuda_level {
     float2 *partial, *sums; /* scene_product.h                                                                        */
     size_t capacity;
     struct list_buffers lists;
-    int n_lists;            /* that a product sums: the head's two, a tail level's one                                */
+    int n_lists;            /* lists that a product sums: 2 in the head, 1 in a tail level                            */
     /* Tail levels only. Window j starts at frame j hop + delay and is at j % n_windows. */
     int n_windows;
     float *windows;         /* [n_windows][n_out][hop + fade]                                                         */
@@ -48,7 +48,7 @@ struct cuda_level {
     int *n_active;          /* [n_windows]                                                                           */
     int64_t awaited;        /* windows that the head's stream has waited for                                          */
     struct scene_mix waiting; /* the mix of an edge whose work begins in the next block                               */
-    int64_t waiting_frame;  /* -1: none                                                                               */
+    int64_t waiting_frame;  /* frame of that edge; -1: no edge                                                        */
     int waiting_active;
 };
 
@@ -57,8 +57,8 @@ struct scene_gpu {
     struct scene_plan plan;
     struct scene_shape shape;
     cudaStream_t head, tail;
-    void *memory;           /* device memory; all below points into it                                                */
-    size_t history_bytes;   /* from its start: ring, FDLs, windows; all zero after a reset                            */
+    void *memory;           /* device memory; the pointers below point into it                                        */
+    size_t history_bytes;   /* first bytes of `memory`: ring, FDLs, windows; all zero after a reset                   */
     float *ring;            /* [n_sources][ring_length], frame f at f & (ring_length - 1)                             */
     unsigned ring_length;
     float *receive;         /* [n_sources][n] of a call                                                               */
@@ -79,7 +79,7 @@ static int terms_max(const struct scene_shape *shape)
 {
     return shape->n_sources * HC_MAX_SOUNDING;
 }
-/* Of a list of n terms: the sources, then at most as many pieces. */
+/* The bytes of a list of n terms: n sources, then up to n pieces. */
 static size_t list_bytes(int n) { return (size_t)n * (sizeof(struct scene_source) + sizeof(struct scene_piece)); }
 static size_t spectrum_bytes(const struct cuda_level *level) { return sizeof(float2) << level->log2_P; }
 
@@ -90,7 +90,7 @@ static int level_set(struct scene_gpu *s, int l, struct reason *why)
     PASS(level->log2_P = scene_log2_P(&s->plan, l, why));
     level->n_lists = l ? 1 : 2;
     level->capacity = scene_product_capacity(1 << level->log2_P, level->plan->n_partitions, s->shape.n_out);
-    level->n_windows = l ? level->plan->delay / level->plan->hop + 3 : 0; /* made ahead, played, before, and one more */
+    level->n_windows = l ? level->plan->delay / level->plan->hop + 3 : 0; /* ahead, playing, previous, one more */
     const unsigned block = (unsigned)s->plan.block;
     /* A tail level may read its frames until its window is due. */
     const unsigned frames = (2u << level->log2_P) + (l ? (unsigned)(level->plan->delay + level->plan->hop) : 0) + 2 * block;
@@ -98,8 +98,8 @@ static int level_set(struct scene_gpu *s, int l, struct reason *why)
     return HC_OK;
 }
 
-/* Everything that a reset clears comes first. */
-static size_t state_cut(struct scene_gpu *s, void *base)
+/* Lays out the device memory at base, or (NULL) counts it. The memory that a reset clears comes first. */
+static size_t scene_state_cut(struct scene_gpu *s, void *base)
 {
     const size_t n = (size_t)s->shape.n_sources, n_out = (size_t)s->shape.n_out;
     size_t used = 0;
@@ -125,7 +125,7 @@ static size_t state_cut(struct scene_gpu *s, void *base)
     return used;
 }
 
-/* The lists first: their pieces hold pointers. */
+/* Lays out the pinned memory. The lists come first: their pieces contain pointers, which need alignment. */
 static size_t pinned_cut(struct scene_gpu *s, char *base)
 {
     const size_t list = list_bytes(terms_max(&s->shape));
@@ -136,8 +136,8 @@ static size_t pinned_cut(struct scene_gpu *s, char *base)
     return used + (size_t)s->shape.n_out * s->plan.block * sizeof(float);
 }
 
-static int sizes_set(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape,
-                     struct reason *why)
+static int scene_sizes_set(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape,
+                           struct reason *why)
 {
     s->plan = *plan;
     s->shape = *shape;
@@ -149,7 +149,7 @@ static int sizes_set(struct scene_gpu *s, const struct scene_plan *plan, const s
 static double scene_memory(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     struct scene_gpu s = {};
-    return sizes_set(&s, plan, shape, NULL) < 0 ? 0.0 : (double)state_cut(&s, NULL);
+    return scene_sizes_set(&s, plan, shape, NULL) < 0 ? 0.0 : (double)scene_state_cut(&s, NULL);
 }
 
 /* ---- open, close, reset ------------------------------------------------------------------------------------------ */
@@ -180,25 +180,25 @@ static int level_open(struct scene_gpu *s, int l, struct reason *why)
     if (!l) return HC_OK;
     level->ready = (cudaEvent_t *)calloc((size_t)level->n_windows, sizeof *level->ready);
     level->n_active = (int *)calloc((size_t)level->n_windows, sizeof *level->n_active);
-    if (!level->ready || !level->n_active) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!level->ready || !level->n_active) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     for (int i = 0; i < level->n_windows; i++)
         TRY(cudaEventCreateWithFlags(&level->ready[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
 }
 
-static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape,
-                      struct reason *why)
+static int scene_state_open(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape,
+                            struct reason *why)
 {
     PASS(device_use(s->device, why));
-    PASS(sizes_set(s, plan, shape, why));
+    PASS(scene_sizes_set(s, plan, shape, why));
     TRY(scene_transform_load(), "loading kernels");
     TRY(scene_product_load(), "loading kernels");
     PASS(device_stream_make(&s->head, true, why));
     PASS(device_stream_make(&s->tail, false, why));
     if (!piece_maker_open(&s->maker, shape, SCENE_PIECE_MAX, scene_bank_responses))
-        return fail(HC_ENOMEM, why, "cuda: no memory for the steering of %d sources; use fewer", shape->n_sources);
-    PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why));
-    state_cut(s, s->memory);
+        return fail(HC_ENOMEM, why, "cuda: no memory to steer %d sources; use fewer", shape->n_sources);
+    PASS(device_alloc(&s->memory, scene_state_cut(s, NULL), "the sources", why));
+    scene_state_cut(s, s->memory);
     PASS(pinned_alloc(&s->pinned, pinned_cut(s, NULL), why));
     pinned_cut(s, (char *)s->pinned);
     for (int l = 0; l < plan->n_levels; l++) PASS(level_open(s, l, why));
@@ -233,9 +233,9 @@ static int gpu_open(const struct scene_plan *plan, const struct scene_shape *sha
 {
     struct scene_gpu *s = (struct scene_gpu *)calloc(1, sizeof *s);
     *state = NULL;
-    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     s->device = device;
-    int rc = state_open(s, plan, shape, why);
+    int rc = scene_state_open(s, plan, shape, why);
     if (rc < 0) {
         gpu_close(s);
         return rc;
@@ -282,7 +282,7 @@ static int list_upload(struct scene_gpu *s, int l, int i, const struct scene_mix
     return HC_OK;
 }
 
-/* After this call list `now` of the head is `to`, and the other one `from`. */
+/* Makes list `now` of the head `to`, and the other list `from`. */
 static int head_lists_set(struct scene_gpu *s, const struct scene_call *call, int64_t block, struct reason *why)
 {
     if (s->terms_block == block) return HC_OK; /* a later call of the block */
@@ -332,8 +332,8 @@ static float *window_at(const struct scene_gpu *s, const struct cuda_level *leve
     return level->windows + (size_t)(j % level->n_windows) * s->shape.n_out * row;
 }
 
-/* The two windows of a tail level that sound in the block from frame `first` on. false: none yet. */
-static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first, struct scene_tail *tail,
+/* Finds the two windows of a tail level that play in the block from frame `first` on. false: no window yet. */
+static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first, struct scene_tail_windows *tail,
                     struct reason *why)
 {
     const struct scene_level *plan = level->plan;
@@ -353,7 +353,7 @@ static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first
     return HC_OK;
 }
 
-/* Orders the part of a call that needs no list. */
+/* Launches the work of a call that needs no list. */
 static int gpu_begin(void *state, const struct scene_call *call, struct reason *why)
 {
     struct scene_gpu *s = (struct scene_gpu *)state;
@@ -371,7 +371,7 @@ static int gpu_begin(void *state, const struct scene_call *call, struct reason *
     return HC_OK;
 }
 
-static int head_order(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
+static int head_work_launch(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
 {
     struct cuda_level *level = &s->levels[0];
     const int block = s->plan.block;
@@ -401,9 +401,9 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, struct
     return HC_OK;
 }
 
-/* Orders the work of the edge that waits. The frames before it are in the ring, because every call waits for the
+/* Launches the work of the waiting edge. The frames before the edge are in the ring, because every call waits for the
  * head's stream. The pinned list is free again, because the head has waited for the window of two hops before. */
-static int tail_order(struct scene_gpu *s, int l, struct reason *why)
+static int tail_launch(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
     const struct scene_level *plan = level->plan;
@@ -428,19 +428,19 @@ static int tail_order(struct scene_gpu *s, int l, struct reason *why)
     return HC_OK;
 }
 
-/* The engine thread applies the requests of two levels in the block of an edge. So the tail's list is made and its work
- * is ordered in the block after that, if the delay is long enough. */
-static int tails_order(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
+/* In the block of an edge the engine thread applies the requests of two levels. To spread its work, the tail's list is
+ * made and its work launched in the next block, if the delay is long enough. */
+static int tails_launch(struct scene_gpu *s, const struct scene_call *call, struct reason *why)
 {
     const int64_t block = s->plan.block, first = call->frame / block * block;
     for (int l = 1; l < s->plan.n_levels; l++) {
         struct cuda_level *level = &s->levels[l];
-        if (level->waiting_frame >= 0 && level->waiting_frame < first) PASS(tail_order(s, l, why));
+        if (level->waiting_frame >= 0 && level->waiting_frame < first) PASS(tail_launch(s, l, why));
         if (!call->tail[l]) continue;
         level->waiting = *call->tail[l];
         level->waiting_frame = call->frame;
         level->waiting_active = call->n_active;
-        if (level->plan->delay < 4 * block) PASS(tail_order(s, l, why));
+        if (level->plan->delay < 4 * block) PASS(tail_launch(s, l, why));
     }
     return HC_OK;
 }
@@ -459,8 +459,8 @@ static int gpu_play(void *state, const struct scene_call *call, struct reason *w
 {
     struct scene_gpu *s = (struct scene_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(head_order(s, call, why));
-    PASS(tails_order(s, call, why));
+    PASS(head_work_launch(s, call, why));
+    PASS(tails_launch(s, call, why));
     TRY(cudaStreamSynchronize(s->head), "waiting for the sources");
     output_add(s, call);
     return HC_OK;

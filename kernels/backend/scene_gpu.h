@@ -22,7 +22,7 @@ struct scene_bank {
     size_t bytes;
     int n_entries, n_out, n_levels;
     float2 *h[HC_MAX_STEER_LEVELS];   /* [n_entries][n_parts][n_out][P]                                              */
-    int n_parts[HC_MAX_STEER_LEVELS]; /* of this bank, which may be shorter than the plan's longest                  */
+    int n_parts[HC_MAX_STEER_LEVELS]; /* partitions of this bank's responses, at most those of the plan              */
     int log2_P[HC_MAX_STEER_LEVELS];
 };
 
@@ -32,7 +32,7 @@ int scene_log2_P(const struct scene_plan *plan, int level, struct reason *why);
 int scene_bank_of_data(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank,
                        uint64_t *bytes, struct reason *why);
 void scene_bank_release(void *bank);
-/* As in dsp/device/scene_pieces.h. */
+/* A piece_responses of dsp/device/scene_pieces.h. */
 bool scene_bank_responses(const void *bank, int level, int entry, struct scene_piece *piece);
 
 #endif

@@ -1,4 +1,4 @@
-/* scene_product - the sources that play the same entry of a bank are added first; then one product serves all of them.
+/* scene_product - adds the sources that play the same entry of a bank, then multiplies their sum by the entry once.
  *
  *               sources of the piece (up to 16)
  *   X[entry - p]   w0 [64 bins]  w1 [64 bins]  ...     Z = w0 X0 + w1 X1 + ...            2 FMA a bin and source
@@ -7,8 +7,8 @@
  * A warp computes 64 bins, two a lane: loads of 16 bytes, 512 bytes a row. The warps of a block ("ways"; 16 half
  * warps if P is 32) compute the items (piece, part) of the block in turn, then add up in shared memory. Blocks divide
  * the pieces ("chunks") and the parts; one block's sum is a split, and `reduce` adds up the splits. The order of all
- * sums is fixed: same input, same bits. An entry with more than 16 sources has several pieces, so that no warp has much
- * more work than the others. Blocks are short, so that a stream of a higher priority soon gets its turn.
+ * sums is fixed: same input, same bits. An entry with more than 16 sources has several pieces, so that all warps have
+ * similar work. Blocks are short, so that a stream of a higher priority soon runs.
  *
  * cost     a piece and part: 8 P bytes a source and 8 P bytes an output, once a tile of outputs (8) for the sources
  * limits   P = 32 ... 4096
@@ -23,9 +23,9 @@ enum {
     THREADS = 256,
     MANY_OUTS = 8,          /* outputs of a block, if there are more than 2                                           */
     TERMS = 4,              /* sources whose loads are under way at once                                              */
-    CHUNK_PIECES = 32,      /* of a block, if there are few                                                           */
+    CHUNK_PIECES = 32,      /* pieces of a chunk, if the mix has few pieces                                           */
     CHUNKS_MAX = 64,
-    PARTIAL_BYTES = 64 << 20, /* of `partial`                                                                         */
+    PARTIAL_BYTES = 64 << 20, /* max. size of `partial`                                                               */
     REDUCE_ROWS = 16
 };
 
@@ -122,7 +122,7 @@ cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream)
 {
     const int P = 1 << job->log2_P, tiles = P / 2 < 32 ? 1 : P / 64;
     const int max_pieces = job->n_lists == 2 && job->lists[1].n > job->lists[0].n ? job->lists[1].n : job->lists[0].n;
-    const size_t splits = job->capacity / ((size_t)job->n_lists * job->n_out); /* that fit into `partial` */
+    const size_t splits = job->capacity / ((size_t)job->n_lists * job->n_out); /* max. splits that fit into `partial` */
     int chunks = max_pieces / CHUNK_PIECES, step = 1;
     chunks = chunks < 1 ? 1 : chunks > CHUNKS_MAX ? CHUNKS_MAX : chunks;
     while ((size_t)chunks * ((job->n_parts + step - 1) / step) > splits) {
@@ -130,7 +130,7 @@ cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream)
         else if (step < job->n_parts) step++;
         else chunks--;
     }
-    const int items = (max_pieces + chunks - 1) / chunks; /* with few pieces the ways divide the parts */
+    const int items = (max_pieces + chunks - 1) / chunks; /* if few, the ways divide the parts */
     while (items * step < THREADS / 32 && step < job->n_parts) step++;
     job->n_chunks = chunks;
     job->part_step = step;

@@ -23,7 +23,7 @@ struct scene_product {
     int n_chunks, part_step, n_splits; /* set by the launch                                                           */
 };
 
-/* Spectra in `partial` that a launch can use; at least n_lists * n_out. */
+/* The number of spectra of `partial` that a launch can use; the buffer needs at least n_lists * n_out. */
 size_t scene_product_capacity(int P, int n_parts, int n_out);
 cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream);
 cudaError_t scene_product_load(void); /* before the first launch on a device */

@@ -8,12 +8,12 @@
  *               before  ......[ hop      | fade ]
  *               now                      [ fade | hop         | fade ]
  *
- * A block is partly there if a call ended inside it: frames that are missing count as zeros, which changes no earlier
- * frame, because the filter is causal.
+ * If a call ends inside a block, the block's missing frames count as zeros. They do not change earlier frames, because
+ * the filter is causal.
  *
  * cost     5 P log2(P) flop and 16 P bytes a transform (fft_block.cuh)
  * limits   P = 32 ... 4096
- * ceiling  forward: memory bandwidth over the window, the ring and X; output: latency, as the outputs are few
+ * ceiling  forward: memory bandwidth over the window, the ring and X; output: latency, because outputs are few
  */
 #include "scene_transform.h"
 
@@ -81,7 +81,7 @@ static __global__ void __launch_bounds__(512) window(const __grid_constant__ str
     });
 }
 
-__device__ static inline float tail_at(const struct scene_tail &tail, int out, int i)
+__device__ static inline float tail_at(const struct scene_tail_windows &tail, int out, int i)
 {
     const int length = tail.hop + tail.fade, at = tail.at + i;
     float y = 0.0f;

@@ -12,7 +12,7 @@ struct scene_forward {              /* x[source] = transform of 2P frames from `
     const float2 *tw;
     float *ring;                    /* [n_sources][ring_mask + 1], frame f at f & ring_mask                           */
     unsigned ring_mask, from;
-    /* Window frames [new_at, new_at + n_new) come from `receive` and are stored in the ring; those behind are zeros. */
+    /* Window frames [new_at, new_at + n_new) come from `receive` and are stored in the ring; later frames are zeros. */
     const float *receive;           /* [n_sources][n_new]                                                             */
     int new_at, n_new;
     int n_sources, log2_P;
@@ -24,7 +24,7 @@ struct scene_responses {            /* h[row / n_out][part][row % n_out] = trans
     const float *taps;              /* [n_rows][pitch]                                                                */
     size_t pitch;
     int n_rows, n_out;              /* a row is an output of an entry                                                 */
-    int n_taps;                     /* of a row                                                                       */
+    int n_taps;                     /* taps of a row                                                                  */
     int offset, hop, n_parts, log2_P;
     float2 *h;                      /* [n_rows / n_out][n_parts][n_out][P]                                            */
 };
@@ -35,9 +35,9 @@ struct scene_window {               /* y[out] = the last n frames of the inverse
     int n_out, log2_P, n;
 };
 
-struct scene_tail {                 /* two windows of a tail level that overlap by `fade` frames                      */
+struct scene_tail_windows {         /* two windows of a tail level that overlap by `fade` frames                      */
     const float *now, *before;      /* [n_out][hop + fade]; NULL: silence                                             */
-    int n_now, n_before;            /* their outputs                                                                  */
+    int n_now, n_before;            /* number of outputs of each window                                               */
     int at, hop, fade;              /* `at`: the frame of `now` at which the block starts                             */
 };
 
@@ -48,7 +48,7 @@ struct scene_output {               /* out[o][i] = the head, faded, and the tail
     int at, n;
     float *out;                     /* [n_out][block], the host's pinned memory                                       */
     int n_tails;
-    struct scene_tail tails[HC_MAX_STEER_LEVELS];
+    struct scene_tail_windows tails[HC_MAX_STEER_LEVELS];
 };
 
 cudaError_t scene_forward_launch(const struct scene_forward *job, cudaStream_t stream);

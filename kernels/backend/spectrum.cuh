@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-/* sum += x h. bin0: these are bin 0, or bins 0 and 1. */
+/* sum += x h. bin0: the operands are bin 0, or bins 0 and 1. */
 __device__ static inline void bin_multiply_add(float2 &sum, float2 x, float2 h, bool bin0)
 {
     const float hb = bin0 ? 0.0f : h.y, hc = bin0 ? h.y : h.x; /* computed once for all x that meet this h */

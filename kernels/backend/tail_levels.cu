@@ -5,8 +5,8 @@
  *   S = 2 hop *i f* *i f* *i f* *i f* *i f*
  *   S = 8 hop *i f* ** ** ** ** ** ** *i f*     in a matrix mostly products; with independent channels a third each
  *
- * A step has at most three launches, each for all levels: forward, then products, then inverse. So one step may do the
- * end of a window's forward transforms and the start of its products.
+ * A step has at most three launches, each for all levels: forward, then products, then inverse. So one step may contain
+ * the last forward transforms and the first products of a window.
  */
 #include "tail_levels.h"
 
@@ -19,13 +19,13 @@
 #include <string.h>
 
 enum {
-    BATCH_FLOATS = 1 << 22,     /* the taps of a batch of responses: 16 MiB                                         */
-    CHEAP_BYTES = 48 << 20      /* the spectra of a mask that catches up at once: it reads them twice (25 us, H200) */
+    BATCH_FLOATS = 1 << 22,     /* max. taps of a batch of responses: 16 MiB                                        */
+    CHEAP_BYTES = 48 << 20      /* max. spectra of a mask that catches up at once: two reads of them (25 us, H200)  */
 };
 
-/* The cost of a bin, in bytes moved; a transform counts half as much again for its arithmetic. A product reads the bin
- * of the response from memory, and a quarter of the bin of the input from L2. L2 reads the input's bin from memory
- * once, for all responses. */
+/* The cost of a bin, in bytes moved; a transform counts 50 % more, for its arithmetic. A product reads the bin of the
+ * response from memory, and a quarter of the bin of the input from L2. L2 reads the input's bin from memory once, for
+ * all responses. */
 enum { FORWARD_COST = 24, CELL_COST = 10, INPUT_COST = 8, SUM_COST = 8, INVERSE_COST = 18 };
 
 static double products_cost(double cell_parts, double input_parts, int n_out)
@@ -63,13 +63,13 @@ static int level_add(struct gpu_tail *tail, int offset, int size, int n_parts, d
     return HC_OK;
 }
 
-/* Frames of the input history and of a call. */
+/* The number of frames of the ring: input history and one call. */
 static size_t ring_frames(const struct gpu_tail *tail, int block)
 {
     size_t max_frames = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK + HEAD_CHUNK;
     for (int i = 0; i < tail->n_levels; i++) {
         const struct gpu_tail_level *level = &tail->level[i];
-        const size_t slices = (size_t)(level->forward_share * level->n_slices) + 1; /* in which they run */
+        const size_t slices = (size_t)(level->forward_share * level->n_slices) + 1; /* with forward transforms */
         const size_t frames = 2 * (size_t)level->size + slices * tail->hop;
         if (frames > max_frames) max_frames = frames;
     }
@@ -165,14 +165,14 @@ cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream
 
 /* ---- which slice has which work ---------------------------------------------------------------------------------- */
 
-/* The number of items, of n, that are done at progress `at` of their stage (0: it begins, 1: it is complete). */
+/* The number of a stage's n items that are done when its progress is `at` (0: the stage begins, 1: it is complete). */
 static int share_done(int n, double at)
 {
     return at >= 1 ? n : at <= 0 ? 0 : (int)(n * at);
 }
 
-/* The stages of a window are forward, products, inverse; each begins in the slice in which the one before ends. The
- * following functions return the number of items that are done after slice k; k = -1: before the first slice. */
+/* The stages of a window are forward, products, inverse; each begins in the slice in which the previous stage ends. The
+ * next functions return the number of items that are done after slice k; k = -1: before the first slice. */
 static int forwards_done(const struct gpu_tail *tail, const struct gpu_tail_level *level, int k)
 {
     if (k == level->n_slices - 1) return tail->n_in;
@@ -318,12 +318,12 @@ cudaError_t gpu_tail_step(struct gpu_tail *tail, cudaStream_t stream)
     return cudaSuccess;
 }
 
-/* Computes all products of a mask for the window that is due and for the one under way. That is the work of two
- * windows, or if a window is complete within a hop, of one. */
+/* Computes all products of a mask for the due window and for the window under way. This is the work of two windows, or
+ * of one window if a window is complete within a hop. */
 static cudaError_t catch_up(struct gpu_tail *tail, struct gpu_tail_mask *mask, cudaStream_t stream)
 {
     const int64_t w = tail->step;
-    struct step_work due = {}, now = {}; /* of the window whose output is due, and of the one under way */
+    struct step_work due = {}, now = {}; /* of the due window and of the window under way */
     for (int i = tail->n_behind - 1; i >= 0; i--) {
         const int n = tail->level[i].n_slices, k = (int)(w % n);
         const int64_t window = w / n;
@@ -352,7 +352,7 @@ cudaError_t gpu_tail_prepare(struct gpu_tail *tail, struct gpu_tail_mask *mask, 
     return cudaSuccess;
 }
 
-/* The window of a level whose output is due in this hop; less than 1: none, the stream has just begun. */
+/* The window of a level whose output is due in this hop; less than 1: no window, the stream has just begun. */
 static int64_t window_due(const struct gpu_tail *tail, const struct gpu_tail_level *level)
 {
     return (tail->step + 1) / level->n_slices - 1;
@@ -374,7 +374,7 @@ void gpu_tail_retire(struct gpu_tail *tail, struct gpu_tail_mask *mask)
         if (tail->prepared[i] == mask) tail->prepared[i] = NULL;
 }
 
-/* As gpu_tail_play, without levels. */
+/* gpu_tail_play for a plan without levels. */
 static cudaError_t fir_play(const struct gpu_tail *tail, const struct gpu_tail_mask *mask, int64_t from, int n,
                             float *y, int first_group, int n_groups, cudaStream_t stream)
 {
@@ -401,7 +401,7 @@ static cudaError_t whole_hop_convolve(struct gpu_tail *tail, const struct gpu_ta
                                       int n_groups, int n_needed, cudaStream_t stream)
 {
     const int i = tail->n_behind, out = first_group * HEAD_OUTS, outs = n_groups * HEAD_OUTS;
-    const int64_t window = tail->step + 1; /* it ends with this hop */
+    const int64_t window = tail->step + 1; /* the window that ends with this hop */
     struct tail_forwards forwards = {};
     struct step_work work = {};
     if (tail->whole_step != tail->step) tail->whole_step = tail->step, tail->n_whole = 0;
@@ -431,7 +431,7 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, int
     job.pos = (unsigned)from;
     job.terms = mask->head_terms;
     job.cells = mask->head_cells;
-    job.first_term = job.first_cell = mask->head_first; /* the job uses one of the two */
+    job.first_term = job.first_cell = mask->head_first; /* the kernel uses one of the two */
     job.n_chunks = whole ? 0 : mask->n_chunks;
     job.max_terms = mask->max_terms;
     job.y = y;

@@ -1,8 +1,8 @@
-/* tail_masks - makes the masks of tail_levels.h: tables of the responses that meet, head taps, spectra.
+/* tail_masks - makes the masks of tail_levels.h: tables of terms, head taps, spectra.
  *
  *   host taps -- pack --> pinned -- copy engine --> taps [rows][pitch] --> head taps, and the spectra of each level
  *
- * Responses go up in batches. The taps of noise are made on the device.
+ * Responses are uploaded in batches. The device computes the taps of noise.
  */
 #include "tail_masks.h"
 
@@ -26,12 +26,12 @@ static __global__ void noise_fill(float *taps, size_t pitch, int n_taps, const f
 
 /* ---- the layout -------------------------------------------------------------------------------------------------- */
 
-struct draft_terms { int in, response[TAIL_OUTS]; }; /* from one input to a group of outputs; response -1: none     */
+struct draft_terms { int in, response[TAIL_OUTS]; }; /* an input's response to each output of a group; -1: none */
 
 /* The layout of a mask, in host memory: the outputs that share an input, and the position of every partition. */
 struct mask_draft {
     const struct matrix *matrix;
-    const struct noise *noise;         /* the taps, instead of matrix->taps; or NULL                                */
+    const struct noise *noise;         /* replaces matrix->taps; NULL: the mask is not noise                        */
     int n_groups;
     int *first_term;                   /* [n_groups + 1]                                                            */
     struct draft_terms *terms;         /* [first_term[n_groups]]                                                    */
@@ -102,7 +102,7 @@ static int draft_make(struct mask_draft *draft, const struct gpu_tail *tail, con
     }
     if (!draft->terms) {
         draft_free(draft);
-        return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+        return fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     }
     groups_make(draft);
     for (int i = 0; i < tail->n_levels; i++) {
@@ -125,7 +125,7 @@ static int draft_make(struct mask_draft *draft, const struct gpu_tail *tail, con
     return HC_OK;
 }
 
-/* Has the head cells, for head_sparse or the FIR? */
+/* Does the head use cells (head_sparse or the FIR), not terms? */
 static bool has_cells(const struct gpu_tail *tail, const struct mask_draft *draft)
 {
     return !tail->n_levels ||
@@ -166,13 +166,13 @@ static size_t mask_cut(struct gpu_tail_mask *mask, const struct gpu_tail *tail, 
 
 /* ---- uploads ----------------------------------------------------------------------------------------------------- */
 
-/* A copy from memory that is not pinned waits inside the driver and delays the launches of audio. A full queue delays
- * launches too: hence the wait for the device before each copy. */
+/* Copies through pinned memory: a copy from other memory waits inside the driver and delays the launches of audio. A
+ * full queue delays launches too: hence the wait for the device before each copy. */
 cudaError_t gpu_tail_send(const struct gpu_tail *tail, void *to, const void *host, size_t bytes, cudaStream_t stream)
 {
-    const size_t room = gpu_tail_pinned_bytes(tail);
-    for (size_t at = 0; at < bytes; at += room) {
-        const size_t n = bytes - at < room ? bytes - at : room;
+    const size_t capacity = gpu_tail_pinned_bytes(tail);
+    for (size_t at = 0; at < bytes; at += capacity) {
+        const size_t n = bytes - at < capacity ? bytes - at : capacity;
         TAIL_TRY(device_wait(stream));
         memcpy(tail->pinned, (const char *)host + at, n);
         TAIL_TRY(cudaMemcpyAsync((char *)to + at, tail->pinned, n, cudaMemcpyHostToDevice, stream));
@@ -188,7 +188,7 @@ static cudaError_t batch_send(const struct gpu_tail *tail, const struct mask_dra
     const size_t stride = (size_t)matrix->n_responses + 1, rows_bytes = n * tail->pitch * sizeof(float);
     float *taps = (float *)tail->pinned;
     int *counts = (int *)(taps + tail->rows * tail->pitch);
-    TAIL_TRY(device_wait(stream)); /* the batch before still reads the pinned memory */
+    TAIL_TRY(device_wait(stream)); /* the previous batch still reads the pinned memory */
     for (int i = 0; i < tail->n_levels; i++) {
         memcpy(counts + (size_t)2 * i * tail->rows, draft->n_parts + i * stride + first, n * sizeof(int));
         memcpy(counts + (size_t)(2 * i + 1) * tail->rows, draft->part_at + i * stride + first, n * sizeof(int));
@@ -270,7 +270,7 @@ static cudaError_t level_tables(struct gpu_tail_mask *mask, const struct gpu_tai
         if (n - first_term[g] > level->max_terms) level->max_terms = n - first_term[g];
     }
     first_term[draft->n_groups] = n;
-    const double all_parts = (double)tail->n_in * tail->level[i_level].n_parts; /* several groups may read the same */
+    const double all_parts = (double)tail->n_in * tail->level[i_level].n_parts; /* groups may share inputs */
     level->product_share =
         gpu_tail_product_share(cell_parts, input_parts < all_parts ? input_parts : all_parts, tail->n_out);
     TAIL_TRY(gpu_tail_send(tail, level->terms, terms, n * sizeof *terms, stream));

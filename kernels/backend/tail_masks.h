@@ -1,4 +1,4 @@
-/* tail_masks - makes the masks of tail_levels.h, in parallel with calls that play others. */
+/* tail_masks - makes the masks of tail_levels.h, in parallel with calls that play other masks. */
 #ifndef HALOCONV_TAIL_MASKS_H
 #define HALOCONV_TAIL_MASKS_H
 
@@ -7,8 +7,8 @@
 #include "tail_levels.h"
 
 cudaError_t gpu_tail_masks_load(void); /* before the first mask on a device */
-/* Fills *mask, which is all zero, and waits for the stream. noise: the taps, instead of matrix->taps; or NULL. After an
- * error too, mask->memory goes back to the store. */
+/* Fills *mask, which is all zero, and waits for the stream. noise: replaces matrix->taps, unless NULL. Even after an
+ * error, the caller returns mask->memory to the store. */
 int gpu_tail_mask_make(struct gpu_tail_mask *mask, const struct gpu_tail *tail, struct device_store *store,
                        const struct matrix *matrix, const struct noise *noise, cudaStream_t stream, struct reason *why);
 /* Copies bytes to the device through tail->pinned. */

@@ -1,5 +1,5 @@
-/* tail_product - for each bin a small matrix times a vector. The spectra of the responses are read once, from device
- * memory.
+/* tail_product - multiplies, for each bin, a small matrix by a vector. Reads the spectra of the responses once, from
+ * device memory.
  *
  *                 input 0             input 1            ...
  *   X   (L2)      [part 0][part 1]    [part 0][part 1]
@@ -9,9 +9,8 @@
  *       out 3     [      ][      ]    [      ][      ]
  *
  * Units run bins first, groups next: all groups work on the same bins of X at about the same time and find them in L2.
- * If there are few units, several warps ("ways") share a unit: they divide the inputs among themselves, then the parts;
- * their sums are added up in a fixed order (same input, same bits). Units are independent, so any slice of them can run
- * in any hop.
+ * With few units, several warps ("ways") share a unit: they divide the inputs among themselves, then the parts; their
+ * sums are added up in a fixed order (same input, same bits). Units are independent, so any units can run in any hop.
  *
  * cost     a unit: 512 bytes of H and 256 FMA an output, input and part; X adds a quarter of the bytes, from L2
  * error    the parts of an input in one sum, then the inputs of a warp, then the warps
@@ -109,17 +108,17 @@ static int log2_floor(int n)
 cudaError_t tail_product_launch(struct tail_products *job, int n_sm, cudaStream_t stream)
 {
     long units = 0;
-    int blocks = 0, log2_most = 0;
+    int blocks = 0, log2_max = 0;
     for (int l = 0; l < job->n; l++) units += job->level[l].n_units;
     if (!units) return cudaSuccess;
     /* 32 warps a multiprocessor, which runs 16 at a time */
-    while (1 << log2_most < WARPS && units << log2_most < 32L * n_sm) log2_most++;
+    while (1 << log2_max < WARPS && units << log2_max < 32L * n_sm) log2_max++;
     for (int l = 0; l < job->n; l++) {
         struct tail_product *level = &job->level[l];
         const int in = log2_floor(level->max_terms > 1 ? level->max_terms : 1);
         const int parts = log2_floor(level->max_parts > 1 ? level->max_parts : 1);
-        level->log2_in_ways = in < log2_most ? in : log2_most;
-        level->log2_part_ways = parts < log2_most - level->log2_in_ways ? parts : log2_most - level->log2_in_ways;
+        level->log2_in_ways = in < log2_max ? in : log2_max;
+        level->log2_part_ways = parts < log2_max - level->log2_in_ways ? parts : log2_max - level->log2_in_ways;
         const int per_block = WARPS >> (level->log2_in_ways + level->log2_part_ways);
         job->first_block[l] = blocks;
         blocks += (level->n_units + per_block - 1) / per_block;

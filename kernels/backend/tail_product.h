@@ -23,10 +23,10 @@ struct tail_product {
     const float2 *x;                 /* [n_in][n_entries][S]: the level's FDL                                        */
     float2 *sums;                    /* [n_out][S]                                                                   */
     int log2_size, entry, n_entries;
-    int n_windows;                   /* in the FDL; there was silence before them                                    */
+    int n_windows;                   /* windows in the FDL; earlier windows are silent                               */
     int first_group, n_groups, n_out;
     int first_unit, n_units;
-    int max_terms, max_parts;         /* of a group; of a term                                                        */
+    int max_terms, max_parts;         /* max. terms of a group; max. parts of a term                                  */
     int log2_in_ways, log2_part_ways; /* set by the launch                                                           */
 };
 

@@ -1,11 +1,11 @@
-/* tail_transform - forward and inverse transforms of several sizes in one launch. Each tail level of a plan has its own
- * size, and a launch for each level in each hop would cost more than the work.
+/* tail_transform - forward and inverse transforms of several sizes in one launch. The tail levels of a plan have
+ * different sizes, and a launch for each level in each hop would cost more than the work.
  *
  *   blocks   [ level 0: S = 64, 128 transforms a block ][ level 1: S = 128, 64 ][ ... ][ S = 8192, one ]
  *
  * Every block can hold the largest transform of the launch; smaller transforms lie side by side in a block. A level
- * with enough channels to fill the device has a separate launch: tail_transform_many.cu. The transform itself is that
- * of fft_block.cuh: S/8 threads with 8 points each in registers, 2S real points as S complex ones.
+ * with enough channels to fill the device has a separate launch: tail_transform_many.cu. fft_block.cuh has the
+ * transform: S/8 threads with 8 points each in registers, 2S real points as S complex points.
  *
  * cost     a channel and window: 5 S log2(S) flop; 8 S bytes read, 8 S written (forward), 8 S and 4 S (inverse)
  * limits   S <= 8192: 1024 threads, 68.3 KiB of shared memory; 64 KiB without the skew, for devices that have no more
@@ -19,11 +19,11 @@
 
 enum { MAX_THREADS = TAIL_SIZE_MAX / 8, MAX_DEVICES = 64 };
 
-/* Written once, by tail_transform_load. */
+/* For each device, written once, by tail_transform_load: */
 static bool no_skew[MAX_DEVICES]; /* the skew at TAIL_SIZE_MAX does not fit on the device */
 static int n_sm[MAX_DEVICES];     /* multiprocessors; 0 = not loaded */
 
-/* The level of this block: the last one that starts at or before it. */
+/* The level of this thread block: the last level whose first block is not behind it. */
 __device__ static inline int my_level(const int *first_block, int n)
 {
     int l = 0;
@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(MAX_THREADS) inverse(const __grid_const
     fft_inverse<SKEWED>(lane, level.tw, [&](int k) { return sums[k]; }, r);
     if (!active) return;
     float *due = level.due + (out << (level.log2_size + 1));
-    fft_points<4>(lane, [&](int m, int i) { /* `at` is even, as is every hop */
+    fft_points<4>(lane, [&](int m, int i) { /* `at` is even: every hop is even */
         *(float2 *)(due + ((level.at + i - size) & (2 * size - 1))) = r[m];
     });
 }
@@ -86,14 +86,14 @@ static __global__ void __launch_bounds__(MAX_THREADS) responses(const __grid_con
         r[m] = inside ? *(const float2 *)(taps + i) : make_float2(0.0f, 0.0f);
     });
     fft_forward<SKEWED>(lane, job.tw, r);
-    if (active) /* the scale undoes the gain of the inverse */
+    if (active) /* the scale cancels the gain of the inverse */
         fft_unpack<SKEWED>(lane, job.tw, 0.5f / (float)size,
                            job.spectra + ((size_t)(job.part_at[row] + part) << job.log2_size));
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-static int threads_for(int log2_size) { return log2_size > 9 ? 1 << (log2_size - 3) : 64; }
+static int launch_threads(int log2_size) { return log2_size > 9 ? 1 << (log2_size - 3) : 64; }
 static int blocks_for(int n, int log2_size, int threads)
 {
     const int per_block = threads >> (log2_size - 3);
@@ -118,7 +118,7 @@ static int multiprocessors(void)
     return cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES ? 0 : n_sm[device];
 }
 
-/* Does a level fill the device by itself? Then it is launched alone, by the kernel of its size. */
+/* Do n transforms of one level fill the device? The level then has a separate launch, of the kernel for its size. */
 static bool goes_alone(int n, int log2_size, int sms) { return sms > 0 && tail_are_many(n, log2_size, sms); }
 
 #define LAUNCH(kernel, blocks, threads, shared, stream, job)                         \
@@ -128,17 +128,17 @@ static bool goes_alone(int n, int log2_size, int sms) { return sms > 0 && tail_a
     } while (0)
 
 /* Declares threads, blocks, shared and skewed of a launch, and sets first_block. count: n_ch or n_out of a level. */
-#define LAY_OUT(job, count)                                                                                    \
-    int threads = 64, blocks = 0;                                                                              \
-    size_t shared = 0;                                                                                         \
-    const bool skewed = is_skewed();                                                                           \
-    for (int l = 0; l < (job)->n; l++)                                                                         \
-        if (threads_for((job)->level[l].log2_size) > threads) threads = threads_for((job)->level[l].log2_size); \
-    for (int l = 0; l < (job)->n; l++) {                                                                       \
-        const size_t bytes = shared_for(skewed, (job)->level[l].log2_size, threads);                           \
-        if (bytes > shared) shared = bytes;                                                                    \
-        (job)->first_block[l] = blocks;                                                                        \
-        blocks += blocks_for((job)->level[l].count, (job)->level[l].log2_size, threads);                       \
+#define LAY_OUT(job, count)                                                                                            \
+    int threads = 64, blocks = 0;                                                                                      \
+    size_t shared = 0;                                                                                                 \
+    const bool skewed = is_skewed();                                                                                   \
+    for (int l = 0; l < (job)->n; l++)                                                                                 \
+        if (launch_threads((job)->level[l].log2_size) > threads) threads = launch_threads((job)->level[l].log2_size);  \
+    for (int l = 0; l < (job)->n; l++) {                                                                               \
+        const size_t bytes = shared_for(skewed, (job)->level[l].log2_size, threads);                                   \
+        if (bytes > shared) shared = bytes;                                                                            \
+        (job)->first_block[l] = blocks;                                                                                \
+        blocks += blocks_for((job)->level[l].count, (job)->level[l].log2_size, threads);                               \
     }
 
 cudaError_t tail_forward_launch(struct tail_forwards *job, cudaStream_t stream)
@@ -178,7 +178,7 @@ cudaError_t tail_inverse_launch(struct tail_inverses *job, cudaStream_t stream)
 cudaError_t tail_responses_launch(const struct tail_responses *job, cudaStream_t stream)
 {
     const bool skewed = is_skewed();
-    const int threads = threads_for(job->log2_size), n = job->n_rows * job->max_parts;
+    const int threads = launch_threads(job->log2_size), n = job->n_rows * job->max_parts;
     if (n)
         LAUNCH(responses, blocks_for(n, job->log2_size, threads), threads, shared_for(skewed, job->log2_size, threads),
                stream, *job);

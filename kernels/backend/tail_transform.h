@@ -13,7 +13,7 @@ extern "C" {
 enum {
     TAIL_SIZE_MIN = 32,
     TAIL_SIZE_MAX = 8192,
-    TAIL_LEVELS = 10         /* a size each; one more for the first partition of a plan with whole_hops             */
+    TAIL_LEVELS = 10         /* one for each size; one more for the first partition of a plan with whole_hops       */
 };
 
 struct tail_forward {         /* spectra[ch][entry] = transform of frames from ... from + 2S - 1, of n_ch channels   */
@@ -43,7 +43,7 @@ struct tail_forwards {
 struct tail_inverses {
     int n;
     struct tail_inverse level[TAIL_LEVELS];
-    int first_block[TAIL_LEVELS + 1]; /* as above                                                                   */
+    int first_block[TAIL_LEVELS + 1]; /* set by the launch, which may also remove levels                            */
 };
 
 struct tail_responses {       /* spectra[part_at[row] + p] = transform of S taps of a row from offset + p S on        */

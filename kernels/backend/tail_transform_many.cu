@@ -1,10 +1,10 @@
 /* tail_transform_many - forward and inverse transforms of one size, known to the compiler, for thousands of channels.
  *
- *   block    one transform (S / 8 threads; at least 64 threads), so that a barrier stops no other transform. A
+ *   block    one transform (S / 8 threads; at least 64 threads), so that a barrier does not stop other transforms. A
  *            transform of up to 256 points lies inside a warp and needs no barrier
  *   forward  8 pairs of frames a thread | pass | pass .. last stages | unpack: bins k and S - k
- *   inverse  8 bins a thread, k = t + m S / 8, and their partners S - k. Packed in registers, these are the points that
- *            the first stages of thread t need, so a spectrum does not cross shared memory | pass .. | pass: 8 pairs,
+ *   inverse  8 bins a thread, k = t + m S / 8, and their partners S - k. Packed in registers, these bins are the points
+ *            that the first stages of thread t need: a spectrum does not cross shared memory | pass .. | pass: 8 pairs,
  *            of which 4 are kept
  *
  * The factors, the passes and the order of bins are those of fft_block.cuh. Shared memory has no padding. Instead, the
@@ -58,7 +58,7 @@ template <int LOG2> __device__ static inline void points_store(float2 *s, const 
     for (int m = 0; m < 8; m++) s[swizzled(first) ^ swizzled(m * step)] = r[m];
 }
 
-/* Three bits reversed. All bits of a thread's number reversed: the position of its bins. */
+/* reversed3 reverses three bits; `reversed` all bits of a thread's number: the position of its bins. */
 __device__ static constexpr int reversed3(int m) { return (m & 1) << 2 | (m & 2) | m >> 2; }
 template <int LOG2> __device__ static inline int reversed(int t) { return (int)(__brev((unsigned)t) >> (32 - LOG2)); }
 
@@ -80,7 +80,7 @@ template <int LOG2> __device__ static inline struct partner partner_of(int t, in
     return partner;
 }
 
-/* As fft_forward and fft_unpack. r[m] = z[t + m S / 8] on entry. */
+/* Forward transform and unpacking, as fft_forward and fft_unpack. On entry r[m] = z[t + m S / 8]. */
 template <int LOG2>
 __device__ static inline void transform(float2 *s, int t, const float2 *tw, float2 r[8], float2 *X, bool active)
 {
@@ -114,7 +114,7 @@ __device__ static inline void transform(float2 *s, int t, const float2 *tw, floa
     }
 }
 
-/* As fft_inverse: r[m] = z[t + m S / 8] on return. */
+/* Inverse transform, as fft_inverse. On return r[m] = z[t + m S / 8]. */
 template <int LOG2>
 __device__ static inline void transform_back(float2 *s, int t, const float2 *tw, const float2 *Y, float2 r[8])
 {
@@ -179,7 +179,7 @@ static __global__ void __launch_bounds__(many<LOG2>::THREADS, many<LOG2>::BLOCKS
     if (!active) return;
     float *due = level.due + (out << (LOG2 + 1));
 #pragma unroll
-    for (int m = 4; m < 8; m++) /* `at` is even, as is every hop */
+    for (int m = 4; m < 8; m++) /* `at` is even: every hop is even */
         *(float2 *)(due + ((level.at + 2 * (t + m * T) - P) & (2 * P - 1))) = r[m];
 }
 
@@ -196,7 +196,7 @@ template <int LOG2> static unsigned blocks_for(int n)
     return (unsigned)((n + many<LOG2>::SIDE_BY_SIDE - 1) / many<LOG2>::SIDE_BY_SIDE);
 }
 
-/* Expands LAUNCH(log2_size) with a constant. */
+/* Expands LAUNCH(log2_size) with log2_size as a constant. */
 #define OF_EACH_SIZE(log2_size, LAUNCH) \
     switch (log2_size) {           \
     case 7: LAUNCH(7); break;      \

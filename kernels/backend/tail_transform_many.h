@@ -1,5 +1,5 @@
 /* tail_transform_many - the transforms of tail_transform.h for a level with so many channels that it fills the device
- * alone. The launches of tail_transform.h call these. Picture in tail_transform_many.cu. */
+ * alone. The launches of tail_transform.h call these launches. Picture in tail_transform_many.cu. */
 #ifndef HALOCONV_TAIL_TRANSFORM_MANY_H
 #define HALOCONV_TAIL_TRANSFORM_MANY_H
 

@@ -1,8 +1,8 @@
 /* cuda_files - set-up and calls of the CUDA backend for files. open and mask_make allocate all memory and load all
  * kernels.
  *
- * Up to config.queue_depth calls are under way, on three streams: the copy up of one call overlaps the kernels of the
- * call before and the copy down of the call before that.
+ * Up to config.queue_depth calls are under way, on three streams: the upload of call i overlaps the kernels of call
+ * i - 1 and the download of call i - 2.
  *
  *   up      | in 0 | in 1 | in 2 | in 3 |
  *   audio          | 0    | 1    | 2    | 3    |
@@ -28,7 +28,7 @@
 
 /* ---- open, close, reset ------------------------------------------------------------------------------------------ */
 
-static size_t state_cut(struct cuda_files *s, void *base)
+static size_t files_state_cut(struct cuda_files *s, void *base)
 {
     const struct plan *plan = s->plan;
     const size_t P = (size_t)plan->partition, n_in = (size_t)s->n_in;
@@ -73,7 +73,7 @@ static unsigned power_of_two(size_t n)
 /* The size of a buffer of n samples: pcm may read or write 16 bytes more. */
 static size_t raw_bytes(int samples, size_t n) { return (n * samples_bytes(samples) + 31) / 16 * 16; }
 
-static void sizes_set(struct cuda_files *s, const hc_config *config)
+static void files_sizes_set(struct cuda_files *s, const hc_config *config)
 {
     const struct plan *plan = s->plan;
     const int P = plan->partition;
@@ -84,18 +84,18 @@ static void sizes_set(struct cuda_files *s, const hc_config *config)
     s->out_samples = config->out_samples;
     s->raw_in_bytes = raw_bytes(s->in_samples, (size_t)s->n_in * plan->block);
     s->raw_out_bytes = raw_bytes(s->out_samples, (size_t)s->n_out * plan->block);
-    /* Frames that calls under way still read or write, and the call before them: the kernels behind its output may
-     * still read its frames. */
+    /* Frames that may still be in use: of the calls under way, and of the last ended call, whose kernels behind the
+     * output may still run. */
     const size_t under_way = (s->queue_depth + 1) * (size_t)plan->block;
     if (plan->direct) {
         s->ring_length = power_of_two((size_t)plan->max_taps + under_way);
         if (s->ring_length < FIR_RING_MIN) s->ring_length = FIR_RING_MIN;
         return;
     }
-    const int blocks = plan->block / P + 1; /* at most, that one call completes */
+    const int blocks = plan->block / P + 1; /* max. blocks that one call completes */
     s->ring_length = power_of_two(2 * (size_t)P + under_way);
     s->n_entries = plan->n_partitions + blocks + 1;
-    /* A spectrum for each output and whole block of a call; if these are few, enough for splits. */
+    /* A spectrum for each output and whole block of a call; more if these are few, for splits. */
     s->sums_capacity = (size_t)s->n_out * blocks;
     const size_t some = (size_t)s->n_sm * 2048 / P;
     if (s->sums_capacity < some) s->sums_capacity = some;
@@ -124,7 +124,7 @@ static int streams_open(struct cuda_files *s, struct reason *why)
     return HC_OK;
 }
 
-static int state_open(struct cuda_files *s, const hc_config *config, struct reason *why)
+static int files_state_open(struct cuda_files *s, const hc_config *config, struct reason *why)
 {
     const int P = s->plan->partition;
     PASS(device_use(s->device, why));
@@ -132,12 +132,12 @@ static int state_open(struct cuda_files *s, const hc_config *config, struct reas
         return fail(HC_EINVAL, why, "cuda: a partition of %d frames: it must be a power of two from %d to %d", P,
                     FFT_MIN, FFT_MAX);
     TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
-    sizes_set(s, config);
+    files_sizes_set(s, config);
     PASS(kernels_load_all(s, why));
     PASS(streams_open(s, why));
     PASS(files_staging_open(s, config, why));
-    PASS(device_alloc(&s->memory, state_cut(s, NULL), "the engine", why));
-    state_cut(s, s->memory);
+    PASS(device_alloc(&s->memory, files_state_cut(s, NULL), "the engine", why));
+    files_state_cut(s, s->memory);
     if (!s->plan->direct) {
         float2 tw[FFT_MAX];
         fft_twiddles(tw, P);
@@ -175,10 +175,10 @@ int cuda_files_open(const hc_config *config, const struct plan *plan, int device
 {
     struct cuda_files *s = (struct cuda_files *)calloc(1, sizeof *s);
     *state = NULL;
-    if (!s) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     s->device = device;
     s->plan = plan;
-    int rc = state_open(s, config, why);
+    int rc = files_state_open(s, config, why);
     if (rc < 0) {
         cuda_files_close(s);
         return rc;
@@ -199,7 +199,7 @@ void cuda_files_buffer_free(void *state, struct io_buffer *buffer)
     buffer->seen = NULL;
 }
 
-static int buffer_alloc(struct cuda_files *s, struct io_buffer *buffer, struct reason *why)
+static int files_buffer_alloc(struct cuda_files *s, struct io_buffer *buffer, struct reason *why)
 {
     const size_t block = (size_t)s->plan->block;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
@@ -213,7 +213,7 @@ int cuda_files_buffer_make(void *state, struct io_buffer *buffer, struct reason 
 {
     buffer->in = buffer->out = NULL;
     buffer->seen = NULL;
-    int rc = buffer_alloc((struct cuda_files *)state, buffer, why);
+    int rc = files_buffer_alloc((struct cuda_files *)state, buffer, why);
     if (rc < 0) cuda_files_buffer_free(state, buffer);
     return rc;
 }

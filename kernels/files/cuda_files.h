@@ -16,7 +16,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-enum { MAX_QUEUE_DEPTH = 16 };   /* calls that are under way                                                     */
+enum { MAX_QUEUE_DEPTH = 16 };   /* max. calls under way                                                         */
 
 struct files_entry {
     cudaEvent_t uploaded, played, downloaded;
@@ -32,32 +32,32 @@ struct cuda_files {
     cudaStream_t audio, setup, up, down;
     int queue_depth;         /* 2 to MAX_QUEUE_DEPTH                                                           */
     struct files_entry entries[MAX_QUEUE_DEPTH]; /* call i at i % queue_depth                                  */
-    uint64_t n_begun, n_ended; /* calls                                                                        */
+    uint64_t n_begun, n_ended; /* number of calls                                                              */
     int in_samples, out_samples; /* enum hc_samples                                                            */
     size_t raw_in_bytes, raw_out_bytes;
-    void *memory;            /* device memory; all below and the entries' buffers point into it                */
-    size_t history_bytes;    /* from its start: ring, FIR scratch, FDL; all zero after a reset                 */
+    void *memory;            /* device memory; the pointers below and the entries' buffers point into it       */
+    size_t history_bytes;    /* first bytes of `memory`: ring, FIR scratch, FDL; all zero after a reset        */
     float *ring;             /* [n_in][ring_length], frame f at f & (ring_length - 1)                          */
     unsigned ring_length;
     void *fir_scratch;
     float *from_wet;         /* [n_out][block]: the output of the mask `from` of a fade                        */
-    float2 *twiddles;        /* [P]; NULL, as all below down to `staging`, if plan->direct                     */
+    float2 *twiddles;        /* [P]; if plan->direct, this field and all down to `staging` are NULL            */
     float2 *spectra;         /* [n_in][n_entries][P], the FDL: block b of an input at b % n_entries            */
     int n_entries;
     float2 *sums;            /* [sums_capacity][P]: output spectra before the inverse                          */
     size_t sums_capacity;
-    float *staging;          /* `half` bytes: partitions that become spectra; stream setup                     */
+    float *staging;          /* `half` bytes: partitions before their transform; stream setup                  */
     char *pinned;            /* [2][half], host memory: masks are packed there                                 */
     size_t half;             /* bytes; a power of two                                                          */
     cudaEvent_t half_sent[2]; /* the copies from a half are done                                               */
     int64_t total;           /* frames in the input history                                                    */
     int64_t n_spectra;       /* blocks whose spectra were made                                                 */
-    int resets;              /* calls of reset, and 1                                                          */
+    int resets;              /* 1 + number of calls of reset                                                   */
     struct device_store store; /* memory of masks; set-up only                                                 */
 };
 
 struct cuda_files_mask {
-    void *memory;            /* device; all below points into it                                               */
+    void *memory;            /* device; the pointers below point into it                                       */
     size_t bytes;
     float *taps;             /* the first P taps (direct: all) of each response, each padded to FIR_PAD        */
     int *first_cell;         /* [n_out + 1]: cells of an output                                                */
@@ -93,8 +93,8 @@ void cuda_files_mask_free(void *state, void *mask);
 bool files_has_whole(const struct cuda_files *s, int n);
 /* Writes the output of mask m for this call of n frames to wet. whole: of files_has_whole. */
 int files_play(struct cuda_files *s, struct cuda_files_mask *m, int n, bool whole, float *wet, struct reason *why);
-/* Prepares the next call, behind the output and after s->total was advanced: makes the spectra and sums for which that
- * call would otherwise wait. to, from: the masks that it may play, or NULL. */
+/* Prepares the next call, behind the output and after s->total was advanced: computes spectra and sums for which that
+ * call would otherwise wait. to, from: the masks that the call may play, or NULL. */
 int files_prepare(struct cuda_files *s, bool whole, struct cuda_files_mask *to, struct cuda_files_mask *from,
                   struct reason *why);
 

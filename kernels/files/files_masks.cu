@@ -9,7 +9,7 @@
  *                                    P taps each; the last part of a response ends with zeros; one launch transforms
  *                                    all
  *
- * The two halves of the pinned memory take turns: one is filled while the other is copied.
+ * The pinned memory has two halves: one is filled while the other is copied.
  */
 #include "cuda_files.h"
 
@@ -24,11 +24,11 @@
 
 enum {
     MIN_HALF = 2 * FFT_MAX * (int)sizeof(float),  /* bytes: a multiple of a partition of any size            */
-    MAX_HALF = 1 << 20      /* sent in 20 us (55 GB/s), but filled more slowly: more would not help           */
+    MAX_HALF = 1 << 20      /* sent in 20 us (55 GB/s), but filled more slowly: a larger half is not faster   */
 };
 
-/* Pinned memory is slow to allocate, and the driver calls of other threads wait meanwhile. So it is allocated once, and
- * no larger than a mask of this shape needs. A larger mask is sent in several turns. */
+/* Pinned memory is slow to allocate and blocks the driver calls of other threads. So it is allocated once, and no
+ * larger than a mask of this shape needs. A larger mask is sent in several steps. */
 int files_staging_open(struct cuda_files *s, const hc_config *config, struct reason *why)
 {
     const size_t n_channels = s->n_in > s->n_out ? s->n_in : s->n_out;
@@ -48,16 +48,16 @@ void files_staging_close(struct cuda_files *s)
     pinned_free(s->pinned);
 }
 
-/* For each response: the number of taps for the FIR and the index of the first; the same of its partitions. */
+/* For each response: number of taps for the FIR, index of its first tap; number of partitions, index of its first. */
 struct mask_layout { int *head, *head_at, *parts, *parts_at; };
 
-struct mask_header { size_t fir_cells, part_cells, taps, bytes; }; /* their offsets, and the size of all */
+struct mask_header { size_t fir_cells, part_cells, taps, bytes; }; /* offsets of the three arrays; size of the header */
 
 struct mask_upload {
     char *to;                /* destination in the mask of the next byte                                       */
-    float2 *spectra;         /* NULL: bytes go to `to`; else by s->staging and a transform to this spectrum    */
+    float2 *spectra;         /* NULL: bytes are copied to `to`; else to s->staging and transformed to spectra  */
     int half;                /* the half that is being filled                                                  */
-    size_t used, sent;       /* bytes of this half that are filled; that are sent                              */
+    size_t used, sent;       /* bytes of this half that are filled; bytes that are sent                        */
 };
 
 static size_t taps_padded(int n) { return ((size_t)n + FIR_PAD - 1) / FIR_PAD * FIR_PAD; }
@@ -74,8 +74,8 @@ static struct mask_header header_of(const struct cuda_files *s, const struct mat
 }
 static_assert(sizeof(struct fir_cell) == 16 && sizeof(struct part_cell) == 16, "the arrays that follow are aligned");
 
-static size_t mask_cut(struct cuda_files_mask *m, const struct cuda_files *s, const struct mask_header *header,
-                       size_t parts, void *base)
+static size_t files_mask_cut(struct cuda_files_mask *m, const struct cuda_files *s, const struct mask_header *header,
+                             size_t parts, void *base)
 {
     const size_t P = (size_t)s->plan->partition;
     size_t used = 0;
@@ -102,7 +102,7 @@ static int parts_transform(struct cuda_files *s, float2 *spectra, int n, struct 
     job.n_ch = 1;
     job.n_blocks = job.n_entries = n;
     job.spectra = spectra;
-    job.scale = 0.5f / (float)P; /* undoes the gain of the inverse */
+    job.scale = 0.5f / (float)P; /* cancels the gain of the inverse */
     TRY(part_forward_launch(&job, P, s->twiddles, s->setup), "the transform of responses");
     return HC_OK;
 }
@@ -126,7 +126,7 @@ static int upload_send(struct cuda_files *s, struct mask_upload *upload, struct 
     return HC_OK;
 }
 
-/* The half is full: sends it and waits until the other one is free. */
+/* Sends the half that is full, and waits until the other half is free. */
 static int upload_turn(struct cuda_files *s, struct mask_upload *upload, struct reason *why)
 {
     PASS(upload_send(s, upload, why));
@@ -144,8 +144,8 @@ static int upload_pack(struct cuda_files *s, struct mask_upload *upload, const v
     for (size_t done = 0, n; done < padded; done += n) {
         if (upload->used == s->half) PASS(upload_turn(s, upload, why));
         char *to = s->pinned + upload->half * s->half + upload->used;
-        const size_t end = done < bytes ? bytes : padded, room = s->half - upload->used;
-        n = end - done < room ? end - done : room;
+        const size_t end = done < bytes ? bytes : padded, free_bytes = s->half - upload->used;
+        n = end - done < free_bytes ? end - done : free_bytes;
         if (done < bytes) memcpy(to, (const char *)from + done, n);
         else memset(to, 0, n);
         upload->used += n;
@@ -171,7 +171,7 @@ static int parts_pack(struct cuda_files *s, struct cuda_files_mask *m, struct ma
                       const struct matrix *matrix, const struct mask_layout *layout, struct reason *why)
 {
     const size_t bytes = s->plan->partition * sizeof(float);
-    /* so that no partition is cut at the end of a half */
+    /* The end of a half must not cut a partition. */
     upload->used = upload->sent = (upload->used + bytes - 1) / bytes * bytes;
     upload->spectra = m->spectra;
     for (int r = 0; r < matrix->n_responses; r++)
@@ -203,9 +203,9 @@ static void cells_make(const struct cuda_files *s, struct cuda_files_mask *m, co
     }
 }
 
-static int mask_fill(struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix,
-                     const struct mask_layout *layout, int *first_cell, struct fir_cell *fir, struct part_cell *part,
-                     struct reason *why)
+static int files_mask_fill(struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix,
+                           const struct mask_layout *layout, int *first_cell, struct fir_cell *fir,
+                           struct part_cell *part, struct reason *why)
 {
     const int P = s->plan->partition;
     size_t head_taps = 0, parts = 0;
@@ -223,8 +223,8 @@ static int mask_fill(struct cuda_files *s, struct cuda_files_mask *m, const stru
     }
     const struct mask_header header = header_of(s, matrix, head_taps);
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(device_store_alloc(&s->store, &m->memory, &m->bytes, mask_cut(m, s, &header, parts, NULL), why));
-    mask_cut(m, s, &header, parts, m->memory);
+    PASS(device_store_alloc(&s->store, &m->memory, &m->bytes, files_mask_cut(m, s, &header, parts, NULL), why));
+    files_mask_cut(m, s, &header, parts, m->memory);
     cells_make(s, m, matrix, layout, first_cell, fir, part);
     struct mask_upload upload = {};
     upload.to = (char *)m->memory;
@@ -240,19 +240,20 @@ void cuda_files_mask_free(void *state, void *mask)
     struct cuda_files_mask *m = (struct cuda_files_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    device_store_keep(&s->store, m->memory, m->bytes, s->audio); /* its last products may still run */
+    device_store_keep(&s->store, m->memory, m->bytes, s->audio); /* the mask's last products may still run */
     free(m);
 }
 
-static int mask_make(struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix, struct reason *why)
+static int files_mask_make(struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix,
+                           struct reason *why)
 {
     const size_t n_r = (size_t)matrix->n_responses, n_c = (size_t)matrix->n_cells;
     int *counts = (int *)calloc(4 * n_r + s->n_out + 1, sizeof(int));
     struct fir_cell *fir = (struct fir_cell *)calloc(n_c + 1, sizeof *fir);
     struct part_cell *part = (struct part_cell *)calloc(n_c + 1, sizeof *part);
     struct mask_layout layout = {counts, counts + n_r, counts + 2 * n_r, counts + 3 * n_r};
-    const int rc = counts && fir && part ? mask_fill(s, m, matrix, &layout, counts + 4 * n_r, fir, part, why)
-                                         : fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+    const int rc = counts && fir && part ? files_mask_fill(s, m, matrix, &layout, counts + 4 * n_r, fir, part, why)
+                                         : fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     free(part);
     free(fir);
     free(counts);
@@ -264,9 +265,9 @@ int cuda_files_mask_make(void *state, const struct matrix *matrix, void **mask, 
     struct cuda_files *s = (struct cuda_files *)state;
     struct cuda_files_mask *m = (struct cuda_files_mask *)calloc(1, sizeof *m);
     *mask = NULL;
-    if (!m) return fail(HC_ENOMEM, why, "cuda: out of memory for a mask");
+    if (!m) return fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     m->due_block = -1;
-    const int rc = mask_make(s, m, matrix, why);
+    const int rc = files_mask_make(s, m, matrix, why);
     if (rc < 0) {
         device_wait(s->setup);
         cuda_files_mask_free(s, m);

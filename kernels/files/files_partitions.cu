@@ -4,11 +4,11 @@
  *   a call         [ start |     whole blocks     | end  ]
  *
  *   start, end   incomplete blocks: the first P taps in the time domain (fir), plus `due`, the sum of partitions 1 ...
- *                for this block, which is known when the block before is complete
+ *                for this block, which is known when the previous block is complete
  *   whole        transforms, all blocks of the call in one launch (partition_kernels)
  *
- * The spectra and sums that the next call needs are made behind the output; nobody waits for them. A single whole block
- * of P <= 256 is treated as a part of a block: then only the FIR runs between input and output.
+ * The spectra and sums that the next call needs are computed behind the output, without a wait. A single whole block
+ * of P <= 256 is treated as an incomplete block: then only the FIR runs between input and output.
  */
 #include "cuda_files.h"
 
@@ -16,7 +16,7 @@
 #include "fir.h"
 #include "partition_kernels.h"
 
-enum { MAX_FIR = 256 };      /* a call of one whole block of up to so many frames goes through the FIR         */
+enum { MAX_FIR = 256 };      /* max. frames of a single whole block that the FIR convolves                     */
 
 /* Makes the spectra of all blocks before `end`, whose input is in the ring. */
 static int spectra_make(struct cuda_files *s, int64_t end, struct reason *why)
@@ -68,7 +68,7 @@ static int parts_play(struct cuda_files *s, const struct cuda_files_mask *m, int
     return HC_OK;
 }
 
-/* Makes m->due for block b, unless it is there. The blocks before b are in the ring. */
+/* Computes m->due for block b, unless already done. The blocks before b are in the ring. */
 static int due_make(struct cuda_files *s, struct cuda_files_mask *m, int64_t b, struct reason *why)
 {
     if (m->max_parts < 2 || (m->due_block == b && m->due_resets == s->resets)) return HC_OK;
@@ -81,8 +81,8 @@ static int due_make(struct cuda_files *s, struct cuda_files_mask *m, int64_t b, 
 
 /* Writes the FIR's output for n frames from frame `from` of the stream on to y[n_out][.]. due: m->due at frame `from`,
  * to be added, or NULL. */
-static int fir_play(struct cuda_files *s, const struct cuda_files_mask *m, int64_t from, int n,
-                    const float *due, float *y, struct reason *why)
+static int part_fir_play(struct cuda_files *s, const struct cuda_files_mask *m, int64_t from, int n, const float *due,
+                         float *y, struct reason *why)
 {
     struct fir_job job = {};
     job.x = s->ring;
@@ -115,7 +115,7 @@ bool files_has_whole(const struct cuda_files *s, int n)
 int files_play(struct cuda_files *s, struct cuda_files_mask *m, int n, bool whole, float *wet, struct reason *why)
 {
     const int P = s->plan->partition;
-    if (s->plan->direct) return fir_play(s, m, s->total, n, NULL, wet, why);
+    if (s->plan->direct) return part_fir_play(s, m, s->total, n, NULL, wet, why);
     for (int frame = 0, len; frame < n; frame += len) {
         const int64_t b = (s->total + frame) / P;
         const int at = (int)((s->total + frame) % P);
@@ -127,7 +127,7 @@ int files_play(struct cuda_files *s, struct cuda_files_mask *m, int n, bool whol
         } else {
             len = P - at < n - frame ? P - at : n - frame;
             PASS(due_make(s, m, b, why));
-            PASS(fir_play(s, m, s->total + frame, len, m->max_parts < 2 ? NULL : m->due + at, wet + frame, why));
+            PASS(part_fir_play(s, m, s->total + frame, len, m->max_parts < 2 ? NULL : m->due + at, wet + frame, why));
         }
     }
     return HC_OK;

@@ -4,9 +4,9 @@
  *   h          [ part 0 | 0 ][ part 1 | 0 ]..  forward: H_p = transform of P taps and P zeros, once a mask
  *   y(block b) = last P frames of the inverse of sum_p H_p X_(b-p): the first P are wrapped round and dropped
  *
- *   mac_many: the products for many blocks of audio at once. A thread owns one bin of 8 neighbouring blocks. From part
- *   p to p + 1 the 8 spectra slide back by one, so a window in registers loads one X and one H (16 bytes) for 8 complex
- *   products (32 FMA).
+ *   mac_many: the products for many blocks of audio at once. A thread computes one bin of 8 adjacent blocks. From part
+ *   p to p + 1 the 8 spectra move back by one block, so a window in registers loads one X and one H (16 bytes) for 8
+ *   complex products (32 FMA).
  *   mac_one: the products for one block. The parts are divided among the threads of a thread block and among thread
  *   blocks ("splits"). The inverse adds the splits up, in a fixed order, as it loads them. No atomics: same input, same
  *   bits.
@@ -26,9 +26,9 @@
 #include "spectrum.cuh"
 
 enum {
-    MAC_BLOCKS = 8,    /* of audio, a thread                                                                 */
+    MAC_BLOCKS = 8,    /* blocks of audio that a thread computes                                             */
     MAC_THREADS = 128,
-    ONE_THREADS = 512, /* of mac_one                                                                         */
+    ONE_THREADS = 512, /* threads of mac_one                                                                 */
     LEAF = 32,         /* products in one plain sum, so that the error does not grow with the number of parts */
     MAX_SPLITS = 16   /* the inverse reads the splits one after another                                     */
 };
@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_ma
         const struct part_cell cell = job.cells[c];
         const int end = min(to, cell.n_parts);
         const float2 *x = job.x + (size_t)cell.in * job.n_entries * P + bin, *h = cell.spectra + bin;
-        int entry = (job.entry + b0 - from) % job.n_entries; /* of block b0, part `from` */
+        int entry = (job.entry + b0 - from) % job.n_entries; /* FDL entry for block b0, part `from` */
         if (entry < 0) entry += job.n_entries;
         float2 window[MAC_BLOCKS];
 #pragma unroll

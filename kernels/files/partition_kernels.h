@@ -31,7 +31,7 @@ struct part_mac {  /* sums[.][out][b] = sum over out's cells and parts p of x[in
     const struct part_cell *cells;
     const int *first_cell;    /* [n_out + 1]: the cells of out are first_cell[out] to first_cell[out + 1] - 1        */
     int n_out, n_blocks;
-    int first_part, max_parts; /* parts first_part ... of each cell; max_parts: of the cell that has most          */
+    int first_part, max_parts; /* sums parts first_part ... of each cell; max_parts: the largest count of a cell   */
     float2 *sums;             /* [n_splits][n_out][n_blocks][P]                                                      */
     size_t sums_capacity;     /* the size of sums in spectra; at least n_out * n_blocks                              */
     int n_sm;

@@ -1,11 +1,11 @@
-/* pcm - a thread converts four successive samples: 8, 12 or 16 bytes, which are whole words for every kind of sample.
+/* pcm - converts samples, four adjacent samples a thread: 8, 12 or 16 bytes, whole words for every kind of sample.
  *
  *   24 bits   | 0 0 0 1 | 1 1 2 2 | 2 3 3 3 |     three words, four samples, the lowest byte first
  *
  * cost     the bytes of the file once, the floats once
  * limits   2^32 samples a launch
- * ceiling  memory bandwidth. The bus to the host has a hundredth of it, so it does no harm that a warp writes to many
- *          rows
+ * ceiling  memory bandwidth. The bus to the host has a hundredth of this bandwidth, so a warp may write to many rows
+ *          without loss
  */
 #include "pcm.h"
 

@@ -21,7 +21,7 @@ struct pcm_encode {           /* raw[i][ch] = rows[ch][i], limited to full scale
     const float *rows;        /* row ch at rows + ch * pitch                                                         */
     size_t pitch;
     int n_ch, n;
-    void *raw;                /* as above; the 16 bytes may be written                                               */
+    void *raw;                /* [n][n_ch], then 16 bytes that may be written; 16-byte aligned                       */
     int count_from, count_to; /* frames whose peak and clipping are added to *seen                                   */
     struct io_counts *seen;
 };

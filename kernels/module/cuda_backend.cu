@@ -41,7 +41,7 @@ static constexpr struct plan_costs costs_of_a_gpu(void)
     costs.fir_first = true;
     costs.mac_ns = 6e-5; /* 28 to 41 TFLOP/s, depending on the channels */
     costs.cmac_ns = 1e-4;
-    costs.live_cmac_ns = 2.2e-3; /* 8 bytes from memory, and a quarter of that from L2 */
+    costs.live_cmac_ns = 2.2e-3; /* 8 bytes from memory, 2 bytes from L2 */
     costs.input_share = 0.8;     /* 8 bytes from memory; for independent channels as many bytes as the responses */
     costs.fft_ns = 5e-4;
     costs.launch_ns = 1500; /* a block costs between 300 (files: 32 blocks a launch) and 10000 (live: transform,
@@ -53,7 +53,7 @@ static constexpr struct plan_costs costs_of_a_gpu(void)
 }
 static constexpr struct plan_costs costs = costs_of_a_gpu();
 
-/* What both backends have. */
+/* The fields that both backends share. */
 static constexpr struct backend backend_of_a_gpu(void)
 {
     struct backend backend = {};

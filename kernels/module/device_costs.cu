@@ -1,6 +1,6 @@
-/* device_costs - measures the costs of a GPU's kernels. Each cost is measured by one launch, or the few that always
- * come together, repeated on one stream between two events. The sizes depend on the number of multiprocessors, so that
- * every device is full.
+/* device_costs - measures the costs of a GPU's kernels. Each cost is measured by one launch, or a few launches that
+ * always occur together, repeated on one stream between two events. The sizes depend on the number of multiprocessors,
+ * so that every device is full.
  *
  *   cost           launches                                           one unit
  *   mac_ns         head: 64 frames, 64 taps of 256 inputs             a tap of a frame
@@ -13,7 +13,7 @@
  *
  *   memory         [ zeros: all input ][ out: all output ][ tables ][ scratch ]
  *
- * All launches read the same memory, which holds zeros; that makes none of these kernels faster.
+ * All launches read the same memory, which holds zeros; zeros do not make any of these kernels faster.
  */
 #include "device_costs.h"
 
@@ -30,7 +30,7 @@
 
 enum {
     ROUNDS = 5,     /* the result is their median                                                      */
-    MAX_RUNS = 500, /* of a round: fewer launches than a stream can queue                              */
+    MAX_RUNS = 500, /* max. runs of a round: fewer launches than a stream can queue                    */
     HEAD_INS = 256,
     MAC_P = 1024,
     MAC_PARTS = 32,
@@ -47,9 +47,9 @@ enum {
     STEP_PARTS = 2 /* levels of 64 to 8192 frames                  */
 };
 static const size_t LIVE_GROUP_BYTES = (size_t)TAIL_OUTS * LIVE_INS * LIVE_PARTS * LIVE_SIZE * sizeof(float2);
-static const size_t LIVE_MIN_BYTES = 32 << 20; /* so that a launch takes long enough if L2 is small */
+static const size_t LIVE_MIN_BYTES = 32 << 20; /* min. bytes of a launch, for devices with a small L2 */
 static const double round_s = 4e-3;
-static const double warm_up_s = 0.1; /* until an idle device has raised its clock */
+static const double warm_up_s = 0.1; /* an idle device raises its clock in this time */
 
 static __global__ void nothing() {}
 
@@ -289,7 +289,7 @@ static cudaError_t run_step(struct cost_bench *s)
     struct tail_forwards forwards = {};
     struct tail_products products = {};
     struct tail_inverses inverses = {};
-    const size_t capacity = (size_t)STEP_INS * 4 * TAIL_SIZE_MAX; /* float2 a level in `out` */
+    const size_t capacity = (size_t)STEP_INS * 4 * TAIL_SIZE_MAX; /* capacity of a level in `out`, in float2 */
     const float2 *tw = (const float2 *)s->zeros;
     forwards.x = s->zeros;
     forwards.ring_mask = TAIL_SIZE_MAX - 1;
@@ -357,12 +357,12 @@ static int round_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *
     return HC_OK;
 }
 
-/* *ns: the time of a unit, the median of ROUNDS rounds, each of as many runs as take round_s by the host's clock. */
+/* *ns: the time of a unit, the median of ROUNDS rounds; the runs of a round last round_s by the host's clock. */
 static int time_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *), double units, double *ns,
                    struct reason *why)
 {
     double rounds[ROUNDS];
-    PASS(round_of(s, run, 1, rounds, why)); /* not counted: the first launch is slow */
+    PASS(round_of(s, run, 1, rounds, why)); /* warm-up: the first launch is slow */
     const double start = now();
     PASS(round_of(s, run, 2, rounds, why));
     const double n = 2 * round_s / (now() - start);
@@ -396,15 +396,15 @@ static int measure(struct cost_bench *s, struct plan_costs *costs, struct reason
     return HC_OK;
 }
 
-/* Fails if there is too little memory: with less, the kernels would read from the cache. */
+/* Fails if memory is too small for all bytes: with fewer bytes, the kernels would read from the cache. */
 static int memory_alloc(struct cost_bench *s, size_t bytes, struct reason *why)
 {
     size_t free_bytes, all;
     TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
     if (bytes > free_bytes)
         return fail(HC_ENOMEM, why,
-                    "cuda: measuring the costs needs %.0f MB, and %.0f MB of the device's memory are free; end what "
-                    "else uses it",
+                    "cuda: measuring the costs needs %.0f MB, and %.0f MB of the device's memory are free; end other "
+                    "programs that use it",
                     (double)bytes * 1e-6, (double)free_bytes * 1e-6);
     TRY(cudaMalloc(&s->memory, bytes), "cudaMalloc(%zu)", bytes);
     return HC_OK;
@@ -427,7 +427,7 @@ static int load(struct cost_bench *s, int device, struct reason *why)
     PASS(memory_alloc(s, cut(s, NULL), why));
     cut(s, s->memory);
     void *host = calloc(1, largest_table(s));
-    if (!host) return fail(HC_ENOMEM, why, "cuda: out of memory");
+    if (!host) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     const int error = tables_send(s, host, why);
     cudaStreamSynchronize(s->stream); /* after an error the copy may still read `host` */
     free(host);

@@ -1,4 +1,4 @@
-/* module - the one function of libhaloconv_cuda.so that is not hidden. */
+/* module - the only function that libhaloconv_cuda.so exports. */
 #include "dsp/backends/gpu_module.h"
 
 const struct gpu_module *haloconv_cuda_module(void)

@@ -1,9 +1,9 @@
-/* early_launch - launches of kernels that begin while the kernel before them in the stream still runs (programmatic
- * dependent launch, CUDA C++ Programming Guide; sm_90). On older devices they are plain launches.
+/* early_launch - launches a kernel that begins while the previous kernel in the stream still runs (programmatic
+ * dependent launch, CUDA C++ Programming Guide; sm_90). On older devices it is a plain launch.
  *
- * A kernel that calls next_may_begin lets the blocks of the next one start as soon as they fit. A kernel that was
- * launched by launch_early calls previous_wait before it reads what the one before it wrote, and before it writes
- * anything that an earlier kernel may still use.
+ * A kernel that calls next_may_begin lets the blocks of the next kernel start as soon as they fit. A kernel that was
+ * launched by launch_early calls previous_wait before it reads data of the previous kernel, and before it writes data
+ * that an earlier kernel may still use.
  */
 #ifndef HALOCONV_EARLY_LAUNCH_CUH
 #define HALOCONV_EARLY_LAUNCH_CUH
@@ -17,8 +17,8 @@ static __device__ __forceinline__ void next_may_begin()
 #endif
 }
 
-/* Waits until the kernel before this one is complete and its results are visible. All kernels of launch_early call it:
- * the kernel after one of them relies on it for the earlier kernels. */
+/* Waits until the previous kernel is complete and its results are visible. Every kernel of launch_early calls it: the
+ * next kernel relies on this wait for all earlier kernels. */
 static __device__ __forceinline__ void previous_wait()
 {
 #if __CUDA_ARCH__ >= 900
@@ -26,7 +26,7 @@ static __device__ __forceinline__ void previous_wait()
 #endif
 }
 
-/* early: the device, and the code that it runs, are sm_90 or newer. */
+/* Launches a kernel. early: the device, and the code that it runs, are sm_90 or newer. */
 template <class... Params, class... Args>
 static cudaError_t launch_early(bool early, void (*kernel)(Params...), dim3 grid, unsigned threads, size_t shared_bytes,
                                 cudaStream_t stream, const Args &...args)

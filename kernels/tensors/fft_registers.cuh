@@ -64,7 +64,7 @@ template <int J, int DIR> static __device__ __forceinline__ float2 root_256()
     return make_float2(c, DIR > 0 ? -s : s);
 }
 
-/* The part of a block's dynamic shared memory from `byte` on. */
+/* The address `byte` bytes into a block's dynamic shared memory. */
 template <class T> static __device__ __forceinline__ T *shared_at(float4 *shared, size_t byte)
 {
     return reinterpret_cast<T *>(reinterpret_cast<char *>(shared) + byte);
@@ -141,7 +141,7 @@ template <int LOG_R, int FIRST = 1> static __device__ __forceinline__ void time_
     });
 }
 
-/* The same for n0 = 0, where a part of the factors are 1 or i. */
+/* time_levels for n0 = 0, where some factors are 1 or i. */
 template <int LOG_R> static __device__ __forceinline__ void time_levels_from_0(float2 *r)
 {
     unrolled<LOG_R>([&](auto level) {
@@ -166,11 +166,11 @@ static __device__ __forceinline__ float2 root_at(float x)
     return make_float2(c, -s);
 }
 
-/* log2 of the points of a thread. 16 points allow twice as many threads, and their code is half as long; 32
- * are faster where they save a phase. */
+/* log2 of the points of a thread. 16 points allow twice as many threads, and halve the code; 32 points are faster if
+ * they save a phase. */
 static constexpr int log_e_of(int log_n) { return log_n <= 8 || log_n == 11 || log_n == 12 ? 4 : 5; }
 
-/* ANY_SHIFT: the shift is that of factors_make; else it is 1/4. SHARED_BLOCK: a block may have several teams of more
+/* ANY_SHIFT: factors_make sets the shift; else the shift is 1/4. SHARED_BLOCK: a block may have several teams of more
  * than one warp. */
 template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = false> struct fft_tree {
     static constexpr int LOG_N = LOG_N_, LOG_E = LOG_E_, N = 1 << LOG_N, E = 1 << LOG_E, T = N / E;
@@ -208,8 +208,8 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
         else __syncthreads();
     }
 
-    /* The same for the crossing between phases 2 and 3, inside blocks of R2 R3 points. With LOG_3 = LOG_E such a block
-     * belongs to R3 neighbours of a warp. */
+    /* team_sync for the crossing between phases 2 and 3, inside blocks of R2 R3 points. With LOG_3 = LOG_E, R3 adjacent
+     * threads of a warp have such a block. */
     static __device__ __forceinline__ void part_sync()
     {
         if (LOG_3 == LOG_E) __syncwarp();
@@ -361,7 +361,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
         time_levels<LOG_1, 2>(r, base);
     }
 
-    /* The rest of the factor exp(2 pi i shift n / N) of r[J]: exp(2 pi i J / (4 E)). */
+    /* Multiplies r[J] by the rest of the factor exp(2 pi i shift n / N): exp(2 pi i J / (4 E)). */
     template <int J> static __device__ __forceinline__ float2 unshifted(float2 z) { return turned<J * 64 / E, -1>(z); }
     template <int J> static __device__ __forceinline__ float2 unshifted(const factors *f, float2 z)
     {

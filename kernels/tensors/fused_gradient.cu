@@ -1,5 +1,5 @@
-/* fused_gradient - the gradient of filters (fused_kernels.h). A team transforms the windows of x and of gy that belong
- * to a filter, adds up their products, and transforms back once.
+/* fused_gradient - the gradient of filters (fused_kernels.h). A team transforms the windows of x and of gy of one
+ * filter, adds up their products, and transforms the sum back once.
  *
  * cost     a task: the transforms of a window of x and of one of gy, 6 N log2(N) FMA
  */
@@ -13,8 +13,8 @@ template <int LOG_N> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
     static constexpr bool IS_SMALL = LOG_N <= 12;
-    /* With 32 points a thread, no registers are left for a prefetch. From 2^13 points on it would also evict spectra
-     * and sums from the L2 cache. */
+    /* With 32 points a thread, no registers are left for a prefetch. From 2^13 points on, a prefetch would also evict
+     * spectra and sums from the L2 cache. */
     static constexpr bool HAS_PREFETCH = team::E == 16;
     static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? 3 : LOG_N == 11 ? 4 : LOG_N <= 13 ? 2 : 1;
     static constexpr size_t POSITIONS_AT = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES,
@@ -68,7 +68,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
     }
     for (unsigned k = 0; k < tasks_of_slice; k++) { /* the same for all teams */
         const unsigned i = k % S::POSITIONS;
-        if (i == 0) { /* each of POSITIONS threads divides for another task */
+        if (i == 0) { /* each of POSITIONS threads computes the position of another task */
             const unsigned later = k + (unsigned)t, task = slice * tasks_of_slice + later;
             S::team_sync();
             if (t < S::POSITIONS)

@@ -1,5 +1,5 @@
-/* fused_kernels - see the header. A unit is a window of a row; units are sorted by the filter, then the row, then the
- * window, so that the teams of a multiprocessor share spectra in the L1 cache.
+/* fused_kernels - the kernels of fused_kernels.h. A unit is a window of a row; units are sorted by filter, then row,
+ * then window, so that the teams of a multiprocessor share spectra in the L1 cache.
  *
  * cost     a unit: 6 N log2(N) FMA, 8 N for the product and the shift; a point: 1 load (REAL) or 2, and as many stores
  * ceiling  the FMA rate from N = 1024 on; below, the bandwidth of device memory
@@ -8,11 +8,11 @@
 #include "fused_kernels.h"
 #include "fused_sizes.cuh"
 
-/* A unit in x and y. */
+/* The position of a unit in x and y. */
 struct fused_unit {
-    window_position in;       /* in x */
-    int64_t out;              /* of point 0, from the first float of y */
-    int out_last;             /* points from this one on are not stored */
+    window_position in;       /* position in x */
+    int64_t out;              /* position of point 0, from the first float of y */
+    int out_last;             /* points from out_last on are not stored */
     unsigned group;
 };
 
@@ -21,7 +21,7 @@ template <int LOG_N> struct spectra_size : team_size<LOG_N> {
     static constexpr size_t BYTES = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES;
 };
 
-/* From 2^10 to 2^12 points all teams of a multiprocessor are in one block: they then read the same spectrum from L1. */
+/* From 2^10 to 2^12 points all teams of a multiprocessor are in one block: these teams read one spectrum from L1. */
 static constexpr bool is_wide(int log_n) { return log_n >= 10 && log_n <= 12; }
 template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
     using team = team_size<LOG_N, is_wide(LOG_N)>;
@@ -36,7 +36,7 @@ template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
         return fitting < MIN_TEAMS ? 0 : fitting > TEAMS ? TEAMS : (int)fitting / MIN_TEAMS * MIN_TEAMS;
     }
     static size_t bytes(int teams) { return team::FACTOR_BYTES + (size_t)teams * TEAM_BYTES; }
-    /* Blocks of so many teams that run at once. */
+    /* The number of blocks of `teams` teams that run at once. */
     static int blocks(const struct fused_device *device, int teams)
     {
         const int fitting = (int)((size_t)device->shared_bytes / bytes(teams));
@@ -107,7 +107,7 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
     __syncthreads();
     for (unsigned k = 0; first + k * teams < last; k++) { /* the same for all teams */
         const unsigned i = k % S::POSITIONS;
-        if (i == 0) { /* each of POSITIONS threads divides for another unit */
+        if (i == 0) { /* each of POSITIONS threads computes the position of another unit */
             const unsigned unit = first + team + (k + (unsigned)t) * teams;
             S::team_sync();
             if (t < S::POSITIONS) ours[t] = unit_of<S>(p, unit, unit < last, units_of_group);
@@ -118,7 +118,7 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
         load<S, REAL>(r, window_at(p.x, at.in), t);
         if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
-        previous_wait(); /* for the spectra, and before y is written */
+        previous_wait(); /* wait: the spectra must be complete, and y free to be written */
         const float2 *h = p.spectra + (size_t)at.group * S::N + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);

@@ -1,7 +1,7 @@
 /* fused_kernels - convolutions of many rows, each computed by one team of threads without a step through device memory.
  *
- * A row is cut into windows of 2N points. The kernel multiplies the transform of a window (fft_registers.cuh) with that
- * of the filter, and writes the frames that do not wrap. Sizes: N = 2^log2_n, FUSED_MIN to FUSED_MAX.
+ * A row is cut into windows of 2N points. The kernel multiplies the transform of a window (fft_registers.cuh) by the
+ * filter's, and writes the frames that do not wrap. Sizes: N = 2^log2_n, FUSED_MIN to FUSED_MAX.
  */
 #ifndef HALOCONV_FUSED_KERNELS_H
 #define HALOCONV_FUSED_KERNELS_H
@@ -23,7 +23,7 @@ struct fused_rows {           /* a tensor [batch][channels][frames], frames adja
 };
 
 struct fused_groups {         /* the rows of a batch, sorted by the filter that they share */
-    int h_batch, h_channels;  /* filters: h_batch * h_channels groups */
+    int h_batch, h_channels;  /* number of filters and groups: h_batch * h_channels */
     int batch, channels;      /* of x. A group has (h_batch == 1 ? batch : 1) * (h_channels == 1 ? channels : 1) rows */
     int first, n;             /* the groups of this launch */
 };
@@ -46,7 +46,7 @@ struct fused_spectra {        /* spectra of the filters of some groups */
     struct fused_rows h;
     const float *taps;
     const int64_t *lengths;   /* [h_batch * h_channels] on the device, or NULL */
-    bool conjugate;           /* the convolution becomes the correlation */
+    bool conjugate;           /* correlation instead of convolution */
     float2 *spectra;          /* [groups.n][N], scaled by 1/N */
 };
 
@@ -58,21 +58,21 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     int64_t gy_first;         /* and 2N frames of gy from j * hop + gy_first on */
     int n_slices;             /* teams that share the windows of a group */
     const int64_t *lengths;
-    float *gh;                /* by the strides of `out` */
+    float *gh;                /* the gradient, with the strides of `out` */
     float *partial;           /* [n_slices][groups.n][out.frames]; unused if n_slices is 1 */
     float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
 };
 
 struct fused_device {
     int n_sm, shared_bytes;   /* shared_bytes: max. of a block, by opt-in */
-    bool is_early;            /* kernels may begin before the one before them has ended (early_launch.cuh) */
+    bool is_early;            /* a kernel may begin before the previous kernel has ended (early_launch.cuh) */
 };
 
-/* Prepares the kernels of `device`, the current one; once before the first launch. */
+/* Prepares the kernels for `device`, which is the current device; once before the first launch. */
 cudaError_t fused_load(int device, struct fused_device *properties);
 cudaError_t fused_gradient_h_load(const struct fused_device *device); /* called by fused_load */
-/* Teams for windows of size N that the device runs at once; 0: the kernel is absent or does not fit.
- * fused_gradient_h_teams: of the gradient of h. */
+/* The number of teams for windows of size N that the device runs at once; 0: the kernel is absent or does not fit.
+ * fused_gradient_h_teams: for the gradient of h. */
 int fused_teams(const struct fused_device *device, int log2_n);
 int fused_gradient_h_teams(const struct fused_device *device, int log2_n);
 cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream);

@@ -5,7 +5,7 @@
 #include "fused_kernels.h"
 #include "team_windows.cuh"
 
-/* Calls use with Size<log2_n>. It returns a number or an error; 0 if this size is absent. */
+/* Calls use(Size<log2_n>()) and returns its result, a number or an error; 0 if this size is absent. */
 template <template <int> class Size, class Use> static auto with_size(int log2_n, Use use) -> decltype(use(Size<7>()))
 {
     switch (log2_n) {
@@ -28,7 +28,7 @@ template <template <int> class Size, class Use> static cudaError_t with_every_si
 
 static inline unsigned ceil_div(int64_t a, int64_t b) { return (unsigned)((a + b - 1) / b); }
 
-/* Lets kernels have `bytes` of shared memory, if the device has them. */
+/* Permits kernels to use `bytes` of shared memory, if the device has so many. */
 template <class... Kernels>
 static cudaError_t shared_allow(const struct fused_device *device, size_t bytes, Kernels... kernels)
 {

@@ -1,5 +1,5 @@
 /* long_halves - windows of two rows without scratch (long_kernels.h). A team computes both rows of a window, one after
- * the other, from the frames of x, and adds the second to the frames of y.
+ * the other, from the frames of x, and adds the second row's result to the frames of y.
  *
  * cost     a window: 6 N log2(N) FMA; its points of x are read twice, those of y written twice and read once
  */
@@ -16,7 +16,7 @@ static __device__ window halves_window(const long_units &u, const float *data, i
 /* exp(-2 pi i (row + 1/4) / 2) is halves_turn(row) (1 - i). */
 static __device__ __forceinline__ float halves_turn(int row) { return row ? -0.70710678f : 0.70710678f; }
 
-/* A row of a window of 2 rows, before its transform. turn: halves_turn of the row. */
+/* Loads a row of a window of 2 rows. turn: halves_turn of the row. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void halves_load(float2 *r, const window &w, float turn, int t)
 {
@@ -33,7 +33,7 @@ static __device__ __forceinline__ void halves_load(float2 *r, const window &w, f
     else each([&](int n) { return point(w, n); });
 }
 
-/* Writes, or adds, an inverse. */
+/* Writes the inverse of a row to the frames of y, or adds it. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void halves_store(const float2 *r, const typename S::factors *f, float *data,
                                                     const written_frames &frames, float scale, float turn, bool add,
@@ -45,7 +45,7 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
     const auto each = [&](auto is_asked, auto has_signal) {
         unrolled<S::E / AT_ONCE>([&](auto chunk) {
             constexpr int j0 = chunk.value * AT_ONCE;
-            float before[AT_ONCE][PARTS]; /* all loads precede the stores: they wait for the memory together */
+            float before[AT_ONCE][PARTS]; /* all loads precede the stores, so their waits overlap */
 #pragma unroll
             for (int j = 0; j < AT_ONCE; j++)
 #pragma unroll
@@ -70,14 +70,14 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
 }
 
 struct halves_position {      /* a window in x and y, and its spectrum */
-    window_position in;       /* in x */
-    int64_t spectrum;         /* its index; a spectrum has two rows */
+    window_position in;       /* position in x */
+    int64_t spectrum;         /* index of the spectrum; it has two rows */
     written_frames out;
 };
 
-/* Adds to row_size what halves_kernel needs. */
+/* row_size with the constants of halves_kernel. */
 template <int LOG_N> struct halves_size : row_size<LOG_N> {
-    static constexpr int POSITIONS = row_size<LOG_N>::T < 32 ? row_size<LOG_N>::T : 32; /* made at once */
+    static constexpr int POSITIONS = row_size<LOG_N>::T < 32 ? row_size<LOG_N>::T : 32; /* positions computed at once */
     static constexpr size_t HALVES_BYTES = row_size<LOG_N>::BYTES + row_size<LOG_N>::FACTOR_BYTES +
                                            POSITIONS * sizeof(halves_position);
 };
@@ -107,7 +107,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const int first = (int)blockIdx.x * windows_of_block, i = first + step / 2, row = step % 2;
         int t = again((int)threadIdx.x);
         if (i >= p.in.n) return;
-        if (step % (2 * S::POSITIONS) == 0) { /* each of POSITIONS threads divides for another window */
+        if (step % (2 * S::POSITIONS) == 0) { /* each of POSITIONS threads computes another window's position */
             S::team_sync();
             if (t < S::POSITIONS && i + t < p.in.n) {
                 positions[t].in = position_of_window(p.x, halves_window(p.in, p.x, i + t, 4 * S::N));

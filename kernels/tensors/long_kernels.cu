@@ -1,4 +1,4 @@
-/* long_kernels - see the header.
+/* long_kernels - the kernels split, rows and join of long_kernels.h.
  *
  * cost     a window: `split` and `join` 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA
  * ceiling  the bandwidth of device memory, or of the L2 cache if the windows of a launch fit there
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(256)
     });
 }
 
-/* The second pass, in place: row b of 2^log2_r1 rows is split again, or joined from its rows. */
+/* The second pass, in place: splits row b of 2^log2_r1 rows again, or joins it from its rows. */
 template <int LOG_R, bool INVERSE>
 static __global__ void __launch_bounds__(256)
     second_pass_kernel(float2 *scratch, int64_t stride, int log2_r1, int columns)
@@ -188,7 +188,7 @@ template <class Use> static cudaError_t with_row(int log2_row, Use use)
 #endif
 }
 
-/* log2 of the rows of the second pass; 0: absent. */
+/* log2 of the rows of the second pass; 0: no second pass. */
 static int second_split(int log2_r) { return log2_r > LONG_PASS_SPLITS ? log2_r / 2 : 0; }
 
 template <bool INVERSE>
@@ -196,7 +196,7 @@ static cudaError_t second_pass_launch(const struct fused_device *device, struct 
                                       int64_t stride, int n, cudaStream_t stream)
 {
     const int second = second_split(size.log2_r), first = size.log2_r - second, columns = 1 << size.log2_row;
-    const unsigned threads = column_threads(columns), units = 65535u >> first; /* of a launch */
+    const unsigned threads = column_threads(columns), units = 65535u >> first; /* max. units of a launch */
     cudaError_t status = cudaSuccess;
     for (unsigned done = 0; done < (unsigned)n && !status; done += units) {
         const unsigned left = (unsigned)n - done;

@@ -6,7 +6,7 @@
  *   split   levels 1 to log2 R of the tree: R rows of N' points, from the columns n' + N' j
  *   rows    a transform of each row by one team, with the shift (k + 1/4) / R; k is the number of the row with its bits
  *           reversed
- *   join    the inverse of `split`, and the frames that do not wrap go to the output
+ *   join    the inverse of `split`; writes the frames that do not wrap to the output
  *
  *   scratch of a window   [R rows][N'] float2
  *
@@ -27,8 +27,8 @@ enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
 #else
 enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 14 };    /* log2 N' */
 #endif
-enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* the largest log2 R of one pass, of both */
-enum { LONG_MAX_UNITS = 65535 };                    /* windows of a launch */
+enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* max. log2 R of one pass; of both passes */
+enum { LONG_MAX_UNITS = 65535 };                    /* max. windows of a launch */
 
 struct long_size { int log2_row, log2_r; };
 
@@ -36,23 +36,23 @@ struct long_units {           /* windows of rows, sorted by the filter, the row 
     struct fused_groups groups; /* groups.first: the filter of unit 0 */
     struct fused_rows rows;
     int64_t units_of_group;   /* 1 for the windows of filters */
-    int64_t n_windows, hop;   /* of a row; window j begins at frame j * hop + start */
+    int64_t n_windows, hop;   /* windows of a row; window j begins at frame j * hop + start */
     int64_t start;
     int64_t end;              /* point p of a window exists for p < end, up to 2 N */
-    const int64_t *lengths;   /* frames of a filter from there on count as 0; NULL: none */
-    int64_t first;            /* unit of this launch */
-    int n;                    /* units of this launch */
+    const int64_t *lengths;   /* [filters]: a filter's frames from lengths on count as 0; NULL: all frames count */
+    int64_t first;            /* first unit of this launch */
+    int n;                    /* number of units of this launch */
 };
 
 struct long_output {          /* point p of window j is frame j * hop + start + p, for first_point <= p < end */
     int64_t first_point;
     float scale;
-    bool add;                 /* to the frames, instead of writing them */
+    bool add;                 /* add to the frames instead of writing them */
 };
 
 /* Prepares the kernels of the current device; once before the first launch. */
 cudaError_t long_load(const struct fused_device *device);
-/* The rows of 2^log2_row points that the device computes at once; 0: no kernel, or they do not fit. */
+/* The number of rows of 2^log2_row points that the device computes at once; 0: no kernel, or a row does not fit. */
 int long_rows_at_once(const struct fused_device *device, int log2_row);
 /* scratch: [units->n][N] */
 cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
@@ -71,20 +71,20 @@ struct long_rows {            /* the rows of n windows, in place */
     const float2 *spectra;    /* [groups][N]; LONG_CONVOLVE multiplies by them */
     int64_t units_of_group;   /* window i belongs to spectrum (first + i) / units_of_group */
     int64_t first;
-    float scale;              /* of LONG_FORWARD, */
-    bool conjugate;           /* which writes the conjugates */
+    float scale;              /* LONG_FORWARD: factor of the spectra */
+    bool conjugate;           /* LONG_FORWARD: writes conjugate spectra */
 };
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
                              cudaStream_t stream);
 
 /* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
- * frames of x, and adds each to those of y. */
+ * frames of x, and adds each row's result to the frames of y. */
 struct long_halves {
     struct long_units in, out; /* the same windows of x and y */
     struct long_output output;
     const float *x;
     float *y;
-    const float2 *spectra;    /* as in long_rows */
+    const float2 *spectra;    /* [groups][N]: as in long_rows */
 };
 cudaError_t long_halves_load(const struct fused_device *device); /* called by long_load */
 /* Is there a kernel for these rows, and do they fit the device? */
@@ -93,7 +93,7 @@ bool long_halves_fit(const struct fused_device *device, int log2_row);
 cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
                                cudaStream_t stream);
 
-struct long_gradient_halves { /* the gradient of filters, a block a filter */
+struct long_gradient_halves { /* the gradient of filters, one thread block for each filter */
     struct long_units x, gy;  /* the same windows */
     struct long_units filters;
     struct long_output output;

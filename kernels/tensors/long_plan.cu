@@ -1,4 +1,4 @@
-/* long_plan - see the header.
+/* long_plan - estimates the cycles of the possible plans (long_plan.h).
  *
  * A step reads what the step before it wrote, so the windows of a step are as many as keep the device busy and, where
  * possible, as stay in the L2 cache.
@@ -10,20 +10,20 @@
 #include <limits.h>
 #include <math.h>
 
-enum { CACHED_BYTES = 32 << 20 };                   /* of windows, or of those of x */
-enum { MAX_HALVES = INT_MAX / 4 };                  /* windows in halves of a launch, which counts in int */
-static const double bytes_of_cycle = 19.4;          /* of a multiprocessor: 4.5 TB/s of an H200 */
+enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gradient h: of x) in the L2 cache */
+enum { MAX_HALVES = INT_MAX / 4 };                  /* max. windows in halves of a launch, which counts in int */
+static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */
 static const double launch_cycles = 3000;
 static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* times the cycles of two rows of a window */
 
-/* The rows of a window of 2^log2_n complex points; log2_row 0: absent. */
+/* Chooses the rows of a window of 2^log2_n complex points; log2_row 0: no size fits. */
 static struct long_size size_of(const struct fused_device *device, int log2_n)
 {
     struct long_size size = {0, 0};
     for (int row = LONG_ROW_MIN; row <= LONG_ROW_MAX; row++) {
         const int r = log2_n - row;
         if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row)) continue;
-        /* Two blocks a multiprocessor hide each other's loads: 2^14 only if that saves a pass. */
+        /* Smaller rows run in two blocks a multiprocessor, which hide each other's loads: 2^14 only to save a pass. */
         if (row == 14 && size.log2_row && size.log2_r <= LONG_PASS_SPLITS) continue;
         size.log2_row = row;
         size.log2_r = r;
@@ -35,8 +35,8 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
 static bool memory_plan(const struct tensor_call *c, const struct fused_device *device, struct long_plan *plan)
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
-    const int64_t bytes = (int64_t)sizeof(float2) << log2_n, slots = (int64_t)(c->limit / (size_t)bytes);
-    const int64_t filters = min_of(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* of a launch */
+    const int64_t bytes = (int64_t)sizeof(float2) << log2_n, capacity = (int64_t)(c->limit / (size_t)bytes);
+    const int64_t filters = min_of(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* max. filters of a launch */
     const int64_t units_of_group = rows_of_filter(c) * plan->n_windows;
     const int64_t wave = long_rows_at_once(device, plan->size.log2_row); /* rows */
     const int64_t waves = max_of(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
@@ -49,21 +49,21 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
         if (plan->bytes > c->limit || units_of_group > units) return false;
     } else if (plan->is_halves) {
         units = MAX_HALVES;
-        groups = min_of(min_of(filters, slots), max_of(1, units / units_of_group));
+        groups = min_of(min_of(filters, capacity), max_of(1, units / units_of_group));
         plan->bytes = (size_t)(groups * bytes);
     } else if (c->op == HC_GRADIENT_H) {
         units = min_of(busy, filters * units_of_group);
-        units = min_of(units, slots / 2);
-        const bool has_sum = units < units_of_group; /* the windows of a filter do not fit together */
-        if (has_sum) units = min_of(units, (slots - 1) / 2);
+        units = min_of(units, capacity / 2);
+        const bool has_sum = units < units_of_group; /* not all windows of a filter fit */
+        if (has_sum) units = min_of(units, (capacity - 1) / 2);
         groups = has_sum ? 1 : units / units_of_group;
         plan->bytes = (size_t)((2 * units + has_sum) * bytes);
     } else {
         units = min_of(busy, filters * units_of_group);
         groups = min_of(filters, max_of(busy, ceil_div(units, units_of_group)));
-        if (units + groups > slots) {
-            units = max_of(1, slots * units / (units + groups));
-            groups = min_of(groups, slots - units);
+        if (units + groups > capacity) {
+            units = max_of(1, capacity * units / (units + groups));
+            groups = min_of(groups, capacity - units);
         }
         plan->bytes = (size_t)((units + groups) * bytes);
     }
@@ -74,7 +74,7 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
 }
 
 /* The time of a plan: each step moves its bytes at the speed of the memory, or is a round of rows. */
-static double cycles(const struct tensor_call *c, const struct fused_device *device, const struct long_plan *plan)
+static double long_cycles(const struct tensor_call *c, const struct fused_device *device, const struct long_plan *plan)
 {
     const double n = (double)((int64_t)1 << (plan->size.log2_row + plan->size.log2_r));
     const double filters = (double)(c->h.batch * c->h.channels), parts = (double)ceil_div(c->h.frames, plan->taps);
@@ -124,7 +124,7 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
                 plan.size = long_size{log2_n - 1, 1};
             }
             if (!memory_plan(c, device, &plan)) continue;
-            plan.cycles = cycles(c, device, &plan);
+            plan.cycles = long_cycles(c, device, &plan);
             if (best->cycles == 0 || plan.cycles < best->cycles) *best = plan;
         }
     }

@@ -8,17 +8,17 @@
 
 struct long_plan {
     struct long_size size;
-    int64_t taps;            /* of a part: filters (or lags) are cut into parts whose results are added              */
-    bool is_single;          /* one window computes a row, and its wrapped part is 0 or not asked for                */
+    int64_t taps;            /* taps of a part: filters (or lags) are cut into parts whose results are added         */
+    bool is_single;          /* one window computes a row, and its wrapped part is 0 or not needed                   */
     int64_t hop, n_windows;
-    int n_groups, n_units;   /* filters, and windows, that the workspace holds                                       */
+    int n_groups, n_units;   /* number of filters, and of windows, that the workspace holds                          */
     bool is_halves;          /* long_halves, long_gradient_halves: the workspace holds no windows                    */
     size_t bytes;            /* of workspace */
     double cycles;           /* estimated */
 };
 
-/* Makes the fastest plan; false: the device has none within c->limit. The filters, and the rows of a filter, are at
- * most INT_MAX. */
+/* Makes the fastest plan; false: no plan fits the device and c->limit. The number of filters, and of rows of a filter,
+ * is at most INT_MAX. */
 bool long_plan_make(const struct tensor_call *c, const struct fused_device *device, struct long_plan *plan);
 
 #endif

@@ -1,4 +1,4 @@
-/* long_rows - see the header.
+/* long_rows - launches the steps of a plan in order (long_rows.h).
  *
  *   workspace, convolve and gradient x   [spectra of some filters] [some windows]
  *   the same, windows in halves          [spectra of some filters]
@@ -10,8 +10,8 @@
 #include "kernels/backend/cuda_error.h"
 #include "plan_sizes.h"
 
-static struct long_units units_of(const struct fused_groups *groups, const struct tensor_rows *rows,
-                                  const struct long_plan *plan)
+static struct long_units long_units_of(const struct fused_groups *groups, const struct tensor_rows *rows,
+                                       const struct long_plan *plan)
 {
     struct long_units u = {};
     u.groups = *groups;
@@ -25,7 +25,7 @@ static struct long_units units_of(const struct fused_groups *groups, const struc
 static struct long_units filters_of(const struct fused_groups *groups, const struct tensor_call *c,
                                     const struct long_plan *plan, int64_t first)
 {
-    struct long_units u = units_of(groups, &c->h, plan);
+    struct long_units u = long_units_of(groups, &c->h, plan);
     u.lengths = c->lengths;
     u.start = first;
     u.end = min_of(plan->taps, c->h.frames - first);
@@ -33,8 +33,8 @@ static struct long_units filters_of(const struct fused_groups *groups, const str
     return u;
 }
 
-/* The windows of a row whose frames [j * hop + start, 2N more) are partly in the row. The others give 0 for this
- * part of the filters. all: all windows. */
+/* The windows of a row whose 2N frames from j * hop + start on are partly in the row. The result of other windows is 0
+ * for this part of the filters. all: all windows. */
 struct window_range { int64_t first, n; };
 static struct window_range windows_of(const struct long_plan *plan, int64_t start, int64_t frames, bool all)
 {
@@ -47,8 +47,9 @@ static struct window_range windows_of(const struct long_plan *plan, int64_t star
     return range;
 }
 
-static int run_convolve(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-                        const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
+static int run_long_convolve(const struct tensor_call *c, const struct tensor_data *d,
+                             const struct fused_device *device, const struct long_plan *plan,
+                             const struct fused_groups *groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const bool is_gradient = c->op == HC_GRADIENT_X;
@@ -57,8 +58,8 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
     for (int64_t tap = 0; tap < c->h.frames; tap += plan->taps) {
         const struct long_units filters = filters_of(groups, c, plan, tap);
         const int64_t from = c->from - tap;
-        struct long_units in = units_of(groups, is_gradient ? &c->y : &c->x, plan);
-        struct long_units out = units_of(groups, is_gradient ? &c->x : &c->y, plan);
+        struct long_units in = long_units_of(groups, is_gradient ? &c->y : &c->x, plan);
+        struct long_units out = long_units_of(groups, is_gradient ? &c->x : &c->y, plan);
         struct long_output output = {0, 1.0f, tap > 0};
         if (is_gradient) {
             in.start = -from;
@@ -107,19 +108,20 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
     return HC_OK;
 }
 
-static int run_gradient_h(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-                          const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
+static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_data *d,
+                               const struct fused_device *device, const struct long_plan *plan,
+                               const struct fused_groups *groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
     float2 *scratch = (float2 *)d->workspace;
     for (int64_t lag = 0; lag < c->h.frames; lag += plan->taps) {
         const struct long_units filters = filters_of(groups, c, plan, lag);
-        struct long_units x = units_of(groups, &c->x, plan), gy = units_of(groups, &c->y, plan);
+        struct long_units x = long_units_of(groups, &c->x, plan), gy = long_units_of(groups, &c->y, plan);
         gy.start = lag - c->from;
         x.end = plan->hop;
         struct window_range range = windows_of(plan, gy.start, gy.rows.frames, plan->is_single);
-        if (range.n == 0) range = window_range{0, 1}; /* the output needs zeros */
+        if (range.n == 0) range = window_range{0, 1}; /* one window, to write zeros */
         x.hop = gy.hop = plan->hop;
         x.n_windows = gy.n_windows = range.n;
         x.start += range.first * plan->hop;
@@ -179,8 +181,8 @@ int long_run(const struct tensor_call *c, const struct tensor_data *d, const str
     struct fused_groups groups = groups_of(c);
     for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)min_of(plan->n_groups, filters - groups.first);
-        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, device, plan, &groups, why)
-                                    : run_convolve(c, d, device, plan, &groups, why));
+        PASS(c->op == HC_GRADIENT_H ? run_long_gradient_h(c, d, device, plan, &groups, why)
+                                    : run_long_convolve(c, d, device, plan, &groups, why));
     }
     return HC_OK;
 }

@@ -6,7 +6,7 @@
 #include "dsp/base/error.h"
 #include "long_plan.h"
 
-/* The current device is that of the call. */
+/* Runs a call. The call's device must be the current device. */
 int long_run(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
              const struct long_plan *plan, struct reason *why);
 

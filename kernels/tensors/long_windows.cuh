@@ -1,4 +1,4 @@
-/* long_windows - where the windows of long filters are, and teams that transform their rows (long_kernels.h).
+/* long_windows - positions of the windows of long filters, and teams that transform their rows (long_kernels.h).
  */
 #ifndef HALOCONV_LONG_WINDOWS_CUH
 #define HALOCONV_LONG_WINDOWS_CUH
@@ -31,8 +31,8 @@ static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_pos
     return length < u.rows.frames ? length : u.rows.frames;
 }
 
-/* The frames of a window that are written: point p is float at + p of the data, for first <= p < last. From `length` on
- * it is 0. */
+/* The frames of a window that are written: point p is float at + p of the data, for first <= p < last; 0 from `length`
+ * on. */
 struct written_frames {
     int64_t at;
     int first, last, length;
@@ -57,7 +57,7 @@ template <int LOG_N> struct row_size : fft_tree<LOG_N, log_e_of(LOG_N), true> {
                             BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
 };
 
-/* Returns t, which the compiler treats as another number: it then computes addresses again, rather than keep all of
+/* Returns t, but the compiler does not know that the value is t: it computes addresses again instead of keeping all of
  * them in registers. */
 static __device__ __forceinline__ int again(int t)
 {

@@ -1,4 +1,4 @@
-/* plan_sizes - the sizes and times by which both plans of a call are made (tensors_cuda.cu, long_plan.cu). */
+/* plan_sizes - sizes and times for both kinds of plan (tensors_cuda.cu, long_plan.cu). */
 #ifndef HALOCONV_PLAN_SIZES_H
 #define HALOCONV_PLAN_SIZES_H
 
@@ -14,13 +14,13 @@ static inline struct fused_rows rows_of(const struct tensor_rows *t)
     return fused_rows{{t->stride[0], t->stride[1]}, t->frames};
 }
 
-/* The groups of a call before the first launch: none. Counts of filters and of rows fit int (tensor_plan_make). */
+/* The groups of a call, with no group for a launch yet. Counts of filters and rows fit int (tensor_plan_make). */
 static inline struct fused_groups groups_of(const struct tensor_call *c)
 {
     return fused_groups{(int)c->h.batch, (int)c->h.channels, (int)c->x.batch, (int)c->x.channels, 0, 0};
 }
 
-/* The rows that share a filter. */
+/* The number of rows that share a filter. */
 static inline int64_t rows_of_filter(const struct tensor_call *c)
 {
     return (c->h.batch == 1 ? c->x.batch : 1) * (c->h.channels == 1 ? c->x.channels : 1);
@@ -34,7 +34,7 @@ static inline bool holds_row(const struct tensor_call *c, int64_t points)
            (c->op != HC_GRADIENT_H || c->h.frames <= points);
 }
 
-/* The cycles of a window of 2^log2_n complex points, if its team runs alone; as measured on an H200. */
+/* The cycles of a window of 2^log2_n complex points if its team runs alone, measured on an H200. */
 static inline double team_cycles(int log2_n) { return 4000 + 1.5 * (double)(1 << log2_n); }
 
 #endif

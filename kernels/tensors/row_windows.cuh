@@ -37,7 +37,7 @@ static __device__ __forceinline__ float point(const window &w, int p)
     return (unsigned)(p - w.first) < (unsigned)(w.last - w.first) ? w.data[p] : 0.0f;
 }
 
-/* Starts to bring a cache line to L2. */
+/* Starts to load a cache line into L2. */
 static __device__ __forceinline__ void prefetch_line(const float *line)
 {
 #ifdef __CUDA_ARCH__
@@ -47,10 +47,10 @@ static __device__ __forceinline__ void prefetch_line(const float *line)
 #endif
 }
 
-/* A window as shared memory has it: with an offset, not a pointer. A pointer that is read from shared memory may point
- * to any kind of memory for all that the compiler knows, and loads through it are slower. */
+/* A window in shared memory: with an offset instead of a pointer. The compiler does not know to which kind of memory a
+ * pointer from shared memory points, and loads through such a pointer are slower. */
 struct window_position {
-    int64_t at; /* of point 0, from the tensor's first float */
+    int64_t at; /* position of point 0, from the tensor's first float */
     int first, last;
 };
 static __device__ __forceinline__ window_position position_of_window(const float *data, const window &w)

@@ -1,4 +1,4 @@
-/* team_barrier - a barrier of some warps of a block (PTX: bar.sync with a number and a count). */
+/* team_barrier - a barrier for some warps of a block (PTX: bar.sync with a number and a count). */
 #ifndef HALOCONV_TEAM_BARRIER_CUH
 #define HALOCONV_TEAM_BARRIER_CUH
 

@@ -39,7 +39,7 @@ template <class S, bool REAL> static __device__ __forceinline__ void load(float2
     }
 }
 
-/* Brings a window to the L2 cache before it is loaded. Cache lines at its ends may be left out. */
+/* Prefetches a window into the L2 cache. May leave out cache lines at the window's ends. */
 template <class S, bool REAL> static __device__ __forceinline__ void prefetch(const window &w, int t)
 {
     constexpr int LINE = 32; /* floats of a cache line */
@@ -49,8 +49,8 @@ template <class S, bool REAL> static __device__ __forceinline__ void prefetch(co
 }
 
 /* Writes points first <= p < last of an inverse to out[p]. REAL: points from N on are not written, and each point is
- * stored as soon as it is computed, because many stores in a row fill the queue of the load/store unit. Not REAL: all
- * points are computed first, because both loops below would be too long with the computation in them. */
+ * stored as soon as it is computed, because many adjacent stores fill the queue of the load/store unit. Not REAL: all
+ * points are computed first, because the computation would make both loops below too long. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void store(float *out, int first, int last, float scale, float2 *r, int t)
 {

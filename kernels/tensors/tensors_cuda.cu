@@ -4,8 +4,8 @@
  *   workspace, convolve and gradient x   [spectra of a chunk of filters]
  *   workspace, gradient h                [stash] [partial sums]
  *
- * Filters whose parts of the workspace do not fit together are processed in chunks, one after the other. Filters too
- * long for one kernel have their own plan and workspace (long_plan.h, long_rows.cu).
+ * If the workspace is too small for all filters, they are processed in chunks, one after the other. Filters too long
+ * for one kernel have a separate plan and workspace (long_plan.h, long_rows.cu).
  */
 #include "dsp/device/tensor_backend.h"
 
@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum { MAX_DEVICES = 64, MAX_GROUPS = 65535, MAX_WINDOWS = INT_MAX };   /* groups and windows: of a launch */
-enum { ALIGNMENT = 256 };                                               /* of a workspace and its parts, bytes */
+enum { ALIGNMENT = 256 };                                               /* bytes, of a workspace and its parts */
 
 /* Tests of long_rows lower this, for short filters. */
 #ifndef FUSED_UP_TO
@@ -50,8 +50,8 @@ struct device_scope {
     }
 };
 
-/* The current device is `device`. */
-static int device_of(int device, const struct fused_device **properties, struct reason *why)
+/* Finds the properties of `device`, which is the current device; loads the kernels at its first call. */
+static int device_properties(int device, const struct fused_device **properties, struct reason *why)
 {
     if (device < 0 || device >= MAX_DEVICES)
         return fail(HC_EDEVICE, why, "cuda:%d: only devices below %d can be used", device, MAX_DEVICES);
@@ -71,12 +71,12 @@ static int device_of(int device, const struct fused_device **properties, struct 
 struct tensor_plan {
     const struct fused_device *device;
     int log2_n;
-    bool is_single;          /* one window computes a row, and its wrapped part is 0 or not asked for                */
+    bool is_single;          /* one window computes a row, and its wrapped part is 0 or not needed                   */
     int64_t hop, n_windows;
-    int n_groups;            /* of a chunk                                                                           */
-    int n_slices;            /* of the gradient of h                                                                 */
-    size_t stash, bytes;     /* of the workspace: its stash, all of it                                               */
-    bool is_long;            /* `longer` is the plan, and `bytes` its workspace; the other fields do not count       */
+    int n_groups;            /* filters of a chunk                                                                   */
+    int n_slices;            /* slices of the gradient of h                                                          */
+    size_t stash, bytes;     /* bytes of the workspace's stash; of the whole workspace                               */
+    bool is_long;            /* `longer` is the plan, and `bytes` its workspace; the other fields are unused         */
     struct long_plan longer;
 };
 
@@ -135,8 +135,8 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     if (c->op == HC_GRADIENT_H) {
         const int teams = fused_gradient_h_teams(device, plan->log2_n);
         const int64_t tasks = rows * plan->n_windows;
-        int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* all run at once */
-        slices = ceil_div(tasks, ceil_div(tasks, slices));      /* fewer, if they take as long */
+        int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* slices that all run at once */
+        slices = ceil_div(tasks, ceil_div(tasks, slices));      /* fewer slices, if not slower */
         const size_t partial = (size_t)c->h.frames * sizeof(float);
         for (;;) {
             plan->n_slices = (int)slices;
@@ -213,7 +213,7 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
     return HC_OK;
 }
 
-/* The gradient of filters that no row uses. Adjacent filters share one call. */
+/* Writes zeros: the gradient of filters that no row uses. Adjacent filters share one call. */
 static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, struct reason *why)
 {
     const bool is_dense = c->h.stride[1] == c->h.frames;
@@ -228,8 +228,7 @@ static int zero_filters(const struct tensor_call *c, const struct tensor_data *d
 static int workspace_check(const struct tensor_data *d, size_t needed, struct reason *why)
 {
     if (d->bytes < needed)
-        return fail(HC_EINVAL, why,
-                    "the workspace has %zu bytes, and this operation needs %zu, as hc_tensor_plan_open says",
+        return fail(HC_EINVAL, why, "the workspace has %zu bytes, and this operation needs %zu (hc_tensor_plan_open)",
                     d->bytes, needed);
     if (needed > 0 && (!d->workspace || (uintptr_t)d->workspace % ALIGNMENT))
         return fail(HC_EINVAL, why, "the workspace at %p; it must be memory aligned to %d bytes", d->workspace,
@@ -243,7 +242,7 @@ static int cuda_tensors_plan(const struct tensor_call *c, void *to, size_t *byte
     TRY(scope.status, "cudaSetDevice(%d)", c->device);
     const struct fused_device *device = NULL;
     struct tensor_plan *plan = (struct tensor_plan *)to;
-    PASS(device_of(c->device, &device, why));
+    PASS(device_properties(c->device, &device, why));
     PASS(tensor_plan_make(c, device, plan, why));
     plan->device = device;
     *bytes = plan->bytes;

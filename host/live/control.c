@@ -77,11 +77,11 @@ bool control_wait(int fd)
 bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *data, bool reconnect, char *why,
                    size_t cap)
 {
-    bool is_said = false;
+    bool is_reported = false;
     while (!attempt(data, why, cap)) {
         if (!reconnect) return false;
-        if (!is_said) message_note("%s; waiting", why);
-        is_said = true;
+        if (!is_reported) message_note("%s; waiting until it answers", why);
+        is_reported = true;
         service_wait(why);
         *why = 0;
         if (!control_wait(-1)) {

@@ -530,7 +530,7 @@ def test_reconnect_waits_for_the_server(run):
     h, x = response(), noise(30000, 2)
     name = f"hc{os.getpid()}-late"
     client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect", "--connect", *OSC,
-                        ready="waiting for it")
+                        ready="waiting until it answers")
     server = run.server(128, name=name)
     client.says(r"\d+ Hz")
     assert server.tool("jack_connect", "hc:out-1", "system:playback_2").returncode == 0
@@ -546,7 +546,7 @@ def test_reconnect_waits_for_the_server(run):
     else:
         time.sleep(3)
     server.kill()
-    client.says("went away; waiting for it")
+    client.says("went away; waiting for its return")
     server.command[-1] = "64"
     server.start()
     client.says("is back, 5 of 5 connections")
@@ -625,7 +625,7 @@ def test_the_file_of_the_rate_is_watched(run):
     server = run.server(128)
     write("h-96000.wav", h, 96000)
     client = run.jack(server, "h-%r.wav", "--watch", ready="(?m)^mask: ")  # it watches then
-    assert "there is no h-48000.wav" in client.said()
+    assert "h-48000.wav is missing" in client.said()
     write("new.wav", g), os.rename("new.wav", "h-48000.wav")
     client.says(r"h-%r\.wav: loaded, 0\.417 s")
     write("new.wav", h), os.rename("new.wav", "h-48000.wav")
@@ -996,7 +996,7 @@ def test_a_device_that_disappears(run):
         before = wait_for("the mask", lambda: (lambda s: s["mask"] == "two.txt" and s["blocks"] > 100 and s)(
             control.stats()))
         server.kill()
-        patient.says("went away; waiting for it")
+        patient.says("went away; waiting for its return")
         server.command[-1] = "512"
         server.start()
         patient.says("is back")

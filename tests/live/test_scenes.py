@@ -494,7 +494,7 @@ def test_sources_stay_where_they_are_when_the_device_comes_back(run):
             control.send(*message)
         before = control.stats()["scene"]
         server.kill()
-        client.says("went away; waiting for it")
+        client.says("went away; waiting for its return")
         server.start()
         client.says(r"is back[^$]*OSC on port \d+")
         assert control.stats()["scene"] == before

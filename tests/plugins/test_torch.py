@@ -636,7 +636,7 @@ def test_augmentation_refuses(ht, hc):
             (lambda: ht.ApplyImpulseResponse(rooms(), per="item"), ValueError, "give example"),
             (lambda: ht.ApplyImpulseResponse(rooms(), normalise="rms"), ValueError, "give peak"),
             (lambda: ht.ApplyImpulseResponse(rooms(channels=2), per="channel"), ValueError, "one channel"),
-            (lambda: ht.ApplyImpulseResponse([rooms()[0], rooms(channels=2)[0]]), ValueError, "give all as many"),
+            (lambda: ht.ApplyImpulseResponse([rooms()[0], rooms(channels=2)[0]]), ValueError, "give all the same number"),
             (lambda: ht.ApplyImpulseResponse(rooms()[0] / 0), ValueError, "NaN or infinite"),
             (lambda: ht.ApplyImpulseResponse(rooms(channels=3), p=1)(x), ValueError, "responses of 1 or 2"),
             (lambda: ht.ApplyImpulseResponse(rooms(), p=1).to("meta")(x), ValueError, r"call .to\(x.device\)"),

@@ -108,7 +108,7 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
     refused("run", "./bad.conf", exit=2, says="./bad.conf: No such file")
     refused("run", exit=2, says="needs PRESET")
     for words in [["-"], ["-q", "-"], ["--", "-x"]]:
-        refused("run", *words, exit=2, says=f"preset {words[-1]}: there is no such file")
+        refused("run", *words, exit=2, says=f"preset {words[-1]}: this file is not in")
 
 
 def test_wrong_lines_of_presets_are_named_in_the_list(presets):

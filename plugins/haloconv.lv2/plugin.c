@@ -274,6 +274,8 @@ static uint64_t play(struct plugin *p, uint32_t from, uint32_t to)
     hc_live_process(p->live, in, out, (int)(to - from));
     hc_live_get_stats(p->live, &stats);
     if (p->control[LATE]) *p->control[LATE] = (float)stats.late;
+    if (p->control[LOST]) *p->control[LOST] = (float)stats.lost;
+    if (p->control[OVERRUNS]) *p->control[OVERRUNS] = (float)stats.overruns;
     return stats.took_ns;
 }
 

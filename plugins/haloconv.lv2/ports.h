@@ -53,6 +53,8 @@ enum control {
     LATENCY,
     LOAD,
     LATE,
+    LOST,
+    OVERRUNS,
     N_CONTROLS
 };
 enum backend { BACKEND_AUTO, BACKEND_CPU, BACKEND_GPU };
@@ -85,6 +87,10 @@ static const struct port {
     [LOAD] = {"load", "Load", "pc", 0, 0, 1000, "rdfs:comment \"Time to process a block, in percent of it.\""},
     [LATE] = {"late", "Late blocks", NULL, 0, 0, 1e9f,
               "lv2:portProperty lv2:integer ; rdfs:comment \"Blocks of which the GPU missed the whole, then silent, or the tail.\""},
+    [LOST] = {"lost", "Lost blocks", NULL, 0, 0, 1e9f,
+              "lv2:portProperty lv2:integer ; rdfs:comment \"Blocks that nothing convolves, because the GPU is lost.\""},
+    [OVERRUNS] = {"overruns", "Overruns", NULL, 0, 0, 1e9f,
+                  "lv2:portProperty lv2:integer ; rdfs:comment \"Calls that took longer than their frames last.\""},
 };
 
 static inline int control_is_output(int control)

@@ -62,7 +62,7 @@ def test_lv2info(variant, path):
     own = ["azimuth", "elevation", "distance"] if variant == "binaural" else ["dry", "wet", "predelay"]
     symbols = re.findall(r"Symbol: +(\w+)\n", said)
     assert sorted(s for s in symbols if not re.match(r"(in|out)_", s)) == sorted(
-        [*own, "gain", "enabled", "backend", "freewheel", "latency", "load", "late", "control", "notify"])
+        [*own, "gain", "enabled", "backend", "freewheel", "latency", "load", "late", "lost", "overruns", "control", "notify"])
     for uri in ["core#enabled", "core#freeWheeling", "core#latency", "core#reportsLatency", "core#hardRTCapable",
                 "state#interface", "worker#interface", "state#threadSafeRestore"]:
         assert uri in said, uri
@@ -231,12 +231,12 @@ def test_jalv_changes_masks_while_audio_runs(jack):
         for _ in range(100):  # the load is told now and then
             jalv.said = ""
             jalv.ask("monitors")
-            said = jalv.await_line(r"late = \S+")
+            said = jalv.await_line(r"overruns = \S+")
             load = float(re.search(r"load = (\S+)", said).group(1))
             if load > 0:
                 break
             time.sleep(0.1)
-        assert "late = 0.0" in said and load > 0, said
+        assert "late = 0.0" in said and "lost = 0.0" in said and load > 0, said
     finally:
         assert jalv.close() == 0
     assert "error" not in jalv.said.replace("error: invalid command", ""), jalv.said

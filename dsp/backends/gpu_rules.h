@@ -29,7 +29,7 @@
 #define MIN_FILE_NS 2e9
 #define MIN_LIVE_NS 0.02e9
 #define MIN_UNMEASURED_NS 0.33e9
-/* Half of two processors: about what 150 sources of two outputs and 0.5 s need at 48 kHz. Below that the CPU plays
+/* One processor, always busy: about what 150 sources of two outputs and 0.5 s need at 48 kHz. Below that the CPU plays
  * them without the wait for a device. */
 #define MIN_MOVING_NS 1e9
 /* A GPU and its engines need most of a second to start and to end; the CPU convolves this many bytes in that time.

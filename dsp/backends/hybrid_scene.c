@@ -275,7 +275,6 @@ static int tail_open(struct hybrid_scene *s, int device, struct reason *why)
         ok = ok && list_open(&s->jobs[i].from, shape.n_sources) && list_open(&s->jobs[i].to, shape.n_sources);
     if (!ok) return fail(HC_ENOMEM, why, "hybrid: no memory for moving sources; use fewer than %d", shape.n_sources);
     int error = s->tail_backend->open(&half, &shape, device, &s->tail, why);
-    if (!error && s->tail_backend->wait_set) s->tail_backend->wait_set(s->tail, true); /* its thread has no deadline */
     if (error) return error;
     struct delayed_tail_setup setup = {.backend = &backend_cpu, /* a device reads buffers in the host's memory too */
                                        .n_in = shape.n_sources,
@@ -320,12 +319,6 @@ static double hybrid_scene_memory(const char *tail_name, const struct scene_plan
     const struct scene_shape tail_sizes = tail_shape(plan, shape);
     bytes += tail->memory(&tail_part, &tail_sizes);
     return bytes + delayed_tail_memory(shape->n_sources, shape->n_out, tail_part.block);
-}
-
-static void hybrid_scene_wait_set(void *state, bool waits)
-{
-    struct hybrid_scene *s = state;
-    if (scene_cpu.wait_set) scene_cpu.wait_set(s->head, waits);
 }
 
 /* ---- play ---------------------------------------------------------------------------------------------- */
@@ -437,7 +430,6 @@ static int hybrid_scene_reset(void *state, struct reason *why)
                                                .tail_bank_free = tail_bank_free_##name,                                \
                                                .memory = memory_##name,                                                \
                                                .play = hybrid_scene_play,                                              \
-                                               .wait_set = hybrid_scene_wait_set,                                      \
                                                .reset = hybrid_scene_reset}
 
 VARIANT(hybrid, "cuda");

@@ -168,8 +168,6 @@ static int list_read(struct list *list, char *text, struct bank_sounds *sounds, 
     char *line = next_line(&text, &list->line);
     int error = line ? columns_read(list, line, why) : HC_OK;
     while (!error && (line = next_line(&text, &list->line))) error = row_read(list, line, sounds, why);
-    if (!error && sounds->n == 0)
-        error = fail(HC_EINVAL, why, "%s: lists no sound files; write a line for each entry", list->path);
     return error;
 }
 

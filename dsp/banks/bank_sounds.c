@@ -112,7 +112,9 @@ static int positions_fill(const struct bank_sounds *sounds, struct bank *bank, c
 int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path,
                      int rate, struct reason *why)
 {
-    struct reading reading = {.files = calloc(sounds->n, sizeof *reading.files), .sizes_only = bank->sizes_only};
+    struct reading reading = {.sizes_only = bank->sizes_only};
+    if (sounds->n == 0) return fail(HC_EINVAL, why, "%s: lists no sound files; write a line for each entry", path);
+    reading.files = calloc(sounds->n, sizeof *reading.files);
     int error = reading.files ? HC_OK : no_memory(path, why);
     for (size_t i = 0; i < sounds->n && !error; i++)
         error = file_read(&reading, sounds->paths[i], sounds->paths[0], rate, why);

@@ -17,6 +17,15 @@ static int tail_job_play(void *data, int64_t job, int n, struct reason *why)
     return error;
 }
 
+static void tail_job_behind(void *data)
+{
+    struct delayed_tail *t = data;
+    const struct delayed_tail_setup *setup = &t->setup;
+    const char *lost;
+    if (setup->backend->process_behind && device_queue_failed(t->queue, &lost) < 0)
+        setup->backend->process_behind(setup->state);
+}
+
 static int tail_buffer_make(struct delayed_tail *t, struct io_buffer *buffer, struct reason *why)
 {
     const struct delayed_tail_setup *setup = &t->setup;
@@ -30,7 +39,8 @@ int delayed_tail_open(struct delayed_tail *t, const struct delayed_tail_setup *s
     for (int i = 0; i < TAIL_JOBS && !error; i++) error = tail_buffer_make(t, &t->buffers[i], why);
     if (error) return error;
     /* The device thread has S frames of time. It sleeps without spinning, because many engines share the processors. */
-    struct device_queue_setup queue = {.n_blocks = TAIL_JOBS, .block = setup->hop, .play = tail_job_play, .data = t};
+    struct device_queue_setup queue = {
+        .n_blocks = TAIL_JOBS, .block = setup->hop, .play = tail_job_play, .behind = tail_job_behind, .data = t};
     delayed_tail_restart(t);
     t->queue = device_queue_open(&queue, why);
     return t->queue ? HC_OK : HC_ENOMEM;

@@ -160,6 +160,7 @@ void parallel_copy_begin(struct parallel_copy *c, struct io_buffer *buffer, cons
 size_t parallel_copy_finish(struct parallel_copy *c)
 {
     copy_chunks(c);
+    for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(c, i); /* after a loss nothing has waited for the input */
     while (atomic_load_explicit(&c->chunks_unloaded, memory_order_acquire) < COPY_CHUNKS) relax(c);
     return atomic_exchange_explicit(&c->non_finite, 0, memory_order_relaxed);
 }

@@ -121,9 +121,9 @@ static void try_head(struct plan *best, double *best_ns, const struct plan_costs
         chain_apply(&plan, &chain, first);
         plan.partition = direct ? max_int(round_up_power_of_two(plan.head_taps), costs->min_partition) : hop;
         plan.n_partitions = direct ? 1 : ceil_div(plan.head_taps, hop);
-        bool may_whole = !direct && costs->fir_first && shape->block > 0 && shape->block % hop == 0;
-        for (int whole = 0; whole <= may_whole; whole++) {
-            plan.whole_hops = whole;
+        int n_ways = !direct && costs->fir_first && shape->block > 0 && shape->block % hop == 0 ? 2 : 1;
+        for (int way = 0; way < n_ways; way++) {
+            plan.whole_hops = way == 1;
             double ns = plan_cost_ns(&plan, costs, shape);
             if (ns < *best_ns) *best_ns = ns, *best = plan;
         }

@@ -1,5 +1,5 @@
 /* render_backend - the interface between hc_render (render.c) and a device. A call that fails returns a negative enum
- * hc_error and writes a line to (why, cap). All calls are [setup]; one thread at a time uses a state.
+ * hc_error and writes a line to *why. All calls are [setup]; one thread at a time uses a state.
  *
  * The stream is cut into windows of `step` frames. The output of window w of a job is
  *   (1 - g) sum_from + g sum_to,  g[i] = (i + 1) / step,

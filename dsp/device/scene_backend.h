@@ -2,7 +2,7 @@
  *
  * One thread at a time uses a state: the engine thread. bank_make and bank_free run in parallel with it, also while no
  * state exists: a bank belongs to a device, not to a state. A call without a tag is [setup]. A call that fails returns
- * a negative enum hc_error and writes a line to (why, cap).
+ * a negative enum hc_error and writes a line to *why.
  */
 #ifndef HALOCONV_SCENE_BACKEND_H
 #define HALOCONV_SCENE_BACKEND_H
@@ -41,7 +41,7 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     float *const *out;  /* [n_out][n]; the sources are added to it. Outputs from `n_active` on are not touched        */
     struct io_buffer *buffer;
     int buffer_offset;
-    int n_active;       /* max. outputs of the banks since open                                                      */
+    int n_active;       /* max. outputs of the banks since open or reset                                             */
     int64_t until_us;   /* hybrid, as in struct rows: the end of the wait for the device                              */
     /* The head in this block: y = (1 - g) from + g to, g[i] = steer_gain(i, fade) from the block's first frame. The same
      * mixes in every call of a block. is_still: both are the same. If the first mix of a block (from, or to if is_still)
@@ -49,7 +49,7 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     struct scene_mix from, to;
     bool is_still;
     /* [level], from 1: the mix of the level from now on, if this is the first call of a block that begins at a multiple
-     * of the level's hop; else NULL. It stays valid until the level's next edge has been played                      */
+     * of the level's hop; else NULL. Its terms stay valid until the level's next edge has been played                 */
     const struct scene_mix *tail[HC_MAX_STEER_LEVELS];
 };
 
@@ -72,9 +72,6 @@ struct scene_backend {
     int (*begin)(void *state, const struct scene_call *call, struct reason *why);
     /* Returns HC_OK, or HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct scene_call *call, struct reason *why);
-    /* From now on, waits without bound for threads of the CPU, so that the output is complete; see struct backend.
-     * NULL: the backend always waits. [rt], any thread */
-    void (*wait_set)(void *state, bool waits);
     int (*reset)(void *state, struct reason *why);
 };
 

@@ -6,7 +6,7 @@
  *   gradient h   gh[k] = sum over rows and n of x[n] gy[n + k - from]
  * A frame outside of its tensor counts as 0.
  *
- * A call that fails returns a negative enum hc_error and writes a line to (why, cap). All calls are [setup], any
+ * A call that fails returns a negative enum hc_error and writes a line to *why. All calls are [setup], any
  * thread.
  */
 #ifndef HALOCONV_TENSOR_BACKEND_H

@@ -370,7 +370,6 @@ int engine_wait_set(hc_engine *e, int wait_us)
     int resolved = wait_resolve(&e->config, wait_us);
     atomic_store_explicit(&e->wait_us, resolved, memory_order_relaxed);
     if (e->backend->wait_set) e->backend->wait_set(e->state, resolved < 0);
-    if (e->scene) scene_wait_set(e->scene, resolved < 0);
     return HC_OK;
 }
 

@@ -219,14 +219,10 @@ int scene_play(struct scene *s, const struct rows *rows, struct io_buffer *buffe
     return worst;
 }
 
-void scene_wait_set(struct scene *s, bool waits)
-{
-    if (s->setup.backend->wait_set) s->setup.backend->wait_set(s->state, waits);
-}
-
 int scene_reset(struct scene *s, struct reason *why)
 {
     s->frame = 0;
+    s->n_active = 0;
     return s->setup.backend->reset(s->state, why);
 }
 

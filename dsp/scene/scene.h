@@ -32,7 +32,6 @@ int scene_play(struct scene *scene, const struct rows *rows, struct io_buffer *b
 /* As hc_steer. from_engine_thread: skips the mailbox; no other thread may steer the source then. [rt], any thread */
 int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n,
                 bool from_engine_thread);
-void scene_wait_set(struct scene *scene, bool waits);      /* [rt], any thread */
 /* Clears the signals. The last requests stay and play without a fade. No block may be playing. [setup] */
 int scene_reset(struct scene *scene, struct reason *why);
 

@@ -32,7 +32,7 @@ struct source_mix;
 struct steering {     /* the steering of one level                                                               */
     int n_sources, n_hops;
     struct source_mix *mixes; /* [n_sources]                                                                     */
-    struct term_list lists[2]; /* lists of the last two edges at which the list changed                          */
+    struct term_list lists[2]; /* of the last edge, and of the edge before until the next call                    */
     int now;          /* the list of the last edge                                                               */
     unsigned n_changes; /* edges at which the list changed, of this level or of the head that it follows          */
 };

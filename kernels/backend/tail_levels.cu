@@ -104,6 +104,7 @@ int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_confi
     if (tail->pitch < head_taps) tail->pitch = head_taps;
     size_t rows = BATCH_FLOATS / tail->pitch, pairs = (size_t)tail->n_in * tail->n_out;
     if (rows > pairs) rows = pairs;
+    if (rows > 65535) rows = 65535; /* of a grid's y */
     tail->rows = rows > 1 ? (int)rows : 1;
     return HC_OK;
 }

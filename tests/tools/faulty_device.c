@@ -191,7 +191,6 @@ static int scene_open(const struct scene_plan *plan, const struct scene_shape *s
         free(f);
         return error;
     }
-    if (real->scene->wait_set) real->scene->wait_set(f->state, true); /* the output of a device is complete */
     *state = f;
     return HC_OK;
 }

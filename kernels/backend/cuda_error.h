@@ -1,5 +1,5 @@
-/* cuda_error - turns a CUDA error into an enum hc_error and a line for (why, cap). The macros use the parameters `why`
- * and `cap` of the enclosing function. */
+/* cuda_error - turns a CUDA error into an enum hc_error and a line for `why`. The macros use the parameter `why` of the
+ * enclosing function. */
 #ifndef HALOCONV_CUDA_ERROR_H
 #define HALOCONV_CUDA_ERROR_H
 

@@ -47,12 +47,12 @@ struct gpu_tail {            /* the head and the tail levels of a state         
     float *ring;             /* the input history: [n_in][ring_mask + 1], frame f at f & ring_mask                  */
     unsigned ring_mask;
     size_t y_pitch;          /* floats between the rows of outputs: the plan's block                                */
-    void *scratch;           /* of the head's kernel or, without levels, the FIR's                                  */
+    void *scratch;           /* scratch of the head kernel or, without levels, of the FIR kernel                    */
     /* Buffers for a batch of responses, from which a mask's spectra are computed; for stream `setup`.              */
     int rows;                /* responses of a batch                                                                */
     size_t pitch;            /* floats of a row                                                                     */
     float *taps;             /* [rows][pitch]                                                                       */
-    float *envelope;         /* [pitch]: of noise                                                                   */
+    float *envelope;         /* [pitch]: the envelope of noise                                                      */
     int *counts;             /* [n_levels][2][rows]: a response's number of parts; the index of its first part      */
     void *pinned;            /* gpu_tail_pinned_bytes of host memory, for all uploads                               */
 };

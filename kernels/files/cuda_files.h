@@ -67,8 +67,8 @@ struct cuda_files_mask {
     float *due;              /* [n_out][P]: the sum of partitions 1 ... for block due_block                    */
     int64_t due_block;
     int due_resets;          /* cuda_files.resets when `due` was made                                          */
-    int max_taps, max_cells; /* of one output                                                                  */
-    int max_parts;           /* of one response                                                                */
+    int max_taps, max_cells; /* max. of one output                                                             */
+    int max_parts;           /* max. of one response                                                           */
 };
 
 /* ---- cuda_files: as in struct backend ---------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* fused_kernels - convolutions of many rows, each computed by one team of threads without a step through device memory.
  *
  * A row is cut into windows of 2N points. The kernel multiplies the transform of a window (fft_registers.cuh) by the
- * filter's, and writes the frames that do not wrap. Sizes: N = 2^log2_n, FUSED_MIN to FUSED_MAX.
+ * filter's, and writes the frames that do not wrap. N is 2^log2_n, where log2_n is FUSED_MIN to FUSED_MAX.
  */
 #ifndef HALOCONV_FUSED_KERNELS_H
 #define HALOCONV_FUSED_KERNELS_H
@@ -24,7 +24,7 @@ struct fused_rows {           /* a tensor [batch][channels][frames], frames adja
 
 struct fused_groups {         /* the rows of a batch, sorted by the filter that they share */
     int h_batch, h_channels;  /* number of filters and groups: h_batch * h_channels */
-    int batch, channels;      /* of x. A group has (h_batch == 1 ? batch : 1) * (h_channels == 1 ? channels : 1) rows */
+    int batch, channels;      /* of x; a group's rows: (h_batch == 1 ? batch : 1) * (h_channels == 1 ? channels : 1) */
     int first, n;             /* the groups of this launch */
 };
 
@@ -64,7 +64,7 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
 };
 
 struct fused_device {
-    int n_sm, shared_bytes;   /* shared_bytes: max. of a block, by opt-in */
+    int n_sm, shared_bytes;   /* shared_bytes: max. bytes of a block, by opt-in */
     bool is_early;            /* a kernel may begin before the previous kernel has ended (early_launch.cuh) */
 };
 

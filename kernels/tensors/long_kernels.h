@@ -27,12 +27,12 @@ enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
 #else
 enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 14 };    /* log2 N' */
 #endif
-enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* max. log2 R of one pass; of both passes */
+enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* max. log2 R of one pass; of both */
 enum { LONG_MAX_UNITS = 65535 };                    /* max. windows of a launch */
 
 struct long_size { int log2_row, log2_r; };
 
-struct long_units {           /* windows of rows, sorted by the filter, the row and the window; or one of each filter */
+struct long_units {           /* windows of rows, sorted by filter, row, window; or one window of each filter */
     struct fused_groups groups; /* groups.first: the filter of unit 0 */
     struct fused_rows rows;
     int64_t units_of_group;   /* 1 for the windows of filters */

@@ -51,7 +51,8 @@ struct acoustics {
 /* The first frame at which a channel is within 20 dB of the peak of all channels; 0: they are silent. */
 int acoustics_start(float *const *channel, int n_channels, int n_frames);
 
-/* h[n], finite. rate: Hz, 0 = unknown. Octaves only of a room: of a response with a T20 or a T30. false: no memory. */
+/* h[n], finite. rate: Hz, 0 = unknown. Finds octaves only for a room: a response with a T20 or a T30. false: no
+ * memory. */
 bool acoustics_find(struct acoustics *acoustics, const float *h, int n, int rate, bool with_octaves);
 
 /* The broadband decay curve of a response that is not silent, at a known rate, from its start on. Free it with

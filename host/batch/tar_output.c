@@ -97,7 +97,7 @@ static bool write_member(struct tar_output *output, size_t i, char *why, size_t 
     return good;
 }
 
-/* The member behind the next sample, if the sample is finished; else output->next. Under lock. */
+/* Returns the member behind the next sample, if the sample is finished; else output->next. Call it under lock. */
 static size_t finished_sample_end(const struct tar_output *output, bool *has_failed)
 {
     const struct tar_input *input = output->input;

@@ -46,7 +46,7 @@ struct convolution { /* one run of the command; freed by convolution_close */
     hc_route *routes;     /* routes of the mask, with gains; then of the dry signal */
     int n_routes, n_taps; /* n_taps: of the longest route */
     hc_engine *engine;
-    struct moving moving; /* with --path, instead of responses, routes and engine */
+    struct moving moving; /* used with --path instead of responses, routes and engine */
     struct pipeline pipeline;
     struct level_match match;
     double scale; /* gain of the output, linear, if is_scaled */

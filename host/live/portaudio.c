@@ -111,7 +111,7 @@ struct portaudio_host {
     atomic_uint_fast64_t calls, input_calls;
     atomic_uint_fast64_t flows[N_FLOWS]; /* over- and underflows */
     atomic_int n_frames, same;           /* length of the last callback, and how many in a row had it */
-    atomic_int_fast64_t delay_us;        /* from the microphone to the speakers, as the device reports it */
+    atomic_int_fast64_t delay_us;        /* delay from the microphone to the speakers, as the device reports it */
 };
 
 /* ---- callback ---------------------------------------------------------------------------------- */

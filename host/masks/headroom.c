@@ -98,7 +98,7 @@ void headroom_free(struct headroom *headroom)
 
 int headroom_gain_db(double largest_gain)
 {
-    const double exact_db = 1e-3; /* of the largest gain */
+    const double exact_db = 1e-3; /* the largest gain is exact to this */
     return largest_gain > 1 ? -(int)ceil(20 * log10(largest_gain) - exact_db) : 0;
 }
 

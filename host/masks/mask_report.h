@@ -19,7 +19,7 @@ struct mask_figures {           /* figures of a channel; gains and levels are li
 };
 
 struct mask_report {
-    const char *path, *format;      /* "wav:float"; the caller's                                                 */
+    const char *path, *format;      /* owned by the caller; format: "wav:float"                                  */
     const hc_responses *mask;       /* the caller's                                                              */
     struct mask_figures *figures;   /* [mask->n_channels]                                                        */
     int loudest;                    /* the channel with the largest sine gain                                    */

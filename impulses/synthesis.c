@@ -159,7 +159,7 @@ static void add_impulse(double *h, int n, double seconds, double gain, double lo
     }
 }
 
-/* Gain of a cardioid microphone that faces (aim_x, aim_y), for sound from direction d. */
+/* Returns the gain of a cardioid microphone that faces (aim_x, aim_y), for sound from direction d. */
 static double cardioid(struct point d, double aim_x, double aim_y)
 {
     double r = sqrt(d.x * d.x + d.y * d.y + d.z * d.z);
@@ -174,7 +174,7 @@ struct box {
     double aim;        /* the microphone's angle off straight ahead, rad */
 };
 
-/* Position of the n-th image of a source on one axis; adds the walls on its path. */
+/* Returns the position of the n-th image of a source on one axis; adds the walls on its path. */
 static double image(double at, double size, int n, int *walls)
 {
     *walls += abs(n);
@@ -229,7 +229,7 @@ static void add_space(double *h, int n, const struct box *box, double mixing_s, 
 
 enum { LEVEL_DB = -3 }; /* energy of all responses of an output: white noise comes out 3 dB softer */
 
-/* Two microphones, `spacing` metres left and right of the box's; each channel has its own noise. */
+/* Makes two microphones, `spacing` metres left and right of the box's; each channel has its own noise. */
 static struct sound stereo_space(double seconds, uint64_t seed, const struct box *box, double spacing, double mixing_s,
                                  const double *rt60_s, double ratio_db)
 {
@@ -420,9 +420,10 @@ static struct sound drums(void) /* four bars at 120 beats a minute */
 enum { HEAD_FFT = 512, HEAD_FRAMES = 160, HEAD_CENTRE = 24 }; /* a sound reaches the centre at frame 24 */
 static const double head_radius = 0.0875 /* m */, ear_azimuth = 100 * 3.14159265358979323846 / 180;
 
-/* The sound pressure on a rigid sphere, relative to that at its centre without the sphere, for a plane wave from an
- * angle with this cosine; mu is 2 pi radius / wavelength (R. Duda and W. Martens, "Range dependence of the response of a
- * spherical head model", J. Acoust. Soc. Am. 104, 1998). The sum is over spherical Hankel functions h, by recursion. */
+/* Returns the sound pressure on a rigid sphere, relative to that at its centre without the sphere, for a plane wave
+ * from an angle with this cosine; mu is 2 pi radius / wavelength (R. Duda and W. Martens, "Range dependence of the
+ * response of a spherical head model", J. Acoust. Soc. Am. 104, 1998). The sum is over spherical Hankel functions h, by
+ * recursion. */
 static double complex sphere_pressure(double mu, double cosine)
 {
     double complex before = cexp(I * mu) / mu, h = -I * before, power = I, sum = 0; /* h[-1], h[0], (-i)^(m-1) */
@@ -457,7 +458,7 @@ static void head_response(double *x, const double direction[3], int ear)
             double angle = 2 * pi * (i * k % HEAD_FFT) / HEAD_FFT;
             sum += 2 * (creal(spectrum[k]) * cos(angle) - cimag(spectrum[k]) * sin(angle));
         }
-        double left = (HEAD_FRAMES - i) / 32.0; /* of the frames that fade out */
+        double left = (HEAD_FRAMES - i) / 32.0; /* share of the frames that fade out */
         x[i] = 0.5 * sum / HEAD_FFT * (left < 1 ? 0.5 - 0.5 * cos(pi * left) : 1);
     }
 }

@@ -25,7 +25,7 @@
 enum { LOOP_MS = 50 };
 static const double LEVELS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
 static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade, and for a callback during it */
-static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* min. time to the next line without a terminal: after trouble; else */
+static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* time between lines without a terminal */
 
 struct control {
     const struct live_settings *settings;

@@ -63,9 +63,9 @@ struct scene_change {
     double values[4];
 };
 
-/* Makes a scene and steers its sources to their first positions. The settings have these, else sources[n_sources] of a
- * configuration; both may be NULL. A source without a position is 1 m in front of the listener, from the left to the
- * right. NULL: why has the reason. */
+/* Makes a scene and steers its sources to their first positions. Both settings and sources[n_sources], those of a
+ * configuration, may be NULL; the settings come first. Sources without a position are 1 m in front of the listener,
+ * from the left to the right. NULL: why has the reason. */
 struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source *sources,
                                    const struct live_scene_settings *settings, char *why, size_t cap);
 

@@ -11,7 +11,7 @@ static double db(double linear)
     return linear > 0 ? 20 * log10(linear) : -INFINITY;
 }
 
-/* The user's number of an input: the loopback is not among the measured inputs. */
+/* Returns the user's number of an input: the loopback is not among the measured inputs. */
 static int input_number(const struct measurement_settings *s, int input)
 {
     return input + 1 + (s->loopback > 0 && input + 1 >= s->loopback);
@@ -22,7 +22,7 @@ static bool is_faint(const struct harmonic *harmonic)
     return !(harmonic->share >= 2 * harmonic->noise); /* NAN: the noise is not known */
 }
 
-/* with_noise: also of the orders that are mostly noise. */
+/* Returns the distortion of all orders. with_noise: includes orders that are mostly noise. */
 static double total_distortion(const struct measured_pair *pair, bool with_noise)
 {
     double sum = 0;

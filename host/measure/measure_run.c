@@ -16,7 +16,7 @@ struct takes {
     struct take *take;
     const struct sweep *sweep;
     const hc_responses *filter; /* NULL: none */
-    const char *what;           /* for the status line */
+    const char *what;           /* text for the status line */
     int n_inputs;
     int64_t n_play, n_record;
     float *play;      /* [n_play] */
@@ -99,7 +99,7 @@ static bool play_output(struct takes *t, char *why, size_t cap)
                      show_progress, t, why, cap);
 }
 
-/* A take with a gap is played once more. */
+/* Plays all takes; repeats a take with a gap once. */
 static bool takes_play(struct takes *t, char *why, size_t cap)
 {
     char first[MESSAGE_CAP];

@@ -11,7 +11,8 @@
 
 enum { BLOCK = 1 << 14 };
 
-/* planar[n_outputs][BLOCK]: n frames of the file, from frame `first` on: takes on one channel after the other. */
+/* Fills planar[n_outputs][BLOCK] with n frames of the file from frame `first` on: takes on one channel after the
+ * other. */
 static void fill_block(const struct sweep *s, int rate, int64_t first, float *planar, int n)
 {
     for (int o = 0; o < s->n_outputs; o++)
@@ -38,7 +39,7 @@ static bool write_takes(const struct sweep *s, struct sound_out *out, char *why,
     return good;
 }
 
-/* The correlation of a sweep with its samples in a format: rounding adds the noise step^2 / 12. */
+/* Returns the correlation of a sweep with its samples in a format: rounding adds the noise step^2 / 12. */
 static double find_min_likeness(int format, double level)
 {
     const double min = 0.95;

@@ -18,7 +18,7 @@ struct panel {
     char title[160];
     const char *x_label;
     struct axis x, y;      /* x: Hz or seconds; y.start is the bottom */
-    double title_width;    /* maximum; 0: the width of the panel */
+    double title_width;    /* max. width of the title; 0: the panel's width */
 };
 
 /* Sets the positions of the axes of a panel whose upper edge is at `top`; the values are the caller's. */

@@ -23,7 +23,7 @@ struct line_reader {
     char *why;                 /* [cap]: the last error                                          */
     size_t cap;
     char *line;                /* [LINE_BYTES + 1]; has its '\n', except the last line of a file */
-    size_t length;             /* of line                                                        */
+    size_t length;             /* bytes of `line`                                                */
     size_t number;             /* number of the last line that was read, from 1                  */
     bool is_rest_unread;       /* the last line was LINE_BAD, and its end is unread              */
 };

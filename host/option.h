@@ -77,7 +77,7 @@ option_read option_number;    /* double, from min to max                        
 option_read option_grid;      /* double: the same, or "off" for HC_GRID_NONE                                         */
 option_read option_seed;      /* uint64_t                                                                            */
 option_read option_db;        /* double: an amplitude, in decibels on the command line; "off" or "-inf" is 0         */
-option_read option_db_float;  /* the same as float                                                                   */
+option_read option_db_float;  /* float: as option_db                                                                 */
 option_read option_choice;    /* int or an enum: which of the words of `value`, "full|same|centre", from 0           */
 option_read option_word;      /* const char *: one of the words of `value`                                           */
 option_read option_backend;   /* const char *: auto, cpu, cuda or cuda:N                                             */

@@ -229,7 +229,7 @@ static void add_space(double *h, int n, const struct box *box, double mixing_s, 
 
 enum { LEVEL_DB = -3 }; /* energy of all responses of an output: white noise comes out 3 dB softer */
 
-/* Makes two microphones, `spacing` metres left and right of the box's; each channel has its own noise. */
+/* Makes the sound at two microphones, `spacing` metres left and right of the box's; each channel has its own noise. */
 static struct sound stereo_space(double seconds, uint64_t seed, const struct box *box, double spacing, double mixing_s,
                                  const double *rt60_s, double ratio_db)
 {
@@ -340,7 +340,7 @@ static struct sound cabinet(void)
     filter(h, s.n_frames, biquad_make(PEAK, 3900, 5, -5));
     filter(h, s.n_frames, biquad_make(LOWPASS, 4900, 0.9, 0));
     filter(h, s.n_frames, biquad_make(LOWPASS, 5600, 0.7, 0));
-    finish(h, s.n_frames, -10); /* its loudest note then passes at about 0 dB */
+    finish(h, s.n_frames, -10); /* the loudest note then passes at about 0 dB */
     return s;
 }
 
@@ -369,7 +369,7 @@ static void add_hat(double *x, int n, double gain, double decay_s)
     for (int i = 0; i < n; i++) x[i] += gain * biquad_run(&bright, gaussian()) * exp(-(double)i / RATE / decay_s);
 }
 
-/* A plucked string (Karplus and Strong 1983): noise in a loop that is one period long and loses its highs. */
+/* Adds a plucked string (Karplus and Strong 1983): noise in a loop that is one period long and loses its highs. */
 static void add_pluck(double *x, int n, double hz, double gain)
 {
     double loop[2048], last = 0;

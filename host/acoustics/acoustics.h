@@ -28,15 +28,15 @@ enum acoustic_figure {
 };
 enum { ACOUSTIC_TIMES = ACOUSTIC_T30 + 1, ACOUSTIC_REASON = 96 };
 
-extern const char *const acoustic_names[ACOUSTIC_FIGURES]; /* as in JSON: "edt_s" */
+extern const char *const acoustic_names[ACOUSTIC_FIGURES]; /* names in JSON: "edt_s" */
 
 struct acoustic_band {
     int hz;                                /* 0: broadband                                             */
     double value[ACOUSTIC_FIGURES];        /* NaN: absent                                              */
     char reason[ACOUSTIC_FIGURES][ACOUSTIC_REASON]; /* why it is absent: "it is silent"                */
     struct decay_fit fit[ACOUSTIC_TIMES];  /* the lines of EDT, T20 and T30, also if they are refused  */
-    double level_db;                       /* of an octave: mean power over its bandwidth, relative to the passband:
-                                              the median of the octaves that are at most 20 dB below the loudest */
+    double level_db;                       /* mean power over the octave's bandwidth, relative to the passband, which
+                                              is the median of the octaves at most 20 dB below the loudest */
     bool is_outside;                       /* the level is 25 dB or more below the passband: the figures are those
                                               of the octaves beside it, or of noise                    */
 };

@@ -44,7 +44,7 @@ static double fit_time(const struct decay_fit *line, double db)
 
 /* ---- the noise -------------------------------------------------------------------------------------------------- */
 
-struct levels { /* of h^2 in windows; energy[n + 1] is the backward integral, which is exact also at its end */
+struct levels { /* levels of h^2 in windows; energy[n + 1] is the backward integral, exact also at its end */
     const double *energy;
     int n, rate;
     int window, loudest; /* frames; the number of the loudest window */

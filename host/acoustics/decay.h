@@ -33,7 +33,7 @@ struct decay {
     double noise;            /* mean square; 0: the response ends before it meets a noise   */
     bool falls;              /* falls by 10 dB or more, so that `late` is known             */
     double fall_db;          /* dB from the loudest window to the end, if not `falls`        */
-    struct decay_fit late;   /* levels of h^2 just above the noise, or before the end       */
+    struct decay_fit late;   /* line through h^2 just above the noise, or before the end    */
 };
 
 /* h[n], n >= 1, from the start of the response on; its last value is not 0. n_ends: the filter's ringing falsifies that

@@ -36,7 +36,7 @@ struct file_job {
     struct sound_out out;
     struct file_writer writer;
     struct batch_mask *mask;
-    struct moving_job *moving; /* instead of the mask; NULL: the row has no path */
+    struct moving_job *moving; /* used instead of the mask; NULL: the row has no path */
     struct batch_noise noise;   /* the gain is 0 until the convolution is measured */
     char path[PATH_MAX];  /* path of the output, or of the tar file that contains it */
     int content;          /* descriptor of an output for a tar file; -1: none */

@@ -16,7 +16,7 @@ struct manifest_row;
 
 struct tar_source {
     const char *path;             /* path of the input                                        */
-    const char *output;           /* as in manifest_row; NULL: not named yet                  */
+    const char *output;           /* name as in manifest_row; NULL: not named yet             */
     struct tar_input *input;      /* shared by the tar sources of one path; the first of them owns it */
     bool owns_input;
     size_t first_row, n_rows;     /* in the manifest, one after the other                     */
@@ -29,8 +29,8 @@ struct tar_source {
     struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
     char *file_path;
     size_t n_failures;            /* rows                                                     */
-    char **figures;               /* [n_rows]: of the outputs, for the journal                 */
-    int64_t *counts;              /* [N_COUNTS]: of rows that are done, until the file is committed */
+    char **figures;               /* [n_rows]: figures of the outputs, for the journal         */
+    int64_t *counts;              /* [N_COUNTS]: counts of done rows, until the file is committed */
     enum { RESUME_UNKNOWN, RESUME_NOT_DONE, RESUME_DONE } resume; /* are all rows in the journal? */
 };
 

@@ -43,7 +43,8 @@ struct bench_result {
 /* One engine that chooses its backend, blocks of 64 frames at 48 kHz; the channels and the taps are 0. */
 struct bench_shape bench_shape_usual(void);
 
-/* engines: [n_engines]. With sources `taps` is hc_config.bank_taps. false: why has the reason; no engine is open. */
+/* Opens engines[n_engines]. With sources `taps` is hc_config.bank_taps. false: why has the reason; no engine is
+ * open. */
 bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct bench_result *result, char *why,
                 size_t cap);
 void bench_close(const struct bench_shape *shape, hc_engine **engines);

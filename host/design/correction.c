@@ -20,7 +20,7 @@
 enum { LEVEL_POINTS = 10 * BAND_PER_OCTAVE };
 
 struct level_curve {
-    double before_db[LEVEL_POINTS], after_db[LEVEL_POINTS]; /* as measured, and behind the filter */
+    double before_db[LEVEL_POINTS], after_db[LEVEL_POINTS]; /* levels as measured, and behind the filter */
 };
 
 struct correction_work {
@@ -30,9 +30,9 @@ struct correction_work {
     int *direct; /* [n_positions][n_channels]: the frames of the direct sounds */
     struct transform transform;
     double complex *bins, *scratch;  /* [size / 2 + 1] */
-    double complex *sum, *whole_sum; /* [size / 2 + 1]: of the windowed and the whole responses, at one level */
+    double complex *sum, *whole_sum; /* [size / 2 + 1]: sums of the windowed and of the whole responses, at one level */
     double *windowed, *whole;        /* [size / 2 + 1]: mean powers of the positions, at one level */
-    double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
+    double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: widths of smoothing */
     double level_db;                 /* level of the channel: the mean of its positions */
     struct level_curve *levels;      /* [n_channels] */
     double complex *microphone;      /* [size / 2 + 1]: the inverse of its response; NULL: no calibration */

@@ -42,10 +42,10 @@ struct correction_response {  /* the response of a loudspeaker at a position    
 };
 
 struct correction_settings {
-    int rate;                 /* Hz, of the measurements and of the filter                                           */
+    int rate;                 /* rate of the measurements and of the filter, Hz                                      */
     int taps;
     enum correction_phase phase;
-    struct calibration calibration; /* of the microphone                                                              */
+    struct calibration calibration; /* calibration of the microphone                                                  */
     const struct frequency_curve *target; /* only its shape counts; NULL: flat                                       */
     double low_hz, high_hz;   /* correct this band; 0: up to where the response has fallen by 10 dB. No frequency
                                  beyond a limit that was found is boosted                                            */

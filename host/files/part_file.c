@@ -97,11 +97,11 @@ static bool output_refuse(const char *path, char *why, size_t cap)
     return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
 }
 
-/* false: errno has the reason. */
+/* Sets what kind of file is open. false: errno has the reason. */
 static bool inspect(struct part_file *part)
 {
     struct stat status;
-    int flags = fcntl(part->fd, F_GETFL); /* with O_APPEND a header cannot be rewritten in place */
+    int flags = fcntl(part->fd, F_GETFL); /* if O_APPEND is set, a header cannot be rewritten */
     if (flags < 0 || fstat(part->fd, &status) != 0) return false;
     part->regular = S_ISREG(status.st_mode) && !(flags & O_APPEND);
     part->is_pipe = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || (S_ISREG(status.st_mode) && !part->regular);

@@ -26,7 +26,7 @@ const char *sound_format_name(int format, char *text, size_t cap);
 enum sample_kind sound_format_kind(int format); /* for reading and writing without loss */
 int sound_format_bits(int format);              /* bits that samples are rounded to; 0 = floats */
 int sound_format_plain(int format);             /* enum hc_samples if the file stores plain frames, else HC_PLANAR */
-bool sound_format_is_native(int samples);       /* are these in the byte order of this host? */
+bool sound_format_is_native(int samples);       /* are samples of this kind in the host's byte order? */
 int sound_format_bytes(int format);             /* bytes of a sample in the file; 0 = depends on the sound */
 int64_t sound_format_frame_bytes(int format, int n_channels); /* bytes of a frame; 0 = depends on the sound */
 bool sound_format_can_dither(int format);       /* stores integers of 16 bits or fewer, without loss */

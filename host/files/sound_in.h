@@ -10,7 +10,7 @@
 
 struct sound_in {
     SNDFILE *file;                  /* NULL: not open */
-    const char *path;               /* as the user gave it */
+    const char *path;               /* path as the user gave it */
     int rate, n_channels;
     int format;                     /* SF_FORMAT_... */
     enum sample_kind kind;          /* kind of the raw samples that sound_in_read returns */

@@ -12,7 +12,7 @@
 
 struct sound_out {
     SNDFILE *file;
-    const char *path; /* as the user gave it */
+    const char *path; /* path as the user gave it */
     int rate, n_channels;
     int format;                    /* SF_FORMAT_..., as it is written */
     int short_format;              /* the format at the end if the file stays under 4 GiB; 0 = the same */

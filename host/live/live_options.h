@@ -39,7 +39,7 @@ int live_options_parse(const struct command_line *line, int argc, char **argv, b
 
 void live_options_free(struct live_settings *settings);
 
-extern const struct command_line jack_line, portaudio_line; /* of the commands jack and live */
+extern const struct command_line jack_line, portaudio_line; /* command lines of jack and live */
 extern const struct option_row live_options[]; /* rows for struct live_settings */
 
 #define LIVE_OPTION_TO(field) OPTION_TO(struct live_settings, field)

@@ -12,7 +12,7 @@ static const double HERE = 1e-6;         /* m: a source that is nearer to the li
 static const double MIN_METRES = 1e-3;   /* min. distance for the gain, which would be infinite at 0 */
 
 struct source {
-    double aed[3], xyz[3]; /* the same position */
+    double aed[3], xyz[3]; /* both are the same position */
     double gain_db;
     int entry; /* entry of the bank; -1: the source is at its position */
     bool is_muted;

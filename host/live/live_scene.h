@@ -23,7 +23,7 @@ enum { LIVE_SCENE_MAX_SOURCES = 1024, LIVE_SCENE_MAX_METRES = 10000, LIVE_SCENE_
 
 struct live_scene_position {
     int source;             /* from 0                                                                           */
-    double aed[3];          /* as in listener.h                                                                 */
+    double aed[3];          /* position as in listener.h                                                        */
     double gain_db;         /* -INFINITY: off                                                                   */
     int entry;              /* -1: at its position                                                              */
     bool is_muted;

@@ -346,7 +346,7 @@ static void read_mask(const struct osc_message *message, struct command *command
                    : (struct command){.act = COMMAND_MASK_NUMBER, .number = is_number ? (int)message->number : 0};
 }
 
-/* "/ab", "/ab B", "/ab A B", "/ab off"; A and B are paths, or numbers in the list. */
+/* Reads "/ab", "/ab B", "/ab A B", "/ab off"; A and B are paths, or numbers in the list. */
 static bool read_comparison(const struct osc_message *message, struct command *command, char *why, size_t cap)
 {
     int n = message->n_args;

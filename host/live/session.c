@@ -34,7 +34,7 @@ struct session {
     bool has_loader;
     struct message_limit lines; /* OSC messages and a watched file can cause any number */
 
-    int preload; /* as in the settings */
+    int preload; /* preload of the settings */
     const char *kept[HC_LIVE_MAX_KEPT];
     int n_kept;
     struct watch *watches; /* [n_kept], of `kept`; NULL: no memory, or nothing is kept */

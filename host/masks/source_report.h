@@ -11,7 +11,7 @@
 struct bank_figures {
     int n_entries, n_out, n_taps, rate, file_rate;
     bool has_positions;
-    double gain_db; /* as in hc_bank_data */
+    double gain_db; /* gain as in hc_bank_data */
 };
 
 struct source_report {

@@ -24,7 +24,7 @@ struct takes {
     float **channels; /* [n_outputs][n_inputs] */
     struct sweep_recording recordings[SWEEP_MAX_OUTPUTS];
     int output;     /* the output that plays */
-    double later_s; /* seconds of the takes after these */
+    double later_s; /* seconds of the takes that follow these takes */
 };
 
 static void show_progress(void *data, int64_t frames)

@@ -20,7 +20,7 @@ struct measurement_work {
     struct measurement *m;
     struct sweep_analysis a;
     double complex *bins, *extra, *linear; /* [size / 2 + 1] each */
-    double complex *inverse; /* [size / 2 + 1]: inverse of the loopback (without delay) and the microphone; NULL: none */
+    double complex *inverse; /* [size / 2 + 1]: inverse of the loopback, without delay, and microphone; NULL: none */
     double *noise;           /* [size / 2 + 1] */
     int64_t reference;       /* frame of the time zero in the sections' responses */
     double origin;           /* the position of frame 0 of m->h in them */

@@ -55,7 +55,7 @@ static bool compare_samples(struct sound_in *in, const struct sweep *s, bool *is
 {
     const double max_level = 0.12, min_likeness = find_min_likeness(in->format, s->level);
     const size_t size = (size_t)s->n_outputs * BLOCK;
-    double written = 0, read = 0, both = 0; /* powers, and the product */
+    double written = 0, read = 0, both = 0; /* sums of squares; `both`: of products */
     for (int64_t first = 0, n = BLOCK; n > 0 || first < file_frames(s, in->rate); first += BLOCK) {
         memset(memory, 0, 2 * size * sizeof *memory);
         n = file_read(in, FILE_NEXT, memory + size, BLOCK, BLOCK, why, cap);

@@ -26,7 +26,7 @@ struct path_steps {
 bool path_steps_open(struct path_steps *steps, const struct path *path, const hc_bank_data *bank,
                      const struct path_options *options, const char *name, char *why, size_t cap);
 void path_steps_close(struct path_steps *steps);
-void path_steps_rewind(struct path_steps *steps); /* to frame 0 */
+void path_steps_rewind(struct path_steps *steps); /* goes back to frame 0 */
 
 /* Makes the steps for frames [from, end), which follow the frames of the last call. from: a multiple of the step. The
  * list begins with the entries that play before `from`. false: no memory. */

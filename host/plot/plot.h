@@ -20,7 +20,7 @@ enum plot_panel {           /* in the order in which they are drawn */
 };
 extern const char *const plot_panel_names[PLOT_PANELS]; /* "impulse", "impulse-db", ... */
 
-enum { PLOT_MAX_CURVES = 16 }; /* in a panel: as many differ by colour and line style */
+enum { PLOT_MAX_CURVES = 16 }; /* max. in a panel: so many differ by colour and line style */
 
 struct plot_curve {
     const char *name;       /* name in the legend, any bytes                                         */

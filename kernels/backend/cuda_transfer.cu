@@ -20,7 +20,7 @@
 #define OVERLAPPED_BYTES (8 << 20)
 #endif
 enum {
-    CHUNK_BYTES = 512 << 10 /* of a large block, each way: 10 us of the bus; but at most MAX_TRANSFER_CHUNKS */
+    CHUNK_BYTES = 512 << 10 /* bytes of a chunk, each way: 10 us of the bus; max. MAX_TRANSFER_CHUNKS chunks */
 };
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */

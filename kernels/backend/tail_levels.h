@@ -76,7 +76,7 @@ struct gpu_tail_mask {
     struct head_terms *head_terms;   /* NULL for a mask with cells                                                  */
     struct fir_cell *head_cells;     /* cells of a sparse mask (head_is_sparse) or a plan without levels; else NULL */
     int *head_first;         /* first_term or first_cell of the head, whichever is used                             */
-    int max_taps, max_cells; /* of one output, as in fir_job; used without levels only                              */
+    int max_taps, max_cells; /* max. of one output, as in fir_job; used only without levels                         */
     float *head_taps;        /* [n_responses][n_chunks * HEAD_CHUNK]                                                */
     struct gpu_tail_mask_level level[TAIL_LEVELS];
 };

@@ -54,8 +54,8 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     struct fused_groups groups;
     struct fused_rows x, gy, out;
     const float *x_data, *gy_data;
-    int64_t n_windows, hop;   /* window j: frames [j * hop, (j + 1) * hop) of x, */
-    int64_t gy_first;         /* and 2N frames of gy from j * hop + gy_first on */
+    int64_t n_windows, hop;   /* window j has frames [j * hop, (j + 1) * hop) of x */
+    int64_t gy_first;         /* window j has 2N frames of gy from j * hop + gy_first on */
     int n_slices;             /* teams that share the windows of a group */
     const int64_t *lengths;
     float *gh;                /* the gradient, with the strides of `out` */
@@ -76,12 +76,12 @@ cudaError_t fused_gradient_h_load(const struct fused_device *device); /* called 
 int fused_teams(const struct fused_device *device, int log2_n);
 int fused_gradient_h_teams(const struct fused_device *device, int log2_n);
 cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream);
-/* real: the last N points of each window are outside of x, and out_end <= N. */
+/* Convolves all windows. real: the last N points of each window are outside of x, and out_end <= N. */
 cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n, bool real,
                                   const struct fused_convolve *p, cudaStream_t stream);
 /* Bytes of the stash for groups.n * n_slices = n_units teams. */
 size_t fused_gradient_h_stash(int log2_n, int64_t n_units);
-/* real: the last N points of each window are outside of x and of gy, and out.frames <= N. */
+/* Computes the gradient. real: the last N points of each window are outside of x and of gy, and out.frames <= N. */
 cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gradient_h *p, cudaStream_t stream);
 
 #ifdef __cplusplus

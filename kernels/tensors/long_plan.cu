@@ -14,7 +14,7 @@ enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gr
 enum { MAX_HALVES = INT_MAX / 4 };                  /* max. windows in halves of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */
 static const double launch_cycles = 3000;
-static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* relative to the cycles of a window's two rows */
+static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* relative to the cycles of the two rows */
 
 /* Chooses the rows of a window of 2^log2_n complex points; log2_row 0: no size fits. */
 static struct long_size size_of(const struct fused_device *device, int log2_n)

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-enum { REACH = 256 /* frames on each side */, STEPS = 8192 /* steps of the table; linear interpolation is exact to 1e-7 */ };
+enum { REACH = 256 /* frames on each side */, STEPS = 8192 /* in the table: linear interpolation is exact to 1e-7 */ };
 
 /* Kaiser's window with beta 12 from its middle to its end; its Bessel function is a series. */
 static void fill_window(double *table)

@@ -42,7 +42,7 @@ bool decay_make(struct decay *decay, const double *h, int n, int n_ends, int rat
 void decay_free(struct decay *decay);
 
 double decay_total(const struct decay *decay);         /* all energy                              */
-double decay_after(const struct decay *decay, double seconds); /* the energy behind that time; NaN: behind frame n */
+double decay_after(const struct decay *decay, double seconds); /* energy behind that time; NaN: the time is behind n */
 double decay_db(const struct decay *decay, int frame); /* the curve, 0...n: 0 dB is all energy    */
 
 /* The line of least squares through the curve between two levels. */

@@ -37,7 +37,7 @@ struct crossover_figures {         /* measured on the taps as floats            
     double sum_db;                 /* largest distance of the sum's magnitude from 0 dB                     */
 };
 
-/* Two functions return, for steep, the width in Hz from pass band to stop band, and the taps of the low-pass, at most
+/* For steep, two functions return the width in Hz from pass band to stop band, and the taps of the low-pass, at most
  * INT_MAX. */
 double crossover_transition(const struct crossover *crossover, int cutoff);
 int crossover_steep_taps(const struct crossover *crossover, int cutoff);

@@ -83,7 +83,7 @@ CLONED void sample_split(enum sample_kind kind, const void *raw, int n_channels,
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Works on the bits: the compiler vectorises a maximum of integers, but not of floats (NaN, -0). */
+/* Finds the peak by the bits: the compiler vectorises a maximum of integers, but not of floats (NaN, -0). */
 INLINED void peak_update(const float *restrict x, size_t n, struct sample_peak *seen)
 {
     uint32_t clipped = 0;

@@ -16,7 +16,7 @@ struct passed {
     char bytes[MAX_BYTES];
 };
 
-/* Packets of one thread. */
+/* Receives the packets of one thread. */
 struct receiver {
     struct osc *osc;
     int n_handled; /* packets, and elements of their bundles, handled in one call */

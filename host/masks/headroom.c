@@ -49,7 +49,7 @@ static bool are_equal(const struct output *a, const struct output *b)
     return true;
 }
 
-/* Computes the gain of equal outputs once; outputs are often equal. */
+/* Computes the gains. Outputs are often equal, so it computes the gain of equal outputs once. */
 static bool find_gains(const struct output *outputs, int n_out, struct sine_gain *gains)
 {
     for (int i = 0; i < n_out; i++) {

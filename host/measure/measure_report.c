@@ -83,7 +83,7 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
 
 void measure_report_warn(const struct measurement_settings *s, const struct measurement *m)
 {
-    const double max_drift = 200e-6; /* two crystals of 100 ppm */
+    const double max_drift = 200e-6; /* two crystals are off by 100 ppm each */
     const double min_early_s = 1e-3; /* the direct sound of a device without latency is exact to a frame */
     if (m->latency_s < -min_early_s)
         message_note("warning: the recording starts %.1f ms after the sweep was started, or has a gap; start it first",

@@ -340,8 +340,8 @@ int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct
     return HC_OK;
 }
 
-/* Launches the steps that process has not launched. It launches them only if the caller is hurried, while it waits for
- * the GPU; else they follow the output here, because a launch lasts longer than a small head on the GPU. */
+/* Launches the steps after the output, because a launch lasts longer than a small head on the GPU. If the caller is
+ * hurried, its next block would wait for the launches: process then launches the steps while it waits for the GPU. */
 void cuda_live_process_behind(void *state)
 {
     struct cuda_live *s = (struct cuda_live *)state;

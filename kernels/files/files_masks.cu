@@ -56,7 +56,7 @@ struct mask_header { size_t fir_cells, part_cells, taps, bytes; }; /* offsets of
 
 struct mask_upload {
     char *to;                /* destination in the mask of the next byte                                       */
-    float2 *spectra;         /* NULL: bytes are copied to `to`; else to s->staging and transformed to spectra  */
+    float2 *spectra;         /* NULL: bytes go to `to`; else they go to s->staging and become these spectra    */
     int half;                /* the half that is being filled                                                  */
     size_t used, sent;       /* bytes of this half that are filled; bytes of it that are sent                  */
 };

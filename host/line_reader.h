@@ -19,16 +19,17 @@ enum line_state {
 
 struct line_reader {
     FILE *file;
-    const char *path, *remedy; /* remedy: of the error that the file cannot be read              */
+    const char *path, *remedy; /* remedy: for the error that the file cannot be read             */
     char *why;                 /* [cap]: the last error                                          */
     size_t cap;
     char *line;                /* [LINE_BYTES + 1]; has its '\n', except the last line of a file */
-    size_t length;             /* of line                                                        */
-    size_t number;             /* of the last line that was read, from 1 on                      */
+    size_t length;             /* bytes of `line`                                                */
+    size_t number;             /* number of the last line that was read, from 1                  */
     bool is_rest_unread;       /* the last line was LINE_BAD, and its end is unread              */
 };
 
-/* path: "-" is standard input. path, remedy and why must outlive the reader. false: why has the reason. */
+/* Opens a text. path: "-" is standard input. path, remedy and why must outlive the reader. false: why has the
+ * reason. */
 bool line_reader_open(struct line_reader *in, const char *path, const char *remedy, char *why, size_t cap);
 enum line_state line_read(struct line_reader *in); /* LINE_BAD, LINE_FAILED: in->why has the reason */
 void line_reader_close(struct line_reader *in);

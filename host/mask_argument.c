@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* impulses/README.md describes them. */
+/* impulses/README.md describes these masks. */
 const struct shipped_mask shipped_masks[] = {
     {"hall", "hall.wav", "a concert hall: 2 channels, 2.2 s"},
     {"room", "room.wav", "a living room: 2 channels, 0.6 s"},

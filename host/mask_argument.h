@@ -17,7 +17,7 @@ bool shipped_folder(char *folder, size_t cap);
 /* Returns the path of the mask that ships under this name, valid until the end. NULL: no such mask. Main thread. */
 const char *shipped_path(const char *name);
 
-/* Likewise, for a name that a user writes for a file at `path`; returns NULL, too, if that file exists. A directory
+/* Does the same for a name that a user writes for a file at `path`; returns NULL, too, if that file exists. A directory
  * counts as a file only if the mask that ships is a bank. Main thread. */
 const char *mask_argument_shipped(const char *name, const char *path);
 

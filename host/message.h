@@ -11,19 +11,19 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, MESSAGE_CAP = 1024 };
 
-/* Print an error line; returns EXIT_FAILED. */
+/* Prints an error line; returns EXIT_FAILED. */
 int message_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Print a usage error of a command ("" = of the program) and where its help is; returns EXIT_USAGE. */
+/* Prints a usage error of a command ("" = the program) and where its help is; returns EXIT_USAGE. */
 int message_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Print a line, unless quiet. Returns 0, so that it has the type of message_error. */
+/* Prints a line, unless quiet. Returns 0, so that it has the type of message_error. */
 int message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Print a line of an error that has several, also if quiet. Returns 0. */
+/* Prints a further line of an error, also if quiet. Returns 0. */
 int message_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Replace the status line, which is cut at the terminal's width; "" removes it. Without a terminal, print nothing. */
+/* Replaces the status line, which is cut at the terminal's width; "" removes it. Prints nothing without a terminal. */
 void message_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int message_columns(void); /* width of the status line; 0: no terminal */
 
@@ -32,7 +32,7 @@ int message_columns(void); /* width of the status line; 0: no terminal */
 struct message_limit {
     const char *topic;   /* "refused OSC messages"; set topic and max, and nothing else  */
     uint64_t max;
-    uint64_t n;          /* lines of this period, also those left out; under lock        */
+    uint64_t n;          /* lines in this period, also those left out; under lock        */
     double period_end;   /* under lock                                                   */
 };
 bool message_limit_allows(struct message_limit *limit); /* May the next line be printed? */
@@ -40,11 +40,11 @@ bool message_limit_allows(struct message_limit *limit); /* May the next line be 
  * second. */
 void message_limit_tend(struct message_limit *limit, bool now);
 
-/* Print errors only, from now on. */
+/* From now on, only errors are printed. */
 void message_set_quiet(bool quiet);
 bool message_is_quiet(void);
 
-/* The ending of a plural: "" for 1, else "s". */
+/* Returns the ending of a plural: "" for 1, else "s". */
 const char *message_s(int64_t n);
 
 /* Decibels as text, for an argument of printf: the text is valid during that call. A value that rounds to 0 has no
@@ -54,10 +54,10 @@ struct message_db { char text[32]; };
 struct message_db message_db(double db, int decimals, const char *unit);
 struct message_db message_gain(double db, int decimals);
 
-/* Make a text fit on one line: control characters, which a file name may have, would steer the terminal. */
+/* Makes a text fit on one line: control characters, which a file name may have, would steer the terminal. */
 void message_clean(char *text);
 
-/* Write an error text for a caller to print; returns 0, which is false. */
+/* Writes an error text for a caller to print; returns 0, which is false. */
 int message_write(char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

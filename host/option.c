@@ -19,7 +19,7 @@
 enum {
     KEY_MAN = 256,  /* --_man, which the Makefile uses: print the options for the man page */
     KEY_COMPLETION, /* --_completion, the same for the completion of shells */
-    KEY_FIRST,      /* of the rows without a letter */
+    KEY_FIRST,      /* first key of the rows without a letter */
     MAX_KEYS = 320
 };
 
@@ -206,7 +206,7 @@ void option_print_roff(const char *text)
     }
 }
 
-/* only: the number of a group, from 1; 0: all of them. */
+/* Prints rows for the man page. only: the number of a group, from 1; 0: all groups. */
 static void print_man(const struct command_line *line, int only)
 {
     for (int group = 0; line->groups[group].rows; group++) {
@@ -234,7 +234,7 @@ static void print_completed(const struct command_line *line, const struct option
     printf("%s\t--%s\t%s\t%s\n", line->command, row->name, letter, row->value ? row->value : "-");
 }
 
-/* A line for each option: command, option, letter and value, with "-" for an absent letter or value. */
+/* Prints a line for each option: command, option, letter and value, with "-" for an absent letter or value. */
 static void print_completion(const struct command_line *line)
 {
     for (int group = 0; line->groups[group].rows; group++)

@@ -20,7 +20,7 @@ struct option_use {
     const char *where;            /* FILE:LINE; NULL: the command line                */
 };
 
-/* Write the value to *to. false: a usage error was printed. */
+/* Writes the value to *to. false: a usage error was printed. */
 typedef bool option_read(const struct option_use *use, void *to);
 
 struct option_row {
@@ -30,7 +30,7 @@ struct option_row {
     const char *text;             /* for help and man page; ends with [the default]   */
     option_read *read;
     size_t to;                    /* offset in the settings of the field for read()   */
-    double min, max;              /* of option_int and option_number                  */
+    double min, max;              /* limits of option_int and option_number           */
     const char *old_name;         /* an earlier name, accepted but not shown; NULL    */
 };
 
@@ -48,23 +48,24 @@ struct command_line {
         const char *title;        /* "Rooms:"; NULL: none                             */
         const struct option_row *rows;
     } groups[4];                  /* rows of the group after the last: NULL           */
-    const char *names;            /* of its arguments: "INPUT and MASK"; NULL: none   */
+    const char *names;            /* names of the arguments: "INPUT and MASK"; NULL: none */
     int min_names, max_names;
     size_t names_to;              /* struct option_names in the settings              */
     int masks_from;               /* number, from 1, of the first argument that is a mask; 0: none      */
 };
 
-/* Fill in the settings, and apply --help and --quiet, which every command has. Returns -1: continue; else the exit
+/* Fills in the settings, and applies --help and --quiet, which every command has. Returns -1: continue; else the exit
  * status: help was printed, or a usage error. */
 int option_parse(const struct command_line *line, int argc, char **argv, void *settings);
 
 /* Returns the row of a name, or of an earlier name; NULL: the command has no such option. */
 const struct option_row *option_find(const struct command_line *line, const char *name);
 
-/* Print a text for the man page. */
+/* Prints a text for the man page. */
 void option_print_roff(const char *text);
 
-/* Print a usage error that begins with option and value, "--block 12x: " or "FILE:LINE: block 12x: "; returns false. */
+/* Prints a usage error that begins with option and value, "--block 12x: " or "FILE:LINE: block 12x: "; returns
+ * false. */
 bool option_refuse(const struct option_use *use, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The kinds of values. A number with other text behind it is refused. */
@@ -76,11 +77,11 @@ option_read option_number;    /* double, from min to max                        
 option_read option_grid;      /* double: the same, or "off" for HC_GRID_NONE                                         */
 option_read option_seed;      /* uint64_t                                                                            */
 option_read option_db;        /* double: an amplitude, in decibels on the command line; "off" or "-inf" is 0         */
-option_read option_db_float;  /* the same as float                                                                   */
+option_read option_db_float;  /* float: as option_db                                                                 */
 option_read option_choice;    /* int or an enum: which of the words of `value`, "full|same|centre", from 0           */
 option_read option_word;      /* const char *: one of the words of `value`                                           */
 option_read option_backend;   /* const char *: auto, cpu, cuda or cuda:N                                             */
-option_read option_backend_live; /* and hybrid, hybrid:N or hybrid:cpu                                               */
+option_read option_backend_live; /* the same, and hybrid, hybrid:N or hybrid:cpu                                     */
 
 /* The offset of a row's field in the settings of its command. */
 #define OPTION_TO(type, field) .to = offsetof(type, field)
@@ -107,7 +108,7 @@ option_read option_backend_live; /* and hybrid, hybrid:N or hybrid:cpu          
 #define OPTION_JSON(to)                                                                                                \
     {"json", 0, NULL, "Print the report as one JSON object on standard output", option_flag, to}
 
-/* Check -o of a command that writes a sound; `what` is "sound" or "mask". false: a usage error was printed. */
+/* Checks -o of a command that writes a sound; `what` is "sound" or "mask". false: a usage error was printed. */
 bool option_output(const char *command, const char *output, bool json, const char *what);
 
 #endif

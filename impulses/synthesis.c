@@ -159,7 +159,7 @@ static void add_impulse(double *h, int n, double seconds, double gain, double lo
     }
 }
 
-/* Gain of a cardioid microphone that faces (aim_x, aim_y), for sound from direction d. */
+/* Returns the gain of a cardioid microphone that faces (aim_x, aim_y), for sound from direction d. */
 static double cardioid(struct point d, double aim_x, double aim_y)
 {
     double r = sqrt(d.x * d.x + d.y * d.y + d.z * d.z);
@@ -174,7 +174,7 @@ struct box {
     double aim;        /* the microphone's angle off straight ahead, rad */
 };
 
-/* Position of the n-th image of a source on one axis; adds the walls on its path. */
+/* Returns the position of the n-th image of a source on one axis; adds the walls on its path. */
 static double image(double at, double size, int n, int *walls)
 {
     *walls += abs(n);
@@ -229,7 +229,7 @@ static void add_space(double *h, int n, const struct box *box, double mixing_s, 
 
 enum { LEVEL_DB = -3 }; /* energy of all responses of an output: white noise comes out 3 dB softer */
 
-/* Two microphones, `spacing` metres left and right of the box's; each channel has its own noise. */
+/* Makes the sound at two microphones, `spacing` metres left and right of the box's; each channel has its own noise. */
 static struct sound stereo_space(double seconds, uint64_t seed, const struct box *box, double spacing, double mixing_s,
                                  const double *rt60_s, double ratio_db)
 {
@@ -340,7 +340,7 @@ static struct sound cabinet(void)
     filter(h, s.n_frames, biquad_make(PEAK, 3900, 5, -5));
     filter(h, s.n_frames, biquad_make(LOWPASS, 4900, 0.9, 0));
     filter(h, s.n_frames, biquad_make(LOWPASS, 5600, 0.7, 0));
-    finish(h, s.n_frames, -10); /* its loudest note then passes at about 0 dB */
+    finish(h, s.n_frames, -10); /* the loudest note then passes at about 0 dB */
     return s;
 }
 
@@ -369,7 +369,7 @@ static void add_hat(double *x, int n, double gain, double decay_s)
     for (int i = 0; i < n; i++) x[i] += gain * biquad_run(&bright, gaussian()) * exp(-(double)i / RATE / decay_s);
 }
 
-/* A plucked string (Karplus and Strong 1983): noise in a loop that is one period long and loses its highs. */
+/* Adds a plucked string (Karplus and Strong 1983): noise in a loop that is one period long and loses its highs. */
 static void add_pluck(double *x, int n, double hz, double gain)
 {
     double loop[2048], last = 0;
@@ -420,9 +420,10 @@ static struct sound drums(void) /* four bars at 120 beats a minute */
 enum { HEAD_FFT = 512, HEAD_FRAMES = 160, HEAD_CENTRE = 24 }; /* a sound reaches the centre at frame 24 */
 static const double head_radius = 0.0875 /* m */, ear_azimuth = 100 * 3.14159265358979323846 / 180;
 
-/* The sound pressure on a rigid sphere, relative to that at its centre without the sphere, for a plane wave from an
- * angle with this cosine; mu is 2 pi radius / wavelength (R. Duda and W. Martens, "Range dependence of the response of a
- * spherical head model", J. Acoust. Soc. Am. 104, 1998). The sum is over spherical Hankel functions h, by recursion. */
+/* Returns the sound pressure on a rigid sphere, relative to that at its centre without the sphere, for a plane wave
+ * from an angle with this cosine; mu is 2 pi radius / wavelength (R. Duda and W. Martens, "Range dependence of the
+ * response of a spherical head model", J. Acoust. Soc. Am. 104, 1998). The sum is over spherical Hankel functions h, by
+ * recursion. */
 static double complex sphere_pressure(double mu, double cosine)
 {
     double complex before = cexp(I * mu) / mu, h = -I * before, power = I, sum = 0; /* h[-1], h[0], (-i)^(m-1) */
@@ -457,7 +458,7 @@ static void head_response(double *x, const double direction[3], int ear)
             double angle = 2 * pi * (i * k % HEAD_FFT) / HEAD_FFT;
             sum += 2 * (creal(spectrum[k]) * cos(angle) - cimag(spectrum[k]) * sin(angle));
         }
-        double left = (HEAD_FRAMES - i) / 32.0; /* of the frames that fade out */
+        double left = (HEAD_FRAMES - i) / 32.0; /* share of the frames that fade out */
         x[i] = 0.5 * sum / HEAD_FFT * (left < 1 ? 0.5 - 0.5 * cos(pi * left) : 1);
     }
 }

@@ -100,7 +100,7 @@ static void set_noise_figures(struct acoustic_band *band, const struct decay *d,
         REFUSE(band, i, d->falls ? "it decays until it ends" : "it does not decay by 10 dB");
 }
 
-/* early_moment: the sum of seconds times energy before the start. */
+/* Sets the figures of a band. early_moment: the sum of seconds times energy before the start. */
 static void set_band_figures(struct acoustic_band *band, const struct decay *d, double early_moment, double peak)
 {
     const double direct_s = 2.5e-3;
@@ -148,7 +148,7 @@ static bool make_broadband(struct decay *d, const double *x, int n, int rate)
     return decay_make(d, x, n, 0, rate, rate / 100 > 1 ? rate / 100 : 1);
 }
 
-/* moment: the sum of seconds times energy before the start. */
+/* Makes the decay curve of an octave. moment: the sum of seconds times energy before the start. */
 static bool make_octave(struct decay *d, struct octave_bank *bank, int hz, double *moment, double *peak)
 {
     const double *y = octave_filter(bank, hz);

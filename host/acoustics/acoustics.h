@@ -28,15 +28,15 @@ enum acoustic_figure {
 };
 enum { ACOUSTIC_TIMES = ACOUSTIC_T30 + 1, ACOUSTIC_REASON = 96 };
 
-extern const char *const acoustic_names[ACOUSTIC_FIGURES]; /* as in JSON: "edt_s" */
+extern const char *const acoustic_names[ACOUSTIC_FIGURES]; /* names in JSON: "edt_s" */
 
 struct acoustic_band {
     int hz;                                /* 0: broadband                                             */
     double value[ACOUSTIC_FIGURES];        /* NaN: absent                                              */
     char reason[ACOUSTIC_FIGURES][ACOUSTIC_REASON]; /* why it is absent: "it is silent"                */
     struct decay_fit fit[ACOUSTIC_TIMES];  /* the lines of EDT, T20 and T30, also if they are refused  */
-    double level_db;                       /* of an octave: mean power over its bandwidth, relative to the passband:
-                                              the median of the octaves that are at most 20 dB below the loudest */
+    double level_db;                       /* mean power over the octave's bandwidth, relative to the passband, which
+                                              is the median of the octaves at most 20 dB below the loudest */
     bool is_outside;                       /* the level is 25 dB or more below the passband: the figures are those
                                               of the octaves beside it, or of noise                    */
 };
@@ -51,7 +51,8 @@ struct acoustics {
 /* The first frame at which a channel is within 20 dB of the peak of all channels; 0: they are silent. */
 int acoustics_start(float *const *channel, int n_channels, int n_frames);
 
-/* h[n], finite. rate: Hz, 0 = unknown. Octaves only of a room: of a response with a T20 or a T30. false: no memory. */
+/* h[n], finite. rate: Hz, 0 = unknown. Finds octaves only for a room: a response with a T20 or a T30. false: no
+ * memory. */
 bool acoustics_find(struct acoustics *acoustics, const float *h, int n, int rate, bool with_octaves);
 
 /* The broadband decay curve of a response that is not silent, at a known rate, from its start on. Free it with

@@ -5,7 +5,7 @@
 
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 
-struct line_sums { /* for least squares of y on x */
+struct line_sums { /* sums for the least-squares line of y over x */
     double n, x, y, xx, xy, yy;
 };
 
@@ -19,7 +19,7 @@ static void sums_add(struct line_sums *s, double x, double y)
     s->yy += y * y;
 }
 
-/* x counts from first_s. */
+/* Returns the least-squares line; x counts from first_s. */
 static struct decay_fit sums_fit(const struct line_sums *s, double first_s, double last_s)
 {
     double sxx = s->xx - s->x * s->x / s->n, syy = s->yy - s->y * s->y / s->n, sxy = s->xy - s->x * s->y / s->n;
@@ -44,7 +44,7 @@ static double fit_time(const struct decay_fit *line, double db)
 
 /* ---- the noise -------------------------------------------------------------------------------------------------- */
 
-struct levels { /* of h^2 in windows; energy[n + 1] is the backward integral, which is exact also at its end */
+struct levels { /* levels of h^2 in windows; energy[n + 1] is the backward integral, exact also at its end */
     const double *energy;
     int n, rate;
     int window, loudest; /* frames; the number of the loudest window */
@@ -162,7 +162,7 @@ bool decay_make(struct decay *d, const double *h, int n, int n_ends, int rate, i
     energy[n] = 0;
     for (int i = n - 1; i >= 0; i--) energy[i] = energy[i + 1] + h[i] * h[i];
     find_noise_level(d, energy, n, window);
-    /* The energy of the decay behind frame n: of a line in dB, which is an exponential. */
+    /* The energy of the decay behind frame n: there a line in dB is an exponential. */
     if (d->falls) rest = pow(10, level_at(&d->late, (double)d->n / rate) / 10) * 10 / M_LN10 / -d->late.slope * rate;
     double behind = energy[d->n];
     for (int i = 0; i <= d->n; i++) energy[i] += rest - behind - d->noise * (d->n - i);

@@ -62,7 +62,7 @@ const double *octave_filter(struct octave_bank *bank, int hz)
         double f = (double)k * bank->rate / (double)bank->size;
         double v = q * (f / middle - middle / f);
         double complex poles = CMPLX(1 - 2 * v * v, v * (2 - v * v));   /* (s + 1) (s^2 + s + 1) at s = i v */
-        bank->band[k] = bank->spectrum[k] * (poles / bin_power(poles)); /* the conjugate of 1 / poles: backwards */
+        bank->band[k] = bank->spectrum[k] * (poles / bin_power(poles)); /* conj(1 / poles): runs backwards */
     }
     transform_inverse(&bank->transform, bank->band);
     return (const double *)bank->band;

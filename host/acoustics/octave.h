@@ -13,7 +13,7 @@ enum { OCTAVES = 8 };
 
 extern const int octave_hz[OCTAVES];      /* 63, 125, ... 8000: the nominal midband frequencies */
 
-double octave_bandwidth(int hz);          /* Hz, of a nominal octave                            */
+double octave_bandwidth(int hz);          /* bandwidth of a nominal octave, Hz                  */
 double octave_delay(int hz);              /* seconds by which the energy of a band is early     */
 bool octave_fits(int hz, int rate);       /* the upper edge is below half the rate              */
 
@@ -28,7 +28,7 @@ struct octave_bank {
 bool octave_open(struct octave_bank *bank, const double *h, int n, int rate);
 void octave_close(struct octave_bank *bank);
 
-/* The response in a band, until the next call: [size], the ringing before the start of h at its end. */
+/* Returns the response in a band, [size], until the next call. The ringing before the start of h is at the end. */
 const double *octave_filter(struct octave_bank *bank, int hz);
 
 #endif

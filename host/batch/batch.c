@@ -287,8 +287,8 @@ static void print_progress(void *data)
                    (double)atomic_load(&batch->counts[COUNT_SOUND_US]) * 1e-6 / seconds, left_text);
 }
 
-/* Keeps glibc from returning freed memory to the system, which would clear each page again: the next file allocates as
- * much. */
+/* Keeps glibc from returning freed memory to the system: the next file allocates as much, and the system would clear
+ * each page again. */
 static void keep_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -329,7 +329,7 @@ static int run_batch(struct batch *batch, double start)
     return status;
 }
 
-/* For the journal: the options of moving sources; "" for the defaults. */
+/* Writes the options of moving sources for the journal; "" for the defaults. */
 static void describe_moving(const struct moving_settings *m, char *text, size_t cap)
 {
     text[0] = '\0';

@@ -28,7 +28,7 @@ struct batch_mask {
     double t30_s; /* decay time before the cut: mean of the channels that have one; NaN: unknown or not wanted */
 };
 
-/* The settings of the cache are a bool: does a load find the decay time of a routed mask? */
+/* The settings of the cache are a bool: true if a load finds the decay time of a routed mask. */
 extern const struct cache_kind batch_masks;
 
 #endif

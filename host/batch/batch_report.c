@@ -93,7 +93,7 @@ static json_t *cells_of(const struct batch *batch, const struct manifest_row *ro
                      "path", json_text(row->path));
 }
 
-/* A row that is not done has no line. false: no memory, or a file cannot be read or written. */
+/* Writes the line of a row, if the row is done. false: no memory, or a file cannot be read or written. */
 static bool write_line(const struct batch *batch, const struct journal_list *list, const struct manifest_row *row,
                        FILE *file)
 {

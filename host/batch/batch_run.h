@@ -41,9 +41,9 @@
 
 #include <stdatomic.h>
 
-enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* maximum of an engine on a GPU */ };
+enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* max. channels of an engine on a GPU */ };
 
-enum batch_count { /* frames: of a channel, at the files' rates; sound: length of the inputs */
+enum batch_count { /* frames count one channel, at the files' rates; sound is the length of the inputs */
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
     COUNT_CLIPPED_FILES, COUNT_WORK_DONE, COUNT_WORK_LEFT /* batch_row_work */,
     COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
@@ -64,13 +64,13 @@ struct batch_settings { /* the options of the command */
 
 struct batch_plan { /* the order of the work, from batch_plan_make on */
     const struct manifest_row **order; /* the sorted list */
-    size_t *pieces;                    /* [n_pieces + 1]: the start of each in order */
+    size_t *pieces;                    /* [n_pieces + 1]: the index of each piece's first row in `order` */
     size_t n_pieces, max_piece;        /* max_piece: rows of the longest piece */
     size_t *units;                     /* [n_units + 1]: the first piece of each unit */
     size_t n_units;
-    int64_t *work;                     /* [manifest->n]: of each row, in the order of the list */
+    int64_t *work;                     /* [manifest->n]: batch_row_work of each row, in the order of the list */
     bool *in_share;                    /* [manifest->n]: is the row of this shard? */
-    int64_t share_rows, share_pieces;  /* of this shard, all its ranks */
+    int64_t share_rows, share_pieces;  /* rows and pieces of this shard, for all its ranks */
 };
 
 struct batch {
@@ -79,7 +79,7 @@ struct batch {
     const struct manifest *manifest;
     const char *backend;               /* "cpu", "cuda" or "cuda:N" */
     int n_devices;                     /* for "cuda": workers are spread over them */
-    int n_workers, n_threads;          /* n_threads: of an engine on the CPU */
+    int n_workers, n_threads;          /* n_threads: threads of an engine on the CPU */
     struct batch_plan plan;
     struct cache masks, banks;         /* masks: also the noises */
     struct journal journal;
@@ -91,16 +91,16 @@ struct batch {
 
     pthread_mutex_t lock;              /* for all fields below */
     size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has reserved */
-    char why[MESSAGE_CAP];             /* why the whole run stopped; "" = it goes on */
+    char why[MESSAGE_CAP];             /* why the whole run stopped; "": the run continues */
     char device[128];
 };
 
 /* Sorts the list by the sizes of the input files, cuts it, and finds the share of this process. false: batch->why. */
 bool batch_plan_make(struct batch *batch);
 
-/* The work of a row: the bytes of its input and half the bytes of its mask, as measured with masks of a minute: the
- * tail costs half as much as the sound. Files of a batch have similar formats. A row that is done adds its work to
- * COUNT_WORK_DONE; every row subtracts its work from COUNT_WORK_LEFT. */
+/* Returns the work of a row: the bytes of its input plus half the bytes of its mask, because the tail costs half as
+ * much as the sound (measured with masks of a minute). Files of a batch have similar formats. A row that is done adds
+ * its work to COUNT_WORK_DONE; every row subtracts its work from COUNT_WORK_LEFT. */
 int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row);
 
 /* Estimates the seconds until the end (progress_rate_left). */
@@ -119,8 +119,8 @@ int64_t batch_input_bytes(const struct manifest_row *row);
  * long; path is "" then. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
-/* Checks that no output and no report replaces, under whatever name, the list, a file that the list reads, or a file
- * that a configuration of the list reads: the result would depend on the order of the workers. false: batch->why. */
+/* Checks that no output and no report replaces a file that the batch reads, under whatever name: the list, its files,
+ * or the files of their configurations. Else the result would depend on the order of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
 
 /* Did all ranks plan the same work? counts[N_COUNTS]: sums over the ranks. false: batch->why. */
@@ -138,7 +138,7 @@ void batch_free(struct batch *batch);
 /* The journal of a rank that works on this batch's share. */
 struct journal_location batch_journal(const struct batch *batch, int rank);
 
-/* For the workers: report a failed file, end the whole run, add n to a count. Any thread. */
+/* With these functions the workers report a failed file, end the whole run, and add n to a count. Any thread. */
 void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why);
 void batch_stop(struct batch *batch, const char *why);
 void batch_count(struct batch *batch, enum batch_count count, int64_t n);

@@ -6,8 +6,8 @@
 
 #include "host/files/part_file.h"
 
-/* After the journal is closed and all ranks have ended; only rank 0 prints. part: the open report, if --report is
- * given. counts[N_COUNTS]; seconds: of the run. Returns the exit status. */
+/* Prints the summary on rank 0, after the journal is closed and all ranks have ended. part: the open report, if
+ * --report is given. counts[N_COUNTS]; seconds: duration of the run. Returns the exit status. */
 int batch_summary(const struct batch *batch, struct part_file *part, bool json, const int64_t *counts, double seconds);
 
 #endif

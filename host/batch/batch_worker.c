@@ -27,7 +27,7 @@ struct engine_entry {
     int queue_depth, n_queued;     /* blocks: capacity, and queued now */
     int64_t n_fed;                 /* blocks since the last reset */
     hc_mask *mask;                 /* the masks of all jobs of the group, or NULL */
-    uint64_t serials[BATCH_PIECE]; /* of the masks, by job; 0 = none */
+    uint64_t serials[BATCH_PIECE]; /* serials of the jobs' masks; 0 = none */
     uint64_t last_used;
 };
 
@@ -35,7 +35,7 @@ struct worker {
     struct batch *batch;
     char backend[32];
     struct engine_entry entries[BATCH_ENGINES];
-    uint64_t clock; /* for last_used */
+    uint64_t clock; /* counts up, for last_used */
 };
 
 struct group { /* file jobs of one shape, at most as many as the engine convolves in parallel */
@@ -270,7 +270,7 @@ static void run_moving(struct file_job *const *jobs, int n)
     for (int i = 0; i < n; i++) file_job_commit(jobs[i]);
 }
 
-/* The group of moving jobs that begins with jobs[i]; marks its jobs as done. */
+/* Runs the group of moving jobs that begins with jobs[i], and marks its jobs as done. */
 static void run_moving_group(struct file_job *jobs, int i, int n, bool *done)
 {
     struct file_job *group[BATCH_PIECE];
@@ -307,7 +307,8 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
-/* The journal's entry for the row's file, from an earlier run. NULL: absent, or without figures that --report needs. */
+/* Returns the journal's entry for the row's file, from an earlier run. NULL: no entry, or it lacks figures that
+ * --report needs. */
 static const struct journal_entry *journal_entry_of(const struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];

@@ -56,7 +56,7 @@ static struct cache_entry *entry_find(struct cache *cache, const char *path, con
     return entry;
 }
 
-/* Under lock. NULL: no memory. */
+/* Makes an entry, under lock. NULL: no memory. */
 static struct cache_entry *entry_make(struct cache *cache, const char *path, const void *key)
 {
     struct cache_entry *entry = calloc(1, cache->kind->size);
@@ -74,7 +74,7 @@ static struct cache_entry *entry_make(struct cache *cache, const char *path, con
     return entry;
 }
 
-/* Under lock; unlocks it while the entry is loaded. */
+/* Loads an entry. Call it under lock; it unlocks while it loads. */
 static void entry_load(struct cache *cache, struct cache_entry *entry)
 {
     pthread_mutex_unlock(&cache->lock);

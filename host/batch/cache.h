@@ -32,7 +32,7 @@ struct cache_kind {
     void (*free)(struct cache_entry *entry);                           /* frees the memory of init and load   */
 };
 
-enum { CACHE_BUCKETS = 4096 }; /* by a hash of the path: a list may name as many masks as files */
+enum { CACHE_BUCKETS = 4096 }; /* chosen by a hash of the path: a list may name as many masks as files */
 
 struct cache {
     const struct cache_kind *kind;
@@ -42,7 +42,7 @@ struct cache {
     TAILQ_HEAD(, cache_entry) by_use; /* least recently used first */
     LIST_HEAD(cache_bucket, cache_entry) buckets[CACHE_BUCKETS];
     uint64_t n_loaded;
-    int64_t bytes, bound;             /* of all entries; those in use may exceed the bound */
+    int64_t bytes, bound;             /* bytes of all entries, and their limit, which entries in use may exceed */
 };
 
 /* kind and settings outlive the cache. */

@@ -18,7 +18,7 @@ static int by_text(const void *a, const void *b)
 static char glob_folder[PATH_MAX]; /* folder that glob could not search; static, for the callback */
 static int glob_errno;
 
-/* 0: glob skips a folder that it cannot search. A dangling link has no files to miss. */
+/* Returns 0 to let glob skip the folder: a dangling link has no files to miss. */
 static int glob_failed(const char *folder, int error)
 {
     snprintf(glob_folder, sizeof glob_folder, "%s", folder);

@@ -36,12 +36,12 @@ struct file_job {
     struct sound_out out;
     struct file_writer writer;
     struct batch_mask *mask;
-    struct moving_job *moving; /* instead of the mask; NULL: the row has no path */
+    struct moving_job *moving; /* used instead of the mask; NULL: the row has no path */
     struct batch_noise noise;   /* the gain is 0 until the convolution is measured */
     char path[PATH_MAX];  /* path of the output, or of the tar file that contains it */
     int content;          /* descriptor of an output for a tar file; -1: none */
     int n_in, n_out, n_taps;
-    bool failed, at_end;  /* at_end: of the input */
+    bool failed, at_end;  /* at_end: the input has ended */
     int pass, n_passes;   /* convolutions of the input: complete, and total */
     int64_t work_counted; /* the counted share of batch_row_work */
     enum job_stage stage;
@@ -76,7 +76,8 @@ int64_t file_job_needs(const struct file_job *job, int block);
 /* Reads n frames, or fewer at the end, to planar[n_in][stride]. Returns how many. */
 int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n);
 
-/* Adds the noise to, and measures, keeps or writes the next n frames of the convolution, planar[n_out][stride]. */
+/* Accepts the next n frames of the convolution, planar[n_out][stride]: adds the noise, and measures, keeps or writes
+ * them. */
 void file_job_accept(struct file_job *job, const float *planar, int64_t stride, int n);
 
 /* After the last block: finds the gains that depend on the whole output, and writes the kept output. true: convolve the
@@ -86,7 +87,7 @@ bool file_job_next_pass(struct file_job *job);
 /* Gives the output its name and enters it in the journal. */
 void file_job_commit(struct file_job *job);
 
-/* Enters a row in the journal, whose file has so many bytes. Frees figures; NULL: no memory for the figures. */
+/* Enters a row in the journal. bytes: size of the row's file. Frees `figures`; NULL: no memory for the figures. */
 void file_job_enter(struct batch *batch, const struct manifest_row *row, int64_t bytes, char *figures);
 
 /* Frees everything; removes an output that is not committed. */

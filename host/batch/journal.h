@@ -3,9 +3,9 @@
  *   FOLDER/haloconv-batch.journal         # process 1234 on host          the process that has or had the lock
  *                                         HASH<tab>BYTES<tab>FIGURES NAME an entry for each finished file
  *                                         # row 4 failed: REASON          a file that failed
- *   FOLDER/haloconv-batch.NAME.journal    of a shard or a rank; they write at the same time
+ *   FOLDER/haloconv-batch.NAME.journal    a shard or a rank has this journal; they write at the same time
  *
- * HASH is that of the file's row and of the settings; FIGURES (batch_report.h) is JSON without blanks. An entry is
+ * HASH is the hash of the file's row and of the settings; FIGURES (batch_report.h) is JSON without blanks. An entry is
  * written after the file has its name and its data are on the disk (part_file_commit). A file in the journal counts as
  * done if it still exists and has that many bytes. Older versions wrote "HASH<tab>BYTES NAME" or "HASH NAME"; without
  * BYTES the size is not checked.
@@ -20,7 +20,7 @@
 
 #include <pthread.h>
 
-struct journal_location { /* of a process: each process has a separate journal */
+struct journal_location { /* each process has a separate journal */
     const char *folder;
     int shard, n_shards, rank, n_ranks;
 };
@@ -29,21 +29,22 @@ struct journal {
     int fd;
     pthread_mutex_t lock;
     double synced;            /* time of the last wait for the disk, in seconds of stopwatch_now; under lock */
-    struct journal_list done; /* by earlier runs */
+    struct journal_list done; /* entries of earlier runs */
 };
 
 /* The name of the journal of a process. false: it is longer than path_cap; why has the reason. */
 bool journal_path(const struct journal_location *location, char *path, size_t path_cap, char *why, size_t cap);
 
-/* resume: reads all journals of the folder; else empties this one. A journal that another process has open is an
- * error, unless the file system has no locks. false: why has the reason. */
+/* Opens the journal of a process. resume: reads all journals of the folder; else empties this one. A journal that
+ * another process has open is an error, unless the file system has no locks. false: why has the reason. */
 bool journal_open(struct journal *journal, const struct journal_location *location, bool resume, bool keeps_figures,
                   char *why, size_t cap);
 
 /* Waits until all lines are on the disk. false: they are not; why has the reason. */
 bool journal_close(struct journal *journal, char *why, size_t cap);
 
-/* settings: all else that the content of the file depends on, such as its format and the method. */
+/* Returns the HASH of a row. settings: all else that the content of the file depends on, such as its format and the
+ * method. */
 uint64_t journal_hash(const struct manifest_row *row, const char *settings);
 
 /* Adds an entry; about once a second this waits for the disk. Any thread. false: why has the reason. */

@@ -23,8 +23,8 @@ static void *grow(void *items, size_t n, size_t *capacity, size_t bytes)
     return more;
 }
 
-/* The line of a file that is done: "HASH<tab>BYTES<tab>FIGURES NAME"; an older line lacks FIGURES, or BYTES too. false:
- * another line, or an incomplete line because the process or the machine stopped. */
+/* Parses the line of a file that is done: "HASH<tab>BYTES<tab>FIGURES NAME"; an older line lacks FIGURES, or BYTES too.
+ * false: another line, or an incomplete line because the process or the machine stopped. */
 static bool parse_entry(char *line, size_t length, struct journal_entry *entry)
 {
     char *end;

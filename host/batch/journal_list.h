@@ -9,11 +9,11 @@
 #define JOURNAL_OWNER "# process "
 enum { BYTES_UNKNOWN = -1 };
 
-struct journal_entry { /* of a file that is done */
+struct journal_entry { /* a file that is done */
     uint64_t hash;
-    int64_t bytes;       /* or BYTES_UNKNOWN */
+    int64_t bytes;       /* size of the file, or BYTES_UNKNOWN */
     const char *figures; /* NULL: an older version wrote the entry, or the list keeps no figures */
-    size_t number;       /* in the order of reading */
+    size_t number;       /* position of the entry in the order of reading */
 };
 
 struct journal_failure {

@@ -92,7 +92,8 @@ static void unused_add(struct manifest *manifest, const char *name)
     manifest->unused = longer;
 }
 
-/* columns[field] = the column of each field, -1 = unknown. Returns the number of fields, 0 after an error. */
+/* Reads a header: columns[field] becomes the column of each field, -1 = unknown. Returns the number of fields, 0 after
+ * an error. */
 static int csv_header(struct manifest_reader *r, char *record, int *columns)
 {
     int n = 0;

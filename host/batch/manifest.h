@@ -41,7 +41,7 @@ struct manifest {
     struct tar_source *tars;
 };
 
-struct manifest_defaults { /* for the columns that a row leaves out */
+struct manifest_defaults { /* values of the columns that a row leaves out */
     double gain;
     enum range_choice tail;
     enum level level;
@@ -51,11 +51,11 @@ struct manifest_defaults { /* for the columns that a row leaves out */
     const char *members;   /* pattern of sounds in tar files: tar_input_choose */
 };
 
-/* path: "-" is standard input. false: why has the reason, with the line. */
+/* Reads a list. path: "-" is standard input. false: why has the reason, with the line. */
 bool manifest_read(struct manifest *manifest, const char *path, const struct manifest_defaults *defaults, char *why,
                    size_t cap);
 
-/* pairs: "all", "zip" or "random:N" (N masks drawn for every input). */
+/* Makes a list from two patterns. pairs: "all", "zip" or "random:N" (N masks drawn for every input). */
 bool manifest_pair(struct manifest *manifest, const char *inputs, const char *masks, const char *pairs,
                    const struct manifest_defaults *defaults, char *why, size_t cap);
 
@@ -67,8 +67,8 @@ static inline size_t manifest_row_number(const struct manifest *manifest, const 
     return (size_t)(row - manifest->rows) + 1;
 }
 
-/* For the files that build a list: adds a row with the defaults (NULL: no memory). manifest_no_memory writes the error,
- * and returns false. */
+/* The files that build a list call these functions. manifest_row_add adds a row with the defaults; NULL: no memory.
+ * manifest_no_memory writes the error, and returns false. */
 struct manifest_row *manifest_row_add(struct manifest *manifest, const struct manifest_defaults *defaults);
 bool manifest_no_memory(char *why, size_t cap);
 

@@ -48,7 +48,7 @@ static bool batch_bank_load(struct cache_entry *entry, const void *data)
         return false;
     }
     moving_bank_print(&bank->data, entry->path);
-    /* The taps, and their spectra, which are twice as long. */
+    /* This counts the taps, and their spectra, which are twice as long. */
     entry->bytes = 12ll * bank->data.n_entries * bank->data.n_out * bank->data.n_taps;
     return true;
 }
@@ -96,7 +96,7 @@ static bool open_stream(struct file_job *job, struct moving_job *m, char *why, s
     const hc_bank_data *data = &m->bank->data;
     struct path path;
     int64_t n_frames = job->in.n_frames, block = INT64_MAX;
-    /* A short file has a shorter block: the whole of it, with its tail. */
+    /* A short file is a single block, with its tail. */
     if (n_frames >= 0) block = n_frames + data->n_taps + settings->path_options.step;
     if (!moving_path_open(&path, row->path, draw_number(row->seed, DRAW_PATH), settings, data, job->in.rate, job->n_in,
                           n_frames, why, cap))

@@ -13,12 +13,12 @@
 
 struct batch_noise { /* start with zeros */
     struct batch_mask *file;  /* NULL: none */
-    int n_channels;           /* of the output */
+    int n_channels;           /* channels of the output */
     int64_t start;            /* the drawn frame, at the rate of the input */
     double gain;              /* linear; 0 before noise_fit */
 };
 
-/* false: why has the reason. */
+/* Opens a noise. false: why has the reason. */
 bool noise_open(struct batch_noise *noise, struct cache *masks, const char *path, int rate, int n_channels, char *why,
                 size_t cap);
 

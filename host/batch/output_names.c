@@ -52,7 +52,7 @@ static int stem_length(const char *name)
     return (int)(dot && dot > name ? (size_t)(dot - name) : strlen(name));
 }
 
-/* INPUT_MASK.EXT of the two names; number > 0: INPUT_MASK-NUMBER.EXT. A tar file with several masks: INPUT.tar. */
+/* Returns INPUT_MASK.EXT; number > 0: INPUT_MASK-NUMBER.EXT. A tar file with several masks becomes INPUT.tar. */
 static const char *output_name(struct manifest *manifest, const struct manifest_row *row, const char *extension,
                                size_t number)
 {

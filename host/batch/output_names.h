@@ -8,7 +8,7 @@
 const char *output_keep(struct manifest *manifest, const char *output);
 
 bool output_is_journal(const char *output);
-bool output_stays_below(const char *output); /* the folder of the outputs */
+bool output_stays_below(const char *output); /* is it below the folder of the outputs? */
 
 /* Names the outputs of the rows without a name; a name that is not unique gets the number of the row. Two rows that
  * name the same output are an error. extension: NULL = the input's. false: why has the reason. */

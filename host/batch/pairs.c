@@ -16,10 +16,10 @@ struct pairing {
     const struct manifest_defaults *defaults;
     const char **masks; /* [n_masks] */
     size_t n_masks;
-    size_t *picks;  /* [n_draws]: of the last sound */
+    size_t *picks;  /* [n_draws]: masks for the last sound */
     size_t n_draws; /* masks drawn for each sound; 0: none is drawn */
     bool is_zip;
-    uint64_t n_sounds; /* with masks drawn; the sounds of a sample count once */
+    uint64_t n_sounds; /* sounds with drawn masks; a sample counts once */
     char *why;
     size_t cap;
 };

@@ -26,10 +26,10 @@ struct ranks {
 
 bool ranks_open(struct ranks *ranks, char *why, size_t cap);
 
-/* 0, 1, 2, ...: every number once among all ranks. Any thread. */
+/* Returns 0, 1, 2, ...: no two ranks get the same number. Any thread. */
 int64_t ranks_next(struct ranks *ranks);
 
-/* Waits for all ranks and ends; on rank 0 values[n] become the sums over all ranks. */
+/* Waits for all ranks, then closes the counter. On rank 0 values[n] become the sums over all ranks. */
 void ranks_close(struct ranks *ranks, int64_t *values, int n);
 
 #endif

@@ -130,8 +130,8 @@ static void draw_names(struct row_reader *reader, struct manifest_row *row, stru
     row->noise = name_draw(reader, &reader->noises, row->noise, draw_number(row->seed, DRAW_NOISE), faults);
 }
 
-/* The input of the last row is a tar file: makes it the row of the first sound, and adds a row for each other sound.
- * The sounds of a sample share their draws. false: no memory. */
+/* Expands the last row, whose input is a tar file: it becomes the row of the first sound, and each other sound gets a
+ * row. The sounds of a sample share their draws. false: no memory. */
 static bool tar_expand(struct row_reader *reader, struct faults *faults)
 {
     struct manifest *manifest = reader->manifest;
@@ -177,7 +177,7 @@ bool row_add(struct row_reader *reader, const char *const *values, char *why, si
     struct manifest_row *row = manifest_row_add(reader->manifest, reader->defaults);
     struct faults faults = {.text = why, .cap = cap};
     if (!row) return manifest_no_memory(why, cap);
-    row->seed = splitmix64(reader->defaults->seed) + reader->manifest->n; /* unless the row has a seed */
+    row->seed = splitmix64(reader->defaults->seed) + reader->manifest->n; /* a seed in the row replaces it */
     bool has[N_COLUMNS];
     for (int column = 0; column < N_COLUMNS; column++) {
         const char *text = values[column], *name = column_names[column];

@@ -10,7 +10,7 @@ enum column {
     N_COLUMNS
 };
 extern const char *const column_names[N_COLUMNS];
-extern const char *const tail_words[], *const level_words[]; /* by enum range_choice and enum level; a NULL ends them */
+extern const char *const tail_words[], *const level_words[]; /* for enum range_choice, enum level; NULL ends each */
 extern const char cell_wrong_type[]; /* the value of a cell that is neither a text nor a number */
 
 struct row_reader {

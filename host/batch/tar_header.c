@@ -19,7 +19,7 @@ static void put_octal(char *field, size_t size, uint64_t value)
 {
     char digits[32];
     snprintf(digits, sizeof digits, "%0*llo", (int)size - 1, (unsigned long long)value);
-    memcpy(field, digits, size); /* with the final 0 */
+    memcpy(field, digits, size); /* copies the final 0, too */
 }
 
 /* Splits a name at a '/' into prefix and name. false: it does not fit, and is cut. */

@@ -108,7 +108,7 @@ static bool archive_refuse(struct archive *archive, const char *path, char *why,
         path, reason ? reason : "unknown reason");
 }
 
-/* The bytes from the first non-zero byte at or after `from` to the end of the file. Holes are not read. */
+/* Counts the bytes from the first non-zero byte at or after `from` to the end of the file. Holes are not read. */
 static int64_t count_behind(int fd, int64_t from, int64_t size)
 {
     char buffer[HEADERS_READ];
@@ -121,7 +121,7 @@ static int64_t count_behind(int fd, int64_t from, int64_t size)
     return 0;
 }
 
-/* `size`: of the tar file. */
+/* Reads the list of members. size: bytes of the tar file. */
 static bool members_read(struct tar_input *input, struct archive *archive, int64_t size, const char *path, char *why,
                          size_t cap)
 {

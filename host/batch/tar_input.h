@@ -10,7 +10,7 @@
 #include <time.h>
 
 struct tar_member {
-    char *name;          /* as in the file                                     */
+    char *name;          /* name in the file                                   */
     int64_t from, bytes; /* content: offset in the tar file, and length        */
     time_t changed;
     unsigned mode;       /* permissions                                        */

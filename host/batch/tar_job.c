@@ -38,7 +38,7 @@ static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_
     return bytes >= 0;
 }
 
-/* why: the reason of TAR_BROKEN. */
+/* Commits a complete tar file; ends the run after a failure. why: the reason of TAR_BROKEN. */
 static void go_on(struct batch *batch, struct tar_source *tar, enum tar_progress progress, char *why, size_t cap)
 {
     if (progress == TAR_BROKEN || (progress == TAR_COMPLETE && !commit(batch, tar, why, cap))) batch_stop(batch, why);

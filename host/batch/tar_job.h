@@ -10,8 +10,8 @@
 /* Opens the tar file of the job's output, unless another job has opened it. false: why has the reason. */
 bool tar_job_open(const struct file_job *job, char *why, size_t cap);
 
-/* Adds the job's sound. Frees figures later; NULL: no memory for the figures. counts[N_COUNTS]: of the job. A failure
- * ends the whole run. */
+/* Adds the job's sound. Frees figures later; NULL: no memory for the figures. counts[N_COUNTS]: counts of the job. A
+ * failure ends the whole run. */
 void tar_job_put(const struct file_job *job, char *figures, const int64_t *counts);
 
 /* Leaves out the sample of a job that has failed. */

@@ -17,7 +17,7 @@
 
 enum { COPIED_AT_ONCE = 1 << 18 };                      /* bytes */
 static const int64_t MAX_IN_MEMORY = (int64_t)1 << 30;  /* bytes of waiting sounds; more sounds wait on the disk */
-static atomic_int_fast64_t waiting_bytes;               /* of all outputs together */
+static atomic_int_fast64_t waiting_bytes;               /* bytes in memory of all outputs together */
 
 struct waiting_sound {
     enum { SOUND_PENDING, SOUND_WAITS, SOUND_FAILED } state;
@@ -97,7 +97,7 @@ static bool write_member(struct tar_output *output, size_t i, char *why, size_t 
     return good;
 }
 
-/* The member behind the next sample, if the sample is finished; else output->next. Under lock. */
+/* Returns the member behind the next sample, if the sample is finished; else output->next. Call it under lock. */
 static size_t finished_sample_end(const struct tar_output *output, bool *has_failed)
 {
     const struct tar_input *input = output->input;

@@ -47,7 +47,7 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
     return tar;
 }
 
-/* "FOLDER/NAME", with another extension; extension: NULL = the name's. NULL: no memory. */
+/* Returns "FOLDER/NAME" with another extension. extension: NULL = the name's. NULL: no memory. */
 static const char *member_path(struct manifest *manifest, const char *folder, const char *name, const char *extension)
 {
     const char *dot = extension ? strrchr(name, '.') : NULL;

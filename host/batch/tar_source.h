@@ -16,12 +16,12 @@ struct manifest_row;
 
 struct tar_source {
     const char *path;             /* path of the input                                        */
-    const char *output;           /* as in manifest_row; NULL: not named yet                  */
+    const char *output;           /* name as in manifest_row; NULL: not named yet             */
     struct tar_input *input;      /* shared by the tar sources of one path; the first of them owns it */
     bool owns_input;
     size_t first_row, n_rows;     /* in the manifest, one after the other                     */
     size_t n_groups, last;        /* groups (samples of WebDataset) with a row; the member of the last row */
-    bool has_one_mask;            /* for all rows: the name of the output has that of the mask */
+    bool has_one_mask;            /* all rows have one mask, which the output's name contains */
     size_t number;                /* from 1, if the input becomes several outputs by draws; else 0 */
     struct tar_source *next;
 
@@ -29,25 +29,25 @@ struct tar_source {
     struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
     char *file_path;
     size_t n_failures;            /* rows                                                     */
-    char **figures;               /* [n_rows]: of the outputs, for the journal                 */
-    int64_t *counts;              /* [N_COUNTS]: of rows that are done, until the file is committed */
+    char **figures;               /* [n_rows]: figures of the outputs, for the journal         */
+    int64_t *counts;              /* [N_COUNTS]: counts of done rows, until the file is committed */
     enum { RESUME_UNKNOWN, RESUME_NOT_DONE, RESUME_DONE } resume; /* are all rows in the journal? */
 };
 
-/* Adds a tar source to the manifest's list, and reads its members; the caller sets first_row. members:
+/* Adds a tar source to the manifest's list, and reads its members; the caller sets first_row. members: as in
  * tar_input_choose. path must outlive the manifest. NULL: why has the reason. */
 struct tar_source *tar_source_add(struct manifest *manifest, const char *path, const char *members, char *why,
                                   size_t cap);
 
-/* The number of the group, from 0 on, of a member that gets a row: all sounds of a sample of WebDataset are a group,
- * and share a draw. Call it for each row, in their order. */
+/* Returns the number, from 0 on, of the group of a member that gets a row. All sounds of a sample of WebDataset are a
+ * group, and share a draw. Call it for each row, in their order. */
 size_t tar_source_next_group(struct tar_source *tar, size_t member);
 
 /* Sets tar, member and input of a row. false: no memory. */
 bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member);
 
-/* Sets the outputs of the tar source's rows, after the tar source's own output is named. extension: of the sounds; NULL
- * = that of the input. false: no memory. */
+/* Sets the outputs of the tar source's rows, after the tar source's own output is named. extension: the sounds'
+ * extension; NULL = that of the input. false: no memory. */
 bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, const char *extension);
 
 void tar_sources_free(struct tar_source *list);

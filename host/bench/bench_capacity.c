@@ -103,7 +103,7 @@ static bool try_out(const struct capacity_settings *s, bool diagonal, int n, dou
     return trial->verdict == TRIAL_HELD;
 }
 
-/* The largest size that held. best: its last trial; over: the last trial that did not hold. */
+/* Returns the largest size that held. best: the last trial of this size; over: the last trial that did not hold. */
 static int capacity_search(const struct capacity_settings *s, bool diagonal, struct trial *best, struct trial *over)
 {
     const double trial_s = s->common.time_s < 2 ? s->common.time_s : 2;

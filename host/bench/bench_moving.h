@@ -18,12 +18,12 @@ struct moving_shape {
 };
 
 struct moving_result {
-    double setup_s, elapsed_s; /* all calls together */
+    double setup_s, elapsed_s; /* seconds of all calls together */
     int n_calls;
     double hours;          /* hours of rendered sound; a job counts once, with all of its outputs */
 };
 
-/* false: why has the reason. */
+/* Measures hc_render. false: why has the reason. */
 bool bench_moving(const struct moving_shape *shape, struct moving_result *result, char *why, size_t cap);
 
 #endif

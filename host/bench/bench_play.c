@@ -15,7 +15,7 @@
 
 enum {
     NOISE_FRAMES = 1 << 16,
-    FIRST_BLOCKS = 50, /* not counted: the caches fill */
+    FIRST_BLOCKS = 50, /* blocks not counted: the caches fill */
     PRIORITY = 70,
 };
 

@@ -19,7 +19,7 @@ struct bench_shape {
     int n_threads;      /* threads of the CPU; 0 = as many as needed */
     int n_engines;      /* engines of one shape with different masks, played one after the other in each period */
     int wait_us;        /* longest wait for a device; 0 = none, -1 = until it is done */
-    bool spin;          /* as hc_config's */
+    bool spin;          /* as in hc_config */
     const char *backend, *method;
     uint64_t seed;
     struct bench_each each; /* call NULL: none */
@@ -27,13 +27,13 @@ struct bench_shape {
 
 struct bench_result {
     hc_info info;
-    double setup_s;     /* until the mask was ready */
+    double setup_s;     /* seconds until the mask was ready */
     int64_t n_blocks;
     double period_us, mean_us, p50_us, p99_us, p999_us, max_us; /* times of hc_process for all engines together */
     double jitter_us;   /* p99.9 of the delay of wake-ups of this program */
-    int64_t n_missed;   /* blocks that were not complete one period after they were due to begin ... */
-    int64_t by_engine;  /* ... because hc_process ran longer than a period */
-    int64_t by_wakeup;  /* ... because the system woke this program too late, or interrupted it in hc_process */
+    int64_t n_missed;   /* blocks that were not complete one period after they were due to begin */
+    int64_t by_engine;  /* missed blocks for which hc_process ran longer than a period */
+    int64_t by_wakeup;  /* missed blocks for which the system woke this program too late, or interrupted hc_process */
     int64_t n_late;     /* late blocks of all engines */
     double other_threads; /* processors that were busy with other threads: workers and the engine thread of a device */
     double peak;        /* peak of the last block's output */
@@ -43,7 +43,8 @@ struct bench_result {
 /* One engine that chooses its backend, blocks of 64 frames at 48 kHz; the channels and the taps are 0. */
 struct bench_shape bench_shape_usual(void);
 
-/* engines: [n_engines]. With sources `taps` is hc_config.bank_taps. false: why has the reason; no engine is open. */
+/* Opens engines[n_engines]. With sources `taps` is hc_config.bank_taps. false: why has the reason; no engine is
+ * open. */
 bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct bench_result *result, char *why,
                 size_t cap);
 void bench_close(const struct bench_shape *shape, hc_engine **engines);

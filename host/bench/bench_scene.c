@@ -139,7 +139,7 @@ static bool search_try(const struct scene_settings *s, int n, double seconds, st
     return held;
 }
 
-/* The largest number of sources that is held; 0: none. */
+/* Returns the largest number of sources that is held; 0: none. */
 static int scene_search(const struct scene_settings *s, struct scene_trial *best, char *why, size_t cap)
 {
     const double trial_s = s->common.time_s < 2 ? s->common.time_s : 2;

@@ -20,10 +20,10 @@ bool steer_data_make(hc_bank_data *data, int n_entries, int n_out, int n_taps, u
         free(rows);
         return false;
     }
-    double fall = exp(-6.9 / n_taps); /* by 60 dB in all */
+    double fall = exp(-6.9 / n_taps); /* falls by 60 dB in all */
     uint32_t state = (uint32_t)splitmix64(seed);
     for (size_t r = 0; r < pool; r++) {
-        double level = sqrt(2 * 6.9 / n_taps); /* an energy of about a third */
+        double level = sqrt(2 * 6.9 / n_taps); /* gives an energy of about a third */
         for (int k = 0; k < n_taps; k++, level *= fall) {
             state = state * 1664525u + 1013904223u;
             taps[r * (size_t)n_taps + (size_t)k] = (float)(level * ((double)state / 2147483648.0 - 1));

@@ -38,11 +38,11 @@ void steer_data_free(hc_bank_data *data);
 
 /* Makes the bank, and starts the threads. false: why has the reason. */
 bool steer_open(struct steer_bench *bench, hc_engine *engine, const struct bench_shape *shape, char *why, size_t cap);
-/* The call of a struct bench_each: requests other entries for every source, or wakes the threads that do. */
+/* Requests other entries for every source, or wakes the threads that do. It is the call of a struct bench_each. */
 void steer_block(void *bench);
-/* The smallest number of requests of any source; to compare with n_blocks / every. */
+/* Returns the smallest number of requests of any source, to compare with n_blocks / every. */
 int64_t steer_rounds(struct steer_bench *bench);
-/* Ends the threads and frees the bank. Before hc_close. */
+/* Ends the threads and frees the bank. Call it before hc_close. */
 void steer_close(struct steer_bench *bench);
 
 #endif

@@ -14,7 +14,7 @@
      "a line, as the maker or REW writes [none]", option_text, to}
 
 struct calibration {
-    const char *path; /* of its file, as the user gave it; NULL: none */
+    const char *path; /* path of the file, as the user gave it; NULL: no file */
     struct frequency_curve curve;
 };
 
@@ -31,7 +31,7 @@ void calibration_check_band(const struct calibration *calibration, double low_hz
 void calibration_invert(const struct calibration *calibration, const struct transform *transform, double rate,
                         double complex *bins);
 
-/* An object that the caller owns; null without a calibration. */
+/* Returns an object that the caller owns; null without a calibration. */
 json_t *calibration_json(const struct calibration *calibration);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORTEST_MS 10 /* after the direct sound: less shows nothing below 100 Hz */
+#define SHORTEST_MS 10 /* min. length after the direct sound: a shorter one shows nothing below 100 Hz */
 #define LONGEST_S 30 /* no room rings longer; a longer file may be the recording of a sweep, and needs a GB of memory */
 #define MIN_GAIN 1e-5 /* smallest gain of a filter of minimum phase, relative to the largest */
 
@@ -20,7 +20,7 @@
 enum { LEVEL_POINTS = 10 * BAND_PER_OCTAVE };
 
 struct level_curve {
-    double before_db[LEVEL_POINTS], after_db[LEVEL_POINTS]; /* as measured, and behind the filter */
+    double before_db[LEVEL_POINTS], after_db[LEVEL_POINTS]; /* levels as measured, and behind the filter */
 };
 
 struct correction_work {
@@ -30,9 +30,9 @@ struct correction_work {
     int *direct; /* [n_positions][n_channels]: the frames of the direct sounds */
     struct transform transform;
     double complex *bins, *scratch;  /* [size / 2 + 1] */
-    double complex *sum, *whole_sum; /* [size / 2 + 1]: of the windowed and the whole responses, at one level */
+    double complex *sum, *whole_sum; /* [size / 2 + 1]: sums of the windowed and of the whole responses, at one level */
     double *windowed, *whole;        /* [size / 2 + 1]: mean powers of the positions, at one level */
-    double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
+    double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: widths of smoothing */
     double level_db;                 /* level of the channel: the mean of its positions */
     struct level_curve *levels;      /* [n_channels] */
     double complex *microphone;      /* [size / 2 + 1]: the inverse of its response; NULL: no calibration */
@@ -76,7 +76,7 @@ static struct correction_band find_band(const struct correction_work *w, const d
     return band_find(&curve);
 }
 
-/* The spectrum of a response, without the microphone's, in w->bins. */
+/* Computes the spectrum of a response, without the microphone's, in w->bins. */
 static void find_spectrum(struct correction_work *w, const struct correction_response *r, int direct, double cycles)
 {
     measured_response(&w->transform, r->h, r->n_frames, direct, w->settings->rate, cycles, w->bins, w->scratch);
@@ -207,7 +207,7 @@ static double db_of(double power)
     return 10 * log10(fmax(power, 1e-40));
 }
 
-/* smoothed: as correction_curve_deviation writes it. */
+/* Writes the levels at all points to db. smoothed: as correction_curve_deviation writes it. */
 static void fill_levels(const struct correction_work *w, const double *smoothed, double *db)
 {
     struct response_curve curve = curve_of(w, smoothed);
@@ -224,7 +224,7 @@ static void fill_curve_target(const struct correction_curve *c, double *power)
     }
 }
 
-/* curves: [CORRECTION_CURVES][n_bins], or NULL. */
+/* Computes the figures of a channel. curves: [CORRECTION_CURVES][n_bins], or NULL. */
 static void figures(struct correction_work *w, const struct correction_curve *c, const double *h,
                     struct level_curve *levels, struct correction_channel *out, double *curves)
 {

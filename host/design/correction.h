@@ -38,14 +38,14 @@ struct correction_response {  /* the response of a loudspeaker at a position    
     const float *h;           /* [n_frames]                                                                          */
     int n_frames;
     const char *name;         /* name of its file                                                                    */
-    int channel;              /* in the file, from 1                                                                 */
+    int channel;              /* channel of the file, from 1                                                         */
 };
 
 struct correction_settings {
-    int rate;                 /* Hz, of the measurements and of the filter                                           */
+    int rate;                 /* rate of the measurements and of the filter, Hz                                      */
     int taps;
     enum correction_phase phase;
-    struct calibration calibration; /* of the microphone                                                              */
+    struct calibration calibration; /* calibration of the microphone                                                  */
     const struct frequency_curve *target; /* only its shape counts; NULL: flat                                       */
     double low_hz, high_hz;   /* correct this band; 0: up to where the response has fallen by 10 dB. No frequency
                                  beyond a limit that was found is boosted                                            */
@@ -56,11 +56,11 @@ struct correction_settings {
     bool complex_average;     /* add the responses of the positions, not their powers                                */
     enum correction_levels levels;
     enum correction_delays delays;
-    bool with_curves;         /* for struct correction.curves                                                        */
+    bool with_curves;         /* make struct correction.curves                                                       */
     bool normalise;           /* scale all channels by one factor such that the largest gain is 0 dB                 */
 };
 
-struct correction_deviation { /* of 1/6 octave means from the target, in the band and from 20 to 20000 Hz            */
+struct correction_deviation { /* deviation of 1/6 octave means from the target, in the band and from 20 to 20000 Hz  */
     double max_db, rms_db;
 };
 
@@ -69,7 +69,7 @@ struct correction_channel {
     bool low_is_found, high_is_found; /* the response falls there, and the target with it */
     struct correction_deviation before, after; /* deviation of the whole response, without the window                */
     double boost_db, cut_db;  /* the largest and the smallest gain in the band, cut_db > 0 for a cut                 */
-    double largest_gain_db;   /* for a sine of any frequency                                                         */
+    double largest_gain_db;   /* largest gain for a sine of any frequency                                            */
     /* In the band that all channels share, as measured and behind the filters; relative to the first channel. NAN: they
      * share no octave                                                                                               */
     double level_db, level_after_db;
@@ -87,7 +87,7 @@ struct correction {
     double delay;             /* frames                                                                              */
     double *h;                /* [n_channels][n_frames]                                                              */
     struct correction_channel *channel; /* [n_channels]                                                              */
-    double largest_gain_db;   /* largest of all channels, before normalise, like their gains and the curves       */
+    double largest_gain_db;   /* largest of all channels; all gains and curves are those before normalise      */
     double *curves;           /* [n_channels][CORRECTION_CURVES][n_bins], from 0 Hz to half the rate; or NULL       */
     size_t n_bins;
     double shared_hz[2];      /* the band that all channels share; 0, 0: less than an octave, or one channel         */

@@ -50,7 +50,7 @@ struct correction_curve {
 /* Chooses the level. */
 void correction_curve_open(struct correction_curve *curve);
 
-/* The gain at a frequency; and the level of the target there. */
+/* Two functions return the gain at a frequency, and the level of the target there. */
 double correction_curve_db(const struct correction_curve *curve, double hz);
 double correction_curve_target_db(const struct correction_curve *curve, double hz);
 

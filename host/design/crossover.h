@@ -19,16 +19,16 @@ enum crossover_type { CROSSOVER_LINKWITZ_RILEY, CROSSOVER_LINEAR, CROSSOVER_STEE
 
 struct crossover {
     enum crossover_type type;
-    int rate, order;               /* order: 2, 4 or 8, times 6 dB an octave; not of steep                  */
+    int rate, order;               /* order: 2, 4 or 8, times 6 dB an octave; not for steep                 */
     int n_cutoffs;
     double cutoff_hz[CROSSOVER_MAX_CUTOFFS]; /* rising                                                      */
-    double error_db;               /* energy cut off a filter, relative to the whole; not of steep         */
+    double error_db;               /* energy cut off a filter, relative to the whole; not for steep        */
     double attenuation_db;         /* only for steep: attenuation of the stop bands                         */
     double transition_hz;          /* only for steep; 0: half of each cutoff                                */
 
     int n_ways, n_frames;          /* made: the filters h[n_ways][n_frames], from malloc                    */
     double *h;
-    int delay;                     /* frames; of linear phase                                               */
+    int delay;                     /* delay of linear phase, frames                                         */
 };
 
 struct crossover_figures {         /* measured on the taps as floats                                        */
@@ -37,14 +37,15 @@ struct crossover_figures {         /* measured on the taps as floats            
     double sum_db;                 /* largest distance of the sum's magnitude from 0 dB                     */
 };
 
-/* The width of steep in Hz from pass band to stop band, and the taps of its low-pass, at most INT_MAX. */
+/* For steep, two functions return the width in Hz from pass band to stop band, and the taps of the low-pass, at most
+ * INT_MAX. */
 double crossover_transition(const struct crossover *crossover, int cutoff);
 int crossover_steep_taps(const struct crossover *crossover, int cutoff);
 
 /* Makes the filters. false: no memory; h is NULL then. */
 bool crossover_make(struct crossover *crossover);
 
-/* false: no memory. */
+/* Measures the filters. false: no memory. */
 bool crossover_measure(const struct crossover *crossover, struct crossover_figures *figures);
 
 #endif

@@ -21,7 +21,7 @@ enum { MAX_FRAMES = 1 << 24, MAX_INPUTS = 512, MAX_OUTPUTS = 1024 }; /* limits o
 struct crossover_settings {
     const char *output;
     int format, channels;
-    int order; /* 0, 1, 2: 2, 4 or 8; -1: not given */
+    int order; /* 0, 1, 2 mean order 2, 4, 8; -1: not given */
     bool json;
     struct crossover crossover;
     struct plot_choice plot;
@@ -144,7 +144,7 @@ static int crossover_parse(int argc, char **argv, struct crossover_settings *s)
 
 /* ---- the configuration -------------------------------------------------------------------------- */
 
-/* "to-300Hz", "300-3000Hz" or "from-3000Hz". */
+/* Returns "to-300Hz", "300-3000Hz" or "from-3000Hz". */
 static const char *band_name(const struct crossover *c, int way, char *text, size_t cap)
 {
     if (way == 0)

@@ -127,7 +127,7 @@ static int check_cutoffs(const struct design_settings *s)
     return -1;
 }
 
-/* Choose window, beta and length by the options. -1: go on; else the exit status. */
+/* Chooses window, beta and length by the options. -1: go on; else the exit status. */
 static int choose_filter(struct design_settings *s, struct design *design)
 {
     int status = check_cutoffs(s);

@@ -15,10 +15,11 @@ bool design_curve_read(struct frequency_curve *curve, const char *path, char *wh
  * writes it to *rate. Prints warnings. false: why has the reason, and nothing has to be freed. */
 bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why, size_t cap);
 
-/* Checks that no channel of the mask is silent. 0, or the exit status after the error that it has no `what`. */
+/* Checks that no channel of the mask is silent. Returns 0; after the error that the mask has no `what`, the exit
+ * status. */
 int design_silence_check(const hc_responses *mask, const char *path, const char *what);
 
-/* LOW,HIGH in Hz, for a double[2]; HIGH >= 1. */
+/* Reads LOW,HIGH in Hz into a double[2]; HIGH >= 1. */
 option_read option_band;
 
 /* Is the band of an option below half the rate? -1: yes; else the exit status after a usage error. 0 is not a limit. */

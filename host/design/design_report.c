@@ -17,7 +17,7 @@ int design_predelay(const struct design_settings *s)
     return (int)lrint(s->predelay_ms * 1e-3 * s->rate);
 }
 
-/* Measures the written file, whose format may have rounded the taps; the taps themselves if it cannot be read again. */
+/* Measures the written file, whose format may have rounded the taps; or the taps, if the file cannot be read again. */
 static bool mask_measure(const struct design_settings *s, const struct design *design, struct filter_figures *figures)
 {
     bool is_hilbert = s->kind == KIND_HILBERT, first_passes = s->kind == KIND_LOWPASS || s->kind == KIND_BANDSTOP;

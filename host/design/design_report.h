@@ -28,7 +28,7 @@ struct design_settings {
 struct design {
     int n_channels, n_frames;
     double *h;   /* [n_channels][n_frames] */
-    double beta; /* of the Kaiser window; NaN for the others */
+    double beta; /* beta of the Kaiser window; NaN for other windows */
 };
 
 /* The predelay of a room in frames. */

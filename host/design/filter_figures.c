@@ -74,7 +74,7 @@ bool filter_measure(struct filter_figures *f, const float *h, int n, int rate, c
 
 /* ---- the report --------------------------------------------------------------------------------- */
 
-/* "0.01 dB from 0 to 800 Hz and from 4200 to 24000 Hz" */
+/* Writes "0.01 dB from 0 to 800 Hz and from 4200 to 24000 Hz" */
 static void write_bands(const struct filter_figures *f, bool passes, char *text, size_t cap)
 {
     const char *between = "";

@@ -26,7 +26,7 @@ struct filter_figures {
 bool filter_measure(struct filter_figures *figures, const float *h, int n, int rate, const double *edges_hz,
                     int n_edges, bool first_passes);
 
-/* Print "PATH: ripple 0.02 dB from 0 to 7000 Hz; attenuation 60.1 dB from 9000 to 24000 Hz". */
+/* Prints "PATH: ripple 0.02 dB from 0 to 7000 Hz; attenuation 60.1 dB from 9000 to 24000 Hz". */
 void filter_figures_print(const struct filter_figures *figures, const char *path);
 
 /* Adds ripple_db, attenuation_db, pass_hz and stop_hz; null: not measured. */

@@ -14,14 +14,14 @@ extern const char *const fir_window_names[FIR_WINDOWS];
 double fir_kaiser_beta(double attenuation_db);
 double fir_kaiser_length(double attenuation_db, double transition);
 
-/* w[n]; beta is Kaiser's. */
+/* Fills w[n]. beta: for the Kaiser window. */
 void fir_window_fill(enum fir_window window, double beta, int n, double *w);
 
-/* h[n] for edges as shares of half the rate (one for lowpass and highpass). The gain is 1 in the middle of the first
- * pass band, or at 0 or half the rate if the band ends there. highpass and bandstop need an odd n. */
+/* Fills h[n]. edges: shares of half the rate; one edge for lowpass and highpass. The gain is 1 in the middle of the
+ * first pass band, or at 0 or half the rate if the band ends there. highpass and bandstop need an odd n. */
 void fir_band_fill(enum fir_band band, const double *edges, const double *w, int n, double *h);
 
-/* A Hilbert transformer of odd length n, type III: 90 degrees, zero at 0 and at half the rate. */
+/* Fills h[n] with a Hilbert transformer of odd length n, type III: 90 degrees, zero at 0 and at half the rate. */
 void fir_hilbert_fill(const double *w, int n, double *h);
 
 #endif

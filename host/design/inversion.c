@@ -43,7 +43,7 @@ static void invert(const struct inversion_settings *s, const struct transform *t
     delay_bins(t, bins, s->delay);
 }
 
-/* bins: of the inverse; overwritten. */
+/* Measures the inverse. bins: the spectrum of the inverse, overwritten. */
 static void measure_inverse(const struct inversion_settings *s, const struct transform *t,
                             const double complex *response, double complex *bins, struct inversion_figures *figures)
 {

@@ -16,7 +16,7 @@ struct inversion_settings {
     int rate, taps;
     int delay;                /* frames, below taps                                                                */
     double low_hz, high_hz;   /* the band                                                                          */
-    double regularise_db;     /* beta in the band: that far below the level                                        */
+    double regularise_db;     /* beta in the band is so far below the level                                        */
     double boost_db;          /* largest gain, relative to the gain at the level                                   */
 };
 

@@ -4,7 +4,8 @@
 
 #include "dsp/signal/transform.h"
 
-/* The transform for filters of that many taps: long enough for the cepstrum, and for a bin each hertz. */
+/* Returns the size of the transform for filters of that many taps: long enough for the cepstrum, and for a bin each
+ * hertz. */
 size_t magnitude_fir_size(int taps, int rate);
 
 /* bins[size / 2 + 1] -> the spectrum of the same magnitudes with minimum phase. Magnitudes below `min`, relative to

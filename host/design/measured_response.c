@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LOWEST_HZ 10.0 /* below this frequency the window stays as long */
+#define LOWEST_HZ 10.0 /* below this frequency the length of the window is constant */
 enum { WINDOWS_PER_OCTAVE = 3 };
 
 int direct_sound_find(const float *h, int n, int rate)

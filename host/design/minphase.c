@@ -19,7 +19,7 @@ enum { LARGEST = 1 << 20 };
 struct minphase_settings {
     struct option_names names; /* MASK */
     const char *output;
-    int format, rate, taps; /* rate or taps 0: as the mask */
+    int format, rate, taps; /* rate or taps 0: those of the mask */
     bool json;
     struct plot_choice plot;
 };
@@ -75,7 +75,7 @@ static double change_db(const double *a, const double *b, int n)
     return 10 * log10(change / energy + 1e-40);
 }
 
-/* before: [taps], scratch. false: no memory. */
+/* Makes the version of one channel. before: [taps], scratch. false: no memory. */
 static bool minphase_channel(const float *h, int n, int taps, double *before, double *out, double *error_db)
 {
     size_t size = transform_size((size_t)(n > taps ? n : taps) * 4);

@@ -27,7 +27,7 @@ static uint64_t generator_next(struct generator *g)
     return result;
 }
 
-/* In (0, 1]: a logarithm of it is finite. */
+/* Returns a number in (0, 1]: its logarithm is finite. */
 static double uniform(struct generator *g)
 {
     return (double)((generator_next(g) >> 11) + 1) * 0x1p-53;

@@ -44,9 +44,9 @@ struct convolution { /* one run of the command; freed by convolution_close */
     struct sound_out out;
     hc_responses responses;
     hc_route *routes;     /* routes of the mask, with gains; then of the dry signal */
-    int n_routes, n_taps; /* n_taps: of the longest route */
+    int n_routes, n_taps; /* n_taps: length of the longest route */
     hc_engine *engine;
-    struct moving moving; /* with --path, instead of responses, routes and engine */
+    struct moving moving; /* used with --path instead of responses, routes and engine */
     struct pipeline pipeline;
     struct level_match match;
     double scale; /* gain of the output, linear, if is_scaled */

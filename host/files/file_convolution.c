@@ -8,7 +8,7 @@
 
 enum {
     CHUNK_BYTES = 1 << 17,
-    CHUNK_SAMPLES = CHUNK_BYTES / 2, /* at most: a sample has two bytes or more */
+    CHUNK_SAMPLES = CHUNK_BYTES / 2, /* max. samples: a sample has two bytes or more */
     ALIGNMENT = 64,
 };
 

@@ -16,7 +16,7 @@
 /* Settings of an engine for files: no deadline, no fade, the block length that the engine prefers. */
 void file_engine_config(hc_config *config, int rate, const char *backend, const char *method);
 
-/* Writes to why the reason why the engine stopped; returns false. */
+/* Writes the reason why the engine stopped to `why`; returns false. */
 bool file_engine_failed(hc_engine *engine, char *why, size_t cap);
 
 enum dither { DITHER_OFF, DITHER_TPDF }; /* the option --dither */
@@ -27,9 +27,9 @@ enum dither { DITHER_OFF, DITHER_TPDF }; /* the option --dither */
 bool file_open_output(struct sound_out *out, int fd, const char *path, int format, enum dither dither,
                       const struct sound_in *in, int n_channels, struct output_range range, char *why, size_t cap);
 
-/* Reads up to n frames to planar[n_channels][stride]; fewer only at the end of the input. first: FILE_NEXT, or, if
- * sound_in_can_read_at, the first frame to read, in any order and on any thread. Returns how many; -1: why has the
- * reason. */
+/* Reads up to n frames to planar[n_channels][stride]; fewer only at the end of the input. first: FILE_NEXT. If
+ * sound_in_can_read_at, it may be the first frame to read; such calls may come in any order and on any thread. Returns
+ * how many; -1: why has the reason. */
 enum { FILE_NEXT = -1 };
 int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap);
 
@@ -40,13 +40,13 @@ struct file_writer {
     double encode_s, write_s; /* busy seconds */
 };
 
-/* Writes n frames of planar[n_channels][stride]. first: FILE_NEXT, or, if the output is mapped (sound_out_map), the
- * first frame to write, in any order and on any thread. false: why has the reason; sample_peak_overflows(&writer->seen)
- * if the sound is too loud. */
+/* Writes n frames of planar[n_channels][stride]. first: FILE_NEXT. If the output is mapped (sound_out_map), it may be
+ * the first frame to write; such calls may come in any order and on any thread. false: why has the reason;
+ * sample_peak_overflows(&writer->seen) if the sound is too loud. */
 bool file_write(struct file_writer *writer, int64_t first, const float *planar, size_t stride, int64_t n, char *why,
                 size_t cap);
 
-/* Writes to why that the output at `path` is too loud; returns false. */
+/* Writes the error "the output at `path` is too loud" to `why`; returns false. */
 bool file_too_loud(const char *path, char *why, size_t cap);
 
 #endif

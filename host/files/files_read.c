@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* standard: the descriptor that "-" stands for. */
+/* Reads the identity of a file. standard: the descriptor that "-" stands for. */
 static bool identity_read(const char *path, int standard, struct file_identity *identity)
 {
     struct stat status;

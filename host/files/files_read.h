@@ -24,8 +24,8 @@ struct files_read { /* start with zeros */
 /* Adds a file; "-" is standard input. Pipes and missing files are left out. false: no memory. */
 bool files_read_add(struct files_read *read, const char *path);
 
-/* Adds a mask, and the sound files that it names if it is a configuration; of a path with %r, the files of all rates.
- * false: no memory. */
+/* Adds a mask, and the sound files that it names if it is a configuration. A path with %r stands for the files of all
+ * rates. false: no memory. */
 bool files_read_add_mask(struct files_read *read, const char *path);
 
 /* Adds a bank, and the sound files that it consists of: those of a folder, or of the column `file` of a list (.csv). A
@@ -38,8 +38,8 @@ bool files_read_spare(struct files_read *read, const char *output, char *why, si
 
 void files_read_free(struct files_read *read);
 
-/* All of the above: checks that the output is not one of paths[n], nor a file that one of them names if it is a mask. A
- * path may be NULL. false: why has the reason. */
+/* Does all of the above: checks that the output is not one of paths[n], nor a file that one of them names if it is a
+ * mask. A path may be NULL. false: why has the reason. */
 bool files_read_spares(char *const *paths, int n, const char *output, char *why, size_t cap);
 
 #endif

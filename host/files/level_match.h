@@ -11,14 +11,14 @@
 
 struct level_match {
     struct level_meter in, out; /* in: the caller adds the input */
-    int fd;                     /* of the temporary file */
+    int fd;                     /* descriptor of the temporary file */
 };
 
-/* false: why has the reason. */
+/* Opens the temporary file. false: why has the reason. */
 bool level_match_open(struct level_match *match, char *why, size_t cap);
 void level_match_close(struct level_match *match);
 
-/* Measures and keeps n frames of planar[n_channels][stride]. path: of the output, for an error. false: why has the
+/* Measures and keeps n frames of planar[n_channels][stride]. path: path of the output, for an error. false: why has the
  * reason. */
 bool level_match_keep(struct level_match *match, const float *planar, size_t stride, int n_channels, int64_t n,
                       const char *path, char *why, size_t cap);

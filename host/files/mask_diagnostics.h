@@ -6,16 +6,16 @@
 
 #include <jansson.h>
 
-/* Print the first ten, a line each, and point to `haloconv check` for the others. */
+/* Prints the first ten, a line each, and points to `haloconv check` for the others. */
 void mask_diagnostics_print(const hc_responses *mask, const char *path);
 
-/* Print all that the reader kept. */
+/* Prints all that the reader kept. */
 void mask_diagnostics_print_all(const hc_responses *mask);
 
 /* Prints all, then the error line of a mask that cannot be loaded; returns EXIT_FAILED. */
 int mask_diagnostics_fail(const hc_responses *mask, const char *path, const char *why);
 
-/* An array that the caller owns. */
+/* Returns an array that the caller owns. */
 json_t *mask_diagnostics_json(const hc_responses *mask);
 
 #endif

@@ -12,11 +12,11 @@ struct moving {
     hc_renderer *renderer;
     char device[HC_DEVICE_CAP]; /* device of the renderer  */
     int64_t n_frames;    /* input; below 0: unknown */
-    uint64_t non_finite; /* samples of the input           */
+    uint64_t non_finite; /* input samples that are not finite */
 };
 
-/* Loads the bank and the path. seed: of a random path. n_frames: of the input; below 0: unknown. *moving is all zeros
- * before. false: why has the reason. */
+/* Loads the bank and the path. seed: for a random path. n_frames: length of the input; below 0: unknown. *moving is all
+ * zeros before. false: why has the reason. */
 bool moving_load(struct moving *moving, const struct moving_settings *settings, uint64_t seed, const char *bank,
                  int rate, int n_sources, int64_t n_frames, char *why, size_t cap);
 

@@ -23,8 +23,8 @@ struct output_range output_range_make(enum range_choice choice, int n_taps);
 /* The number of the first frame after the written frames. */
 int64_t output_range_end(struct output_range range, int64_t n_frames_in);
 
-/* The frames first ... first + n - 1 of the convolution: *from = the first of them that is written, counted from
- * `first`. Returns how many are written. end: of output_range_end, or INT64_MAX while it is not known. */
+/* Finds which of the frames first ... first + n - 1 of the convolution are written. *from: the first of these, counted
+ * from `first`. Returns their number. end: from output_range_end, or INT64_MAX while it is not known. */
 int output_range_cut(struct output_range range, int64_t end, int64_t first, int n, int *from);
 
 /* L: the length of the longest of n routes, delay included; at least 1. */

@@ -91,17 +91,17 @@ void part_file_watch_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* errno has the reason. */
+/* Writes the error with the reason in errno; returns false. */
 static bool output_refuse(const char *path, char *why, size_t cap)
 {
     return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
 }
 
-/* false: errno has the reason. */
+/* Sets what kind of file is open. false: errno has the reason. */
 static bool inspect(struct part_file *part)
 {
     struct stat status;
-    int flags = fcntl(part->fd, F_GETFL); /* with O_APPEND a header cannot be rewritten in place */
+    int flags = fcntl(part->fd, F_GETFL); /* if O_APPEND is set, a header cannot be rewritten */
     if (flags < 0 || fstat(part->fd, &status) != 0) return false;
     part->regular = S_ISREG(status.st_mode) && !(flags & O_APPEND);
     part->is_pipe = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || (S_ISREG(status.st_mode) && !part->regular);
@@ -119,15 +119,15 @@ static bool open_in_place(struct part_file *part, const char *path, char *why, s
     return (part->fd >= 0 && inspect(part)) || output_refuse(path, why, cap);
 }
 
-/* Bytes of the target's folder with its slash; 0: the target is in the working directory. */
+/* Returns the length of the target's folder with its slash; 0: the target is in the working directory. */
 static int folder_length(const char *target)
 {
     const char *slash = strrchr(target, '/');
     return slash ? (int)(slash - target) + 1 : 0;
 }
 
-/* .NAME.haloconv-N.part in the folder of the target. NAME is cut, so that the whole stays inside NAME_MAX. false: the
- * path is too long; errno has the reason. */
+/* Writes the name .NAME.haloconv-N.part in the folder of the target. NAME is cut, so that the whole stays inside
+ * NAME_MAX. false: the path is too long; errno has the reason. */
 static bool name_write(char *name, const char *target, int n)
 {
     int folder = folder_length(target);
@@ -180,7 +180,7 @@ static int open_locked(const char *name)
     return -1;
 }
 
-/* Gives fd, or a new file if it is -1, the first name that is free; between naming_begin and naming_end. */
+/* Gives fd, or a new file if fd is -1, the first name that is free. Call it between naming_begin and naming_end. */
 static bool reserve_free_name(struct part_file *part)
 {
     char name[PATH_MAX], path[32];
@@ -243,7 +243,7 @@ bool part_file_open(struct part_file *part, const char *path, char *why, size_t 
     return good;
 }
 
-/* 0 or an errno. */
+/* Gives the file its name. Returns 0 or an errno. */
 static int give_name(struct part_file *part)
 {
     sigset_t before;

@@ -15,7 +15,7 @@
 struct part_file {
     int fd;       /* open for writing; owned */
     bool regular; /* can be written anywhere, not only at the end */
-    bool is_pipe; /* or a socket, or a file that is only appended to */
+    bool is_pipe; /* a pipe, a socket, or a file that is only appended to */
     char *target; /* the final name; NULL: written in place */
     char *name;   /* the name until the commit, "": none; the signal handler removes that file */
 };
@@ -23,7 +23,7 @@ struct part_file {
 /* Installs the signal handlers. Call it once, before any thread starts. */
 void part_file_watch_signals(void);
 
-/* fd can be read, too, unless the output is written in place. false: why has the reason. */
+/* Opens an output. fd can be read, too, unless the output is written in place. false: why has the reason. */
 bool part_file_open(struct part_file *part, const char *path, char *why, size_t cap);
 
 /* Waits until the content is on the disk, then names it. It does not wait for the folder: after a power failure the

@@ -13,7 +13,7 @@
 
 enum {
     BLOCK_FLOATS = 1 << 20, /* approximate number of samples in a block of an engine for files */
-    RING_BYTES = 8 << 20,   /* a side, of blocks outside the engine's memory: they stay in the cache */
+    RING_BYTES = 8 << 20,   /* bytes of a side's blocks outside the engine's memory: they stay in the cache */
     MIN_BLOCKS = 3,
     MAX_BLOCKS = 32,
     ALIGNMENT = 64,
@@ -209,7 +209,7 @@ static void *writer_run(void *data)
 
 /* ---- set-up ------------------------------------------------------------------------------------- */
 
-/* Threads a side: half the processors, because the convolution needs some too. */
+/* Returns the threads of a side: half the processors, because the convolution needs some too. */
 static int threads_a_side(void)
 {
     cpu_set_t set; /* the processors of this process, perhaps fewer than are online */
@@ -473,7 +473,7 @@ static void end_writing(struct feed *feed)
         pipeline_fail(p, why);
 }
 
-/* Peak and clipped samples of an output that the device encoded. */
+/* Reads the peak and the clipped samples of an output that the device encoded. */
 static void read_device_peak(struct pipeline *p, hc_engine *engine)
 {
     hc_info info = {.size = sizeof info};

@@ -14,10 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct progress_work {           /* of a convolution. Costs are in any one unit: only their ratios matter          */
+struct progress_work {           /* the work of a convolution; only the ratios of the costs matter                 */
     int64_t n_in, n_taps;        /* frames of the input and of the mask                                            */
     int64_t end;                 /* frames of the convolution that are computed; -1: unknown                       */
-    double in, out, tap;         /* for a frame of the input, a frame of the output, and a tap that meets input    */
+    double in, out, tap;         /* cost of an input frame, an output frame, a tap that meets input                */
 };
 
 struct progress_rate { /* all zero at first */
@@ -43,7 +43,7 @@ double progress_work_to(const struct progress_work *work, int64_t frame);
 /* The seconds that are left. done, all: finished work and total work. -1: unknown, until a tenth is done. */
 double progress_rate_left(struct progress_rate *rate, double done, double all, double now);
 
-/* begun: when the command began; now: when the convolution begins. */
+/* Starts the estimate. begun: when the command began; now: when the convolution begins. */
 void progress_start(struct progress *progress, int rate, struct progress_work work, double begun, double now);
 /* The seconds that are left when so many frames are done; -1: unknown. */
 double progress_left(struct progress *progress, int64_t frames_done, double now);

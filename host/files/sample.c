@@ -17,7 +17,7 @@ enum { TILE = 2048 }; /* frames at once: the tile of a channel stays in the firs
 #else
 #define CLONED
 #endif
-#define INLINED static inline __attribute__((always_inline)) /* into the clones */
+#define INLINED static inline __attribute__((always_inline)) /* inlined into both builds */
 
 size_t sample_bytes(enum sample_kind kind)
 {
@@ -83,7 +83,7 @@ CLONED void sample_split(enum sample_kind kind, const void *raw, int n_channels,
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Works on the bits: the compiler vectorises a maximum of integers, but not of floats (NaN, -0). */
+/* Finds the peak by the bits: the compiler vectorises a maximum of integers, but not of floats (NaN, -0). */
 INLINED void peak_update(const float *restrict x, size_t n, struct sample_peak *seen)
 {
     uint32_t clipped = 0;
@@ -101,7 +101,7 @@ INLINED void peak_update(const float *restrict x, size_t n, struct sample_peak *
 
 struct dither_source { /* the noise of a channel */
     bool on;
-    uint32_t frame, key[2]; /* frame: the first */
+    uint32_t frame, key[2]; /* frame: number of the first frame */
 };
 
 static struct dither_source dither_of(int64_t from, int ch)
@@ -171,7 +171,7 @@ INLINED void round_s32(const float *restrict x, size_t n, int bits, int32_t *res
 INTERLEAVE(interleave_16, int16_t)
 INTERLEAVE(interleave_32, int32_t)
 
-/* The upper three bytes of each word, the lowest first. */
+/* Writes the upper three bytes of each word, the lowest first. */
 INLINED void interleave_24(const int32_t *restrict x, int n_channels, int ch, size_t n, char *restrict raw)
 {
     char *to = raw + 3 * ch;

@@ -28,7 +28,7 @@ void sample_split(enum sample_kind kind, const void *raw, int n_channels, size_t
  * SAMPLE_UNDITHERED, or, for SAMPLE_S16, the number of planar's first frame in the file. Triangular noise of less than
  * one step either way is then added before the rounding (TPDF dither): mean and variance of the error do not depend on
  * the signal (Lipshitz, Wannamaker and Vanderkooy, 1992). The noise depends on channel and frame alone, and repeats
- * after 2^32 frames. *seen is of the samples without the noise. */
+ * after 2^32 frames. *seen counts the samples without the noise. */
 enum { SAMPLE_UNDITHERED = -1 };
 void sample_join(enum sample_kind kind, int bits, const float *planar, size_t stride, int n_channels, size_t n_frames,
                  void *raw, int64_t dither_from, struct sample_peak *seen);

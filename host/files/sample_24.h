@@ -10,8 +10,8 @@
 
 #include "sample.h"
 
-/* As sample_split and sample_join with SAMPLE_S24 and 24 bits. Return how many frames they converted, from the first
- * on. */
+/* Do the same as sample_split and sample_join with SAMPLE_S24 and 24 bits. Return how many frames they converted, from
+ * the first on. */
 size_t sample_24_split(const void *raw, int n_channels, size_t n_frames, float *planar, size_t stride);
 size_t sample_24_join(const float *planar, size_t stride, int n_channels, size_t n_frames, void *raw,
                       struct sample_peak *seen);

@@ -65,8 +65,8 @@ struct subtype {
     const char *name;
     int format;
     enum sample_kind kind; /* for reading and writing without loss */
-    int bits;              /* samples are rounded to; 0 = floats */
-    int bytes;             /* of a sample in the file; 0 = depends on the sound */
+    int bits;              /* bits that samples are rounded to; 0 = floats */
+    int bytes;             /* bytes of a sample in the file; 0 = depends on the sound */
     int plain;             /* enum hc_samples of a container that stores plain frames; HC_PLANAR = never */
 };
 

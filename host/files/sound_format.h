@@ -20,15 +20,15 @@ int sound_format_choose(int asked, const char *path, int like, int rate, int n_c
 /* Does no format have the extension of the path? Only --format allows such an output. */
 bool sound_format_refuses(const char *path);
 
-/* "wav:pcm16"; returns text. */
+/* Writes a name such as "wav:pcm16"; returns text. */
 const char *sound_format_name(int format, char *text, size_t cap);
 
 enum sample_kind sound_format_kind(int format); /* for reading and writing without loss */
-int sound_format_bits(int format);              /* samples are rounded to; 0 = floats */
+int sound_format_bits(int format);              /* bits that samples are rounded to; 0 = floats */
 int sound_format_plain(int format);             /* enum hc_samples if the file stores plain frames, else HC_PLANAR */
-bool sound_format_is_native(int samples);       /* of sound_format_plain: in the byte order of this host */
-int sound_format_bytes(int format);             /* of a sample in the file; 0 = depends on the sound */
-int64_t sound_format_frame_bytes(int format, int n_channels); /* of a frame in the file; 0 = depends on the sound */
+bool sound_format_is_native(int samples);       /* are samples of this kind in the host's byte order? */
+int sound_format_bytes(int format);             /* bytes of a sample in the file; 0 = depends on the sound */
+int64_t sound_format_frame_bytes(int format, int n_channels); /* bytes of a frame; 0 = depends on the sound */
 bool sound_format_can_dither(int format);       /* stores integers of 16 bits or fewer, without loss */
 bool sound_format_is_small(int format);         /* the container counts bytes or frames in 32 bits */
 bool sound_format_streams(int format);          /* the writer never goes back to the header */

@@ -114,7 +114,7 @@ fail:
     return -1;
 }
 
-/* false: no memory. */
+/* Copies title, artist and the others. false: no memory. */
 static bool copy_strings(struct sound_in *in)
 {
     for (int i = SF_STR_FIRST; i <= SF_STR_LAST; i++) {
@@ -216,7 +216,7 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
     if (fd < 0) return false;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
     struct stat status;
-    /* By name if possible: libsndfile recognises a few headerless formats by their extension. */
+    /* Open the file by its name if possible: libsndfile recognises a few headerless formats by their extension. */
     bool by_name = strcmp(path, "-") != 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !in->spooled;
     in->file = by_name ? sf_open(path, SFM_READ, &info) : sf_open_fd(fd, SFM_READ, &info, 1);
     if (by_name) close(fd);

@@ -10,15 +10,15 @@
 
 struct sound_in {
     SNDFILE *file;                  /* NULL: not open */
-    const char *path;               /* as the user gave it */
+    const char *path;               /* path as the user gave it */
     int rate, n_channels;
     int format;                     /* SF_FORMAT_... */
     enum sample_kind kind;          /* kind of the raw samples that sound_in_read returns */
     int plain;                      /* enum hc_samples of the file; HC_PLANAR: only libsndfile can read them */
-    int fd;                         /* for sound_in_read_at; -1: none */
+    int fd;                         /* descriptor for sound_in_read_at; -1: none */
     int64_t payload;                /* bytes before the first frame */
     int64_t n_frames;               /* -1: not known before the end */
-    int64_t promised;               /* frames by the header; 0 if the header cannot be trusted */
+    int64_t promised;               /* frames according to the header; 0 if the header cannot be trusted */
     int64_t read;                   /* frames read */
     struct {
         int fd;                     /* -1: none; then the sound is the whole file */
@@ -31,8 +31,8 @@ struct sound_in {
     char *strings[SF_STR_LAST + 1]; /* title, artist, ...; NULL = none */
 };
 
-/* raw: rate, channels and format of a headerless file; NULL: the file has a header. path must outlive in. false: why
- * has the reason. */
+/* Opens a file. raw: rate, channels and format of a headerless file; NULL: the file has a header. path must outlive in.
+ * false: why has the reason. */
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap);
 
 /* Opens a sound inside another file, such as a member of a tar file: `bytes` of the file at `path`, from offset `from`
@@ -48,11 +48,11 @@ bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *wh
 /* Reads up to n_frames to raw; fewer only at the end. Returns their number; -1: why has the reason. */
 int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);
 
-/* The same for a plain file: raw has the format of the file. */
+/* Does the same for a plain file: raw has the format of the file. */
 int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);
 
-/* As sound_in_read_plain, from frame `first` on: any thread, any order, but not mixed with the calls above. Only if
- * sound_in_can_read_at: the file is plain, and the offset of its first frame is known. */
+/* Does the same from frame `first` on: on any thread and in any order, but not mixed with the calls above. Call it only
+ * if sound_in_can_read_at: the file is plain, and the offset of its first frame is known. */
 int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap);
 bool sound_in_can_read_at(const struct sound_in *in);
 

@@ -25,7 +25,7 @@
 #define SHORT_RF64_BECOMES_WAV SF_FALSE
 #endif
 enum {
-    HEADER_BYTES = 1 << 16,    /* header and other chunks, as a rule */
+    HEADER_BYTES = 1 << 16,    /* bytes of the header and other chunks, as a rule */
     MIN_MAPPED = 8 << 20,      /* bytes; a smaller file is not mapped */
     UNMAP_INTERVAL = 64 << 20, /* bytes that the threads write between two calls that drop the pages */
 };

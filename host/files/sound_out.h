@@ -12,12 +12,12 @@
 
 struct sound_out {
     SNDFILE *file;
-    const char *path; /* as the user gave it */
+    const char *path; /* path as the user gave it */
     int rate, n_channels;
     int format;                    /* SF_FORMAT_..., as it is written */
     int short_format;              /* the format at the end if the file stays under 4 GiB; 0 = the same */
-    enum sample_kind kind;         /* kind of the raw samples for sound_out_write ... */
-    int bits;                      /* ... and the bits that they are rounded to; 0 = floats */
+    enum sample_kind kind;         /* kind of the raw samples for sound_out_write */
+    int bits;                      /* bits that these samples are rounded to; 0 = floats */
     int plain;                     /* enum hc_samples of the file; HC_PLANAR: only libsndfile can write them */
     bool dithers;                  /* file_write adds dither; set by file_open_output */
     int64_t n_frames;              /* expected; -1: not known before the end */
@@ -32,12 +32,12 @@ struct sound_out {
     bool reserved;                 /* the disk has space for the whole file */
     char *map;                     /* the mapped file, map_bytes long; NULL: not mapped */
     int64_t map_bytes, payload;    /* payload: bytes before the first frame; -1: not known yet */
-    atomic_int_fast64_t put_bytes; /* written by sound_out_put */
+    atomic_int_fast64_t put_bytes; /* bytes that sound_out_put has written */
 };
 
-/* fd: a descriptor that can be written anywhere, which belongs to out, also after a failure; -1: the file at `path`.
- * format has container and subtype (sound_format_choose); strings as in sound_in, or NULL; path must outlive out.
- * false: why has the reason. */
+/* Opens an output. fd: a descriptor that can be written anywhere, which belongs to out, also after a failure; -1: the
+ * file at `path`. format has container and subtype (sound_format_choose); strings as in sound_in, or NULL; path must
+ * outlive out. false: why has the reason. */
 bool sound_out_open(struct sound_out *out, int fd, const char *path, int format, int rate, int n_channels,
                     int64_t n_frames, char *const *strings, char *why, size_t cap);
 
@@ -46,7 +46,7 @@ bool sound_out_reserve(struct sound_out *out, char *why, size_t cap);
 
 bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap);
 
-/* The same for a plain file: raw has the format of the file. */
+/* Does the same for a plain file: raw has the format of the file. */
 bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap);
 
 /* Do the raw samples of sound_out_write have the format of the file? */

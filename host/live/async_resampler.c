@@ -13,7 +13,7 @@
 
 enum {
     QUALITY = SRC_SINC_MEDIUM_QUALITY, /* 121 dB, flat to 90 % of the band */
-    LOOKAHEAD = 46,                    /* frames of delay of its filter */
+    LOOKAHEAD = 46,                    /* delay of the resampler's filter, in frames */
     READ_CHUNK = 2048,                 /* frames resampled at once */
     LONG_BLOCKS = 32768                /* frames of the ring beyond a second, for long blocks */
 };
@@ -37,7 +37,8 @@ struct async_resampler {
 
     /* input thread */
     struct clock in;
-    /* the input thread's estimate, for the output thread; a sequence lock: seq is odd while `line` is being written */
+    /* the input thread's estimate, which the output thread reads; a sequence lock: seq is odd during a write of
+     * `line` */
     atomic_uint seq;
     _Atomic int64_t line_k;
     _Atomic double line_time, line_frame, in_off;
@@ -120,7 +121,7 @@ void async_resampler_write(struct async_resampler *r, const float *in, int n, do
 
 /* ---- output ------------------------------------------------------------------------------------ */
 
-/* Copies the input thread's estimate. false: absent as yet, or the writer interrupted every attempt. */
+/* Copies the input thread's estimate. false: no estimate yet, or the writer interrupted every attempt. */
 static bool copy_line(const struct async_resampler *r, struct line *line)
 {
     for (int i = 0; i < 100; i++) {

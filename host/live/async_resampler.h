@@ -19,7 +19,7 @@
 
 struct async_resampler;
 
-/* NULL: why has the reason, for example a build without libsamplerate. */
+/* Opens a resampler. NULL: why has the reason, for example a build without libsamplerate. */
 struct async_resampler *async_resampler_open(int n_channels, int rate, char *why, size_t cap);
 void async_resampler_close(struct async_resampler *resampler); /* NULL is allowed */
 

@@ -25,7 +25,7 @@
 enum { LOOP_MS = 50 };
 static const double LEVELS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
 static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade, and for a callback during it */
-static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* without a terminal: a line after trouble, and one an hour */
+static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* time between lines without a terminal */
 
 struct control {
     const struct live_settings *settings;
@@ -141,7 +141,7 @@ static void handle_signals(struct control *c)
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-/* On a terminal a status line; elsewhere a line after trouble, and one an hour. */
+/* Prints a status line on a terminal; elsewhere a line after trouble, and one an hour. */
 static void show(struct control *c, const struct session_status *status, double now)
 {
     char line[600];

@@ -26,9 +26,9 @@ struct control_host { /* JACK or PortAudio; every function runs on the control t
     void (*add_stats)(void *data, json_t *json);            /* adds this host's statistics; NULL: none          */
     void (*report_more)(void *data);                        /* prints more lines of the summary; NULL: none     */
     struct nsm *nsm;                                        /* the session manager; NULL: none                  */
-    struct osc *osc;                                        /* control_open; NULL: none                         */
-    struct part_file stats;                                 /* control_open: the file of --stats; .fd = -1: none */
-    struct midi *midi;                                      /* midi_open; NULL: none                            */
+    struct osc *osc;                                        /* from control_open; NULL: none                    */
+    struct part_file stats;                                 /* from control_open: the file of --stats; .fd = -1: none */
+    struct midi *midi;                                      /* from midi_open; NULL: none                       */
 };
 
 /* Blocks SIGINT, SIGTERM and SIGHUP, which control_run reads: they must not interrupt the audio. Call it before any

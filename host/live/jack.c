@@ -60,10 +60,10 @@ struct jack_host {
     struct jack_side in, out, midi_in; /* midi_in has no port without --midi */
     struct midi midi;
     struct jack_midi jack_midi;
-    char name[128], server[128]; /* of the client; of the server, "": the default server */
+    char name[128], server[128]; /* names of the client and the server; server "": the default */
     atomic_bool is_down;         /* the server went away */
     atomic_bool has_new_port;    /* a port of another client appeared */
-    atomic_int audio_thread;     /* its gettid; 0: not started yet */
+    atomic_int audio_thread;     /* gettid of the audio thread; 0: not started yet */
     bool has_checked_priority;
     uint64_t reach_version; /* session_reach_version when JACK's latencies were computed */
     double next_check;      /* time of the next check of the connections */

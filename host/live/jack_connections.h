@@ -13,7 +13,7 @@ struct jack_side {        /* ports of one kind: inputs, outputs or the MIDI inpu
     int n;
     jack_port_t **port;   /* [n]                                                                             */
     char **name;          /* [n], from the configuration, or in-1 ...; owned                                 */
-    float **buffer;       /* [n], of audio ports; audio thread                                               */
+    float **buffer;       /* [n]: buffers of audio ports; audio thread                                       */
 };
 
 struct jack_connection {  /* one of our ports, and its other end                                             */

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 struct jack_midi {
-    struct midi_ring ring; /* from the audio thread                                             */
+    struct midi_ring ring; /* messages from the audio thread                                    */
     const char *connect;   /* part of the name of the output to connect the port to; NULL: none */
     atomic_bool is_sought; /* the output is searched for; set it when a port appears            */
 };

@@ -57,7 +57,7 @@ struct command_target {          /* what commands change                        
     bool end;                    /* true after COMMAND_QUIT                                   */
 };
 
-/* A target for the session that plays `mask`. */
+/* Opens a target for the session that plays `mask`. */
 void command_target_open(struct command_target *target, struct session *session, const struct option_names *masks,
                          const char *mask);
 

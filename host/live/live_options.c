@@ -32,7 +32,7 @@ static bool read_wait(const struct option_use *use, void *to)
     return true;
 }
 
-/* "PORT" or "HOST:PORT", with the range in the row: getaddrinfo reads 99999 as 34463. */
+/* Reads "PORT" or "HOST:PORT", and checks the range in the row: getaddrinfo reads 99999 as 34463. */
 static bool read_osc(const struct option_use *use, void *to)
 {
     const char *colon = strrchr(use->text, ':');
@@ -41,7 +41,7 @@ static bool read_osc(const struct option_use *use, void *to)
     return option_int(&port, &number) && option_text(use, to);
 }
 
-/* "3:30,0,2": source, azimuth, elevation, distance. */
+/* Reads "3:30,0,2": source, azimuth, elevation, distance. */
 static bool read_position(const struct option_use *use, void *to)
 {
     struct live_scene_settings *scene = to;
@@ -62,7 +62,7 @@ static bool read_position(const struct option_use *use, void *to)
     return true;
 }
 
-/* "1" or "1,0.25": the distance of 0 dB, and the minimum distance. */
+/* Reads "1" or "1,0.25": the distance of 0 dB, and the minimum distance. */
 static bool read_distance_gain(const struct option_use *use, void *to)
 {
     struct live_scene_settings *scene = to;

@@ -10,7 +10,7 @@
 
 struct midi_settings {
     bool on;
-    const char *map, *connect;      /* NULL: the default map; no connection                                       */
+    const char *map, *connect;      /* map NULL: the default map; connect NULL: none                              */
     int channel;                    /* 1 to 16; 0: all                                                            */
 };
 
@@ -24,12 +24,12 @@ struct live_settings {
     struct midi_settings midi;
     struct live_scene_settings scene; /* session.scene points here                                                */
     bool watch, reconnect;
-    const char *name, *server;      /* jack; NULL: not asked for                                                  */
+    const char *name, *server;      /* for jack; NULL: not asked for                                              */
     bool connect;
-    const char *input, *output;     /* live; NULL: the default device                                             */
-    int rate, block;                /* live; 0: the device's, any                                                 */
-    double latency_ms;              /* live; below 0: the device's low one                                        */
-    bool one_clock;                 /* live; input and output run by one clock, whatever their names              */
+    const char *input, *output;     /* for live; NULL: the default device                                         */
+    int rate, block;                /* for live; rate 0: the device's; block 0: any                               */
+    double latency_ms;              /* for live; below 0: the device's low latency                                */
+    bool one_clock;                 /* for live: input and output run by one clock, whatever their names          */
 };
 
 /* Fills in the settings. The command's groups are its own rows and live_options. Returns -1: continue, and call
@@ -39,7 +39,7 @@ int live_options_parse(const struct command_line *line, int argc, char **argv, b
 
 void live_options_free(struct live_settings *settings);
 
-extern const struct command_line jack_line, portaudio_line; /* of the commands jack and live */
+extern const struct command_line jack_line, portaudio_line; /* command lines of jack and live */
 extern const struct option_row live_options[]; /* rows for struct live_settings */
 
 #define LIVE_OPTION_TO(field) OPTION_TO(struct live_settings, field)

@@ -9,12 +9,12 @@
 #include <string.h>
 
 static const double HERE = 1e-6;         /* m: a source that is nearer to the listener has no direction */
-static const double MIN_METRES = 1e-3;   /* of the gain by distance, which would be infinite at 0 */
+static const double MIN_METRES = 1e-3;   /* min. distance for the gain, which would be infinite at 0 */
 
 struct source {
-    double aed[3], xyz[3]; /* the same position */
+    double aed[3], xyz[3]; /* both are the same position */
     double gain_db;
-    int entry; /* -1: at its position */
+    int entry; /* entry of the bank; -1: the source is at its position */
     bool is_muted;
 };
 
@@ -255,7 +255,7 @@ static bool turn_by_angles(struct live_scene *s, const struct scene_change *chan
     return true;
 }
 
-/* Messages with one number each may be all 0 in between: the head then stays. */
+/* If each number comes in a separate message, all may be 0 in between: the head then stays. */
 static bool turn_by_quaternion(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
 {
     double *wxyz = s->quaternions[change->dialect], merged[4];

@@ -23,7 +23,7 @@ enum { LIVE_SCENE_MAX_SOURCES = 1024, LIVE_SCENE_MAX_METRES = 10000, LIVE_SCENE_
 
 struct live_scene_position {
     int source;             /* from 0                                                                           */
-    double aed[3];          /* as in listener.h                                                                 */
+    double aed[3];          /* position as in listener.h                                                        */
     double gain_db;         /* -INFINITY: off                                                                   */
     int entry;              /* -1: at its position                                                              */
     bool is_muted;
@@ -34,8 +34,8 @@ struct live_scene_settings {
     int n_positions;
     double reference, min_m;         /* metres: gain = reference / max(distance, min_m); reference 0: no such gain */
     double listener_at[3];
-    struct quaternion front;         /* of the listener; all 0: not known                                       */
-    bool is_restored;                /* of an earlier session: positions of missing sources are left out        */
+    struct quaternion front;         /* front of the listener; all 0: not known                                 */
+    bool is_restored;                /* from an earlier session: positions of missing sources are left out      */
 };
 
 enum scene_act {            /* fields that the act reads                                                        */
@@ -63,9 +63,9 @@ struct scene_change {
     double values[4];
 };
 
-/* Makes a scene and steers its sources to their first positions: those of the settings (NULL: none), else those of a
- * configuration (sources [n_sources]; NULL: none), else in front of the listener, 1 m away, from the left to the right.
- * NULL: why has the reason. */
+/* Makes a scene and steers its sources to their first positions. Both settings and sources[n_sources], those of a
+ * configuration, may be NULL; the settings come first. Sources without a position are 1 m in front of the listener,
+ * from the left to the right. NULL: why has the reason. */
 struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source *sources,
                                    const struct live_scene_settings *settings, char *why, size_t cap);
 

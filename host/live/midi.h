@@ -30,7 +30,7 @@ struct midi {
     struct midi_map map;
     int channel;                   /* 1 to 16; 0: all */
     uint64_t reported_lost;
-    struct message_limit limit;    /* of lines about messages that were refused or lost */
+    struct message_limit limit;    /* limits lines about messages that were refused or lost */
 };
 
 /* Reads the map, or uses the default one if the settings name none. false: why has the reason; further wrong lines were

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 128, ON_VALUE = 64, MAX_MASKS = 1 << 20, MAX_WORDS = 6 /* of a line, plus one to detect too many */ };
+enum { VALUES = 128, ON_VALUE = 64, MAX_MASKS = 1 << 20, MAX_WORDS = 6 /* a line has 5 or fewer */ };
 enum { PROGRAM_CHANGE = 0xc0, CONTROL_CHANGE = 0xb0, NOTE_ON = 0x90 };
 static const double MIN_DB = -120, MAX_DB = 60;
 

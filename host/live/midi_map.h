@@ -19,7 +19,7 @@
 struct midi_message { uint8_t bytes[3]; }; /* status, number, value; a program change has no value */
 
 struct midi_assignment {
-    struct command command;        /* without db, on or a program's number, which the message has         */
+    struct command command;        /* lacks db, on and a program's number: the message has them           */
     double low_db, high_db;        /* COMMAND_GAIN: gains of the values 1 and 127                         */
     size_t line;                   /* line of the map, from 1                                             */
 };

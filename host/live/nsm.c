@@ -24,7 +24,7 @@ enum { ERR_GENERAL = -1, ERR_NOT_NOW = -8 }; /* the protocol's numbers */
 struct nsm {
     struct osc *osc;
     bool is_accepted;                                    /* the manager answered the announcement */
-    char refusal[256];                                   /* why it refused */
+    char refusal[256];                                   /* why the manager refused */
     char folder[PATH_MAX], client[256];                  /* "": not known yet */
     char session_path[PATH_MAX], through_path[PATH_MAX]; /* files in the folder */
     struct session_state saved;

@@ -16,12 +16,12 @@ struct passed {
     char bytes[MAX_BYTES];
 };
 
-/* Packets of one thread. */
+/* Receives the packets of one thread. */
 struct receiver {
     struct osc *osc;
     int n_handled; /* packets, and elements of their bundles, handled in one call */
     osc_handler *handler;
-    osc_first_handler *first; /* of osc_handle_first; NULL: of osc_receive */
+    osc_first_handler *first; /* handler of osc_handle_first; NULL: osc_receive reads */
     void *data;
     struct passed packet; /* the packet that is being handled */
 };
@@ -32,8 +32,8 @@ struct osc {
     bool has_fixed_peer;          /* after osc_open_to: packets of others are dropped */
     struct sockaddr_storage ours; /* the address that the socket is bound to */
     int n_sent;                   /* messages since osc_receive began or ended */
-    struct receiver receiver;     /* of osc_receive */
-    struct receiver *first;       /* of osc_handle_first; NULL: there was no osc_split */
+    struct receiver receiver;     /* receiver of osc_receive */
+    struct receiver *first;       /* receiver of osc_handle_first; NULL: before osc_split */
     int pass[2];                  /* after osc_split: from osc_handle_first (1) to osc_receive (0) */
 };
 

@@ -19,7 +19,7 @@ struct osc_message {
     const char *path;
     const char *text;   /* the first argument; NULL: it is not a string */
     bool has_number;    /* the first argument is a number */
-    double number;      /* its value, 1 and 0 for T and F; 0: not a number */
+    double number;      /* value of the first argument, 1 and 0 for T and F; 0: not a number */
     double second;      /* value of the second argument, likewise */
     const char *texts[OSC_MAX_TEXTS]; /* the strings among all arguments, in their order */
     int n_texts;

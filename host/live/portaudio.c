@@ -93,9 +93,9 @@ struct portaudio_host {
     bool has_names;                    /* both devices were found once: later searches use their names */
     bool is_busy;                      /* the last start failed, because another program has the device */
     bool is_initialised, is_stuck;     /* is_stuck: PortAudio did not come back from closing its streams */
-    PaStream *stream;                  /* of both devices, or of the output if input_stream is open */
+    PaStream *stream;                  /* stream of both devices, or of the output if input_stream is open */
     PaStream *input_stream;            /* stream of an input with a separate clock; NULL: none */
-    struct async_resampler *resampler; /* from the input's clock to the output's; NULL: both have one clock */
+    struct async_resampler *resampler; /* converts the input's clock to the output's; NULL: both have one clock */
     float *resampled;                  /* [n_in][RESAMPLED_CHUNK]; audio thread */
     struct async_resampler_status resampling;
     bool has_said_block;
@@ -103,7 +103,7 @@ struct portaudio_host {
     int rate;
     double input_latency_s, output_latency_s;
     struct drift drift;
-    double next_point_s, last_call_s; /* time of the next point of the drift; when is_alive last saw new callbacks */
+    double next_point_s, last_call_s; /* time of the drift's next point; of the last new callbacks that is_alive saw */
     uint64_t last_calls, last_input_calls;
 
     /* written by the callbacks */
@@ -111,7 +111,7 @@ struct portaudio_host {
     atomic_uint_fast64_t calls, input_calls;
     atomic_uint_fast64_t flows[N_FLOWS]; /* over- and underflows */
     atomic_int n_frames, same;           /* length of the last callback, and how many in a row had it */
-    atomic_int_fast64_t delay_us;        /* from the microphone to the speakers, as the device reports it */
+    atomic_int_fast64_t delay_us;        /* delay from the microphone to the speakers, as the device reports it */
 };
 
 /* ---- callback ---------------------------------------------------------------------------------- */

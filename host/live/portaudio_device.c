@@ -31,7 +31,7 @@ bool portaudio_find(struct portaudio_pair *pair, const char *command, const char
     return good;
 }
 
-/* Number of an ALSA card: 0 for "HDA Intel PCH: ALC257 Analog (hw:0,0)". -1: the name has none. */
+/* Returns the number of an ALSA card: 0 for "HDA Intel PCH: ALC257 Analog (hw:0,0)". -1: the name has none. */
 static int card_of(const struct audio_device *device)
 {
     const char *hw = strstr(device->name, "(hw:");

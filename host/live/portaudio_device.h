@@ -11,7 +11,7 @@ struct portaudio_pair {
     struct audio_device input, output;
 };
 
-/* Finds both devices: audio_device_choose. false: why has the reason. */
+/* Finds both devices by audio_device_choose. false: why has the reason. */
 bool portaudio_find(struct portaudio_pair *pair, const char *command, const char *input, const char *output,
                     bool may_guess, char *why, size_t cap);
 
@@ -21,8 +21,8 @@ bool portaudio_has_one_clock(const struct portaudio_pair *pair);
 /* Pa_Initialize, with no output of ALSA and JACK on standard error. Pa_Terminate ends it, or portaudio_close. */
 bool portaudio_start(const char *command, char *why, size_t cap);
 
-/* One side of a stream, of float channels that are not interleaved. latency_s: requested; below 0: the device's low
- * one. */
+/* Returns one side of a stream, with float channels that are not interleaved. latency_s: the requested latency; below
+ * 0: the device's low latency. */
 PaStreamParameters portaudio_side(const struct audio_device *device, int n_channels, bool is_input, double latency_s);
 
 const char *portaudio_reason(PaError error);

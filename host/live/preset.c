@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_BYTES = 65536 }; /* of a preset's file */
-enum { MAX_ERRORS = 20 };   /* errors that are printed */
+enum { MAX_BYTES = 65536 }; /* max. bytes of a preset's file */
+enum { MAX_ERRORS = 20 };   /* max. errors that are printed */
 
 static const char SYSTEM_FOLDER[] = "/etc/haloconv", BLANKS[] = " \t\r";
 
 struct preset_line {
-    int number;      /* in the file, from 1 */
+    int number;      /* number of the line in the file, from 1 */
     const char *key; /* not "" */
     char *value;     /* owned; NULL: the line has no = */
 };

@@ -15,7 +15,7 @@ bool realtime_lock_memory(char *why, size_t cap);
 /* Does a thread of this process, by gettid, run without real-time priority? false also if it has ended. */
 bool realtime_is_refused(pid_t thread);
 
-/* How a user gets real-time priority and locked memory: the end of an error text. */
+/* Ends an error text: it explains how a user gets real-time priority and locked memory. */
 extern const char realtime_remedy[];
 
 #endif

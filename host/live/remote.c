@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { MAX_SUBSCRIBERS = 8, MAX_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
-enum { MAX_ERRORS = 50, MAX_BUDGETS = 16 }; /* in a second: errors for each host; hosts that get errors */
+enum { MAX_ERRORS = 50, MAX_BUDGETS = 16 }; /* max. in a second: errors for each host; hosts that get errors */
 enum { MAX_STATS = 65480 };                 /* bytes: a packet of UDP has 65507, with the path and a type */
 static const double STATE_S = 0.05;
 static const char REPLACED[] = "another mask was asked for before this one was loaded";
@@ -56,7 +56,7 @@ struct remote {
     struct state sent;                        /* the last state that subscribers got */
     double now, next_state;
     struct subscriber subscribers[MAX_SUBSCRIBERS];
-    struct asker askers[MAX_ASKERS]; /* in the order of their numbers */
+    struct asker askers[MAX_ASKERS]; /* sorted by number */
     int n_subscribers, n_askers;
     struct error_budget budgets[MAX_BUDGETS];
     struct message_limit refusals;
@@ -346,7 +346,7 @@ static void read_mask(const struct osc_message *message, struct command *command
                    : (struct command){.act = COMMAND_MASK_NUMBER, .number = is_number ? (int)message->number : 0};
 }
 
-/* "/ab", "/ab B", "/ab A B", "/ab off"; A and B are paths, or numbers in the list. */
+/* Reads "/ab", "/ab B", "/ab A B", "/ab off"; A and B are paths, or numbers in the list. */
 static bool read_comparison(const struct osc_message *message, struct command *command, char *why, size_t cap)
 {
     int n = message->n_args;

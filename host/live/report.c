@@ -24,7 +24,7 @@ static double load_quantile(const struct session_status *s, const hc_times *time
 
 double report_load(const struct session_status *s, const struct report_levels *levels)
 {
-    hc_times lately = s->times; /* minus those before */
+    hc_times lately = s->times; /* becomes the times since report_levels_begin */
     lately.n -= levels->before.n;
     for (int i = 0; i < HC_TIME_CLASSES; i++) lately.classes[i] -= levels->before.classes[i];
     return load_quantile(s, &lately, 0.5);
@@ -105,7 +105,7 @@ enum { MIN_NAME = 8, PART_CAP = 256 };
 static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t max, char *text, size_t cap)
 {
     size_t name = strlen(parts[NAME]), min = max / 3 > MIN_NAME ? max / 3 : MIN_NAME;
-    size_t n = name < min ? name : min; /* of all parts, with the name cut */
+    size_t n = name < min ? name : min; /* length of all parts, with the name cut */
     for (int i = NAME + 1; i < N_PARTS; i++) n += strlen(parts[i]);
     for (int highest = HIGHEST_RANK; highest > 0; highest--)
         for (int i = 0; i < N_PARTS; i++) {

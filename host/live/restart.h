@@ -13,7 +13,7 @@ struct restart {
     struct session_state state;
     char osc[300];                /* address of the OSC port; "": none                   */
     struct session_status before; /* counters, times and seconds; other fields are empty */
-    json_t *more;                 /* further statistics, of the host; owned              */
+    json_t *more;                 /* further statistics of the host; owned               */
 };
 
 /* Runs argv again. osc: address of the OSC port, or NULL; more: further statistics, released here. Returns only after a

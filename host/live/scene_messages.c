@@ -13,7 +13,7 @@ struct form {
     const char *path; /* '#' stands for the number of a source from 1, '~' from 0; or for '*', which is all sources */
     enum scene_act act;
     enum listener_dialect dialect;
-    int n; /* numbers; ANY: arguments of any type */
+    int n; /* count of numbers; ANY: arguments of any type */
     int from[4];
     const char *needs; /* what its arguments are, for error texts */
 };

@@ -11,8 +11,8 @@
 
 struct scene_thread;
 
-/* osc and scene must outlive the thread. If the user may, the thread has the lowest real-time priority, below the
- * audio. NULL: why has the reason, and osc_receive gets all messages. */
+/* Starts the thread. osc and scene must outlive it. If the user may, the thread has the lowest real-time priority,
+ * below the audio. NULL: why has the reason, and osc_receive gets all messages. */
 struct scene_thread *scene_thread_start(struct osc *osc, struct live_scene *scene, char *why, size_t cap);
 
 /* NULL is allowed. */

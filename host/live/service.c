@@ -19,12 +19,12 @@ static const double TEND_S = 0.25;
 static const double HANG_S = 5; /* longest time without a block, if there is no watchdog */
 
 static struct {
-    int fd;            /* to systemd; below 0: none */
+    int fd;            /* socket to systemd; below 0: none */
     double watchdog_s; /* longest time without WATCHDOG=1, then systemd restarts the service; 0: no limit */
     double next_tend, next_pet, last_block_s;
     uint64_t blocks; /* the session's count of blocks at last_block_s */
     bool is_open, is_ready, is_reloading;
-    char status[512]; /* the last one sent */
+    char status[512]; /* status that was sent last */
 } service = {.fd = -1};
 
 /* $NOTIFY_SOCKET is the path of a socket, or with @ an abstract name. */

@@ -21,9 +21,9 @@ struct session {
     hc_live *live;
     struct live_scene *scene; /* NULL: there are no sources */
     char *first_error;        /* [MESSAGE_CAP] while the first bank is loaded: load_first_bank returns errors */
-    const char *first_path;   /* of that bank; else both are NULL */
+    const char *first_path;   /* path of that bank; at other times both are NULL */
     int n_in, n_out;
-    _Atomic float knobs[HC_N_KNOBS]; /* as set last */
+    _Atomic float knobs[HC_N_KNOBS]; /* values that were set last */
     double start_s;
     struct session_status before;        /* status at the end of an earlier process */
     atomic_uint_fast64_t xruns, xrun_ms; /* xrun_ms: when the last one was, since start_s */
@@ -34,12 +34,12 @@ struct session {
     bool has_loader;
     struct message_limit lines; /* OSC messages and a watched file can cause any number */
 
-    int preload; /* as in the settings */
+    int preload; /* preload of the settings */
     const char *kept[HC_LIVE_MAX_KEPT];
     int n_kept;
     struct watch *watches; /* [n_kept], of `kept`; NULL: no memory, or nothing is kept */
 
-    uint64_t n_requests; /* of masks; the last one has this number */
+    uint64_t n_requests; /* requests of masks; the last one has this number */
     pthread_mutex_t lock;
     struct session_answer answers[MAX_ANSWERS]; /* those that session_read_answer has not read; under lock */
     uint64_t n_answers, n_read;                 /* the next one goes to n_answers % MAX_ANSWERS; under lock */
@@ -200,7 +200,7 @@ static bool bank_look(const char *path, int n_sources, int rate, hc_responses *m
 
 static bool is_bank(const hc_responses *mask)
 {
-    return mask->n_sources > 0 && !mask->sources; /* of bank_look */
+    return mask->n_sources > 0 && !mask->sources; /* bank_look made such a mask */
 }
 
 bool session_load(const struct session_settings *settings, const char *path, int rate, hc_responses *mask, char *why,
@@ -211,7 +211,7 @@ bool session_load(const struct session_settings *settings, const char *path, int
     *mask = (hc_responses){0};
     if (hc_bank_is_file(path)) return bank_look(path, n_sources > 0 ? n_sources : 1, rate, mask, why, cap);
     if (hc_responses_load(path, 0, rate, flags, mask, why, cap) == HC_OK) {
-        bool is_configuration = mask->n_channels == 0; /* which states its input count */
+        bool is_configuration = mask->n_channels == 0; /* it states its input count */
         if (!is_configuration && n_sources > 0) {      /* a bank of one entry */
             hc_responses_free(mask);
             *mask = (hc_responses){0};

@@ -26,8 +26,8 @@ struct session_settings {
                                 live.spin                                                                         */
 };
 
-/* Loads the first mask at `rate` Hz, with routes from the inputs; of a bank only the sizes, because session_open loads
- * the bank. false: why has the reason, and the mask is freed. */
+/* Loads the first mask at `rate` Hz, with routes from the inputs. Loads only the sizes of a bank, because session_open
+ * loads the bank. false: why has the reason, and the mask is freed. */
 bool session_load(const struct session_settings *settings, const char *path, int rate, hc_responses *mask, char *why,
                   size_t cap);
 
@@ -43,7 +43,7 @@ hc_live *session_live(struct session *session);
 struct live_scene *session_scene(struct session *session); /* NULL: there are no sources */
 int session_rate(struct session *session); /* Hz, of the newest engine */
 
-/* Set a knob (hc_live_set); return the last value that was set. Any thread */
+/* session_set sets a knob (hc_live_set); session_get returns the value that was set last. Any thread */
 void session_set(struct session *session, enum hc_live_knob knob, float value);
 float session_get(const struct session *session, enum hc_live_knob knob);
 
@@ -51,7 +51,7 @@ float session_get(const struct session *session, enum hc_live_knob knob);
  * frees it. NULL: no memory. Any thread */
 unsigned char *session_reaches(struct session *session);
 
-/* A number that changes whenever the result of session_reaches may change. */
+/* Returns a number that changes whenever the result of session_reaches may change. */
 uint64_t session_reach_version(struct session *session);
 
 /* Requests a mask, or a rate and block: the loader thread applies it. Returns at once. The last mask requested wins;
@@ -70,7 +70,7 @@ bool session_compare(struct session *session, const char *a, const char *b);
 void session_watch_kept(struct session *session);
 
 struct session_answer {
-    uint64_t number;         /* of a finished request for a mask; earlier requests are finished or replaced           */
+    uint64_t number;         /* number of a finished request; earlier requests are finished or replaced               */
     bool is_good;            /* true: the mask plays or will play next                                                */
     char why[500];           /* the reason of a failure; may be cut                                                   */
 };
@@ -92,7 +92,7 @@ struct session_status {
     hc_live_stats stats;     /* its counters include those of earlier processes (session_continue_counters)           */
     hc_times times;          /* durations of the callback, also those of earlier processes                            */
     char mask[4096];         /* path of the mask that plays                                                           */
-    double seconds;          /* since session_open, in the first of these processes                                   */
+    double seconds;          /* seconds since session_open in the first of these processes                            */
     uint64_t xruns;          /* xruns that the host has reported                                                      */
     double last_xrun_s;      /* when the last xrun came, on the scale of `seconds`                                    */
 };

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-/* Print T30 or why it is absent; for a room also the other figures, and a table by octave. */
+/* Prints T30 or why it is absent; for a room also the other figures, and a table by octave. */
 void acoustics_report_print(const struct acoustics *acoustics);
 
 /* Makes an object that the caller owns; NULL: no memory. rate: Hz, 0 = unknown. */

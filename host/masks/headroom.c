@@ -49,7 +49,7 @@ static bool are_equal(const struct output *a, const struct output *b)
     return true;
 }
 
-/* Computes the gain of equal outputs once; outputs are often equal. */
+/* Computes the gains. Outputs are often equal, so it computes the gain of equal outputs once. */
 static bool find_gains(const struct output *outputs, int n_out, struct sine_gain *gains)
 {
     for (int i = 0; i < n_out; i++) {
@@ -98,7 +98,7 @@ void headroom_free(struct headroom *headroom)
 
 int headroom_gain_db(double largest_gain)
 {
-    const double exact_db = 1e-3; /* of the largest gain */
+    const double exact_db = 1e-3; /* the largest gain is exact to this */
     return largest_gain > 1 ? -(int)ceil(20 * log10(largest_gain) - exact_db) : 0;
 }
 

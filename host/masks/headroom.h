@@ -24,7 +24,7 @@ void headroom_free(struct headroom *headroom);
 /* Returns the suggested gain in whole dB: 0 or below. */
 int headroom_gain_db(double largest_gain);
 
-/* Print "largest gain +7.9 dB (WHERE, 120 Hz): use --gain -8". rate: Hz, 0 = unknown. */
+/* Prints "largest gain +7.9 dB (WHERE, 120 Hz): use --gain -8". rate: Hz, 0 = unknown. */
 void headroom_print(const struct sine_gain *largest, int rate, const char *where);
 
 /* Makes an object that the caller owns: response_peak_db, response_peak_hz, suggested_gain_db. */

@@ -38,7 +38,7 @@ struct mask_info {
     char file[PATH_MAX]; /* file that is read, with a rate in place of %r */
     hc_responses mask;
     char format[64];
-    struct mask_report report;    /* of a mask that is not a configuration */
+    struct mask_report report;    /* report of a mask that is not a configuration */
     struct headroom headroom;     /* of a configuration     */
     struct source_report sources; /* of a configuration */
     struct plan_report plan;

@@ -16,10 +16,10 @@ enum { MAX_MASKS = 64, MAX_PICKED = 1024, MAX_FIGURES = 4, LONGEST_MS = 600000 }
 struct mask_settings {
     struct option_names names;        /* MASK...                                                     */
     const char *output;
-    int format, rate;                 /* rate: Hz; 0: of the first mask                              */
+    int format, rate;                 /* rate: Hz; 0: that of the first mask                         */
     bool json;
 
-    /* each is for one or two operations; times are in ms, levels linear; NaN or 0: not given */
+    /* each field is for one or two operations; times are in ms, levels linear; NaN or 0: not given */
     double gains[MAX_MASKS]; /* [n_gains]                                                   */
     int n_gains;
     int channels[MAX_PICKED]; /* [n_channels], from 1                                        */
@@ -82,7 +82,7 @@ double *mask_job_result(const struct mask_job *job, int ch);
 
 void mask_job_note(struct mask_job *job, const char *name, const char *text, double value);
 
-/* Return the largest |h| of a channel; the sum of its squares. */
+/* mask_peak returns the largest |h| of a channel, mask_energy the sum of its squares. */
 double mask_peak(const hc_responses *mask, int ch);
 double mask_energy(const hc_responses *mask, int ch);
 

@@ -45,7 +45,7 @@ static int check_decay(const struct mask_settings *s)
 
 /* ---- the present decay times -------------------------------------------------------------------- */
 
-/* Sums of decay times over channels; index OCTAVES: of the whole band. */
+/* Sums of decay times over channels; index OCTAVES: the whole band. */
 struct times {
     double sum[OCTAVES + 1];
     int n[OCTAVES + 1];

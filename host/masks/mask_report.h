@@ -19,11 +19,11 @@ struct mask_figures {           /* figures of a channel; gains and levels are li
 };
 
 struct mask_report {
-    const char *path, *format;      /* "wav:float"; the caller's                                                 */
+    const char *path, *format;      /* owned by the caller; format: "wav:float"                                  */
     const hc_responses *mask;       /* the caller's                                                              */
     struct mask_figures *figures;   /* [mask->n_channels]                                                        */
     int loudest;                    /* the channel with the largest sine gain                                    */
-    struct sine_gain true_stereo;   /* with four channels the larger of both outputs; else its gain is 0          */
+    struct sine_gain true_stereo;   /* largest gain of both outputs, for four channels; else the gain is 0        */
 };
 
 /* Computes the report; set path, format and mask before. false: no memory; free the report then, too. */

@@ -9,7 +9,7 @@
 
 struct mask_out {
     const char *path;        /* "-": standard output                                      */
-    int format;              /* the user's bits of SF_FORMAT_...; 0: float                 */
+    int format;              /* bits of SF_FORMAT_... that the user gave; 0: float         */
     int rate, n_channels, n_frames;
     const double *h;         /* [n_channels][n_frames]                                    */
 };

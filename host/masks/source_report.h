@@ -11,7 +11,7 @@
 struct bank_figures {
     int n_entries, n_out, n_taps, rate, file_rate;
     bool has_positions;
-    double gain_db; /* as in hc_bank_data */
+    double gain_db; /* gain as in hc_bank_data */
 };
 
 struct source_report {
@@ -19,14 +19,14 @@ struct source_report {
     struct bank_figures *banks; /* [mask->n_banks] */
 };
 
-/* Reads the banks. rate: of the session; 0: that of the configuration, else of each file. false: a bank cannot be
- * played; `why` has the reason. */
+/* Reads the banks. rate: that of the session; 0: that of the configuration, else that of each file. false: a bank
+ * cannot be played; `why` has the reason. */
 bool source_report_make(struct source_report *report, const hc_responses *mask, int rate, char *why, size_t cap);
 void source_report_free(struct source_report *report);
 
 /* Prints lines of `info`; none without sources. */
 void source_report_print(const struct source_report *report);
-/* Make the arrays "banks" and "sources"; empty without sources. */
+/* The two functions make the arrays "banks" and "sources"; empty without sources. */
 json_t *source_report_banks_json(const struct source_report *report);
 json_t *source_report_sources_json(const struct source_report *report);
 

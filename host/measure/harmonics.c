@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The powers [size / 2 + 1] of the spectrum of n frames of h from frame `first` on, which may be negative: h is
- * periodic. The first and the last tenth fade. The powers overwrite the bins. */
+/* Returns the powers [size / 2 + 1] of the spectrum of n frames of h from frame `first` on, which may be negative
+ * because h is periodic. The first and the last tenth fade. The powers overwrite the bins. */
 static const double *window_powers(const struct sweep_analysis *a, const double *h, int64_t first, int64_t n,
                                    double complex *bins)
 {
@@ -21,7 +21,7 @@ static const double *window_powers(const struct sweep_analysis *a, const double 
     return real;
 }
 
-/* noise: of a frame. */
+/* Measures the distortion of one order. noise: noise of a frame. */
 static void measure_order(const struct sweep_analysis *a, int order, const double *linear_powers,
                           const double *order_powers, const double *noise, struct harmonic *harmonic)
 {

@@ -11,7 +11,7 @@ static double db(double linear)
     return linear > 0 ? 20 * log10(linear) : -INFINITY;
 }
 
-/* The user's number of an input: the loopback is not among the measured inputs. */
+/* Returns the user's number of an input: the loopback is not among the measured inputs. */
 static int input_number(const struct measurement_settings *s, int input)
 {
     return input + 1 + (s->loopback > 0 && input + 1 >= s->loopback);
@@ -22,7 +22,7 @@ static bool is_faint(const struct harmonic *harmonic)
     return !(harmonic->share >= 2 * harmonic->noise); /* NAN: the noise is not known */
 }
 
-/* with_noise: also of the orders that are mostly noise. */
+/* Returns the distortion of all orders. with_noise: includes orders that are mostly noise. */
 static double total_distortion(const struct measured_pair *pair, bool with_noise)
 {
     double sum = 0;
@@ -83,7 +83,7 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
 
 void measure_report_warn(const struct measurement_settings *s, const struct measurement *m)
 {
-    const double max_drift = 200e-6; /* two crystals of 100 ppm */
+    const double max_drift = 200e-6; /* two crystals are off by 100 ppm each */
     const double min_early_s = 1e-3; /* the direct sound of a device without latency is exact to a frame */
     if (m->latency_s < -min_early_s)
         message_note("warning: the recording starts %.1f ms after the sweep was started, or has a gap; start it first",

@@ -16,7 +16,7 @@ struct takes {
     struct take *take;
     const struct sweep *sweep;
     const hc_responses *filter; /* NULL: none */
-    const char *what;           /* for the status line */
+    const char *what;           /* text for the status line */
     int n_inputs;
     int64_t n_play, n_record;
     float *play;      /* [n_play] */
@@ -24,7 +24,7 @@ struct takes {
     float **channels; /* [n_outputs][n_inputs] */
     struct sweep_recording recordings[SWEEP_MAX_OUTPUTS];
     int output;     /* the output that plays */
-    double later_s; /* seconds of the takes after these */
+    double later_s; /* seconds of the takes that follow these takes */
 };
 
 static void show_progress(void *data, int64_t frames)
@@ -99,7 +99,7 @@ static bool play_output(struct takes *t, char *why, size_t cap)
                      show_progress, t, why, cap);
 }
 
-/* A take with a gap is played once more. */
+/* Plays all takes; repeats a take with a gap once. */
 static bool takes_play(struct takes *t, char *why, size_t cap)
 {
     char first[MESSAGE_CAP];

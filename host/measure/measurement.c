@@ -12,7 +12,7 @@
 
 static const double full_scale = 0.9999; /* the largest number of 16 bits is 0.99997 */
 static const double max_drift = 1e-3;    /* difference of two clocks; a larger one means another sweep */
-static const double max_error = 0.12;    /* between a sweep and the mean: 1 dB */
+static const double max_error = 0.12;    /* max. distance of a sweep from the mean: 1 dB */
 
 struct measurement_work {
     const struct measurement_settings *settings;
@@ -20,7 +20,7 @@ struct measurement_work {
     struct measurement *m;
     struct sweep_analysis a;
     double complex *bins, *extra, *linear; /* [size / 2 + 1] each */
-    double complex *inverse; /* [size / 2 + 1]: of the loopback without its delay, and of the microphone; NULL: none */
+    double complex *inverse; /* [size / 2 + 1]: inverse of the loopback, without delay, and microphone; NULL: none */
     double *noise;           /* [size / 2 + 1] */
     int64_t reference;       /* frame of the time zero in the sections' responses */
     double origin;           /* the position of frame 0 of m->h in them */
@@ -28,7 +28,7 @@ struct measurement_work {
 
 /* ---- one pair ---------------------------------------------------------------------------------------------------- */
 
-/* The mean of the sections of a pair: the spectrum of its response. power[size / 2 + 1]: the mean of their powers;
+/* Computes the spectrum of a pair's response, the mean of its sections. power[size / 2 + 1]: the mean of their powers;
  * NULL: not wanted. */
 static void average(struct measurement_work *k, int output, int input, double complex *bins, double *power)
 {
@@ -43,7 +43,7 @@ static void average(struct measurement_work *k, int output, int input, double co
     }
 }
 
-/* The RMS before all measured harmonics, where h has only noise. h is a whole transform. */
+/* Returns the RMS before all measured harmonics, where h has only noise. h is a whole transform. */
 static double rms_ahead(const struct sweep_analysis *a, const double *h)
 {
     int64_t end = (int64_t)a->transform.size - (int64_t)(sweep_growth_s(a->sweep) * log(8) * a->rate);
@@ -62,7 +62,7 @@ static int64_t find_direct(const struct sweep_analysis *a, const double *h, doub
     return direct;
 }
 
-/* Divides the responses of the loopback and of the microphone out. */
+/* Removes the responses of the loopback and of the microphone by division. */
 static void divide_by_inverse(const struct measurement_work *k, double complex *bins)
 {
     for (size_t b = 0; k->inverse && b <= k->a.transform.size / 2; b++) bins[b] *= k->inverse[b];
@@ -81,7 +81,8 @@ static void measure_noise(struct measurement_work *k, int output, int input, str
     pair->noise_before = sqrt(sum / (double)k->a.transform.size);
 }
 
-/* bins: the mean of the sections; power[size / 2 + 1]: the mean of their powers; mean: scratch, of the same length. */
+/* Finds the band in which the sections differ most. bins: the mean of the sections; power[size / 2 + 1]: the mean of
+ * their powers; mean: scratch, of the same length. */
 static void compare_sections(const struct measurement_work *k, const double complex *bins, double *power, double *mean,
                              struct measured_pair *pair)
 {
@@ -109,7 +110,7 @@ static void compare_sections(const struct measurement_work *k, const double comp
     }
 }
 
-/* h: the response in the player's frames, from the origin on. */
+/* Measures the noise at the end. h: the response in the player's frames, from the origin on. */
 static void measure_tail(const struct measurement *m, const double *h, struct measured_pair *pair)
 {
     int first = m->n_frames - (m->n_frames - m->reference_frame) / 10;
@@ -156,7 +157,7 @@ static void measure_inputs(struct measurement_work *k)
     }
 }
 
-/* The loudest input, by its peak; not the loopback, which may receive one output only. */
+/* Returns the loudest input, by its peak; not the loopback, which may receive one output only. */
 static int loudest_input(const struct measurement_work *k)
 {
     int loopback = k->settings->loopback - 1, best = loopback == 0 ? 1 : 0;
@@ -187,7 +188,7 @@ static bool find_clock(struct measurement_work *k, char *why, size_t cap)
     return true;
 }
 
-/* The response of an output to the loopback, in k->bins; returns its peak. */
+/* Computes the response of an output to the loopback in k->bins; returns its peak. */
 static double loopback_response(struct measurement_work *k, int output, int64_t *direct, bool *has_signal)
 {
     double peak;

@@ -26,7 +26,7 @@ enum { TEXT_CAP = 512 };
 struct room {
     bool yes, is_jack, is_portaudio, listen;
     int n_outputs, n_positions, averages; /* 0: to be asked */
-    int rate;                             /* Hz, of the sound card */
+    int rate;                             /* rate of the sound card, Hz */
     double length_s, silence_s, level_db;
     const char *play_to, *record_from, *server, *target, *folder, *preset; /* NULL: to be asked, or the default */
     const char *calibration, *levels, *delays;
@@ -240,7 +240,7 @@ static int make_filter(const struct room *r)
     return room_step_run(&step, "design", design_correct_command);
 }
 
-/* For JACK a configuration, which connects the outputs. */
+/* Writes a configuration for JACK, which connects the outputs. */
 static bool write_configuration(const struct room *r, char *why, size_t cap)
 {
     char path[PATH_MAX + 32];
@@ -293,7 +293,7 @@ static int verify(struct room *r)
     char filter[PATH_MAX + 32], before[PATH_MAX + 32], after[PATH_MAX + 32], picture[PATH_MAX + 32];
     char why[MESSAGE_CAP], answer[TEXT_CAP];
     snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
-    snprintf(before, sizeof before, "%s/measured-%d.wav", r->path, r->n_positions); /* as verified.wav */
+    snprintf(before, sizeof before, "%s/measured-%d.wav", r->path, r->n_positions); /* same form as verified.wav */
     snprintf(after, sizeof after, "%s/verified.wav", r->path);
     if (!room_ask(&r->questions, "Now through the filter: leave the microphone there, press ENTER", "", answer,
                   sizeof answer))

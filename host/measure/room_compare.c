@@ -37,7 +37,7 @@ static double mean_db(const struct curve *c, double low_hz, double high_hz)
     return sum / n;
 }
 
-/* The largest deviation from level_db in an octave. */
+/* Returns the largest deviation from level_db in an octave. */
 static double max_db(const struct curve *c, double centre_hz, double highest_hz, double level_db)
 {
     double max = NAN;
@@ -85,7 +85,7 @@ static void fill_target_power(const struct comparison *all, double *power)
         power[k] = all->target ? pow(10, frequency_curve_db(all->target, (double)k * bin_hz(all)) / 10) : 1;
 }
 
-/* A line of the table, 80 characters. db NULL: the octaves. */
+/* Prints a line of the table, 80 characters. db NULL: the line of the octaves. */
 static void print_octaves(const char *title, const double *db)
 {
     char line[MESSAGE_CAP];

@@ -30,7 +30,7 @@ bool room_folder_make(const char *path, char *why, size_t cap)
     return message_write(why, cap, "%s: %s; give a folder that can be made", path, strerror(errno));
 }
 
-/* The name of file i that a run writes; NULL: i is behind the last. */
+/* Returns the name of file i that a run writes; NULL: i is behind the last. */
 static const char *file_of_run(int i, char *name, size_t cap)
 {
     static const char *const others[] = {"filter.wav", "room.conf", "flat.wav", "verified.wav", "room.svg"};
@@ -63,7 +63,7 @@ bool room_folder_number(char *path, size_t path_cap, char *why, size_t cap)
     return room_folder_make(path, why, cap);
 }
 
-/* JACK's names may have blanks and quotes. */
+/* Prints a name of JACK, which may have blanks and quotes. */
 static void print_port_name(FILE *file, const char *text)
 {
     fputc('"', file);

@@ -26,7 +26,7 @@ struct room_preset {
     const char *name;
     bool is_jack;
     const char *mask;   /* the absolute path of the configuration, or of the filter for PortAudio */
-    const char *server; /* JACK's; NULL: the default one */
+    const char *server; /* name of JACK's server; NULL: the default */
     const char *device; /* PortAudio's output */
 };
 

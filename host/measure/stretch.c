@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-enum { REACH = 256 /* frames on each side */, STEPS = 8192 /* of the table; linear interpolation is exact to 1e-7 */ };
+enum { REACH = 256 /* frames on each side */, STEPS = 8192 /* in the table: linear interpolation is exact to 1e-7 */ };
 
 /* Kaiser's window with beta 12 from its middle to its end; its Bessel function is a series. */
 static void fill_window(double *table)
@@ -17,7 +17,7 @@ static void fill_window(double *table)
 
 void stretch(const double *x, size_t n_x, double first, double ratio, double *y, size_t n)
 {
-    const double min_fraction = 1e-6; /* an error of -110 dB */
+    const double min_fraction = 1e-6; /* makes an error of -110 dB */
     double table[STEPS + 2];
     fill_window(table);
     for (size_t i = 0; i < n; i++) {

@@ -29,19 +29,20 @@ enum { SWEEP_MAX_OUTPUTS = 64 };
  * the reason. */
 bool sweep_complete(struct sweep *sweep, int rate, char *why, size_t cap);
 
-double sweep_lead_s(void);                                   /* the silence before a take, for its noise        */
+double sweep_lead_s(void);                                   /* silence before a take, to measure its noise     */
 double sweep_take_s(const struct sweep *sweep);
 double sweep_section_s(const struct sweep *sweep);
 double sweep_start_s(const struct sweep *sweep, int section); /* the start of a section in its take             */
 double sweep_growth_s(const struct sweep *sweep);            /* L: seconds in which the frequency grows e times */
 
-/* The sweep at t seconds from its start; 0 before and behind it. */
+/* Returns the sweep at t seconds from its start; 0 before and behind it. */
 double sweep_value(const struct sweep *sweep, double t);
 
-/* play[n]: frames first ... first + n - 1 of a take. */
+/* Fills play[n] with frames first ... first + n - 1 of a take. */
 void sweep_fill(const struct sweep *sweep, int rate, int64_t first, float *play, int n);
 
-/* The sweep as a line of text, for the comment of its sound file, and back. false: the text is not of such a line. */
+/* Write the sweep as a line of text for the comment of its sound file, and read it back. false: the text has another
+ * form. */
 void sweep_describe(const struct sweep *sweep, char *text, size_t cap);
 bool sweep_parse(const char *text, struct sweep *sweep);
 

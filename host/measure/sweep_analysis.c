@@ -13,7 +13,7 @@ double complex sweep_limits(const struct sweep *s, double hz)
 
 bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *s, int rate, int64_t n_frames)
 {
-    const double max_reach_s = 0.2, spread_s = 0.1; /* spread: of the arrivals at all inputs */
+    const double max_reach_s = 0.2, spread_s = 0.1; /* spread of the arrivals at all inputs */
     double octave = sweep_growth_s(s) * log(2);
     *a = (struct sweep_analysis){.sweep = s, .rate = rate};
     a->reach = (int)(rate * fmin(max_reach_s, 0.5 * octave));
@@ -56,13 +56,13 @@ void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch)
     }
 }
 
-/* The frame of the recording at t seconds of the take. */
+/* Returns the frame of the recording at t seconds of the take. */
 static double frame_at(const struct sweep_analysis *a, const struct sweep_recording *r, double t)
 {
     return (t - r->begins_s) * a->stretch * a->rate + (double)a->delay;
 }
 
-/* The section of the silence before a take in which no filter rings: its first frame and length. */
+/* Finds the frames of the silence before a take in which no filter rings. Returns their number. */
 static int64_t find_silence(const struct sweep_analysis *a, const struct sweep_recording *r, int64_t *first)
 {
     double start = frame_at(a, r, sweep_start_s(a->sweep, 0));
@@ -99,7 +99,7 @@ void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recor
 double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *r, int input,
                          double complex *bins, double *power)
 {
-    const double min_s = 0.1, window_power = 3.0 / 8; /* of a Hann window */
+    const double min_s = 0.1, window_power = 3.0 / 8; /* power of a Hann window */
     size_t half = a->transform.size / 2;
     const float *x = r->channel[input];
     int64_t silence, n = find_silence(a, r, &silence);

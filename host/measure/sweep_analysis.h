@@ -32,31 +32,32 @@ struct sweep_analysis {
     double complex *inverse;        /* [size / 2 + 1]: the limits of the response / the sweep's spectrum */
 };
 
-/* Limits of the response at a frequency. */
+/* Returns the limits of the response at a frequency. */
 double complex sweep_limits(const struct sweep *sweep, double hz);
 
-/* n_frames: of the longest recording that is divided at once; 0: a section. false: no memory. */
+/* Opens an analysis. n_frames: length of the longest recording that is divided at once; 0: that of a section. false: no
+ * memory. */
 bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *sweep, int rate, int64_t n_frames);
 void sweep_analysis_close(struct sweep_analysis *a);
 
 /* Applies the ratio of the clocks from now on. */
 void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch);
 
-/* The spectrum of a section's response, in bins[size / 2 + 1]; its frame 0 is `guard` frames before the sweep's start.
- * The recording counts as silent beyond its ends. */
+/* Computes the spectrum of a section's response in bins[size / 2 + 1]; frame 0 of the response is `guard` frames before
+ * the sweep's start. The recording counts as silent beyond its ends. */
 void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recording *recording, int input, int section,
                         double complex *bins);
 
-/* The spectrum of the silence before a take, divided by the sweep's, as the power that a frame of the noise adds
- * to a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN, like the
- * powers: there is too little silence. */
+/* Divides the spectrum of the silence before a take by the sweep's. power[size / 2 + 1]: the power that a frame of this
+ * noise adds to a bin. bins: scratch, of the same length. Returns the RMS of the silence. With too little silence, the
+ * RMS and the powers are NAN. */
 double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *recording, int input,
                          double complex *bins, double *power);
 
-/* The mean of powers[size / 2 + 1] over the third of an octave around a frequency, up to half the rate. */
+/* Returns the mean of powers[size / 2 + 1] over the third of an octave around a frequency, up to half the rate. */
 double sweep_band_power(const struct sweep_analysis *a, const double *powers, double hz);
 
-/* The direct sound of a response that is in frames 0 ... n - 1 of h: the largest frame within two periods of to_hz of
+/* Returns the direct sound of a response in frames 0 ... n - 1 of h: the largest frame within two periods of to_hz of
  * the first that is within 20 dB of the peak (ISO 3382-1). *peak: the peak's frame. */
 int64_t sweep_direct(const struct sweep_analysis *a, const double *h, int64_t n, int64_t *peak);
 

@@ -36,7 +36,7 @@ static double whole_frames(const struct sweep_analysis *a, const double complex 
     return best < size / 2 ? (double)best : (double)best - (double)size;
 }
 
-/* The delay in frames: Newton's method on the phases, each weighted by its spectrum. */
+/* Returns the delay in frames by Newton's method on the phases, each weighted by its spectrum. */
 static double find_delay(const struct sweep_analysis *a, const double complex *cross, double delay)
 {
     double unit = 2 * M_PI / (double)a->transform.size;

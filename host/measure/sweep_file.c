@@ -11,7 +11,8 @@
 
 enum { BLOCK = 1 << 14 };
 
-/* planar[n_outputs][BLOCK]: n frames of the file, from frame `first` on: takes on one channel after the other. */
+/* Fills planar[n_outputs][BLOCK] with n frames of the file from frame `first` on: takes on one channel after the
+ * other. */
 static void fill_block(const struct sweep *s, int rate, int64_t first, float *planar, int n)
 {
     for (int o = 0; o < s->n_outputs; o++)
@@ -38,7 +39,7 @@ static bool write_takes(const struct sweep *s, struct sound_out *out, char *why,
     return good;
 }
 
-/* The correlation of a sweep with its samples in a format: rounding adds the noise step^2 / 12. */
+/* Returns the correlation of a sweep with its samples in a format: rounding adds the noise step^2 / 12. */
 static double find_min_likeness(int format, double level)
 {
     const double min = 0.95;
@@ -54,7 +55,7 @@ static bool compare_samples(struct sound_in *in, const struct sweep *s, bool *is
 {
     const double max_level = 0.12, min_likeness = find_min_likeness(in->format, s->level);
     const size_t size = (size_t)s->n_outputs * BLOCK;
-    double written = 0, read = 0, both = 0; /* powers, and the product */
+    double written = 0, read = 0, both = 0; /* sums of squares; `both`: of products */
     for (int64_t first = 0, n = BLOCK; n > 0 || first < file_frames(s, in->rate); first += BLOCK) {
         memset(memory, 0, 2 * size * sizeof *memory);
         n = file_read(in, FILE_NEXT, memory + size, BLOCK, BLOCK, why, cap);

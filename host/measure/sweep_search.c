@@ -11,11 +11,11 @@
 #include <string.h>
 
 struct search {
-    struct sweep_analysis whole; /* analysis of the longest recording   */
-    double complex *bins;        /* [size / 2 + 1] of it                */
+    struct sweep_analysis whole; /* analysis for the longest recording  */
+    double complex *bins;        /* [size / 2 + 1] of `whole`           */
     int block, n_blocks;
-    double *energy; /* [n_blocks], of a recording          */
-    double *score;  /* [n_delays], of blocks               */
+    double *energy; /* [n_blocks] of a recording           */
+    double *score;  /* [n_delays], in blocks               */
     int first_delay, n_delays;
 };
 
@@ -30,7 +30,7 @@ static void fill_energy(struct search *s, const struct sweep_recording *r, int i
     for (int64_t i = 0; i < r->n_frames; i++) s->energy[i / s->block] += h[i] * h[i];
 }
 
-/* The largest energy of three blocks: clocks drift apart by a block in a minute. */
+/* Returns the largest energy of three blocks: clocks drift apart by a block in a minute. */
 static double energy_near(const struct search *s, double at)
 {
     double largest = 0;

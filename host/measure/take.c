@@ -16,7 +16,7 @@ static const long POLL_NS = 10000000;
 
 /* ---- callbacks --------------------------------------------------------------------------------- */
 
-/* A missing frame on the clock is a gap. */
+/* Begins a cycle of a side. A missing frame on the clock is a gap. */
 static void side_begin(struct take *t, struct take_side *side, uint32_t time, int n)
 {
     if (!side->is_new && time != side->next) atomic_fetch_add(&t->gaps, 1);
@@ -24,7 +24,8 @@ static void side_begin(struct take *t, struct take_side *side, uint32_t time, in
     side->next = time + (uint32_t)n;
 }
 
-/* The frames first ... end - 1 of a cycle of n that begins at frame `at` of a sound of `length`. */
+/* Finds frames first ... end - 1 of a cycle of n that belong to a sound of `length`; the cycle begins at its frame
+ * `at`. */
 static void overlap(int64_t at, int n, int64_t length, int64_t *first, int64_t *end)
 {
     *first = at < 0 ? -at : 0;
@@ -171,7 +172,7 @@ static void take_end(struct take *t)
     t->is_closed = true;
 }
 
-/* No callback has the job once both have run again. */
+/* Plays a job. No callback has the job once both have run again. */
 static bool play_job(struct take *t, struct take_job *job, void (*progress)(void *data, int64_t frames), void *data)
 {
     atomic_store(&t->job, job);

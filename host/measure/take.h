@@ -15,7 +15,7 @@ struct take_settings {
     /* PortAudio: a device by number or name; NULL: the default one. JACK: ports and clients, separated by commas; the
      * ports of a client are used in their order; NULL: the ports of the sound card. */
     const char *output_device, *input_device;
-    const char *server;         /* JACK's; NULL: the default one                                                  */
+    const char *server;         /* JACK's server; NULL: the default one                                           */
     int rate;                   /* Hz; 0: that of the server or the output device                                 */
     int n_outputs, n_inputs;
 };

@@ -20,15 +20,15 @@ struct take_job {                /* one take; the control thread sets it up, and
 };
 
 struct take_side {               /* one callback                                                                   */
-    bool is_new;                 /* before its first cycle                                                         */
-    uint32_t next;               /* time of its next cycle, if no frame is lost                                    */
+    bool is_new;                 /* true before the first cycle                                                    */
+    uint32_t next;               /* time of the next cycle, if no frame is lost                                    */
     atomic_int_fast64_t passed;  /* frames since the driver began                                                  */
 };
 
 struct take {
     struct take_settings settings;
     const struct take_driver *driver;
-    void *card;                  /* the driver's own                                                               */
+    void *card;                  /* the driver's struct                                                            */
     int rate;
     sigset_t signals;            /* the caller's                                                                   */
     bool is_closed;              /* a take failed for good: no callback runs any more                              */
@@ -51,8 +51,9 @@ struct take_driver {
 
 extern const struct take_driver take_jack, take_portaudio; /* open fails in a build without the library            */
 
-/* One cycle of n frames: the callbacks call both, in two threads or in one. time: of the first frame, on the driver's
- * clock of frames, which wraps round. take_play_cycle writes all of out[n_outputs][n]. Neither waits or allocates. */
+/* Handle one cycle of n frames: the callbacks call both, in two threads or in one. time: the first frame's, on the
+ * driver's clock of frames, which wraps round. take_play_cycle writes all of out[n_outputs][n]. Neither waits or
+ * allocates. */
 void take_play_cycle(struct take *take, uint32_t time, float *const *out, int n);
 void take_record_cycle(struct take *take, uint32_t time, const float *const *in, int n);
 

@@ -15,7 +15,7 @@ struct jack_end { /* one of the two clients             */
     jack_client_t *client;
     int n;
     jack_port_t **port; /* [n]                                */
-    float **buffer;     /* [n], of the cycle                  */
+    float **buffer;     /* [n]: buffers of the cycle          */
 };
 
 struct jack_card {
@@ -86,7 +86,7 @@ static int connect_to(struct jack_end *end, int at, const char *const *ports, bo
     return at;
 }
 
-/* names: ports and clients, separated by commas; NULL: the sound card. */
+/* Connects a client. names: ports and clients, separated by commas; NULL: the sound card. */
 static bool connect_end(struct jack_end *end, bool plays, const char *names, char *why, size_t cap)
 {
     const char *side = plays ? "output" : "input";

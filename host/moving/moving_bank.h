@@ -9,11 +9,11 @@
 struct moving_bank_options {
     double grid_deg;    /* 0: the directions of the file */
     bool normalise;
-    bool keeps_rate;    /* not resampled: the samples count as samples of `rate` */
+    bool keeps_rate;    /* the bank is not resampled: its samples count as samples of `rate` */
 };
 
-/* rate: of the sounds. mixes: sources will play mixes of entries. Free *data with hc_bank_data_free. false: why has the
- * reason. */
+/* Loads a bank. rate: rate of the sounds. mixes: sources will play mixes of entries. Free *data with hc_bank_data_free.
+ * false: why has the reason. */
 bool moving_bank_load(hc_bank_data *data, const char *path, int rate, const struct moving_bank_options *options,
                       bool mixes, char *why, size_t cap);
 

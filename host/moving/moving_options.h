@@ -33,14 +33,14 @@ struct moving_settings {
     {"normalise-bank", 0, NULL, "Scale the bank to a largest gain of 0 dB", option_flag,                               \
      OPTION_TO(type, moving.bank.normalise), .old_name = "normalize-bank"}
 
-/* The name of an option that has no effect without a path, and is set; NULL: none. */
+/* Returns the name of an option that is set but has no effect without a path; NULL: none. */
 const char *moving_options_given(const struct moving_settings *settings);
 
 /* Checks the path. false: why has the reason. */
 bool moving_options_check(const struct moving_settings *settings, char *why, size_t cap);
 
 /* Reads the CSV file of a path, or draws the random path, for n_sources of a sound of n_frames (below 0: unknown).
- * seed: of a random path, unless the text has one. false: why has the reason. */
+ * seed: seed of a random path, unless the text has one. false: why has the reason. */
 bool moving_path_open(struct path *path, const char *text, uint64_t seed, const struct moving_settings *settings,
                       const hc_bank_data *bank, int rate, int n_sources, int64_t n_frames, char *why, size_t cap);
 

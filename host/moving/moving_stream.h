@@ -11,21 +11,21 @@ struct moving_stream {
     struct path path;
     struct path_steps steps;
     int n_sources, block;
-    size_t history, stride; /* frames; stride: of a source in `frames` */
+    size_t history, stride; /* frames; stride: frames from a source to the next in `frames` */
     float *frames;          /* [n_sources][stride]                     */
     const float **ins;      /* [n_sources]                             */
     int64_t n_done;         /* frames completed                        */
 };
 
-/* Moves the path into the stream; *path is empty afterwards. The block is a multiple of the step. n_frames: of the
- * longest block that the caller needs, or INT64_MAX. name: of the bank, for an error. *stream is all zeros before.
- * false: why has the reason; close the stream. */
+/* Moves the path into the stream; *path is empty afterwards. The block is a multiple of the step. n_frames: length of
+ * the longest block that the caller needs, or INT64_MAX. name: name of the bank, for an error. *stream is all zeros
+ * before. false: why has the reason; close the stream. */
 bool moving_stream_open(struct moving_stream *stream, struct path *path, const hc_bank_data *bank,
                         const struct path_options *options, int64_t n_frames, const char *name, char *why,
                         size_t cap);
 void moving_stream_close(struct moving_stream *stream);
 
-/* The next block of a source, for `block` frames of input. */
+/* Returns the next block of a source, for `block` frames of input. */
 static inline float *moving_stream_block(struct moving_stream *stream, int source)
 {
     return stream->frames + (size_t)source * stream->stride + stream->history;
@@ -35,7 +35,7 @@ static inline float *moving_stream_block(struct moving_stream *stream, int sourc
  * the frames after them are silent. *job is valid until moving_stream_next. false: no memory. */
 bool moving_stream_job(struct moving_stream *stream, int n_in, int n, float *const *out, hc_render_job *job);
 
-/* Goes on to the next block. n_in and n as before. */
+/* Goes on to the next block. n_in and n: as for moving_stream_job. */
 void moving_stream_next(struct moving_stream *stream, int n_in, int n);
 
 /* Goes back to the start. */

@@ -21,7 +21,7 @@ enum path_kind { PATH_SPHERE, PATH_LINE, PATH_ENTRIES };
 struct path_row {
     double frame;        /* frame of the stream                                              */
     double at[3];        /* PATH_SPHERE: degrees, degrees, metres; PATH_LINE: x, y, z        */
-    double direction[3]; /* PATH_SPHERE: its unit vector                                     */
+    double direction[3]; /* PATH_SPHERE: unit vector of the direction                        */
     double gain;         /* linear                                                           */
     size_t line;         /* line of the file; random path: order of the draw                 */
     int source, entry;   /* source: from 0                                                   */
@@ -36,7 +36,7 @@ struct path {
     size_t *first;       /* [n_sources + 1]: the first row of each source                    */
 };
 
-struct path_point {      /* of a source at a frame                                           */
+struct path_point {      /* a source at a frame                                              */
     int entry;           /* PATH_ENTRIES                                                     */
     float position[3];   /* PATH_SPHERE, PATH_LINE: metres, x ahead, y left, z up            */
     double gain;

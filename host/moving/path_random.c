@@ -85,7 +85,7 @@ bool path_random_check(const char *text, char *why, size_t cap)
     return choice_read(text, &choice, why, cap);
 }
 
-/* A number from low to high. *state: splitmix64's. */
+/* Returns a number from low to high. *state: state of splitmix64. */
 static double draw_uniform(uint64_t *state, double low, double high)
 {
     double unit = (double)(splitmix64(*state) >> 11) * 0x1p-53;
@@ -98,7 +98,7 @@ static double draw_of(const struct choice *choice, int range, uint64_t *state)
     return draw_uniform(state, choice->low[range], choice->high[range]);
 }
 
-/* The cosine of the angle between two rows. */
+/* Returns the cosine of the angle between two rows. */
 static double cosine_between(const struct path_row *a, const struct path_row *b)
 {
     const double degree = path_degree;

@@ -6,10 +6,10 @@
 #include "path.h"
 
 struct path_options {
-    int step;           /* frames between two edges, of hc_render_config                          */
+    int step;           /* frames between two edges, as in hc_render_config                       */
     bool mixes;         /* plays up to three entries around a position, not only the nearest       */
     double reference_m; /* the gain is reference_m / distance, at most 10; 0: no gain by distance  */
-    double gain;        /* linear, of every source                                                 */
+    double gain;        /* linear gain of every source                                             */
 };
 
 struct path_steps {
@@ -22,11 +22,11 @@ struct path_steps {
     size_t capacity;
 };
 
-/* path and bank outlive the steps. name: of the bank, for an error. false: why has the reason. */
+/* path and bank must outlive the steps. name: name of the bank, for an error. false: why has the reason. */
 bool path_steps_open(struct path_steps *steps, const struct path *path, const hc_bank_data *bank,
                      const struct path_options *options, const char *name, char *why, size_t cap);
 void path_steps_close(struct path_steps *steps);
-void path_steps_rewind(struct path_steps *steps); /* to frame 0 */
+void path_steps_rewind(struct path_steps *steps); /* goes back to frame 0 */
 
 /* Makes the steps for frames [from, end), which follow the frames of the last call. from: a multiple of the step. The
  * list begins with the entries that play before `from`. false: no memory. */

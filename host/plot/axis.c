@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const double tolerance = 1e-9; /* tolerance for rounded values, in steps or as a share */
+static const double tolerance = 1e-9; /* for rounded values, in steps or as a share */
 
 double axis_position(const struct axis *a, double value)
 {

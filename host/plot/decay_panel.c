@@ -30,7 +30,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
 enum { MAX_LINES = 8 };
 
 struct chosen_line {
-    const struct decay_lines *lines; /* lines of its curve */
+    const struct decay_lines *lines; /* lines of the curve */
     enum acoustic_figure figure;
     struct ink ink;
     char name[32]; /* "T30 1.71 s" */
@@ -62,7 +62,7 @@ static void draw_line(struct drawing *d, const struct panel *p, const struct cho
     drawing_path(d, line->ink, line->name, ends, 2);
 }
 
-/* The labels are in the upper right corner, where the panel of a decay is empty as a rule. */
+/* Draws the labels in the upper right corner, where the panel of a decay is empty as a rule. */
 static void draw_labels(struct drawing *d, const struct panel *p, const struct chosen_line *chosen, int n)
 {
     const double row_height = 25, text_x = PANEL_RIGHT - 128, top = p->y.end + 5;

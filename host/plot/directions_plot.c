@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CORNERS = 4, POINTS = CORNERS + 1 };    /* of a mark; a point with y = NAN ends a mark */
-static const double mark_size[2] = {4.5, 2.2}; /* from its middle to a corner: of the file, interpolated */
+enum { CORNERS = 4, POINTS = CORNERS + 1 };    /* corners of a mark; a point with y = NAN ends it */
+static const double mark_size[2] = {4.5, 2.2}; /* from middle to corner: a mark of the file, an interpolated one */
 
 static void mark_put(struct point *points, double x, double y, double size)
 {
@@ -23,7 +23,7 @@ static struct ink mark_ink(int kind)
     return (struct ink){.rgb = panel_ink(kind).rgb};
 }
 
-/* A line of the legend. */
+/* Draws a line of the legend. */
 static void draw_name(struct drawing *d, double *top, int kind, const char *name)
 {
     const double line = 30;

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* aed[n]: azimuth (-180 to 180) and elevation in degrees, and distance; those from n_of_file on were interpolated.
- * name: of the bank, any bytes. The file gets its name only when it is complete. false: why has the reason. */
+/* aed[n]: azimuth (-180 to 180) and elevation in degrees, and distance; entries from n_of_file on were interpolated.
+ * name: name of the bank, any bytes. The file gets its name only when it is complete. false: why has the reason. */
 bool directions_plot_write(const char *path, const char *name, const double (*aed)[3], int n, int n_of_file, char *why,
                            size_t cap);
 

@@ -27,8 +27,8 @@ enum text_anchor { TEXT_START, TEXT_MIDDLE, TEXT_END };
 struct shape {
     enum { SHAPE_PATH, SHAPE_TEXT, SHAPE_GROUP, SHAPE_GROUP_END } kind;
     struct ink ink;
-    size_t first, n; /* points of a path; the position of a text; two corners of the visible area of a group, or none */
-    char *text;      /* clean UTF-8; of a path or group: its name, or NULL */
+    size_t first, n; /* points: of a path; position of a text; two corners of the visible area of a group, or none */
+    char *text;      /* clean UTF-8: the text, or the name of a path or group, or NULL */
     double size;     /* height of a text */
     enum text_anchor anchor;
     bool is_bold;
@@ -56,7 +56,7 @@ double drawing_text(struct drawing *drawing, double x, double y, double size, en
                     const char *text);
 void drawing_heading(struct drawing *drawing, double x, double y, double size, double max, const char *text);
 
-/* Shapes until drawing_group_end are a group; with corners, only the area between them is shown. */
+/* Begins a group of all shapes until drawing_group_end; with corners, only the area between them is shown. */
 void drawing_group(struct drawing *drawing, const char *name, const struct point corners[2]);
 void drawing_group_end(struct drawing *drawing);
 

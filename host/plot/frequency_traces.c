@@ -19,7 +19,7 @@ struct spectrum {
     double *rectified, *rest; /* scratch                                            */
 };
 
-/* e^(2 pi i k peak / size) times the bin: the response begins at its largest sample. */
+/* Returns the bin times e^(2 pi i k peak / size): the response then begins at its largest sample. */
 static double complex undelayed(const struct spectrum *s, double complex bin, size_t k)
 {
     double angle = 2 * M_PI * fmod((double)k * s->peak / (double)s->size, 1);
@@ -54,7 +54,7 @@ static void spectrum_close(struct spectrum *s)
     free(s->power);
 }
 
-/* has_delay: the caller needs more than powers. */
+/* Computes the spectrum. has_delay: the caller needs more than powers. */
 static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, double octaves, bool has_delay)
 {
     enum { MIN_SIZE = 1 << 17 }; /* the bins of a short filter must be dense at 20 Hz */
@@ -83,7 +83,8 @@ static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, do
     return good;
 }
 
-/* The mean over the octaves of values[n_bins] that may be negative, in place. smooth_octaves needs positive values. */
+/* Replaces values[n_bins], which may be negative, by their mean over the octaves. smooth_octaves needs positive
+ * values. */
 static void smooth_signed(struct spectrum *s, double *values)
 {
     double *rectified = s->rectified;
@@ -94,7 +95,7 @@ static void smooth_signed(struct spectrum *s, double *values)
     for (size_t k = 0; k < s->n_bins; k++) values[k] -= s->rest[k];
 }
 
-/* The first bin at or below the start of the axis. */
+/* Returns the first bin at or below the start of the axis. */
 static size_t first_bin(double bin_hz, const struct axis *x)
 {
     size_t k = (size_t)(x->from / bin_hz);

@@ -6,8 +6,8 @@
 #include "plot.h"
 #include "trace.h"
 
-/* Adds the points (dB, degrees, ms) to those of the three traces that are not NULL; of a power only a magnitude. x: Hz.
- * false: no memory. */
+/* Adds the points (dB, degrees, ms) to those of the three traces that are not NULL; a power has only a magnitude. x:
+ * Hz. false: no memory. */
 bool frequency_traces(const struct plot_curve *curve, const struct axis *x, double octaves, struct trace *magnitude,
                       struct trace *phase, struct trace *group_delay);
 

@@ -38,8 +38,8 @@ static bool is_in_range(const struct panel *p, const struct point *point)
     return !isnan(point->y) && point->x >= p->x.start && point->x <= p->x.end;
 }
 
-/* The range of the shown values of n traces, without a share at each end; unchanged if no value is shown. false: no
- * memory. */
+/* Finds the range of the shown values of n traces, without a share at each end. If no value is shown, the range is
+ * unchanged. false: no memory. */
 static bool value_span(const struct panel *p, const struct trace *traces, int n, double share, double *from, double *to)
 {
     size_t n_values = 0, all = 0;
@@ -68,7 +68,8 @@ static void set_level_range(struct axis *y, double low, double high)
     y->to += missing_db / 2;
 }
 
-/* The mean of the shown values over the width of the panel. Values below `min` count as `min`: nulls have no level. */
+/* Returns the mean of the shown values over the width of the panel. Values below `min` count as `min`: nulls have no
+ * level. */
 static double mean_level(const struct panel *p, const struct trace *traces, int n, double min)
 {
     double sum = 0, width = 0;

@@ -9,7 +9,7 @@
 /* Sizes in units of the drawing. On a phone that shows the page 390 pixels wide the smallest text is 10 pixels high. */
 enum {
     PANEL_LEFT = 100, PANEL_RIGHT = DRAWING_WIDTH - 24, /* edges of the frame */
-    PANEL_ABOVE = 36, PANEL_HEIGHT = 240, PANEL_BELOW = 74, /* title; frame; labels of the time or frequency */
+    PANEL_ABOVE = 36, PANEL_HEIGHT = 240, PANEL_BELOW = 74, /* heights: title; frame; labels of the time or frequency */
     TEXT_SIZE = 20, TITLE_SIZE = 21
 };
 
@@ -18,7 +18,7 @@ struct panel {
     char title[160];
     const char *x_label;
     struct axis x, y;      /* x: Hz or seconds; y.start is the bottom */
-    double title_width;    /* maximum; 0: the width of the panel */
+    double title_width;    /* max. width of the title; 0: the panel's width */
 };
 
 /* Sets the positions of the axes of a panel whose upper edge is at `top`; the values are the caller's. */
@@ -31,7 +31,7 @@ bool panel_set_values(struct panel *panel, const struct trace *traces, int n, co
 /* y.step 0: an axis without marks. */
 void panel_draw_grid(struct drawing *drawing, const struct panel *panel); /* lines through the panel */
 void panel_draw_frame(struct drawing *drawing, const struct panel *panel); /* frame, title, and labels of the marks */
-void panel_draw_y_labels(struct drawing *drawing, const struct axis *y);  /* to the left of the panel */
+void panel_draw_y_labels(struct drawing *drawing, const struct axis *y);  /* labels to the left of the panel */
 
 /* Between panel_clip and panel_clip_end only the area inside the frame is shown. */
 void panel_clip(struct drawing *drawing, const struct panel *panel);

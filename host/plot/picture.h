@@ -7,7 +7,7 @@
 /* Is this the name of a picture that this build can write: .svg or, with Cairo, .png? false: why has the reason. */
 bool picture_check(const char *path, char *why, size_t cap);
 
-/* false: why has the reason. */
+/* Writes the picture. false: why has the reason. */
 bool picture_write(const char *path, const struct drawing *drawing, char *why, size_t cap);
 
 #endif

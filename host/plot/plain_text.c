@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The character of n bytes, n from utf8_bytes. */
+/* Returns the character of n bytes, n from utf8_bytes. */
 static uint32_t code_of(const unsigned char *at, size_t n)
 {
     uint32_t code = n == 1 ? at[0] : at[0] & (0x7fu >> n);
@@ -41,7 +41,8 @@ int plain_text_cells(const char *text)
     return cells;
 }
 
-/* The bytes of clean UTF-8 that fill at most so many cells, from the start, or if `from_end` at the end. */
+/* Returns the number of bytes of clean UTF-8 that fill at most so many cells, from the start, or if `from_end` at the
+ * end. */
 static size_t bytes_in(const char *text, int cells, bool from_end)
 {
     size_t length = strlen(text), bytes = 0;

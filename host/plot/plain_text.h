@@ -2,12 +2,12 @@
 #ifndef PLOT_PLAIN_TEXT_H
 #define PLOT_PLAIN_TEXT_H
 
-/* A copy, from malloc, in UTF-8 that XML 1.0 allows: U+FFFD replaces stray bytes, control characters and the marks that
- * turn the direction of the text. If it is wider than max_cells, "..." replaces its middle: the names of files differ
- * at both ends. NULL: no memory. */
+/* Returns a copy, from malloc, in UTF-8 that XML 1.0 allows: U+FFFD replaces stray bytes, control characters and the
+ * marks that turn the direction of the text. If it is wider than max_cells, "..." replaces its middle: the names of
+ * files differ at both ends. NULL: no memory. */
 char *plain_text_make(const char *text, double max_cells);
 
-/* The width in cells, one for a letter of the Latin alphabet, two for a sign of the East Asian scripts. */
+/* Returns the width in cells, one for a letter of the Latin alphabet, two for a sign of the East Asian scripts. */
 int plain_text_cells(const char *text);
 
 #endif

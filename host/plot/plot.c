@@ -64,8 +64,8 @@ static void set_frequencies(const struct page *page, double highest_hz, struct a
     axis->to = is_given ? given[1] : fmin(highest_hz, half);
 }
 
-/* The time in which any of the curves is audible: down to -60 dB for impulse and step, with a margin, and down to
- * -100 dB for levels, from 0 on. */
+/* Sets the axis to the time in which any of the curves is audible: down to -60 dB for impulse and step, with a margin,
+ * and down to -100 dB for levels, from 0 on. */
 static void set_time_axis(const struct page *page, bool is_level, struct axis *axis)
 {
     const double min_frames = 16, shortest_in_s = 2;
@@ -86,7 +86,7 @@ static void set_time_axis(const struct page *page, bool is_level, struct axis *a
 
 /* ---- the page ------------------------------------------------------------------------------------- */
 
-/* group: NULL if the page has one group. */
+/* Sets the title. group: NULL if the page has one group. */
 static void set_title(const struct page *page, const char *group, struct panel *p)
 {
     static const char *const titles[PLOT_PANELS] = {"Impulse response",
@@ -192,7 +192,7 @@ static void draw_panel(struct page *page, struct panel *p, int curve)
     page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
 }
 
-/* The panels of all groups have one scale. */
+/* Draws the panels of all groups, with one scale. */
 static void draw_panels(struct page *page, struct panel *p)
 {
     if (!panel_set_values(p, page->traces[p->kind], page->n, page->settings.range_db)) page->drawing.failed = true;

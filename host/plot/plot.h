@@ -12,7 +12,7 @@ enum plot_panel {           /* in the order in which they are drawn */
     PLOT_MAGNITUDE,
     PLOT_PHASE,             /* wrapped, without the delay up to the largest sample; where the magnitude is within
                                60 dB of the largest                                                  */
-    PLOT_GROUP_DELAY,       /* with the delay that the phase lacks; where the phase is shown         */
+    PLOT_GROUP_DELAY,       /* includes the delay that the phase lacks; shown where the phase is     */
     PLOT_DECAY,             /* backward integral of the energy, and the lines of EDT, T20 and T30    */
     PLOT_SPECTROGRAM,       /* a panel for each curve                                                */
     PLOT_WATERFALL,         /* a panel for each curve: cumulative spectral decay                     */
@@ -20,10 +20,10 @@ enum plot_panel {           /* in the order in which they are drawn */
 };
 extern const char *const plot_panel_names[PLOT_PANELS]; /* "impulse", "impulse-db", ... */
 
-enum { PLOT_MAX_CURVES = 16 }; /* in a panel: as many differ by colour and line style */
+enum { PLOT_MAX_CURVES = 16 }; /* max. in a panel: so many differ by colour and line style */
 
 struct plot_curve {
-    const char *name;       /* for the legend: any bytes                                             */
+    const char *name;       /* name in the legend, any bytes                                         */
     int rate;               /* Hz, 1 or more                                                         */
     int n_frames;           /* 1 or more                                                             */
     const float *h;         /* [n_frames], finite                                                    */
@@ -31,15 +31,15 @@ struct plot_curve {
                                For the panel PLOT_MAGNITUDE alone                                    */
     size_t n_bins;          /* 2 or more                                                             */
     const char *group;      /* "output 1": each group has separate panels. NULL: one panel for all */
-    int ink;                /* its colour and line style: 0 to PLOT_MAX_CURVES - 1. Curves of two groups that have one
+    int ink;                /* colour and line style: 0 to PLOT_MAX_CURVES - 1. Curves of two groups that have one
                                ink have one name, too                                                */
 };
 
 struct plot_settings {
     unsigned panels;        /* bits 1 << PLOT_...; 0: the panels that suit a filter, or a room       */
     double octaves;         /* width of the smoothing of panels over frequency; 0: none              */
-    double range_db[2];     /* of the magnitude; equal: 50 dB around the mean of the shown values   */
-    double range_hz[2];     /* of frequencies, the upper one at least twice the lower; equal: 20 to 20000,
+    double range_db[2];     /* range of magnitudes; equal: 50 dB around the mean of the values      */
+    double range_hz[2];     /* range of frequencies, the upper at least twice the lower; equal: 20 to 20000,
                                and to half the rate in a spectrogram                                 */
 };
 
@@ -49,7 +49,7 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
                 char *why, size_t cap);
 
 struct plot_powers {        /* smoothed powers over frequency, as struct plot_curve has them                 */
-    const char *const *names; /* [n_names], for the legend: "measured"                               */
+    const char *const *names; /* [n_names], in the legend: "measured"                                */
     int n_names;
     const char *group;      /* name of a group: "loudspeaker"                                        */
     int n_groups;
@@ -59,7 +59,7 @@ struct plot_powers {        /* smoothed powers over frequency, as struct plot_cu
     double octaves;         /* width of the smoothing                                                */
 };
 
-/* Draws a panel of magnitudes for each group. settings: for the ranges. false: why has the reason. */
+/* Draws a panel of magnitudes for each group. settings: only the ranges are used. false: why has the reason. */
 bool plot_powers(const char *path, const struct plot_powers *powers, const struct plot_settings *settings, char *why,
                  size_t cap);
 

@@ -5,7 +5,7 @@
 #include "host/option.h"
 #include "plot.h"
 
-struct plot_pairs {         /* responses of a configuration, chosen by their channels, from 0 */
+struct plot_pairs {         /* responses of a configuration, chosen by channel pairs, from 0 */
     int n;                  /* 0: all of them, up to PLOT_MAX_CURVES */
     struct plot_pair {
         int in, out;
@@ -23,11 +23,11 @@ struct plot_choice {
 option_read plot_option_path;   /* const char *                      */
 option_read plot_option_panels; /* unsigned                          */
 option_read plot_option_smooth; /* double                            */
-option_read plot_option_pairs;  /* struct plot_pairs, of "1:1,1:2"   */
+option_read plot_option_pairs;  /* struct plot_pairs, from "1:1,1:2" */
 option_read plot_option_range;  /* double[2], LOW,HIGH in dB         */
 option_read plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
 
-/* The rows, for a struct plot_choice in the command's settings; text: what is drawn. */
+/* Rows for a struct plot_choice in the command's settings; text: what is drawn. */
 #define PLOT_FILE_OPTIONS(type, field, text)                                                                           \
     {"plot", 0, "FILE", "Draw " text ": FILE.svg, or FILE.png if the build has Cairo", plot_option_path,               \
      OPTION_TO(type, field.path)},                                                                                     \

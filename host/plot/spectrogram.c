@@ -19,7 +19,7 @@ enum {
     DB_PER_LEVEL = 3
 };
 
-/* From light to dark, so that silence stays white on paper, and a print in grey keeps the order. */
+/* The colours go from light to dark, so that silence stays white on paper, and a print in grey keeps the order. */
 static uint32_t colour_of(int level) /* 0: the loudest */
 {
     static const double anchors[][3] = {{20, 11, 53}, {116, 28, 110}, {210, 66, 72}, {249, 142, 50}, {255, 235, 190}};
@@ -43,7 +43,7 @@ struct map {
     float *power; /* [ROWS][COLUMNS] */
 };
 
-/* Writes the bins of a band around hz, with the lowest as bin 1 -> band[n / 2 + 1]. The factor n undoes the scale of
+/* Writes the bins of a band around hz to band[n / 2 + 1], with the lowest as bin 1. The factor n undoes the scale of
  * the inverse transform, whose length depends on the row. */
 static void band_bins(const struct map *map, double hz, double sigma_hz, size_t first, double complex *band, size_t n)
 {
@@ -90,7 +90,7 @@ static bool compute_row(struct map *map, int row)
     double complex *band = malloc((t.size / 2 + 1) * sizeof *band);
     double *power = calloc(t.size, sizeof *power);
     bool good = band && power;
-    for (int part = 0; good && part < 2; part++) { /* real and imaginary, of the analytic signal */
+    for (int part = 0; good && part < 2; part++) { /* real and imaginary part of the analytic signal */
         band_bins(map, hz, sigma_hz, (size_t)low, band, t.size);
         for (size_t i = 0; part == 1 && i <= t.size / 2; i++) band[i] *= I;
         add_squares(&t, band, power);
@@ -117,7 +117,7 @@ static void put_box(struct point *points, double x, double y, double width, doub
     memcpy(points, corners, sizeof corners);
 }
 
-/* The cells of one level: boxes over as many columns as have it. points: scratch for all cells. */
+/* Draws the cells of one level: boxes over adjacent columns that have this level. points: scratch for all cells. */
 static void draw_level(struct drawing *d, const struct map *map, int level, double max, struct point *points)
 {
     size_t n = 0;

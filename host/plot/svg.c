@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Lengths are rounded to 1/100 unit: less than a printer's dot. The locale has no effect. */
+/* Prints a length, rounded to 1/100 unit: less than a printer's dot. The locale has no effect. */
 static void print_hundredths(FILE *to, long hundredths)
 {
     long size = labs(hundredths);

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* The caller checks ferror. */
+/* Writes the drawing; the caller checks ferror. */
 void svg_write(const struct drawing *drawing, FILE *to);
 
 #endif

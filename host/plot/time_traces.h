@@ -6,15 +6,15 @@
 #include "plot.h"
 #include "trace.h"
 
-/* The frame of the largest sample. */
+/* Returns the frame of the largest sample. */
 int largest_frame(const struct plot_curve *curve);
 
-/* The frames from the first to the last sample within `db` (negative) of the largest -> first, end (one behind). Of
- * silence: the whole. */
+/* Finds the first and the last sample within `db` (negative) of the largest: *first, and *end, one behind the last. A
+ * silent curve is whole. */
 void audible_frames(const struct plot_curve *curve, double db, int *first, int *end);
 
-/* kind: PLOT_IMPULSE, PLOT_IMPULSE_DB or PLOT_STEP. x: seconds. The response is silent before its first and
- * behind its last frame. */
+/* Traces a curve. kind: PLOT_IMPULSE, PLOT_IMPULSE_DB or PLOT_STEP. x: seconds. The response is silent before its first
+ * and behind its last frame. */
 void time_trace(const struct plot_curve *curve, enum plot_panel kind, const struct axis *x, struct trace *trace);
 
 #endif

@@ -20,7 +20,7 @@ struct trace {              /* start with zeros */
     bool has_gap;
 };
 
-/* x must not fall. A y that is not finite is a gap. */
+/* Adds a point. x must not fall. A y that is not finite is a gap. */
 void trace_add(struct trace *trace, double x, double y);
 void trace_gap(struct trace *trace);
 

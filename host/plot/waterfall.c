@@ -48,7 +48,7 @@ static bool trace_slice(struct waterfall *w, double seconds, struct trace *trace
     return frequency_traces(&left, &w->panel->x, w->octaves, trace, NULL, NULL) && !trace->failed;
 }
 
-/* The highest value of the first slice is the top, if no range was given. */
+/* Sets the levels; without a given range, the top is the highest value of the first slice. */
 static void set_slice_levels(struct waterfall *w, const struct trace *trace, const double range_db[2])
 {
     const double span_db = 50;

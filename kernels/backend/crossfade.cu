@@ -1,4 +1,4 @@
-/* crossfade - one thread for each frame of a channel; runs only during a fade.
+/* crossfade - mixes two outputs, one thread for each frame of a channel; runs only during a fade.
  *
  *   from   |====----____        |
  *   to     |    ____----====    |      gains that add up to 1 (fade_gain)

@@ -7,7 +7,7 @@
 
 struct crossfade {           /* y[ch][i] = from[ch][i] (1 - g) + to[ch][i] g, where g = fade_gain(pos + i, len)    */
     float *y;                /* may be `from` or `to`                                                          */
-    const float *from, *to;  /* NULL is silence                                                                */
+    const float *from, *to;  /* NULL: silence                                                                  */
     size_t pitch;            /* floats between the rows of y, from and to                                      */
     int n_ch, n;
     int pos, len;            /* as in struct fade                                                              */

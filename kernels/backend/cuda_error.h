@@ -1,4 +1,4 @@
-/* cuda_error - turns a CUDA error into an enum hc_error and a line. The macros use the parameter `why` of the
+/* cuda_error - turns a CUDA error into an enum hc_error and a line for `why`. The macros use the parameter `why` of the
  * enclosing function. */
 #ifndef HALOCONV_CUDA_ERROR_H
 #define HALOCONV_CUDA_ERROR_H

@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PACED_US = 100 }; /* idle between two calls: the caller waits for a sound card or a clock */
+enum { PACED_US = 100 }; /* after a longer pause between two calls, a sound card or a clock paces them */
 
 /* ---- open, close, reset ------------------------------------------------------------------------------------------ */
 
@@ -170,7 +170,7 @@ static bool noise_matrix_make(struct matrix *matrix, const struct cuda_live *s, 
     matrix->cells = (struct cell *)malloc(n * sizeof(struct cell));
     if (!matrix->n_taps || !matrix->cells) return false;
     matrix->n_responses = matrix->n_cells = (int)n;
-    for (int r = 0; r < (int)n; r++) { /* cells by out, then in, in the order of noise_response */
+    for (int r = 0; r < (int)n; r++) { /* cells sorted by output, then input, as noise_response expects */
         const struct cell cell = {noise->diagonal ? r : r % s->n_in, noise->diagonal ? r : r / s->n_in, r};
         matrix->cells[r] = cell;
         matrix->n_taps[r] = noise->n_taps;
@@ -234,8 +234,8 @@ static int chunk_play(struct cuda_live *s, struct io_buffer *buffer, int n, stru
     return HC_OK;
 }
 
-/* Reports to the copy threads which chunks are in the buffer. wait: waits for all chunks but the last one; the caller
- * waits for the last chunk (s->done). */
+/* Reports to the copy threads which chunks are in the buffer. wait: waits for all chunks but the last one, for which
+ * the caller waits (s->done). */
 static int chunks_post(struct cuda_live *s, struct io_buffer *buffer, struct transfer *transfer, bool wait,
                        struct reason *why)
 {
@@ -340,8 +340,8 @@ int cuda_live_process(void *state, struct io_buffer *buffer, int n, const struct
     return HC_OK;
 }
 
-/* Launches the steps after the output: a launch lasts longer than a small head on the GPU. If the caller is hurried, its
- * next block follows at once and would wait for the launches: process then makes them while it waits for the GPU. */
+/* Launches the steps after the output, because a launch lasts longer than a small head on the GPU. If the caller is
+ * hurried, its next block would wait for the launches: process then launches the steps while it waits for the GPU. */
 void cuda_live_process_behind(void *state)
 {
     struct cuda_live *s = (struct cuda_live *)state;

@@ -24,7 +24,7 @@ struct cuda_live {
     const struct plan *plan;
     int n_in, n_out;
     cudaStream_t audio, setup;
-    cudaStream_t up, down;   /* only if transfers overlap the tail levels' steps                               */
+    cudaStream_t up, down;   /* used only if transfers overlap the tail levels' steps                          */
     cudaEvent_t done;        /* the output of the call is in its buffer                                        */
     cudaEvent_t chunk_up[MAX_TRANSFER_CHUNKS];   /* the chunk is in the receive buffer                         */
     cudaEvent_t chunk_down[MAX_TRANSFER_CHUNKS]; /* the chunk is in the buffer                                 */

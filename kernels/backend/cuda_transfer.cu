@@ -20,7 +20,7 @@
 #define OVERLAPPED_BYTES (8 << 20)
 #endif
 enum {
-    CHUNK_BYTES = 512 << 10 /* of a large block, each way: 10 us of the bus; but at most MAX_TRANSFER_CHUNKS */
+    CHUNK_BYTES = 512 << 10 /* bytes of a chunk, each way: 10 us of the bus; max. MAX_TRANSFER_CHUNKS chunks */
 };
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -32,8 +32,8 @@ static __global__ void fetch(float *ring, unsigned ring_mask, unsigned at, const
     if (i < n) ring[blockIdx.x * ((size_t)ring_mask + 1) + ((at + i) & ring_mask)] = in[blockIdx.x * pitch + i];
 }
 
-/* As fetch, from device memory, for many channels: a block copies ROWS channels, a thread one T (16 or 4 bytes) at a
- * time. All counts are of T. */
+/* Does the same as fetch from device memory, for many channels. A block copies ROWS channels, a thread one T (16 or 4
+ * bytes) at a time. All counts are in units of T. */
 enum { ROWS = 16, ROW_THREADS = 16 };
 template <class T>
 static __global__ void __launch_bounds__(ROWS * ROW_THREADS) spread(T *ring, unsigned ring_mask, unsigned at,
@@ -94,7 +94,7 @@ void cuda_live_buffer_free(void *state, struct io_buffer *buffer)
     buffer->in = buffer->out = NULL;
 }
 
-/* The driver allocates both buffers: kernels read and write them. */
+/* The driver allocates both buffers, because kernels read and write them. */
 static int buffer_alloc(struct cuda_live *s, struct io_buffer *buffer, struct reason *why)
 {
     const size_t in_bytes = (size_t)s->n_in * s->plan->block * sizeof(float);

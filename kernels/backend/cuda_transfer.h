@@ -18,10 +18,10 @@ int cuda_upload(struct cuda_live *s, const struct io_buffer *buffer, int n, stru
 
 /* The progress of a large block, up and down, in chunks. */
 struct transfer {
-    int loaded;             /* chunks of the parallel copy, of COPY_CHUNKS, that are in the buffer         */
+    int loaded;             /* chunks of the parallel copy that are in the buffer, max. COPY_CHUNKS        */
     int up;                 /* chunks of the input that are on their way to the ring                       */
     int n_channels;         /* inputs that are in the ring when the next kernel in s->audio runs           */
-    int down, reported;     /* chunks of the output: on their way; reported to the copy threads            */
+    int down, reported;     /* output chunks that are on their way; reported to the copy threads           */
 };
 
 /* The number of chunks of a block of n_channels. */

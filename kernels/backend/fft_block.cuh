@@ -47,12 +47,12 @@ static inline int log2_of(int n)
     return log2;
 }
 
-/* For a thread block (64 threads or more): its number of transforms, of threads, its bytes of shared memory. */
+/* Three sizes of a thread block (64 threads or more): its transforms, its threads, its bytes of shared memory. */
 static inline int fft_per_block(int P) { return P >= 512 ? 1 : 512 / P; }
 static inline int fft_threads(int P) { return fft_per_block(P) * P / 8; }
 static inline size_t fft_shared_bytes(int P) { return fft_per_block(P) * (size_t)fft_skew(P) * sizeof(float2); }
 
-/* Thread blocks of a launch of n transforms, with fft_threads(P) threads and fft_shared_bytes(P). */
+/* Returns the number of thread blocks of fft_threads(P) threads that a launch of n transforms needs. */
 static inline unsigned fft_blocks(size_t n, int P)
 {
     const size_t per_block = (size_t)fft_per_block(P);
@@ -66,7 +66,7 @@ struct fft_lane {          /* a thread of a launch of many transforms, several a
     float2 *s;             /* the transform's shared memory                                                       */
 };
 
-/* first_block: the thread block that has transform 0. */
+/* Finds the transform of this thread. first_block: the thread block that has transform 0. */
 template <bool SKEWED = true>
 __device__ static inline struct fft_lane fft_lane_of(float2 *shared, int log2_P, int first_block = 0)
 {

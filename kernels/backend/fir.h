@@ -8,7 +8,7 @@
 
 enum {
     FIR_PAD = 64,            /* taps of a response are padded with zeros to a multiple of this                        */
-    FIR_RING_MIN = 4         /* frames of a ring: they are copied four at a time                                      */
+    FIR_RING_MIN = 4         /* min. frames of a ring, copied four at a time                                          */
 };
 
 struct fir_cell {            /* one response from one input; an output is the sum of its cells                        */
@@ -38,7 +38,7 @@ size_t fir_scratch_bytes(int n_sm);
 cudaError_t fir_launch(const struct fir_job *job, cudaStream_t stream);
 cudaError_t fir_load(void); /* before the first launch on a device */
 
-/* Launch one of the two kernels; fir_launch calls them. */
+/* fir_launch and fir_load call these functions of the two kernels. */
 cudaError_t fir_few_launch(const struct fir_job *job, cudaStream_t stream);
 cudaError_t fir_few_load(void);
 cudaError_t fir_register_launch(const struct fir_job *job, cudaStream_t stream);

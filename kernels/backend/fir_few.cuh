@@ -76,8 +76,8 @@ struct sums {
 };
 
 /* Adds n taps of h, a multiple of V, to the sums of all threads. copy_x(to, j) copies x[j - n ... j - n + 3], counted
- * from the first frame of the tile, to shared memory. h is 16-byte aligned. `shared` holds the frames,
- * padded(TILE + n) floats, and shared_h for the taps. All threads of the block call it. */
+ * from the first frame of the tile, to shared memory. h is 16-byte aligned. `shared`, padded(TILE + n) floats, holds
+ * the frames; shared_h holds the taps. All threads of the block call it. */
 template <class Copy>
 __device__ static inline void add_share(struct sums &sums, float *shared, float *shared_h, const float *h, int n,
                                         Copy copy_x)
@@ -164,8 +164,8 @@ static size_t shared_bytes(int share)
     return (padded(TILE + n) + n) * sizeof(float);
 }
 
-/* The number of blocks that divide the taps of a tile among themselves: as many as still have one multiprocessor each.
- * blocks: the number of blocks without splits; n_taps: of an output. */
+/* The number of blocks that divide the taps of a tile among themselves: as many as leave each block one multiprocessor.
+ * blocks: the number of blocks without splits; n_taps: taps of an output. */
 static int splits_of(long blocks, int n_taps, int n_sm)
 {
     return blocks < n_sm && n_taps > ALONE ? (int)(n_sm / blocks) : 1;

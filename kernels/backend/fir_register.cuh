@@ -40,7 +40,7 @@ template <bool SHORT> struct staged {
     enum {
         CHUNK = SHORT ? SHORT_TAPS : ROW, /* taps staged at once, and added up in one plain sum */
         RING = TILE + (SHORT ? 1 : 2) * CHUNK,
-        AGAIN = SHORT ? 0 : SLIDE /* copy of the ring's first floats at its end: a turn reads on past the ring's end */
+        AGAIN = SHORT ? 0 : SLIDE /* the ring's first floats, copied behind its end: a turn reads past the end */
     };
     float ring[2][RING + AGAIN], taps[2][CHUNK];
     static_assert(CHUNK % ROW == 0 && TILE % ROW == 0 && CHUNK % SLIDE == 0 && SLIDE <= ROW,
@@ -68,7 +68,7 @@ __device__ static inline void slide(float (&sum)[V], float (&window)[SLIDE / 4][
         if (k % 4 == 0) load4(window[low], below + SLIDE - k - 4);
 #pragma unroll
         for (int o = 0; o < V; o++) {
-            const int j = 4 + o - k % 4; /* of the V + 4 frames in the window, lowest first */
+            const int j = 4 + o - k % 4; /* index among the V + 4 frames in the window, lowest first */
             sum[o] = fmaf(tap[k], window[(low + j / 4) % quads][j % 4], sum[o]);
         }
     }

@@ -21,12 +21,12 @@ struct head_due {                /* the output of one tail level for this hop   
     unsigned ring_mask, at;      /* at: the index in the ring of the frame that is added to y[.][0]                  */
 };
 
-struct head_job {                /* y[out][i] = sum of taps[k] x[in][pos + i - k] and of due[out][at + i]            */
+struct head_job {                /* y[out][i] = sum taps[k] x[in][pos + i - k] + sum due[out][at + i]                */
     const float *x;              /* row ch at x + ch * (ring_mask + 1), frame f at f & ring_mask                     */
     unsigned ring_mask, pos;
     const struct head_terms *terms; /* for head.cu; NULL: cells                                                      */
     const int *first_term;       /* [all groups + 1]: the terms of group g start at terms[first_term[g]]             */
-    const struct fir_cell *cells; /* for head_sparse.cu, which reads n_chunks of each; NULL: terms                    */
+    const struct fir_cell *cells; /* for head_sparse.cu: n_chunks chunks of each; NULL: terms                         */
     const int *first_cell;       /* [n_out + 1]: index of each output's first cell                                   */
     int n_chunks;                /* chunks of a response                                                             */
     int max_terms;               /* max. terms of a group                                                            */

@@ -117,7 +117,7 @@ __device__ static inline void stage_compute(float (&total)[V], const float *tile
     for (int i = 0; i < V; i++) total[i] += sum[i];
 }
 
-/* Writes the sums of all outputs, in shared memory, plus the output of the tail levels for these frames, to y. */
+/* Adds the output of the tail levels for these frames to the sums of all outputs, and writes the result to y. */
 template <bool ALIGNED>
 __device__ static inline void rows_write(const float (&sums)[OUTS][ROW], const struct head_job &job, int out, int end)
 {

@@ -192,7 +192,7 @@ static void frames_copy(const hc_render_job *job, int source, int64_t from, int 
     memset(to + n_in, 0, (n - n_before - n_in) * sizeof *to);
 }
 
-/* The max. number of windows from `first` on, at most n, that still fit into the batch. */
+/* Returns how many of the n windows from `first` on still fit into the batch. */
 static int run_size(const struct render_gpu *s, const struct batch *b, const struct render_work *work, int64_t first,
                     int n)
 {

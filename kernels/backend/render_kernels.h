@@ -13,7 +13,7 @@ struct render_line {        /* weight * sum over parts p from `first` to `end` -
 };
 
 struct render_span {        /* a window of the output                                                                 */
-    int line;               /* its lines: n_from of the sum `from`, then n_to                                         */
+    int line;               /* its first line: n_from lines of `from`, then n_to of `to`                              */
     int n_from, n_to;       /* n_from -1: no fade                                                                     */
     int out, pitch;         /* output o at out + o * pitch                                                            */
 };

@@ -63,10 +63,10 @@ struct scene_gpu {
     unsigned ring_length;
     float *receive;         /* [n_sources][n] of a call                                                               */
     struct cuda_level levels[HC_MAX_STEER_LEVELS];
-    void *pinned;           /* the lists, and:                                                                        */
+    void *pinned;           /* pinned memory: the lists, then `out`                                                   */
     float *out;             /* [n_out][block]                                                                         */
     struct piece_maker maker;
-    /* The head's lists: the terms that list `now` was made of, and the block that played them as `to`. */
+    /* List `now` of the head was made of these terms, which played as `to` in block terms_block. */
     int now;
     const struct scene_term *terms;
     int n_terms;

@@ -26,13 +26,13 @@ struct scene_bank {
     int log2_P[HC_MAX_STEER_LEVELS];
 };
 
-/* log2 of P of a level; HC_EUNSUPPORTED: the blocks are too large. */
+/* Returns log2 of a level's P. HC_EUNSUPPORTED: the blocks are too large. */
 int scene_log2_P(const struct scene_plan *plan, int level, struct reason *why);
 
 int scene_bank_of_data(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank,
                        uint64_t *bytes, struct reason *why);
 void scene_bank_release(void *bank);
-/* A piece_responses of dsp/device/scene_pieces.h. */
+/* Has the type piece_responses (dsp/device/scene_pieces.h). */
 bool scene_bank_responses(const void *bank, int level, int entry, struct scene_piece *piece);
 
 #endif

@@ -10,7 +10,7 @@
  * sums is fixed: same input, same bits. An entry with more than 16 sources has several pieces, so that all warps have
  * similar work. Blocks are short, so that a stream of a higher priority soon runs.
  *
- * cost     a piece and part: 8 P bytes a source and 8 P bytes an output, once a tile of outputs (8) for the sources
+ * cost     a piece and part: 8 P bytes for each output, and 8 P bytes for each source and tile of 8 outputs
  * limits   P = 32 ... 4096
  * ceiling  memory bandwidth over X: 8,192 sources of 0.5 s read 1.8 GB a hop, 0.45 ms of 9.3 on an H200
  */
@@ -130,7 +130,7 @@ cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream)
         else if (step < job->n_parts) step++;
         else chunks--;
     }
-    const int items = (max_pieces + chunks - 1) / chunks; /* if few, the ways divide the parts */
+    const int items = (max_pieces + chunks - 1) / chunks; /* if there are few items, the ways divide the parts */
     while (items * step < THREADS / 32 && step < job->n_parts) step++;
     job->n_chunks = chunks;
     job->part_step = step;

@@ -41,7 +41,7 @@ struct scene_tail_windows {         /* two windows of a tail level that overlap 
     int at, hop, fade;              /* `at`: the frame of `now` at which the block starts                             */
 };
 
-struct scene_output {               /* out[o][i] = the head, faded, and the tails, for frames at + i of the block     */
+struct scene_output {               /* out[o][i] = faded head + tails, at frame at + i of the block                   */
     const float2 *tw, *sums;        /* [n_lists][n_out][P]                                                            */
     int n_lists;                    /* 2: a fade from the first to the second                                         */
     int n_out, log2_P, block, fade;

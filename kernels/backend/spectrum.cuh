@@ -5,10 +5,10 @@
 
 #include <cuda_runtime.h>
 
-/* sum += x h. bin0: the operands are bin 0, or bins 0 and 1. */
+/* sum += x h. bin0: x and h are bin 0, or bins 0 and 1 (float4). */
 __device__ static inline void bin_multiply_add(float2 &sum, float2 x, float2 h, bool bin0)
 {
-    const float hb = bin0 ? 0.0f : h.y, hc = bin0 ? h.y : h.x; /* computed once for all x that meet this h */
+    const float hb = bin0 ? 0.0f : h.y, hc = bin0 ? h.y : h.x; /* computed once for each h */
     sum.x = fmaf(x.x, h.x, fmaf(-x.y, hb, sum.x));
     sum.y = fmaf(x.y, hc, fmaf(x.x, hb, sum.y));
 }

@@ -69,7 +69,7 @@ static size_t ring_frames(const struct gpu_tail *tail, int block)
     size_t max_frames = (size_t)(tail->head_taps + HEAD_CHUNK - 1) / HEAD_CHUNK * HEAD_CHUNK + HEAD_CHUNK;
     for (int i = 0; i < tail->n_levels; i++) {
         const struct gpu_tail_level *level = &tail->level[i];
-        const size_t slices = (size_t)(level->forward_share * level->n_slices) + 1; /* with forward transforms */
+        const size_t slices = (size_t)(level->forward_share * level->n_slices) + 1; /* slices with forwards */
         const size_t frames = 2 * (size_t)level->size + slices * tail->hop;
         if (frames > max_frames) max_frames = frames;
     }
@@ -249,7 +249,7 @@ static void product_add(struct tail_products *job, const struct gpu_tail *tail, 
     to->max_parts = of->max_parts;
 }
 
-/* at: the frame of the stream at which the first output frame is due. */
+/* Adds an inverse of level i. at: the frame of the stream at which the first output frame is due. */
 static void inverse_add(struct tail_inverses *job, const struct gpu_tail *tail, const struct gpu_tail_mask *mask, int i,
                         int64_t at, int first_out, int n_out)
 {
@@ -324,7 +324,7 @@ cudaError_t gpu_tail_step(struct gpu_tail *tail, cudaStream_t stream)
 static cudaError_t catch_up(struct gpu_tail *tail, struct gpu_tail_mask *mask, cudaStream_t stream)
 {
     const int64_t w = tail->step;
-    struct step_work due = {}, now = {}; /* of the due window and of the window under way */
+    struct step_work due = {}, now = {}; /* work on the due window; on the window under way */
     for (int i = tail->n_behind - 1; i >= 0; i--) {
         const int n = tail->level[i].n_slices, k = (int)(w % n);
         const int64_t window = w / n;

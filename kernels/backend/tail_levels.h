@@ -47,12 +47,12 @@ struct gpu_tail {            /* the head and the tail levels of a state         
     float *ring;             /* the input history: [n_in][ring_mask + 1], frame f at f & ring_mask                  */
     unsigned ring_mask;
     size_t y_pitch;          /* floats between the rows of outputs: the plan's block                                */
-    void *scratch;           /* of the head's kernel or, without levels, the FIR's                                  */
+    void *scratch;           /* scratch of the head kernel or, without levels, of the FIR kernel                    */
     /* Buffers for a batch of responses, from which a mask's spectra are computed; for stream `setup`.              */
     int rows;                /* responses of a batch                                                                */
     size_t pitch;            /* floats of a row                                                                     */
     float *taps;             /* [rows][pitch]                                                                       */
-    float *envelope;         /* [pitch]: of noise                                                                   */
+    float *envelope;         /* [pitch]: the envelope of noise                                                      */
     int *counts;             /* [n_levels][2][rows]: a response's number of parts; the index of its first part      */
     void *pinned;            /* gpu_tail_pinned_bytes of host memory, for all uploads                               */
 };
@@ -76,7 +76,7 @@ struct gpu_tail_mask {
     struct head_terms *head_terms;   /* NULL for a mask with cells                                                  */
     struct fir_cell *head_cells;     /* cells of a sparse mask (head_is_sparse) or a plan without levels; else NULL */
     int *head_first;         /* first_term or first_cell of the head, whichever is used                             */
-    int max_taps, max_cells; /* of one output, as in fir_job; used without levels only                              */
+    int max_taps, max_cells; /* max. of one output, as in fir_job; used only without levels                         */
     float *head_taps;        /* [n_responses][n_chunks * HEAD_CHUNK]                                                */
     struct gpu_tail_mask_level level[TAIL_LEVELS];
 };

@@ -125,7 +125,7 @@ static int draft_make(struct mask_draft *draft, const struct gpu_tail *tail, con
     return HC_OK;
 }
 
-/* Does the head use cells (head_sparse or the FIR), not terms? */
+/* Does the head use cells (head_sparse or the FIR) instead of terms? */
 static bool has_cells(const struct gpu_tail *tail, const struct mask_draft *draft)
 {
     return !tail->n_levels ||
@@ -300,7 +300,8 @@ static cudaError_t head_terms_send(struct gpu_tail_mask *mask, const struct gpu_
     return gpu_tail_send(tail, mask->head_first, draft->first_term, (draft->n_groups + 1) * sizeof(int), stream);
 }
 
-/* cells, first_cell: host buffers for the tables. The cells of the matrix are sorted by output. */
+/* Sends the cells of the head. cells, first_cell: host buffers for the tables. The cells of the matrix are sorted by
+ * output. */
 static cudaError_t head_cells_send(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
                                    const struct matrix *matrix, struct fir_cell *cells, int *first_cell,
                                    cudaStream_t stream)

@@ -127,7 +127,8 @@ static bool goes_alone(int n, int log2_size, int sms) { return sms > 0 && tail_a
         else kernel<false><<<blocks, threads, shared, stream>>>(job);                \
     } while (0)
 
-/* Declares threads, blocks, shared and skewed of a launch, and sets first_block. count: n_ch or n_out of a level. */
+/* Declares the variables `threads`, `blocks`, `shared` and `skewed` of a launch, and sets first_block. count: n_ch or
+ * n_out of a level. */
 #define LAY_OUT(job, count)                                                                                            \
     int threads = 64, blocks = 0;                                                                                      \
     size_t shared = 0;                                                                                                 \

@@ -16,7 +16,7 @@ enum {
     TAIL_LEVELS = 10         /* one for each size; one more for the first partition of a plan with whole_hops       */
 };
 
-struct tail_forward {         /* spectra[ch][entry] = transform of frames from ... from + 2S - 1, of n_ch channels   */
+struct tail_forward {         /* spectra[ch][entry] = transform of 2S frames from `from` on, of n_ch channels        */
     const float2 *tw;         /* [S]                                                                                */
     float2 *spectra;          /* [n_in][n_entries][S]: the level's FDL                                              */
     int log2_size, first_ch, n_ch;

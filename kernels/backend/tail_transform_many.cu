@@ -58,7 +58,8 @@ template <int LOG2> __device__ static inline void points_store(float2 *s, const 
     for (int m = 0; m < 8; m++) s[swizzled(first) ^ swizzled(m * step)] = r[m];
 }
 
-/* reversed3 reverses three bits; `reversed` all bits of a thread's number: the position of its bins. */
+/* reversed3 reverses three bits. `reversed` reverses all bits of a thread's number, which gives the position of its
+ * bins. */
 __device__ static constexpr int reversed3(int m) { return (m & 1) << 2 | (m & 2) | m >> 2; }
 template <int LOG2> __device__ static inline int reversed(int t) { return (int)(__brev((unsigned)t) >> (32 - LOG2)); }
 

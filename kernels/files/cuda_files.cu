@@ -84,8 +84,8 @@ static void files_sizes_set(struct cuda_files *s, const hc_config *config)
     s->out_samples = config->out_samples;
     s->raw_in_bytes = raw_bytes(s->in_samples, (size_t)s->n_in * plan->block);
     s->raw_out_bytes = raw_bytes(s->out_samples, (size_t)s->n_out * plan->block);
-    /* Frames that may still be in use: of the calls under way, and of the last ended call, whose kernels behind the
-     * output may still run. */
+    /* The frames of the calls under way may still be in use. So may those of the last ended call, because its kernels
+     * behind the output may still run. */
     const size_t under_way = (s->queue_depth + 1) * (size_t)plan->block;
     if (plan->direct) {
         s->ring_length = power_of_two((size_t)plan->max_taps + under_way);
@@ -95,7 +95,7 @@ static void files_sizes_set(struct cuda_files *s, const hc_config *config)
     const int blocks = plan->block / P + 1; /* max. blocks that one call completes */
     s->ring_length = power_of_two(2 * (size_t)P + under_way);
     s->n_entries = plan->n_partitions + blocks + 1;
-    /* A spectrum for each output and whole block of a call; more if these are few, for splits. */
+    /* A spectrum for each output and whole block of a call; if these are few, more for splits. */
     s->sums_capacity = (size_t)s->n_out * blocks;
     const size_t some = (size_t)s->n_sm * 2048 / P;
     if (s->sums_capacity < some) s->sums_capacity = some;

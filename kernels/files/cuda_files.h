@@ -67,8 +67,8 @@ struct cuda_files_mask {
     float *due;              /* [n_out][P]: the sum of partitions 1 ... for block due_block                    */
     int64_t due_block;
     int due_resets;          /* cuda_files.resets when `due` was made                                          */
-    int max_taps, max_cells; /* of one output                                                                  */
-    int max_parts;           /* of one response                                                                */
+    int max_taps, max_cells; /* max. of one output                                                             */
+    int max_parts;           /* max. of one response                                                           */
 };
 
 /* ---- cuda_files: as in struct backend ---------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ void cuda_files_mask_free(void *state, void *mask);
 /* ---- files_partitions: the frames of a call are in the ring, from frame s->total on ------------------------------ */
 /* Do the whole partitions in the next n frames go through transforms? */
 bool files_has_whole(const struct cuda_files *s, int n);
-/* Writes the output of mask m for this call of n frames to wet. whole: of files_has_whole. */
+/* Writes the output of mask m for this call of n frames to wet. whole: the result of files_has_whole. */
 int files_play(struct cuda_files *s, struct cuda_files_mask *m, int n, bool whole, float *wet, struct reason *why);
 /* Prepares the next call, behind the output and after s->total was advanced: computes spectra and sums for which that
  * call would otherwise wait. to, from: the masks that the call may play, or NULL. */

@@ -48,16 +48,17 @@ void files_staging_close(struct cuda_files *s)
     pinned_free(s->pinned);
 }
 
-/* For each response: number of taps for the FIR, index of its first tap; number of partitions, index of its first. */
+/* For each response: its number of FIR taps, the index of the first; its number of partitions, the index of the
+ * first. */
 struct mask_layout { int *head, *head_at, *parts, *parts_at; };
 
-struct mask_header { size_t fir_cells, part_cells, taps, bytes; }; /* offsets of the three arrays; size of the header */
+struct mask_header { size_t fir_cells, part_cells, taps, bytes; }; /* offsets of three arrays; the header's size */
 
 struct mask_upload {
     char *to;                /* destination in the mask of the next byte                                       */
-    float2 *spectra;         /* NULL: bytes are copied to `to`; else to s->staging and transformed to spectra  */
+    float2 *spectra;         /* NULL: bytes go to `to`; else they go to s->staging and become these spectra    */
     int half;                /* the half that is being filled                                                  */
-    size_t used, sent;       /* bytes of this half that are filled; bytes that are sent                        */
+    size_t used, sent;       /* bytes of this half that are filled; bytes of it that are sent                  */
 };
 
 static size_t taps_padded(int n) { return ((size_t)n + FIR_PAD - 1) / FIR_PAD * FIR_PAD; }

@@ -79,8 +79,8 @@ static int due_make(struct cuda_files *s, struct cuda_files_mask *m, int64_t b, 
     return HC_OK;
 }
 
-/* Writes the FIR's output for n frames from frame `from` of the stream on to y[n_out][.]. due: m->due at frame `from`,
- * to be added, or NULL. */
+/* Writes the FIR's output for n frames from frame `from` of the stream on to y[n_out][.]. Adds `due`, which is m->due
+ * at frame `from`, unless NULL. */
 static int part_fir_play(struct cuda_files *s, const struct cuda_files_mask *m, int64_t from, int n, const float *due,
                          float *y, struct reason *why)
 {
@@ -139,7 +139,7 @@ int files_prepare(struct cuda_files *s, bool whole, struct cuda_files_mask *to, 
     const int P = s->plan->partition;
     if (s->plan->direct) return HC_OK;
     PASS(spectra_make(s, s->total / P, why));
-    if (whole && s->total % P == 0) return HC_OK; /* a file: its next call starts with a whole block, without `due` */
+    if (whole && s->total % P == 0) return HC_OK; /* a file's next call starts with a whole block: no `due` */
     if (to) PASS(due_make(s, to, s->total / P, why));
     if (from) PASS(due_make(s, from, s->total / P, why));
     return HC_OK;

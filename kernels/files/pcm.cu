@@ -1,4 +1,4 @@
-/* pcm - converts samples, four adjacent samples a thread: 8, 12 or 16 bytes, whole words for every kind of sample.
+/* pcm - converts samples. A thread converts four adjacent samples: 8, 12 or 16 bytes, so whole words for every kind.
  *
  *   24 bits   | 0 0 0 1 | 1 1 2 2 | 2 3 3 3 |     three words, four samples, the lowest byte first
  *
@@ -96,7 +96,7 @@ __device__ static inline void quad_store(unsigned *raw, unsigned quad, const uns
     }
 }
 
-/* Adds the counts of a warp to *seen. peak: the bits of a magnitude, which sort as magnitudes do. */
+/* Adds the counts of a warp to *seen. peak: the bits of a magnitude; as integers, they sort as magnitudes do. */
 __device__ static inline void add_seen(struct io_counts *seen, unsigned clipped, unsigned peak)
 {
 #pragma unroll

@@ -47,7 +47,7 @@ static constexpr struct plan_costs costs_of_a_gpu(void)
     costs.launch_ns = 1500; /* a block costs between 300 (files: 32 blocks a launch) and 10000 (live: transform,
                                products, inverse) */
     costs.slice_ns = 1000;  /* a hop of eight levels has three launches */
-    costs.call_ns = 13000;  /* to the card and back, including the launch of a hop */
+    costs.call_ns = 13000;  /* a trip to the card and back, including the launch of a hop */
     costs.file_block = 262144; /* stereo: 2 MiB up and 2 MiB down, 64 partitions of 4096 a launch */
     return costs;
 }

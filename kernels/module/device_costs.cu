@@ -47,7 +47,7 @@ enum {
     STEP_PARTS = 2 /* levels of 64 to 8192 frames                  */
 };
 static const size_t LIVE_GROUP_BYTES = (size_t)TAIL_OUTS * LIVE_INS * LIVE_PARTS * LIVE_SIZE * sizeof(float2);
-static const size_t LIVE_MIN_BYTES = 32 << 20; /* min. bytes of a launch, for devices with a small L2 */
+static const size_t LIVE_MIN_BYTES = 32 << 20; /* min. bytes of a launch on devices with a small L2 */
 static const double round_s = 4e-3;
 static const double warm_up_s = 0.1; /* an idle device raises its clock in this time */
 
@@ -75,7 +75,7 @@ static size_t max_of(size_t a, size_t b) { return a > b ? a : b; }
 
 static size_t live_x_bytes() { return (size_t)LIVE_INS * (LIVE_PARTS + 1) * LIVE_SIZE * sizeof(float2); }
 
-/* l2: the size of the device's L2 cache. */
+/* Chooses the sizes of the launches. l2: the size of the device's L2 cache. */
 static void sizes_choose(struct cost_bench *s, size_t l2)
 {
     const size_t live = max_of(4 * l2, LIVE_MIN_BYTES);
@@ -87,7 +87,7 @@ static void sizes_choose(struct cost_bench *s, size_t l2)
     const size_t mac_out = (size_t)s->mac_outs * MAC_BLOCKS * MAC_P * sizeof(float2);
     const size_t head_in = ((size_t)s->head_groups * HEAD_OUTS + 4) * HEAD_INS * HEAD_CHUNK * sizeof(float);
     const size_t live_out = (size_t)s->live_groups * TAIL_OUTS * LIVE_SIZE * sizeof(float2);
-    const size_t step = (size_t)STEP_INS * 4 * TAIL_SIZE_MAX * sizeof(float2);  /* any one buffer of a level */
+    const size_t step = (size_t)STEP_INS * 4 * TAIL_SIZE_MAX * sizeof(float2);  /* size of each buffer of a level */
     s->zeros_bytes = s->live_groups * LIVE_GROUP_BYTES + live_x_bytes();
     s->zeros_bytes = max_of(max_of(s->zeros_bytes, head_in), max_of(mac_in, max_of(transforms * sizeof(float2), step)));
     s->out_bytes = max_of(max_of(live_out, mac_out), max_of(transforms * sizeof(float2), STEP_LEVELS * step));
@@ -357,7 +357,8 @@ static int round_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *
     return HC_OK;
 }
 
-/* *ns: the time of a unit, the median of ROUNDS rounds; the runs of a round last round_s by the host's clock. */
+/* Measures the time *ns of a unit, the median of ROUNDS rounds. The runs of a round last round_s by the host's
+ * clock. */
 static int time_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *), double units, double *ns,
                    struct reason *why)
 {

@@ -57,14 +57,14 @@ static __host__ __device__ constexpr double cos_of(int j)
     return j == 64 ? 0.0 : sum;
 }
 
-/* exp(-2 pi i J / 256), J = 0 to 64; its conjugate with DIR -1 */
+/* exp(-2 pi i J / 256), J = 0 to 64; with DIR -1 its conjugate */
 template <int J, int DIR> static __device__ __forceinline__ float2 root_256()
 {
     constexpr float c = (float)cos_of(J), s = (float)cos_of(64 - J);
     return make_float2(c, DIR > 0 ? -s : s);
 }
 
-/* The address `byte` bytes into a block's dynamic shared memory. */
+/* Returns the address of byte number `byte` of a block's dynamic shared memory. */
 template <class T> static __device__ __forceinline__ T *shared_at(float4 *shared, size_t byte)
 {
     return reinterpret_cast<T *>(reinterpret_cast<char *>(shared) + byte);
@@ -112,7 +112,8 @@ template <int J, int DIR> static __device__ __forceinline__ float2 turned(float2
 }
 
 /* Levels FIRST to LOG_R of the forward transform over r[0 .. 2^LOG_R). base[m - 1] = exp(-2 pi i (k0 + shift) /
- * 2^(l0 + m)) is the factor of the first block in level m. Block b has this times exp(-2 pi i brev(b) / 2^m). */
+ * 2^(l0 + m)) is the factor of the first block in level m. The factor of block b is this one times
+ * exp(-2 pi i brev(b) / 2^m). */
 template <int LOG_R, int FIRST = 1> static __device__ __forceinline__ void tree_levels(float2 *r, const float2 *base)
 {
     unrolled<LOG_R - FIRST + 1>([&](auto level) {
@@ -125,8 +126,8 @@ template <int LOG_R, int FIRST = 1> static __device__ __forceinline__ void tree_
     });
 }
 
-/* Levels FIRST to LOG_R of the inverse. base[m - 1] = exp(2 pi i n0 / (S 2^m)); the c-th factor of level m is this
- * times exp(2 pi i c / 2^m). */
+/* Levels FIRST to LOG_R of the inverse. base[m - 1] = exp(2 pi i n0 / (S 2^m)); the c-th factor of level m is
+ * base[m - 1] times exp(2 pi i c / 2^m). */
 template <int LOG_R, int FIRST = 1> static __device__ __forceinline__ void time_levels(float2 *r, const float2 *base)
 {
     unrolled<LOG_R - FIRST + 1>([&](auto level) {
@@ -183,10 +184,10 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
 
     /* Twiddle factors, in the shared memory of the block; all teams of a block share them. */
     struct factors {
-        float2 forward2[LOG_2][E];                     /* phase 2, of block b                                  */
-        float2 forward3[LOG_3 ? LOG_3 : 1][LOG_3 ? (FEW_3 ? 2 * E : N / R3) : 1]; /* phase 3, of q; or q's two parts */
-        float2 inverse2[LOG_2][R3];                    /* phase 2, of position i                               */
-        float2 inverse1[LOG_1][T];                     /* phase 1, of position t                               */
+        float2 forward2[LOG_2][E];                     /* phase 2: factors of block b                          */
+        float2 forward3[LOG_3 ? LOG_3 : 1][LOG_3 ? (FEW_3 ? 2 * E : N / R3) : 1]; /* phase 3: of q, or q's two parts */
+        float2 inverse2[LOG_2][R3];                    /* phase 2: factors of position i                       */
+        float2 inverse1[LOG_1][T];                     /* phase 1: factors of position t                       */
         float2 unshift[T];                             /* exp(2 pi i shift t / N)                              */
         float2 forward1[ANY_SHIFT ? LOG_1 : 1];        /* phase 1                                              */
         float2 unshift1[ANY_SHIFT ? E : 1];            /* exp(2 pi i shift j / E)                              */
@@ -297,7 +298,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
 #pragma unroll
             for (int g = 0; g < E / R2; g++)
 #pragma unroll
-                for (int j = 0; j < R2; j++) s[at_2(t, g, j)] = r[g * R2 + j]; /* each thread its own positions */
+                for (int j = 0; j < R2; j++) s[at_2(t, g, j)] = r[g * R2 + j]; /* each thread has its own positions */
             part_sync();
 #pragma unroll
             for (int g = 0; g < E / R3; g++)
@@ -316,7 +317,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
     }
 
     /* Inverse without the division by N. On entry r holds a spectrum; on return r[j] = z[n] exp(-2 pi i j shift / E),
-     * n = t + T j: see unshifted. s as for forward. */
+     * n = t + T j: see unshifted. s: as in forward. */
     static __device__ __forceinline__ void inverse(float2 *s, const factors *f, int t, float2 *r)
     {
         float2 base[LOG_E];

@@ -20,7 +20,7 @@ template <int LOG_N> struct gradient_size : team_size<LOG_N> {
     static constexpr size_t POSITIONS_AT = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES,
                             WITHOUT_SPECTRA = POSITIONS_AT + team::TEAMS * team::POSITIONS * sizeof(window_pair),
                             BYTES = WITHOUT_SPECTRA + (IS_SMALL ? team::TEAMS * team::N * sizeof(float2) : 0),
-                            STASH_BYTES = IS_SMALL ? 0 : 2 * team::N * sizeof(float2); /* of a team, in device memory */
+                            STASH_BYTES = IS_SMALL ? 0 : 2 * team::N * sizeof(float2); /* device memory of a team */
 };
 
 template <class S>

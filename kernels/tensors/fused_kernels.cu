@@ -118,7 +118,7 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
         load<S, REAL>(r, window_at(p.x, at.in), t);
         if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
-        previous_wait(); /* wait: the spectra must be complete, and y free to be written */
+        previous_wait(); /* the spectra must be complete, and y free to be written */
         const float2 *h = p.spectra + (size_t)at.group * S::N + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);

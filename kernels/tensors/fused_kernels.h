@@ -1,7 +1,7 @@
 /* fused_kernels - convolutions of many rows, each computed by one team of threads without a step through device memory.
  *
  * A row is cut into windows of 2N points. The kernel multiplies the transform of a window (fft_registers.cuh) by the
- * filter's, and writes the frames that do not wrap. Sizes: N = 2^log2_n, FUSED_MIN to FUSED_MAX.
+ * filter's, and writes the frames that do not wrap. N is 2^log2_n, where log2_n is FUSED_MIN to FUSED_MAX.
  */
 #ifndef HALOCONV_FUSED_KERNELS_H
 #define HALOCONV_FUSED_KERNELS_H
@@ -24,7 +24,7 @@ struct fused_rows {           /* a tensor [batch][channels][frames], frames adja
 
 struct fused_groups {         /* the rows of a batch, sorted by the filter that they share */
     int h_batch, h_channels;  /* number of filters and groups: h_batch * h_channels */
-    int batch, channels;      /* of x. A group has (h_batch == 1 ? batch : 1) * (h_channels == 1 ? channels : 1) rows */
+    int batch, channels;      /* of x; a group's rows: (h_batch == 1 ? batch : 1) * (h_channels == 1 ? channels : 1) */
     int first, n;             /* the groups of this launch */
 };
 
@@ -54,8 +54,8 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     struct fused_groups groups;
     struct fused_rows x, gy, out;
     const float *x_data, *gy_data;
-    int64_t n_windows, hop;   /* window j: frames [j * hop, (j + 1) * hop) of x, */
-    int64_t gy_first;         /* and 2N frames of gy from j * hop + gy_first on */
+    int64_t n_windows, hop;   /* window j has frames [j * hop, (j + 1) * hop) of x */
+    int64_t gy_first;         /* window j has 2N frames of gy from j * hop + gy_first on */
     int n_slices;             /* teams that share the windows of a group */
     const int64_t *lengths;
     float *gh;                /* the gradient, with the strides of `out` */
@@ -64,7 +64,7 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
 };
 
 struct fused_device {
-    int n_sm, shared_bytes;   /* shared_bytes: max. of a block, by opt-in */
+    int n_sm, shared_bytes;   /* shared_bytes: max. bytes of a block, by opt-in */
     bool is_early;            /* a kernel may begin before the previous kernel has ended (early_launch.cuh) */
 };
 
@@ -76,12 +76,12 @@ cudaError_t fused_gradient_h_load(const struct fused_device *device); /* called 
 int fused_teams(const struct fused_device *device, int log2_n);
 int fused_gradient_h_teams(const struct fused_device *device, int log2_n);
 cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream);
-/* real: the last N points of each window are outside of x, and out_end <= N. */
+/* Convolves all windows. real: the last N points of each window are outside of x, and out_end <= N. */
 cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n, bool real,
                                   const struct fused_convolve *p, cudaStream_t stream);
 /* Bytes of the stash for groups.n * n_slices = n_units teams. */
 size_t fused_gradient_h_stash(int log2_n, int64_t n_units);
-/* real: the last N points of each window are outside of x and of gy, and out.frames <= N. */
+/* Computes the gradient. real: the last N points of each window are outside of x and of gy, and out.frames <= N. */
 cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gradient_h *p, cudaStream_t stream);
 
 #ifdef __cplusplus

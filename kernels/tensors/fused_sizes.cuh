@@ -28,7 +28,7 @@ template <template <int> class Size, class Use> static cudaError_t with_every_si
 
 static inline unsigned ceil_div(int64_t a, int64_t b) { return (unsigned)((a + b - 1) / b); }
 
-/* Permits kernels to use `bytes` of shared memory, if the device has so many. */
+/* Permits kernels to use `bytes` of shared memory, if the device has that much. */
 template <class... Kernels>
 static cudaError_t shared_allow(const struct fused_device *device, size_t bytes, Kernels... kernels)
 {

@@ -154,7 +154,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
-            float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread its own positions */
+            float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread uses its own positions */
 #pragma unroll
             for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
             halves_load<S, REAL>(r, halves_window(p.gy, p.gy_data, i * p.windows + k, 4 * S::N), turn, t);

@@ -27,12 +27,12 @@ enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
 #else
 enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 14 };    /* log2 N' */
 #endif
-enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* max. log2 R of one pass; of both passes */
+enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* max. log2 R of one pass; of both */
 enum { LONG_MAX_UNITS = 65535 };                    /* max. windows of a launch */
 
 struct long_size { int log2_row, log2_r; };
 
-struct long_units {           /* windows of rows, sorted by the filter, the row and the window; or one of each filter */
+struct long_units {           /* windows of rows, sorted by filter, row, window; or one window of each filter */
     struct fused_groups groups; /* groups.first: the filter of unit 0 */
     struct fused_rows rows;
     int64_t units_of_group;   /* 1 for the windows of filters */
@@ -54,7 +54,7 @@ struct long_output {          /* point p of window j is frame j * hop + start + 
 cudaError_t long_load(const struct fused_device *device);
 /* The number of rows of 2^log2_row points that the device computes at once; 0: no kernel, or a row does not fit. */
 int long_rows_at_once(const struct fused_device *device, int log2_row);
-/* scratch: [units->n][N] */
+/* Splits the windows of `data` into scratch[units->n][N]. */
 cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
                               const float *data, float2 *scratch, cudaStream_t stream);
 /* Writes or adds the windows to `data`. Unit i is at scratch + i * stride; a second pass overwrites it. */
@@ -80,7 +80,7 @@ cudaError_t long_rows_launch(const struct fused_device *device, struct long_size
 /* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
  * frames of x, and adds each row's result to the frames of y. */
 struct long_halves {
-    struct long_units in, out; /* the same windows of x and y */
+    struct long_units in, out; /* windows of x; the same windows of y */
     struct long_output output;
     const float *x;
     float *y;
@@ -89,15 +89,15 @@ struct long_halves {
 cudaError_t long_halves_load(const struct fused_device *device); /* called by long_load */
 /* Is there a kernel for these rows, and do they fit the device? */
 bool long_halves_fit(const struct fused_device *device, int log2_row);
-/* real: the points of a window from N on are outside of x, and are not stored. */
+/* Convolves all windows. real: the points of a window from N on are outside of x, and are not stored. */
 cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
                                cudaStream_t stream);
 
 struct long_gradient_halves { /* the gradient of filters, one thread block for each filter */
-    struct long_units x, gy;  /* the same windows */
+    struct long_units x, gy;  /* windows of x; the same windows of gy */
     struct long_units filters;
     struct long_output output;
-    int windows;              /* of a filter */
+    int windows;              /* windows of a filter */
     const float *x_data, *gy_data;
     float *gh;
     float2 *stash;            /* long_gradient_halves_stash() bytes */
@@ -109,8 +109,8 @@ cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool 
 
 /* sum[group][i] (+)= the sum over the group's windows of conj(x[window][i]) gy[window][i]; sum may be x */
 struct long_products {
-    int n_groups, windows;    /* of a group */
-    int64_t points;           /* of a window */
+    int n_groups, windows;    /* windows: windows of a group */
+    int64_t points;           /* points of a window */
     const float2 *x, *gy;     /* [n_groups][windows][points] */
     float2 *sum;
     int64_t stride;           /* points from the sum of a group to the next */

@@ -14,7 +14,7 @@ enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gr
 enum { MAX_HALVES = INT_MAX / 4 };                  /* max. windows in halves of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */
 static const double launch_cycles = 3000;
-static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* times the cycles of two rows of a window */
+static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* relative to the cycles of the two rows */
 
 /* Chooses the rows of a window of 2^log2_n complex points; log2_row 0: no size fits. */
 static struct long_size size_of(const struct fused_device *device, int log2_n)
@@ -23,7 +23,8 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
     for (int row = LONG_ROW_MIN; row <= LONG_ROW_MAX; row++) {
         const int r = log2_n - row;
         if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row)) continue;
-        /* Smaller rows run in two blocks a multiprocessor, which hide each other's loads: 2^14 only to save a pass. */
+        /* Smaller rows run in two blocks a multiprocessor, which hide each other's loads. So rows have 2^14 points only
+         * if this saves a pass. */
         if (row == 14 && size.log2_row && size.log2_r <= LONG_PASS_SPLITS) continue;
         size.log2_row = row;
         size.log2_r = r;
@@ -80,7 +81,8 @@ static double long_cycles(const struct tensor_call *c, const struct fused_device
     const double filters = (double)(c->h.batch * c->h.channels), parts = (double)ceil_div(c->h.frames, plan->taps);
     const double units = filters * (double)(rows_of_filter(c) * plan->n_windows) * parts;
     const bool gradient_h = c->op == HC_GRADIENT_H, second_pass = plan->size.log2_r > LONG_PASS_SPLITS;
-    /* bytes of a point: split and join 16 each and 16 more for a second pass, rows 16, spectrum or product 8 to 16 */
+    /* bytes of a point: 16 for split, 16 for join, 16 more each for a second pass, 16 for rows, 8 to 16 for a
+     * product */
     const double of_unit = gradient_h ? 2 * (32 + second_pass * 16) + 16 : 56 + second_pass * 32;
     const double of_filter = parts * (32 + second_pass * 16);
     const double row = team_cycles(plan->size.log2_row);

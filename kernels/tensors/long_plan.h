@@ -13,7 +13,7 @@ struct long_plan {
     int64_t hop, n_windows;
     int n_groups, n_units;   /* number of filters, and of windows, that the workspace holds                          */
     bool is_halves;          /* long_halves, long_gradient_halves: the workspace holds no windows                    */
-    size_t bytes;            /* of workspace */
+    size_t bytes;            /* bytes of the workspace */
     double cycles;           /* estimated */
 };
 

@@ -31,8 +31,8 @@ static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_pos
     return length < u.rows.frames ? length : u.rows.frames;
 }
 
-/* The frames of a window that are written: point p is float at + p of the data, for first <= p < last; 0 from `length`
- * on. */
+/* The frames of a window that are written: point p is float at + p of the data, for first <= p < last. From `length`
+ * on, 0 is written. */
 struct written_frames {
     int64_t at;
     int first, last, length;

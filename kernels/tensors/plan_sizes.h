@@ -14,7 +14,8 @@ static inline struct fused_rows rows_of(const struct tensor_rows *t)
     return fused_rows{{t->stride[0], t->stride[1]}, t->frames};
 }
 
-/* The groups of a call, with no group for a launch yet. Counts of filters and rows fit int (tensor_plan_make). */
+/* Returns the groups of a call; the caller sets the groups of a launch. Counts of filters and rows fit int
+ * (tensor_plan_make). */
 static inline struct fused_groups groups_of(const struct tensor_call *c)
 {
     return fused_groups{(int)c->h.batch, (int)c->h.channels, (int)c->x.batch, (int)c->x.channels, 0, 0};

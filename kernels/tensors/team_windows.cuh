@@ -6,8 +6,8 @@
 #include "fft_registers.cuh"
 #include "row_windows.cuh"
 
-/* A multiprocessor holds RESIDENT threads: 1024 of 16 points and 64 registers, or 512 of up to 128 registers. A block
- * has THREADS, unless its kernel says otherwise: one team, or the teams of four warps. */
+/* A multiprocessor holds RESIDENT threads: 1024 threads of 16 points and 64 registers, or 512 of up to 128 registers. A
+ * block has THREADS threads, unless its kernel says otherwise: one team, or the teams of four warps. */
 template <int LOG_N, bool SHARED_BLOCK = false>
 struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
     using tree = fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK>;

@@ -19,7 +19,7 @@
 #include <mutex>
 #include <string.h>
 
-enum { MAX_DEVICES = 64, MAX_GROUPS = 65535, MAX_WINDOWS = INT_MAX };   /* groups and windows: of a launch */
+enum { MAX_DEVICES = 64, MAX_GROUPS = 65535, MAX_WINDOWS = INT_MAX };   /* max. groups and windows of a launch */
 enum { ALIGNMENT = 256 };                                               /* bytes, of a workspace and its parts */
 
 /* Tests of long_rows lower this, for short filters. */
@@ -179,7 +179,7 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
         p.in_first = -c->from;
         p.out_end = (int)plan->hop;
     } else {
-        p.out_first = (int)(plan->is_single ? c->from : 2 * n - plan->hop); /* at least taps - 1 */
+        p.out_first = (int)(plan->is_single ? c->from : 2 * n - plan->hop); /* is at least taps - 1 */
         p.in_first = plan->is_single ? 0 : c->from - p.out_first;
         p.out_end = 2 * n;
     }

@@ -131,7 +131,7 @@ static bool delay_lines_read(struct reader *r)
         }
         if (line && !word) continue;
         if (n == wanted && !word) break;
-        REFUSE(r, NULL, "%s than %d delays of inputs and %d of outputs; give one for each", line ? "more" : "fewer",
+        REFUSE(r, NULL, "has %s than %d delays of inputs and %d of outputs; give one for each", line ? "more" : "fewer",
                c->n_in, c->n_out);
         return false;
     }
@@ -186,7 +186,8 @@ static const struct signal *weights_read(struct reader *r, char *line, bool is_i
             continue;
         }
         if (channel >= n) {
-            REFUSE(r, NULL, "%s %d of %d; channels count from 0", is_in ? "input" : "output", channel, n);
+            REFUSE(r, NULL, "%s %d of %d does not exist; count channels from 0", is_in ? "input" : "output", channel,
+                   n);
             continue;
         }
         double delay_s = is_in ? r->in_delay_s[channel] : r->out_delay_s[channel];

@@ -133,7 +133,7 @@ static void no_gpu_is_one_sentence(const char *backend)
     static const struct {
         const char *devices, *driver, *text;
     } machines[] = {
-        {"0", "0", "the NVIDIA driver is missing, which GPUs need; install it, or use the CPU"},
+        {"0", "0", "the NVIDIA driver, which GPUs need, is missing; install it, or use the CPU"},
         {"0", "13000", "no NVIDIA GPU was found (nvidia-smi -L lists them); use the CPU"},
         {"1", "12040", "the NVIDIA driver is for CUDA 12.4, but this program needs 13.0; update it, or use the CPU"},
     };

@@ -698,7 +698,7 @@ static void configs_out_of_range_are_refused(const char *backend)
     refuse_config((c = good, c.bank_taps = (1 << 24) + 1, c), "bank_taps 16777217");
     refuse_config((c = good, c.steer_fade = -1, c), "steer_fade -1");
     refuse_config((c = good, c.steer_fade = 65537, c), "steer_fade 65537");
-    refuse_config((c = good, c.block = HC_BLOCK_FILES, c.backend = "cpu", c), "not for files; use hc_render");
+    refuse_config((c = good, c.block = HC_BLOCK_FILES, c.backend = "cpu", c), "live blocks only; use hc_render");
     struct moving m;
     good.n_sources = 0;
     moving_open(&m, &good, backend, 1, 230);

@@ -344,7 +344,7 @@ def test_a_path_is_the_time_varying_sum(hc, backend, n, taps, step):
     bank = hc.Bank(h)
     want = moving_sum(np.concatenate([x, np.zeros(taps - 1, np.float32)]), h, path, step)
     if backend == "cuda" and step > 4096:
-        with pytest.raises(hc.Error, match="steps of 65536 frames; use 4096 or fewer"):
+        with pytest.raises(hc.Error, match="steps of 65536 frames are too long; use 4096 or fewer"):
             hc.convolve_moving(x, bank, path, step=step, backend=backend)
         backend = "auto"  # the CPU then
     close(hc.convolve_moving(x, bank, path, step=step, backend=backend), want)

@@ -824,7 +824,7 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
         check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
         if (bytes > 0) {
             char both[96];
-            snprintf(both, sizeof both, "%zu bytes, and this operation needs %zu", bytes - 1, bytes);
+            snprintf(both, sizeof both, "%zu bytes, but needs %zu", bytes - 1, bytes);
             error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, workspace, bytes - 1, NULL, why, sizeof why);
             check(error == HC_EINVAL && strstr(why, both), "%d: want \"%s\", got %s", error, both, why);
             error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, NULL, bytes, NULL, why, sizeof why);

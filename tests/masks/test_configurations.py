@@ -104,7 +104,7 @@ def test_check_and_info_tell_banks_and_sources(banks):
     ("/bank/read two.csv\n/source/new 1 1 nan 0", "azimuth nan is out of range;"),
     ("/bank/read two.csv\n/source/new 1 1 0 -90.5", "elevation -90.5 is out of range;"),
     ("/bank/read two.csv\n/source/new 1 1 0 0 0", "distance 0 is out of range;"),
-    ("/bank/read two.csv\n/source/new 1 1 0", "the elevation is missing; needs INPUT BANK AZIMUTH ELEVATION [DISTANCE]"),
+    ("/bank/read two.csv\n/source/new 1 1 0", "the elevation is missing; write INPUT BANK AZIMUTH ELEVATION [DISTANCE]"),
 ])
 def test_errors_of_sources_have_their_line(banks, lines, word):
     (banks / "none.csv").write_text("azimuth,elevation,distance,file\n0,0,1,missing.wav\n")
@@ -181,7 +181,7 @@ def test_a_second_new_replaces_the_first(files):
     plays(files,
           NEW + "/input/name 1 foo\n/impulse/dirac 1 1 1 5\n/convolver/new 2 3 256 4096\n/impulse/dirac 1 2 1 7\n",
           [(1, 2, delayed([1], 7))], n_out=3)
-    says("t.conf", "t.conf:4: warning: /convolver/new: replaces that of line 1, and drops its 1 responses", exit=0)
+    says("t.conf", "t.conf:4: warning: /convolver/new: replaces line 1, and drops its 1 responses", exit=0)
     report = json.loads(good("info", "t.conf", "--json").stdout)
     assert [p["name"] for p in report["input"]] == ["in-1", "in-2"] and report["routes"] == 1
 
@@ -434,7 +434,7 @@ def test_escape_sequences_do_not_reach_the_terminal(files):
 def test_the_traps_of_jconvolver_are_absent(files):
     a = read("a.wav")[:, 0]
     plays(files, NEW + "/impulse/read 1 1 1 0 200 5000 1 a.wav\n", [(1, 1, a[200:])])
-    says("t.conf", "t.conf:2: warning: /impulse/read: length 5000, but a.wav has only the 100 frames from offset 200 on", exit=0)
+    says("t.conf", "t.conf:2: warning: /impulse/read: the length is 5000, but a.wav has only the 100 frames from offset 200 on", exit=0)
     plays(files, "/convolver/new 2 2 256 2000000\n/impulse/dirac 1 1 1 1500000\n", [(1, 1, delayed([1], 1500000))])
     assert len(read("y.wav")) == 1000 + 1500000, "input + response - 1 frames"
 

@@ -147,10 +147,10 @@ static int shells_add(struct grid *grid, struct by_distance *sorted, float (*pos
         shell.distance /= shell.n;
         if (!(shell.distance > 0) || shell.n < MIN_POINTS) continue;
         if (++*n_shells > MAX_SHELLS)
-            return fail(HC_EINVAL, why,
-                        "%s: its entries are at more than %d distances; a grid needs entries on a few spheres, so load "
-                        "the bank without a grid",
-                        grid->path, MAX_SHELLS);
+            return fail(
+                HC_EINVAL, why,
+                "%s: its entries are at more than %d distances, too many for a grid; load the bank without a grid",
+                grid->path, MAX_SHELLS);
         error = shell_add(grid, &shell, why);
     }
     return error;

@@ -70,7 +70,7 @@ static void read_safety_limit(struct brutefir *b, const struct statement *s, voi
     (void)structure;
     const struct value *value = brutefir_value(b, s, VALUE_NUMBER);
     if (value && value->number != 0)
-        BRUTEFIR_WARN(b, s, "haloconv plays output above %g dB; BruteFIR would end", value->number);
+        BRUTEFIR_WARN(b, s, "output above %g dB ends BruteFIR; haloconv plays it", value->number);
 }
 
 static void read_sdf_length(struct brutefir *b, const struct statement *s, void *structure)

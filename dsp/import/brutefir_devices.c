@@ -57,7 +57,7 @@ static void read_sample(struct brutefir *b, const struct statement *s, void *str
                         value->text);
     else if (d->io == BRUTEFIR_OUT && strncasecmp(value->text, "S", 1) == 0)
         BRUTEFIR_WARN(
-            b, s, "%.40s rounds the output and limits it to full scale; here the output file or the sound card does",
+            b, s, "%.40s rounds the output and limits it to full scale; here the output file or the sound card does so",
             value->text);
 }
 

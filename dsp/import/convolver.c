@@ -182,7 +182,8 @@ static const struct signal *weights_read(struct reader *r, char *line, bool is_i
     for (; (word = word_read(&line));) {
         if (!weight_read(word, &channel, &factor)) {
             REFUSE(r, NULL,
-                   "\"%.20s\" is not a channel with a factor, such as 1.5 for half of channel 1 and 1.0 for all", word);
+                   "\"%.20s\" is not a channel with a factor; write 1.5 for half of channel 1, or 1.0 for all of it",
+                   word);
             continue;
         }
         if (channel >= n) {
@@ -210,7 +211,7 @@ static bool convolver_path_read(struct reader *r)
     excerpt.sound = configuration_file(net->c, name_of_file(r, name));
     char *channel = line_read(r);
     if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &excerpt.channel)) {
-        REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; channels count from 0", channel);
+        REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; count channels from 0", channel);
         excerpt.channel = 0;
     }
     char *inputs = channel ? line_read(r) : NULL;
@@ -220,7 +221,7 @@ static bool convolver_path_read(struct reader *r)
         weights_read(r, outputs, false, signal_filter(net, signal, filter_of_file(net, &excerpt)));
     else
         IMPORT_REFUSE(r->import, excerpt.line, NULL,
-                      "the path ends early; it has four lines: file, channel, inputs, outputs");
+                      "the path ends early; write its four lines: file, channel, inputs, outputs");
     return outputs != NULL;
 }
 

@@ -321,12 +321,12 @@ static void read_folder(struct reader *r)
 static int cut_to_max(struct reader *r, int n, int delay)
 {
     if (delay >= r->max_taps) {
-        LINE_WARN(r, "a delay of %d leaves nothing of the maximum length %d; raise it in /convolver/new", delay,
-                  r->max_taps);
+        LINE_WARN(r, "a delay of %d leaves nothing of the maximum length %d; raise that length in /convolver/new",
+                  delay, r->max_taps);
         return 0;
     }
     if (n <= r->max_taps - delay) return n;
-    LINE_WARN(r, "cut from %d to %d frames by the maximum length %d; raise it in /convolver/new", n,
+    LINE_WARN(r, "is cut from %d to %d frames by the maximum length %d; raise it in /convolver/new", n,
               r->max_taps - delay, r->max_taps);
     return r->max_taps - delay;
 }
@@ -577,7 +577,7 @@ static void check_new(struct reader *r)
         LINE_REFUSE(r,
                     "/convolver/new is missing; put /convolver/new INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH above this");
     else if (!c->defined_line && !r->early.line)
-        LINE_REFUSE(r, "has no /convolver/new; a configuration needs one");
+        LINE_REFUSE(r, "has no /convolver/new; add one");
 }
 
 /* Returns the last line with a /convolver/new, which drops the responses of all lines above; `text` if absent. */

@@ -209,7 +209,7 @@ static int count_copies(struct graph *g, const struct relaxed *args)
                       "the channels need %d copies of the graph; give channels for at most %d", copies, MAX_COPIES);
     if (copies != n_out / out_each)
         IMPORT_REFUSE(g->import, args->line, "filter.graph",
-                      "%d channels for %d inputs need %d copies of the graph, and %d for %d outputs need %d; give "
+                      "%d channels for %d inputs need %d copies of the graph, but %d for %d outputs need %d; give "
                       "audio.channels that fit",
                       n_in, in_each, copies, n_out, out_each, n_out / out_each);
     c->n_in = n_in < MASK_MAX_CHANNELS ? n_in : MASK_MAX_CHANNELS;

@@ -120,9 +120,9 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
         if (error) return error;
     }
     if (sf_error(file))
-        return fail(HC_EFILE, why, "%s: damaged after frame %zu (%s); download it again, or restore it", path,
+        return fail(HC_EFILE, why, "%s: is damaged after frame %zu (%s); download it again, or restore it", path,
                     frames->n / n_channels, sf_strerror(file));
-    if (frames->n == 0) return fail(HC_EINVAL, why, "%s: has no frames; a mask needs at least one", path);
+    if (frames->n == 0) return fail(HC_EINVAL, why, "%s: has no frames; give a mask with at least one", path);
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
     if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - length_slack(info)) ||
@@ -152,7 +152,8 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
     if (sf_error(file) == SF_ERR_SYSTEM) /* a read failed: the header may be half of it */
         error = fail(HC_EFILE, why, "%s: %s; check the disk", path, sf_strerror(file));
     else if (info.channels < 1 || info.channels > MASK_MAX_CHANNELS)
-        error = fail(HC_EINVAL, why, "%s: has %d channels; a mask has 1 to %d", path, info.channels, MASK_MAX_CHANNELS);
+        error = fail(HC_EINVAL, why, "%s: has %d channels; give a mask with 1 to %d", path, info.channels,
+                     MASK_MAX_CHANNELS);
     else if (info.samplerate < 1)
         error = fail(HC_EFILE, why, "%s: claims a rate of %d Hz; repair its header", path, info.samplerate);
     if (!error) error = frames_limit(frames, info.channels, info.samplerate, path, why);
@@ -468,7 +469,7 @@ int mask_file_check(const char *path, struct reason *why)
     if (S_ISDIR(status.st_mode))
         return fail(HC_EFILE, why, "%s: is a directory; give a sound file or a text of coefficients", path);
     if (S_ISREG(status.st_mode) && status.st_size == 0)
-        return fail(HC_EFILE, why, "%s: is empty; a mask needs at least one frame", path);
+        return fail(HC_EFILE, why, "%s: is empty; give a mask with at least one frame", path);
     if (!S_ISREG(status.st_mode))
         return fail(HC_EFILE, why, "%s: is not a regular file; write the mask to a file first", path);
     return HC_OK;

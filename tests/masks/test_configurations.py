@@ -190,7 +190,7 @@ def test_data_is_cut_at_the_maximum_length(files):
     a = read("a.wav")[:, 0]
     plays(files, "/convolver/new 2 2 256 200\n/impulse/read 1 1 1 50 0 0 1 a.wav\n/impulse/hilbert 2 2 1 190 64\n"
           "/impulse/dirac 1 1 1 200\n", [(1, 1, delayed(a[:150], 50)), (2, 2, delayed(hilbert(64)[:42], 158))])
-    says("t.conf", "t.conf:2: warning: /impulse/read: cut from 300 to 150 frames",
+    says("t.conf", "t.conf:2: warning: /impulse/read: is cut from 300 to 150 frames",
          "t.conf:4: warning: /impulse/dirac: a delay of 200", exit=0)
 
 

@@ -25,7 +25,7 @@ static int check_shape(const hc_bank_data *data, struct reason *why)
     if (!data || data->size < offsetof(hc_bank_data, position) || !data->taps)
         return fail(HC_EINVAL, why, "bank: the data, its size or its taps are missing; pass all");
     if (data->n_entries < 1 || data->n_out < 1 || data->n_taps < 1)
-        return fail(HC_EINVAL, why, "bank: n_entries is %d, n_out %d and n_taps %d; give 1 or more of each",
+        return fail(HC_EINVAL, why, "bank: n_entries is %d, n_out is %d, n_taps is %d; give 1 or more of each",
                     data->n_entries, data->n_out, data->n_taps);
     return HC_OK;
 }

@@ -255,7 +255,7 @@ def test_refused_steering_is_an_exception(hc):
         with pytest.raises(ValueError, match="rate=48000"):
             stream.add_bank(other)
         for words, given, match in [((2, 0), {}, "source 2"), ((-1, 0), {}, "source -1"), ((0, 3), {}, "entry 3"),
-                                    ((0, -1), {}, "entry -1"), ((0,), {}, "none"),
+                                    ((0, -1), {}, "entry -1"), ((0,), {}, "missing"),
                                     ((0, 1), {"azimuth": 3}, "entry, azimuth"),
                                     ((0,), {"azimuth": 3}, "no positions"), ((0,), {"entries": [0] * 5}, "at most 4"),
                                     ((0,), {"entries": [0, 1], "weights": [1]}, "a weight"),

@@ -56,11 +56,11 @@ static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *d
     int error = check_shape(data, why);
     if (error) return error;
     if (data->n_out > n_out)
-        return fail(HC_EINVAL, why, "bank: n_out %d is out of range (1 to n_out of the engine, %d)", data->n_out,
+        return fail(HC_EINVAL, why, "bank: n_out %d is out of range; give 1 to the engine's n_out, %d", data->n_out,
                     n_out);
     if (data->n_taps > plan->bank_taps)
-        return fail(HC_EINVAL, why, "bank: n_taps %d is out of range (1 to bank_taps of the engine, %d)", data->n_taps,
-                    plan->bank_taps);
+        return fail(HC_EINVAL, why, "bank: n_taps %d is out of range; give 1 to the engine's bank_taps, %d",
+                    data->n_taps, plan->bank_taps);
     return check_taps(data, why);
 }
 

@@ -51,7 +51,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     if (config) c = *config;
     if (!c.step) c.step = DEFAULT_STEP;
     if (c.step < MIN_STEP || c.step > MAX_STEP)
-        return fail(HC_EINVAL, REASON(why, cap), "step %d is out of range (%d to %d)", c.step, MIN_STEP, MAX_STEP);
+        return fail(HC_EINVAL, REASON(why, cap), "step %d is out of range; give %d to %d", c.step, MIN_STEP, MAX_STEP);
     if (c.n_threads < 0) return fail(HC_EINVAL, REASON(why, cap), "n_threads is %d; give 0 or more", c.n_threads);
     int error = bank_check(data, REASON(why, cap));
     if (error) return error;

@@ -20,13 +20,13 @@ static int step_check(const hc_render_job *job, int i, const struct render_bank 
         return fail(HC_EINVAL, why, "step %d is at frame %lld, before the step in front of it; sort the steps by frame",
                     i, (long long)step->frame);
     if (step->source < 0 || step->source >= job->n_sources)
-        return fail(HC_EINVAL, why, "step %d: source %d is out of range (0 to %d)", i, step->source,
+        return fail(HC_EINVAL, why, "step %d: source %d is out of range; give 0 to %d", i, step->source,
                     job->n_sources - 1);
     if (step->n < 0 || step->n > HC_MAX_MIX)
-        return fail(HC_EINVAL, why, "step %d: n %d is out of range (0 to %d)", i, step->n, HC_MAX_MIX);
+        return fail(HC_EINVAL, why, "step %d: n %d is out of range; give 0 to %d", i, step->n, HC_MAX_MIX);
     for (int k = 0; k < step->n; k++) {
         if (step->entry[k] < 0 || step->entry[k] >= bank->n_entries)
-            return fail(HC_EINVAL, why, "step %d: entry %d is out of range (0 to %d)", i, step->entry[k],
+            return fail(HC_EINVAL, why, "step %d: entry %d is out of range; give 0 to %d", i, step->entry[k],
                         bank->n_entries - 1);
         if (!isfinite(step->weight[k]))
             return fail(HC_EINVAL, why, "step %d: a weight is not a finite number; give one", i);

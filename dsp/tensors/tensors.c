@@ -45,9 +45,9 @@ static int sizes_check(const hc_tensors *t, struct reason *why)
     if (t->size < sizeof *t)
         return fail(HC_EINVAL, why, "hc_tensors.size is %zu; set it to sizeof(hc_tensors), %zu", t->size, sizeof *t);
     if (t->n_frames < 1 || t->n_frames > MAX_FRAMES)
-        return fail(HC_EINVAL, why, "n_frames %" PRId64 " is out of range (1 to %d)", t->n_frames, MAX_FRAMES);
+        return fail(HC_EINVAL, why, "n_frames %" PRId64 " is out of range; give 1 to %d", t->n_frames, MAX_FRAMES);
     if (t->n_taps < 1 || t->n_taps > MAX_FRAMES)
-        return fail(HC_EINVAL, why, "n_taps %" PRId64 " is out of range (1 to %d)", t->n_taps, MAX_FRAMES);
+        return fail(HC_EINVAL, why, "n_taps %" PRId64 " is out of range; give 1 to %d", t->n_taps, MAX_FRAMES);
     if (!mode_frames(t, &from, &frames))
         return fail(HC_EINVAL, why, "mode is %d; use HC_FULL, HC_SAME, HC_VALID or HC_CAUSAL", t->mode);
     if (t->n_batch < 0 || t->n_channels < 0)

@@ -122,13 +122,14 @@ int backend_choose(const hc_config *c, const struct backend **backend, int *devi
     if (!asked && has_number) asked = backend_find(kind);
     if (asked && has_number && !has_devices(asked)) asked = NULL;
     if (asked && asked->tail && c->block == 0)
-        return fail(HC_EINVAL, why, "backend %s: it is for live blocks; use cuda for files", c->backend);
+        return fail(HC_EINVAL, why, "backend %s convolves live blocks only; use cuda for files", c->backend);
     if (asked) {
         if (has_number) *device = number;
         *backend = backend_for(c, asked);
         return HC_OK;
     }
-    return fail(HC_EINVAL, why, "backend \"%s\"; it is auto, cpu, cuda or hybrid, or cuda:N or hybrid:N", c->backend);
+    return fail(HC_EINVAL, why, "backend \"%s\" is unknown; use auto, cpu, cuda or hybrid, or cuda:N or hybrid:N",
+                c->backend);
 }
 
 const struct backend *backend_head(const struct backend *backend)

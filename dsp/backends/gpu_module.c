@@ -131,7 +131,7 @@ static int file_check(const char *path, const struct own_file *own, bool is_name
     if (!is_trusted(&file, own, is_named) || !is_trusted(&folder, own, is_named))
         return fail(
             HC_EUNSUPPORTED, why,
-            "the GPU module %s or its folder could have been written by another user than root and the owner of "
+            "the GPU module %s or its folder could have been written by a user other than root and the owner of "
             "%s; correct the owner and the mode, or use the CPU",
             path, own->path);
     return HC_OK;
@@ -159,10 +159,10 @@ static const struct gpu_module *module_open(const char *name, const struct own_f
     const struct gpu_module *module = get ? get() : NULL;
     if (module && strcmp(module->version, MODULE_VERSION) == 0) return module;
     if (module)
-        fail(
-            HC_EUNSUPPORTED, why,
-            "the GPU module %s is of haloconv %s, but this is haloconv %s; install both of one version, or use the CPU",
-            path, module->version, MODULE_VERSION);
+        fail(HC_EUNSUPPORTED, why,
+             "the GPU module %s belongs to haloconv %s, but this is haloconv %s; install the same version of both, or "
+             "use the CPU",
+             path, module->version, MODULE_VERSION);
     else
         fail(HC_EUNSUPPORTED, why, "%s is not a GPU module of haloconv; use the CPU", path);
     dlclose(library);
@@ -181,7 +181,8 @@ static const struct gpu_module *module_find(struct reason *why)
     bool found = false;
     if (named) return module_open(named, NULL, true, why); /* this process has no raised privileges */
     if (!own_file_find(&own)) {
-        fail(HC_EUNSUPPORTED, why, "the file that contains haloconv is not known; use the CPU");
+        fail(HC_EUNSUPPORTED, why,
+             "the path of the haloconv library is unknown, so that no GPU module is loaded; use the CPU");
         return NULL;
     }
     for (int i = 0; i <= BESIDE; i++) {
@@ -198,7 +199,7 @@ static const struct gpu_module *module_find(struct reason *why)
         fail(HC_EUNSUPPORTED, why,
              "the GPU module " MODULE
              " is missing; install haloconv-cuda (from source: make, with nvcc), or use the CPU; "
-             "looked beside %s, in lib/haloconv near it, and in " LIBDIR "/haloconv",
+             "haloconv looked beside %s, in lib/haloconv near it, and in " LIBDIR "/haloconv",
              own.path);
     return NULL;
 }

@@ -297,7 +297,7 @@ static int hybrid_scene_open(const char *tail_name, const struct scene_plan *pla
     const struct scene_plan half = plan_of(plan, 0);
     int error = HC_OK;
     if (!s->tail_backend)
-        error = fail(HC_EUNSUPPORTED, why, "hybrid: \"%s\" has no moving sources; use \"cpu\"", tail_name);
+        error = fail(HC_EUNSUPPORTED, why, "hybrid: backend \"%s\" cannot play moving sources; use \"cpu\"", tail_name);
     if (!error) error = scene_cpu.open(&half, shape, 0, &s->head, why);
     if (!error && plan->n_levels > 1) error = tail_open(s, device, why);
     if (error) {

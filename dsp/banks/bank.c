@@ -48,16 +48,17 @@ int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, 
               struct reason *why)
 {
     if (n_entries < 1 || n_entries > BANK_MAX_ENTRIES)
-        return fail(HC_EINVAL, why, "%s: %zu entries; a bank has 1 to %d", path, n_entries, BANK_MAX_ENTRIES);
+        return fail(HC_EINVAL, why, "%s: has %zu entries; give a bank 1 to %d", path, n_entries, BANK_MAX_ENTRIES);
     if (n_out < 1 || n_out > BANK_MAX_OUTPUTS)
-        return fail(HC_EINVAL, why, "%s: responses to %zu outputs; a bank has 1 to %d", path, n_out, BANK_MAX_OUTPUTS);
+        return fail(HC_EINVAL, why, "%s: has responses to %zu outputs; give a bank 1 to %d", path, n_out,
+                    BANK_MAX_OUTPUTS);
     if (n_taps < 1 || n_taps > MASK_MAX_TAPS)
-        return fail(HC_EINVAL, why, "%s: responses of %zu taps; a bank has 1 to %d", path, n_taps, MASK_MAX_TAPS);
+        return fail(HC_EINVAL, why, "%s: has responses of %zu taps; give a bank 1 to %d", path, n_taps, MASK_MAX_TAPS);
     double bytes = (double)n_entries * (double)n_out * (double)n_taps * sizeof(float), limit = (double)memory_limit();
     if (bytes + bytes_beside > limit)
         return fail(HC_ENOMEM, why,
-                    "%s: %zu entries x %zu outputs x %zu taps need %.1f GB; three quarters of this machine's memory "
-                    "are %.1f GB; use fewer or shorter responses",
+                    "%s: %zu entries x %zu outputs x %zu taps need %.1f GB, but three quarters of this machine's "
+                    "memory are %.1f GB; use fewer or shorter responses",
                     path, n_entries, n_out, n_taps, (bytes + bytes_beside) / 1e9, limit / 1e9);
     float *taps = bank->sizes_only ? NULL : calloc(n_entries * n_out * n_taps, sizeof *taps);
     if (!taps && !bank->sizes_only)
@@ -137,8 +138,8 @@ int bank_check_finite(const struct bank *bank, const char *path, struct reason *
         for (int k = 0; k < bank->n_taps; k++)
             if (!isfinite(taps[k]))
                 return fail(HC_EINVAL, why,
-                            "%s: entry %d, output %d: tap %d is too large for a float after its delay; scale the "
-                            "responses down",
+                            "%s: entry %d, output %d: tap %d is too large for a float once the response is delayed; "
+                            "scale the responses down",
                             path, i / bank->n_out, i % bank->n_out, k + 1);
     }
     return HC_OK;

@@ -70,7 +70,7 @@ static int split_cells(struct list *list, char *line, int *n, struct reason *why
     bool more = true;
     for (*n = 0; more; (*n)++) {
         if (*n == MAX_CELLS)
-            return fail(HC_EINVAL, why, "%s:%d: more than %d cells; a list has up to seven columns", list->path,
+            return fail(HC_EINVAL, why, "%s:%d: has more than %d cells; give at most seven columns", list->path,
                         list->line, MAX_CELLS);
         list->cells[*n] = next_cell(&line, &more);
         if (!list->cells[*n])
@@ -88,10 +88,9 @@ static int columns_read(struct list *list, char *line, struct reason *why)
         int column = 0;
         while (column < N_COLUMNS && strcasecmp(list->cells[i], column_names[column]) != 0) column++;
         if (column == N_COLUMNS)
-            error =
-                fail(HC_EINVAL, why,
-                     "%s:%d: column %d has an unknown name; azimuth, elevation, distance, x, y, z and file are known",
-                     list->path, list->line, i + 1);
+            error = fail(HC_EINVAL, why,
+                         "%s:%d: column %d has an unknown name; use azimuth, elevation, distance, x, y, z or file",
+                         list->path, list->line, i + 1);
         else if (list->at[column] >= 0)
             error = fail(HC_EINVAL, why, "%s:%d: two columns are named %s; rename one", list->path, list->line,
                          column_names[column]);
@@ -121,8 +120,8 @@ static int column_number(const struct list *list, enum column column, double usu
         return fail(HC_EINVAL, why, "%s:%d: %s is not a number; write a number such as 1.5", list->path, list->line,
                     column_names[column]);
     if (!(fabs(*value) <= max))
-        return fail(HC_EINVAL, why, "%s:%d: %s is %g; -%g to %g are possible", list->path, list->line,
-                    column_names[column], *value, max, max);
+        return fail(HC_EINVAL, why, "%s:%d: %s is %g; give -%g to %g", list->path, list->line, column_names[column],
+                    *value, max, max);
     return HC_OK;
 }
 
@@ -149,8 +148,9 @@ static int row_read(struct list *list, char *line, struct bank_sounds *sounds, s
     double position[3];
     int error = split_cells(list, line, &n, why);
     if (!error && n != list->n_cells)
-        error = fail(HC_EINVAL, why, "%s:%d: %d cell%s, but the first line has %d; write as many on every line",
-                     list->path, list->line, n, n == 1 ? "" : "s", list->n_cells);
+        error =
+            fail(HC_EINVAL, why, "%s:%d: has %d cell%s, but the first line has %d; write the same number on every line",
+                 list->path, list->line, n, n == 1 ? "" : "s", list->n_cells);
     if (!error) error = row_position(list, position, why);
     if (error) return error;
     const char *slash = strrchr(list->path, '/'), *name = list->cells[list->at[COLUMN_FILE]];

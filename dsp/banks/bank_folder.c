@@ -80,10 +80,11 @@ static int names_add(struct dirent **names, int n, struct bank_sounds *sounds, b
         bool has = position_in_name(names[i]->d_name, position);
         if (i == 0) *has_positions = has;
         if (has != *has_positions)
-            error = fail(HC_EINVAL, why,
-                         "%s: the name of %.100s has %s position such as azi_30_ele_-15, that of %.100s has %s; name "
-                         "all files in the same way",
-                         path, names[i]->d_name, has ? "a" : "no", names[0]->d_name, has ? "none" : "one");
+            error =
+                fail(HC_EINVAL, why,
+                     "%s: the name of %.100s has %s position such as azi_30_ele_-15, but that of %.100s has %s; name "
+                     "all files in the same way",
+                     path, names[i]->d_name, has ? "a" : "no", names[0]->d_name, has ? "none" : "one");
         else
             error = bank_sounds_add(sounds, path, length, names[i]->d_name, position, path, why);
     }

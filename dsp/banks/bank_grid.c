@@ -147,10 +147,10 @@ static int shells_add(struct grid *grid, struct by_distance *sorted, float (*pos
         shell.distance /= shell.n;
         if (!(shell.distance > 0) || shell.n < MIN_POINTS) continue;
         if (++*n_shells > MAX_SHELLS)
-            return fail(HC_EINVAL, why,
-                        "%s: its entries are at more than %d distances; a grid needs entries on a few spheres, so load "
-                        "the bank without a grid",
-                        grid->path, MAX_SHELLS);
+            return fail(
+                HC_EINVAL, why,
+                "%s: its entries are at more than %d distances, too many for a grid; load the bank without a grid",
+                grid->path, MAX_SHELLS);
         error = shell_add(grid, &shell, why);
     }
     return error;
@@ -241,8 +241,8 @@ static int grid_make(struct grid *grid, struct bank *bank, struct reason *why)
     filled.onsets = onsets;
     responses_make(grid, &filled);
     bank_note(bank,
-              "interpolated to a grid of %g degrees: %zu entries added to %d; onset delays apart from the aligned "
-              "responses, barycentric between three entries, at %d distance%s",
+              "interpolated to a grid of %g degrees: %zu entries added to %d; the onset delays and the aligned "
+              "responses are interpolated separately, from three entries each, at %d distance%s",
               grid->degrees, grid->n, bank->n_entries, n_shells, n_shells == 1 ? "" : "s");
     free(bank->taps);
     bank->taps = filled.taps;

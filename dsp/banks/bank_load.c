@@ -80,14 +80,14 @@ static int check_arguments(const char *path, int rate, const hc_bank_options *op
     if (data->size < sizeof *data)
         return fail(HC_EINVAL, why, "hc_bank_load: data->size is %zu; set it to sizeof(hc_bank_data)", data->size);
     if (rate < 0)
-        return fail(HC_EINVAL, why, "%s: a rate of %d Hz; give a positive rate, or 0 to keep the file's", path, rate);
+        return fail(HC_EINVAL, why, "%s: the rate is %d Hz; give a positive rate, or 0 to keep the file's", path, rate);
     if (options && options->size < sizeof *options)
         return fail(HC_EINVAL, why, "hc_bank_load: options->size is %zu; set it to sizeof(hc_bank_options)",
                     options->size);
     *chosen = options ? *options : (hc_bank_options){0};
     if (chosen->grid_deg != 0 && chosen->grid_deg != HC_GRID_NONE &&
         !(chosen->grid_deg >= 0.5 && chosen->grid_deg <= 45))
-        return fail(HC_EINVAL, why, "%s: a grid of %g degrees; 0.5 to 45, 0 for the default, or HC_GRID_NONE", path,
+        return fail(HC_EINVAL, why, "%s: grid_deg is %g; give 0.5 to 45, 0 for the default, or HC_GRID_NONE", path,
                     chosen->grid_deg);
     return HC_OK;
 }
@@ -104,7 +104,7 @@ static int entries_add(struct bank *bank, const hc_bank_options *chosen, const c
     char no_grid[512] = "";
     error = bank_grid(bank, MIX_GRID_DEG, path, REASON(no_grid, sizeof no_grid));
     if (error != HC_EINVAL) return error ? fail(error, why, "%s", no_grid) : HC_OK;
-    bank_note(bank, "mixed without a grid: its entries are at too many distances, or too many");
+    bank_note(bank, "mixed without a grid, which would have too many entries or distances");
     return HC_OK;
 }
 
@@ -175,7 +175,8 @@ int hc_bank_index(hc_bank_data *data, char *why, size_t cap)
     if (error) return error;
     if (data->size < sizeof *data || !data->position || data->memory)
         return fail(HC_EINVAL, REASON(why, cap),
-                    "hc_bank_index: the bank has no positions, a table, or a wrong size; give one of your own");
+                    "hc_bank_index: the bank has a wrong size, has no positions, or has its table already; give a bank "
+                    "that you made");
     struct memory *memory = calloc(1, sizeof *memory);
     size_t n = (size_t)data->n_entries * (size_t)data->n_out;
     double *onsets = malloc(n * sizeof *onsets);

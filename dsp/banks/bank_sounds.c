@@ -19,7 +19,7 @@ int bank_sounds_add(struct bank_sounds *sounds, const char *folder, int folder_l
                     const double position[3], const char *path, struct reason *why)
 {
     if (sounds->n == BANK_MAX_ENTRIES)
-        return fail(HC_EINVAL, why, "%s: more than %d sound files; a bank has at most so many entries", path,
+        return fail(HC_EINVAL, why, "%s: has more than %d sound files, the maximum of a bank; use fewer", path,
                     BANK_MAX_ENTRIES);
     if (sounds->n == sounds->capacity) {
         size_t more = sounds->capacity ? 2 * sounds->capacity : 64;
@@ -68,8 +68,8 @@ static int file_read(struct reading *reading, const char *path, const char *firs
     if (error) return error;
     reading->n++; /* from now on freed with the others */
     if (file->n_channels != reading->files[0].n_channels)
-        return fail(HC_EINVAL, why, "%s: has %d channel%s, but %s has %d; all files of a bank need as many", path,
-                    file->n_channels, file->n_channels == 1 ? "" : "s", first, reading->files[0].n_channels);
+        return fail(HC_EINVAL, why, "%s: has %d channel%s, but %s has %d; give all files of a bank the same number",
+                    path, file->n_channels, file->n_channels == 1 ? "" : "s", first, reading->files[0].n_channels);
     if (!rate && file->rate != reading->files[0].rate)
         return fail(HC_EINVAL, why, "%s: has a rate of %d Hz, but %s has %d Hz; load the bank at one rate", path,
                     file->rate, first, reading->files[0].rate);

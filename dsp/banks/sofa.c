@@ -48,7 +48,7 @@ static int variable_look(const struct sofa *sofa, const char *name, struct sofa_
     *is_there = sofa->reader.look(sofa->reader.file, name, variable);
     if (!*is_there || !variable->is_elsewhere) return HC_OK;
     return fail(HC_EUNSUPPORTED, why,
-                "%s: the values of %s are in another file, and haloconv reads one; copy them into this file",
+                "%s: the values of %s are in another file, which haloconv does not read; copy them into this file",
                 sofa->path, name);
 }
 
@@ -74,8 +74,8 @@ static int unit_read(const struct sofa *sofa, const char *name, struct sofa_vari
     int n = sofa_units_read(v->units, units);
     *unit = n == 1 ? units[0] : NULL;
     if (n == 0 || (*unit && ((*unit)->quantity == a || (*unit)->quantity == b))) return HC_OK;
-    return fail(HC_EINVAL, why, "%s: %s is in \"%s\"; %s can be read, so repair its attribute Units", sofa->path, name,
-                plain(v->units), known);
+    return fail(HC_EINVAL, why, "%s: %s is in the unit \"%s\", and only %s can be read; repair its attribute Units",
+                sofa->path, name, plain(v->units), known);
 }
 
 struct triplets {      /* coordinates, one for all measurements or one for each */
@@ -96,8 +96,8 @@ static int coordinates_read(const struct sofa *sofa, const char *name, struct so
                     "%s: %s are spherical harmonics, which are not directions; use a file with positions", sofa->path,
                     name);
     if (*v->type && strcmp(v->type, "spherical") != 0 && strcmp(v->type, "cartesian") != 0)
-        return fail(HC_EINVAL, why, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read", sofa->path,
-                    name, plain(v->type));
+        return fail(HC_EINVAL, why, "%s: %s is in \"%s\" coordinates; use a file with spherical or cartesian ones",
+                    sofa->path, name, plain(v->type));
     /* Files without the attribute Type may still have units. */
     triplets->is_spherical = *v->type ? strcmp(v->type, "spherical") == 0 : n > 0 && units[0]->quantity == SOFA_ANGLE;
     bool good = n == 0 || n == 1 || n == 3;
@@ -109,10 +109,11 @@ static int coordinates_read(const struct sofa *sofa, const char *name, struct so
         triplets->scale[c] = unit->scale;
     }
     if (good) return HC_OK;
-    return fail(HC_EINVAL, why,
-                "%s: %s has %s coordinates in \"%s\"; %s can be read, so repair its attributes Type and Units",
-                sofa->path, name, triplets->is_spherical ? "spherical" : "cartesian", plain(v->units),
-                triplets->is_spherical ? "degree or radian, and metre for distances" : "metre, centimetre, millimetre");
+    return fail(
+        HC_EINVAL, why,
+        "%s: %s has %s coordinates in the units \"%s\", and only %s can be read; repair its attributes Type and Units",
+        sofa->path, name, triplets->is_spherical ? "spherical" : "cartesian", plain(v->units),
+        triplets->is_spherical ? "degree or radian, and metre for distances" : "metre, centimetre, millimetre");
 }
 
 static int check_finite(const struct sofa *sofa, const char *name, const float *values, size_t n, struct reason *why)
@@ -145,7 +146,7 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
         return HC_OK;
     }
     if (v.n != 3 * items && v.n != 3 * items * m)
-        return fail(HC_EINVAL, why, "%s: %s has %zu values; %zu or %zu are needed; repair the file", sofa->path, name,
+        return fail(HC_EINVAL, why, "%s: %s has %zu values, but needs %zu or %zu; repair the file", sofa->path, name,
                     v.n, 3 * items, 3 * items * m);
     error = coordinates_read(sofa, name, &v, triplets, why);
     if (error) return error;
@@ -272,12 +273,12 @@ static int positions_make(const struct sofa *sofa, const struct geometry *g, flo
 
 static int refuse_convention(const struct sofa *sofa, const char *data_type, struct reason *why)
 {
-    const char *reason = "is not of impulse responses";
+    const char *reason = "has no impulse responses";
     if (strcmp(data_type, "SOS") == 0 || strcmp(data_type, "SOS-E") == 0)
         reason = "has filters of second order, not impulse responses";
     if (strcmp(data_type, "TF") == 0 || strcmp(data_type, "TF-E") == 0) reason = "has spectra, not impulse responses";
     return fail(HC_EUNSUPPORTED, why,
-                "%s: convention %s with data of type \"%s\" %s; use a file of type FIR (SimpleFreeFieldHRIR, "
+                "%s: the convention %s with data of type \"%s\" %s; use a file of type FIR (SimpleFreeFieldHRIR, "
                 "FreeFieldHRIR, MultiSpeakerBRIR, SingleRoomSRIR)",
                 sofa->path, *sofa->convention ? sofa->convention : "(none)", data_type, reason);
 }
@@ -306,22 +307,23 @@ static int shape_read(struct sofa *sofa, struct reason *why)
     if (error) return error;
     if (!is_there)
         return fail(HC_EINVAL, why,
-                    "%s: has no Data.IR, or it is not an array of numbers, or too short for its shape; download it "
-                    "again, or restore it",
+                    "%s: Data.IR is missing, is not an array of numbers, or is too short for its shape; download the "
+                    "file again, or restore it",
                     sofa->path);
     if (ir.n_dims != n_dims)
-        return fail(HC_EINVAL, why, "%s: Data.IR has %d dimensions; this type of data has %d; repair the file",
+        return fail(HC_EINVAL, why, "%s: Data.IR has %d dimensions, but this type of data has %d; repair the file",
                     sofa->path, ir.n_dims, n_dims);
     for (int i = 0; i < n_dims; i++)
         if (ir.dim[i] == 0)
-            return fail(HC_EINVAL, why, "%s: dimension %d of Data.IR is 0; a bank needs at least 1", sofa->path, i + 1);
+            return fail(HC_EINVAL, why, "%s: dimension %d of Data.IR is 0; repair the file", sofa->path, i + 1);
     sofa->n_measurements = ir.dim[0];
     sofa->n_receivers = ir.dim[1];
     sofa->n_taps = ir.dim[sofa->has_emitters && !sofa->taps_before_emitters ? 3 : 2];
     sofa->n_emitters = sofa->has_emitters ? ir.dim[sofa->taps_before_emitters ? 3 : 2] : 1;
     if (sofa->n_measurements > BANK_MAX_ENTRIES || sofa->n_emitters > BANK_MAX_ENTRIES)
-        return fail(HC_EINVAL, why, "%s: %zu measurements with %zu emitters; a bank has at most %d entries", sofa->path,
-                    sofa->n_measurements, sofa->n_emitters, BANK_MAX_ENTRIES);
+        return fail(HC_EINVAL, why,
+                    "%s: has %zu measurements with %zu emitters, more than the %d entries of a bank; use fewer",
+                    sofa->path, sofa->n_measurements, sofa->n_emitters, BANK_MAX_ENTRIES);
     return HC_OK;
 }
 
@@ -334,8 +336,8 @@ static int rate_read(const struct sofa *sofa, int *rate, struct reason *why)
     if (error) return error;
     if (!is_there || v.n == 0) return fail(HC_EINVAL, why, "%s: has no Data.SamplingRate; repair the file", sofa->path);
     if (v.n != 1 && v.n != sofa->n_measurements)
-        return fail(HC_EINVAL, why, "%s: Data.SamplingRate has %zu values; 1 or %zu are needed", sofa->path, v.n,
-                    sofa->n_measurements);
+        return fail(HC_EINVAL, why, "%s: Data.SamplingRate has %zu values, but needs 1 or %zu; repair the file",
+                    sofa->path, v.n, sofa->n_measurements);
     const struct sofa_unit *unit;
     error = unit_read(sofa, "Data.SamplingRate", &v, SOFA_FREQUENCY, SOFA_FREQUENCY, "hertz and kilohertz", &unit, why);
     if (!error) error = values_read(sofa, "Data.SamplingRate", v.n, &values, why);
@@ -347,7 +349,7 @@ static int rate_read(const struct sofa *sofa, int *rate, struct reason *why)
                          sofa->path, first, scale * (double)values[i]);
     free(values);
     if (!error && !(first >= 1 && first <= MAX_RATE))
-        error = fail(HC_EINVAL, why, "%s: a rate of %g Hz; repair Data.SamplingRate", sofa->path, first);
+        error = fail(HC_EINVAL, why, "%s: the rate is %g Hz; repair Data.SamplingRate", sofa->path, first);
     if (!error) *rate = (int)lrint(first);
     return error;
 }
@@ -427,7 +429,7 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
         is_each = !is_of_emitters;
     }
     if (!is_each && !is_of_emitters && v.n != n_r)
-        return fail(HC_EINVAL, why, "%s: Data.Delay has %zu values; %zu or %zu are needed; repair the file", sofa->path,
+        return fail(HC_EINVAL, why, "%s: Data.Delay has %zu values, but needs %zu or %zu; repair the file", sofa->path,
                     v.n, n_r * n_e, n_m * n_r * n_e);
     const struct sofa_unit *unit;
     error = unit_read(sofa, "Data.Delay", &v, SOFA_FRAMES, SOFA_TIME, "samples, seconds, milliseconds and microseconds",
@@ -439,8 +441,8 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
     if (!*delays) error = fail(HC_ENOMEM, why, "%s: no memory for its delays; free some memory", sofa->path);
     for (size_t i = 0; i < v.n && !error; i++)
         if (!(values[i] >= 0 && to_frames * (double)values[i] <= MAX_DELAY))
-            error = fail(HC_EINVAL, why, "%s: value %zu of Data.Delay is %g frames; 0 to %d are possible", sofa->path,
-                         i + 1, to_frames * (double)values[i], MAX_DELAY);
+            error = fail(HC_EINVAL, why, "%s: value %zu of Data.Delay is %g frames; give 0 to %d", sofa->path, i + 1,
+                         to_frames * (double)values[i], MAX_DELAY);
     for (size_t m = 0; m < n_m && !error; m++)
         for (size_t e = 0; e < n_e; e++)
             for (size_t r = 0; r < n_r; r++) {

@@ -456,6 +456,7 @@ int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *
 {
     (void)reader;
     return fail(HC_EUNSUPPORTED, why,
-                "%s: libmysofa refuses it, and this build has no HDF5; build haloconv with HDF5 (libhdf5-dev)", path);
+                "%s: libmysofa refuses the file, and this build has no HDF5; build haloconv with HDF5 (libhdf5-dev)",
+                path);
 }
 #endif

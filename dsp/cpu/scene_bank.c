@@ -54,7 +54,7 @@ int scene_bank_fits(double floats, const hc_bank_data *data, struct reason *why)
 {
     if (floats <= scene_max_floats()) return HC_OK;
     return fail(HC_ENOMEM, why,
-                "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; lower one of them",
+                "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; make the bank smaller",
                 data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
 }
 
@@ -154,7 +154,8 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
         return HC_OK;
     }
     scene_bank_cpu_free(bank);
-    return fail(HC_ENOMEM, why,
-                "no memory for a bank of %d entries, %d outputs and %d taps; free another bank, or lower one of them",
-                data->n_entries, data->n_out, data->n_taps);
+    return fail(
+        HC_ENOMEM, why,
+        "no memory for a bank of %d entries, %d outputs and %d taps; free another bank, or make this one smaller",
+        data->n_entries, data->n_out, data->n_taps);
 }

@@ -168,7 +168,8 @@ static int scene_cpu_open(const struct scene_plan *plan, const struct scene_shap
     (void)device;
     double bytes = cpu_memory(plan, shape);
     if (bytes > sizeof(float) * scene_max_floats())
-        return fail(HC_ENOMEM, why, "%d sources with responses of %d frames need %.1f GiB of memory; lower one of them",
+        return fail(HC_ENOMEM, why,
+                    "%d sources with responses of %d frames need %.1f GiB of memory; use fewer or shorter ones",
                     shape->n_sources, plan->bank_taps, bytes / (1 << 30));
     struct scene_state *s = calloc(1, sizeof *s);
     bool ok = s != NULL;
@@ -195,7 +196,7 @@ static int scene_cpu_open(const struct scene_plan *plan, const struct scene_shap
         return HC_OK;
     }
     scene_cpu_close(s);
-    return fail(HC_ENOMEM, why, "no memory for %d sources with responses of %d frames; lower one of them",
+    return fail(HC_ENOMEM, why, "no memory for %d sources with responses of %d frames; use fewer or shorter ones",
                 shape->n_sources, plan->bank_taps);
 }
 

@@ -68,16 +68,16 @@ void hc_config_init(hc_config *config)
 
 static int check_shape(const hc_config *c, struct reason *why)
 {
-    if (c->rate < 1) return fail(HC_EINVAL, why, "rate %d Hz; it must be positive", c->rate);
+    if (c->rate < 1) return fail(HC_EINVAL, why, "rate is %d Hz; give a positive rate", c->rate);
     if (c->block != HC_BLOCK_FILES && (c->block < 1 || c->block > MAX_BLOCK))
-        return fail(HC_EINVAL, why, "block %d is out of range (1 to %d, or HC_BLOCK_FILES)", c->block, MAX_BLOCK);
+        return fail(HC_EINVAL, why, "block %d is out of range; give 1 to %d, or HC_BLOCK_FILES", c->block, MAX_BLOCK);
     if (c->n_in < 1 || c->n_in > MAX_CHANNELS)
-        return fail(HC_EINVAL, why, "%d input channels; 1 to %d are possible", c->n_in, MAX_CHANNELS);
+        return fail(HC_EINVAL, why, "n_in is %d; give 1 to %d input channels", c->n_in, MAX_CHANNELS);
     if (c->n_out < 1 || c->n_out > MAX_CHANNELS)
-        return fail(HC_EINVAL, why, "%d output channels; 1 to %d are possible", c->n_out, MAX_CHANNELS);
+        return fail(HC_EINVAL, why, "n_out is %d; give 1 to %d output channels", c->n_out, MAX_CHANNELS);
     if (c->max_taps < 1 || c->max_taps > MAX_TAPS)
-        return fail(HC_EINVAL, why, "max_taps %d is out of range (1 to %d)", c->max_taps, MAX_TAPS);
-    if (c->n_routes < 0) return fail(HC_EINVAL, why, "n_routes %d is negative", c->n_routes);
+        return fail(HC_EINVAL, why, "max_taps %d is out of range; give 1 to %d", c->max_taps, MAX_TAPS);
+    if (c->n_routes < 0) return fail(HC_EINVAL, why, "n_routes %d is negative; give 0 or more", c->n_routes);
     return HC_OK;
 }
 
@@ -85,36 +85,37 @@ static int check_samples(const char *field, int samples, struct reason *why)
 {
     int kind = samples & ~HC_BIG_ENDIAN;
     if (kind >= HC_PLANAR && kind <= HC_FLOAT && samples != HC_BIG_ENDIAN) return HC_OK;
-    return fail(HC_EINVAL, why, "%s %d is not an enum hc_samples", field, samples);
+    return fail(HC_EINVAL, why, "%s is %d; give a value of enum hc_samples", field, samples);
 }
 
 static int check_sources(const hc_config *c, struct reason *why)
 {
     if (c->n_sources < 0 || c->n_sources > c->n_in)
-        return fail(HC_EINVAL, why, "n_sources %d is out of range (0 to n_in, %d)", c->n_sources, c->n_in);
+        return fail(HC_EINVAL, why, "n_sources %d is out of range; give 0 to n_in, %d", c->n_sources, c->n_in);
     if (c->n_sources > 0 && c->block == HC_BLOCK_FILES)
-        return fail(HC_EINVAL, why, "n_sources is not for files; use hc_render");
+        return fail(HC_EINVAL, why, "n_sources is for live blocks only; use hc_render for files");
     if (c->bank_taps < 1 || c->bank_taps > MAX_BANK_TAPS)
-        return fail(HC_EINVAL, why, "bank_taps %d is out of range (1 to %d)", c->bank_taps, MAX_BANK_TAPS);
+        return fail(HC_EINVAL, why, "bank_taps %d is out of range; give 1 to %d", c->bank_taps, MAX_BANK_TAPS);
     if (c->steer_fade < 0 || c->steer_fade > MAX_STEER_FADE)
-        return fail(HC_EINVAL, why, "steer_fade %d is out of range (0 to %d)", c->steer_fade, MAX_STEER_FADE);
+        return fail(HC_EINVAL, why, "steer_fade %d is out of range; give 0 to %d", c->steer_fade, MAX_STEER_FADE);
     return HC_OK;
 }
 
 static int check_work(const hc_config *c, struct reason *why)
 {
     if (c->wait_us < HC_WAIT_NONE)
-        return fail(HC_EINVAL, why, "wait_us %d; it is microseconds, HC_WAIT_FOREVER or HC_WAIT_NONE", c->wait_us);
+        return fail(HC_EINVAL, why, "wait_us is %d; give microseconds, HC_WAIT_FOREVER or HC_WAIT_NONE", c->wait_us);
     if (c->fade_frames < HC_NO_FADE)
         return fail(HC_EINVAL, why, "fade_frames %d is negative; use HC_NO_FADE for no fade", c->fade_frames);
     if (strcmp(c->method, "auto") != 0 && strcmp(c->method, "direct") != 0 && strcmp(c->method, "fft") != 0)
-        return fail(HC_EINVAL, why, "method \"%s\"; it is auto, direct or fft", c->method);
+        return fail(HC_EINVAL, why, "method \"%s\" is unknown; use auto, direct or fft", c->method);
     int error = check_samples("in_samples", c->in_samples, why);
     if (!error) error = check_samples("out_samples", c->out_samples, why);
     if (error) return error;
     if (c->queue_depth < 0 || c->queue_depth > CONFIG_MAX_QUEUE_DEPTH)
-        return fail(HC_EINVAL, why, "queue_depth %d is out of range (0 to %d)", c->queue_depth, CONFIG_MAX_QUEUE_DEPTH);
-    if (c->n_threads < 0) return fail(HC_EINVAL, why, "n_threads %d is negative", c->n_threads);
+        return fail(HC_EINVAL, why, "queue_depth %d is out of range; give 0 to %d", c->queue_depth,
+                    CONFIG_MAX_QUEUE_DEPTH);
+    if (c->n_threads < 0) return fail(HC_EINVAL, why, "n_threads %d is negative; give 0 or more", c->n_threads);
     return HC_OK;
 }
 
@@ -143,7 +144,7 @@ int config_resolve(const hc_config *given, hc_config *resolved, struct reason *w
 
 int info_check(const hc_info *info, struct reason *why)
 {
-    if (!info) return fail(HC_EINVAL, why, "hc_info is NULL");
+    if (!info) return fail(HC_EINVAL, why, "hc_info is NULL; pass one");
     if (is_struct_size(info->size)) return HC_OK;
     return fail(HC_EINVAL, why, "hc_info.size is %zu; set it to sizeof(hc_info)", info->size);
 }

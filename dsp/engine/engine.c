@@ -103,7 +103,7 @@ bool engine_is_on_cpu(const hc_engine *e)
 bool engine_is_left_behind(hc_engine *e)
 {
     if (engine_is_on_cpu(e) || e->forks == fork_count()) return false;
-    engine_fail(e, "the device serves the parent of this process, which opened the engine; open one after fork()");
+    engine_fail(e, "the device serves the parent process, which opened the engine; open an engine after fork()");
     return true;
 }
 
@@ -223,7 +223,7 @@ static int queue_open(hc_engine *e, struct reason *why)
     int n_copy = parallel_copy_threads(c->n_in, c->n_out, e->plan.block, c->n_threads);
     if (c->wait_us < 0 && e->backend->in_chunks && n_copy > 0) {
         e->copy = parallel_copy_open(n_copy, c->n_in, c->n_out, e->plan.block, spin_us, e->samples);
-        if (!e->copy) return fail(HC_ENOMEM, why, "no memory for the queue to the device");
+        if (!e->copy) return fail(HC_ENOMEM, why, "no memory for the queue to the device; free some memory");
     }
     struct device_queue_setup setup = {.n_blocks = N_BUFFERS,
                                        .block = e->plan.block,
@@ -281,7 +281,7 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     int device, error = config_resolve(given, &config, REASON(why, cap));
     if (error) return error;
     hc_engine *e = calloc(1, sizeof *e);
-    if (!e) return fail(HC_ENOMEM, REASON(why, cap), "no memory for an engine");
+    if (!e) return fail(HC_ENOMEM, REASON(why, cap), "no memory for an engine; free some memory");
     if (config.block > 0) costs_measure_once(backend_find("cpu"));
     error = backend_choose(&config, &e->backend, &device, REASON(why, cap));
     if (error) goto fail;

@@ -41,7 +41,7 @@ static int mask_add(hc_engine *e, const struct matrix *matrix, const struct nois
 {
     if (engine_is_left_behind(e)) return fail(HC_EDEVICE, why, "%s", e->error);
     hc_mask *mask = calloc(1, sizeof *mask);
-    if (!mask) return fail(HC_ENOMEM, why, "no memory for a mask");
+    if (!mask) return fail(HC_ENOMEM, why, "no memory for a mask; free some memory");
     pthread_mutex_lock(&e->masks_lock);
     masks_sweep(e);
     int error = matrix ? e->backend->mask_make(e->state, matrix, &mask->impl, why)
@@ -85,11 +85,11 @@ int hc_mask_make_noise(hc_engine *e, int diagonal, int n_taps, double rt60, uint
     if (out) *out = NULL;
     if (!e || !out) return fail(HC_EINVAL, REASON(why, cap), "hc_mask_make_noise: engine or mask is NULL; pass both");
     if (n_taps < 1 || n_taps > e->config.max_taps)
-        return fail(HC_EINVAL, REASON(why, cap), "noise of %d taps; 1 to max_taps (%d) are possible", n_taps,
-                    e->config.max_taps);
-    if (!(rt60 > 0) || !isfinite(rt60)) return fail(HC_EINVAL, REASON(why, cap), "rt60 %g; it must be positive", rt60);
+        return fail(HC_EINVAL, REASON(why, cap), "n_taps is %d; give 1 to max_taps, %d", n_taps, e->config.max_taps);
+    if (!(rt60 > 0) || !isfinite(rt60))
+        return fail(HC_EINVAL, REASON(why, cap), "rt60 is %g; give seconds above 0", rt60);
     float *envelope = malloc((size_t)n_taps * sizeof *envelope);
-    if (!envelope) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a mask");
+    if (!envelope) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a mask; free some memory");
     envelope_fill(envelope, n_taps, rt60);
     struct noise noise = {seed, diagonal != 0, n_taps, envelope};
     struct matrix matrix = {0};

@@ -21,7 +21,7 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     if (!error) error = backend_choose(&config, &backend, &device, REASON(why, cap));
     if (error) return error;
     if (backend->head)
-        return fail(HC_EINVAL, REASON(why, cap), "backend %s: consists of two backends; measure cpu, and cuda",
+        return fail(HC_EINVAL, REASON(why, cap), "backend %s consists of two backends; measure cpu and cuda",
                     backend->name);
     costs = *backend->costs;
     if (!backend->in_place) {

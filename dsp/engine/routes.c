@@ -8,18 +8,19 @@
 static int route_check(const hc_config *config, const hc_route *route, int index, struct reason *why)
 {
     if (route->in < 0 || route->in >= config->n_in)
-        return fail(HC_EINVAL, why, "routes[%d].in is %d; the engine has %d input%s, from 0 on", index, route->in,
-                    config->n_in, PLURAL(config->n_in));
+        return fail(HC_EINVAL, why, "routes[%d].in is %d, but the engine has %d input%s; count from 0", index,
+                    route->in, config->n_in, PLURAL(config->n_in));
     if (route->out < 0 || route->out >= config->n_out)
-        return fail(HC_EINVAL, why, "routes[%d].out is %d; the engine has %d output%s, from 0 on", index, route->out,
-                    config->n_out, PLURAL(config->n_out));
+        return fail(HC_EINVAL, why, "routes[%d].out is %d, but the engine has %d output%s; count from 0", index,
+                    route->out, config->n_out, PLURAL(config->n_out));
     if (route->n_taps < 1 || !route->taps)
         return fail(HC_EINVAL, why, "routes[%d] has no taps; give it one or more", index);
     if (route->delay < 0) return fail(HC_EINVAL, why, "routes[%d].delay is %d; give 0 or more", index, route->delay);
     if (!isfinite(route->gain)) return fail(HC_EINVAL, why, "routes[%d].gain is not finite; give a number", index);
     if ((long long)route->n_taps + route->delay > config->max_taps)
-        return fail(HC_EINVAL, why, "routes[%d] has %lld taps, delay included, but max_taps is %d; open with more",
-                    index, (long long)route->n_taps + route->delay, config->max_taps);
+        return fail(HC_EINVAL, why,
+                    "routes[%d] has %lld taps, delay included, but max_taps is %d; open the engine with more", index,
+                    (long long)route->n_taps + route->delay, config->max_taps);
     return HC_OK;
 }
 
@@ -29,7 +30,7 @@ static int refuse_tap(const hc_route *route, struct reason *why)
     int k = 0;
     while (isfinite(route->taps[k] * route->gain) && isfinite(route->taps[k])) k++;
     if (!isfinite(route->taps[k]))
-        return fail(HC_EINVAL, why, "input %d to output %d: tap %d is %s; a mask must be finite", route->in + 1,
+        return fail(HC_EINVAL, why, "input %d to output %d: tap %d is %s; give finite taps", route->in + 1,
                     route->out + 1, k, isnan(route->taps[k]) ? "NaN" : "infinite");
     return fail(HC_EINVAL, why, "input %d to output %d: tap %d times the gain %g overflows; lower the gain",
                 route->in + 1, route->out + 1, k, (double)route->gain);
@@ -106,7 +107,7 @@ static int check_mix(const float *taps, int n_taps, const hc_route *route, struc
     for (int k = 0; k < n_taps; k++)
         if (!isfinite(taps[k]))
             return fail(HC_EINVAL, why,
-                        "input %d to output %d: the routes add up to an infinite tap %d; give smaller gains",
+                        "input %d to output %d: the sum of the routes has an infinite tap %d; give smaller gains",
                         route->in + 1, route->out + 1, k);
     return HC_OK;
 }
@@ -114,8 +115,8 @@ static int check_mix(const float *taps, int n_taps, const hc_route *route, struc
 int matrix_make(struct matrix *m, const hc_config *config, const hc_route *routes, int n, struct reason *why)
 {
     memset(m, 0, sizeof *m);
-    if (n < 0) return fail(HC_EINVAL, why, "n is %d routes; give 0 or more", n);
-    if (n > 0 && !routes) return fail(HC_EINVAL, why, "routes is NULL, and n is %d; pass n routes", n);
+    if (n < 0) return fail(HC_EINVAL, why, "n is %d; give 0 or more", n);
+    if (n > 0 && !routes) return fail(HC_EINVAL, why, "routes is NULL, but n is %d; pass n routes", n);
     for (int i = 0; i < n; i++) {
         int error = route_check(config, &routes[i], i, why);
         if (error) return error;
@@ -170,7 +171,9 @@ end:
     free(lone);
     free(sorted);
     if (error) matrix_free(m);
-    return error == HC_ENOMEM ? fail(HC_ENOMEM, why, "no memory for a mask of %d route%s", n, PLURAL(n)) : error;
+    return error == HC_ENOMEM
+               ? fail(HC_ENOMEM, why, "no memory for a mask of %d route%s; free some memory", n, PLURAL(n))
+               : error;
 }
 
 int matrix_of_noise(struct matrix *m, const hc_config *config, const struct noise *noise, struct reason *why)
@@ -178,7 +181,7 @@ int matrix_of_noise(struct matrix *m, const hc_config *config, const struct nois
     int n_pairs = config->n_in < config->n_out ? config->n_in : config->n_out;
     size_t n = noise->diagonal ? (size_t)n_pairs : (size_t)config->n_in * (size_t)config->n_out;
     memset(m, 0, sizeof *m);
-    if (n > INT_MAX) return fail(HC_EINVAL, why, "%zu responses; at most 2147483647 are possible", n);
+    if (n > INT_MAX) return fail(HC_EINVAL, why, "the matrix has %zu responses; give at most 2147483647", n);
     m->taps = calloc(n, sizeof *m->taps);
     m->n_taps = calloc(n, sizeof *m->n_taps);
     m->cells = calloc(n, sizeof *m->cells);

@@ -9,7 +9,7 @@ int engine_scene_open(hc_engine *e, int device, struct reason *why)
 {
     const hc_config *c = &e->config;
     if (!e->backend->scene)
-        return fail(HC_EUNSUPPORTED, why, "backend \"%s\" has no steered sources; use \"cpu\"", e->backend->name);
+        return fail(HC_EUNSUPPORTED, why, "backend \"%s\" cannot steer sources; use \"cpu\"", e->backend->name);
     struct scene_setup setup = {
         .backend = e->backend->scene,
         .device = device,

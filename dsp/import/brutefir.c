@@ -25,7 +25,7 @@ static void read_length(struct brutefir *b, const struct statement *s, void *str
     if (!brutefir_number_fits(b, s, v->number, 4, CONFIGURATION_TAPS)) return;
     int frames = (int)v->number;
     if (frames & (frames - 1))
-        BRUTEFIR_REFUSE(b, s, "%d is not a power of two; BruteFIR needs one", frames);
+        BRUTEFIR_REFUSE(b, s, "%d is not a power of two; give one", frames);
     else if (!has_blocks || brutefir_number_fits(b, s, v[1].number, 1, CONFIGURATION_TAPS / frames)) {
         b->block_frames = frames;
         b->n_blocks = has_blocks ? (int)v[1].number : 1;
@@ -70,7 +70,7 @@ static void read_safety_limit(struct brutefir *b, const struct statement *s, voi
     (void)structure;
     const struct value *value = brutefir_value(b, s, VALUE_NUMBER);
     if (value && value->number != 0)
-        BRUTEFIR_WARN(b, s, "haloconv plays louder output than %g dB; BruteFIR ends", value->number);
+        BRUTEFIR_WARN(b, s, "output above %g dB ends BruteFIR; haloconv plays it", value->number);
 }
 
 static void read_sdf_length(struct brutefir *b, const struct statement *s, void *structure)
@@ -191,7 +191,7 @@ static bool structures_make(struct brutefir *b, const struct statement *first)
         int i = structure_of(s), *count = &n[i == ROUTE ? FILTER : i];
         *count += i == INPUT || i == OUTPUT ? s->n_values : 1;
         if (*count <= BRUTEFIR_MAX) continue;
-        BRUTEFIR_REFUSE(b, s, "is number %d of its kind; %d are possible", BRUTEFIR_MAX + 1, BRUTEFIR_MAX);
+        BRUTEFIR_REFUSE(b, s, "is number %d of its kind; use at most %d", BRUTEFIR_MAX + 1, BRUTEFIR_MAX);
         return false;
     }
     for (int i = COEFF; i < ROUTE; i++)

@@ -35,7 +35,7 @@ static void read_channels(struct brutefir *b, const struct statement *s, void *s
         if (!brutefir_number_fits(b, s, v[i + 1].number, 0, open - 1)) return;
         int channel = (int)v[i + 1].number;
         if (is_used[channel]) {
-            BRUTEFIR_REFUSE(b, s, "channel %d is there twice; remove one of them", channel);
+            BRUTEFIR_REFUSE(b, s, "channel %d occurs twice; remove one of them", channel);
             return;
         }
         is_used[channel] = true;
@@ -57,7 +57,7 @@ static void read_sample(struct brutefir *b, const struct statement *s, void *str
                         value->text);
     else if (d->io == BRUTEFIR_OUT && strncasecmp(value->text, "S", 1) == 0)
         BRUTEFIR_WARN(
-            b, s, "%.40s rounds the output and limits it to full scale; here the output file or the sound card does",
+            b, s, "%.40s rounds the output and limits it to full scale; here the output file or the sound card does so",
             value->text);
 }
 
@@ -82,7 +82,7 @@ static void read_mapping(struct brutefir *b, const struct statement *s, void *st
     struct device *d = structure;
     if (!brutefir_list_fits(b, s, VALUE_NUMBER, d->n)) return;
     if (s->n_values != d->n) {
-        BRUTEFIR_REFUSE(b, s, "%d values for %d channels; give one for each channel", s->n_values, d->n);
+        BRUTEFIR_REFUSE(b, s, "has %d values for %d channels; give one for each channel", s->n_values, d->n);
         return;
     }
     for (int i = 0; i < s->n_values; i++)
@@ -99,9 +99,9 @@ static void read_subdelay(struct brutefir *b, const struct statement *s, void *s
     if (!brutefir_list_fits(b, s, VALUE_NUMBER, d->n)) return;
     for (int i = 0; i < s->n_values; i++) is_used |= s->values[i].number > -100;
     if (is_used && b->has_sdf_length)
-        BRUTEFIR_REFUSE(b, s,
-                        "delays by a fraction of a frame cannot be represented; give whole frames in delay, or %d here",
-                        -100);
+        BRUTEFIR_REFUSE(
+            b, s, "delays by a fraction of a frame cannot be represented; write whole frames into delay, or %d here",
+            -100);
     else if (is_used)
         BRUTEFIR_NOTE(b, s, "has no effect: BruteFIR delays by a fraction of a frame only if sdf_length is above 0");
 }
@@ -111,7 +111,7 @@ static void read_dither(struct brutefir *b, const struct statement *s, void *str
     (void)structure;
     const struct value *value = brutefir_value(b, s, VALUE_BOOLEAN);
     if (value && value->number != 0)
-        BRUTEFIR_WARN(b, s, "no dither is added here; the output keeps floats where its format can");
+        BRUTEFIR_WARN(b, s, "haloconv adds no dither here; the output keeps floats where its format can");
 }
 
 static void read_device(struct brutefir *b, const struct statement *s, void *structure)
@@ -163,15 +163,15 @@ static void map_channels(struct brutefir *b, const struct statement *s, struct d
     hc_port *ports = d->io == BRUTEFIR_IN ? b->import->c->in_port : b->import->c->out_port;
     if (d->n_used > d->n || (d->n_used < d->n) != d->is_mapped) {
         BRUTEFIR_REFUSE(
-            b, s, "%d names for %d channels of the device; give one for each, or more names and a mapping for each",
+            b, s, "has %d names for %d channels of the device; give one for each, or more names and a mapping for each",
             d->n, d->n_used);
         return;
     }
     for (int i = 0; i < d->n; i++) {
         int channel = d->is_mapped ? d->mapping[i] : i;
         if (channel >= d->n_used) {
-            BRUTEFIR_REFUSE(b, s, "the mapping of \"%.40s\" to channel %d of %d; they count from 0",
-                            d->channels[i].name, channel, d->n_used);
+            BRUTEFIR_REFUSE(b, s, "\"%.40s\" is mapped to channel %d of %d; count channels from 0", d->channels[i].name,
+                            channel, d->n_used);
             return;
         }
         d->channels[i].device_channel = base + channel;

@@ -18,7 +18,7 @@ const struct value *brutefir_value(struct brutefir *b, const struct statement *s
 bool brutefir_number_fits(struct brutefir *b, const struct statement *s, double number, int min, int max)
 {
     if (number >= min && number <= max && number == floor(number)) return true;
-    BRUTEFIR_REFUSE(b, s, "%g; whole numbers from %d to %d are possible", number, min, max);
+    BRUTEFIR_REFUSE(b, s, "%g is not possible; give a whole number from %d to %d", number, min, max);
     return false;
 }
 
@@ -34,7 +34,7 @@ bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum valu
     for (int i = 0; i < s->n_values; i++) good &= s->values[i].kind == kind && s->values[i].before != '/';
     if (!good) BRUTEFIR_REFUSE(b, s, "needs a %s for each channel, with commas between them", kind_names[kind]);
     if (good && s->n_values > n_channels)
-        BRUTEFIR_REFUSE(b, s, "%d values for %d channels; give one for each channel", s->n_values, n_channels);
+        BRUTEFIR_REFUSE(b, s, "has %d values for %d channels; give one for each channel", s->n_values, n_channels);
     return good && s->n_values <= n_channels;
 }
 
@@ -69,7 +69,7 @@ unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const st
             BRUTEFIR_REFUSE(b, s, "is unknown here; correct its name");
             continue;
         }
-        if (seen & 1U << i) BRUTEFIR_REFUSE(b, s, "is there twice; remove one of them");
+        if (seen & 1U << i) BRUTEFIR_REFUSE(b, s, "occurs twice; remove one of them");
         seen |= 1U << i;
         if (fields[i].read)
             fields[i].read(b, s, structure);
@@ -93,9 +93,9 @@ const char *brutefir_name(struct brutefir *b, const struct statement *s, int i, 
     if (v->before == '/' || v->has_block != is_last || v->kind == VALUE_BOOLEAN || v->kind == VALUE_EMPTY)
         BRUTEFIR_REFUSE(b, s, "needs names and a block, as in: %s \"name\" { ... };", s->name);
     else if (v->kind == VALUE_NUMBER && v->number != index)
-        BRUTEFIR_REFUSE(b, s,
-                        "has the number %g, but it is number %d of its kind, from 0; give that number or a string",
-                        v->number, index);
+        BRUTEFIR_REFUSE(
+            b, s, "has the number %g, but it is number %d of its kind, counted from 0; give that number or a string",
+            v->number, index);
     else
         return v->kind == VALUE_NUMBER ? text_of_index(b, index) : v->text;
     return NULL;

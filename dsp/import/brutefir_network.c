@@ -23,7 +23,7 @@ static void check_names(struct brutefir *b, int io, bool is_filter, const char *
             const char *name = name_of(b, io, is_filter, i), *other = name_of(b, io, is_filter, k);
             if (!name || !other || strcmp(name, other) != 0) continue;
             IMPORT_REFUSE(b->import, is_filter ? b->filters[i].line : 0, what,
-                          "the name \"%.40s\" is there twice; rename one", name);
+                          "the name \"%.40s\" occurs twice; rename one", name);
             return;
         }
 }
@@ -48,8 +48,8 @@ static void ends_find(struct brutefir *b, struct brutefir_ends *ends, int io, bo
             IMPORT_REFUSE(b->import, end->line, field, "%s \"%.40s\" does not exist; correct the name", what,
                           end->name);
         else if (!exists)
-            IMPORT_REFUSE(b->import, end->line, field, "%s of this number does not exist; they count from 0 to %d",
-                          what, n - 1);
+            IMPORT_REFUSE(b->import, end->line, field, "the %s of this number does not exist; give 0 to %d", what,
+                          n - 1);
         else if (seen[end->index])
             IMPORT_REFUSE(b->import, end->line, field, "names %s %d twice; remove one of them", what, end->index);
         if (!exists || seen[end->index]) continue;
@@ -84,8 +84,8 @@ static void coeff_find(struct brutefir *b, struct brutefir_filter *filter)
     int i = 0;
     if (!filter->coeff_name) {
         if (filter->coeff < b->n_coeffs) return;
-        IMPORT_REFUSE(b->import, filter->coeff_line, "coeff", "coeff %d is not defined; they count from 0 to %d",
-                      filter->coeff, b->n_coeffs - 1);
+        IMPORT_REFUSE(b->import, filter->coeff_line, "coeff", "coeff %d is not defined; give 0 to %d", filter->coeff,
+                      b->n_coeffs - 1);
         filter->coeff = -1;
         return;
     }
@@ -185,7 +185,7 @@ void brutefir_network(struct brutefir *b)
     check_names(b, 0, true, "filter");
     for (int n = 0; n < b->n_coeffs; n++)
         if (b->coeffs[n].blocks > b->n_blocks)
-            IMPORT_REFUSE(b->import, b->coeffs[n].line, "coeff", "%d blocks, but filter_length has %d; give fewer",
+            IMPORT_REFUSE(b->import, b->coeffs[n].line, "coeff", "has %d blocks, but filter_length has %d; give fewer",
                           b->coeffs[n].blocks, b->n_blocks);
     for (int n = 0; n < b->n_filters; n++) {
         struct brutefir_filter *filter = &b->filters[n];
@@ -195,7 +195,7 @@ void brutefir_network(struct brutefir *b)
         }
         coeff_find(b, filter);
         if (filter->delay > b->n_blocks - 1) {
-            IMPORT_REFUSE(b->import, filter->line, "filter", "a delay of %d of %d blocks; at most %d are possible",
+            IMPORT_REFUSE(b->import, filter->line, "filter", "has a delay of %d of the %d blocks; give at most %d",
                           filter->delay, b->n_blocks, b->n_blocks - 1);
             filter->delay = 0;
         }

@@ -105,7 +105,7 @@ static int read_values(struct parser *p, const char *name)
         }
         if (!read_value(p, name, &value)) return -1;
         if (p->n_values == MAX_VALUES) {
-            IMPORT_REFUSE(p->import, p->line, name, "more than %d values; split them", MAX_VALUES);
+            IMPORT_REFUSE(p->import, p->line, name, "has more than %d values; split them", MAX_VALUES);
             return -1;
         }
         p->values[p->n_values++] = value;

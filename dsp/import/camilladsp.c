@@ -59,7 +59,7 @@ double camilladsp_gain(struct camilladsp *d, const yaml_node_t *map, double miss
     if (strcmp(scale, "dB") == 0)
         gain = pow(10, gain / 20);
     else if (strcmp(scale, "linear") != 0)
-        YAML_REFUSE(y, yaml_value(y, map, "scale"), "scale \"%.40s\"; dB and linear are possible", scale);
+        YAML_REFUSE(y, yaml_value(y, map, "scale"), "scale \"%.40s\" is unknown; use dB or linear", scale);
     if (yaml_bool(y, map, "inverted", false)) gain = -gain;
     return yaml_bool(y, map, "mute", false) ? 0 : gain;
 }
@@ -165,7 +165,7 @@ static int read_channels(struct pipeline *p, const yaml_node_t *step, int *chann
         if (channel >= 0 && channel < p->n && channel == floor(channel))
             channels[n++] = (int)channel;
         else
-            YAML_REFUSE(y, item, "channel %.40s; 0 to %d are possible here", yaml_text_of(item), p->n - 1);
+            YAML_REFUSE(y, item, "channel %.40s does not exist here; give 0 to %d", yaml_text_of(item), p->n - 1);
     }
     return n;
 }
@@ -181,7 +181,7 @@ static void do_filters(struct pipeline *p, const yaml_node_t *step)
         const struct camilladsp_filter *filter = filter_named(p->d, yaml_item(y, names, i));
         p->n_applied += n + 1;
         if (p->n_applied > MAX_APPLIED) {
-            YAML_REFUSE(y, step, "more than %d filters in all channels; use fewer", MAX_APPLIED);
+            YAML_REFUSE(y, step, "has more than %d filters in all channels; use fewer", MAX_APPLIED);
             return;
         }
         for (int k = 0; filter && k < n; k++) apply(p, channels[k], filter);
@@ -228,7 +228,7 @@ static void do_mixer(struct pipeline *p, const yaml_node_t *step)
     for (int k = 0; k < yaml_count(mapping) && p->n_applied <= MAX_APPLIED; k++)
         mix(p, yaml_item(y, mapping, k), mixed, n_out);
     if (p->n_applied > MAX_APPLIED)
-        YAML_REFUSE(y, mapping, "more than %d filters and sources in all; use fewer", MAX_APPLIED);
+        YAML_REFUSE(y, mapping, "has more than %d filters and sources in all; use fewer", MAX_APPLIED);
     p->signals = mixed;
     p->n = n_out;
     label_ports(p->d, mixer, c->out_port, n_out);
@@ -249,7 +249,7 @@ static void do_step(struct pipeline *p, const yaml_node_t *step)
         YAML_REFUSE(y, step, "the processor \"%.60s\" cannot be a convolution; bypass it, or remove the step",
                     yaml_text(y, step, "name", NULL));
     else
-        YAML_REFUSE(y, step, "type \"%.40s\"; Filter, Mixer and Processor are known", type);
+        YAML_REFUSE(y, step, "type \"%.40s\" is unknown; use Filter, Mixer or Processor", type);
 }
 
 static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
@@ -262,7 +262,8 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
     d->filters = yaml_map(y, root, "filters", false);
     p.mixers = yaml_map(y, root, "mixers", false);
     if (yaml_count(d->filters) > MAX_NAMES || yaml_count(p.mixers) > MAX_NAMES) {
-        YAML_REFUSE(y, root, "more than %d filters or mixers; remove those that the pipeline does not use", MAX_NAMES);
+        YAML_REFUSE(y, root, "has more than %d filters or mixers; remove those that the pipeline does not use",
+                    MAX_NAMES);
         return;
     }
     yaml_keys(y, d->filters, NULL);

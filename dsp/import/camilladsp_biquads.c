@@ -135,7 +135,7 @@ static void read_crossover(struct reading *r, bool is_linkwitz_riley, bool is_lo
     double hz = frequency(r, "freq");
     int order = yaml_whole(&r->d->yaml, r->map, "order", -1, 1, MAX_ORDER);
     if (is_linkwitz_riley && order % 2) {
-        REFUSE(r, "order %d; a Linkwitz-Riley filter has an even order", order);
+        REFUSE(r, "order %d is odd; give a Linkwitz-Riley filter an even order", order);
         return;
     }
     int n = butterworth(sections, is_linkwitz_riley ? order / 2 : order, hz, is_low);
@@ -184,7 +184,9 @@ static void read_graphic(struct reading *r)
     double to = reading_has(r, "freq_max") ? frequency(r, "freq_max") : 20000;
     double *gains = reading_numbers(r, "gains", &n_bands);
     if (!gains || n_bands > MAX_SECTIONS || from >= to || to >= r->d->rate / 2.0) {
-        REFUSE(r, "gains or frequencies; give 1 to %d gains, and freq_min below freq_max below half the sample rate",
+        REFUSE(r,
+               "the gains or frequencies are wrong; give 1 to %d gains, and freq_min below freq_max below half the "
+               "sample rate",
                MAX_SECTIONS);
         free(gains);
         return;

@@ -63,7 +63,7 @@ void reading_set_recursion(struct reading *r, const double *b, int n_b, const do
     struct network *net = reading_network(r);
     double *taps, rest_db;
     if (n_a > RECURSION_ORDER + 1) {
-        REFUSE(r, "has %d coefficients a; %d are possible", n_a, RECURSION_ORDER + 1);
+        REFUSE(r, "has %d coefficients a; give at most %d", n_a, RECURSION_ORDER + 1);
         return;
     }
     if (!recursion_is_stable(a, n_a)) {
@@ -78,7 +78,7 @@ void reading_set_recursion(struct reading *r, const double *b, int n_b, const do
         return;
     }
     if (rest_db > NETWORK_REST_DB)
-        WARN(r, "becomes %d taps, and the rest, only %.0f dB below the filter, is cut off", n, -rest_db);
+        WARN(r, "becomes %d taps: the rest that is cut off is only %.0f dB below the filter", n, -rest_db);
     reading_set_filter(r, filter_of_taps(net, taps, n, r->line, r->command));
     free(taps);
 }
@@ -174,7 +174,7 @@ static void read_convolution(struct reading *r)
     else if (strcmp(r->type, "Values") == 0)
         read_values(r);
     else if (strcmp(r->type, "Dummy") != 0) /* a dummy has no effect */
-        REFUSE(r, "the type \"%.40s\" is unknown; Raw, Wav, Values and Dummy are known", r->type);
+        REFUSE(r, "the type \"%.40s\" is unknown; use Raw, Wav, Values or Dummy", r->type);
 }
 
 /* ---- Gain, Delay, and types that are not filters --------------------------------------------------------- */
@@ -220,7 +220,7 @@ static void read_delay(struct reading *r)
         if (strcmp(unit, units[i].name) == 0)
             frames = units[i].seconds > 0 ? delay * units[i].seconds * r->d->rate : delay;
     if (!(frames >= 0 && frames <= CONFIGURATION_TAPS)) {
-        REFUSE(r, "a delay of %g %.20s; at most %d frames in ms, us, mm or samples are possible", delay, unit,
+        REFUSE(r, "the delay is %g %.20s; give at most %d frames, in ms, us, mm or samples", delay, unit,
                CONFIGURATION_TAPS);
         return;
     }
@@ -247,7 +247,8 @@ static void read_volume(struct reading *r)
 static void read_loudness(struct reading *r)
 {
     if (NUMBER(r, "reference_level") > 0)
-        REFUSE(r, "loudness follows a volume control, and acts at rest; remove it, or set a reference_level below 0");
+        REFUSE(r, "loudness follows a volume control, and has an effect at rest; remove it, or set a reference_level "
+                  "below 0");
     else
         NOTE(r, "loudness follows a volume control, and is omitted: at rest it has no effect");
 }

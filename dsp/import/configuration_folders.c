@@ -36,13 +36,13 @@ static const char *folder_find(struct configuration *c, struct folder *folder)
     if (is_own &&
         (!is_working || own_status.st_dev != working_status.st_dev || own_status.st_ino != working_status.st_ino))
         diagnostic(&c->diagnostics, HC_OK, folder->line, "/cd",
-                   "%s is read from the configuration's folder, but by jconvolver from its working directory; write it "
-                   "in full",
+                   "%s is read from the configuration's folder, but jconvolver reads it from its working directory; "
+                   "write its full path",
                    folder->path);
     if (!is_own && is_working)
         diagnostic(&c->diagnostics, HC_OK, folder->line, "/cd",
-                   "%s is read from the working directory, since the configuration's folder has none; write it in "
-                   "full",
+                   "%s is read from the working directory, since the configuration's folder does not contain it; write "
+                   "its full path",
                    folder->path);
     return folder->found;
 }

@@ -197,12 +197,13 @@ int sounds_length(struct configuration *c, const struct excerpt *e, int n)
     const struct sound *sound = e->sound;
     int left = n - e->offset, length = e->length && e->length < left ? e->length : left;
     if (left <= 0) {
-        EXCERPT_REFUSE(c, e, "offset %d, but %s has %d frames; give a smaller offset", e->offset, sound->path, n);
+        EXCERPT_REFUSE(c, e, "the offset is %d, but %s has %d frames; give a smaller offset", e->offset, sound->path,
+                       n);
         return 0;
     }
     if (e->length > left)
-        EXCERPT_WARN(c, e, "length %d, but %s has only the %d frames from offset %d on, which are used", e->length,
-                     sound->path, left, e->offset);
+        EXCERPT_WARN(c, e, "the length is %d, but %s has only the %d frames from offset %d on, which are used",
+                     e->length, sound->path, left, e->offset);
     if ((double)sound->peak * fabs((double)e->gain) <= (double)FLT_MAX) return length;
     EXCERPT_REFUSE(c, e, "the gain %g makes %s infinite; give a smaller gain", (double)e->gain, sound->path);
     return 0;
@@ -214,7 +215,7 @@ const float *sounds_taps(struct configuration *c, const struct excerpt *e, int *
     if (!sound) return NULL;
     int channel = e->is_in_turn ? e->channel % sound->file.n_channels : e->channel;
     if (channel >= sound->file.n_channels) {
-        EXCERPT_REFUSE(c, e, "channel %d, but %s has %d; channels count from 1", e->channel + 1, sound->path,
+        EXCERPT_REFUSE(c, e, "the channel is %d, but %s has %d; count channels from 1", e->channel + 1, sound->path,
                        sound->file.n_channels);
         return NULL;
     }

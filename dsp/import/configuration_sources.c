@@ -38,8 +38,8 @@ static void order_sources(struct configuration *c, hc_source *sources)
         const struct source_line *line = &c->sources[i];
         if (line->in >= n) {
             diagnostic(&c->diagnostics, HC_EINVAL, line->line, NEW,
-                       "input %d is a source, but there %s %d, and sources are the first inputs; give it one of the "
-                       "inputs 1 to %d",
+                       "input %d is a source, but there %s %d, and they are the first inputs; move this one to an "
+                       "input from 1 to %d",
                        line->in + 1, n == 1 ? "is" : "are", n, n);
             continue;
         }

@@ -131,7 +131,7 @@ static bool delay_lines_read(struct reader *r)
         }
         if (line && !word) continue;
         if (n == wanted && !word) break;
-        REFUSE(r, NULL, "%s than %d delays of inputs and %d of outputs; give one for each", line ? "more" : "fewer",
+        REFUSE(r, NULL, "has %s than %d delays of inputs and %d of outputs; give one for each", line ? "more" : "fewer",
                c->n_in, c->n_out);
         return false;
     }
@@ -182,11 +182,13 @@ static const struct signal *weights_read(struct reader *r, char *line, bool is_i
     for (; (word = word_read(&line));) {
         if (!weight_read(word, &channel, &factor)) {
             REFUSE(r, NULL,
-                   "\"%.20s\" is not a channel with a factor, such as 1.5 for half of channel 1 and 1.0 for all", word);
+                   "\"%.20s\" is not a channel with a factor; write 1.5 for half of channel 1, or 1.0 for all of it",
+                   word);
             continue;
         }
         if (channel >= n) {
-            REFUSE(r, NULL, "%s %d of %d; channels count from 0", is_in ? "input" : "output", channel, n);
+            REFUSE(r, NULL, "%s %d of %d does not exist; count channels from 0", is_in ? "input" : "output", channel,
+                   n);
             continue;
         }
         double delay_s = is_in ? r->in_delay_s[channel] : r->out_delay_s[channel];
@@ -209,7 +211,7 @@ static bool convolver_path_read(struct reader *r)
     excerpt.sound = configuration_file(net->c, name_of_file(r, name));
     char *channel = line_read(r);
     if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &excerpt.channel)) {
-        REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; channels count from 0", channel);
+        REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; count channels from 0", channel);
         excerpt.channel = 0;
     }
     char *inputs = channel ? line_read(r) : NULL;
@@ -219,7 +221,7 @@ static bool convolver_path_read(struct reader *r)
         weights_read(r, outputs, false, signal_filter(net, signal, filter_of_file(net, &excerpt)));
     else
         IMPORT_REFUSE(r->import, excerpt.line, NULL,
-                      "the path ends early; it has four lines: file, channel, inputs, outputs");
+                      "the path ends early; write its four lines: file, channel, inputs, outputs");
     return outputs != NULL;
 }
 

@@ -214,7 +214,7 @@ static void apply_copy(struct reader *r, char *parameters)
             }
         if (r->is_survey) continue;
         if (n == MAX_CHANNELS) {
-            EQ_REFUSE(r, "more than %d assignments; write the others in another line", MAX_CHANNELS);
+            EQ_REFUSE(r, "has more than %d assignments; write the others in another line", MAX_CHANNELS);
             return;
         }
         to[n] = channel_find(r, word, true);

@@ -120,7 +120,7 @@ static bool slope_read(const char *parameters, double *slope, struct reason *why
     enum equalizer_number found = equalizer_number(parameters, "dB", false, &db, &end);
     *slope = db / 12;
     return found == NUMBER_ABSENT || (found == NUMBER_WITH_UNIT && db > 0) ||
-           fail(0, why, "\"%.24s\" is not a slope of dB above 0; write a slope such as 6dB",
+           fail(0, why, "\"%.24s\" is not a slope in dB above 0; write a slope such as 6dB",
                 parameters + grouped_number_blanks(parameters));
 }
 
@@ -141,13 +141,13 @@ static bool section_read(struct section *s, const struct type *type, const char 
         return false;
     }
     if (fabs(s->gain_db) > 200) {
-        fail(0, why, "a gain of %g dB; 200 dB are possible", s->gain_db);
+        fail(0, why, "the gain is %g dB; give -200 to 200 dB", s->gain_db);
         return false;
     }
     if (is_shelf(type)) {
         if (!slope_read(parameters, &slope, why)) return false;
         if (shape_shelf(s, type, slope, q)) return true;
-        fail(0, why, "has no shelf with this slope or Q; a slope of up to 12 dB and a Q above 0 are possible");
+        fail(0, why, "this slope or Q makes no shelf; give a slope of up to 12 dB, and a Q above 0");
         return false;
     }
     if (number_behind(parameters, "BW Oct", "", &s->octaves, why) == NUMBER_WRONG) return false;
@@ -190,12 +190,12 @@ static bool iir_read(struct network *net, const char *parameters, int line, cons
         bool is_number = end > at;
         if (*end == ',') end++;
         if (is_number && (!*end || grouped_number_blanks(end) || end[-1] == ',')) continue;
-        fail(0, why, "coefficient %d of %d is not a number; b0 to b%d and a0 to a%d are needed", i + 1,
-             2 * (f->order + 1), f->order, f->order);
+        fail(0, why, "coefficient %d of %d is not a number; give b0 to b%d and a0 to a%d", i + 1, 2 * (f->order + 1),
+             f->order, f->order);
         return false;
     }
     if (f->a[0] == 0) {
-        fail(0, why, "a0 divides all others and must not be 0; write another number");
+        fail(0, why, "a0 is 0, and divides all other coefficients; write another number");
         return false;
     }
     double a0 = f->a[0];
@@ -204,7 +204,7 @@ static bool iir_read(struct network *net, const char *parameters, int line, cons
         f->a[i] /= a0;
     }
     if (!recursion_is_stable(f->a, f->order + 1)) {
-        fail(0, why, "the filter is not stable; its output would grow without bound");
+        fail(0, why, "the filter is not stable; its output would grow without bound: correct its a coefficients");
         return false;
     }
     *filter = filter_computed(net, make_iir, f, line, "Filter");

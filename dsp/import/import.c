@@ -152,7 +152,7 @@ static void text_read(struct import *import)
     int line = 1;
     if (end) {
         for (const char *at = import->text; at < end; at++) line += *at == '\n';
-        diagnostic(&c->diagnostics, HC_EINVAL, line, NULL, "is not text; name a sound file .wav");
+        diagnostic(&c->diagnostics, HC_EINVAL, line, NULL, "is not text; give a sound file the ending .wav");
         return;
     }
     locale_t was = c_locale_enter();

@@ -62,14 +62,14 @@ static bool has_field(struct reader *r, const char *what)
     if (r->is_broken) return false;
     r->at += strspn(r->at, BLANKS);
     if (*r->at) return true;
-    LINE_REFUSE(r, "the %s is missing; needs %s", what, r->command->fields);
+    LINE_REFUSE(r, "the %s is missing; write %s", what, r->command->fields);
     r->is_broken = true;
     return false;
 }
 
 static void not_a_number(struct reader *r, const char *what, const char *kind)
 {
-    LINE_REFUSE(r, "the %s \"%.*s\" is not a %s; needs %s", what, (int)strcspn(r->at, BLANKS), r->at, kind,
+    LINE_REFUSE(r, "the %s \"%.*s\" is not a %s; write %s", what, (int)strcspn(r->at, BLANKS), r->at, kind,
                 r->command->fields);
     r->is_broken = true;
 }
@@ -97,7 +97,7 @@ static int read_bounded_int(struct reader *r, const char *what, int min, int max
     int length;
     if (!read_int(r, what, &value, &length)) return min;
     if (value >= min && value <= max) return (int)value;
-    LINE_REFUSE(r, "%s %.*s; %d to %d are possible", what, length, r->at - length, min, max);
+    LINE_REFUSE(r, "%s %.*s is out of range; give %d to %d", what, length, r->at - length, min, max);
     return min;
 }
 
@@ -112,10 +112,10 @@ static int read_channel(struct reader *r, const char *kind, const char *what)
     if (value >= 1 && value <= n) return (int)value - 1;
     const char *at = r->at - length;
     if (value > n && c->defined_line)
-        LINE_REFUSE(r, "%s %.*s, but /convolver/new has %d %s%s; raise that number, or name another", what, length, at,
-                    n, kind, n == 1 ? "" : "s");
+        LINE_REFUSE(r, "%s %.*s is above the %d %s%s of /convolver/new; raise that number, or lower this one", what,
+                    length, at, n, kind, n == 1 ? "" : "s");
     else
-        LINE_REFUSE(r, "%s %.*s; channels count from 1 to at most %d", what, length, at, n);
+        LINE_REFUSE(r, "%s %.*s is out of range; give 1 to %d", what, length, at, n);
     return 0;
 }
 
@@ -138,7 +138,7 @@ static double read_number(struct reader *r, const char *what, double min, double
         return 0;
     }
     if (value >= min && value <= max) return value;
-    LINE_REFUSE(r, "%s %.*s; %g to %g are possible", what, (int)(r->at - start), start, min, max);
+    LINE_REFUSE(r, "%s %.*s is out of range; give %g to %g", what, (int)(r->at - start), start, min, max);
     return 0;
 }
 
@@ -150,7 +150,7 @@ static float read_gain(struct reader *r)
     if (!field_number(r, &gain)) {
         not_a_number(r, "gain", "number");
     } else if (!(fabs(gain) <= (double)FLT_MAX)) {
-        LINE_REFUSE(r, "the gain %.*s is not finite; needs a factor, such as 0.5", (int)(r->at - start), start);
+        LINE_REFUSE(r, "the gain %.*s is not finite; write a factor, such as 0.5", (int)(r->at - start), start);
         gain = 0;
     }
     return (float)gain;
@@ -172,7 +172,7 @@ static char *read_text(struct reader *r, const char *what)
     r->at = *at ? at + 1 : at;
     *to = 0;
     if (*text) return text;
-    LINE_REFUSE(r, "the %s is empty; needs %s", what, r->command->fields);
+    LINE_REFUSE(r, "the %s is empty; write %s", what, r->command->fields);
     return NULL;
 }
 
@@ -239,10 +239,10 @@ static void forget_ports(struct reader *r)
 {
     struct configuration *c = r->configuration;
     if (r->n_impulses + c->n_sources > 0)
-        LINE_WARN(r, "replaces that of line %d, and drops its %zu responses and %zu sources; remove one of them",
+        LINE_WARN(r, "replaces line %d, and drops its %zu responses and %zu sources; remove one of them",
                   c->defined_line, r->n_impulses, c->n_sources);
     else if (c->defined_line)
-        LINE_WARN(r, "replaces that of line %d; remove one of them", c->defined_line);
+        LINE_WARN(r, "replaces line %d; remove one of them", c->defined_line);
     memset(c->in_port, 0, sizeof c->in_port);
     memset(c->out_port, 0, sizeof c->out_port);
 }
@@ -254,7 +254,7 @@ static void read_density(struct reader *r)
     const char *start = r->at;
     if (r->is_broken || !*start || !field_number(r, &density)) return;
     if (!(density >= 0 && density <= 1))
-        LINE_REFUSE(r, "density %.*s; give 0 to 1, or omit it", (int)(r->at - start), start);
+        LINE_REFUSE(r, "density %.*s is out of range; give 0 to 1, or omit it", (int)(r->at - start), start);
 }
 
 static void read_new(struct reader *r)
@@ -321,12 +321,12 @@ static void read_folder(struct reader *r)
 static int cut_to_max(struct reader *r, int n, int delay)
 {
     if (delay >= r->max_taps) {
-        LINE_WARN(r, "a delay of %d leaves nothing of the maximum length %d; raise it in /convolver/new", delay,
-                  r->max_taps);
+        LINE_WARN(r, "a delay of %d leaves nothing of the maximum length %d; raise that length in /convolver/new",
+                  delay, r->max_taps);
         return 0;
     }
     if (n <= r->max_taps - delay) return n;
-    LINE_WARN(r, "cut from %d to %d frames by the maximum length %d; raise it in /convolver/new", n,
+    LINE_WARN(r, "is cut from %d to %d frames by the maximum length %d; raise it in /convolver/new", n,
               r->max_taps - delay, r->max_taps);
     return r->max_taps - delay;
 }
@@ -438,8 +438,8 @@ static void read_impulse(struct reader *r)
     if (play == play_file) i.at.channel = read_bounded_int(r, "channel", 1, MASK_MAX_CHANNELS) - 1;
     if (has_file) i.at.sound = is_packed ? read_rest_as_file(r) : read_file(r);
     if (!r->is_bad && play == play_hilbert && i.delay < i.at.length / 2)
-        LINE_REFUSE(r, "delay %d, but the transformer's middle is at frame %d; give a delay of at least %d", i.delay,
-                    i.at.length / 2, i.at.length / 2);
+        LINE_REFUSE(r, "the delay is %d, but the transformer's middle is at frame %d; give a delay of at least %d",
+                    i.delay, i.at.length / 2, i.at.length / 2);
     if (!r->is_bad && play == play_copy && i.in == i.from_in && i.out == i.from_out)
         LINE_REFUSE(r, "input %d, output %d is copied to itself; name another pair", i.in + 1, i.out + 1);
     end_fields(r);
@@ -476,7 +476,7 @@ static int read_bank_number(struct reader *r)
     int length;
     if (!read_int(r, "bank", &value, &length)) return 0;
     if (value >= 1 && value <= (long long)n) return (int)value - 1;
-    LINE_REFUSE(r, "bank %.*s, but the lines above read %zu; banks count from 1: put its /bank/read above", length,
+    LINE_REFUSE(r, "bank %.*s does not exist: the lines above read %zu; put its /bank/read above", length,
                 r->at - length, n);
     return 0;
 }
@@ -558,7 +558,7 @@ static void read_line(struct reader *r, char *line)
             length > 80 ? 80 : length, start);
         return;
     }
-    if (start != line) LINE_WARN(r, "is indented, and jconvolver refuses that; remove the blanks");
+    if (start != line) LINE_WARN(r, "is indented, which jconvolver refuses; remove the blanks");
     r->at = start + length;
     r->command->read(r);
 }
@@ -577,7 +577,7 @@ static void check_new(struct reader *r)
         LINE_REFUSE(r,
                     "/convolver/new is missing; put /convolver/new INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH above this");
     else if (!c->defined_line && !r->early.line)
-        LINE_REFUSE(r, "has no /convolver/new; a configuration needs one");
+        LINE_REFUSE(r, "has no /convolver/new; add one");
 }
 
 /* Returns the last line with a /convolver/new, which drops the responses of all lines above; `text` if absent. */
@@ -605,7 +605,7 @@ static void read_lines(struct reader *r, char *text, size_t bytes, bool names_on
         *stop = 0;
         r->plays = !names_only && line >= last;
         if (stop - line > MASK_MAX_LINE)
-            LINE_REFUSE(r, "the line has %zu bytes; %d are possible: cut it", (size_t)(stop - line), MASK_MAX_LINE);
+            LINE_REFUSE(r, "the line has %zu bytes; shorten it to at most %d", (size_t)(stop - line), MASK_MAX_LINE);
         else
             read_line(r, line);
         line = stop + 1;

@@ -52,10 +52,11 @@ void pairs_add(struct pairs *p, const struct excerpt *at, int in, int out, const
     struct pair *pair = pair_of(p, in, out);
     size_t n = (size_t)pair->n_added;
     if (pair->link) {
-        EXCERPT_WARN(c, at,
-                     "input %d, output %d is a copy since line %d, and a copy ignores added data; add this to the pair "
-                     "that was copied",
-                     in + 1, out + 1, pair->line);
+        EXCERPT_WARN(
+            c, at,
+            "input %d, output %d is a copy since line %d, and a copy ignores added data; add the data to the pair "
+            "that was copied",
+            in + 1, out + 1, pair->line);
         return;
     }
     if (n && !network_adds(p->net, n_taps, in, out, at->line, at->command)) return;

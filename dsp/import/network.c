@@ -300,7 +300,7 @@ static const double *computed(struct network *net, const struct filter *f, int *
         return NULL;
     }
     if (rest_db > NETWORK_REST_DB) {
-        EXCERPT_WARN(net->c, &f->at, "becomes %d tap%s, and the rest, only %.0f dB below the filter, is cut off", *n,
+        EXCERPT_WARN(net->c, &f->at, "becomes %d tap%s: the rest that is cut off is only %.0f dB below the filter", *n,
                      PLURAL(*n), -rest_db);
         return kept;
     }
@@ -440,8 +440,8 @@ static bool term_response(struct network *net, int out, const struct term *term,
         return true;
     }
     diagnostic(&net->c->diagnostics, HC_EINVAL, line_of(term), chain ? chain->last->at.command : NULL,
-               "input %d to output %d: a gain of %g and %.0f frames with the delay; a finite gain and "
-               "at most %d frames are possible",
+               "input %d to output %d: the gain is %g, and the response has %.0f frames with its delay; give a finite "
+               "gain and at most %d frames",
                term->in + 1, out + 1, term->gain, delay + r->n_taps, CONFIGURATION_TAPS);
     return false;
 }
@@ -479,9 +479,10 @@ bool network_adds(struct network *net, int n_taps, int in, int out, int line, co
 {
     net->n_added += n_taps;
     if (net->n_added <= MAX_ADDED) return true;
-    diagnostic(&net->c->diagnostics, HC_EINVAL, line, command,
-               "input %d, output %d: more than %lld frames to add up; put their sum into a sound file", in + 1, out + 1,
-               (long long)MAX_ADDED);
+    diagnostic(
+        &net->c->diagnostics, HC_EINVAL, line, command,
+        "input %d, output %d: the responses to add up have more than %lld frames; put their sum into a sound file",
+        in + 1, out + 1, (long long)MAX_ADDED);
     return false;
 }
 

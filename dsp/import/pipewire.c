@@ -90,7 +90,7 @@ static void add_link(struct graph *g, const struct relaxed *json)
     const struct relaxed *output = relaxed_get(json, "output"), *input = relaxed_get(json, "input");
     int from, from_port, to, to_port;
     if (!output || !input) {
-        IMPORT_REFUSE(import, json->line, "filter.graph", "a link without output or input; give both");
+        IMPORT_REFUSE(import, json->line, "filter.graph", "a link has no output or no input; give both");
         return;
     }
     if (!port_find(g, output, 0, true, &from, &from_port) || !port_find(g, input, g->n_nodes - 1, false, &to, &to_port))
@@ -189,7 +189,7 @@ static int read_channels(struct import *import, const struct relaxed *args, cons
         number = -1;
     }
     if (number >= 0 && number <= MASK_MAX_CHANNELS) return (int)number;
-    IMPORT_REFUSE(import, count ? count->line : args->line, stream, "its number of channels; 1 to %d are possible",
+    IMPORT_REFUSE(import, count ? count->line : args->line, stream, "the number of channels is wrong; give 1 to %d",
                   MASK_MAX_CHANNELS);
     return 0;
 }
@@ -205,11 +205,11 @@ static int count_copies(struct graph *g, const struct relaxed *args)
     int copies = n_in / in_each;
     if (n_out == 0) n_out = out_each * (copies ? copies : 1);
     if (copies > MAX_COPIES)
-        IMPORT_REFUSE(g->import, args->line, "filter.graph", "%d copies of the graph; %d are possible", copies,
-                      MAX_COPIES);
+        IMPORT_REFUSE(g->import, args->line, "filter.graph",
+                      "the channels need %d copies of the graph; give channels for at most %d", copies, MAX_COPIES);
     if (copies != n_out / out_each)
         IMPORT_REFUSE(g->import, args->line, "filter.graph",
-                      "%d channels for %d inputs need %d copies of the graph, and %d for %d outputs need %d; give "
+                      "%d channels for %d inputs need %d copies of the graph, but %d for %d outputs need %d; give "
                       "audio.channels that fit",
                       n_in, in_each, copies, n_out, out_each, n_out / out_each);
     c->n_in = n_in < MASK_MAX_CHANNELS ? n_in : MASK_MAX_CHANNELS;
@@ -257,7 +257,7 @@ static void read_graph(struct import *import, const struct relaxed *args)
     const struct relaxed *graph = relaxed_get(args, "filter.graph"), *nodes = relaxed_get(graph, "nodes");
     int n = relaxed_count(nodes);
     if (n < 1 || n > MAX_NODES) {
-        IMPORT_REFUSE(import, args->line, "filter.graph", "has %d nodes; 1 to %d are possible", n, MAX_NODES);
+        IMPORT_REFUSE(import, args->line, "filter.graph", "has %d nodes; give 1 to %d", n, MAX_NODES);
         return;
     }
     g.nodes = arena_alloc(import->c->arena, (size_t)n, sizeof *g.nodes);
@@ -271,7 +271,7 @@ static void read_graph(struct import *import, const struct relaxed *args)
         if (n_left-- > 0)
             add_link(&g, link);
         else
-            IMPORT_REFUSE(import, link->line, "filter.graph", "more links than the nodes have inputs; remove some");
+            IMPORT_REFUSE(import, link->line, "filter.graph", "has more links than the nodes have inputs; remove some");
     add_inputs(&g, relaxed_get(graph, "inputs"));
     add_outputs(&g, relaxed_get(graph, "outputs"));
     warn_volumes(import, graph);
@@ -291,7 +291,8 @@ static void read_module(struct import *import, const struct relaxed *args)
     const struct relaxed *rate = property(args, "capture.props", "audio.rate");
     double hz;
     if (rate && (!relaxed_number_of(rate, &hz) || hz < 1000 || hz > 1 << 22)) {
-        IMPORT_REFUSE(import, rate->line, "audio.rate", "\"%.40s\"; 1000 to %d are possible", rate->text, 1 << 22);
+        IMPORT_REFUSE(import, rate->line, "audio.rate", "\"%.40s\" is not possible; give 1000 to %d", rate->text,
+                      1 << 22);
     } else if (rate) {
         c->rate = (int)hz;
     }
@@ -313,7 +314,7 @@ static void read_pipewire(struct import *import)
         if (strcmp(relaxed_text(module, "name", ""), MODULE) != 0 || !args) continue;
         if (is_read)
             IMPORT_REFUSE(import, module->line, "context.modules",
-                          "a second filter-chain; put each into a separate file");
+                          "has a second filter-chain; put each into a separate file");
         else
             read_module(import, args);
         is_read = true;

@@ -25,7 +25,8 @@ static const struct filter *hilbert_response(const struct convolver *v)
     int length = (v->length > 0 ? v->length : 64) - v->offset, half = length / 2;
     double *taps = length > 0 && length <= CONFIGURATION_TAPS ? calloc((size_t)length, sizeof *taps) : NULL;
     if (!taps) {
-        NODE_REFUSE(v->import, v->node, "a Hilbert transformer of %d frames; give a length above its offset", length);
+        NODE_REFUSE(v->import, v->node, "the Hilbert transformer has %d frames; give a length above its offset",
+                    length);
         return NULL;
     }
     for (int k = 1; k < half; k += 2) {
@@ -73,8 +74,9 @@ static const struct filter *file_response(const struct convolver *v)
                               .is_in_turn = true};
     if (v->length > 0) excerpt.length = v->length - v->offset;
     if (v->length > 0 && excerpt.length <= 0) {
-        NODE_REFUSE(v->import, v->node, "length %d, but offset %d; the length counts from the start of the file",
-                    v->length, v->offset);
+        NODE_REFUSE(v->import, v->node,
+                    "length %d does not exceed offset %d; count the length from the start of the file", v->length,
+                    v->offset);
         return NULL;
     }
     excerpt.sound = configuration_file(v->import->c, v->file);
@@ -118,7 +120,7 @@ static const char *choose_file(const struct convolver *v, const struct relaxed *
     }
     if (v->node->copy == 0)
         IMPORT_WARN(v->import, list->line, v->node->statement,
-                    "of the files for other rates %.200s is used, and resampled; name them by their rates",
+                    "%.200s is used and resampled, since no file is for this rate; name the files by their rates",
                     first->text);
     return first->text;
 }

@@ -100,7 +100,8 @@ static void play_delay(struct import *import, struct node *node)
     comb.delay_s = node_whole_frames(import, control(import, node, 0, 0), max_s > 0 ? fmin(max_s, MAX_DELAY_S) : 1);
     bool is_comb = comb.feedback != 0 || comb.feedforward != 0;
     if (is_comb && (comb.delay_s == 0 || fabs(comb.feedback) >= 1))
-        NODE_REFUSE(import, node, "Feedback needs a delay, and a value between -1 and 1; its output would never end");
+        NODE_REFUSE(import, node,
+                    "the output of Feedback would never end; give it a delay, and a value between -1 and 1");
     if (!is_comb) {
         node->play_out[0] = signal_delay(net, node->play_in[0], comb.delay_s);
         return;
@@ -198,8 +199,9 @@ static void play_parametric(struct import *import, struct node *node)
     const struct relaxed *config = relaxed_get(node->json, "config"), *all = relaxed_get(config, "filters");
     for (const struct relaxed *key = config ? config->first : NULL; key; key = key->next)
         if (strncmp(key->key, "filename", 8) == 0)
-            IMPORT_REFUSE(import, key->line, node->statement,
-                          "reads a text of Equalizer APO; give its lines as filters = [ ... ], or convolve with it");
+            IMPORT_REFUSE(
+                import, key->line, node->statement,
+                "reads a text of Equalizer APO; give its lines as filters = [ ... ], or convolve with the text");
     for (int i = 0; i < NODE_PORTS; i++) {
         struct section sections[MAX_SECTIONS];
         char key[24];
@@ -212,9 +214,10 @@ static void play_parametric(struct import *import, struct node *node)
             double q = relaxed_number(import, node->statement, item, "q", 1);
             double gain_db = relaxed_number(import, node->statement, item, "gain", 0);
             if (n == MAX_SECTIONS || !section_of(import, type, hz, q, gain_db, &sections[n])) {
-                IMPORT_REFUSE(import, item->line, node->statement,
-                              "the type \"%.40s\"; the labels of biquads are possible, in at most %d filters", type,
-                              MAX_SECTIONS);
+                IMPORT_REFUSE(
+                    import, item->line, node->statement,
+                    "the type \"%.40s\" is unknown or one too many; use labels of biquads, in at most %d filters", type,
+                    MAX_SECTIONS);
                 return;
             }
             n += sections[n].form != SECTION_GIVEN || sections[n].given;
@@ -230,7 +233,7 @@ static void play_dc_block(struct import *import, struct node *node)
     struct section s = {.form = SECTION_GIVEN, .given = kept, .n_given = 1};
     if (!kept) return;
     *kept = given;
-    if (!biquad_is_stable(&given.biquad)) NODE_REFUSE(import, node, "R %g; 0 to below 1 are possible", r);
+    if (!biquad_is_stable(&given.biquad)) NODE_REFUSE(import, node, "R is %g; give 0 or more, and below 1", r);
     for (int i = 0; biquad_is_stable(&given.biquad) && i < NODE_PORTS; i++) play_sections(import, node, i, &s, 1);
 }
 
@@ -246,7 +249,7 @@ static void play_convolver_2(struct import *import, struct node *node)
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "impulses");
     int n = relaxed_count(list), i = 0;
     if (n < 1 || n > NODE_PORTS) {
-        NODE_REFUSE(import, node, "has %d impulses; 1 to %d are possible", n, NODE_PORTS);
+        NODE_REFUSE(import, node, "has %d impulses; give 1 to %d", n, NODE_PORTS);
         return;
     }
     for (const struct relaxed *item = list->first; item; item = item->next, i++)

@@ -92,7 +92,7 @@ static char *read_text(struct parser *p, bool *is_quoted)
 static struct relaxed *value_new(struct parser *p, enum relaxed_kind kind)
 {
     if (++p->n_values > MAX_VALUES) {
-        REFUSE(p, "more than %d values; name a file that is a configuration", MAX_VALUES);
+        REFUSE(p, "has more than %d values; name a file that is a configuration", MAX_VALUES);
         return NULL;
     }
     struct relaxed *value = arena_alloc(p->import->c->arena, 1, sizeof *value);
@@ -152,7 +152,7 @@ const struct relaxed *relaxed_read(struct import *import)
     if (!all) return NULL;
     if (!has_braces) read_values(&p, all, 0, 0);
     skip_blanks(&p);
-    if (!p.is_bad && *p.at) REFUSE(&p, "text behind the last bracket; check the brackets");
+    if (!p.is_bad && *p.at) REFUSE(&p, "text follows the last bracket; check the brackets");
     return p.is_bad ? NULL : all;
 }
 

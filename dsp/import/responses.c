@@ -115,10 +115,9 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
         return fail(HC_EINVAL, REASON(why, cap), "hc_responses_load: path or responses is NULL; pass both");
     *responses = (hc_responses){0};
     if (n_in < 0 || n_in > MASK_MAX_CHANNELS)
-        return fail(HC_EINVAL, REASON(why, cap), "%s: %d input channels; 0 to %d are possible", path, n_in,
-                    MASK_MAX_CHANNELS);
+        return fail(HC_EINVAL, REASON(why, cap), "%s: n_in is %d; give 0 to %d", path, n_in, MASK_MAX_CHANNELS);
     if (rate < 0)
-        return fail(HC_EINVAL, REASON(why, cap), "%s: a rate of %d Hz; give a positive rate, or 0 to keep the file's",
+        return fail(HC_EINVAL, REASON(why, cap), "%s: the rate is %d Hz; give a positive rate, or 0 to keep the file's",
                     path, rate);
     struct rated_file file;
     int error = rate_pattern_find(path, rate, &file, REASON(why, cap));
@@ -139,7 +138,7 @@ int hc_responses_find(const char *path, int rate, char *found, size_t found_cap,
     struct rated_file file;
     if (!path || !found || rate < 0)
         return fail(HC_EINVAL, REASON(why, cap),
-                    "hc_responses_find: path or found is NULL, or rate below 0; pass both and 0 or more");
+                    "hc_responses_find: path or found is NULL, or rate is below 0; pass both, and a rate of 0 or more");
     int error = rate_pattern_find(path, rate, &file, REASON(why, cap));
     if (error) return error;
     if ((size_t)snprintf(found, found_cap, "%s", file.path) < found_cap) return HC_OK;
@@ -153,13 +152,13 @@ int hc_responses_route(hc_responses *responses, const char *path, int n_in, char
         return fail(HC_EINVAL, REASON(why, cap), "hc_responses_route: responses is NULL; pass a loaded mask");
     if (!path) path = "the mask";
     if (n_in < 1 || n_in > MASK_MAX_CHANNELS)
-        return fail(HC_EINVAL, REASON(why, cap), "%s: %d input channels; 1 to %d are possible", path, n_in,
-                    MASK_MAX_CHANNELS);
+        return fail(HC_EINVAL, REASON(why, cap), "%s: n_in is %d; give 1 to %d", path, n_in, MASK_MAX_CHANNELS);
     if (responses->n_routes == 0 && responses->channel)
         return routes_by_channel_rule(responses, n_in, path, REASON(why, cap));
-    return responses->n_in == n_in ? HC_OK
-                                   : fail(HC_EINVAL, REASON(why, cap), "%s: is for %d input%s, not %d", path,
-                                          responses->n_in, PLURAL(responses->n_in), n_in);
+    return responses->n_in == n_in
+               ? HC_OK
+               : fail(HC_EINVAL, REASON(why, cap), "%s: is for %d input%s, not %d; use another mask", path,
+                      responses->n_in, PLURAL(responses->n_in), n_in);
 }
 
 const char *hc_responses_file(const hc_responses *responses, int i)

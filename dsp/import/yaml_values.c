@@ -35,7 +35,7 @@ bool yaml_open(struct yaml *y, struct import *import)
     yaml_parser_t parser;
     *y = (struct yaml){.import = import};
     if (import->bytes > MAX_BYTES) {
-        IMPORT_REFUSE(import, 0, NULL, "has %zu bytes of text, %d are possible; name a file that is a configuration",
+        IMPORT_REFUSE(import, 0, NULL, "has %zu bytes of text, more than %d; name a file that is a configuration",
                       import->bytes, MAX_BYTES);
         return false;
     }
@@ -175,7 +175,7 @@ int yaml_whole(struct yaml *y, const yaml_node_t *map, const char *key, int miss
     if (!node) return missing < 0 ? min : missing;
     if (!yaml_number_of(y, node, key, &value)) return min;
     if (value >= min && value <= max && value == floor(value)) return (int)value;
-    YAML_REFUSE(y, node, "%s %.40s; %d to %d are possible", key, yaml_text_of(node), min, max);
+    YAML_REFUSE(y, node, "%s is %.40s; give a whole number from %d to %d", key, yaml_text_of(node), min, max);
     return min;
 }
 
@@ -195,7 +195,7 @@ bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool mis
     if (!node) return missing;
     bool is_true = strcmp(text, "true") == 0 || strcmp(text, "True") == 0 || strcmp(text, "TRUE") == 0;
     if (!is_true && strcmp(text, "false") != 0 && strcmp(text, "False") != 0 && strcmp(text, "FALSE") != 0)
-        YAML_REFUSE(y, node, "%s \"%.40s\"; write true or false", key, text);
+        YAML_REFUSE(y, node, "%s is \"%.40s\"; write true or false", key, text);
     return is_true;
 }
 
@@ -213,12 +213,12 @@ void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known)
         const yaml_node_t *node = yaml_key(y, map, i);
         const char *key = yaml_text_of(node);
         if (known && !is_among(known, key)) {
-            YAML_REFUSE(y, node, "the key \"%.40s\" is unknown; %s are known", key, known);
+            YAML_REFUSE(y, node, "the key \"%.40s\" is unknown; use one of %s", key, known);
             continue; /* only known keys are compared: they are few */
         }
         for (int k = 0; k < i; k++) {
             if (strcmp(yaml_text_of(yaml_key(y, map, k)), key) != 0) continue;
-            YAML_REFUSE(y, node, "the key \"%.40s\" is there twice; remove one", key);
+            YAML_REFUSE(y, node, "the key \"%.40s\" occurs twice; remove one", key);
             return;
         }
     }

@@ -50,8 +50,8 @@ static int bank_load(const hc_live_config *c, const char *path, int rate, struct
     if (bank->n_taps > set->n_taps) set->n_taps = bank->n_taps;
     if (bank->n_out > set->n_out) set->n_out = bank->n_out;
     if (bank->n_out > c->n_out)
-        return fail(HC_EINVAL, why, "%s: has %d outputs, this session %d; use a bank with as many outputs", path,
-                    bank->n_out, c->n_out);
+        return fail(HC_EINVAL, why, "%s: has %d outputs, but this session has %d; use a bank with at most as many",
+                    path, bank->n_out, c->n_out);
     return HC_OK;
 }
 
@@ -81,7 +81,7 @@ int bank_set_load(const hc_live_config *c, const char *path, int rate, const hc_
     if (r && r->n_sources == 0)
         return fail(HC_EINVAL, why, "%s: has no sources; give a bank, or a configuration with /source/new", path);
     if (r && r->n_sources > c->n_sources)
-        return fail(HC_EINVAL, why, "%s: needs %d source%s, this session has %d; start it with as many", path,
+        return fail(HC_EINVAL, why, "%s: needs %d source%s, but this session has %d; start it with as many", path,
                     r->n_sources, PLURAL(r->n_sources), c->n_sources);
     struct bank_set *set = set_make(r ? r->n_banks : 1, r ? r->n_sources : c->n_sources);
     if (!set) return fail(HC_ENOMEM, why, "%s: no memory for its banks; free some memory", path);

@@ -69,7 +69,7 @@ static int runner_open(struct runner *r, const hc_config *config, struct reason 
                          .discarded = calloc(n_out, sizeof *r->discarded)};
     int error = HC_ENOMEM;
     if (!r->frames || !r->rows || !r->discarded) {
-        fail(error, why, "no memory for %zu channels of %zu frames; lower them", n_in + n_out, block);
+        fail(error, why, "no memory for %zu channels of %zu frames; use fewer", n_in + n_out, block);
     } else {
         for (size_t ch = 0; ch < n_out; ch++) r->discarded[ch] = r->frames + ch * block;
         r->silence = r->frames + n_out * block;

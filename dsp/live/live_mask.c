@@ -23,7 +23,7 @@ static void report_diagnostics(const hc_live_config *c, const char *path, const 
         n++;
     }
     if (responses->n_warnings > MAX_DIAGNOSTICS)
-        live_report(c, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
+        live_report(c, HC_LIVE_WARNING, "%s: has more warnings; see `haloconv check`", path);
 }
 
 /* Routes a single response on a single input to every output. */
@@ -61,14 +61,14 @@ static int mask_fit(const hc_live_config *c, const char *path, struct live_mask 
     int n_in = c->n_in, n_out = c->n_out, error = HC_OK;
     if (c->left_of_stereo && n_in == 1 && n_out == 1 && responses->n_channels == 2) {
         responses->n_routes = responses->n_out = 1; /* of the first channel */
-        live_report(c, HC_LIVE_WARNING, "%s: is stereo, and its left channel plays; use a mono mask to hear another",
-                    path);
+        live_report(c, HC_LIVE_WARNING,
+                    "%s: is stereo, and only its left channel plays; use a mono mask to hear the right one", path);
     }
     if (responses->n_in > n_in || responses->n_out > n_out)
-        error =
-            fail(HC_EINVAL, why,
-                 "%s: has %d input%s and %d output%s, this session %d and %d; use a mask with at most as many", path,
-                 responses->n_in, PLURAL(responses->n_in), responses->n_out, PLURAL(responses->n_out), n_in, n_out);
+        error = fail(
+            HC_EINVAL, why,
+            "%s: has %d input%s and %d output%s, but this session has %d and %d; use a mask with at most as many", path,
+            responses->n_in, PLURAL(responses->n_in), responses->n_out, PLURAL(responses->n_out), n_in, n_out);
     else if (responses->n_sources > 0 && !mask->banks)
         error = fail(HC_EINVAL, why, "%s: has %d source%s, but this session has none; open it with n_sources", path,
                      responses->n_sources, PLURAL(responses->n_sources));

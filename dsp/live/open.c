@@ -48,21 +48,21 @@ static int check_config(const hc_live_config *c, struct reason *why)
     config.method = c->method;
     config.backend = "cpu";
     if (!isfinite(c->glide_ms) || c->glide_ms > MAX_GLIDE_MS)
-        return fail(HC_EINVAL, why, "glide_ms %g; at most %d are possible", c->glide_ms, MAX_GLIDE_MS);
+        return fail(HC_EINVAL, why, "glide_ms is %g; give at most %d", c->glide_ms, MAX_GLIDE_MS);
     if (!(c->grid_deg == 0 || c->grid_deg == HC_GRID_NONE || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
-        return fail(HC_EINVAL, why, "grid_deg %g; 0.5 to 45, 0 for the default, or HC_GRID_NONE", c->grid_deg);
+        return fail(HC_EINVAL, why, "grid_deg is %g; give 0.5 to 45, 0 for the default, or HC_GRID_NONE", c->grid_deg);
     if (isnan(c->fade_ms)) return fail(HC_EINVAL, why, "fade_ms is NaN; give milliseconds, or -1 for no fade");
     if (isnan(c->standby_share))
         return fail(HC_EINVAL, why, "standby_share is NaN; give a share of a block's time, or -1 for none");
     if (strlen(c->backend) >= BACKEND_CAP)
-        return fail(HC_EINVAL, why, "backend has %d bytes or more; see hc_config", (int)BACKEND_CAP);
-    if (c->block < 1) return fail(HC_EINVAL, why, "block %d; it must be positive", c->block);
-    if (c->rate > MAX_RATE) return fail(HC_EINVAL, why, "rate %d Hz; at most %d are possible", c->rate, MAX_RATE);
+        return fail(HC_EINVAL, why, "backend has %d bytes or more; give one that hc_config lists", (int)BACKEND_CAP);
+    if (c->block < 1) return fail(HC_EINVAL, why, "block is %d; give 1 or more", c->block);
+    if (c->rate > MAX_RATE) return fail(HC_EINVAL, why, "rate is %d Hz; give at most %d", c->rate, MAX_RATE);
     if (!(c->history_s > 0 && c->history_s <= MAX_HISTORY_S))
-        return fail(HC_EINVAL, why, "history_s %g; it must be positive, and at most %d", c->history_s, MAX_HISTORY_S);
+        return fail(HC_EINVAL, why, "history_s is %g; give seconds above 0, at most %d", c->history_s, MAX_HISTORY_S);
     double predelay = c->max_predelay_ms * c->rate / 1000;
     if (!(predelay >= 0 && predelay <= MAX_PREDELAY))
-        return fail(HC_EINVAL, why, "max_predelay_ms %g; 0 to %g are possible", c->max_predelay_ms,
+        return fail(HC_EINVAL, why, "max_predelay_ms is %g; give 0 to %g", c->max_predelay_ms,
                     1e3 * MAX_PREDELAY / c->rate);
     return hc_plan(&config, &info, REASON_TEXT(why));
 }
@@ -90,7 +90,7 @@ static bool allocate(hc_live *l)
 
 int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t cap)
 {
-    if (!live) return fail(HC_EINVAL, REASON(why, cap), "hc_live_open: live is NULL");
+    if (!live) return fail(HC_EINVAL, REASON(why, cap), "hc_live_open: live is NULL; pass a pointer to a hc_live *");
     *live = NULL;
     hc_live_config copy;
     int error = config_copy(config, &copy, sizeof copy, "hc_live_config", REASON(why, cap));

@@ -160,7 +160,7 @@ static int change_engine(hc_live *l, const struct engine_format *format)
         live_report(&l->config, HC_LIVE_NOTE, "now at %d Hz in blocks of %d frame%s", format->rate, format->block,
                     PLURAL(format->block));
     else
-        live_report(&l->config, HC_LIVE_NOTE, "a new engine; %s, %s", l->newest->failover->info.device,
+        live_report(&l->config, HC_LIVE_NOTE, "a new engine plays; %s, %s", l->newest->failover->info.device,
                     l->newest->failover->info.method);
     return error;
 }

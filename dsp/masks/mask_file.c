@@ -120,17 +120,17 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
         if (error) return error;
     }
     if (sf_error(file))
-        return fail(HC_EFILE, why, "%s: damaged after frame %zu (%s); download it again, or restore it", path,
+        return fail(HC_EFILE, why, "%s: is damaged after frame %zu (%s); download it again, or restore it", path,
                     frames->n / n_channels, sf_strerror(file));
-    if (frames->n == 0) return fail(HC_EINVAL, why, "%s: has no frames; a mask needs at least one", path);
+    if (frames->n == 0) return fail(HC_EINVAL, why, "%s: has no frames; give a mask with at least one", path);
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
     if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - length_slack(info)) ||
         sndfile_log_says_cut(log))
-        return fail(
-            HC_EFILE, why,
-            "%s: is cut short: it ends after %zu frames, its header promises more; download it again, or restore it",
-            path, frames->n / n_channels);
+        return fail(HC_EFILE, why,
+                    "%s: is cut short: it ends after %zu frames, but its header promises more; download it again, or "
+                    "restore it",
+                    path, frames->n / n_channels);
     return HC_OK;
 }
 
@@ -142,8 +142,8 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
         int code = sf_error(NULL);
         if (code == SF_ERR_UNRECOGNISED_FORMAT)
             return fail(HC_EFILE, why,
-                        "%s: is not a sound file that libsndfile knows; convert it to WAV, or name coefficients .txt "
-                        "or .csv and a configuration .conf",
+                        "%s: is not a sound file that libsndfile knows; convert it to WAV, or give coefficients the "
+                        "ending .txt or .csv, and a configuration .conf",
                         path);
         return fail(HC_EFILE, why, "%s: %s; convert it to WAV, download it again or restore it", path,
                     sf_strerror(NULL));
@@ -152,7 +152,8 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
     if (sf_error(file) == SF_ERR_SYSTEM) /* a read failed: the header may be half of it */
         error = fail(HC_EFILE, why, "%s: %s; check the disk", path, sf_strerror(file));
     else if (info.channels < 1 || info.channels > MASK_MAX_CHANNELS)
-        error = fail(HC_EINVAL, why, "%s: has %d channels; a mask has 1 to %d", path, info.channels, MASK_MAX_CHANNELS);
+        error = fail(HC_EINVAL, why, "%s: has %d channels; give a mask with 1 to %d", path, info.channels,
+                     MASK_MAX_CHANNELS);
     else if (info.samplerate < 1)
         error = fail(HC_EFILE, why, "%s: claims a rate of %d Hz; repair its header", path, info.samplerate);
     if (!error) error = frames_limit(frames, info.channels, info.samplerate, path, why);
@@ -244,9 +245,10 @@ static int refuse_decimal_comma(const struct text_line *text, const char *line, 
 {
     size_t length = strspn(line, "0123456789+-.eE");
     if (!text->is_rew || line[length] != ',') return HC_OK;
-    return fail(HC_EINVAL, why,
-                "%s:%zu: a decimal comma; set REW's number format to a decimal point, and export the response again",
-                text->path, text->line);
+    return fail(
+        HC_EINVAL, why,
+        "%s:%zu: has a decimal comma; set REW's number format to a decimal point, and export the response again",
+        text->path, text->line);
 }
 
 /* Reads the *n numbers of a line. A comma, a semicolon or blanks stand between two numbers, and blanks anywhere. Commas
@@ -265,11 +267,11 @@ static int coefficients_read_line(const struct text_line *text, const char *at, 
             return fail(HC_EINVAL, why, "%s:%zu: column %d is empty; write 0", text->path, text->line, *n + 1);
         if (!*at) return HC_OK;
         if (*n == MASK_MAX_CHANNELS)
-            return fail(HC_EINVAL, why, "%s:%zu: more than %d columns; write one frame on each line", text->path,
+            return fail(HC_EINVAL, why, "%s:%zu: has more than %d columns; write one frame on each line", text->path,
                         text->line, MASK_MAX_CHANNELS);
         if ((has_comma && has_other) || (separator == ',' && at[-1] == ',' && is_fraction(at)))
             return fail(HC_EINVAL, why,
-                        "%s:%zu: a decimal comma, or a comma beside other separators; write 0.5 for 0,5, and one "
+                        "%s:%zu: has a decimal comma, or a comma beside other separators; write 0.5 for 0,5, and one "
                         "separator between all columns",
                         text->path, text->line);
         int error = coefficient_read(text, at, &at, &values[*n], why);
@@ -296,7 +298,7 @@ static int text_line_read(FILE *file, struct text_line *text, char *line, bool *
     if (text->line == 1 && utf16_is_text(line, (size_t)length))
         return fail(HC_EINVAL, why, "%s: is a text in UTF-16; save it as UTF-8", text->path);
     if (memchr(line, 0, (size_t)length))
-        return fail(HC_EINVAL, why, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
+        return fail(HC_EINVAL, why, "%s:%zu: is not text; give a sound file the ending .wav", text->path, text->line);
     if (c != EOF && c != '\n')
         return fail(HC_EINVAL, why, "%s:%zu: the line is longer than %d bytes; write one frame a line", text->path,
                     text->line, MASK_MAX_LINE);
@@ -323,8 +325,8 @@ static int rew_head_read(struct text_line *text, const char *line, bool *is_head
         if (error) return error;
         double interval;
         if (!number_read(line, 1e-9, 1, &interval))
-            return fail(HC_EINVAL, why, "%s:%zu: a sample interval of %g s; 1e-9 to 1 are possible", text->path,
-                        text->line, interval);
+            return fail(HC_EINVAL, why, "%s:%zu: the sample interval is %g s; give 1e-9 to 1", text->path, text->line,
+                        interval);
         text->rate = (int)lrint(1 / interval);
     }
     if (strstr(line, "Freq(Hz)"))
@@ -342,9 +344,9 @@ static int frame_append(struct frames *frames, const struct text_line *text, con
     int error = HC_OK;
     if (frames->n_channels == 0) error = frames_limit(frames, n, 0, text->path, why);
     if (!error && n != frames->n_channels)
-        error =
-            fail(HC_EINVAL, why, "%s:%zu: %d column%s, but %d in the lines before; write the same number on every line",
-                 text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
+        error = fail(HC_EINVAL, why,
+                     "%s:%zu: has %d column%s, but the lines above have %d; write the same number on every line",
+                     text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
     if (!error) error = frames_reserve(frames, (size_t)n, text->path, why);
     if (error) return error;
     memcpy(frames->samples + frames->n, values, (size_t)n * sizeof *values);
@@ -442,8 +444,8 @@ int mask_file_check_finite(const struct mask_file *file, const char *path, struc
     for (int ch = 0; ch < file->n_channels; ch++)
         for (int frame = 0; frame < file->n_frames; frame++)
             if (!isfinite(file->channel[ch][frame]))
-                return fail(HC_EINVAL, why, "%s: channel %d, frame %d is %s; a mask holds finite numbers only", path,
-                            ch + 1, frame, isnan(file->channel[ch][frame]) ? "NaN" : "infinite");
+                return fail(HC_EINVAL, why, "%s: channel %d, frame %d is %s; give finite numbers", path, ch + 1, frame,
+                            isnan(file->channel[ch][frame]) ? "NaN" : "infinite");
     return HC_OK;
 }
 
@@ -467,7 +469,7 @@ int mask_file_check(const char *path, struct reason *why)
     if (S_ISDIR(status.st_mode))
         return fail(HC_EFILE, why, "%s: is a directory; give a sound file or a text of coefficients", path);
     if (S_ISREG(status.st_mode) && status.st_size == 0)
-        return fail(HC_EFILE, why, "%s: is empty; a mask needs at least one frame", path);
+        return fail(HC_EFILE, why, "%s: is empty; give a mask with at least one frame", path);
     if (!S_ISREG(status.st_mode))
         return fail(HC_EFILE, why, "%s: is not a regular file; write the mask to a file first", path);
     return HC_OK;
@@ -493,7 +495,7 @@ int mask_file_text(const char *path, int max, char **text, size_t *bytes, struct
         error = fail(HC_EFILE, why, "%s: %s; check the path and its permissions", path, strerror(errno));
     long long size = status.st_size;
     if (!error && size > max)
-        error = fail(HC_EINVAL, why, "%s: has %lld bytes of text, %d are possible; name a file that is a configuration",
+        error = fail(HC_EINVAL, why, "%s: has %lld bytes of text, more than %d; name a file that is a configuration",
                      path, size, max);
     if (!error && !(*text = malloc((size_t)size + 1)))
         error = fail(HC_ENOMEM, why, "%s: no memory for %lld bytes of text; free some memory", path, size);

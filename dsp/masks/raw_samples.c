@@ -94,7 +94,7 @@ static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, int *
 {
     int64_t left = bytes - raw->skip, n = left / raw->format->bytes;
     if (left <= 0) {
-        fail(HC_EINVAL, why, "%s: has %lld bytes, and %d are skipped; skip less", path, (long long)bytes, raw->skip);
+        fail(HC_EINVAL, why, "%s: has %lld bytes, but %d are skipped; skip fewer", path, (long long)bytes, raw->skip);
         return 0;
     }
     if (raw->max && n >= raw->max) {

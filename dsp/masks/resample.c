@@ -22,8 +22,8 @@ int resample_length(int from, int to, int n, const char *path, int *length, stru
 #ifndef HC_WITH_SOXR
     (void)n, (void)length;
     return fail(HC_EUNSUPPORTED, why,
-                "%s: has %d Hz, the session %d Hz, and this build has no resampler; build it "
-                "with soxr or resample the mask",
+                "%s: has %d Hz, but the session has %d Hz, and this build has no resampler; build it with soxr, or "
+                "resample the mask",
                 path, from, to);
 #endif
     double ratio = (double)to / from, frames = ceil((double)n * to / from);

@@ -23,10 +23,10 @@ void bank_meter_release(struct bank_meter *meter)
 static int check_shape(const hc_bank_data *data, struct reason *why)
 {
     if (!data || data->size < offsetof(hc_bank_data, position) || !data->taps)
-        return fail(HC_EINVAL, why, "bank: the data, its size or its taps are missing");
+        return fail(HC_EINVAL, why, "bank: the data, its size or its taps are missing; pass all");
     if (data->n_entries < 1 || data->n_out < 1 || data->n_taps < 1)
-        return fail(HC_EINVAL, why, "bank: n_entries %d, n_out %d, n_taps %d; each is 1 or more", data->n_entries,
-                    data->n_out, data->n_taps);
+        return fail(HC_EINVAL, why, "bank: n_entries is %d, n_out is %d, n_taps is %d; give 1 or more of each",
+                    data->n_entries, data->n_out, data->n_taps);
     return HC_OK;
 }
 
@@ -35,11 +35,11 @@ static int check_taps(const hc_bank_data *data, struct reason *why)
     for (int e = 0; e < data->n_entries; e++) {
         for (int o = 0; o < data->n_out; o++) {
             const float *taps = data->taps[(size_t)e * (size_t)data->n_out + (size_t)o];
-            if (!taps) return fail(HC_EINVAL, why, "bank: entry %d, output %d has no taps", e, o + 1);
+            if (!taps) return fail(HC_EINVAL, why, "bank: entry %d, output %d has no taps; pass them", e, o + 1);
             for (int k = 0; k < data->n_taps; k++)
                 if (!isfinite(taps[k]))
-                    return fail(HC_EINVAL, why, "bank: entry %d, output %d: tap %d is not a finite number", e, o + 1,
-                                k);
+                    return fail(HC_EINVAL, why, "bank: entry %d, output %d: tap %d is not a finite number; give one", e,
+                                o + 1, k);
         }
     }
     return HC_OK;
@@ -56,11 +56,11 @@ static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *d
     int error = check_shape(data, why);
     if (error) return error;
     if (data->n_out > n_out)
-        return fail(HC_EINVAL, why, "bank: n_out %d is out of range (1 to n_out of the engine, %d)", data->n_out,
+        return fail(HC_EINVAL, why, "bank: n_out %d is out of range; give 1 to the engine's n_out, %d", data->n_out,
                     n_out);
     if (data->n_taps > plan->bank_taps)
-        return fail(HC_EINVAL, why, "bank: n_taps %d is out of range (1 to bank_taps of the engine, %d)", data->n_taps,
-                    plan->bank_taps);
+        return fail(HC_EINVAL, why, "bank: n_taps %d is out of range; give 1 to the engine's bank_taps, %d",
+                    data->n_taps, plan->bank_taps);
     return check_taps(data, why);
 }
 

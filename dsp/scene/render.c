@@ -43,7 +43,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
                      size_t cap)
 {
     hc_render_config c = {.size = sizeof c};
-    if (!renderer) return fail(HC_EINVAL, REASON(why, cap), "hc_renderer_open: the argument renderer is NULL");
+    if (!renderer) return fail(HC_EINVAL, REASON(why, cap), "hc_renderer_open: renderer is NULL; pass a pointer");
     *renderer = NULL;
     if (config && config->size < sizeof c)
         return fail(HC_EINVAL, REASON(why, cap), "hc_render_config.size is %zu; set it to sizeof(hc_render_config)",
@@ -51,8 +51,8 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     if (config) c = *config;
     if (!c.step) c.step = DEFAULT_STEP;
     if (c.step < MIN_STEP || c.step > MAX_STEP)
-        return fail(HC_EINVAL, REASON(why, cap), "step %d is out of range (%d to %d)", c.step, MIN_STEP, MAX_STEP);
-    if (c.n_threads < 0) return fail(HC_EINVAL, REASON(why, cap), "n_threads %d; it must be 0 or more", c.n_threads);
+        return fail(HC_EINVAL, REASON(why, cap), "step %d is out of range; give %d to %d", c.step, MIN_STEP, MAX_STEP);
+    if (c.n_threads < 0) return fail(HC_EINVAL, REASON(why, cap), "n_threads is %d; give 0 or more", c.n_threads);
     int error = bank_check(data, REASON(why, cap));
     if (error) return error;
     hc_renderer *r = calloc(1, sizeof *r);
@@ -77,7 +77,8 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
 int hc_render(hc_renderer *r, const hc_render_job *jobs, size_t job_size, int n_jobs, char *why, size_t cap)
 {
     if (!r || n_jobs < 0 || (n_jobs > 0 && !jobs))
-        return fail(HC_EINVAL, REASON(why, cap), "hc_render: the renderer or the jobs are missing");
+        return fail(HC_EINVAL, REASON(why, cap),
+                    "hc_render: renderer or jobs is NULL, or n_jobs is negative; pass both, and 0 or more");
     if (n_jobs == 0) return HC_OK;
     if (job_size != sizeof *jobs)
         return fail(HC_EINVAL, REASON(why, cap), "job_size is %zu; give sizeof(hc_render_job), %zu", job_size,

@@ -17,18 +17,19 @@ static int step_check(const hc_render_job *job, int i, const struct render_bank 
 {
     const hc_step *step = &job->steps[i];
     if (i > 0 && step->frame < job->steps[i - 1].frame)
-        return fail(HC_EINVAL, why, "step %d is at frame %lld, before the step in front of it; sort them by frame", i,
-                    (long long)step->frame);
+        return fail(HC_EINVAL, why, "step %d is at frame %lld, before the step in front of it; sort the steps by frame",
+                    i, (long long)step->frame);
     if (step->source < 0 || step->source >= job->n_sources)
-        return fail(HC_EINVAL, why, "step %d: source %d is out of range (0 to %d)", i, step->source,
+        return fail(HC_EINVAL, why, "step %d: source %d is out of range; give 0 to %d", i, step->source,
                     job->n_sources - 1);
     if (step->n < 0 || step->n > HC_MAX_MIX)
-        return fail(HC_EINVAL, why, "step %d: n %d is out of range (0 to %d)", i, step->n, HC_MAX_MIX);
+        return fail(HC_EINVAL, why, "step %d: n %d is out of range; give 0 to %d", i, step->n, HC_MAX_MIX);
     for (int k = 0; k < step->n; k++) {
         if (step->entry[k] < 0 || step->entry[k] >= bank->n_entries)
-            return fail(HC_EINVAL, why, "step %d: entry %d is out of range (0 to %d)", i, step->entry[k],
+            return fail(HC_EINVAL, why, "step %d: entry %d is out of range; give 0 to %d", i, step->entry[k],
                         bank->n_entries - 1);
-        if (!isfinite(step->weight[k])) return fail(HC_EINVAL, why, "step %d: a weight is not a finite number", i);
+        if (!isfinite(step->weight[k]))
+            return fail(HC_EINVAL, why, "step %d: a weight is not a finite number; give one", i);
     }
     return HC_OK;
 }
@@ -36,20 +37,19 @@ static int step_check(const hc_render_job *job, int i, const struct render_bank 
 static int job_check(const hc_render_job *job, int step, const struct render_bank *bank, struct reason *why)
 {
     if (job->n_sources < 0 || job->n_steps < 0 || job->n_in_frames < 0 || job->n_out_frames < 0)
-        return fail(HC_EINVAL, why, "a count is negative");
+        return fail(HC_EINVAL, why, "a count is negative; give 0 or more");
     if (job->from > MAX_FRAME || job->n_out_frames > MAX_FRAME || job->n_in_frames > MAX_FRAME ||
         job->in_from > MAX_FRAME || job->in_from < -MAX_FRAME)
-        return fail(HC_EINVAL, why, "from, in_from or a count of frames is larger than 2^61");
+        return fail(HC_EINVAL, why, "from, in_from or a count of frames is larger than 2^61; give less");
     if ((job->n_sources > 0 && job->n_in_frames > 0 && !job->in) || (job->n_steps > 0 && !job->steps) ||
         (job->n_out_frames > 0 && !job->out))
-        return fail(HC_EINVAL, why, "in, steps or out is NULL");
+        return fail(HC_EINVAL, why, "in, steps or out is NULL; pass all");
     if (job->from < 0 || job->from % step)
-        return fail(HC_EINVAL, why, "from is frame %lld; it must be a multiple of step, %d", (long long)job->from,
-                    step);
+        return fail(HC_EINVAL, why, "from is frame %lld; give a multiple of step, %d", (long long)job->from, step);
     for (int s = 0; s < job->n_sources && job->n_in_frames > 0; s++)
-        if (!job->in[s]) return fail(HC_EINVAL, why, "in[%d] is NULL", s);
+        if (!job->in[s]) return fail(HC_EINVAL, why, "in[%d] is NULL; pass its frames", s);
     for (int o = 0; o < bank->n_out && job->n_out_frames > 0; o++)
-        if (!job->out[o]) return fail(HC_EINVAL, why, "out[%d] is NULL", o);
+        if (!job->out[o]) return fail(HC_EINVAL, why, "out[%d] is NULL; pass a buffer", o);
     if (job->n_steps > 0 && job->step_size != sizeof *job->steps)
         return fail(HC_EINVAL, why, "step_size is %zu; set it to sizeof(hc_step), %zu", job->step_size,
                     sizeof *job->steps);

@@ -75,12 +75,11 @@ static bool read_point(struct reading *r, const char *at, const char *end)
         has_other |= !comma;
     }
     if (n == 1)
-        return refuse_line(
-            r, "one number, as in an impulse response for `haloconv convolve`; a curve needs a frequency in Hz "
-               "and a gain in dB");
+        return refuse_line(r, "has one number, as an impulse response for `haloconv convolve` has; write a frequency "
+                              "in Hz and a gain in dB");
     if (n < 2) return refuse_line(r, "needs a frequency in Hz and a gain in dB; put # in front of a comment");
     if (has_comma && has_other)
-        return refuse_line(r, "a decimal comma, or a comma beside other separators; write 0.5 for 0,5");
+        return refuse_line(r, "has a decimal comma, or a comma beside other separators; write 0.5 for 0,5");
     if (r->n_columns == 0) r->n_columns = n;
     if (n > r->n_columns) return refuse_line(r, "has more numbers than the points before; write 1250 for 1 250");
     return add_point(r, value, n);
@@ -165,7 +164,7 @@ static bool finish_curve(struct reading *r)
         struct frequency_point p = curve->points[i];
         bool again = n > 0 && curve->points[n - 1].hz == p.hz;
         if (again && curve->points[n - 1].db != p.db) {
-            snprintf(r->why, r->cap, "two gains at %g Hz; leave one of them out", p.hz);
+            snprintf(r->why, r->cap, "has two gains at %g Hz; remove one of them", p.hz);
             return false;
         }
         if (!again) curve->points[n++] = p;

@@ -41,28 +41,29 @@ static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
 static int sizes_check(const hc_tensors *t, struct reason *why)
 {
     int64_t from, frames, rows;
-    if (!t) return fail(HC_EINVAL, why, "hc_tensors is NULL");
+    if (!t) return fail(HC_EINVAL, why, "hc_tensors is NULL; pass one");
     if (t->size < sizeof *t)
         return fail(HC_EINVAL, why, "hc_tensors.size is %zu; set it to sizeof(hc_tensors), %zu", t->size, sizeof *t);
     if (t->n_frames < 1 || t->n_frames > MAX_FRAMES)
-        return fail(HC_EINVAL, why, "n_frames %" PRId64 " is out of range (1 to %d)", t->n_frames, MAX_FRAMES);
+        return fail(HC_EINVAL, why, "n_frames %" PRId64 " is out of range; give 1 to %d", t->n_frames, MAX_FRAMES);
     if (t->n_taps < 1 || t->n_taps > MAX_FRAMES)
-        return fail(HC_EINVAL, why, "n_taps %" PRId64 " is out of range (1 to %d)", t->n_taps, MAX_FRAMES);
+        return fail(HC_EINVAL, why, "n_taps %" PRId64 " is out of range; give 1 to %d", t->n_taps, MAX_FRAMES);
     if (!mode_frames(t, &from, &frames))
-        return fail(HC_EINVAL, why, "mode %d; it is HC_FULL, HC_SAME, HC_VALID or HC_CAUSAL", t->mode);
+        return fail(HC_EINVAL, why, "mode is %d; use HC_FULL, HC_SAME, HC_VALID or HC_CAUSAL", t->mode);
     if (t->n_batch < 0 || t->n_channels < 0)
-        return fail(HC_EINVAL, why, "n_batch %" PRId64 ", n_channels %" PRId64 "; each is 0 or more", t->n_batch,
-                    t->n_channels);
+        return fail(HC_EINVAL, why, "n_batch is %" PRId64 ", n_channels is %" PRId64 "; give 0 or more of each",
+                    t->n_batch, t->n_channels);
     if (__builtin_mul_overflow(t->n_batch, t->n_channels, &rows) || rows > max_rows)
         return fail(HC_EINVAL, why, "n_batch %" PRId64 " times n_channels %" PRId64 " exceeds 2^36; lower them",
                     t->n_batch, t->n_channels);
     if (t->h_batch != 0 && t->h_batch != 1 && t->h_batch != t->n_batch)
-        return fail(HC_EINVAL, why, "h_batch %" PRId64 "; it is 1 (shared by all items) or n_batch, %" PRId64,
+        return fail(HC_EINVAL, why, "h_batch is %" PRId64 "; give 1 (shared by all items) or n_batch, %" PRId64,
                     t->h_batch, t->n_batch);
     if (t->h_channels != 0 && t->h_channels != 1 && t->h_channels != t->n_channels)
-        return fail(HC_EINVAL, why, "h_channels %" PRId64 "; it is 1 (shared by all channels) or n_channels, %" PRId64,
-                    t->h_channels, t->n_channels);
-    if (t->n_threads < 0) return fail(HC_EINVAL, why, "n_threads %d; it must be 0 or more", t->n_threads);
+        return fail(HC_EINVAL, why,
+                    "h_channels is %" PRId64 "; give 1 (shared by all channels) or n_channels, %" PRId64, t->h_channels,
+                    t->n_channels);
+    if (t->n_threads < 0) return fail(HC_EINVAL, why, "n_threads is %d; give 0 or more", t->n_threads);
     return HC_OK;
 }
 
@@ -106,8 +107,8 @@ static int strides_check(const struct tensor_rows *rows, const char *name, bool 
 {
     int64_t end, items = rows->stride[0], channels = rows->stride[1];
     if (items < 0 || channels < 0)
-        return fail(HC_EINVAL, why, "%s_stride %" PRId64 ", %" PRId64 "; each must be 0 or more: copy the tensor", name,
-                    items, channels);
+        return fail(HC_EINVAL, why, "%s_stride is %" PRId64 ", %" PRId64 ", but must not be negative; copy the tensor",
+                    name, items, channels);
     if (!rows_end(rows, &end))
         return fail(HC_EINVAL, why,
                     "%s: %" PRId64 " items of %" PRId64 " channels of %" PRId64
@@ -115,8 +116,8 @@ static int strides_check(const struct tensor_rows *rows, const char *name, bool 
                     name, rows->batch, rows->channels, rows->frames);
     if (is_out && end > 0 && rows_overlap(rows))
         return fail(HC_EINVAL, why,
-                    "%s_stride %" PRId64 ", %" PRId64 ": channels of %" PRId64
-                    " frames of the output would overlap; larger strides keep them apart",
+                    "%s_stride is %" PRId64 ", %" PRId64 ": channels of %" PRId64
+                    " frames of the output would overlap; give larger strides",
                     name, items, channels, rows->frames);
     return HC_OK;
 }
@@ -148,7 +149,7 @@ static int device_find(const hc_tensors *t, const struct tensor_backend **tensor
     hc_config config = {.size = sizeof config, .backend = name, .block = 1};
     int error = strcmp(name, "auto") == 0 ? HC_EINVAL : backend_choose(&config, &backend, device, why);
     if (error == HC_EINVAL)
-        return fail(error, why, "backend \"%s\"; it is cpu, cuda or cuda:N: the device whose memory the tensors are in",
+        return fail(error, why, "backend \"%s\" does not name a device; give that of the tensors: cpu, cuda or cuda:N",
                     name);
     if (error) return error;
     *tensors = backend->tensors;
@@ -163,7 +164,7 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     *error = sizes_check(t, why);
     if (*error) return NULL;
     if (op != HC_CONVOLVE && op != HC_GRADIENT_X && op != HC_GRADIENT_H) {
-        *error = fail(HC_EINVAL, why, "operation %d; it is HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
+        *error = fail(HC_EINVAL, why, "operation %d is unknown; use HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
         return NULL;
     }
     int64_t h_batch = t->h_batch ? t->h_batch : 1, h_channels = t->h_channels ? t->h_channels : 1, frames;
@@ -223,11 +224,11 @@ int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size
 int hc_tensor_plan_run(const hc_tensor_plan *p, const float *a, const float *b, const int64_t *lengths, float *out,
                        void *workspace, size_t bytes, void *stream, char *why, size_t cap)
 {
-    if (!p) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: plan is NULL");
+    if (!p) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: plan is NULL; pass one");
     if (!p->has_rows && p->call.op != HC_GRADIENT_H) return HC_OK;
-    if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: out is NULL");
+    if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: out is NULL; pass a tensor");
     if (p->has_rows && (!a || !b))
-        return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s is NULL", a ? "b" : "a");
+        return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s is NULL; pass a tensor", a ? "b" : "a");
     struct tensor_call call = p->call;
     call.lengths = lengths;
     struct tensor_data data = {a, b, out, workspace, bytes, stream};

@@ -23,7 +23,7 @@ static int refuse_no_gpu(cudaError_t e, struct reason *why)
     if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
     cudaRuntimeGetVersion(&needed);
     if (driver == 0)
-        return fail(HC_EDEVICE, why, "the NVIDIA driver is missing, which GPUs need; install it, or use the CPU");
+        return fail(HC_EDEVICE, why, "the NVIDIA driver, which GPUs need, is missing; install it, or use the CPU");
     if (e == cudaSuccess || e == cudaErrorNoDevice)
         return fail(HC_EDEVICE, why, "no NVIDIA GPU was found (nvidia-smi -L lists them); use the CPU");
     if (e == cudaErrorInsufficientDriver)
@@ -39,9 +39,10 @@ int device_use(int device, struct reason *why)
     cudaError_t e = cudaGetDeviceCount(&n);
     if (e != cudaSuccess || n < 1) return refuse_no_gpu(e, why);
     if (device < 0 || device >= n)
-        return fail(HC_EDEVICE, why,
-                    "cuda: no device cuda:%d: there are %d, from cuda:0 on (haloconv devices); or use the CPU", device,
-                    n);
+        return fail(
+            HC_EDEVICE, why,
+            "cuda:%d does not exist: there are %d, from cuda:0 on; choose one (haloconv devices), or use the CPU",
+            device, n);
     TRY(cudaSetDevice(device), "cudaSetDevice(%d)", device);
     return HC_OK;
 }

@@ -63,8 +63,8 @@ int device_alloc(void **p, size_t bytes, const char *what, struct reason *why)
     TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
     if (bytes > free_bytes)
         return fail(HC_ENOMEM, why,
-                    "cuda: %s needs %.1f GB, the device has %.1f, %.1f of it free; lower max_taps or block, or use "
-                    "the CPU",
+                    "cuda: %s needs %.1f GB, but the device has %.1f GB, of which %.1f are free; lower max_taps or "
+                    "block, or use the CPU",
                     what, (double)bytes * 1e-9, (double)all * 1e-9, (double)free_bytes * 1e-9);
     TRY(cudaMalloc(p, bytes), "cudaMalloc(%zu)", bytes);
     return HC_OK;

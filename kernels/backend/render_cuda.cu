@@ -146,7 +146,7 @@ static int buffers_grow(struct render_gpu *s, const struct render_work *works, i
     const size_t rows = larger(2 * spans, sources * (size_t)(s->n_parts + 64)), in = (rows + sources) * s->step;
     const size_t in_all = larger(in, 2 * rows * s->step);
     if (in_all > INT_MAX / 2)
-        return fail(HC_EUNSUPPORTED, why, "cuda: %zu sources in one job; use fewer, or the CPU", sources);
+        return fail(HC_EUNSUPPORTED, why, "cuda: %zu sources are too many for one job; use fewer, or the CPU", sources);
     if (spans <= s->max_spans && lines <= s->max_lines && rows <= s->max_rows && in_all <= s->max_in) return HC_OK;
     batches_close(s);
     s->max_spans = larger(spans, s->max_spans);
@@ -350,15 +350,16 @@ static int state_open(struct render_gpu *s, const struct render_setup *setup, st
     void *bank;
     uint64_t bytes;
     if (setup->step > FFT_MAX)
-        return fail(HC_EUNSUPPORTED, why, "cuda: steps of %d frames; use %d or fewer, or the CPU", setup->step,
-                    FFT_MAX);
+        return fail(HC_EUNSUPPORTED, why, "cuda: steps of %d frames are too long; use %d or fewer, or the CPU",
+                    setup->step, FFT_MAX);
     s->device = setup->device;
     s->step = setup->step;
     s->n_out = data->n_out;
     s->n_parts = (data->n_taps - 1) / s->step + 1;
     if (s->n_parts > USHRT_MAX)
-        return fail(HC_EUNSUPPORTED, why, "cuda: %d taps in steps of %d frames; use longer steps, or the CPU",
-                    data->n_taps, s->step);
+        return fail(HC_EUNSUPPORTED, why,
+                    "cuda: %d taps are too many for steps of %d frames; use longer steps, or the CPU", data->n_taps,
+                    s->step);
     /* One level, of partitions as long as a step. */
     plan.block = plan.steer_fade = s->step;
     plan.bank_taps = data->n_taps;

@@ -25,10 +25,11 @@ int scene_log2_P(const struct scene_plan *plan, int level, struct reason *why)
     int log2_P = log2_of(FFT_MIN);
     while (2 << log2_P < frames) log2_P++;
     if (1 << log2_P > FFT_MAX)
-        return fail(HC_EUNSUPPORTED, why,
-                    "cuda: sources in blocks of %d frames at %d Hz need transforms of %d frames; the limit is %d; use "
-                    "blocks of %d frames or fewer, or the CPU",
-                    plan->block, plan->rate, 2 << log2_P, 2 * FFT_MAX, FFT_MAX);
+        return fail(
+            HC_EUNSUPPORTED, why,
+            "cuda: sources in blocks of %d frames at %d Hz need transforms of %d frames, more than the limit %d; use "
+            "blocks of %d frames or fewer, or the CPU",
+            plan->block, plan->rate, 2 << log2_P, 2 * FFT_MAX, FFT_MAX);
     return log2_P;
 }
 

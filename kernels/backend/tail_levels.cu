@@ -44,9 +44,9 @@ double gpu_tail_product_share(double cell_parts, double input_parts, int n_out)
 static int level_add(struct gpu_tail *tail, int offset, int size, int n_parts, double routes, struct reason *why)
 {
     if (tail->n_levels == TAIL_LEVELS)
-        return fail(HC_EINVAL, why, "cuda: a plan of more than %d levels", TAIL_LEVELS);
+        return fail(HC_EINVAL, why, "cuda: the plan has more than %d levels; use the CPU", TAIL_LEVELS);
     if (size < TAIL_SIZE_MIN || size > TAIL_SIZE_MAX || (size & (size - 1)))
-        return fail(HC_EINVAL, why, "cuda: a level of %d frames: it must be a power of two from %d to %d", size,
+        return fail(HC_EINVAL, why, "cuda: a level has %d frames, not a power of two from %d to %d; use the CPU", size,
                     TAIL_SIZE_MIN, TAIL_SIZE_MAX);
     struct gpu_tail_level *level = &tail->level[tail->n_levels++];
     level->offset = offset;

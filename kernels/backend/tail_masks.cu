@@ -117,7 +117,7 @@ static int draft_make(struct mask_draft *draft, const struct gpu_tail *tail, con
             all += parts;
             if (all > INT32_MAX) {
                 draft_free(draft);
-                return fail(HC_ENOMEM, why, "cuda: a mask of over 2^31 partitions; use fewer or shorter responses");
+                return fail(HC_ENOMEM, why, "cuda: the mask has over 2^31 partitions; use fewer or shorter responses");
             }
         }
         draft->all_parts[i] = (int)all;

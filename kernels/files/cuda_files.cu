@@ -129,7 +129,7 @@ static int files_state_open(struct cuda_files *s, const hc_config *config, struc
     const int P = s->plan->partition;
     PASS(device_use(s->device, why));
     if (!s->plan->direct && (P < FFT_MIN || P > FFT_MAX || (P & (P - 1))))
-        return fail(HC_EINVAL, why, "cuda: a partition of %d frames: it must be a power of two from %d to %d", P,
+        return fail(HC_EINVAL, why, "cuda: a partition has %d frames, not a power of two from %d to %d; use the CPU", P,
                     FFT_MIN, FFT_MAX);
     TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
     files_sizes_set(s, config);

@@ -92,6 +92,8 @@ int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int
     if (!e) result->both = median_of_passes(r, n_blocks, up, down, n_runs, &e);
     if (!e) result->up = median_of_passes(r, n_blocks, up, 0, n_runs, &e);
     if (!e) result->down = median_of_passes(r, n_blocks, 0, down, n_runs, &e);
-    if (e) return fail(HC_EDEVICE, why, "cuda: copying: %s; use a machine with an NVIDIA GPU", cudaGetErrorString(e));
+    if (e)
+        return fail(HC_EDEVICE, why, "cuda: copying failed: %s; use a machine with an NVIDIA GPU",
+                    cudaGetErrorString(e));
     return HC_OK;
 }

@@ -403,10 +403,11 @@ static int memory_alloc(struct cost_bench *s, size_t bytes, struct reason *why)
     size_t free_bytes, all;
     TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
     if (bytes > free_bytes)
-        return fail(HC_ENOMEM, why,
-                    "cuda: measuring the costs needs %.0f MB, and %.0f MB of the device's memory are free; end other "
-                    "programs that use it",
-                    (double)bytes * 1e-6, (double)free_bytes * 1e-6);
+        return fail(
+            HC_ENOMEM, why,
+            "cuda: measuring the costs needs %.0f MB, but only %.0f MB of the device's memory are free; end other "
+            "programs that use it",
+            (double)bytes * 1e-6, (double)free_bytes * 1e-6);
     TRY(cudaMalloc(&s->memory, bytes), "cudaMalloc(%zu)", bytes);
     return HC_OK;
 }

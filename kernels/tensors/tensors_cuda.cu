@@ -54,7 +54,8 @@ struct device_scope {
 static int device_properties(int device, const struct fused_device **properties, struct reason *why)
 {
     if (device < 0 || device >= MAX_DEVICES)
-        return fail(HC_EDEVICE, why, "cuda:%d: only devices below %d can be used", device, MAX_DEVICES);
+        return fail(HC_EDEVICE, why, "cuda:%d: the number of the device is too large; use one below %d", device,
+                    MAX_DEVICES);
     std::lock_guard<std::mutex> guard(devices_lock);
     struct known_device *known = &devices[device];
     if (!known->is_loaded) {
@@ -99,8 +100,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     memset(plan, 0, sizeof *plan);
     if (filters > INT_MAX || rows > INT_MAX)
         return fail(HC_EUNSUPPORTED, why,
-                    "cuda: %lld filters, %lld rows for each; each at most %d: split the "
-                    "batch",
+                    "cuda: %lld filters of %lld rows each are too many; split the batch, so that both are at most %d",
                     (long long)filters, (long long)rows, INT_MAX);
     for (int log2_n = FUSED_MIN; log2_n <= FUSED_UP_TO; log2_n++) {
         const int teams = c->op == HC_GRADIENT_H ? fused_gradient_h_teams(device, log2_n) : fused_teams(device, log2_n);
@@ -228,10 +228,11 @@ static int zero_filters(const struct tensor_call *c, const struct tensor_data *d
 static int workspace_check(const struct tensor_data *d, size_t needed, struct reason *why)
 {
     if (d->bytes < needed)
-        return fail(HC_EINVAL, why, "the workspace has %zu bytes, and this operation needs %zu (hc_tensor_plan_open)",
-                    d->bytes, needed);
+        return fail(HC_EINVAL, why,
+                    "the workspace has %zu bytes, but needs %zu; pass as many as hc_tensor_plan_open returns", d->bytes,
+                    needed);
     if (needed > 0 && (!d->workspace || (uintptr_t)d->workspace % ALIGNMENT))
-        return fail(HC_EINVAL, why, "the workspace at %p; it must be memory aligned to %d bytes", d->workspace,
+        return fail(HC_EINVAL, why, "the workspace is at %p; pass memory that is aligned to %d bytes", d->workspace,
                     ALIGNMENT);
     return HC_OK;
 }

@@ -119,7 +119,7 @@ def shared_libraries(binary):
     needed, found = needed_by(binary), {}
     if not needed:
         raise SystemExit(f"haloconv: ldd does not list the libraries that {binary} needs; check that it exists and "
-                         "is built for this machine, or copy none with make wheel WHEEL_LIBS=0")
+                         "is built for this machine, or copy no libraries: make wheel WHEEL_LIBS=0")
     for name, path in needed:
         if not OF_THE_SYSTEM.match(name):
             if path == "not found":

@@ -38,10 +38,10 @@ static void bad_configs_are_refused(const char *backend)
         c.field = value;                                                                                               \
         refuses_config(backend, c, word);                                                                              \
     } while (0)
-    REFUSES(n_in, -1, "-1 input");
-    REFUSES(n_in, 65537, "65537 input");
-    REFUSES(n_out, -1, "-1 output");
-    REFUSES(n_out, 65537, "65537 output");
+    REFUSES(n_in, -1, "n_in is -1");
+    REFUSES(n_in, 65537, "n_in is 65537");
+    REFUSES(n_out, -1, "n_out is -1");
+    REFUSES(n_out, 65537, "n_out is 65537");
     REFUSES(block, -2, "block");
     REFUSES(block, (1 << 20) + 1, "block");
     REFUSES(max_taps, -5, "max_taps");
@@ -133,7 +133,7 @@ static void no_gpu_is_one_sentence(const char *backend)
     static const struct {
         const char *devices, *driver, *text;
     } machines[] = {
-        {"0", "0", "the NVIDIA driver is missing, which GPUs need; install it, or use the CPU"},
+        {"0", "0", "the NVIDIA driver, which GPUs need, is missing; install it, or use the CPU"},
         {"0", "13000", "no NVIDIA GPU was found (nvidia-smi -L lists them); use the CPU"},
         {"1", "12040", "the NVIDIA driver is for CUDA 12.4, but this program needs 13.0; update it, or use the CPU"},
     };
@@ -149,7 +149,7 @@ static void no_gpu_is_one_sentence(const char *backend)
     if (has_module()) check_skip("the machine may have a GPU");
     opening_says("cuda",
                  "backend cuda: the GPU module libhaloconv_cuda.so is missing; install haloconv-cuda (from source: "
-                 "make, with nvcc), or use the CPU; looked beside /");
+                 "make, with nvcc), or use the CPU; haloconv looked beside /");
     opening_says("hybrid:1", "backend hybrid:1: the GPU module libhaloconv_cuda.so is missing; install haloconv-cuda");
 #endif
 }

@@ -312,7 +312,7 @@ static void wrong_jobs_are_refused(const char *backend)
         memcpy(steps, kept, sizeof kept);                                                                              \
         bad = kept_job;                                                                                                \
     } while (0)
-    REFUSED(steps[1].frame = 39, "sort them");
+    REFUSED(steps[1].frame = 39, "sort the steps");
     REFUSED(bad.step_size = 0, "step_size");
     REFUSED(steps[1].source = 1, "source 1");
     REFUSED(steps[1].n = 5, "n 5");

@@ -611,10 +611,10 @@ static void broken_banks_are_refused(const char *backend)
     moving_taps(&bank, 3, 2, 500, 211);
     hc_bank_data good = moving_data(&bank), data;
     refuse_bank(m.engine, (data = good, data.n_taps = 501, data), "n_taps 501");
-    refuse_bank(m.engine, (data = good, data.n_taps = 0, data), "n_taps 0");
-    refuse_bank(m.engine, (data = good, data.n_entries = 0, data), "n_entries 0");
+    refuse_bank(m.engine, (data = good, data.n_taps = 0, data), "n_taps is 0");
+    refuse_bank(m.engine, (data = good, data.n_entries = 0, data), "n_entries is 0");
     refuse_bank(m.engine, (data = good, data.n_out = 3, data), "n_out 3");
-    refuse_bank(m.engine, (data = good, data.n_out = 0, data), "n_out 0");
+    refuse_bank(m.engine, (data = good, data.n_out = 0, data), "n_out is 0");
     refuse_bank(m.engine, (data = good, data.taps = NULL, data), "taps are missing");
     refuse_bank(m.engine, (data = good, data.size = 0, data), "its size");
     bank.memory[(2 * 2 + 1) * 500 + 77] = NAN;
@@ -698,7 +698,7 @@ static void configs_out_of_range_are_refused(const char *backend)
     refuse_config((c = good, c.bank_taps = (1 << 24) + 1, c), "bank_taps 16777217");
     refuse_config((c = good, c.steer_fade = -1, c), "steer_fade -1");
     refuse_config((c = good, c.steer_fade = 65537, c), "steer_fade 65537");
-    refuse_config((c = good, c.block = HC_BLOCK_FILES, c.backend = "cpu", c), "not for files; use hc_render");
+    refuse_config((c = good, c.block = HC_BLOCK_FILES, c.backend = "cpu", c), "live blocks only; use hc_render");
     struct moving m;
     good.n_sources = 0;
     moving_open(&m, &good, backend, 1, 230);

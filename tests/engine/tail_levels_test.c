@@ -475,7 +475,7 @@ static void a_mask_too_large_says_what_it_needs(const char *backend)
     char why[256] = "";
     int code = hc_mask_make_noise(p.engine, 0, TAPS, TAPS, 96, &mask, why, sizeof why);
     check(code == HC_ENOMEM && !mask, "code %d: %s", code, why);
-    check(strstr(why, "cuda: the mask needs 4") && strstr(why, " GB, the device has "), "%s", why);
+    check(strstr(why, "cuda: the mask needs 4") && strstr(why, " GB, but the device has "), "%s", why);
     float tap = 0.5f;
     hc_route route = {3, 5, &tap, 1, 1, 0};
     player_swap(&p, player_scene(&p, &route, 1));

@@ -69,7 +69,7 @@ def test_a_module_that_anybody_could_have_written_is_refused(program, unsafe):
     module = put(FAKE, program.parent.parent / "lib/haloconv" / FAKE.name)
     unsafe(module)
     said = devices(program)
-    assert "a fake of" not in said and f"{module} or its folder could have been written by another user" in said, said
+    assert "a fake of" not in said and f"{module} or its folder could have been written by a user other" in said, said
     assert "a fake of" in devices(program, HALOCONV_CUDA=str(module))  # the user's own choice
 
 
@@ -101,7 +101,7 @@ def test_a_module_of_another_version_is_refused_with_both_versions(program):
     put(OTHER, program.with_name(FAKE.name))
     said = devices(program)
     own = devices(program, HALOCONV_CUDA=str(FAKE)).split("a fake of ")[1].split()[0]
-    assert "is of haloconv 0.0.1-1" in said and f"this is haloconv {own};" in said and "cuda:0" not in said, said
+    assert "belongs to haloconv 0.0.1-1" in said and f"this is haloconv {own};" in said and "cuda:0" not in said, said
     put(FAKE, program.parent.parent / "lib/haloconv" / FAKE.name)  # one of the right version is found behind it
     assert f"a fake of {own}" in devices(program)
 

@@ -204,7 +204,7 @@ def test_version():
 def test_devices():
     """Where no GPU is listed, the command says what is missing."""
     listed = good("devices").stdout
-    reasons = ("the NVIDIA driver is missing", "no NVIDIA GPU was found", "the NVIDIA driver is for", "the GPU module /",
+    reasons = ("the NVIDIA driver, which", "no NVIDIA GPU was found", "the NVIDIA driver is for", "the GPU module /",
                "the GPU module libhaloconv_cuda.so is missing")  # a module may be found in the folder above, too
     assert "cpu" in listed
     assert "cuda:0" in listed or any(f"no GPU: {reason}" in listed.replace("backend cuda: ", "") for reason in reasons)

@@ -733,13 +733,13 @@ static void banks_that_do_not_fit_are_refused(const char *backend)
     c.say = keep_text;
     atomic_store(&loads, 0);
     check(hc_live_open(&c, &live, why, sizeof why) == HC_OK, "%s", why);
-    refuses(live, "bank:1:2:3:4", "has 4 outputs, this session 2");
+    refuses(live, "bank:1:2:3:4", "has 4 outputs, but this session has 2");
     refuses(live, "bank:x", "is no bank");
     refuses(live, configuration("/convolver/new 3 2 64 4096\n/impulse/dirac 1 1 1 0\n"), "has no sources");
     refuses(live,
             configuration("/convolver/new 3 2 64 4096\n/bank/read bank:1:12:900:2\n/source/new 1 1 0 0\n"
                           "/source/new 2 1 0 0\n/source/new 3 1 0 0\n"),
-            "needs 3 sources, this session has 2");
+            "needs 3 sources, but this session has 2");
     const float nowhere[] = {NAN, 0, 0}, ahead[] = {1, 0, 0};
     check(hc_live_steer(live, 2, ahead, 0, 1) == HC_EINVAL && hc_live_steer(live, -1, ahead, 0, 1) == HC_EINVAL &&
               hc_live_steer(live, 0, nowhere, 0, 1) == HC_EINVAL &&

@@ -91,20 +91,20 @@ def test_check_and_info_tell_banks_and_sources(banks):
 
 
 @pytest.mark.parametrize("lines,word", [
-    ("/source/new 1 1 0 0\n/bank/read two.csv", "3: /source/new: bank 1, but the lines above read 0"),
+    ("/source/new 1 1 0 0\n/bank/read two.csv", "3: /source/new: bank 1 does not exist: the lines above read 0"),
     ("/bank/read two.csv\n/source/new 1 1 0 0\n/source/new 1 1 9 0", "5: /source/new: input 1 is a source since line 4"),
     ("/bank/read two.csv\n/source/new 2 1 0 0", "4: /source/new: input 2 is a source, but there is 1"),
     ("/bank/read\n/bank/read two.csv\n/source/new 1 2 0 0", "3: /bank/read: the file is missing"),
     ("/bank/read no.sofa\n/source/new 1 1 0 0", "3: /bank/read: no.sofa: No such file"),
     ("/bank/read h-%r.csv\n/source/new 1 1 0 0", "3: /bank/read: h-%r.csv: "),
     ("/bank/read none.csv\n/source/new 1 1 0 0", "missing.wav: No such file"),
-    ("/bank/read two.csv\n/source/new 3 1 0 0", "input 3, but /convolver/new has 2 inputs"),
+    ("/bank/read two.csv\n/source/new 3 1 0 0", "input 3 is above the 2 inputs of /convolver/new"),
     ("/bank/read two.csv\n/source/new 1 x 0 0", 'the bank "x" is not a whole number'),
-    ("/bank/read two.csv\n/source/new 1 1 361 0", "azimuth 361; -360 to 360 are possible"),
-    ("/bank/read two.csv\n/source/new 1 1 nan 0", "azimuth nan;"),
-    ("/bank/read two.csv\n/source/new 1 1 0 -90.5", "elevation -90.5;"),
-    ("/bank/read two.csv\n/source/new 1 1 0 0 0", "distance 0;"),
-    ("/bank/read two.csv\n/source/new 1 1 0", "the elevation is missing; needs INPUT BANK AZIMUTH ELEVATION [DISTANCE]"),
+    ("/bank/read two.csv\n/source/new 1 1 361 0", "azimuth 361 is out of range; give -360 to 360"),
+    ("/bank/read two.csv\n/source/new 1 1 nan 0", "azimuth nan is out of range;"),
+    ("/bank/read two.csv\n/source/new 1 1 0 -90.5", "elevation -90.5 is out of range;"),
+    ("/bank/read two.csv\n/source/new 1 1 0 0 0", "distance 0 is out of range;"),
+    ("/bank/read two.csv\n/source/new 1 1 0", "the elevation is missing; write INPUT BANK AZIMUTH ELEVATION [DISTANCE]"),
 ])
 def test_errors_of_sources_have_their_line(banks, lines, word):
     (banks / "none.csv").write_text("azimuth,elevation,distance,file\n0,0,1,missing.wav\n")
@@ -181,7 +181,7 @@ def test_a_second_new_replaces_the_first(files):
     plays(files,
           NEW + "/input/name 1 foo\n/impulse/dirac 1 1 1 5\n/convolver/new 2 3 256 4096\n/impulse/dirac 1 2 1 7\n",
           [(1, 2, delayed([1], 7))], n_out=3)
-    says("t.conf", "t.conf:4: warning: /convolver/new: replaces that of line 1, and drops its 1 responses", exit=0)
+    says("t.conf", "t.conf:4: warning: /convolver/new: replaces line 1, and drops its 1 responses", exit=0)
     report = json.loads(good("info", "t.conf", "--json").stdout)
     assert [p["name"] for p in report["input"]] == ["in-1", "in-2"] and report["routes"] == 1
 
@@ -190,7 +190,7 @@ def test_data_is_cut_at_the_maximum_length(files):
     a = read("a.wav")[:, 0]
     plays(files, "/convolver/new 2 2 256 200\n/impulse/read 1 1 1 50 0 0 1 a.wav\n/impulse/hilbert 2 2 1 190 64\n"
           "/impulse/dirac 1 1 1 200\n", [(1, 1, delayed(a[:150], 50)), (2, 2, delayed(hilbert(64)[:42], 158))])
-    says("t.conf", "t.conf:2: warning: /impulse/read: cut from 300 to 150 frames",
+    says("t.conf", "t.conf:2: warning: /impulse/read: is cut from 300 to 150 frames",
          "t.conf:4: warning: /impulse/dirac: a delay of 200", exit=0)
 
 
@@ -315,17 +315,17 @@ def test_ports_client_and_server(files):
 BROKEN = [  # a line after /convolver/new 2 2 256 4096, and words of its error
     ("/impulse/reed 1 1 1 0 0 0 1 a.wav", "/impulse/reed is not a command"),
     ("impulse/read 1 1 1 0 0 0 1 a.wav", '"impulse/read" is not a command'),
-    ("/impulse/read 3 1 1 0 0 0 1 a.wav", "input 3, but /convolver/new has 2 inputs"),
-    ("/impulse/read 1 3 1 0 0 0 1 a.wav", "output 3, but /convolver/new has 2 outputs"),
-    ("/impulse/read 0 1 1 0 0 0 1 a.wav", "input 0;"),
-    ("/impulse/read -1 1 1 0 0 0 1 a.wav", "input -1;"),
-    ("/impulse/read 1 1 1 -1 0 0 1 a.wav", "delay -1;"),
-    ("/impulse/read 1 1 1 0 -1 0 1 a.wav", "offset -1;"),
-    ("/impulse/read 1 1 1 0 0 -1 1 a.wav", "length -1;"),
-    ("/impulse/read 1 1 1 0 0 4294967297 1 a.wav", "length 4294967297;"),
-    ("/impulse/read 1 1 1 0 0 0 0 a.wav", "channel 0;"),
-    ("/impulse/read 1 1 1 0 0 0 3 a.wav", "channel 3, but a.wav has 2"),
-    ("/impulse/read 1 1 1 0 300 0 1 a.wav", "offset 300, but a.wav has 300 frames"),
+    ("/impulse/read 3 1 1 0 0 0 1 a.wav", "input 3 is above the 2 inputs of /convolver/new"),
+    ("/impulse/read 1 3 1 0 0 0 1 a.wav", "output 3 is above the 2 outputs of /convolver/new"),
+    ("/impulse/read 0 1 1 0 0 0 1 a.wav", "input 0 is out of range;"),
+    ("/impulse/read -1 1 1 0 0 0 1 a.wav", "input -1 is out of range;"),
+    ("/impulse/read 1 1 1 -1 0 0 1 a.wav", "delay -1 is out of range;"),
+    ("/impulse/read 1 1 1 0 -1 0 1 a.wav", "offset -1 is out of range;"),
+    ("/impulse/read 1 1 1 0 0 -1 1 a.wav", "length -1 is out of range;"),
+    ("/impulse/read 1 1 1 0 0 4294967297 1 a.wav", "length 4294967297 is out of range;"),
+    ("/impulse/read 1 1 1 0 0 0 0 a.wav", "channel 0 is out of range;"),
+    ("/impulse/read 1 1 1 0 0 0 3 a.wav", "the channel is 3, but a.wav has 2"),
+    ("/impulse/read 1 1 1 0 300 0 1 a.wav", "the offset is 300, but a.wav has 300 frames"),
     ("/impulse/read 1 1 1 0 0 0 1 nix.wav", "nix.wav: No such file"),
     ("/impulse/read 1 1 1 0 0 0 1 t.conf", "t.conf: is not a sound file"),
     ("/impulse/read 1 1 1 0 0 0 1", "the file is missing"),
@@ -338,21 +338,21 @@ BROKEN = [  # a line after /convolver/new 2 2 256 4096, and words of its error
     ("/impulse/read 1 1 3e38 0 0 0 1 loud.wav", "the gain 3e+38 makes loud.wav infinite"),
     ("/impulse/read 1 1 1 0 0 0 1 nan.wav", "nan.wav: channel 1, frame 7 is NaN"),
     ("/impulse/dirac 1 1 1", "the delay is missing"),
-    ("/impulse/dirac 1 1 1 16777217", "delay 16777217;"),
-    ("/impulse/hilbert 1 1 1 31 64", "delay 31, but the transformer's middle is at frame 32"),
-    ("/impulse/hilbert 1 1 1 31 63", "length 63;"),
-    ("/impulse/hilbert 1 1 1 40000 65537", "length 65537;"),
+    ("/impulse/dirac 1 1 1 16777217", "delay 16777217 is out of range;"),
+    ("/impulse/hilbert 1 1 1 31 64", "the delay is 31, but the transformer's middle is at frame 32"),
+    ("/impulse/hilbert 1 1 1 31 63", "length 63 is out of range;"),
+    ("/impulse/hilbert 1 1 1 40000 65537", "length 65537 is out of range;"),
     ("/impulse/copy 1 1 1 1", "input 1, output 1 is copied to itself"),
-    ("/impulse/copy 1 1 1 5", "from-output 5, but /convolver/new has 2 outputs"),
-    ("/impulse/packedmatrix 3 1 0 0 0 a.wav", "inputs 3, but /convolver/new has 2 inputs"),
-    ("/input/name 3 x", "input 3, but"),
+    ("/impulse/copy 1 1 1 5", "from-output 5 is above the 2 outputs of /convolver/new"),
+    ("/impulse/packedmatrix 3 1 0 0 0 a.wav", "inputs 3 is above the 2 inputs of /convolver/new"),
+    ("/input/name 3 x", "input 3 is above"),
     ("/output/name 1", "the port name is missing"),
-    ("/convolver/new 2 2 256 16777217", "maximum length 16777217;"),
-    ("/convolver/new 2 2 256 0", "maximum length 0;"),
-    ("/convolver/new 2 1025 256 4096", "outputs 1025;"),
-    ("/convolver/new 2 2 256 4096 1.5", "density 1.5;"),
-    ("/convolver/new 2 2 256 4096 -0.1", "density -0.1;"),
-    ("/bank/read", "the file is missing; needs FILE"),
+    ("/convolver/new 2 2 256 16777217", "maximum length 16777217 is out of range;"),
+    ("/convolver/new 2 2 256 0", "maximum length 0 is out of range;"),
+    ("/convolver/new 2 1025 256 4096", "outputs 1025 is out of range;"),
+    ("/convolver/new 2 2 256 4096 1.5", "density 1.5 is out of range;"),
+    ("/convolver/new 2 2 256 4096 -0.1", "density -0.1 is out of range;"),
+    ("/bank/read", "the file is missing; write FILE"),
     ("/cd \"x", "the folder is not closed"),
     ("/jack/client", "the name is missing"),
 ]
@@ -434,7 +434,7 @@ def test_escape_sequences_do_not_reach_the_terminal(files):
 def test_the_traps_of_jconvolver_are_absent(files):
     a = read("a.wav")[:, 0]
     plays(files, NEW + "/impulse/read 1 1 1 0 200 5000 1 a.wav\n", [(1, 1, a[200:])])
-    says("t.conf", "t.conf:2: warning: /impulse/read: length 5000, but a.wav has only the 100 frames from offset 200 on", exit=0)
+    says("t.conf", "t.conf:2: warning: /impulse/read: the length is 5000, but a.wav has only the 100 frames from", exit=0)
     plays(files, "/convolver/new 2 2 256 2000000\n/impulse/dirac 1 1 1 1500000\n", [(1, 1, delayed([1], 1500000))])
     assert len(read("y.wav")) == 1000 + 1500000, "input + response - 1 frames"
 

@@ -327,8 +327,8 @@ def test_an_impulse_response_of_rew_is_read_with_its_rate(folder):
 @pytest.mark.parametrize("text,says", [
     ("* Freq(Hz)\tSPL(dB)\tPhase(degrees)\n20 70 1\n", "impulse response"),
     (REW.format(n=1, interval=0) + "1\n", "sample interval"),
-    (REW.format(n=1, interval=0.1).replace("0.1 ", "0,1 ") + "1\n", "m.txt:9: a decimal comma"),
-    (REW.format(n=1, interval=0.1) + "0,25\n", "m.txt:12: a decimal comma"),
+    (REW.format(n=1, interval=0.1).replace("0.1 ", "0,1 ") + "1\n", "m.txt:9: has a decimal comma"),
+    (REW.format(n=1, interval=0.1) + "0,25\n", "m.txt:12: has a decimal comma"),
     ("biquad1,\nb0=1.001,\nb1=-1.99,\nb2=0.99,\na1=1.99,\na2=-0.99\n", "biquads"),
     ("\xff\xfe1\0\n\0", "save it as UTF-8"),
     ("* Impulse\n* Data start\n1\n", "sample interval"),

@@ -333,32 +333,32 @@ def test_length_and_error_are_stated(what, folder):
     pathlib.Path("a.yml").write_text(DEVICES.format(rate=RATE, n_in=1, n_out=1) + FILTERS % LONG[what])
     done = good("check", "a.yml")
     said = done.stdout + done.stderr
-    assert "filter f: becomes 1048576 taps, and the rest, only" in said, said
+    assert "filter f: becomes 1048576 taps: the rest that is cut off is only" in said, said
 
 
 REFUSED = {
     "compressor": ("processors: {c: {type: Compressor}}\npipeline:\n  - {type: Processor, name: c}\n",
                    ":11: pipeline: the processor"),
     "soft clipper": (FILTERS % ("Limiter", "soft_clip: true, clip_limit: 0"), ":11: filter f: a soft clipper"),
-    "loudness at rest": (FILTERS % ("Loudness", "reference_level: 5"), "acts at rest"),
+    "loudness at rest": (FILTERS % ("Loudness", "reference_level: 5"), "has an effect at rest"),
     "missing filter": ("pipeline: [{type: Filter, names: [nothing]}]\n", 'filter "nothing" does not exist'),
     "missing mixer": ("pipeline: [{type: Mixer, name: nothing}]\n", 'mixer "nothing" does not exist'),
     "unknown type": (FILTERS % ("Reverb", ""), '"Reverb" is unknown'),
     "unknown biquad": (FILTERS % ("Biquad", "type: Warp, freq: 5"), '"Warp" is unknown'),
     "unknown key": (FILTERS % ("Gain", "gain: 1, loudness: 3"), 'the key "loudness" is unknown'),
-    "key twice": (FILTERS % ("Gain", "gain: 1, gain: 3"), 'the key "gain" is there twice'),
+    "key twice": (FILTERS % ("Gain", "gain: 1, gain: 3"), 'the key "gain" occurs twice'),
     "name twice": ("filters:\n  f: {type: Gain, parameters: {gain: 1}}\n  f: {type: Gain, parameters: {gain: 2}}\n",
-                   ':11: pipeline: the key "f" is there twice'),
+                   ':11: pipeline: the key "f" occurs twice'),
     "missing key": (FILTERS % ("Biquad", "type: Lowpass, freq: 100"), "q is missing"),
     "frequency": (FILTERS % ("Biquad", "type: Lowpass, freq: 24000, q: 1"), "between 0 and half the sample rate"),
     "not stable": (FILTERS % ("Biquad", "type: Free, a1: 0, a2: 1.1, b0: 1, b1: 0, b2: 0"), "not stable"),
     "difference equation that is not stable": (FILTERS % ("DiffEq", "a: [1, -1.2, 0.1], b: [1]"), "not stable"),
-    "too many coefficients": (FILTERS % ("DiffEq", f"a: {[0] * 258}"), "258 coefficients a; 257 are possible"),
+    "too many coefficients": (FILTERS % ("DiffEq", f"a: {[0] * 258}"), "258 coefficients a; give at most 257"),
     "odd order": (FILTERS % ("BiquadCombo", "type: LinkwitzRileyLowpass, freq: 100, order: 3"), "even order"),
     "no number": (FILTERS % ("Gain", "gain: loud"), '"loud" is not a number'),
     "unit": (FILTERS % ("Delay", "delay: 3, unit: miles"), "miles"),
-    "negative delay": (FILTERS % ("Delay", "delay: -3"), "a delay of -3"),
-    "channel": (FILTERS.replace("[0]", "[4]") % ("Gain", "gain: 1"), "channel 4; 0 to 0 are possible"),
+    "negative delay": (FILTERS % ("Delay", "delay: -3"), "the delay is -3"),
+    "channel": (FILTERS.replace("[0]", "[4]") % ("Gain", "gain: 1"), "channel 4 does not exist here; give 0 to 0"),
     "playback": ("mixers: {m: {channels: {in: 1, out: 3}, mapping: []}}\npipeline: [{type: Mixer, name: m}]\n",
                  "plays 1 channels, but 3 leave"),
     "mixer's inputs": ("mixers: {m: {channels: {in: 2, out: 1}, mapping: []}}\npipeline: [{type: Mixer, name: m}]\n",

@@ -115,7 +115,7 @@ LISTED = {  # text: line, kind, words
         ("L.wav", -1, "0.0", "0.0"), ("L.wav", 1, "0.0", "0.0"), ("L.wav", 0, "0.x", "0.0"), ("L.wav", 0, "2.0", "0.0"),
         ("L.wav", 0, "0.0", "0.0 -7.5"), ("no.wav", 0, "0.0", "0.0"), ("D:\\Filters\\L.wav", 0, "0.0", "0.0"),
         ("\\\\nas\\L.wav", 0, "0.0", "0.0")]): [
-            (5, "error", "is not a channel of a file"), (8, "error", "channel 2, but L.wav has 1"),
+            (5, "error", "is not a channel of a file"), (8, "error", "the channel is 2, but L.wav has 1"),
             (14, "error", '"0.x" is not a channel with a factor'), (18, "error", "input 2 of 2"),
             (23, "error", "output 7 of 2"), (24, "error", "No such file"),
             (28, "warning", "D:\\Filters\\L.wav is read from the folder"), (32, "warning", "as L.wav")],

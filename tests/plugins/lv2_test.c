@@ -310,7 +310,7 @@ static void matrices_load_configurations(const char *backend)
     host_log(t.host);
     host_send_mask(t.host, wide, 0);
     instance_run_random(&t, 2000, 200, 24);
-    check_log(&t, "has 5 inputs and 4 outputs, this session 4 and 4; ");
+    check_log(&t, "has 5 inputs and 4 outputs, but this session has 4 and 4; ");
     check_mix(&t, fits, wet_only, 0, 0, t.n);
     instance_close(&t);
 }

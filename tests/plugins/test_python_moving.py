@@ -255,7 +255,7 @@ def test_refused_steering_is_an_exception(hc):
         with pytest.raises(ValueError, match="rate=48000"):
             stream.add_bank(other)
         for words, given, match in [((2, 0), {}, "source 2"), ((-1, 0), {}, "source -1"), ((0, 3), {}, "entry 3"),
-                                    ((0, -1), {}, "entry -1"), ((0,), {}, "none"),
+                                    ((0, -1), {}, "entry -1"), ((0,), {}, "missing"),
                                     ((0, 1), {"azimuth": 3}, "entry, azimuth"),
                                     ((0,), {"azimuth": 3}, "no positions"), ((0,), {"entries": [0] * 5}, "at most 4"),
                                     ((0,), {"entries": [0, 1], "weights": [1]}, "a weight"),
@@ -344,7 +344,7 @@ def test_a_path_is_the_time_varying_sum(hc, backend, n, taps, step):
     bank = hc.Bank(h)
     want = moving_sum(np.concatenate([x, np.zeros(taps - 1, np.float32)]), h, path, step)
     if backend == "cuda" and step > 4096:
-        with pytest.raises(hc.Error, match="steps of 65536 frames; use 4096 or fewer"):
+        with pytest.raises(hc.Error, match="steps of 65536 frames are too long; use 4096 or fewer"):
             hc.convolve_moving(x, bank, path, step=step, backend=backend)
         backend = "auto"  # the CPU then
     close(hc.convolve_moving(x, bank, path, step=step, backend=backend), want)

@@ -277,7 +277,7 @@ def test_gpu_refusals_say_what_to_do(hc, runs):
 
     for call, kind, text in [
             (lambda: hc.convolve_tensors(Columns(x.transpose(0, 2, 1)), GpuArray(h[0])), ValueError, "not adjacent"),
-            (lambda: hc.convolve_tensors(Later(x), Later(h)), BufferError, "DLPack 2; haloconv reads version 1"),
+            (lambda: hc.convolve_tensors(Later(x), Later(h)), BufferError, "version 2 of DLPack; give version 1"),
             (lambda: hc.convolve_tensors(GpuArray(x), h), ValueError, "x is on cuda:0 and h on the CPU; move"),
             (lambda: hc.convolve_tensors(x, GpuArray(h)), ValueError, "x is on the CPU and h on cuda:0; move"),
             (lambda: hc.convolve(h, GpuArray(h)), ValueError, "x is on the CPU and h on cuda:0; move"),

@@ -711,12 +711,12 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
 {
     static const struct refusal refusals[] = {
         {HC_EINVAL, "sizeof(hc_tensors)", 0, {.size = 8}},
-        {HC_EINVAL, "mode 9", 0, {.mode = 9}},
+        {HC_EINVAL, "mode is 9", 0, {.mode = 9}},
         {HC_EINVAL, "operation 3", 3, {0}},
         {HC_EINVAL, "operation -1", -1, {0}},
-        {HC_EINVAL, "n_threads -2", 0, {.n_threads = -2}},
-        {HC_EINVAL, "n_batch -2", 0, {.n_batch = -2, .h_batch = 1}},
-        {HC_EINVAL, "n_channels -3", 0, {.n_channels = -3, .h_channels = 1}},
+        {HC_EINVAL, "n_threads is -2", 0, {.n_threads = -2}},
+        {HC_EINVAL, "n_batch is -2", 0, {.n_batch = -2, .h_batch = 1}},
+        {HC_EINVAL, "n_channels is -3", 0, {.n_channels = -3, .h_channels = 1}},
         {HC_EINVAL, "exceeds 2^36", 0, {.n_batch = INT64_MAX, .n_channels = 5, .h_batch = 1, .h_channels = 1}},
         {HC_EINVAL, "exceeds 2^36", 2, {.n_batch = ((int64_t)1 << 36) / 3 + 1, .h_batch = 1, .x_stride[1] = 20}},
         {HC_EINVAL, "exceed the address space", 0, {.n_batch = (int64_t)1 << 34, .n_frames = 1 << 29, .h_batch = 1}},
@@ -726,10 +726,10 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "n_frames 1073741825", 0, {.n_frames = (1 << 30) + 1}},
         {HC_EINVAL, "n_taps 0 ", 0, {.n_taps = -1}},
         {HC_EINVAL, "n_taps 1073741825", 0, {.n_taps = (1 << 30) + 1}},
-        {HC_EINVAL, "h_batch 3", 0, {.h_batch = 3}},
-        {HC_EINVAL, "h_channels 2", 0, {.h_channels = 2}},
-        {HC_EINVAL, "x_stride -5, 0", 0, {.x_stride[0] = -5}},
-        {HC_EINVAL, "h_stride 0, -5", 0, {.h_stride[1] = -5}},
+        {HC_EINVAL, "h_batch is 3", 0, {.h_batch = 3}},
+        {HC_EINVAL, "h_channels is 2", 0, {.h_channels = 2}},
+        {HC_EINVAL, "x_stride is -5, 0", 0, {.x_stride[0] = -5}},
+        {HC_EINVAL, "h_stride is 0, -5", 0, {.h_stride[1] = -5}},
         {HC_EINVAL, "would overlap", 0, {.y_stride[0] = 99, .y_stride[1] = 33}}, /* 34 frames */
         {HC_EINVAL, "would overlap", 0, {.y_stride[0] = 67, .y_stride[1] = 34}},
         {HC_EINVAL, "would overlap", 0, {.x_stride[0] = 60, .x_stride[1] = 20}}, /* y has strides of 0 */
@@ -824,7 +824,7 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
         check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
         if (bytes > 0) {
             char both[96];
-            snprintf(both, sizeof both, "%zu bytes, and this operation needs %zu", bytes - 1, bytes);
+            snprintf(both, sizeof both, "%zu bytes, but needs %zu", bytes - 1, bytes);
             error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, workspace, bytes - 1, NULL, why, sizeof why);
             check(error == HC_EINVAL && strstr(why, both), "%d: want \"%s\", got %s", error, both, why);
             error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, NULL, bytes, NULL, why, sizeof why);

@@ -60,7 +60,7 @@ class _View:
         if _capsule_is(self._capsule, b"dltensor_versioned"):
             managed = _Versioned.from_address(_capsule_pointer(self._capsule, b"dltensor_versioned"))
             if managed.major != 1:
-                raise BufferError(f"{type(array).__name__} has DLPack {managed.major}; haloconv reads version 1")
+                raise BufferError(f"{type(array).__name__} has version {managed.major} of DLPack; give version 1")
             tensor = managed.tensor
         else:
             tensor = _DLTensor.from_address(_capsule_pointer(self._capsule, b"dltensor"))
@@ -216,7 +216,7 @@ def _check_shapes(x_shape, h_shape):
 
 def _check_lengths(shape, dtype_is_right, h_shape):
     if tuple(shape) != tuple(h_shape[:-1]) or not dtype_is_right:
-        raise ValueError(f"lengths of shape {tuple(shape)} for filters {tuple(h_shape)}; give int64 numbers of shape "
+        raise ValueError(f"lengths have shape {tuple(shape)}, and h {tuple(h_shape)}; give int64 numbers of shape "
                          f"{tuple(h_shape[:-1])} on the device of h")
 
 
@@ -251,7 +251,7 @@ def _on_gpu(x, h, mode, lengths=None):
         return _by_torch(x, h, mode, lengths)
     library = _LIBRARIES.get(_root(x), _Library)(x, device)
     if type(library) is _Library and not hasattr(x, "__array_namespace__"):
-        raise TypeError(f"a {type(x).__name__} has no __array_namespace__, which makes the result; convert the arrays "
+        raise TypeError(f"a {type(x).__name__} has no __array_namespace__, which the result needs; convert the arrays "
                         "by from_dlpack of CuPy, JAX or torch")
     _check_shapes(x.shape, h.shape)
     if max(x.ndim, h.ndim) > 3:

@@ -32,7 +32,7 @@ def _padded(responses, lengths, rate):
         responses = _files(responses, rate)
     if not isinstance(responses, torch.Tensor):
         if lengths is not None:
-            raise ValueError("lengths are for a tensor; the responses of a list have separate lengths")
+            raise ValueError("lengths are for a tensor; omit them, since each response of a list has its own length")
         responses = [torch.as_tensor(r) for r in responses]
         if not responses or any(r.dim() not in (1, 2) or r.numel() == 0 for r in responses):
             raise ValueError(f"responses have shapes {[tuple(r.shape) for r in responses][:8]}; give at least one, "

@@ -90,7 +90,7 @@ class Bank:
         options = _BankOptions(ctypes.sizeof(_BankOptions), grid or _GRID_NONE, bool(normalise), True)
         wanted = ctypes.c_int(rate or 0)
         if wanted.value != (rate or 0):
-            raise ValueError(f"rate {rate} is not a whole number of Hz in the library's range")
+            raise ValueError(f"rate {rate} is not a whole number of Hz in the library's range; give one")
         _check(_lib.hc_bank_load(path, wanted, ctypes.byref(options), ctypes.byref(data), why, len(why)), why)
         self._data = data
         self.gain_db, self.notes, self.positions = data.gain_db, data.notes.decode(errors="replace"), None
@@ -105,7 +105,7 @@ class Bank:
             raise ValueError(f"the bank has shape {responses.shape}; give [entries, outputs, taps] or [entries, taps]")
         if not np.isfinite(responses).all():
             index = ", ".join(map(str, np.argwhere(~np.isfinite(responses))[0]))
-            raise ValueError(f"the bank is not finite at [{index}]; give numbers")
+            raise ValueError(f"the bank is not finite at [{index}]; give finite numbers")
         self.positions = None
         if positions is not None:
             positions = np.asarray(positions, np.float64)

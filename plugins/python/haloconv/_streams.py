@@ -261,7 +261,8 @@ class Stream:
         given = [name for name, value in [("entry", entry), ("azimuth", azimuth), ("xyz", xyz), ("entries", entries)]
                  if value is not None]
         if len(given) != 1:
-            raise ValueError(f"give one of entry, azimuth, xyz, entries; got {', '.join(given) or 'none'}")
+            raise ValueError(f"the target is {' and '.join(given) or 'missing'}; give one of entry, azimuth, xyz, "
+                             "entries")
         if weights is not None and entries is None:
             raise ValueError(f"weights belong to entries, not to {given[0]}; use gain")
         if not 0 <= source < self.sources:
@@ -278,13 +279,13 @@ class Stream:
             n = len(entries)
             weights = [1.0] * n if weights is None else weights
             if n > _MAX_MIX or len(weights) != n:
-                raise ValueError(f"{n} entries and {len(weights)} weights; give at most {_MAX_MIX} entries and a "
-                                 "weight for each")
+                raise ValueError(f"there are {n} entries and {len(weights)} weights; give at most {_MAX_MIX} entries "
+                                 "and a weight for each")
             bank._check_entries(entries)
             code = _lib.hc_steer(engine, source, prepared.pointer, (ctypes.c_int * n)(*map(int, entries)),
                                  (ctypes.c_float * n)(*(gain * weight for weight in weights)), n)
         if code < 0:
-            raise ValueError("a weight or the gain is not a finite number")
+            raise ValueError("a weight or the gain is not a finite number; give finite ones")
 
     def process(self, x: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Convolve the next frames of the sound; continues where the last call ended.

@@ -99,7 +99,8 @@ static bool fits_container(const struct sound_out *out, int64_t n_frames, char *
 {
     if (!sound_format_is_small(out->format) || data_bytes(out, n_frames) <= RIFF_BYTES) return true;
     char name[64];
-    return message_write(why, cap, "%s: %s ends at 4 GiB, and the output is longer; use --format rf64, w64 or caf",
+    return message_write(why, cap,
+                         "%s: %s holds at most 4 GiB, and the output is longer; use --format rf64, w64 or caf",
                          out->path, sound_format_name(out->format, name, sizeof name));
 }
 

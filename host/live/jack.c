@@ -371,7 +371,7 @@ static void report_start(const struct jack_host *h)
     if (h->midi_in.n > 0) message_note("MIDI on %s", jack_port_name(h->midi_in.port[0]));
     if (h->settings->midi.connect && atomic_load(&h->jack_midi.is_sought))
         message_note(
-            "--midi-connect %s: this output does not exist; it is connected once it does (`jack_lsp` lists outputs)",
+            "--midi-connect %s: this output does not exist; it is connected when it appears (`jack_lsp` lists outputs)",
             h->settings->midi.connect);
     if (!jack_is_realtime(h->client))
         message_note(

@@ -409,8 +409,9 @@ static void report_more(void *data)
     struct portaudio_host *h = data;
     double ppm = drift_ppm(&h->drift);
     if (h->resampling.restarts > 0)
-        message_note("interruptions of the sound from %s to %s, because callbacks came late: %llu", h->pair.input.name,
-                     h->pair.output.name, (unsigned long long)h->resampling.restarts);
+        message_note("late callbacks interrupted the sound from %s to %s %llu time%s", h->pair.input.name,
+                     h->pair.output.name, (unsigned long long)h->resampling.restarts,
+                     message_s((int64_t)h->resampling.restarts));
     if (strcmp(h->pair.input.name, h->pair.output.name) != 0 && (ppm > 5 || ppm < -5))
         message_note(
             "the clocks of %s and %s drift apart by %.0f ppm, which now and then causes an over- or underflow; "

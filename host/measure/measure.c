@@ -114,8 +114,7 @@ static int measure_check(const struct measure_settings *s)
         return message_usage("measure", "needs one of --jack, --portaudio, --write-sweep and --from-recording");
     if (s->write_sweep && (s->output || s->json || s->loopback || s->calibration || s->plot.path))
         return message_usage(
-            "measure", "--write-sweep: leave out -o, --json, --plot, --loopback and --calibration; they are for a "
-                       "measurement");
+            "measure", "--write-sweep measures nothing; leave out -o, --json, --plot, --loopback and --calibration");
     if (s->write_sweep && strcmp(s->write_sweep, "-") == 0)
         return message_usage("measure", "--write-sweep: needs a file, which --sweep reads later");
     if (!s->sweep_file != !s->from_recording)
@@ -125,7 +124,10 @@ static int measure_check(const struct measure_settings *s)
         return message_usage("measure", "--inputs, --play-to, --record-from and --filter: need --jack or --portaudio");
     if (take->server && !s->is_jack) return message_usage("measure", "--server %s: needs --jack", take->server);
     if (is_live && s->loopback && (take->n_inputs < 2 || s->loopback > take->n_inputs))
-        return message_usage("measure", "--loopback %d: is one of the --inputs, beside a microphone", s->loopback);
+        return message_usage("measure",
+                             "--loopback %d: is not one of two or more inputs; give --inputs, with one "
+                             "more for a microphone",
+                             s->loopback);
     if (!(s->sweep.level > 0 && s->sweep.level <= 1)) return message_usage("measure", "--level: needs 0 dB or less");
     if (s->write_sweep) return -1;
     enum { INPUTS = 4 };
@@ -159,7 +161,8 @@ static bool check_recording(const struct measure_settings *s, const struct measu
                              "%s: has %d channel%s, and --loopback %d needs one more; record the microphones, too",
                              s->from_recording, m->n_inputs, message_s(m->n_inputs), s->loopback);
     return lasts >= min ||
-           message_write(why, cap, "%s: lasts %.2f s, and the sweep %.2f s; record all of it, or name another --sweep",
+           message_write(why, cap,
+                         "%s: lasts %.2f s, but the sweep lasts %.2f s; record all of it, or name another --sweep",
                          s->from_recording, lasts, needs);
 }
 

@@ -57,7 +57,7 @@ static const struct option_row room_options[] = {
     {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(server)},
     {"positions", 0, "N", "Positions of the microphone, which are averaged [1]", option_int, TO(n_positions), .min = 1,
      .max = ROOM_MAX_POSITIONS},
-    {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB a line [flat]", option_text, TO(target)},
+    {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB on each line [flat]", option_text, TO(target)},
     CALIBRATION_OPTION(TO(calibration)),
     CORRECTION_LEVELS_OPTION(option_word, TO(levels), "keep"),
     CORRECTION_DELAYS_OPTION(option_word, TO(delays)),
@@ -92,7 +92,8 @@ static int room_parse(int argc, char **argv, struct room *r)
         .length_s = 6, .silence_s = 2, .averages = 2, .level_db = -20, .levels = "keep", .delays = "keep"};
     int status = option_parse(&room_line, argc, argv, r);
     if (status >= 0) return status;
-    if (r->is_jack && r->is_portaudio) return message_usage("room", "--jack or --portaudio: give one of them");
+    if (r->is_jack && r->is_portaudio)
+        return message_usage("room", "--jack and --portaudio exclude each other; give one of them");
     r->questions.yes = r->yes;
     char why[MESSAGE_CAP];
     return !r->folder || room_folder_check(r->folder, why, sizeof why) ? -1 : message_error("%s", why);

@@ -71,7 +71,7 @@ static bool compare_samples(struct sound_in *in, const struct sweep *s, bool *is
     char name[64];
     if (is_unfit) *is_unfit = true;
     return is_unfit
-               ? message_write(why, cap, "--format %s: too coarse for --level %g; use pcm24",
+               ? message_write(why, cap, "--format %s: is too coarse for --level %g; use pcm24",
                                sound_format_name(in->format, name, sizeof name), 20 * log10(s->level))
                : message_write(why, cap,
                                "%s: is not the sweep that its comment describes, perhaps a recording of it; give the "

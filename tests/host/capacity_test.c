@@ -23,7 +23,7 @@ static const struct scenario {
     {"a calm machine", 1, 0, 0, " s without a miss on virtual"},
     {"some late wake-ups", 130, 50, 0, " s without a miss by the engine on virtual"},
     {"some interruptions", 130, 0, 97, "; the system ran this program too late for "},
-    {"every wake-up is late", 130, 1, 0, "no judgement, because the system runs this program too late"},
+    {"every wake-up is late", 130, 1, 0, "the system runs this program too late to judge the engine"},
     {"a slow engine", 0, 0, 0, "is more than virtual plays in time"},
     {"a slow engine, late wake-ups", 0, 50, 0, "is more than virtual plays in time"},
 };

@@ -267,7 +267,7 @@ def test_nan_in_the_input_counts_as_zero(folder):
     soundfile.write(folder / "dry.wav", x, RATE, subtype="FLOAT")
     (folder / "p.csv").write_text("time,azimuth\n0,0\n")
     done = good("convolve", "dry.wav", "bank.csv", "--path", "p.csv", "-o", "out.wav")
-    assert "1 sample of the input, NaN or infinite" in done.stderr
+    assert "replaced 1 NaN or infinite sample of the input" in done.stderr
     assert np.isfinite(soundfile.read(folder / "out.wav")[0]).all()
 
 
@@ -294,7 +294,7 @@ def test_clipping_is_counted(folder):
     ("time,frame,azimuth\n0,0,0\n", ["p.csv:1", "one of the columns"]),
     ("time,azimuth,azimuth\n0,0,0\n", ["p.csv:1", "two columns"]),
     ("time,angle\n0,0\n", ["p.csv:1", '"angle"']),
-    ("0,10\n1,20\n", ["p.csv:1", "the first line names the columns"]),
+    ("0,10\n1,20\n", ["p.csv:1", "the header has an unknown column"]),
     ("time,source,azimuth\n0,2,0\n", ["p.csv:2", "source 2, but the input has 1 channel"]),
     ("time,source,azimuth\n0,1.5,0\n", ["p.csv:2", "whole number"]),
     ("time,entry\n0,36\n", ["p.csv:2", "entries 0 to 35"]),

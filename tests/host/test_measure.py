@@ -207,7 +207,7 @@ def test_a_calibration_beside_a_loopback_is_of_the_microphone_alone(folder):
     n = min(len(alone), len(with_loopback))
     lag = np.argmax(np.abs(with_loopback)) - np.argmax(np.abs(alone))
     assert np.abs(np.roll(with_loopback, -lag, 0)[:n - 100] - alone[:n - 100]).max() < 1e-3 * np.abs(alone).max()
-    assert "covers 100 to 1000 Hz; the measurement goes from 20 to 3200 Hz" in report["said"]
+    assert "covers 100 to 1000 Hz, but the measurement covers 20 to 3200 Hz" in report["said"]
     (folder / "bad.txt").write_text("20 1\nend\n")
     for name, says in [("bad.txt", "bad.txt:2"), ("none.txt", "none.txt")]:
         refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h2.wav", "--calibration", name,
@@ -405,7 +405,7 @@ def test_a_quiet_sweep_in_a_coarse_format_is_the_sweep(folder, format, level):
 
 def test_a_format_that_is_too_coarse_for_a_sweep_is_named(folder):
     refused("measure", "--write-sweep", "sweep.wav", "--rate", RATE, "--to", BAND[1], "--length", 1, "--format",
-            "ulaw", "--level", -90, says=["--format wav:ulaw: too coarse for --level -90; use pcm24"])
+            "ulaw", "--level", -90, says=["--format wav:ulaw: is too coarse for --level -90; use pcm24"])
     assert not (folder / "sweep.wav").exists()
 
 

@@ -22,7 +22,7 @@ const char *const tail_words[] = {"full", "same", "centre", NULL};
 const char *const level_words[] = {"none", "peak", "rms", NULL};
 const char cell_wrong_type[] = "neither a text nor a number";
 
-struct faults { /* the faults of a row: `gain "loud"; needs decibels, and tail "long"; needs ...` */
+struct faults { /* the faults of a row: `gain is "loud"; give decibels, and tail is "long"; give ...` */
     char *text; /* [cap] */
     size_t cap, used;
 };
@@ -183,11 +183,11 @@ bool row_add(struct row_reader *reader, const char *const *values, char *why, si
         const char *text = values[column], *name = column_names[column];
         has[column] = text && *text;
         if (text == cell_wrong_type)
-            fault_add(&faults, "\"%s\" is %s; write one", name, text);
+            fault_add(&faults, "\"%s\" is %s; write a text or a number", name, text);
         else if (!has[column] && column <= MASK)
             fault_add(&faults, "has no %s; every row needs input and mask", name);
         const char *needs = has[column] && text != cell_wrong_type ? cell_read(reader, row, column, text) : NULL;
-        if (needs) fault_add(&faults, "%s is \"%.40s\", but needs %s", name, text, needs);
+        if (needs) fault_add(&faults, "%s is \"%.40s\"; give %s", name, text, needs);
     }
     if (has[NOISE] != has[SNR])
         fault_add(&faults, "has %s without %s; give both or none", has[NOISE] ? "noise" : "snr",

@@ -10,10 +10,10 @@ static const char *const phase_names[] = {"minimum", "linear", "mixed"};
 
 static void print_corrected_channel(const struct correction_channel *c, int ch, const char *path)
 {
-    static const char *const falls[2][2] = {{"", "; the response falls above"},
-                                            {"; the response falls below", "; the response falls below and above"}};
-    message_note("%s: channel %d: %.0f to %.0f Hz%s, boost up to %s, cut up to %s", path, ch + 1, c->low_hz, c->high_hz,
-                 falls[c->low_is_found][c->high_is_found], message_db(c->boost_db, 1, "dB").text,
+    static const char *const falls[2][2] = {{"", " (the response falls above)"},
+                                            {" (the response falls below)", " (the response falls below and above)"}};
+    message_note("%s: channel %d: corrected from %.0f to %.0f Hz%s, boost up to %s, cut up to %s", path, ch + 1,
+                 c->low_hz, c->high_hz, falls[c->low_is_found][c->high_is_found], message_db(c->boost_db, 1, "dB").text,
                  message_db(c->cut_db, 1, "dB").text);
     message_note("%s: channel %d: differs from the target by at most %.1f dB, %.2f dB RMS; before by %.1f and %.2f dB",
                  path, ch + 1, c->after.max_db, c->after.rms_db, c->before.max_db, c->before.rms_db);

@@ -203,9 +203,9 @@ static int crossover_report(const struct crossover_settings *s)
     message_note("%s: %d ways, %d taps at %d Hz, delay %d frame%s (%.2f ms)", s->output, c->n_ways, c->n_frames,
                  c->rate, c->delay, message_s(c->delay), 1e3 * c->delay / c->rate);
     if (is_steep)
-        message_note("%s: attenuation %.1f dB in the stop bands", s->output, attenuation_db);
+        message_note("%s: attenuates the stop bands by %.1f dB", s->output, attenuation_db);
     else
-        message_note("%s: every filter within %.1f dB of the exact response", s->output, error_db);
+        message_note("%s: every filter is within %.1f dB of the exact response", s->output, error_db);
     message_note("%s: the ways add up to %s within %.2g dB", s->output,
                  c->type == CROSSOVER_LINKWITZ_RILEY ? "an all-pass" : "a delay", figures.sum_db);
     message_note("%s: %d input%s, %d outputs", s->configuration, s->channels, message_s(s->channels),

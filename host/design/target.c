@@ -101,7 +101,7 @@ static int target_report(const struct target_filter *f, const struct target_sett
     double delay = is_linear ? (s->taps - 1) / 2.0 : 0;
     message_note("%s: %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", s->output, s->taps, s->rate, phase,
                  delay, 1e3 * delay / s->rate);
-    message_note("%s: largest gain %s; at most %.2g dB from the curve, at %.0f Hz", s->output,
+    message_note("%s: the largest gain is %s; the largest distance from the curve is %.2g dB, at %.0f Hz", s->output,
                  message_gain(f->largest_db, 2).text, f->error_db, f->error_hz);
     if (!s->json) return 0;
     json_t *all = json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:o}", "phase", phase, "rate", s->rate, "taps", s->taps,

@@ -296,7 +296,7 @@ static bool refuse_start(const struct sound_in *in, int64_t first, int64_t n_fra
 static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
 {
     if (sf_error(in->file)) {
-        message_write(why, cap, "%s: damaged after frame %lld (%s); download it again, or restore it", in->path,
+        message_write(why, cap, "%s: is damaged after frame %lld (%s); download it again, or restore it", in->path,
                       (long long)in->read, sf_strerror(in->file));
         return -1;
     }
@@ -352,7 +352,7 @@ bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *wh
     if (in->n_frames >= 0 && first >= in->n_frames) return refuse_start(in, first, in->n_frames, why, cap);
     if (first > 0 && seeks && !in->is_pipe && in->n_frames >= 0) {
         if (sf_seek(in->file, first, SEEK_SET) != first)
-            return message_write(why, cap, "%s: damaged before frame %lld (%s); download it again, or restore it",
+            return message_write(why, cap, "%s: is damaged before frame %lld (%s); download it again, or restore it",
                                  in->path, (long long)first, sf_strerror(in->file));
         in->read = first;
     }

@@ -265,7 +265,8 @@ bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_
     int64_t frame_bytes = sound_format_frame_bytes(out->format, out->n_channels), page = sysconf(_SC_PAGESIZE);
     int64_t at = out->payload + first * frame_bytes, end = at + n_frames * frame_bytes, start = at / page * page;
     if (end > out->map_bytes)
-        return message_write(why, cap, "%s: its input became longer while it was read; run it again", out->path);
+        return message_write(why, cap, "%s: its input became longer while it was read; run the command again",
+                             out->path);
     char *pages = out->map + start;
     if (madvise(pages, (size_t)(end - start), MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
         return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", out->path,

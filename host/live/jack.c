@@ -358,7 +358,7 @@ static void report_connections(const struct jack_host *h)
     if (h->n_made > 0)
         message_note("%d ports, %d of %d connections", n, h->n_made, h->n_made + h->connections.wanted.n);
     else
-        message_note("%d ports, none connected: use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
+        message_note("none of %d ports is connected; use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
 }
 
 static void report_start(const struct jack_host *h)

@@ -14,7 +14,7 @@ static const struct option_row portaudio_options[] = {
      .max = 768000},
     {"block", 0, "N", "Frames a callback [the device's choice]", option_int, LIVE_OPTION_TO(block), .min = 1,
      .max = 8192},
-    {"latency", 0, "MS", "Latency that is requested from the devices [their low one]", option_number,
+    {"latency", 0, "MS", "Latency that is requested from the devices [their low latency]", option_number,
      LIVE_OPTION_TO(latency_ms), .max = 10000},
     {"one-clock", 0, NULL,
      "Input and output run by one clock (linked by word clock, say), although they look like two cards: nothing is "

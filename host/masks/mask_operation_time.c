@@ -68,7 +68,7 @@ static const struct option_row trim_options[] = {
 const struct mask_operation mask_trim = {
     .line = MASK_LINE("trim", "MASK",
                       "Cuts the end of a mask, from where its decay meets the noise floor (as info finds it). All "
-                      "channels are cut at the same frame, the last one that a channel needs.",
+                      "channels are cut behind the last frame that any channel needs.",
                       "  haloconv mask trim hall.wav --start -o short.wav", trim_options, "one MASK", 1, 1),
     .summary = "cut the noise at the end, and the silence in front",
     .apply = trim};

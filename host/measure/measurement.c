@@ -211,7 +211,7 @@ static bool find_loopback(struct measurement_work *k, char *why, size_t cap)
         if (has_signal) best_peak = fmax(best_peak, peak);
     }
     if (!(best_peak > 0))
-        return message_write(why, cap, "--loopback %d: no sweep arrives there; connect an output with this input",
+        return message_write(why, cap, "--loopback %d: no sweep arrives at this input; connect an output with it",
                              k->settings->loopback);
     loopback_response(k, best, &k->reference, &has_signal);
     double *h = (double *)k->bins;

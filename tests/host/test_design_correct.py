@@ -319,7 +319,7 @@ def test_files_of_one_loudspeaker_each_are_channels(folder):
         pattern = r"channel 2: -\d+.\d\d dB, \+0.000 ms; behind the filters -\d+.\d\d dB, \+0.000 ms"
         assert bool(re.search(pattern, said)) == (names != ["L0.wav", "R0.wav"]), said
     refused("design", "correct", *sides[:3], "-o", "f2.wav",
-            says=["R seat0.wav: its loudspeaker has 2 files", "Left seat0.wav 1"])
+            says=["R seat0.wav: its loudspeaker has 2 files", "Left seat0.wav has 1"])
     refused("design", "correct", "seat0.wav", "L0.wav", "--channels", "-o", "f2.wav", says="seat0.wav has 2 channels")
     refused("design", "correct", "L0.wav", "--channels", "--positions", "-o", "f2.wav", exit=2, says="one of them")
 

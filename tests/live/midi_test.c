@@ -100,8 +100,8 @@ static void every_wrong_line_is_named(const char *backend)
     } rows[] = {
 #define TEXT(text, ...) {text, {__VA_ARGS__}, sizeof text - 1}
         TEXT("volume 3\n", ":1: does not begin with a message; begin with cc"),
-        TEXT("cc\n\ncc 128 next\ncc 1.5 next", ":1: begins", ":3: begins", ":4: begins"),
-        TEXT("note -1 next\nnote nan next", ":1: begins", ":2: begins"),
+        TEXT("cc\n\ncc 128 next\ncc 1.5 next", ":1: does not begin", ":3: does not begin", ":4: does not begin"),
+        TEXT("note -1 next\nnote nan next", ":1: does not begin", ":2: does not begin"),
         TEXT("program 3 next\nprogram", ":1: \"3\" is not an action; give wet", ":2: \"\" is not an action"),
         TEXT("cc 7 volume", ":1: \"volume\" is not an action; give wet, dry"),
         TEXT("cc 7 wet\ncc 7 wet -60\ncc 7 wet 6 -60", ":1: has no range; give two", ":2: has no", ":3: has no"),
@@ -203,7 +203,7 @@ static void a_full_ring_counts_what_it_loses(const char *backend)
             midi_ring_put(&ring, (const uint8_t[3]){0xb0, (uint8_t)(i / 128), (uint8_t)(i % 128)}, 3);
         for (int i = 0; i < MIDI_RING_CAP; i++)
             check(midi_ring_read(&ring, &message) && message.bytes[1] * 128 + message.bytes[2] == i, "message %d", i);
-        check(!midi_ring_read(&ring, &message), "one is one word too many");
+        check(!midi_ring_read(&ring, &message), "one is too much");
     }
     check(atomic_load(&ring.lost) - before == 21, "%d lost", (int)(atomic_load(&ring.lost) - before));
 }

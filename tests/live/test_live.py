@@ -754,7 +754,7 @@ def test_the_start_names_mask_ports_and_connections(run):
     server = run.server(256)
     write("one.wav", response(500)), write("two.wav", response(500))
     client = run.jack(server, "one.wav", "two.wav", ready=r"mask 1 of 2: one\.wav")
-    client.says(r"(?m)^4 ports, none connected: use --connect or a patchbay$")
+    client.says(r"(?m)^none of 4 ports is connected; use --connect or a patchbay$")
     client.end()
     client = run.jack(server, "one.wav", "--connect", ready=r"(?m)^mask: one\.wav$")
     client.says(r"(?m)^4 ports, 4 of 4 connections$")

@@ -69,7 +69,7 @@ static bool lock_own(struct journal *journal, const char *path, char *why, size_
         return message_write(why, cap, "%s: %s writes to this folder; wait until that ends, or choose another folder",
                              path, owner);
     }
-    message_note("%s: cannot be locked (%s); start no second batch into this folder", path, strerror(errno));
+    message_note("%s: cannot be locked (%s); do not start a second batch into this folder", path, strerror(errno));
     return true;
 }
 

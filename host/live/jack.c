@@ -391,7 +391,7 @@ static bool join_manager(struct jack_host *h, struct live_settings *settings, st
     if (!nsm_is_wanted()) return true;
     h->nsm = host->nsm = nsm_join(why, cap);
     if (!h->nsm && *why && settings->mask) { /* NSM_URL may be left over from a manager that has ended */
-        message_note("%s; continuing without a session manager", why);
+        message_note("%s; haloconv continues without a session manager", why);
         return true;
     }
     if (!h->nsm) return false;

@@ -236,7 +236,9 @@ static bool start(struct portaudio_host *h, char *why, size_t cap)
     h->is_busy = error == paDeviceUnavailable;
     if (h->is_busy) return portaudio_refuse(&h->pair, "live", error, why, cap);
     if (error != paFormatIsSupported)
-        return message_write(why, cap, "live: %s to %s, %d in, %d out, %d Hz: %s; try another --rate, or --inputs",
+        return message_write(why, cap,
+                             "live: %s to %s cannot be opened with %d in, %d out at %d Hz: %s; try another "
+                             "--rate, or --inputs",
                              h->pair.input.name, h->pair.output.name, in.channelCount, out.channelCount, h->rate,
                              portaudio_reason(error));
     h->is_new = true;

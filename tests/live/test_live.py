@@ -530,7 +530,7 @@ def test_reconnect_waits_for_the_server(run):
     h, x = response(), noise(30000, 2)
     name = f"hc{os.getpid()}-late"
     client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect", "--connect", *OSC,
-                        ready="waiting until it answers")
+                        ready="waits until it answers")
     server = run.server(128, name=name)
     client.says(r"\d+ Hz")
     assert server.tool("jack_connect", "hc:out-1", "system:playback_2").returncode == 0

@@ -158,4 +158,4 @@ def test_adding_up_has_an_end(folder):
     """Half a megabyte of text would keep a live session's loader busy for many minutes."""
     write("long.wav", np.zeros((1 << 24, 1), np.int16), subtype="PCM_U8")
     (folder / "t.conf").write_text("/convolver/new 1 1 64 16777216\n" + "/impulse/read 1 1 1 0 0 0 1 long.wav\n" * 5000)
-    refused("info", "t.conf", says=["t.conf:4099: ", "put their sum into a sound file", "has 902 more"], timeout=60)
+    refused("info", "t.conf", says=["t.conf:4099: ", "put their sum into a sound file", "and 902 more"], timeout=60)

@@ -95,12 +95,12 @@ option_read option_backend_live; /* the same, and hybrid, hybrid:N or hybrid:cpu
      option_word, to}
 #define OPTION_DITHER(to)                                                                                              \
     {"dither", 0, "off|tpdf",                                                                                          \
-     "Add noise of one step to outputs of integers with 16 bits or fewer, so that the rounding does not distort "      \
-     "quiet sounds; tpdf: triangular, the same in every run [tpdf]", option_choice, to}
+     "Add noise of one step to integer outputs of 16 bits or fewer, so that the rounding does not distort quiet "      \
+     "sounds; tpdf: triangular, the same in every run [tpdf]", option_choice, to}
 #define OPTION_LEVEL(to)                                                                                               \
     {"level", 0, "none|peak|rms",                                                                                      \
-     "Scale each output to the peak or the RMS of its input, over all channels and the whole length of each; --gain "  \
-     "is applied too [none]", option_choice, to}
+     "Scale each output to the peak or the RMS of its input, over all channels and the whole length; --gain is "       \
+     "applied too [none]", option_choice, to}
 #define OPTION_TAIL(to)                                                                                                \
     {"tail", 0, "full|same|centre",                                                                                    \
      "How many frames are written, of N input and L mask frames: full: all N + L - 1; same: the first N; centre: N, "  \

@@ -38,7 +38,7 @@ static bool read_shard(const struct option_use *use, void *to)
     long i = strtol(use->text, &end, 10), n = *end == '/' ? strtol(end + 1, &end, 10) : 0;
     s->shard = (int)i - 1;
     s->n_shards = (int)n;
-    return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) || option_refuse(use, "needs I/N, I from 1 to N");
+    return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) || option_refuse(use, "needs I/N with I from 1 to N");
 }
 
 static bool read_pairing(const struct option_use *use, void *to)
@@ -70,7 +70,7 @@ static int check_files(const struct batch_settings *s)
     if (!!s->inputs != !!s->masks || !!s->inputs == !!s->list)
         return message_usage("batch", "needs the files; give a MANIFEST, or both --inputs and --masks");
     if (s->pairs && !s->inputs)
-        return message_usage("batch", "--pairs belongs to --inputs and --masks; a manifest has its pairs");
+        return message_usage("batch", "--pairs is for --inputs and --masks, not for a manifest; leave it out");
     if (s->json && s->report && strcmp(s->report, "-") == 0)
         return message_usage("batch", "--json and --report - both write to standard output; give the report a file");
     return -1;
@@ -104,8 +104,9 @@ static const struct option_row batch_options[] = {
      option_text, OPTION_TO(struct batch_settings, report)},
     OPTION_DITHER(OPTION_TO(struct batch_settings, dither)),
     {"resume", 0, NULL,
-     "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal, one more for each "
-     "shard or rank) lists these rows with their settings. A missing output, or one of another size, is made again",
+     "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal; each shard or rank "
+     "has a separate one) lists these rows with their settings. A missing output, or one of another size, is made "
+     "again",
      option_flag, OPTION_TO(struct batch_settings, resume)},
     {"fail-fast", 0, NULL,
      "End at the first file that fails. Without this option, a file that fails is reported, skipped and listed at the "
@@ -116,7 +117,7 @@ static const struct option_row batch_options[] = {
     {"backend", 0, "auto|cpu|cuda|cuda:N", "Processor to convolve on; cuda spreads the workers over all GPUs [auto]",
      option_backend, OPTION_TO(struct batch_settings, backend)},
     OPTION_METHOD(OPTION_TO(struct batch_settings, method)),
-    {"workers", 0, "N", "Files that are convolved at the same time [one a processor]", option_int,
+    {"workers", 0, "N", "Files that are convolved at the same time [one for each processor]", option_int,
      OPTION_TO(struct batch_settings, workers), .min = 1, .max = 256},
     {"cache", 0, "MB",
      "Memory for decoded masks and noises. In addition a worker has up to four engines of some tens of MB each, "
@@ -266,7 +267,7 @@ static bool read_list(struct manifest *manifest, const struct batch_settings *s,
         manifest_free(manifest);
         return message_write(why, cap, "--members is for tar files, and no input is one; leave it out");
     }
-    if (good && manifest->unused) message_note("%s: columns that are not used: %s", s->list, manifest->unused);
+    if (good && manifest->unused) message_note("%s: these columns are not used: %s", s->list, manifest->unused);
     return good;
 }
 

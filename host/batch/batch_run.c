@@ -118,8 +118,8 @@ bool batch_plans_agree(struct batch *batch, const int64_t *counts)
 {
     return counts[COUNT_PLAN] == batch->ranks.n * atomic_load(&batch->counts[COUNT_PLAN]) ||
            message_write(batch->why, sizeof batch->why,
-                         "mpirun: the processes read different lists, or inputs of different sizes, and outputs may be "
-                         "missing; give all of them the same files, and run it again with --resume");
+                         "mpirun: the processes read different lists, or inputs of different sizes, and outputs may "
+                         "be missing; give all processes the same files, and run the batch again with --resume");
 }
 
 int64_t batch_input_bytes(const struct manifest_row *row)
@@ -336,7 +336,7 @@ void batch_work(struct batch *batch, void (*report)(void *data), void *data)
     pthread_t *threads = calloc((size_t)batch->n_workers, sizeof *threads);
     int n = 0;
     while (threads && n < batch->n_workers && pthread_create(&threads[n], NULL, batch_worker, batch) == 0) n++;
-    if (n == 0) batch_stop(batch, "no thread to work with; close some programs");
+    if (n == 0) batch_stop(batch, "no worker thread can be started; close some programs");
     for (int i = 0; i < n; i++) join_and_report(threads[i], report, data);
     uncount_lost(batch);
     free(threads);

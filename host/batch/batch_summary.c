@@ -49,7 +49,8 @@ static json_t *failures_json(const struct batch *batch, const struct journal_lis
 static void report_counts(const struct batch *batch, const int64_t *counts, double seconds)
 {
     char resumed[64] = "", failed[64] = "";
-    if (counts[COUNT_RESUMED]) snprintf(resumed, sizeof resumed, ", %lld were there", (long long)counts[COUNT_RESUMED]);
+    if (counts[COUNT_RESUMED])
+        snprintf(resumed, sizeof resumed, ", %lld from an earlier run", (long long)counts[COUNT_RESUMED]);
     if (counts[COUNT_FAILED]) snprintf(failed, sizeof failed, ", %lld failed", (long long)counts[COUNT_FAILED]);
     message_note("%s: %lld file%s%s%s; %.0f a second, %.0f x real time on %s", batch->settings->folder,
                  (long long)counts[COUNT_DONE], message_s(counts[COUNT_DONE]), resumed, failed,

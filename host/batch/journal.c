@@ -66,9 +66,10 @@ static bool lock_own(struct journal *journal, const char *path, char *why, size_
     if (errno == EWOULDBLOCK) {
         char owner[300];
         find_owner(path, owner, sizeof owner);
-        return message_write(why, cap, "%s: %s works on it; wait for its end, or choose another folder", path, owner);
+        return message_write(why, cap, "%s: %s writes to this folder; wait until that ends, or choose another folder",
+                             path, owner);
     }
-    message_note("%s: cannot be locked (%s); start no second batch into this folder", path, strerror(errno));
+    message_note("%s: cannot be locked (%s); do not start a second batch into this folder", path, strerror(errno));
     return true;
 }
 

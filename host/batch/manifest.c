@@ -138,7 +138,8 @@ static bool read_csv(struct manifest_reader *r)
             if (good && n < n_columns && columns[n] >= 0) values[columns[n]] = field;
         }
         if (good && n > n_columns)
-            good = line_refuse(&r->in, "row %zu: %d fields, but the header has %d; put quotes around commas",
+            good = line_refuse(&r->in,
+                               "row %zu: has %d fields, but the header has %d; put quotes around fields with commas",
                                r->rows.manifest->n + 1, n, n_columns);
         if (good) good = row_read_values(r, values);
     }
@@ -168,7 +169,7 @@ static bool read_object(struct manifest_reader *r, const char *line)
     json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(object)) {
         json_decref(object);
-        return line_refuse(&r->in, "is not an object of JSON (%.100s); write one a line",
+        return line_refuse(&r->in, "is not an object of JSON (%.100s); write one object on each line",
                            object ? "another type" : error.text);
     }
     const char *values[N_COLUMNS] = {NULL};
@@ -217,7 +218,7 @@ bool manifest_read(struct manifest *manifest, const char *path, const struct man
     draw_free(&r.rows.noises);
     line_reader_close(&r.in);
     if (good && manifest->n == 0)
-        good = message_write(why, cap, "%s: lists no file; write a header and a row for each", path);
+        good = message_write(why, cap, "%s: lists no files; write a header, and a row for each file", path);
     if (good) good = name_outputs(manifest, defaults->extension, why, cap);
     if (!good) manifest_free(manifest);
     return good;

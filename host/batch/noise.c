@@ -16,7 +16,8 @@ bool noise_open(struct batch_noise *noise, struct cache *masks, const char *path
     int n_noise = noise->file->responses.n_channels;
     if (n_noise == 0) return message_write(why, cap, "%s: is a configuration; give a noise as a sound file", path);
     if (n_noise == 1 || n_noise == n_channels) return true;
-    return message_write(why, cap, "%s: a noise of %d channels does not fit %d output channels; give one of 1 or %d",
+    return message_write(why, cap,
+                         "%s: a noise of %d channels does not fit %d output channels; give a noise of 1 or %d channels",
                          path, n_noise, n_channels, n_channels);
 }
 

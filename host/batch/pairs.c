@@ -89,10 +89,11 @@ static bool pair_up(struct pairing *p, const glob_t *inputs, const glob_t *masks
     p->n_masks = masks->gl_pathc;
     if (!all && !p->is_zip) p->n_draws = strtoul(pairs + strlen("random:"), NULL, 10); /* the option was checked */
     if (p->is_zip && inputs->gl_pathc != p->n_masks)
-        return message_write(p->why, p->cap, "--pairs zip: %zu inputs and %zu masks; give as many masks as inputs",
+        return message_write(p->why, p->cap,
+                             "--pairs zip: there are %zu inputs and %zu masks; give as many masks as inputs",
                              inputs->gl_pathc, p->n_masks);
     if (p->n_draws > p->n_masks)
-        return message_write(p->why, p->cap, "--pairs %s: there are %zu masks; draw fewer", pairs, p->n_masks);
+        return message_write(p->why, p->cap, "--pairs %s: there are only %zu masks; draw fewer", pairs, p->n_masks);
     p->masks = calloc(p->n_masks, sizeof *p->masks);
     p->picks = calloc(p->n_draws + 1, sizeof *p->picks);
     bool good = p->masks && p->picks;

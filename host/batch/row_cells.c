@@ -22,7 +22,7 @@ const char *const tail_words[] = {"full", "same", "centre", NULL};
 const char *const level_words[] = {"none", "peak", "rms", NULL};
 const char cell_wrong_type[] = "neither a text nor a number";
 
-struct faults { /* the faults of a row: `gain "loud"; needs decibels, and tail "long"; needs ...` */
+struct faults { /* the faults of a row: `gain is "loud"; give decibels, and tail is "long"; give ...` */
     char *text; /* [cap] */
     size_t cap, used;
 };
@@ -139,7 +139,7 @@ static bool tar_expand(struct row_reader *reader, struct faults *faults)
     struct manifest_row common = manifest->rows[first_row];
     char why[MESSAGE_CAP / 2];
     if (common.output && !tar_is_name(common.output))
-        fault_add(faults, "output \"%.40s\"; needs a name that ends in .tar, as the input's does", common.output);
+        fault_add(faults, "output is \"%.40s\", but the input is a tar file; end the name in .tar", common.output);
     struct tar_source *tar = tar_source_add(manifest, common.input, reader->defaults->members, why, sizeof why);
     if (!tar) fault_add(faults, "%s", why);
     if (!tar || faults->used) return true;
@@ -165,11 +165,11 @@ static void path_check(const struct manifest_row *row, struct faults *faults)
     char why[MESSAGE_CAP / 4];
     if (!row->path) return;
     if (row->align || isfinite(row->early_ms))
-        fault_add(faults, "has path with %s; leave one out", row->align ? "align" : "early");
+        fault_add(faults, "has both path and %s; leave one out", row->align ? "align" : "early");
     if (path_is_random(row->path) && !path_random_check(row->path, why, sizeof why))
         fault_add(faults, "path \"%.60s\": %s", row->path, why);
     if (strcmp(row->path, "-") == 0) /* workers would read standard input at once, and in any order */
-        fault_add(faults, "path \"-\"; a path of a list cannot come from standard input, give a file");
+        fault_add(faults, "path is \"-\", but a list cannot read paths from standard input; give a file");
 }
 
 bool row_add(struct row_reader *reader, const char *const *values, char *why, size_t cap)
@@ -183,11 +183,11 @@ bool row_add(struct row_reader *reader, const char *const *values, char *why, si
         const char *text = values[column], *name = column_names[column];
         has[column] = text && *text;
         if (text == cell_wrong_type)
-            fault_add(&faults, "\"%s\" is %s; write one", name, text);
+            fault_add(&faults, "\"%s\" is %s; write a text or a number", name, text);
         else if (!has[column] && column <= MASK)
             fault_add(&faults, "has no %s; every row needs input and mask", name);
         const char *needs = has[column] && text != cell_wrong_type ? cell_read(reader, row, column, text) : NULL;
-        if (needs) fault_add(&faults, "%s \"%.40s\"; needs %s", name, text, needs);
+        if (needs) fault_add(&faults, "%s is \"%.40s\"; give %s", name, text, needs);
     }
     if (has[NOISE] != has[SNR])
         fault_add(&faults, "has %s without %s; give both or none", has[NOISE] ? "noise" : "snr",

@@ -70,12 +70,12 @@ static bool member_add(struct tar_input *input, struct archive_entry *entry, int
     const char *name = archive_entry_pathname(entry);
     unsigned type = archive_entry_filetype(entry);
     if (!name || !*name)
-        return message_write(why, cap, "%s: member %zu has no name; write it again", path, input->n + 1);
+        return message_write(why, cap, "%s: member %zu has no name; write the tar file again", path, input->n + 1);
     if (type == AE_IFREG && name[strlen(name) - 1] == '/') /* readers of tar files would ignore its content */
         return message_write(why, cap, "%s: %.200s is a file with the name of a folder; rename it", path, name);
     if (strlen(name) >= PATH_MAX)
-        return message_write(why, cap, "%s: member %zu has a name of %zu bytes; give it one of at most %d", path,
-                             input->n + 1, strlen(name), PATH_MAX - 1);
+        return message_write(why, cap, "%s: member %zu has a name of %zu bytes; give it a name of at most %d bytes",
+                             path, input->n + 1, strlen(name), PATH_MAX - 1);
     if ((type != AE_IFREG && type != AE_IFDIR) || archive_entry_hardlink(entry) ||
         archive_entry_sparse_count(entry) > 0)
         return message_write(why, cap,

@@ -24,7 +24,7 @@ struct trial {
 };
 
 static const char no_judgement[] =
-    "no judgement, because the system runs this program too late; close other programs, or grant it real-time priority";
+    "the system runs this program too late to judge the engine; close other programs, or grant it real-time priority";
 
 static const struct option_row capacity_options[] = {
     {"which", 0, "matrix|channels", "Search for only one of the two [both]", option_word,
@@ -35,12 +35,12 @@ static const struct option_row capacity_options[] = {
 
 static const struct command_line capacity_line = {
     .command = "bench capacity",
-    .text = "Finds the largest N x N matrix of different responses, and the largest number of channels with one each, "
-            "that are played for a while, paced by the clock, without a single missed block.\v"
+    .text = "Finds the largest N x N matrix of different responses, and the largest number of channels with one "
+            "response each, that play without a missed block, paced by the clock.\v"
             "Doubles N until a block is missed in 2 seconds (or the memory is too small), halves the gap down to a "
-            "sixteenth, and then plays the largest that held for the whole --time. Blocks for which the system woke "
-            "the program too late, or interrupted it, are counted separately; if they are over a tenth, three times in "
-            "a row, the bench does not judge.\n\n"
+            "sixteenth, and then plays the largest N without a missed block for the whole --time. Blocks for which the "
+            "system woke the program too late, or interrupted it, are counted separately; if these are over a tenth of "
+            "a trial, three times in a row, the bench does not judge.\n\n"
             "  haloconv bench capacity --backend cpu --time 60",
     .groups = {{NULL, capacity_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 

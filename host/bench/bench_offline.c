@@ -182,7 +182,8 @@ static bool check_last_block(struct offline_run *run)
         }
     }
     if (worst <= 1e-6 * (double)peak) return true;
-    return message_write(run->why, sizeof run->why, "check failed: off by %.1f dB of the peak; no times are given",
+    return message_write(run->why, sizeof run->why,
+                         "the check failed: the largest error is %.1f dB relative to the peak; no times are printed",
                          20 * log10(worst / (double)peak));
 }
 

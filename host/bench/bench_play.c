@@ -90,7 +90,7 @@ static bool fits_in_memory(const hc_config *config, int n_engines, char *why, si
     double needs = n_engines * (double)plan.memory + 4.0 * config->max_taps * config->n_routes;
     double available = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (needs < 0.9 * available) return true;
-    return message_write(why, cap, "%d responses of %d taps: need %.1f GB, and %.1f GB are free; use fewer",
+    return message_write(why, cap, "%d responses of %d taps need %.1f GB, but only %.1f GB are free; use fewer",
                          config->n_routes, config->max_taps, needs * 1e-9, available * 1e-9);
 }
 

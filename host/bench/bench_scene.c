@@ -39,20 +39,20 @@ static const struct option_row scene_options[] = {
      .max = 1 << 20},
     {"mix", 0, "N", "Entries in each request [1]", option_int, OPTION_TO(struct scene_settings, n_mix), .min = 1,
      .max = HC_MAX_MIX},
-    {"steer", 0, "N", "Every source gets a request for random entries each N blocks [1]", option_int,
+    {"steer", 0, "N", "Send every source a request for random entries once in N blocks [1]", option_int,
      OPTION_TO(struct scene_settings, every), .min = 1, .max = 1 << 20},
     {"steer-threads", 0, "N",
-     "Threads that make the requests; 0: the audio thread, and the time of a block includes them [0; with more than "
+     "Threads that make the requests; 0: the audio thread makes them, within the time of a block [0; with more than "
      "1024 sources one for each 8192]",
      option_int, OPTION_TO(struct scene_settings, n_threads), .min = 0, .max = STEER_MAX_THREADS},
     {"spin", 0, NULL, "The engine thread of a GPU polls for the next block without sleeping", option_flag,
      OPTION_TO(struct scene_settings, common.shape.spin)},
-    {"find", 0, NULL, "Find the largest number of sources: no block missed, and p99 below half of the period",
+    {"find", 0, NULL, "Find the largest number of sources with no missed block and with p99 below half of the period",
      option_flag, OPTION_TO(struct scene_settings, find)},
     {0}};
 
 static const struct option_row offline_options[] = {
-    {"offline", 0, NULL, "Whole signals of one moving source each, from memory to memory, as fast as possible",
+    {"offline", 0, NULL, "Render whole signals, each with one moving source, from memory to memory as fast as possible",
      option_flag, OPTION_TO(struct scene_settings, offline)},
     {"step", 0, "N", "Frames of a step; --steer is then counted in steps [256]", option_int,
      OPTION_TO(struct scene_settings, step), .min = 16, .max = 65536},
@@ -66,8 +66,9 @@ static const struct command_line scene_line = {
     .command = "bench scene",
     .text = "Plays sources that move all the time: every source plays an entry of a bank of decaying noise and gets a "
             "request for another entry before each block.\v"
-            "Paced by the clock, as bench engine. --find doubles the sources until they are not held for 2 seconds, "
-            "halves the gap down to a sixteenth, and then plays the largest number that held for the whole --time.\n\n"
+            "Paced by the clock, as bench engine. --find doubles the number of sources until a trial of 2 seconds "
+            "fails, halves the gap down to a sixteenth, and then plays the largest number that passed for the whole "
+            "--time.\n\n"
             "  haloconv bench scene --sources 8192 --seconds 0.5 --backend cuda --time 60\n"
             "  haloconv bench scene --find --seconds 0.5 --backend cpu\n"
             "  haloconv bench scene --offline --rate 16000 --seconds 1",

@@ -40,7 +40,8 @@ void calibration_check_band(const struct calibration *c, double from_hz, double 
 {
     if (c->path && (from_hz < low_hz(c) || to_hz > high_hz(c)))
         message_note(
-            "%s: covers %g to %g Hz; the measurement goes from %g to %g Hz. Outside, its first and last gain apply",
+            "%s: covers %g to %g Hz, but the measurement covers %g to %g Hz; outside, the first and last gains of the "
+            "file apply",
             c->path, low_hz(c), high_hz(c), from_hz, to_hz);
 }
 

@@ -10,8 +10,8 @@
 /* A row that several commands have; to is OPTION_TO(...). */
 #define CALIBRATION_OPTION(to)                                                                                         \
     {"calibration", 0, "FILE",                                                                                         \
-     "Divide by the microphone's response: a text with a frequency in Hz, a gain in dB and perhaps a phase in degrees "\
-     "a line, as the maker or REW writes [none]", option_text, to}
+     "Divide by the microphone's response: a text with a frequency in Hz, a gain in dB and perhaps a phase in "        \
+     "degrees on each line, as the maker or REW writes [none]", option_text, to}
 
 struct calibration {
     const char *path; /* path of the file, as the user gave it; NULL: no file */

@@ -38,9 +38,10 @@ struct correct_settings {
 
 static const struct option_row file_options[] = {
     {"channels", 0, NULL,
-     "Files of one channel each are loudspeakers, a channel of the filter each [if their names say so: L.wav R.wav]",
+     "Each file has one channel and is a loudspeaker; the filter has a channel for each [if the names say so: L.wav "
+     "R.wav]",
      option_flag, OPTION_TO(struct correct_settings, as_channels)},
-    {"positions", 0, NULL, "Each file is a position of the microphone, also if its name is that of a loudspeaker",
+    {"positions", 0, NULL, "Each file is a position of the microphone, even if its name is that of a loudspeaker",
      option_flag, OPTION_TO(struct correct_settings, as_positions)},
     {"rate", 0, "HZ", "Sample rate of the filter [that of the first measurement]", option_int,
      OPTION_TO(struct correct_settings, rate), .min = 1000, .max = 1000000},
@@ -60,8 +61,8 @@ static const struct option_row correction_options[] = {
      "How the measurements of several positions are averaged; complex keeps only what they have in common [power]",
      option_choice, OPTION_TO(struct correct_settings, average)},
     {"target", 0, "CURVE",
-     "Text with a frequency in Hz and a gain in dB a line; its shape counts, not its level [flat]", option_text,
-     OPTION_TO(struct correct_settings, target)},
+     "Text with a frequency in Hz and a gain in dB on each line; only the shape counts, not the level [flat]",
+     option_text, OPTION_TO(struct correct_settings, target)},
     CALIBRATION_OPTION(OPTION_TO(struct correct_settings, calibration)),
     {"band", 0, "LOW,HIGH",
      "Correct these frequencies [up to where the response has fallen by 10 dB; there the target falls as well]",
@@ -76,8 +77,9 @@ static const struct option_row filter_options[] = {
     {"phase", 0, "minimum|linear|mixed",
      "Phase of the filter; mixed: minimum, and the excess phase of the response reversed below 300 Hz [minimum]",
      option_choice, OPTION_TO(struct correct_settings, correction.phase)},
-    {"preringing", 0, "MS", "How long mixed phase may ring before a sound; this is its delay, too [40]", option_number,
-     OPTION_TO(struct correct_settings, correction.preringing_ms), .min = 1, .max = 500},
+    {"preringing", 0, "MS",
+     "Longest ringing before a sound with mixed phase, which is also the delay of the filter [40]",
+     option_number, OPTION_TO(struct correct_settings, correction.preringing_ms), .min = 1, .max = 500},
     {"taps", 0, "N", "Length of the filter [32768 at 44100 and 48000 Hz]", option_int,
      OPTION_TO(struct correct_settings, correction.taps), .min = MIN_TAPS, .max = MAX_TAPS},
     CORRECTION_LEVELS_OPTION(option_choice, OPTION_TO(struct correct_settings, correction.levels), "each"),
@@ -112,7 +114,7 @@ static int correct_parse(int argc, char **argv, struct correct_settings *s)
                                    .correction = {.cycles = 15, .boost_db = 6, .cut_db = 24, .preringing_ms = 40}};
     int status = option_parse(&correct_line, argc, argv, s);
     if (status < 0 && s->as_channels && s->as_positions)
-        return message_usage("design correct", "--channels or --positions: give one of them");
+        return message_usage("design correct", "--channels and --positions exclude each other; give one of them");
     if (status < 0) status = mask_write_check("design correct", s->output, s->format, s->json);
     if (status >= 0) return status;
     char *inputs[MAX_FILES + 2] = {(char *)s->target, (char *)s->calibration};

@@ -45,7 +45,7 @@ static bool response_check(const struct correction_settings *s, const struct cor
                            char *why, size_t cap)
 {
     if (r->n_frames / s->rate >= LONGEST_S)
-        return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", r->name,
+        return message_write(why, cap, "%s: lasts %d s; give an impulse response shorter than %d s", r->name,
                              r->n_frames / s->rate, LONGEST_S);
     *direct = direct_sound_find(r->h, r->n_frames, s->rate);
     double ms = 1e3 * (r->n_frames - *direct) / s->rate;

@@ -10,13 +10,13 @@ static const char *const phase_names[] = {"minimum", "linear", "mixed"};
 
 static void print_corrected_channel(const struct correction_channel *c, int ch, const char *path)
 {
-    static const char *const falls[2][2] = {{"", "; the response falls above"},
-                                            {"; the response falls below", "; the response falls below and above"}};
-    message_note("%s: channel %d: %.0f to %.0f Hz%s, boost up to %s, cut up to %s", path, ch + 1, c->low_hz, c->high_hz,
-                 falls[c->low_is_found][c->high_is_found], message_db(c->boost_db, 1, "dB").text,
+    static const char *const falls[2][2] = {{"", " (the response falls above)"},
+                                            {" (the response falls below)", " (the response falls below and above)"}};
+    message_note("%s: channel %d: corrected from %.0f to %.0f Hz%s, boost up to %s, cut up to %s", path, ch + 1,
+                 c->low_hz, c->high_hz, falls[c->low_is_found][c->high_is_found], message_db(c->boost_db, 1, "dB").text,
                  message_db(c->cut_db, 1, "dB").text);
-    message_note("%s: channel %d: from the target: %.1f dB at most, %.2f dB RMS; before it was %.1f and %.2f dB", path,
-                 ch + 1, c->after.max_db, c->after.rms_db, c->before.max_db, c->before.rms_db);
+    message_note("%s: channel %d: differs from the target by at most %.1f dB, %.2f dB RMS; before by %.1f and %.2f dB",
+                 path, ch + 1, c->after.max_db, c->after.rms_db, c->before.max_db, c->before.rms_db);
 }
 
 /* Levels and arrivals, relative to the first channel. */
@@ -27,8 +27,7 @@ static void print_differences(const struct correction *c, const struct correctio
                      c->shared_hz[0], c->shared_hz[1]);
     else if (c->n_channels > 1)
         message_note(
-            "%s: the channels share no octave, and their levels are not compared; arrivals relative to channel "
-            "1:",
+            "%s: the channels share no octave, so their levels are not compared; arrivals relative to channel 1:",
             path);
     for (int ch = 1; ch < c->n_channels; ch++) {
         const struct correction_channel *channel = &c->channel[ch];
@@ -53,7 +52,8 @@ void correction_print(const struct correction *c, const struct correction_settin
     if (s->normalise)
         message_note("%s: scaled by %s; the largest gain is 0 dB", path, message_gain(-c->largest_gain_db, 2).text);
     else if (gain_db < 0)
-        message_note("%s: largest gain %+.2f dB: use --gain %d, or --normalise", path, c->largest_gain_db, gain_db);
+        message_note("%s: the largest gain is %+.2f dB; use --gain %d, or --normalise", path, c->largest_gain_db,
+                     gain_db);
 }
 
 static json_t *deviation_json(const struct correction_deviation *d)

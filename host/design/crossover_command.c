@@ -36,7 +36,7 @@ static bool read_cutoffs(const struct option_use *use, void *to)
     int n = c->n_cutoffs = number_list_read(use->text, c->cutoff_hz, CROSSOVER_MAX_CUTOFFS), i = 0;
     while (i < n && c->cutoff_hz[i] > (i ? c->cutoff_hz[i - 1] : 0)) i++;
     if (n && i == n) return true;
-    return option_refuse(use, "needs rising frequencies in Hz with commas between, such as 300,3000; at most %d",
+    return option_refuse(use, "needs at most %d rising frequencies in Hz with commas between, such as 300,3000",
                          CROSSOVER_MAX_CUTOFFS);
 }
 
@@ -53,7 +53,8 @@ static const struct option_row crossover_options[] = {
      option_choice, OPTION_TO(struct crossover_settings, crossover.type)},
     {"order", 0, "2|4|8", "Slopes of 12, 24 or 48 dB an octave, of linkwitz-riley and linear [4]", option_choice,
      OPTION_TO(struct crossover_settings, order)},
-    {"error", 0, "DB", "Cut the end of a filter: its energy, relative to the whole, is at most that [-170]",
+    {"error", 0, "DB",
+     "Cut the end of a filter: the cut part has at most this energy, relative to the whole filter [-170]",
      option_number, OPTION_TO(struct crossover_settings, crossover.error_db), .min = -200, .max = -20},
     {"attenuation", 0, "DB", "Attenuation of the stop bands of steep [80]", option_number,
      OPTION_TO(struct crossover_settings, crossover.attenuation_db), .min = 21, .max = 140},
@@ -86,7 +87,8 @@ static int choose_filters(struct crossover_settings *s)
     if (is_steep && (s->order >= 0 || c->error_db < 0))
         return message_usage("design crossover", "--type steep: --order and --error have no effect; use --transition");
     if (!is_steep && (c->attenuation_db > 0 || c->transition_hz > 0))
-        return message_usage("design crossover", "--attenuation and --transition are for --type steep; see --order");
+        return message_usage("design crossover", "--attenuation and --transition are for --type steep; give that "
+                                                 "type, or leave them out");
     c->order = s->order >= 0 ? 2 << s->order : 4;
     if (!(c->error_db < 0)) c->error_db = -170;
     if (!(c->attenuation_db > 0)) c->attenuation_db = 80;
@@ -99,7 +101,7 @@ static int check_steep(const struct crossover *c)
         double width = crossover_transition(c, i), below = c->cutoff_hz[i];
         double above = (i + 1 < c->n_cutoffs ? c->cutoff_hz[i + 1] : 0.5 * c->rate) - c->cutoff_hz[i];
         if (width > 2 * fmin(below, above))
-            return message_usage("design crossover", "--transition %g: must be at most %g beside the cutoff %g", width,
+            return message_usage("design crossover", "--transition %g: must be at most %g at the cutoff %g", width,
                                  2 * fmin(below, above), c->cutoff_hz[i]);
         if (crossover_steep_taps(c, i) > MAX_FRAMES / 2)
             return message_usage("design crossover", "--transition %g: needs too many taps; widen it", width);
@@ -115,8 +117,9 @@ static int crossover_check(const struct crossover_settings *s)
     if (!(max < 0.5 * c->rate))
         return message_usage("design crossover", "--cutoff %g: must be below half the rate, %g Hz", max, 0.5 * c->rate);
     if (s->channels * (c->n_cutoffs + 1) > MAX_OUTPUTS)
-        return message_usage("design crossover", "--channels %d: a configuration has at most %d outputs", s->channels,
-                             MAX_OUTPUTS);
+        return message_usage("design crossover",
+                             "--channels %d: makes too many outputs; a configuration has at most %d",
+                             s->channels, MAX_OUTPUTS);
     if (s->output && strcmp(s->output, "-") == 0)
         return message_usage("design crossover", "-o -: the configuration needs the name of a file; give one");
     for (const char *at = s->output; at && *at; at++)
@@ -200,9 +203,9 @@ static int crossover_report(const struct crossover_settings *s)
     message_note("%s: %d ways, %d taps at %d Hz, delay %d frame%s (%.2f ms)", s->output, c->n_ways, c->n_frames,
                  c->rate, c->delay, message_s(c->delay), 1e3 * c->delay / c->rate);
     if (is_steep)
-        message_note("%s: attenuation %.1f dB in the stop bands", s->output, attenuation_db);
+        message_note("%s: attenuates the stop bands by %.1f dB", s->output, attenuation_db);
     else
-        message_note("%s: every filter within %.1f dB of the exact response", s->output, error_db);
+        message_note("%s: every filter is within %.1f dB of the exact response", s->output, error_db);
     message_note("%s: the ways add up to %s within %.2g dB", s->output,
                  c->type == CROSSOVER_LINKWITZ_RILEY ? "an all-pass" : "a delay", figures.sum_db);
     message_note("%s: %d input%s, %d outputs", s->configuration, s->channels, message_s(s->channels),

@@ -41,8 +41,8 @@ static const struct option_row filter_options[] = {
     {"window", 0, "rectangular|hann|hamming|blackman|blackmanharris|kaiser", "Window of the FIR [hamming]",
      option_choice, OPTION_TO(struct design_settings, window)},
     {"attenuation", 0, "DB",
-     "A Kaiser window of that attenuation; with --transition also as many taps as it needs (Kaiser, 1974), unless "
-     "--taps gives another number",
+     "Use a Kaiser window of this attenuation; with --transition and without --taps, also use as many taps as it "
+     "needs (Kaiser, 1974)",
      option_number, OPTION_TO(struct design_settings, attenuation_db), .min = 8, .max = 300},
     {"transition", 0, "HZ", "Width from pass band to stop band, for --attenuation", option_number,
      OPTION_TO(struct design_settings, transition_hz), .min = 1e-3, .max = 1e8},
@@ -89,8 +89,8 @@ static int parse_kind(const char *text, enum design_kind *kind)
             return -1;
         }
     return message_usage("design",
-                         "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room; or, as its first word, "
-                         "correct, target, invert, minphase or crossover",
+                         "%s: is not a KIND; give lowpass, highpass, bandpass, bandstop, hilbert or room, or begin "
+                         "with correct, target, invert, minphase or crossover",
                          text);
 }
 
@@ -115,7 +115,8 @@ static int check_cutoffs(const struct design_settings *s)
 {
     const char *kind = design_kind_names[s->kind];
     int needs = s->kind == KIND_HILBERT ? 0 : s->kind == KIND_BANDPASS || s->kind == KIND_BANDSTOP ? 2 : 1;
-    if (s->n_cutoffs != needs && needs == 0) return message_usage("design", "%s: leave --cutoff out", kind);
+    if (s->n_cutoffs != needs && needs == 0)
+        return message_usage("design", "%s: has no cutoff; leave --cutoff out", kind);
     if (s->n_cutoffs != needs && needs == 1) return message_usage("design", "%s: needs --cutoff HZ", kind);
     if (s->n_cutoffs != needs) return message_usage("design", "%s: needs --cutoff HZ,HZ", kind);
     for (int i = 0; i < needs; i++)
@@ -123,7 +124,8 @@ static int check_cutoffs(const struct design_settings *s)
             return message_usage("design", "--cutoff %g: must be above 0 and below half the rate, %g Hz",
                                  s->cutoff_hz[i], 0.5 * s->rate);
     if (needs == 2 && !(s->cutoff_hz[0] < s->cutoff_hz[1]))
-        return message_usage("design", "--cutoff %g,%g: the lower one comes first", s->cutoff_hz[0], s->cutoff_hz[1]);
+        return message_usage("design", "--cutoff %g,%g: must rise; give the lower one first", s->cutoff_hz[0],
+                             s->cutoff_hz[1]);
     return -1;
 }
 
@@ -224,7 +226,7 @@ static int design_make(const struct design_settings *s, struct design *design)
     if (!design->h || !(s->kind == KIND_ROOM ? fill_room(s, design) : fill_filter(s, design)))
         return message_error("design: no memory for %d taps; use fewer", design->n_frames);
     if (!is_finite(design))
-        return message_error("design: the window %s is 0 at all of %d taps; use more taps", fir_window_names[s->window],
+        return message_error("design: the window %s is 0 at all %d taps; use more taps", fir_window_names[s->window],
                              design->n_frames);
     struct mask_out out = {s->output, s->format, s->rate, design->n_channels, design->n_frames, design->h};
     return mask_write(&out, why, sizeof why) ? design_report(s, design) : message_error("%s", why);

@@ -94,7 +94,8 @@ bool option_band(const struct option_use *use, void *to)
     double *hz = to;
     const double min = 1; /* Hz; the bins of a transform are at most that far apart (magnitude_fir_size) */
     if (number_list_read(use->text, hz, 2) == 2 && hz[0] > 0 && hz[0] < hz[1] && hz[1] >= min) return true;
-    return option_refuse(use, "needs two frequencies in Hz with a comma between: the lower one, and one of 1 or more");
+    return option_refuse(use, "needs two frequencies in Hz with a comma between: the lower one first, and the second "
+                              "1 or more");
 }
 
 int design_band_check(const char *command, const double *hz, int rate)

@@ -78,11 +78,11 @@ static bool assign_channels(struct measurement_layout *l, const hc_responses *fi
         if (position != l->n_positions)
             return message_write(
                 why, cap,
-                "%s: its loudspeaker has %d file%s, and that of %s %d; measure each at every position, "
-                "or give --positions",
+                "%s: its loudspeaker has %d file%s, but that of %s has %d; measure each loudspeaker at every "
+                "position, or give --positions",
                 l->responses[ch].name, position, message_s(position), l->responses[0].name, l->n_positions);
     }
-    message_note("files as loudspeakers, %s%s; --positions reads them as positions of the microphone", line,
+    message_note("the files are loudspeakers, %s%s; --positions reads them as positions of the microphone", line,
                  at < sizeof line ? "" : " ...");
     return true;
 }
@@ -101,7 +101,7 @@ static bool assign_positions(struct measurement_layout *l, const hc_responses *f
                 (struct correction_response){files[i].channel[ch], files[i].n_frames, names[i], ch + 1};
     }
     if (n > 1)
-        message_note("files as %d positions of the microphone%s", n,
+        message_note("the files are %d positions of the microphone%s", n,
                      l->n_channels == 1 ? "; --channels reads them as loudspeakers" : "");
     return true;
 }

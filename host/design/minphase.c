@@ -27,7 +27,7 @@ struct minphase_settings {
 static const struct option_row minphase_options[] = {
     {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
      OPTION_TO(struct minphase_settings, rate), .min = 1000, .max = 1000000},
-    {"taps", 0, "N", "Cut the result to that length [that of MASK]", option_int,
+    {"taps", 0, "N", "Cut the result to this length [that of MASK]", option_int,
      OPTION_TO(struct minphase_settings, taps), .min = 1, .max = 1 << 26},
     MASK_WRITE_OPTIONS(struct minphase_settings),
     PLOT_OPTIONS(struct minphase_settings, plot),

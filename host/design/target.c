@@ -31,7 +31,7 @@ static const struct option_row target_options[] = {
     {"taps", 0, "N", "Number of taps; odd for a linear phase with gain at half the rate [16384 or 16383 at 48000 Hz]",
      option_int, OPTION_TO(struct target_settings, taps), .min = 8, .max = 1 << 20},
     {"window", 0, "rectangular|hann|hamming|blackman|blackmanharris",
-     "Window of the filter; of minimum phase its second half, twice as wide [hann]", option_choice,
+     "Window of the filter; with minimum phase, the second half of a window twice as long [hann]", option_choice,
      OPTION_TO(struct target_settings, window)},
     MASK_WRITE_OPTIONS(struct target_settings),
     PLOT_OPTIONS(struct target_settings, plot),
@@ -41,10 +41,10 @@ static const struct command_line target_line = {
     .command = "design target",
     .usage = "CURVE -o MASK",
     .text =
-        "Makes a filter with the gain of a curve: a text with a frequency in Hz and a gain in dB a line, or a line "
-        "\"GraphicEQ: 20 -1.2; 25 0\". Between two points the gain in dB is a straight line over the logarithm of the "
-        "frequency, and it is flat beyond the ends. Prints the delay, the largest gain, and how far the filter is from "
-        "the curve.\v"
+        "Makes a filter with the gain of a curve: a text with a frequency in Hz and a gain in dB on each line, or a "
+        "line \"GraphicEQ: 20 -1.2; 25 0\". Between two points the gain in dB is a straight line over the logarithm "
+        "of the frequency, and it is flat beyond the ends. Prints the delay, the largest gain, and how far the filter "
+        "is from the curve.\v"
         "  haloconv design target house.txt --phase linear -o house.wav",
     .groups = {{NULL, target_options}},
     .names = "one CURVE",
@@ -101,7 +101,7 @@ static int target_report(const struct target_filter *f, const struct target_sett
     double delay = is_linear ? (s->taps - 1) / 2.0 : 0;
     message_note("%s: %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", s->output, s->taps, s->rate, phase,
                  delay, 1e3 * delay / s->rate);
-    message_note("%s: largest gain %s; at most %.2g dB from the curve, at %.0f Hz", s->output,
+    message_note("%s: the largest gain is %s; the largest distance from the curve is %.2g dB, at %.0f Hz", s->output,
                  message_gain(f->largest_db, 2).text, f->error_db, f->error_hz);
     if (!s->json) return 0;
     json_t *all = json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:o}", "phase", phase, "rate", s->rate, "taps", s->taps,

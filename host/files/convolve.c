@@ -144,7 +144,7 @@ static int check_path(struct convolve_settings *s)
     if (!moving_options_check(&s->moving, why, sizeof why))
         return message_usage("convolve", "--path %s: %s", s->moving.path, why);
     if (strcmp(s->moving.path, "-") == 0 && strcmp(s->input, "-") == 0)
-        return message_usage("convolve", "INPUT and the path are both standard input; give one of them a file");
+        return message_usage("convolve", "INPUT and the path are both standard input; give a file for one of them");
     s->moving.path_options.gain = s->wet * (is_scaled(s) ? 1 : s->gain);
     s->moving.bank.keeps_rate = s->no_resample;
     return -1;
@@ -187,8 +187,8 @@ static bool routes_make(struct convolution *run)
     const double gain = is_scaled(s) ? 1 : s->gain;
     if (s->dry > 0 && mask->n_out != mask->n_in && mask->n_in != 1)
         return message_write(run->why, sizeof run->why,
-                             "--dry: the mask makes %d channels of %d, so no output is left "
-                             "for the input; leave --dry out",
+                             "--dry: the mask makes %d channels from %d, so the outputs do not match the inputs; "
+                             "leave --dry out",
                              mask->n_out, mask->n_in);
     int n_dry = s->dry > 0 ? mask->n_out : 0;
     run->routes = calloc((size_t)mask->n_routes + (size_t)n_dry, sizeof *run->routes);
@@ -412,7 +412,7 @@ static void report_summary(const struct convolution *run, double seconds)
         message_note("the peak is %.1f dB over full scale, and players will limit it; --%s %.1f would avoid it",
                      20 * log10(peak), option, remedy_db);
     if (run->info.non_finite)
-        message_note("%llu sample%s of the input, NaN or infinite, replaced by 0",
+        message_note("replaced %llu NaN or infinite sample%s of the input by 0",
                      (unsigned long long)run->info.non_finite, message_s((int64_t)run->info.non_finite));
 }
 

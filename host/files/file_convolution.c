@@ -33,7 +33,8 @@ bool file_engine_failed(hc_engine *engine, char *why, size_t cap)
 
 bool file_too_loud(const char *path, char *why, size_t cap)
 {
-    return message_write(why, cap, "%s: beyond the range of a float; use a lower --gain, or a quieter mask or input",
+    return message_write(why, cap,
+                         "%s: the output exceeds the range of a float; use a lower --gain, or a quieter mask or input",
                          path);
 }
 

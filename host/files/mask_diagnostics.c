@@ -25,20 +25,20 @@ static int print_first(const hc_responses *mask, int max, bool with_notes)
 void mask_diagnostics_print(const hc_responses *mask, const char *path)
 {
     int left = print_first(mask, MAX_LINES, false);
-    if (left > 0) message_note("%s: and %d more; see `haloconv check %s`", path, left, path);
+    if (left > 0) message_note("%s: has %d more errors or warnings; see `haloconv check %s`", path, left, path);
 }
 
 void mask_diagnostics_print_all(const hc_responses *mask)
 {
     int left = print_first(mask, INT_MAX, true);
-    if (left > 0) message_note("and %d more", left);
+    if (left > 0) message_note("%d more errors or warnings are not shown", left);
 }
 
 int mask_diagnostics_fail(const hc_responses *mask, const char *path, const char *why)
 {
     if (mask->n_errors + mask->n_warnings <= 1) return message_error("%s", why); /* `why` is the only text */
     mask_diagnostics_print_all(mask);
-    return message_error("%s: %d error%s, %d warning%s; correct the lines above", path, mask->n_errors,
+    return message_error("%s: has %d error%s and %d warning%s; correct the lines above", path, mask->n_errors,
                          message_s(mask->n_errors), mask->n_warnings, message_s(mask->n_warnings));
 }
 

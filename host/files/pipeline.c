@@ -19,7 +19,7 @@ enum {
     ALIGNMENT = 64,
 };
 
-static const char no_threads[] = "no threads to read and write with; close some programs";
+static const char no_threads[] = "the threads that read and write cannot be started; close some programs";
 
 struct pipeline_block {
     enum { EMPTY, IN_USE, FULL, DONE } stage; /* IN_USE: by one reader, the caller's thread or one writer */

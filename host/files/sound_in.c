@@ -147,7 +147,7 @@ static bool has_usual_byte_order(const struct sound_in *in)
 static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
 {
     if (info->channels < 1 || info->channels > 1024)
-        return message_write(why, cap, "%s: has %d channels; 1 to 1024 are possible", in->path, info->channels);
+        return message_write(why, cap, "%s: has %d channels; give a file with 1 to 1024", in->path, info->channels);
     if (info->samplerate < 1)
         return message_write(why, cap, "%s: claims a rate of %d Hz; repair its header", in->path, info->samplerate);
     in->rate = info->samplerate;
@@ -289,14 +289,14 @@ bool sound_in_open_inside(struct sound_in *in, const char *name, const char *pat
 
 static bool refuse_start(const struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap)
 {
-    return message_write(why, cap, "%s: starts at %.6g s, but ends after %.6g s; choose an earlier start", in->path,
-                         (double)first / in->rate, (double)n_frames / in->rate);
+    return message_write(why, cap, "%s: the start is %.6g s, but the file ends after %.6g s; choose an earlier start",
+                         in->path, (double)first / in->rate, (double)n_frames / in->rate);
 }
 
 static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
 {
     if (sf_error(in->file)) {
-        message_write(why, cap, "%s: damaged after frame %lld (%s); download it again, or restore it", in->path,
+        message_write(why, cap, "%s: is damaged after frame %lld (%s); download it again, or restore it", in->path,
                       (long long)in->read, sf_strerror(in->file));
         return -1;
     }
@@ -352,7 +352,7 @@ bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *wh
     if (in->n_frames >= 0 && first >= in->n_frames) return refuse_start(in, first, in->n_frames, why, cap);
     if (first > 0 && seeks && !in->is_pipe && in->n_frames >= 0) {
         if (sf_seek(in->file, first, SEEK_SET) != first)
-            return message_write(why, cap, "%s: damaged before frame %lld (%s); download it again, or restore it",
+            return message_write(why, cap, "%s: is damaged before frame %lld (%s); download it again, or restore it",
                                  in->path, (long long)first, sf_strerror(in->file));
         in->read = first;
     }

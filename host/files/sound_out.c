@@ -99,7 +99,8 @@ static bool fits_container(const struct sound_out *out, int64_t n_frames, char *
 {
     if (!sound_format_is_small(out->format) || data_bytes(out, n_frames) <= RIFF_BYTES) return true;
     char name[64];
-    return message_write(why, cap, "%s: %s ends at 4 GiB, and the output is longer; use --format rf64, w64 or caf",
+    return message_write(why, cap,
+                         "%s: %s holds at most 4 GiB, and the output is longer; use --format rf64, w64 or caf",
                          out->path, sound_format_name(out->format, name, sizeof name));
 }
 
@@ -264,7 +265,8 @@ bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_
     int64_t frame_bytes = sound_format_frame_bytes(out->format, out->n_channels), page = sysconf(_SC_PAGESIZE);
     int64_t at = out->payload + first * frame_bytes, end = at + n_frames * frame_bytes, start = at / page * page;
     if (end > out->map_bytes)
-        return message_write(why, cap, "%s: its input became longer while it was read; run it again", out->path);
+        return message_write(why, cap, "%s: its input became longer while it was read; run the command again",
+                             out->path);
     char *pages = out->map + start;
     if (madvise(pages, (size_t)(end - start), MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
         return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", out->path,

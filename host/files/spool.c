@@ -21,7 +21,8 @@ int spool_open(char *why, size_t cap)
     errno = ENAMETOOLONG; /* a file system without nameless files */
     if (length < PATH_MAX) fd = mkostemp(path, O_CLOEXEC);
     if (fd >= 0 && unlink(path) == 0) return fd;
-    message_write(why, cap, "%s: no temporary file: %s; set TMPDIR to another folder", folder, strerror(errno));
+    message_write(why, cap, "%s: a temporary file cannot be made: %s; set TMPDIR to another folder", folder,
+                  strerror(errno));
     if (fd >= 0) close(fd);
     return -1;
 }

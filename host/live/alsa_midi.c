@@ -107,7 +107,8 @@ struct alsa_midi *alsa_midi_open(const char *connect, char *why, size_t cap)
             snd_seq_create_simple_port(m->seq, "midi-in", SND_SEQ_PORT_CAP_WRITE | SND_SEQ_PORT_CAP_SUBS_WRITE,
                                        SND_SEQ_PORT_TYPE_MIDI_GENERIC | SND_SEQ_PORT_TYPE_APPLICATION);
     if (error < 0) {
-        message_write(why, cap, "MIDI: ALSA's sequencer: %s; load it with `modprobe snd-seq`, or omit --midi",
+        message_write(why, cap,
+                      "MIDI: ALSA's sequencer cannot be used: %s; load it with `modprobe snd-seq`, or omit --midi",
                       snd_strerror(error));
         alsa_midi_close(m);
         return NULL;
@@ -115,8 +116,8 @@ struct alsa_midi *alsa_midi_open(const char *connect, char *why, size_t cap)
     message_note("MIDI on %d:%d of ALSA's sequencer", snd_seq_client_id(m->seq), m->port);
     if (connect) connect_port(m);
     if (connect && !m->has_output)
-        message_note("--midi-connect %s: this output does not exist; it is connected once it does (`aconnect -i` lists "
-                     "them)",
+        message_note("--midi-connect %s: this output does not exist; it is connected when it appears (`aconnect -i` "
+                     "lists them)",
                      connect);
     return m;
 }

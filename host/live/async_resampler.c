@@ -76,7 +76,7 @@ struct async_resampler *async_resampler_open(int n_channels, int rate, char *why
         clock_open(&r->out, rate);
     }
     if (r && r->ring && r->chunk && r->resampler) return r;
-    message_write(why, cap, "a resampler of %d channels: %s; free some memory", n_channels,
+    message_write(why, cap, "a resampler of %d channels cannot be made: %s; free some memory", n_channels,
                   error ? src_strerror(error) : "no memory");
     async_resampler_close(r);
     return NULL;

@@ -129,8 +129,8 @@ bool audio_device_choose(struct audio_device *device, const json_t *list, const 
     const json_t *found = find(list, wanted, is_input);
     if (!found && wanted)
         return message_write(why, cap,
-                             "--%s %s: no such device with %ss; `haloconv devices` lists them, but not one that "
-                             "another program holds (`fuser -v /dev/snd/*` shows who does)",
+                             "--%s %s: no such device with %ss was found; `haloconv devices` lists the devices, "
+                             "without those that another program holds (`fuser -v /dev/snd/*` shows these programs)",
                              side, wanted, side);
     if (!found)
         return message_write(why, cap, "live: no %s device is connected; connect one, or use haloconv jack", side);

@@ -80,7 +80,7 @@ bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *dat
     bool is_reported = false;
     while (!attempt(data, why, cap)) {
         if (!reconnect) return false;
-        if (!is_reported) message_note("%s; waiting until it answers", why);
+        if (!is_reported) message_note("%s; haloconv waits until it answers", why);
         is_reported = true;
         service_wait(why);
         *why = 0;

@@ -358,7 +358,7 @@ static void report_connections(const struct jack_host *h)
     if (h->n_made > 0)
         message_note("%d ports, %d of %d connections", n, h->n_made, h->n_made + h->connections.wanted.n);
     else
-        message_note("%d ports, none connected: use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
+        message_note("none of %d ports is connected; use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
 }
 
 static void report_start(const struct jack_host *h)
@@ -371,7 +371,7 @@ static void report_start(const struct jack_host *h)
     if (h->midi_in.n > 0) message_note("MIDI on %s", jack_port_name(h->midi_in.port[0]));
     if (h->settings->midi.connect && atomic_load(&h->jack_midi.is_sought))
         message_note(
-            "--midi-connect %s: this output does not exist; it is connected once it does (`jack_lsp` lists outputs)",
+            "--midi-connect %s: this output does not exist; it is connected when it appears (`jack_lsp` lists outputs)",
             h->settings->midi.connect);
     if (!jack_is_realtime(h->client))
         message_note(
@@ -391,7 +391,7 @@ static bool join_manager(struct jack_host *h, struct live_settings *settings, st
     if (!nsm_is_wanted()) return true;
     h->nsm = host->nsm = nsm_join(why, cap);
     if (!h->nsm && *why && settings->mask) { /* NSM_URL may be left over from a manager that has ended */
-        message_note("%s; continuing without a session manager", why);
+        message_note("%s; haloconv continues without a session manager", why);
         return true;
     }
     if (!h->nsm) return false;

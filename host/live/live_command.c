@@ -132,7 +132,7 @@ static bool switch_compared(struct command_target *t, char *text, size_t cap)
 static bool set_gain(struct command_target *t, const struct command_gain *gain, double db, char *text, size_t cap)
 {
     if (!(db <= MAX_DB)) /* NaN is not */
-        return message_write(text, cap, "%s needs dB, at most %.0f, or off", gain->name, MAX_DB);
+        return message_write(text, cap, "%s needs a gain of at most %.0f dB, or off", gain->name, MAX_DB);
     session_set(t->session, gain->knob, (float)pow(10, db / 20));
     message_write(text, cap, "%s %s", gain->name, db < INAUDIBLE_DB ? "off" : message_db(db, 0, "dB").text);
     return true;

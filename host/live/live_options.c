@@ -52,7 +52,7 @@ static bool read_position(const struct option_use *use, void *to)
     if (!good || number_list_read(end + 1, position.aed, 3) < 2 || !isfinite(position.aed[0]) ||
         fabs(position.aed[1]) > 90 || !(position.aed[2] >= 0 && position.aed[2] <= LIVE_SCENE_MAX_METRES))
         return option_refuse(
-            use, "needs a source's number, :, azimuth, elevation (-90 to 90) and distance (up to %d), as in 3:30,0,2",
+            use, "needs N:AZIMUTH,ELEVATION[,DISTANCE], elevation from -90 to 90 and distance up to %d, as in 3:30,0,2",
             LIVE_SCENE_MAX_METRES);
     position.aed[0] = remainder(position.aed[0], 360);
     position.source = (int)source - 1;
@@ -88,9 +88,9 @@ const struct option_row live_options[] = {
      "Give it once for each source [in front, from the left to the right, 1 m away]",
      read_position, LIVE_OPTION_TO(scene)},
     {"mix", 0, NULL,
-     "With a bank: a source plays a mix of the entries around its direction; without it the nearest entry. Entries "
-     "that begin more than 20 us apart are not mixed; without --grid a bank is interpolated to 2 degrees if it "
-     "needs it",
+     "With a bank: a source plays a mix of the entries around its direction; without --mix it plays the nearest "
+     "entry. Entries that begin more than 20 us apart are not mixed; without --grid a bank is interpolated to 2 "
+     "degrees if it needs it",
      option_set, LIVE_OPTION_TO(session.live.mix_entries), .min = 1},
     {"grid", 0, "DEG|off",
      "Interpolate the bank, when it is loaded, to directions this many degrees apart, 0.5 to 45: a source then moves "
@@ -140,10 +140,10 @@ const struct option_row live_options[] = {
      "fails to load, or has more channels than the session, changes nothing, and the reason is printed",
      option_flag, LIVE_OPTION_TO(watch)},
     {"preload", 0, "N",
-     "Keep at most N masks of the list ready, besides the one that plays, those next in the list first: keys and "
-     "messages then begin their crossfade with the next block. Each needs memory, and on another processor about the "
-     "time of the mask that plays. With 0, or with --spin by default, a mask is loaded when it is asked for [all, in a "
-     "quarter of the memory and 60 % of a processor]",
+     "Keep at most N masks of the list ready besides the one that plays, from the next in the list on: keys and "
+     "messages then begin a crossfade to them with the next block. Each of these masks needs memory, and on another "
+     "processor as much time as the one that plays. With 0, or with --spin by default, a mask is loaded when it is "
+     "asked for [all, in a quarter of the memory and 60 % of a processor]",
      option_int, LIVE_OPTION_TO(session.preload), .max = 31},
     {"osc", 0, "[HOST:]PORT",
      "Accept OSC messages over UDP, from this machine only unless HOST is given (0.0.0.0: from anywhere); port 0 "

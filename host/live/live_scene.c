@@ -148,7 +148,8 @@ static bool is_near(const double xyz[3])
 
 static bool refuse_position(char *why, size_t cap)
 {
-    return message_write(why, cap, "a position needs metres, -%d to %d", LIVE_SCENE_MAX_METRES, LIVE_SCENE_MAX_METRES);
+    return message_write(why, cap, "a position needs metres from -%d to %d", LIVE_SCENE_MAX_METRES,
+                         LIVE_SCENE_MAX_METRES);
 }
 
 /* The minimum distance is a quarter of the reference if it is not given. */
@@ -169,10 +170,10 @@ static bool move(struct source *source, const double values[3], char *why, size_
     double aed[3] = {0};
     merge(values, source->aed, aed, 3);
     if (!isfinite(aed[0])) return message_write(why, cap, "an azimuth needs degrees, counter-clockwise from ahead");
-    if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation needs degrees, -90 to 90");
+    if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation needs degrees from -90 to 90");
     /* A distance that stays may be longer: that of a corner of xyz, or of a configuration. */
     if (!isnan(values[2]) && !(aed[2] >= 0 && aed[2] <= LIVE_SCENE_MAX_METRES))
-        return message_write(why, cap, "a distance needs metres, 0 to %d", LIVE_SCENE_MAX_METRES);
+        return message_write(why, cap, "a distance needs metres from 0 to %d", LIVE_SCENE_MAX_METRES);
     aed[0] = remainder(aed[0], 360);
     put(source, aed);
     source->entry = -1;
@@ -195,7 +196,7 @@ static bool check_entry(const struct live_scene *s, int source, double entry, ch
 {
     int n = hc_live_n_entries(s->live, source);
     if (!(entry >= 0 && entry < 1 << 30 && entry == floor(entry)))
-        return message_write(why, cap, "an entry needs its number in the bank, from 0");
+        return message_write(why, cap, "an entry needs a whole number from 0");
     if (n == 0 || entry < n) return true;
     return message_write(why, cap, "the bank has no entry %.0f; its %d entries count from 0", entry, n);
 }
@@ -228,13 +229,13 @@ static bool change_source(struct live_scene *s, int i, const struct scene_change
     } else if (change->act == SCENE_DIRECTION) {
         good = move_by_quaternion(source, change->values, why, cap);
     } else if (change->act == SCENE_LINEAR_GAIN) {
-        good = value >= 0 || message_write(why, cap, "a linear gain is at least 0");
+        good = value >= 0 || message_write(why, cap, "a linear gain needs 0 or more");
         if (good) source->gain_db = fmin(20 * log10(value), LIVE_SCENE_MAX_DB);
     } else if (change->act == SCENE_MUTE) {
         source->is_muted = value != 0;
     } else if (change->act == SCENE_GAIN) {
         good = value <= LIVE_SCENE_MAX_DB ||
-               message_write(why, cap, "a source's gain needs dB, at most %d, or off", LIVE_SCENE_MAX_DB);
+               message_write(why, cap, "a source's gain needs at most %d dB, or off", LIVE_SCENE_MAX_DB);
         if (good) source->gain_db = value;
     } else {
         good = check_entry(s, i, value, why, cap);
@@ -286,7 +287,7 @@ static bool change_listener(struct live_scene *s, const struct scene_change *cha
         break;
     case SCENE_DISTANCE_GAIN:
         if (values[0] != 0 && !live_scene_is_distance_gain(values[0], values[1]))
-            return message_write(why, cap, "the gain by distance needs metres, %g to %d, or off", MIN_METRES,
+            return message_write(why, cap, "the gain by distance needs metres from %g to %d, or off", MIN_METRES,
                                  LIVE_SCENE_MAX_METRES);
         s->reference = values[0];
         s->min_m = values[0] != 0 ? values[1] : 0;

@@ -102,7 +102,7 @@ static bool read_numbers(struct words *words, struct midi_assignment *to, bool i
     /* A key that is released must not switch bypass off. */
     if (is_note && command->act == COMMAND_BYPASS) command->act = COMMAND_BYPASS_TOGGLE;
     return words->at == words->n ||
-           message_write(why, cap, "\"%.40s\" is too much; end the line before it, or put # there", next_word(words));
+           message_write(why, cap, "\"%.40s\" is one word too many; delete it, or put # before it", next_word(words));
 }
 
 /* Reads the assignment of a line, if the line has one. */
@@ -116,7 +116,7 @@ static bool read_line(struct midi_map *map, char *line, size_t number, char *why
     struct midi_assignment *entry = read_message(&words, map), read = {.line = number};
     if (!entry)
         return message_write(why, cap,
-                             "begins with no message; begin with cc or note and its number from 0 to %d, or "
+                             "does not begin with a message; begin with cc or note and its number from 0 to %d, or "
                              "with program",
                              VALUES - 1);
     bool is_note = entry >= map->note && entry < map->note + VALUES;

@@ -14,7 +14,7 @@ static const struct option_row portaudio_options[] = {
      .max = 768000},
     {"block", 0, "N", "Frames a callback [the device's choice]", option_int, LIVE_OPTION_TO(block), .min = 1,
      .max = 8192},
-    {"latency", 0, "MS", "Latency that is requested from the devices [their low one]", option_number,
+    {"latency", 0, "MS", "Latency that is requested from the devices [their low latency]", option_number,
      LIVE_OPTION_TO(latency_ms), .max = 10000},
     {"one-clock", 0, NULL,
      "Input and output run by one clock (linked by word clock, say), although they look like two cards: nothing is "
@@ -236,7 +236,9 @@ static bool start(struct portaudio_host *h, char *why, size_t cap)
     h->is_busy = error == paDeviceUnavailable;
     if (h->is_busy) return portaudio_refuse(&h->pair, "live", error, why, cap);
     if (error != paFormatIsSupported)
-        return message_write(why, cap, "live: %s to %s, %d in, %d out, %d Hz: %s; try another --rate, or --inputs",
+        return message_write(why, cap,
+                             "live: %s to %s cannot be opened with %d in, %d out at %d Hz: %s; try another "
+                             "--rate, or --inputs",
                              h->pair.input.name, h->pair.output.name, in.channelCount, out.channelCount, h->rate,
                              portaudio_reason(error));
     h->is_new = true;
@@ -409,8 +411,9 @@ static void report_more(void *data)
     struct portaudio_host *h = data;
     double ppm = drift_ppm(&h->drift);
     if (h->resampling.restarts > 0)
-        message_note("interruptions of the sound from %s to %s, because callbacks came late: %llu", h->pair.input.name,
-                     h->pair.output.name, (unsigned long long)h->resampling.restarts);
+        message_note("late callbacks interrupted the sound from %s to %s %llu time%s", h->pair.input.name,
+                     h->pair.output.name, (unsigned long long)h->resampling.restarts,
+                     message_s((int64_t)h->resampling.restarts));
     if (strcmp(h->pair.input.name, h->pair.output.name) != 0 && (ppm > 5 || ppm < -5))
         message_note(
             "the clocks of %s and %s drift apart by %.0f ppm, which now and then causes an over- or underflow; "

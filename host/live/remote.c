@@ -155,7 +155,7 @@ static bool subscribe(struct remote *r, const struct osc_message *message, char 
     struct state state;
     bool ends = strcmp(message->path, "/unsubscribe") == 0;
     if (!read_subscriber(message, &peer))
-        return message_write(why, cap, "%s needs a port from 1 to 65535, or nothing", message->path + 1);
+        return message_write(why, cap, "%s needs a port from 1 to 65535, or no argument", message->path + 1);
     struct subscriber *subscriber = find_subscriber(r, &peer);
     if (ends) { /* a session that ends, or that gets an answer in this block, sends /unsubscribe, too */
         if (subscriber) osc_send_to(r->osc, &peer, "/unsubscribe", "");
@@ -355,7 +355,7 @@ static bool read_comparison(const struct osc_message *message, struct command *c
                        (n < 2 || (message->second >= 1 && message->second <= INT_MAX));
     *command = (struct command){.act = n == 0 ? COMMAND_COMPARE_SWITCH : COMMAND_COMPARE};
     if (n > 2 || !(has_paths || has_numbers))
-        return message_write(why, cap, "ab needs no mask, B, A and B (paths or numbers in the list), or off");
+        return message_write(why, cap, "ab needs no argument, off, or one or two masks (paths or numbers in the list)");
     if (n == 1 && has_paths && strcmp(message->text, "off") == 0) {
         command->act = COMMAND_COMPARE_END;
     } else if (has_paths && n > 0) {

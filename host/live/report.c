@@ -176,13 +176,13 @@ void report_summary(const struct session_status *s)
                  (unsigned long long)s->xruns, (unsigned long long)stats->late, (unsigned long long)stats->lost,
                  (unsigned long long)stats->overruns, (unsigned long long)stats->masks);
     if (stats->clipped)
-        message_note("%llu sample%s of the output over full scale", (unsigned long long)stats->clipped,
+        message_note("%llu sample%s of the output exceeded full scale", (unsigned long long)stats->clipped,
                      message_s((int64_t)stats->clipped));
     if (stats->non_finite)
-        message_note("%llu input sample%s NaN or infinite; replaced by 0", (unsigned long long)stats->non_finite,
-                     stats->non_finite == 1 ? " was" : "s were");
+        message_note("replaced %llu NaN or infinite sample%s of the input by 0", (unsigned long long)stats->non_finite,
+                     message_s((int64_t)stats->non_finite));
     if (stats->limited)
-        message_note("turned down %llu time%s against feedback", (unsigned long long)stats->limited,
+        message_note("turned the output down %llu time%s against feedback", (unsigned long long)stats->limited,
                      message_s((int64_t)stats->limited));
 }
 

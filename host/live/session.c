@@ -329,7 +329,7 @@ bool session_close(struct session *s)
 {
     if (!s) return true;
     if (!loader_end(s)) {
-        message_note("the mask is still being loaded; ending without waiting");
+        message_note("the mask is still being loaded; the program ends without it");
         return false;
     }
     live_scene_close(s->scene);

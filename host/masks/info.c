@@ -237,7 +237,7 @@ int info_command(int argc, char **argv)
     int status = option_parse(&info_line, argc, argv, &settings);
     if (status >= 0) return status;
     if (settings.names.n > 1 && (!settings.plot.path || settings.json))
-        return message_usage("info", "several masks need --plot, without --json");
+        return message_usage("info", "several masks can only be plotted; give --plot, and leave --json out");
     for (int i = 0; i < settings.names.n && status <= 0; i++) {
         settings.path = settings.names.list[i];
         status = print_one(&settings);

@@ -65,8 +65,8 @@ int mask_job_channels(struct mask_job *job)
         int n = job->masks[i].n_channels;
         if (n > 1 && max > 1 && n != max)
             return MASK_REFUSE(job,
-                               "%s: %d channels do not fit the %d of the masks before; use a mask of 1 or %d, see "
-                               "`haloconv mask channels`",
+                               "%s: has %d channels, but the masks before it have %d; use a mask of 1 or %d channels, "
+                               "see `haloconv mask channels`",
                                job->settings->names.list[i], n, max, max);
         if (n > max) max = n;
     }

@@ -134,8 +134,7 @@ static bool blend(struct mask_job *job)
     double match = 1;
     if (s->by != BLEND_NONE) {
         double own = level_of(&job->masks[1], s->by);
-        if (!(own > 0))
-            return MASK_REFUSE(job, "%s: is silent, so that it has no level; use --level none", s->names.list[1]);
+        if (!(own > 0)) return MASK_REFUSE(job, "%s: is silent and has no level; use --level none", s->names.list[1]);
         match = level_of(&job->masks[0], s->by) / own;
         mask_job_note(job, "gain_db", "second mask scaled by %+.2f dB", 20 * log10(match));
     }

@@ -53,8 +53,7 @@ static bool find_levels(struct mask_job *job, double *levels)
         max = fmax(max, levels[ch]);
     }
     if (!(max > 0))
-        return MASK_REFUSE(job, "%s: is silent, so that it has no level; give another mask",
-                           job->settings->names.list[0]);
+        return MASK_REFUSE(job, "%s: is silent and has no level; give another mask", job->settings->names.list[0]);
     for (int ch = 0; !job->settings->each && ch < n_channels; ch++) levels[ch] = max;
     return true;
 }

@@ -68,7 +68,7 @@ static const struct option_row trim_options[] = {
 const struct mask_operation mask_trim = {
     .line = MASK_LINE("trim", "MASK",
                       "Cuts the end of a mask, from where its decay meets the noise floor (as info finds it). All "
-                      "channels are cut at the same frame, the last one that a channel needs.",
+                      "channels are cut behind the last frame that any channel needs.",
                       "  haloconv mask trim hall.wav --start -o short.wav", trim_options, "one MASK", 1, 1),
     .summary = "cut the noise at the end, and the silence in front",
     .apply = trim};
@@ -167,7 +167,7 @@ const struct mask_operation mask_stretch = {
     .line =
         MASK_LINE("stretch", "MASK --factor F",
                   "Resamples a mask in time: every time in it becomes F times as long, and every frequency is divided "
-                  "by F. The gain is kept: a low-pass of gain 1 stays one.",
+                  "by F. The gain is kept: a low-pass of gain 1 keeps gain 1.",
                   "  haloconv mask stretch room.wav --factor 1.5 -o larger.wav", stretch_options, "one MASK", 1, 1),
     .summary = "longer or shorter in time, as a larger or smaller room",
     .check = check_stretch,
@@ -217,9 +217,9 @@ static bool split(struct mask_job *job)
 static const struct option_row split_options[] = {
     {"at", 0, "MS", "Where the late part begins, in milliseconds after the direct sound (see align)", option_number,
      OPTION_TO(struct mask_settings, at_ms), .max = LONGEST_MS},
-    {"fade", 0, "MS", "Length of the crossfade, whose middle is there [2]", option_number,
+    {"fade", 0, "MS", "Length of the crossfade, whose middle is at --at [2]", option_number,
      OPTION_TO(struct mask_settings, fade_ms), .max = LONGEST_MS},
-    {"late", 0, "FILE", "The late part, with silence in front instead of the early one", option_text,
+    {"late", 0, "FILE", "The late part, with silence in front instead of the early part", option_text,
      OPTION_TO(struct mask_settings, late)},
     {0}};
 

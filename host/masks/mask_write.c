@@ -61,7 +61,7 @@ static bool write_frames(struct sound_out *out, const struct mask_out *m, char *
     bool good = file_write(&writer, FILE_NEXT, planar, (size_t)m->n_frames, m->n_frames, why, cap);
     free(planar);
     if (good && out->bits && writer.seen.clipped)
-        message_note("%s: %llu tap%s beyond full scale limited; use --format float", out->path,
+        message_note("%s: limited %llu tap%s beyond full scale; use --format float", out->path,
                      (unsigned long long)writer.seen.clipped, message_s((int64_t)writer.seen.clipped));
     return good;
 }

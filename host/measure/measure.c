@@ -37,16 +37,16 @@ static const struct option_row measure_options[] = {
      option_text, TO(write_sweep)},
     {"from-recording", 0, "FILE", "Measure by this recording of the sweep; a channel is an input", option_text,
      TO(from_recording)},
-    {"sweep", 0, "FILE", "The file of --write-sweep that was recorded; it has the options of its sweep", option_text,
-     TO(sweep_file)},
+    {"sweep", 0, "FILE", "The file of --write-sweep that was played; the file has the options of the sweep",
+     option_text, TO(sweep_file)},
     {"output", 'o', "FILE",
      "The responses: a sound file with a channel for each pair, output 1 to all inputs first; - is standard output",
      option_text, TO(output)},
     {"jack", 0, NULL, "Measure through JACK", option_flag, TO(is_jack)},
     {"portaudio", 0, NULL, "Measure through a sound card, by PortAudio", option_flag, TO(is_portaudio)},
     {"latency", 0, "keep|remove",
-     "Keep the time from the play to the record in the responses, or remove the same time from all of them: that of "
-     "the loopback, or else of the direct sound of the first pair [remove]",
+     "Keep the time from play to record in the responses, or remove one time from all responses: the delay of the "
+     "loopback, or else of the direct sound of the first pair [remove]",
      option_choice, TO(latency)},
     {"loopback", 0, "INPUT",
      "This input is connected with an output: its response is the time reference, and is divided out of the others",
@@ -82,8 +82,8 @@ static const struct option_row card_options[] = {
     {"inputs", 0, "N", "Inputs to record, the loopback included [1]", option_int, TO(take.n_inputs), .min = 1,
      .max = 1024},
     {"play-to", 0, "NAME",
-     "Device to play to, by its number or (a part of) its name in `haloconv devices`; for JACK ports or clients, with "
-     "commas between [the default device; the ports of the sound card]",
+     "Device to play to, by its number or (a part of) its name in `haloconv devices`; with JACK, ports or clients "
+     "with commas between [the default device; the ports of the sound card]",
      option_text, TO(take.output_device)},
     {"record-from", 0, "NAME", "Device to record from, likewise", option_text, TO(take.input_device)},
     {"filter", 0, "MASK",
@@ -114,8 +114,7 @@ static int measure_check(const struct measure_settings *s)
         return message_usage("measure", "needs one of --jack, --portaudio, --write-sweep and --from-recording");
     if (s->write_sweep && (s->output || s->json || s->loopback || s->calibration || s->plot.path))
         return message_usage(
-            "measure", "--write-sweep: leave out -o, --json, --plot, --loopback and --calibration; they are for a "
-                       "measurement");
+            "measure", "--write-sweep measures nothing; leave out -o, --json, --plot, --loopback and --calibration");
     if (s->write_sweep && strcmp(s->write_sweep, "-") == 0)
         return message_usage("measure", "--write-sweep: needs a file, which --sweep reads later");
     if (!s->sweep_file != !s->from_recording)
@@ -125,7 +124,9 @@ static int measure_check(const struct measure_settings *s)
         return message_usage("measure", "--inputs, --play-to, --record-from and --filter: need --jack or --portaudio");
     if (take->server && !s->is_jack) return message_usage("measure", "--server %s: needs --jack", take->server);
     if (is_live && s->loopback && (take->n_inputs < 2 || s->loopback > take->n_inputs))
-        return message_usage("measure", "--loopback %d: is one of the --inputs, beside a microphone", s->loopback);
+        return message_usage("measure",
+                             "--loopback %d: --inputs is too small for this input and a microphone; raise --inputs",
+                             s->loopback);
     if (!(s->sweep.level > 0 && s->sweep.level <= 1)) return message_usage("measure", "--level: needs 0 dB or less");
     if (s->write_sweep) return -1;
     enum { INPUTS = 4 };
@@ -159,7 +160,8 @@ static bool check_recording(const struct measure_settings *s, const struct measu
                              "%s: has %d channel%s, and --loopback %d needs one more; record the microphones, too",
                              s->from_recording, m->n_inputs, message_s(m->n_inputs), s->loopback);
     return lasts >= min ||
-           message_write(why, cap, "%s: lasts %.2f s, and the sweep %.2f s; record all of it, or name another --sweep",
+           message_write(why, cap,
+                         "%s: lasts %.2f s, but the sweep lasts %.2f s; record all of it, or name another --sweep",
                          s->from_recording, lasts, needs);
 }
 

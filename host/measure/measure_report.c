@@ -47,10 +47,10 @@ static void warn_input(const struct measured_input *input, int number)
         message_note("warning: input %d: %lld sample%s clipped; lower its gain by 6 dB and measure again", number,
                      (long long)input->n_clipped, message_s(input->n_clipped));
     else if (loud > 0)
-        message_note("warning: input %d: too loud, its peak is %s; lower its gain by %.0f dB", number,
+        message_note("warning: input %d is too loud: its peak is %s; lower its gain by %.0f dB", number,
                      message_db(db(input->peak), 1, "dBFS").text, ceil(loud + 5));
     else if (quiet > 0)
-        message_note("warning: input %d: too quiet, its peak is %.1f dBFS; raise its gain or --level by %.0f dB",
+        message_note("warning: input %d is too quiet: its peak is %.1f dBFS; raise its gain or --level by %.0f dB",
                      number, db(input->peak), ceil(quiet + 20));
 }
 
@@ -67,8 +67,8 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
                      output, input);
     else if (range < min_range_db)
         message_note(
-            "warning: output %d, input %d: only %.0f dB above the noise; raise --level, or use a longer --length or "
-            "more --averages",
+            "warning: output %d, input %d: the response is only %.0f dB above the noise; raise --level, or use a "
+            "longer --length or more --averages",
             output, input, range);
     if (measurement_differs(pair))
         message_note(
@@ -76,8 +76,8 @@ static void warn_pair(const struct measured_pair *pair, int output, int input)
             "the room quiet and still, look for gaps in the recording, and measure again",
             output, input, repeat_db(pair), pair->repeat_hz);
     if (pair->has_signal && distortion > max_distortion)
-        message_note("warning: output %d, input %d: %.3g %% distortion; lower --level, and look for a limiter or an "
-                     "input that clips below full scale",
+        message_note("warning: output %d, input %d: the distortion is %.3g %%; lower --level, and look for a limiter "
+                     "or an input that clips below full scale",
                      output, input, 100 * distortion);
 }
 
@@ -86,7 +86,8 @@ void measure_report_warn(const struct measurement_settings *s, const struct meas
     const double max_drift = 200e-6; /* two crystals are off by 100 ppm each */
     const double min_early_s = 1e-3; /* the direct sound of a device without latency is exact to a frame */
     if (m->latency_s < -min_early_s)
-        message_note("warning: the recording starts %.1f ms after the sweep was started, or has a gap; start it first",
+        message_note("warning: the recording starts %.1f ms after the sweep was started, or has a gap; start the "
+                     "recording first",
                      -1000 * m->latency_s);
     if (fabs(m->drift) > max_drift)
         message_note(

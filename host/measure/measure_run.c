@@ -135,19 +135,19 @@ static bool judge(const struct measurement *m, int n_inputs, char *why, size_t c
         double peak = m->inputs[i].peak, expected = peak / check_share;
         if (m->inputs[i].n_clipped > 0)
             return message_write(why, cap,
-                                 "input %d: clipped by a sweep %.0f dB below --level; lower the gain of the input by "
-                                 "%.0f dB or more",
+                                 "input %d was clipped by a sweep %.0f dB below --level; lower the gain of the input "
+                                 "by %.0f dB or more",
                                  i + 1, -db(check_share), 6 - db(check_share));
         if (expected > loudest)
             return message_write(
                 why, cap,
-                "input %d: too loud, the sweep would reach %.1f dBFS; lower --level or the gain of the "
-                "input by %.0f dB",
+                "input %d is too loud: the sweep would reach %.1f dBFS; lower --level or the gain of the input by "
+                "%.0f dB",
                 i + 1, db(expected), ceil(db(expected) + 6));
         if (expected < quietest)
             message_note(
-                "input %d: quiet, the sweep will reach %.1f dBFS; raise the gain of the input by up to %.0f dB", i + 1,
-                db(expected), floor(-12 - db(expected)));
+                "input %d is quiet: the sweep will reach %.1f dBFS; raise the gain of the input by up to %.0f dB",
+                i + 1, db(expected), floor(-12 - db(expected)));
     }
     return true;
 }

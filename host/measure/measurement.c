@@ -180,8 +180,8 @@ static bool find_clock(struct measurement_work *k, char *why, size_t cap)
         if (isnan(drift)) return true;
         if (fabs(drift) > max_drift)
             return message_write(why, cap,
-                                 "the recording does not fit the sweep: it repeats after %.4f s, not %.4f s; name the "
-                                 "file that was played with --sweep, and record without a gap",
+                                 "the recording does not fit the sweep: it repeats after %.4f s, not %.4f s; give "
+                                 "--sweep the file that was played, and record without a gap",
                                  sweep_section_s(k->a.sweep) * (1 + drift), sweep_section_s(k->a.sweep));
         sweep_analysis_set_clock(&k->a, 1 + drift);
     }
@@ -212,7 +212,7 @@ static bool find_loopback(struct measurement_work *k, char *why, size_t cap)
         if (has_signal) best_peak = fmax(best_peak, peak);
     }
     if (!(best_peak > 0))
-        return message_write(why, cap, "--loopback %d: no sweep arrives there; connect an output with this input",
+        return message_write(why, cap, "--loopback %d: no sweep arrives at this input; connect an output with it",
                              k->settings->loopback);
     loopback_response(k, best, &k->reference, &has_signal);
     double *h = (double *)k->bins;
@@ -285,8 +285,8 @@ static bool check_signals(const struct measurement *m, char *why, size_t cap)
         for (int i = 0; i < m->n_inputs; i++) has_signal |= m->pairs[o * m->n_inputs + i].has_signal;
         if (!has_signal)
             return message_write(why, cap,
-                                 "no input heard the sweep of output %d; check cables and levels, and that the sweep "
-                                 "is the one that was played",
+                                 "no input recorded the sweep of output %d; check cables and levels, and whether this "
+                                 "sweep was played",
                                  o + 1);
     }
     return true;

@@ -50,21 +50,22 @@ static const struct option_row room_options[] = {
     {"jack", 0, NULL, "Play through JACK", option_flag, TO(is_jack)},
     {"portaudio", 0, NULL, "Play through a sound card, by PortAudio", option_flag, TO(is_portaudio)},
     {"outputs", 0, "N", "Loudspeakers [2]", option_int, TO(n_outputs), .min = 1, .max = SWEEP_MAX_OUTPUTS},
-    {"play-to", 0, "NAME", "Where the loudspeakers are, as in haloconv measure [the sound card]", option_text,
+    {"play-to", 0, "NAME", "Device or ports of the loudspeakers, as for haloconv measure [the sound card]", option_text,
      TO(play_to)},
-    {"record-from", 0, "NAME", "Where the microphone is, likewise [the sound card's first input]", option_text,
+    {"record-from", 0, "NAME",
+     "Device or port of the microphone, as for haloconv measure [the sound card's first input]", option_text,
      TO(record_from)},
     {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(server)},
     {"positions", 0, "N", "Positions of the microphone, which are averaged [1]", option_int, TO(n_positions), .min = 1,
      .max = ROOM_MAX_POSITIONS},
-    {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB a line [flat]", option_text, TO(target)},
+    {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB on each line [flat]", option_text, TO(target)},
     CALIBRATION_OPTION(TO(calibration)),
     CORRECTION_LEVELS_OPTION(option_word, TO(levels), "keep"),
     CORRECTION_DELAYS_OPTION(option_word, TO(delays)),
     {"preset", 0, "NAME",
      "Preset that plays the filter: `haloconv run NAME` [room, or the first free one of room-2, room-3 ...]",
      option_text, TO(preset)},
-    {"listen", 0, NULL, "With --yes, too: play through the filter, until q or SIGTERM", option_flag, TO(listen)},
+    {"listen", 0, NULL, "Play through the filter with --yes, too, until q or SIGTERM", option_flag, TO(listen)},
     {0}};
 
 static const struct option_row room_sweep_options[] = {
@@ -92,7 +93,8 @@ static int room_parse(int argc, char **argv, struct room *r)
         .length_s = 6, .silence_s = 2, .averages = 2, .level_db = -20, .levels = "keep", .delays = "keep"};
     int status = option_parse(&room_line, argc, argv, r);
     if (status >= 0) return status;
-    if (r->is_jack && r->is_portaudio) return message_usage("room", "--jack or --portaudio: give one of them");
+    if (r->is_jack && r->is_portaudio)
+        return message_usage("room", "--jack and --portaudio exclude each other; give one of them");
     r->questions.yes = r->yes;
     char why[MESSAGE_CAP];
     return !r->folder || room_folder_check(r->folder, why, sizeof why) ? -1 : message_error("%s", why);
@@ -271,8 +273,8 @@ static int listen_to(struct room *r)
     if (!wanted) return 0;
     if (!write_flat(r, why, sizeof why)) return message_error("%s", why);
     message_note(
-        "Play something to the inputs. Key a compares the filter with the uncorrected sound at equal loudness, "
-        "then switches between the two; q goes on.");
+        "Play something to the inputs. Key a compares the filter with the uncorrected sound at equal loudness, then "
+        "switches between the two; q continues.");
     struct room_step step = {0};
     sigset_t signals;
     room_step_add(&step, r->is_jack ? "jack" : "live");
@@ -302,7 +304,7 @@ static int verify(struct room *r)
     if (status != 0) return status;
     snprintf(picture, sizeof picture, "%s/room.svg", r->path);
     if (!room_compare(before, after, r->curve, picture, why, sizeof why)) return message_error("%s", why);
-    message_note("%s: each loudspeaker before and after, and the target", picture);
+    message_note("%s: shows each loudspeaker before and after, and the target", picture);
     return 0;
 }
 
@@ -328,7 +330,7 @@ static bool open_folder(struct room *r)
     if (good && !realpath(r->folder ? r->folder : path, r->path))
         good = message_write(why, sizeof why, "room: the folder has no absolute path; give another -o");
     if (!good) message_error("%s", why);
-    if (good) message_note("%s: the files of this run", r->path);
+    if (good) message_note("%s: has the files of this run", r->path);
     return good;
 }
 

@@ -126,8 +126,10 @@ bool room_preset_check(const char *name, char *path, size_t path_cap, char *why,
     if (!*name || strchr(name, '/'))
         return message_write(why, cap, "--preset '%s': is not a name of a file; give one without a slash", name);
     preset_path(name, path, path_cap);
-    return is_ours(path) ||
-           message_write(why, cap, "%s: you wrote this preset, and it stays; give another --preset", path);
+    return is_ours(path) || message_write(why, cap,
+                                          "%s: haloconv room did not write this preset, and does not replace it; give "
+                                          "another --preset",
+                                          path);
 }
 
 static void room_preset_print(FILE *file, const void *data)

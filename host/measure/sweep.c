@@ -22,13 +22,13 @@ bool sweep_complete(struct sweep *s, int rate, char *why, size_t cap)
     const double max_s = fmin(3600, 0x1p30 / rate); /* frames of a take are ints */
     if (!(s->to_hz > 0)) s->to_hz = fmin(20000, floor(0.45 * rate));
     if (!(s->from_hz * 4 <= s->to_hz))
-        return message_write(why, cap, "--from %g --to %g: less than two octaves; widen the band", s->from_hz,
+        return message_write(why, cap, "--from %g --to %g: are less than two octaves apart; widen the band", s->from_hz,
                              s->to_hz);
     if (!(end_hz(s) < 0.5 * rate))
         return message_write(why, cap, "--to %g: a rate of %d Hz holds a sweep up to %.0f Hz; use --to %.0f", s->to_hz,
                              rate, 0.5 * rate / 1.1, floor(0.5 * (rate - 1) / 1.1));
     if (!(s->length_s * start_hz(s) >= min_periods))
-        return message_write(why, cap, "--length %g: too short for --from %g; use %g", s->length_s, s->from_hz,
+        return message_write(why, cap, "--length %g: is too short for --from %g; use %g", s->length_s, s->from_hz,
                              ceil(10 * min_periods / start_hz(s)) / 10);
     if (!(s->n_outputs * sweep_take_s(s) <= max_s))
         return message_write(why, cap,

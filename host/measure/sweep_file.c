@@ -72,7 +72,7 @@ static bool compare_samples(struct sound_in *in, const struct sweep *s, bool *is
     char name[64];
     if (is_unfit) *is_unfit = true;
     return is_unfit
-               ? message_write(why, cap, "--format %s: too coarse for --level %g; use pcm24",
+               ? message_write(why, cap, "--format %s: is too coarse for --level %g; use pcm24",
                                sound_format_name(in->format, name, sizeof name), 20 * log10(s->level))
                : message_write(why, cap,
                                "%s: is not the sweep that its comment describes, perhaps a recording of it; give the "
@@ -86,8 +86,8 @@ static bool check_sweep_file(struct sound_in *in, const struct sweep *s, bool *i
     if (!sweep_complete(&complete, in->rate, why, cap)) return false; /* also refuses a sweep that is too long */
     if (in->n_channels != s->n_outputs)
         return message_write(why, cap,
-                             "%s: has %d channel%s, and its comment describes a sweep of %d; give the file of "
-                             "--write-sweep that was played",
+                             "%s: has %d channel%s, but its comment describes a sweep of %d channels; give the file "
+                             "of --write-sweep that was played",
                              in->path, in->n_channels, message_s(in->n_channels), s->n_outputs);
     float *memory = malloc(2 * (size_t)s->n_outputs * BLOCK * sizeof *memory);
     bool good = memory ? compare_samples(in, s, is_unfit, memory, why, cap)

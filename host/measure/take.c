@@ -103,7 +103,7 @@ static bool wait_until(struct take *t, bool (*is_done)(struct take *t, int64_t g
         if (passed != last) last_s = stopwatch_now();
         last = passed;
         if (atomic_load(&t->is_down))
-            return message_write(why, cap, "%s: the sound ended; look whether its server or device is still there",
+            return message_write(why, cap, "%s: the sound ended; check that its server or device still runs",
                                  t->settings.api);
         if (stopwatch_now() - last_s > SILENT_S)
             return message_write(why, cap, "%s: nothing was played for %g s; restart its server, or use another device",

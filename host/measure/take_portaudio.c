@@ -49,7 +49,8 @@ static bool stream_start(struct take *t, struct portaudio_card *card, char *why,
     PaStreamParameters out = portaudio_side(&card->pair.output, t->settings.n_outputs, false, -1);
     PaError error = Pa_IsFormatSupported(&in, &out, t->rate);
     if (error != paFormatIsSupported && error != paDeviceUnavailable)
-        return message_write(why, cap, "portaudio: %s to %s, %d in, %d out, %d Hz: %s; try another --rate",
+        return message_write(why, cap,
+                             "portaudio: %s to %s cannot be opened with %d in, %d out at %d Hz: %s; try another --rate",
                              card->pair.input.name, card->pair.output.name, in.channelCount, out.channelCount, t->rate,
                              portaudio_reason(error));
     if (error == paNoError)

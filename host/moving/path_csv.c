@@ -53,7 +53,7 @@ static bool header_read(struct path_reader *r, char *record)
         while (column < N_COLUMNS && strcmp(column_names[column], field) != 0) column++;
         if (column == N_COLUMNS)
             good = line_refuse(&r->in,
-                               "column \"%.40s\"; the first line names the columns: time or frame, source, "
+                               "the header has an unknown column \"%.40s\"; the columns are time or frame, source, "
                                "azimuth, elevation, distance, x, y, z, entry, gain",
                                field);
         else if (r->has[column])
@@ -70,10 +70,10 @@ static bool cell_number(struct path_reader *r, enum column column, const char *t
 {
     const char *end = number_read(text, column_min[column], column_max[column], number);
     if (!end || end[strspn(end, " \t")])
-        return line_refuse(&r->in, "%s \"%.40s\"; needs a number from %.9g to %.9g", column_names[column], text,
+        return line_refuse(&r->in, "%s is \"%.40s\"; write a number from %.9g to %.9g", column_names[column], text,
                            column_min[column], column_max[column]);
     if ((column == SOURCE || column == ENTRY) && *number != floor(*number))
-        return line_refuse(&r->in, "%s \"%.40s\"; needs a whole number", column_names[column], text);
+        return line_refuse(&r->in, "%s is \"%.40s\"; write a whole number", column_names[column], text);
     return true;
 }
 
@@ -99,13 +99,13 @@ static bool number_cell_read(struct path_reader *r, enum column column, const ch
         break;
     case SOURCE:
         if (number > r->n_sources)
-            return line_refuse(&r->in, "source %.0f, but the input has %d channel%s; each is a source", number,
-                               r->n_sources, message_s(r->n_sources));
+            return line_refuse(&r->in, "source is %.0f, but the input has %d channel%s; give each channel one source",
+                               number, r->n_sources, message_s(r->n_sources));
         row->source = (int)number - 1;
         break;
     case ENTRY:
         if (number >= r->n_entries)
-            return line_refuse(&r->in, "entry %.0f, but the bank has entries 0 to %d; choose one of them", number,
+            return line_refuse(&r->in, "entry is %.0f, but the bank has entries 0 to %d; choose one of them", number,
                                r->n_entries - 1);
         row->entry = (int)number;
         break;
@@ -130,7 +130,8 @@ static bool path_row_read(struct path_reader *r, char *record)
         if (n < r->n_fields && !number_cell_read(r, r->columns[n], field, row)) return false;
     }
     if (n != r->n_fields)
-        return line_refuse(&r->in, "%d field%s, but the header has %d; write as many", n, message_s(n), r->n_fields);
+        return line_refuse(&r->in, "has %d field%s, but the header has %d; write as many", n, message_s(n),
+                           r->n_fields);
     if (row->frame < r->last[row->source])
         return line_refuse(&r->in, "goes back in time; sort the rows of a source by time");
     r->last[row->source] = row->frame;

@@ -66,7 +66,7 @@ static bool choice_read(const char *text, struct choice *choice, char *why, size
         bool is_seed = length == 4 && strncmp(name, "seed", 4) == 0;
         if (*value != '=' || (i == N_RANGES && !is_seed))
             return message_write(why, cap,
-                                 "\"%.*s\" is not an option of a random path; these are azimuth, elevation, "
+                                 "\"%.*s\" is not an option of a random path; the options are azimuth, elevation, "
                                  "distance, speed, pause, seed",
                                  (int)(end - name < 60 ? end - name : 60), name);
         if (is_seed ? !seed_read(value + 1, end, &choice->seed) : !range_read(value + 1, end, i, choice)) {

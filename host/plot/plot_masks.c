@@ -123,7 +123,7 @@ int plot_check(const char *command, const struct plot_choice *choice, const char
     if (strcmp(output, "-") == 0)
         return message_usage(command, "--plot %s: needs the name of a file for -o, too", choice->path);
     if (strcmp(output, choice->path) == 0)
-        return message_error("--plot %s: is the output; give another name", choice->path);
+        return message_error("--plot %s: is also the output; give another name", choice->path);
     return files_read_spares(inputs, n, choice->path, why, sizeof why) ? -1 : message_error("%s", why);
 }
 
@@ -148,7 +148,7 @@ bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *c
     }
     good = good && plot_write(choice->path, g->curves, g->n, &choice->settings, why, cap);
     if (good && g->n_left_out > 0)
-        message_note("%s: has the first %d responses; %d are left out", choice->path, g->n, g->n_left_out);
+        message_note("%s: shows the first %d responses; %d are left out", choice->path, g->n, g->n_left_out);
     for (int i = 0; masks && i < n; i++) hc_responses_free(&masks[i]);
     for (int i = 0; g && i < g->n; i++) free(g->owned[i]);
     free(masks);

@@ -427,21 +427,21 @@ def test_a_folder_is_no_list(folder):
 BAD_LISTS = {
     "input,gain\na,1\n": "mask",
     "input,mask\na.wav\n": "list.csv:2: row 1: has no mask",
-    "input,mask,gain\n\na,b,\na,b,loud\n": "list.csv:4: row 2: gain \"loud\"",
+    "input,mask,gain\n\na,b,\na,b,loud\n": "list.csv:4: row 2: gain is \"loud\"",
     "input,mask,tail\na,b,long\n": "full, same or centre",
     "input,mask,level\na,b,max\n": "none, peak or rms",
     "input,mask,seed\na,b,-1\n": "whole number",
-    "input,mask,start\na,b,-1\n": 'start "-1"; needs seconds from 0 on',
-    "input,mask,start\na,b,nan\n": 'start "nan"; needs seconds',
-    'input,mask,start\na,b,"0,5"\n': 'start "0,5"; needs seconds',
-    "input,mask,length\na,b,0\n": 'length "0"; needs seconds above 0',
-    "input,mask,noise,snr\na,b,c,inf\n": 'snr "inf"; needs decibels',
+    "input,mask,start\na,b,-1\n": 'start is "-1"; give seconds from 0 on',
+    "input,mask,start\na,b,nan\n": 'start is "nan"; give seconds',
+    'input,mask,start\na,b,"0,5"\n': 'start is "0,5"; give seconds',
+    "input,mask,length\na,b,0\n": 'length is "0"; give seconds above 0',
+    "input,mask,noise,snr\na,b,c,inf\n": 'snr is "inf"; give decibels',
     "input,mask,noise\na,b,c\n": "row 1: has noise without snr",
     "input,mask,snr\na,b,3\n": "row 1: has snr without noise",
     "input,mask,noise,snr\na,b,c*,3\n": "row 1: c*: matches no file",
-    "input,mask,align\na,b,maybe\n": 'align "maybe"; needs yes or no',
-    "input,mask,early\na,b,0\n": 'early "0"; needs milliseconds above 0',
-    '{"input": "a", "mask": "b", "align": 2}\n': 'align "2"; needs yes or no',
+    "input,mask,align\na,b,maybe\n": 'align is "maybe"; give yes or no',
+    "input,mask,early\na,b,0\n": 'early is "0"; give milliseconds above 0',
+    '{"input": "a", "mask": "b", "align": 2}\n': 'align is "2"; give yes or no',
     "input,mask,output\na,b,../c.wav\n": "below the folder",
     "input,mask,output\na,b,/c.wav\n": "below the folder",
     "input,mask,output\na,b,.\n": "below the folder",
@@ -458,7 +458,7 @@ BAD_LISTS = {
     "\n \r\n\ninput,mask\na\n": "list.csv:5: row 1: has no mask",
     "\n{\"input\": 1}\n": "list.csv:2: row 1: has no mask",
     'input,mask\n"a,b\n': "a quote has no end",
-    "input,mask\na,b,c\n": "list.csv:2: row 1: 3 fields",
+    "input,mask\na,b,c\n": "list.csv:2: row 1: has 3 fields",
     "input,mask\n": "lists no file",
     "": "lists no file",
     '{"input": "a", "mask": "b"}\n{"input": "a"\n': "list.csv:2: is not an object of JSON",
@@ -480,7 +480,7 @@ def test_bad_lists_are_refused_with_their_line(folder, text):
 def test_all_wrong_cells_of_a_row_are_said_at_once(folder):
     cells = {"output": "../a", "gain": "loud", "tail": "long", "level": "max", "seed": "x", "start": "-1",
              "length": "0", "snr": "?", "align": "so", "early": "-2"}
-    wanted = [f'{name} "{text}"; needs ' for name, text in cells.items()]
+    wanted = [f'{name} is "{text}"; give ' for name, text in cells.items()]
     (folder / "l.csv").write_text(f"input,mask,{','.join(cells)}\na,b{',' * len(cells)}\n"
                                   f"a,x*,{','.join(cells.values())}\n")
     refused("batch", "l.csv", "-o", "out", says=["l.csv:3: row 2: ", *wanted, "has snr without noise",
@@ -493,7 +493,7 @@ def test_columns_that_are_not_used_are_said_once(sounds):
     row = {"input": "in/u1.wav", "mask": "masks/m1.wav", "snr_db": 3, "text": "a"}
     (sounds / "l.jsonl").write_text(f"{json.dumps({**row, 'output': 'a.wav'})}\n{json.dumps(row)}\n")
     said = good("batch", "l.jsonl", "-o", "out").stderr
-    assert said.count("columns that are not used: snr_db, text\n") == 1, said
+    assert said.count("these columns are not used: snr_db, text\n") == 1, said
 
 
 @pytest.mark.parametrize("head", [b"input,mask,text\na,b,c\n", b'\n{"input": "a", "mask": "b"}\n'], ids=["CSV", "JSON"])

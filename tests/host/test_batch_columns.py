@@ -82,7 +82,7 @@ def test_a_start_behind_the_end_fails(folder):
         write(folder / name, noise(16000), RATE, subtype)
     run_rows(folder, {"input": "x.wav"})
     for said in fails(folder, *({"input": f"x.{end}", "start": 1.25} for end in ("wav", "ogg", "mp3"))):
-        assert "starts at 1.25 s, but ends after 1" in said, said
+        assert "the start is 1.25 s, but the file ends after 1" in said, said
 
 
 # ---- the mask -------------------------------------------------------------------------------------------------------

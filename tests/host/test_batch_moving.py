@@ -144,7 +144,7 @@ def test_resume_skips_what_is_done_and_follows_the_options(folder):
 @pytest.mark.parametrize("row,says", [
     (["dry.wav", "bank.csv", "random:sped=1", ""], ["row 1", "sped=1"]),
     (["dry.wav", "bank.csv", "-", ""], ["row 1", "standard input"]),
-    (["dry.wav", "bank.csv", "p.csv", "yes"], ["row 1", "path with align"])])
+    (["dry.wav", "bank.csv", "p.csv", "yes"], ["row 1", "both path and align"])])
 def test_wrong_rows_are_refused(folder, row, says):
     refused("batch", manifest(folder, ["input", "mask", "path", "align"], [row]), "-o", "wet", says=says)
 

@@ -267,7 +267,7 @@ def test_nan_in_the_input_counts_as_zero(folder):
     soundfile.write(folder / "dry.wav", x, RATE, subtype="FLOAT")
     (folder / "p.csv").write_text("time,azimuth\n0,0\n")
     done = good("convolve", "dry.wav", "bank.csv", "--path", "p.csv", "-o", "out.wav")
-    assert "1 sample of the input, NaN or infinite" in done.stderr
+    assert "replaced 1 NaN or infinite sample of the input" in done.stderr
     assert np.isfinite(soundfile.read(folder / "out.wav")[0]).all()
 
 
@@ -284,7 +284,7 @@ def test_clipping_is_counted(folder):
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("text,says", [
-    ("time,azimuth\n0,0\n1,x\n", ["p.csv:3", 'azimuth "x"']),
+    ("time,azimuth\n0,0\n1,x\n", ["p.csv:3", 'azimuth is "x"']),
     ("time,azimuth\n0,0\n1,1,1\n", ["p.csv:3", "3 fields, but the header has 2"]),
     ("time,azimuth\n1,0\n0.5,1\n", ["p.csv:3", "goes back in time"]),
     ("time,azimuth\n0,\n", ["p.csv:2", "has no azimuth"]),
@@ -294,8 +294,8 @@ def test_clipping_is_counted(folder):
     ("time,frame,azimuth\n0,0,0\n", ["p.csv:1", "one of the columns"]),
     ("time,azimuth,azimuth\n0,0,0\n", ["p.csv:1", "two columns"]),
     ("time,angle\n0,0\n", ["p.csv:1", '"angle"']),
-    ("0,10\n1,20\n", ["p.csv:1", "the first line names the columns"]),
-    ("time,source,azimuth\n0,2,0\n", ["p.csv:2", "source 2, but the input has 1 channel"]),
+    ("0,10\n1,20\n", ["p.csv:1", "the header has an unknown column"]),
+    ("time,source,azimuth\n0,2,0\n", ["p.csv:2", "source is 2, but the input has 1 channel"]),
     ("time,source,azimuth\n0,1.5,0\n", ["p.csv:2", "whole number"]),
     ("time,entry\n0,36\n", ["p.csv:2", "entries 0 to 35"]),
     ("time,azimuth\n0,nan\n", ["p.csv:2", "azimuth"]),

@@ -312,14 +312,14 @@ def test_files_of_one_loudspeaker_each_are_channels(folder):
     assert np.abs(corrected(None, "--taps", 512, "--positions", names=sides[:2])[0] - mean).max() < 1e-9
     for names, options, says in [
             (sides[:2], [], "channel 1: Left seat0.wav, channel 2: R seat0.wav; --positions"),
-            (["L0.wav", "R0.wav"], [], "files as 2 positions of the microphone; --channels"),
-            (["seat0.wav", "seat1.wav"], [], "files as 2 positions of the microphone\n"), (["seat0.wav"], [], "")]:
+            (["L0.wav", "R0.wav"], [], "the files are 2 positions of the microphone; --channels"),
+            (["seat0.wav", "seat1.wav"], [], "the files are 2 positions of the microphone\n"), (["seat0.wav"], [], "")]:
         said = good("design", "correct", *names, *options, "-o", "f.wav", "--taps", 512).stderr
-        assert says in said and (says or "files as" not in said), said
+        assert says in said and (says or "the files are" not in said), said
         pattern = r"channel 2: -\d+.\d\d dB, \+0.000 ms; behind the filters -\d+.\d\d dB, \+0.000 ms"
         assert bool(re.search(pattern, said)) == (names != ["L0.wav", "R0.wav"]), said
     refused("design", "correct", *sides[:3], "-o", "f2.wav",
-            says=["R seat0.wav: its loudspeaker has 2 files", "Left seat0.wav 1"])
+            says=["R seat0.wav: its loudspeaker has 2 files", "Left seat0.wav has 1"])
     refused("design", "correct", "seat0.wav", "L0.wav", "--channels", "-o", "f2.wav", says="seat0.wav has 2 channels")
     refused("design", "correct", "L0.wav", "--channels", "--positions", "-o", "f2.wav", exit=2, says="one of them")
 

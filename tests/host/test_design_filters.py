@@ -20,7 +20,7 @@ def test_design_points_to_its_commands_of_two_words(folder):
     commands = ["correct", "target", "invert", "minphase", "crossover"]
     text = " ".join(good("design", "--help").stdout.split())
     assert all(f"design {command}" in text for command in commands), text
-    refused("design", "-q", "correct", "-o", "f.wav", exit=2, says=["first word", *commands])
+    refused("design", "-q", "correct", "-o", "f.wav", exit=2, says=["begin with", *commands])
 
 
 # ---- target ---------------------------------------------------------------------------------------------------------

@@ -421,7 +421,7 @@ def test_what_makes_a_mask_draws_it(folder, command):
     for file in [word for word in command.split() if (folder / word).is_file()]:
         shutil.copy(file, "same.svg")
         refused(*command.replace(file, "same.svg").split(), "-o", "m.wav", "--plot", "same.svg", says="would be overwr")
-    refused(*command.split(), "-o", "y.svg", "--format", "wav", "--plot", "y.svg", says="is the output")
+    refused(*command.split(), "-o", "y.svg", "--format", "wav", "--plot", "y.svg", says="is also the output")
     if "crossover" not in command:
         refused(*command.split(), "-o", "-", "--plot", "y.svg", exit=2, says="for -o, too")
     assert not (folder / "y.svg").exists()

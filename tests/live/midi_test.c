@@ -99,17 +99,17 @@ static void every_wrong_line_is_named(const char *backend)
         size_t n;
     } rows[] = {
 #define TEXT(text, ...) {text, {__VA_ARGS__}, sizeof text - 1}
-        TEXT("volume 3\n", ":1: begins with no message; begin with cc"),
-        TEXT("cc\n\ncc 128 next\ncc 1.5 next", ":1: begins", ":3: begins", ":4: begins"),
-        TEXT("note -1 next\nnote nan next", ":1: begins", ":2: begins"),
+        TEXT("volume 3\n", ":1: does not begin with a message; begin with cc"),
+        TEXT("cc\n\ncc 128 next\ncc 1.5 next", ":1: does not begin", ":3: does not begin", ":4: does not begin"),
+        TEXT("note -1 next\nnote nan next", ":1: does not begin", ":2: does not begin"),
         TEXT("program 3 next\nprogram", ":1: \"3\" is not an action; give wet", ":2: \"\" is not an action"),
         TEXT("cc 7 volume", ":1: \"volume\" is not an action; give wet, dry"),
         TEXT("cc 7 wet\ncc 7 wet -60\ncc 7 wet 6 -60", ":1: has no range; give two", ":2: has no", ":3: has no"),
         TEXT("cc 7 wet -121 0\ncc 7 wet 0 61\ncc 7 wet nan 0", ":1: has no", ":2: has no", ":3: has no"),
-        TEXT("cc 7 wet -60 6 1\ncc 7 next next", ":1: \"1\" is too much; end", ":2: \"next\" is too much"),
-        TEXT("cc 7 wet -60 6 1 2 3 4 5", ":1: \"1\" is too much"),
+        TEXT("cc 7 wet -60 6 1\ncc 7 next next", ":1: \"1\" is one word too many; delete", ":2: \"next\" is one"),
+        TEXT("cc 7 wet -60 6 1 2 3 4 5", ":1: \"1\" is one word too many"),
         TEXT("program bypass", ":1: a program selects a mask"),
-        TEXT("program mask 2", ":1: \"2\" is too much"),
+        TEXT("program mask 2", ":1: \"2\" is one word too many"),
         TEXT("note 7 wet -60 6", ":1: a note has no value"),
         TEXT("note 7 mask\nnote 7 mask 0\ncc 7 mask x", ":1: has no number of a mask; give", ":2: has no",
              ":3: has no"),

@@ -530,7 +530,7 @@ def test_reconnect_waits_for_the_server(run):
     h, x = response(), noise(30000, 2)
     name = f"hc{os.getpid()}-late"
     client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect", "--connect", *OSC,
-                        ready="waiting until it answers")
+                        ready="waits until it answers")
     server = run.server(128, name=name)
     client.says(r"\d+ Hz")
     assert server.tool("jack_connect", "hc:out-1", "system:playback_2").returncode == 0
@@ -754,7 +754,7 @@ def test_the_start_names_mask_ports_and_connections(run):
     server = run.server(256)
     write("one.wav", response(500)), write("two.wav", response(500))
     client = run.jack(server, "one.wav", "two.wav", ready=r"mask 1 of 2: one\.wav")
-    client.says(r"(?m)^4 ports, none connected: use --connect or a patchbay$")
+    client.says(r"(?m)^none of 4 ports is connected; use --connect or a patchbay$")
     client.end()
     client = run.jack(server, "one.wav", "--connect", ready=r"(?m)^mask: one\.wav$")
     client.says(r"(?m)^4 ports, 4 of 4 connections$")

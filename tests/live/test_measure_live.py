@@ -63,7 +63,7 @@ def test_the_room_of_a_jack_client_is_measured(run, kind, n_out, n_in):
 @needs_jack
 def test_levels_are_checked_before_the_sweep(run):
     """A room with an output for each fault."""
-    faults = [(20, "clipped"), (5, "too loud"), (1e-4, "quiet"), (0, "no input heard")]
+    faults = [(20, "clipped"), (5, "too loud"), (1e-4, "quiet"), (0, "no input recorded")]
     h, server = rooms_with_direct_sound(1)[:len(faults), :1], run.server(PERIOD)
     write_room(h * np.array([level for level, _ in faults], np.float32)[:, None, None])
     open_room(run, server, "haloconv", n_in=1)

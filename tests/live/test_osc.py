@@ -92,7 +92,8 @@ def test_two_masks_are_compared_at_equal_loudness(run):
         for wrong, why in [(["no.wav"], "no.wav is not in the list of masks; name it on the command line"),
                            ([9], "mask 9 does not exist; the list has 3 masks"),
                            ([2, 2], "A and B are the same mask; name another"),
-                           ([1, 2, 3], "ab needs no mask, B, A and B (paths or numbers in the list), or off")]:
+                           ([1, 2, 3],
+                            "ab needs no argument, off, or one or two masks (paths or numbers in the list)")]:
             assert control.ask("/ab", *wrong) == ["/error", "/ab", why]
         assert control.ask("/ab", "half.txt", "quarter.txt") == ["/mask", "half.txt", 3]
         assert control.ask("/ab") == ["/mask", "quarter.txt", 2] and control.ask("/ab") == ["/mask", "half.txt", 3]
@@ -122,7 +123,7 @@ def test_both_masks_of_a_comparison_stay_ready(run):
 
 def test_every_message_is_answered_or_silent(controls):
     one, _ = controls
-    needs = "needs dB, at most 60, or off"
+    needs = "needs a gain of at most 60 dB, or off"
     for message, answer in [(["/gain"], ["/gain", 0.0]), (["/wet"], ["/wet", 0.0]), (["/dry"], ["/dry", -math.inf]),
                             (["/bypass"], ["/bypass", 0]), (["/mask"], ["/mask", "one.txt", 1]),
                             (["/gain", "loud"], ["/error", "/gain", f"gain {needs}"]),

@@ -138,7 +138,7 @@ def test_a_walk_through_a_room_that_ends_early_says_why(room):
     sound = ["--jack", "--play-to", "my room", "--record-from", "my room"]
     for command, words in [(["room", "--yes", "--jack", "--play-to", "nowhere"], "no port or client 'nowhere'"),
                            (["room", *sound], "has no answer to 'How many loudspeakers?'"),
-                           (["room", *sound, "--yes", "--preset", "mine"], "mine.conf: you wrote this preset"),
+                           (["room", *sound, "--yes", "--preset", "mine"], "mine.conf: haloconv room did not write"),
                            (["room", *sound, "--yes", "--preset", "a/b"], "is not a name of a file"),
                            (["room", *sound, "--yes", "-o", "room.conf"], "give a folder"),
                            (["measure", *sound, "--filter", "room.conf", "-o", "h.wav"], "is a configuration"),

@@ -292,7 +292,7 @@ def test_every_address_of_the_table_does_what_it_says(run):
         for message in [("/adm/obj/2/xyz", 0.25, 0.5, 0.0), ("/adm/obj/1/gain", 0.25), ("/adm/obj/1/mute", 1)]:
             control.send(*message)
             assert control.ask(message[0]) == [message[0], *(pytest.approx(v, abs=1e-6) for v in message[1:])]
-        for message, why in [(("/adm/obj/1/gain", -0.1), "a linear gain is at least 0"),
+        for message, why in [(("/adm/obj/1/gain", -0.1), "a linear gain needs 0 or more"),
                              (("/adm/obj/3/azim", 0.0), "this source does not exist; the session's 2 sources count from 1"),
                              (("/MultiEncoder/azimuth1", "left"), "MultiEncoder/azimuth needs degrees"),
                              (("/StereoEncoder/quaternions", 0.0, 0.0, 0.0, 0.0),
@@ -318,22 +318,23 @@ def test_wrong_messages_change_nothing(run):
         for message, why in [(("/source/3/azimuth", 0.0), none), (("/source/0/azimuth", 0.0), none),
                              (("/source/1/azimuth", "left"), "azimuth needs degrees"),
                              (("/source/1/azimuth", float("nan")), "azimuth needs degrees"),
-                             (("/source/1/elevation", 91.0), "an elevation needs degrees, -90 to 90"),
-                             (("/source/1/distance", -1.0), "a distance needs metres, 0 to 10000"),
+                             (("/source/1/elevation", 91.0), "an elevation needs degrees from -90 to 90"),
+                             (("/source/1/distance", -1.0), "a distance needs metres from 0 to 10000"),
                              (("/source/1/aed", 0.0, 0.0),
                               "aed needs azimuth and elevation in degrees and the distance in metres"),
                              (("/source/1/xyz", 0.0, 0.0, float("inf")), "xyz needs x, y and z in metres"),
-                             (("/source/1/xyz", 0.0, 0.0, 1e5), "a position needs metres, -10000 to 10000"),
-                             (("/source/1/gain", 61), "a source's gain needs dB, at most 60, or off"),
-                             (("/source/1/entry", -1), "an entry needs its number in the bank, from 0"),
-                             (("/source/1/entry", 0.5), "an entry needs its number in the bank, from 0"),
+                             (("/source/1/xyz", 0.0, 0.0, 1e5), "a position needs metres from -10000 to 10000"),
+                             (("/source/1/gain", 61), "a source's gain needs at most 60 dB, or off"),
+                             (("/source/1/entry", -1), "an entry needs a whole number from 0"),
+                             (("/source/1/entry", 0.5), "an entry needs a whole number from 0"),
                              (("/source/1/entry", 6), "the bank has no entry 6; its 6 entries count from 0"),
                              (("/ypr", 1.0, 2.0), "ypr needs yaw, pitch and roll in degrees"),
                              (("/quaternion", 0.0, 0.0, 0.0, 0.0),
                               "a quaternion needs w, x, y and z, not all of them 0"),
-                             (("/distance-gain", -1.0), "the gain by distance needs metres, 0.001 to 10000, or off"),
+                             (("/distance-gain", -1.0),
+                              "the gain by distance needs metres from 0.001 to 10000, or off"),
                              (("/distance-gain", 1.0, 1e-40),
-                              "the gain by distance needs metres, 0.001 to 10000, or off"),
+                              "the gain by distance needs metres from 0.001 to 10000, or off"),
                              (("/source/3/aed",), "the session has no source 3"),
                              (("/source/0/aed",), "the session has no source 0"),
                              (("/source/1/relative", 1.0),
@@ -348,8 +349,8 @@ def test_wrong_messages_change_nothing(run):
 
 def test_wrong_options_are_refused(folder):
     make_bank()
-    for options, why in [(["--place", "0:1,2"], "needs a source's number"), (["--place", "1:1,91"], "elevation"),
-                         (["--place", "1:1,2,3,4"], "needs a source's number"), (["--place", "1:"], "needs a source's number"),
+    for options, why in [(["--place", "0:1,2"], "needs N:AZIMUTH,ELEVATION"), (["--place", "1:1,91"], "elevation"),
+                         (["--place", "1:1,2,3,4"], "needs N:AZIMUTH"), (["--place", "1:"], "needs N:AZIMUTH"),
                          (["--distance-gain", "0"], "needs one or two distances"), (["--sources", 0], "from 1 to 1024"),
                          (["--distance-gain", "1,x"], "needs one or two distances"), (["--grid", 50], "from 0.5 to 45"),
                          (["--glide", 1001], "from 0 to 1000")]:

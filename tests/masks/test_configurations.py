@@ -455,7 +455,7 @@ def test_a_session_says_ten_warnings_and_where_the_others_are(files):
     conf(files, NEW + "/impulse/dirac 1 1 1 5000\n" * 25 + "/impulse/dirac 1 1 1 0\n")
     lines = good("convolve", "x.wav", "t.conf", "-o", "y.wav").stderr.splitlines()
     assert [line for line in lines if "/impulse/dirac" in line] == lines[:10] and lines[9].startswith("t.conf:11: ")
-    assert lines[10] == "t.conf: and 15 more; see `haloconv check t.conf`"
+    assert lines[10] == "t.conf: has 15 more errors or warnings; see `haloconv check t.conf`"
     assert len(haloconv("check", "t.conf").stderr.splitlines()) == 25
 
 

@@ -3,7 +3,7 @@
 #ifndef PORTAUDIO_DEVICE_H
 #define PORTAUDIO_DEVICE_H
 
-#include "audio_devices.h"
+#include "audio_device_choice.h"
 
 #include <portaudio.h>
 

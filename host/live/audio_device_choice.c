@@ -1,4 +1,4 @@
-#include "audio_devices.h"
+#include "audio_device_choice.h"
 
 #include "host/json_print.h"
 #include "host/message.h"

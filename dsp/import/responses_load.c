@@ -1,4 +1,4 @@
-/* responses - loads masks from files of any kind, resamples them to the session's rate, and routes them by the channel
+/* responses_load - loads masks from files of any kind, resamples them to the session's rate, and routes them by the channel
  * rule of haloconv_masks.h or as a configuration says. */
 #include "arena.h"
 #include "diagnostics.h"

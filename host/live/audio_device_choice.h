@@ -1,10 +1,10 @@
-/* audio_devices - lists PortAudio's devices and chooses one by its name.
+/* audio_device_choice - lists PortAudio's devices and chooses one by its name.
  *
  * A child process asks PortAudio, because PortAudio aborts if ALSA has no configuration, and because ALSA and JACK
  * print every attempt on standard error.
  */
-#ifndef AUDIO_DEVICES_H
-#define AUDIO_DEVICES_H
+#ifndef AUDIO_DEVICE_CHOICE_H
+#define AUDIO_DEVICE_CHOICE_H
 
 #include <jansson.h>
 #include <stdbool.h>

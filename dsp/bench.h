@@ -13,7 +13,7 @@ extern "C" {
 typedef struct hc_costs {    /* nanoseconds; 0: the backend cannot do it, or has no special cost for it         */
     double mac_ns;           /* a tap of an output frame, in the time domain                                    */
     double cmac_ns;          /* a bin of a partition                                                            */
-    double live_cmac_ns;     /* the same if blocks come one at a time                                           */
+    double live_cmac_ns;     /* cmac_ns if blocks come one at a time                                            */
     double fft_ns;           /* a transform of N points costs fft_ns * N * log2(N)                              */
     double tail_fft_ns, tail_cmac_ns; /* fft_ns and cmac_ns of tail levels                                      */
     double launch_ns, slice_ns; /* a hop of audio; a slice of a tail level                                      */

@@ -49,7 +49,7 @@
  *   fork() waits until no other thread changes global state of the library, such as the tables of a transform in
  *   hc_open: the child can open its own engines. Meanwhile the engines' worker threads wait; the audio thread does
  *   their jobs. The child can use and close an engine of the parent that no other thread used during fork(). On the CPU
- *   it plays on as in the parent, but the calling thread does the work of the engine's threads. With a device or
+ *   it plays as in the parent, but the calling thread does the work of the engine's threads. With a device or
  *   "hybrid" hc_process returns HC_EDEVICE and hc_close frees nothing. A live convolver (haloconv_live.h) stays with
  *   the parent. CUDA fails in the child of a process that has used a GPU.
  *
@@ -88,18 +88,18 @@ enum hc_error {
                             is silence; with backend "hybrid" it lacks only the tail. Later blocks are right,
                             because the input history has the block, unless the device hangs: then the history has
                             silence. No other call returns it: 1 of hc_collect or hc_bank_mix is a count        */
-    HC_EINVAL = -1,      /* an argument is out of its range; why says which                                     */
+    HC_EINVAL = -1,      /* an argument is out of its range; `why` says which                                   */
     HC_ENOMEM = -2,      /* host or device memory ran out; lower max_taps or block                              */
     HC_EDEVICE = -3,     /* the device is absent, or it failed; use backend "cpu"                                */
-    HC_EFILE = -4,       /* a file could not be read; why has the system's reason                               */
+    HC_EFILE = -4,       /* a file could not be read; `why` has the system's reason                             */
     HC_EUNSUPPORTED = -5 /* this build lacks the part that the call needs                                       */
 };
 
 /* Values of hc_config.wait_us, apart from microseconds (1 or more). */
 enum {
-    HC_WAIT_DEFAULT = 0,      /* half of the time that a block of audio lasts                                   */
-    HC_WAIT_FOREVER = -1,     /* until the device is done; hc_process is then not [rt]                          */
-    HC_WAIT_NONE = -2         /* no wait: a block that is not done yet is late                                  */
+    HC_WAIT_DEFAULT = 0,      /* wait half of the time that a block of audio lasts                              */
+    HC_WAIT_FOREVER = -1,     /* wait until the device is done; hc_process is then not [rt]                     */
+    HC_WAIT_NONE = -2         /* do not wait: a block that is not done yet is late                              */
 };
 enum { HC_BLOCK_FILES = -1 }; /* hc_config.block: an engine for files                                           */
 enum { HC_NO_FADE = -1 };     /* hc_config.fade_frames: a swap takes effect from one frame to the next          */
@@ -160,15 +160,15 @@ typedef struct hc_route {    /* one response from one input to one output; route
 } hc_route;
 
 typedef struct hc_level {    /* consecutive taps of the responses that are convolved in the same way            */
-    int offset, n_taps;      /* its first tap; how many taps                                                    */
+    int offset, n_taps;      /* index of the level's first tap; number of its taps                              */
     int size;                /* frames of a partition; 0: in the time domain                                    */
     int n_partitions;
     int n_slices;            /* hops over which the work on a partition is spread; 0: it is done inside the call */
 } hc_level;
 
 typedef struct hc_steer_level { /* consecutive taps of a bank's responses (haloconv_scenes.h)                    */
-    int offset, n_taps;      /* its first tap; how many taps                                                    */
-    int hop;                 /* frames from one time at which it reads requests to the next                     */
+    int offset, n_taps;      /* index of the level's first tap; number of its taps                              */
+    int hop;                 /* frames between two times at which the level reads requests                      */
     int delay;               /* frames from such a time to the start of the fade                                */
     int fade;                /* frames of the ramp within a hop: the smaller of steer_fade and hop              */
 } hc_steer_level;
@@ -184,18 +184,18 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     const char *method;      /* "direct" or "fft"; a static string                                              */
     int block;               /* max. frames per hc_process                                                      */
     int partition;           /* frames of a partition of the head; for "direct" the length of its input history */
-    int n_partitions;        /* of the head; 0 for "direct"                                                     */
-    int hop;                 /* frames; after each hop, the tail levels do a slice of their work                */
+    int n_partitions;        /* partitions of the head; 0 for "direct"                                          */
+    int hop;                 /* frames of a hop; after each hop, the tail levels do a slice of their work       */
     int n_levels;            /* the first level is the head                                                     */
-    int n_device_levels;     /* "hybrid": number of levels on the device, which are the last; else 0            */
+    int n_device_levels;     /* "hybrid": so many levels, the last ones, are on the device; else 0              */
     hc_level levels[HC_MAX_LEVELS];
     int swap_delay;          /* max. frames from a swap to the start of its fade: the tail levels of the new mask
                                 need this time                                                                  */
-    int swap_usual;          /* frames that they usually need: fewer than swap_delay if threads help; for "cuda" the
-                                same                                                                            */
+    int swap_usual;          /* frames that the levels usually need: fewer than swap_delay if threads help; for "cuda"
+                                the same                                                                        */
     int measured;            /* hc_plan only: 1 if the costs of the plan were measured on this machine          */
     double bytes_a_frame;    /* bytes of spectra and taps read for one frame of all channels, for n_routes pairs */
-    double flops_a_frame;    /* floating-point operations, likewise                                             */
+    double flops_a_frame;    /* floating-point operations for one frame of all channels, for n_routes pairs     */
     double cost_ns;          /* expected time for one frame of all channels, by the costs that the plan was chosen
                                 with; for "hybrid" only the work inside the call                                */
     uint64_t memory;         /* bytes of input history, spectra and one mask of n_routes pairs. hc_get_info: with
@@ -204,7 +204,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     /* ---- the engine ---- */
     char device[HC_DEVICE_CAP]; /* "cpu avx512" or "cuda:0 NVIDIA H200"                                         */
     int queue_depth;         /* max. blocks between hc_submit and hc_collect; 0: these calls are not possible   */
-    int in_samples, out_samples; /* enum hc_samples of the buffers (hc_block_buffers)                           */
+    int in_samples, out_samples; /* the enum hc_samples of the buffers (hc_block_buffers)                       */
     int n_sources;           /* as in hc_config                                                                 */
     int n_steer_levels;
     hc_steer_level steer_levels[HC_MAX_STEER_LEVELS];
@@ -217,7 +217,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     uint64_t blocks, frames; /* calls of hc_process (or hc_collect) and their frames since hc_open              */
     uint64_t late;           /* late blocks: those for which hc_process returned HC_LATE                        */
     uint64_t non_finite;     /* NaN and Inf input samples that were replaced by 0                               */
-    uint64_t swaps;          /* mask swaps begun                                                                */
+    uint64_t swaps;          /* mask swaps that have begun                                                      */
     uint64_t swap_frame;     /* frames played before the last swap began                                        */
     uint64_t bank_memory;    /* bytes of the banks that this engine has made and that are not freed             */
 } hc_info;

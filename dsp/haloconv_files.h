@@ -1,4 +1,4 @@
-/* haloconv_files - convolution of files: blocks without a deadline, several of them queued at the same time.
+/* haloconv_files - convolution of files: blocks have no deadline, and several of them can be queued.
  *
  * Open an engine for files with hc_config.block = HC_BLOCK_FILES. hc_process works on it too. hc_submit and hc_collect
  * are the two halves of hc_process: copies to and from a device overlap with the device's work on other blocks.
@@ -28,10 +28,10 @@ enum hc_samples {            /* the format of the samples in a block's buffers (
 
 /* Queues n_frames (1 to hc_info.block) and returns before they are convolved. At most hc_info.queue_depth blocks may be
  * queued. in[n_in][n_frames]; NULL: the frames are in the block's buffer (hc_block_buffers), where planar samples must
- * be finite; for a GPU that is pinned memory, which the GPU reads directly. `in` must be NULL unless hc_info.in_samples
- * is HC_PLANAR. Call hc_process only if no block is queued and both formats are HC_PLANAR. Returns HC_OK, HC_EINVAL
- * (the queue is full, or n_frames is out of range; not planar; hc_info.queue_depth is 0), HC_EDEVICE (the block is
- * queued all the same). [setup], one thread at a time */
+ * be finite. For a GPU the buffer is pinned memory, which the GPU reads directly. `in` must be NULL unless
+ * hc_info.in_samples is HC_PLANAR. Call hc_process only if no block is queued and both formats are HC_PLANAR. Returns
+ * HC_OK, HC_EINVAL (the queue is full, or n_frames is out of range; not planar; hc_info.queue_depth is 0), HC_EDEVICE
+ * (the block is queued all the same). [setup], one thread at a time */
 int hc_submit(hc_engine *engine, const float *const *in, int n_frames);
 
 /* Waits for the oldest block. Its frames go to out[n_out][n_frames]; NULL: they are in the block's buffer

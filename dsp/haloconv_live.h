@@ -28,8 +28,8 @@
  *
  * Standby engine
  *   If the engine runs on a device, a second engine on the CPU processes the same input in a separate thread, and its
- *   output is discarded. When the device is lost, the output of the standby engine is used from that block on. When the
- *   device is late, the same happens after 8 late blocks and 20 ms in a row. Without a standby engine hc_live_work
+ *   output is discarded. When the device is lost, the output of the standby engine is used from this block on. When the
+ *   device is late for 8 blocks in a row and for 20 ms, the same happens. Without a standby engine hc_live_work
  *   makes a new engine on the CPU.
  *
  * Moving sources
@@ -39,8 +39,8 @@
  *   hc_live keeps the positions and sends them to each engine: the one that plays, a standby engine, and each new
  *   engine before its first block. Another bank that is no longer than the engine was made for is a fade of every
  *   source inside the engine, as any movement is (haloconv_scenes.h); else a new engine is made. While the standby
- *   engine is behind, it may make a move some blocks early or a block late. Dry is input i at output i, for sources
- *   too.
+ *   engine is behind, it may make a move some blocks early or a block late. The dry signal of output i is input i,
+ *   also for sources.
  *
  * A session
  *   hc_live_config c;  hc_live_config_init(&c);  c.n_in = 2; ...;  hc_live_open(&c, &live, why, sizeof why);
@@ -152,8 +152,8 @@ enum hc_live_knob {
  * block at once. Values that are not finite are ignored. [rt], any thread */
 void hc_live_set(hc_live *live, int knob, float value);
 
-/* on = 1: for a host that freewheels. A block has no deadline and is complete; a device that takes 10 s for a block is
- * lost. on = 0: as config.wait_us. [rt], any thread */
+/* on = 1: the host freewheels. A block has no deadline and is complete; a device that takes 10 s for a block is
+ * lost. on = 0: config.wait_us holds again. [rt], any thread */
 void hc_live_set_freewheel(hc_live *live, int on);
 
 /* ---- moving sources ---- */
@@ -181,7 +181,7 @@ typedef struct hc_live_change { /* NULL and 0: no change                        
                                 plays: load it again                                                             */
     const char *backend;     /* as in hc_live_config                                                                 */
     int rate, block;         /* as in hc_live_config                                                                 */
-    uint64_t number;         /* of the request, for hc_live_config.answer                                            */
+    uint64_t number;         /* the request's number, for hc_live_config.answer                                      */
 } hc_live_change;
 
 /* Asks for a change, which hc_live_work makes. The last request wins; a request that fails changes nothing. After a
@@ -251,18 +251,18 @@ typedef struct hc_live_stats {
     uint64_t overruns;       /* calls that took longer than their frames last; none while freewheeling               */
     uint64_t non_finite;     /* NaN and Inf input samples replaced by 0                                              */
     uint64_t clipped;        /* output samples beyond full scale                                                     */
-    uint64_t limited;        /* times that the output was turned down (config.limit_feedback)                        */
+    uint64_t limited;        /* how often the output was turned down (config.limit_feedback)                         */
     uint64_t masks;          /* changes of the mask after the first                                                  */
     uint64_t rebuilds;       /* engines made after the first                                                         */
     uint64_t took_ns;        /* duration of the last call                                                            */
     int faded_out;           /* 1: HC_FADE is 0 and its fade has ended                                               */
     int changing;            /* 1: a new engine waits to play, or fades in                                           */
     int state;               /* enum hc_live_state                                                                   */
-    int rate;                /* Hz, of the last block                                                                */
+    int rate;                /* rate of the last block, Hz                                                           */
     int ready;               /* masks of hc_live_keep to which a fade can begin with the next block, also the one that
                                 plays                                                                                */
     int compared;            /* 1: mask A of hc_live_compare plays; 2: mask B; 0: neither, or they are not ready     */
-    float loudness[2];       /* LUFS of the convolved signals of A and B since they are compared; -INFINITY: not known,
+    float loudness[2];       /* LUFS of the convolved signals of A and B since they are compared; -INFINITY: unknown,
                                 as before the first 400 ms above -70 LUFS                                            */
     float compared_gain[2];  /* linear gains that make A and B equally loud                                          */
 } hc_live_stats;
@@ -271,13 +271,13 @@ typedef struct hc_live_stats {
  * thread */
 void hc_live_get_stats(const hc_live *live, hc_live_stats *stats);
 
-enum { HC_TIME_CLASSES = 16 * 34 }; /* 16 an octave, up to 2^37 ns: quantiles are right within 3 % */
+enum { HC_TIME_CLASSES = 16 * 34 }; /* 16 for each octave, up to 2^37 ns: quantiles are right within 3 % */
 
 /* A histogram of the durations of hc_live_process. The sum and the difference of two copies are histograms, too: max_ns
  * of a sum is the larger max_ns, of a difference hc_times_quantile(&difference, 1). */
 typedef struct hc_times {
-    uint64_t n, max_ns;      /* calls, and the longest of them                                                       */
-    uint64_t classes[HC_TIME_CLASSES]; /* calls by duration                                                          */
+    uint64_t n, max_ns;      /* number of calls; duration of the longest                                             */
+    uint64_t classes[HC_TIME_CLASSES]; /* number of calls in each class of durations                                 */
 } hc_times;
 
 /* Copies the durations of all calls since hc_live_open. [rt], any thread */
@@ -286,13 +286,13 @@ void hc_live_get_times(const hc_live *live, hc_times *times);
 /* Returns the duration in ns that a share (0 to 1) of the calls did not exceed; 0 without calls. [rt] */
 uint64_t hc_times_quantile(const hc_times *times, double share);
 
-/* Stores the largest magnitudes of input and output since the last call that asked for them; NULL: not asked for. [rt],
- * any thread */
+/* Stores the largest magnitudes of input and output since the last call that asked for them. `in` or `out` may be NULL.
+ * [rt], any thread */
 void hc_live_take_peaks(hc_live *live, float *in, float *out);
 
 /* ---- what plays ---- */
 
-typedef struct hc_live_info { /* of the newest engine: it plays, or is about to                                      */
+typedef struct hc_live_info { /* describes the newest engine, which plays or is about to                             */
     size_t size;             /* sizeof(hc_live_info), set by the caller                                              */
     char device[HC_DEVICE_CAP]; /* as in hc_info; "": no engine yet                                                  */
     const char *backend, *method; /* as in hc_info; static                                                           */
@@ -300,11 +300,11 @@ typedef struct hc_live_info { /* of the newest engine: it plays, or is about to 
                                 mask has a route from the input to the output, or a source a bank with that output, else
                                 0; it changes only when a mask is loaded (stats.masks)                               */
     uint64_t ready_memory;   /* bytes of the masks that hc_live_keep keeps ready, also the one that plays            */
-    int rate, block;         /* Hz, frames                                                                           */
-    int longest;             /* frames of the longest response of its mask                                           */
+    int rate, block;         /* rate in Hz, block in frames                                                          */
+    int longest;             /* frames of the longest response of the engine's mask                                  */
     int n_sources;           /* sources that play an entry of a bank; 0: no banks                                    */
-    int n_banks, n_entries;  /* n_entries: of all banks                                                              */
-    int n_bank_out;          /* max. outputs of a bank                                                               */
+    int n_banks, n_entries;  /* number of banks; number of entries of all banks                                      */
+    int n_bank_out;          /* outputs of the largest bank                                                          */
     float bank_gain_db;      /* gain_db (hc_bank_data) of the loudest bank                                           */
 } hc_live_info;
 

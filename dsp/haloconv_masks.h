@@ -19,49 +19,49 @@ typedef struct hc_port {      /* a channel of a configuration                   
 enum { HC_NOTE = 16 };        /* hc_diagnostic.code                                                              */
 
 typedef struct hc_diagnostic { /* an error in a configuration, or a warning or a note about a mask               */
-    int line;                 /* from 1; 0: the whole file                                                       */
-    int code;                 /* HC_OK: a warning, and the mask can be played; HC_NOTE: how it was read, without an
+    int line;                 /* the line, from 1; 0: the whole file                                             */
+    int code;                 /* HC_OK: a warning, and the mask can be played; HC_NOTE: a note, without an
                                  effect on the sound; else the hc_error                                          */
     const char *text;         /* "hall.conf:12: /impulse/read: input 9, ..."; "hall.conf:12: warning: ..."; "note: " */
 } hc_diagnostic;
 
 typedef struct hc_source {    /* a moving source of a configuration (haloconv_scenes.h)                          */
     int bank;                 /* index of hc_responses.banks                                                     */
-    float position[3];        /* at the start; metres: x ahead, y left, z up of the listener                     */
+    float position[3];        /* where it starts; metres: x ahead, y left, z up of the listener                  */
 } hc_source;
 
 typedef struct hc_responses { /* a mask as read from a file                                                      */
-    int n_channels;           /* of the file; 0 for a configuration                                              */
-    int n_frames;             /* after resampling; for a configuration the longest route, delay included         */
+    int n_channels;           /* channels of the file; 0 for a configuration                                     */
+    int n_frames;             /* frames after resampling; for a configuration those of the longest route + delay */
     int rate, file_rate;      /* Hz of the samples here and of the file; of a text of coefficients 0, or the rate in
                                  its name (%r). For a configuration: rate is the session's, or the rate on which
                                  its files agree, or 0; file_rate is 0                                           */
     float **channel;          /* [n_channels][n_frames]; NULL for a configuration                                */
-    int n_in, n_out;          /* channels of the routes; of a configuration, as it says                          */
+    int n_in, n_out;          /* channels of the routes; a configuration states them                             */
     int n_routes;
     hc_route *routes;         /* [n_routes], for hc_mask_make. A configuration has one route for each pair; routes
                                  with the same data share their taps, so that the engine shares their spectrum   */
     hc_port *in_port, *out_port; /* [n_in], [n_out] of a configuration; else NULL                                */
     const char *client, *server; /* JACK names in a configuration; NULL: none                                    */
-    int partition;            /* frames in a configuration; 0: none. The engine ignores it                       */
+    int partition;            /* frames that a configuration states; 0: none. The engine ignores it              */
     int n_distinct;           /* responses of a configuration that differ in taps, gain or delay                 */
     int64_t distinct_frames;  /* frames of all these responses together, delays included                         */
-    int n_errors, n_warnings; /* all of them; only a configuration has errors here                               */
+    int n_errors, n_warnings; /* also those not in `diagnostics`; only a configuration has errors here           */
     int n_diagnostics;        /* errors, warnings and notes, the first by line, at most 10000                    */
     hc_diagnostic *diagnostics; /* [n_diagnostics]                                                               */
     void *memory;             /* belongs to the library                                                          */
-    int n_sources, n_banks;   /* of a configuration with HC_WITH_SOURCES; else 0                                 */
+    int n_sources, n_banks;   /* set for a configuration with HC_WITH_SOURCES; else 0                            */
     const hc_source *sources; /* [n_sources]: input i is source i                                                */
     const char *const *banks; /* [n_banks]: paths for hc_bank_load, which are not read yet                       */
 } hc_responses;
 
 enum {                        /* flags of hc_responses_load                                                      */
     HC_KEEP_RATE = 1,         /* do not resample                                                                 */
-    HC_NAMES_ONLY = 2,        /* of a configuration, read only client, server and the names of its files, and open no
+    HC_NAMES_ONLY = 2,        /* read only client, server and the names of files of a configuration, and open no
                                  sound file; of another mask, read nothing                                       */
     HC_TELL_FILTERS = 4,      /* add a note about the filters that are computed from a configuration: their number, the
-                                 longest, and how far below them the energy of what is cut off is                */
-    HC_WITH_SOURCES = 8       /* a configuration may have moving sources (/source/new), which  hc_live plays; without
+                                 longest, and how far below them the energy is that is cut off                   */
+    HC_WITH_SOURCES = 8       /* a configuration may have moving sources (/source/new), which hc_live plays; without
                                  this flag it is refused                                                         */
 };
 
@@ -99,13 +99,13 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
  * found_cap that is too small). [setup], any thread */
 int hc_responses_find(const char *path, int rate, char *found, size_t found_cap, char *why, size_t cap);
 
-/* Makes the routes of a sound file or text that was loaded with n_in = 0, by the same rules. For a configuration it
- * only compares n_in with the input count. path is for the error's text; NULL is allowed. Fails with HC_EINVAL,
- * HC_ENOMEM. [setup], any thread */
+/* Makes the routes of a sound file or text that was loaded with n_in = 0, by the rules of hc_responses_load. For a
+ * configuration it only compares n_in with the input count. The error text names `path`, which may be NULL. Fails with
+ * HC_EINVAL, HC_ENOMEM. [setup], any thread */
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap);
 
 /* Finds the path of the i-th sound file or bank, from 0, that a configuration names. Returns NULL if it names fewer.
- * The path is valid until hc_responses_free. hc_responses_load also stores the paths if it fails, unless the text of
+ * The path is valid until hc_responses_free. hc_responses_load stores the paths even if it fails, unless the text of
  * the configuration cannot be read. NULL for responses is allowed. [setup], any thread */
 const char *hc_responses_file(const hc_responses *responses, int i);
 

@@ -40,17 +40,17 @@ enum hc_tensors_op {           /* an operation, and its tensors a, b -> out     
                                   channels that share the filter                                                      */
 };
 
-typedef struct hc_tensors {    /* the sizes of a convolution, the same for all three operations; 0: the default       */
+typedef struct hc_tensors {    /* sizes of a convolution, the same for all three operations; 0: the default           */
     size_t size;               /* sizeof(hc_tensors), set by the caller                                               */
     const char *backend;       /* "cpu", "cuda", "cuda:1": the device whose memory the tensors are in        "cpu"   */
     int mode;                  /* enum hc_tensors_mode                                                     HC_FULL    */
     int n_threads;             /* on the CPU                                                          all processors  */
-    int64_t n_batch, n_channels; /* of x and y; their product is at most 2^36. 0: there is nothing to compute, and
+    int64_t n_batch, n_channels; /* those of x and y; the product is at most 2^36. 0: there is nothing to compute, and
                                   HC_GRADIENT_H writes zeros                                                          */
     int64_t n_frames, n_taps;  /* 1 to 2^30                                                                           */
     int64_t h_batch, h_channels; /* 1: shared by all items (channels); else n_batch (n_channels)            1         */
     int64_t x_stride[2], h_stride[2], y_stride[2]; /* floats from an item to the next and from a channel to the next, of
-                                  x or gx, h or gh, y or gy; an input's may be 0 (the same values again). All six 0:
+                                  x or gx, h or gh, y or gy; 0 for an input repeats values. All six 0:
                                   dense. The frames of a channel are adjacent                                         */
 } hc_tensors;
 
@@ -69,10 +69,9 @@ int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size
  *   lengths     on the device: [h_batch * h_channels], 0 to n_taps; the taps of a filter from its length on count as 0,
  *               and their gradient is 0. NULL: all n_taps
  *   workspace   `bytes` or more on the device, aligned to 256 bytes; the operation uses it until it ends. Runs at the
- *   same
- *               time need one each
- *   stream      the cudaStream_t; NULL: the default stream. The CPU ignores it: there the call returns when out is
- *   complete
+ *               same time need a workspace each
+ *   stream      the cudaStream_t; NULL: the default stream. The CPU ignores it: there the call returns when `out` is
+ *               complete
  * Results do not depend on the run: the same tensors give the same bits. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE;
  * out is then undefined. [setup], any thread */
 int hc_tensor_plan_run(const hc_tensor_plan *plan, const float *a, const float *b, const int64_t *lengths, float *out,

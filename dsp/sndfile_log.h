@@ -13,7 +13,7 @@ enum { SNDFILE_LOG_CAP = 8192 }; /* bytes for SFC_GET_LOG_INFO */
  * SoX writes 2032 MiB into an AIFF, others write 2 or 4 GiB. */
 #define SNDFILE_PLACEHOLDER_BYTES 0x7eff0000
 
-/* log: as SFC_GET_LOG_INFO fills it in. A file that was cut short has a line like "data : 16000 (should be 7978)". */
+/* Does the log of SFC_GET_LOG_INFO say that a file is cut short, in a line like "data : 16000 (should be 7978)"? */
 static inline bool sndfile_log_says_cut(const char *log)
 {
     static const char *const sizes[] = {"data :", "SSND :", "Data Size", "riff :", "Riff size :"};

@@ -16,7 +16,7 @@ struct plan_shape config_shape(const hc_config *c)
     return (struct plan_shape){c->max_taps, c->block, c->n_in, c->n_out, c->n_routes};
 }
 
-/* The backend that plays this config: for a file `backend->files`, if set, else `backend` itself. */
+/* Returns the backend that plays this config: for a file `backend->files`, if set, else `backend` itself. */
 static const struct backend *backend_for(const hc_config *c, const struct backend *backend)
 {
     return c->block == 0 && backend->files ? backend->files : backend;
@@ -36,7 +36,7 @@ static double best_plan_ns(const struct auto_task *task, const struct plan_costs
     return plan_cost_ns(&plan, costs, &task->shape);
 }
 
-/* Do the moving sources and masks of an engine keep the CPU busy enough to choose the GPU? */
+/* Returns true if the moving sources and masks of an engine keep the CPU busy enough to choose the GPU. */
 static bool moving_needs_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
     return (best_plan_ns(task, cpu) + task->sources_ns) * task->rate >= MIN_MOVING_NS;
@@ -84,8 +84,8 @@ static bool auto_chooses_gpu(const hc_config *c)
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
 
-/* Splits "cuda:1" into kind "cuda" and device 1, which it returns. "cuda": device 0. -1: no number follows the
- * colon. */
+/* Splits "cuda:1" into kind "cuda" and device 1, and returns the device. "cuda" means device 0. -1: no number follows
+ * the colon. */
 static int device_of(const char *name, char *kind, size_t cap)
 {
     const char *colon = strchr(name, ':');
@@ -97,7 +97,7 @@ static int device_of(const char *name, char *kind, size_t cap)
     return *end == '\0' && device <= INT_MAX ? (int)device : -1;
 }
 
-/* May a device number follow the name? */
+/* Returns true if a device number may follow the name. */
 static bool has_devices(const struct backend *backend)
 {
     if (backend->tail) return !backend->choice;

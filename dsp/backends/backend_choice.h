@@ -4,19 +4,19 @@
 
 #include "dsp/device/backend.h"
 
-/* The backend and the device number that hc_config.backend asks for. Fails with HC_EINVAL, HC_EUNSUPPORTED. [setup] */
+/* Finds the backend and the device that hc_config.backend asks for. Fails with HC_EINVAL or HC_EUNSUPPORTED. [setup] */
 int backend_choose(const hc_config *config, const struct backend **backend, int *device, struct reason *why);
 
-/* The CPU backend for this config: backend_cpu for live blocks, backend_cpu_files for files. */
+/* Returns the CPU backend for this config: backend_cpu for live blocks, backend_cpu_files for files. */
 const struct backend *backend_cpu_for(const hc_config *config);
 
-/* The backend that convolves the first taps inside the call: `backend` itself, unless it is hybrid. */
+/* Returns the backend that convolves the first taps inside the call: `backend` itself, unless it is hybrid. */
 const struct backend *backend_head(const struct backend *backend);
 
-/* Writes the text of hc_info.device. has_tail: backend hybrid has a tail_plan. */
+/* Writes the text of hc_info.device. has_tail: the backend is hybrid, and the plan has a tail_plan. */
 void backend_device_name(const struct backend *backend, int device, bool has_tail, char *name, size_t cap);
 
-/* The shape that a resolved config asks for. */
+/* Returns the shape that a resolved config asks for. */
 struct plan_shape config_shape(const hc_config *config);
 
 /* ---- the rules of "auto" (gpu_rules.h). Pure functions: no device ----------------------------------------------- */
@@ -25,13 +25,13 @@ struct auto_task {
     struct plan_shape shape;
     const char *method;
     int rate;          /* Hz                                                                             */
-    int64_t n_frames;  /* length of a file; 0: live, or not known                                        */
+    int64_t n_frames;  /* length of a file; 0: live, or unknown                                          */
     int n_processors;  /* processors that share the CPU's work; 1 for live                               */
-    double sources_ns; /* for a frame of all moving sources on the CPU, each with an entry that always
-                             changes; 0: no sources                                                         */
+    double sources_ns; /* cost of a frame of all moving sources on the CPU, if each always changes its
+                             entry; 0: no sources                                                           */
 };
 
-/* Is the CPU busy enough to look for a GPU? To start a GPU takes tenths of a second. */
+/* Is the CPU busy enough to look for a GPU? Starting a GPU takes tenths of a second. */
 bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu);
 
 /* Is this GPU the better choice? measured: both costs were measured on this machine. */

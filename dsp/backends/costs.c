@@ -18,7 +18,7 @@
 
 #define FIRST_LINE "haloconv costs 3 " HC_VERSION
 
-/* The costs that a line of the file contains, in the order of the line. */
+/* The costs that a line of the file contains, in this order. */
 #define AT(cost) offsetof(struct plan_costs, cost)
 static const size_t number_at[] = {AT(mac_ns),       AT(cmac_ns),   AT(live_cmac_ns), AT(fft_ns), AT(tail_fft_ns),
                                    AT(tail_cmac_ns), AT(launch_ns), AT(slice_ns),     AT(call_ns)};
@@ -32,7 +32,7 @@ enum {
     LOCK_TRY_MS = 10,
 };
 
-/* A cost that differs from the built-in cost by a larger factor is implausible. Processors vary less than GPUs. */
+/* A cost is implausible if it differs from the built-in cost by a larger factor. Processors vary less than GPUs. */
 static const double max_factor_on_device = 1000;
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ /* sanitizers slow code 10 to 40 times */
 static const double max_factor_in_place = 1000;
@@ -88,7 +88,7 @@ static bool folder_make(char *path)
     return good;
 }
 
-/* The model name of the processor; a backend's description does not contain it. */
+/* Writes the model name of the processor, which a backend's description does not contain. */
 static void processor_name(char *name, size_t cap)
 {
     char line[256];
@@ -104,15 +104,15 @@ static void processor_name(char *name, size_t cap)
     if (file) fclose(file);
 }
 
-/* FNV-1a, of 64 bits. */
+/* Adds a text to a 64-bit FNV-1a hash. */
 static uint64_t hash_add(uint64_t hash, const char *text)
 {
     for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
     return hash;
 }
 
-/* "machine 0123456789abcdef, ": a hash of the machine's id and name. Machines from one image may share the id, unnamed
- * machines the name. The id itself is confidential (machine-id(5)). Under LOCK_COSTS. */
+/* Returns "machine 0123456789abcdef, ", a hash of the machine's id and name. Machines of one image may share the id,
+ * and unnamed machines the name. The id itself is confidential (machine-id(5)). Under LOCK_COSTS. */
 static const char *machine_name(void)
 {
     static char name[32];
@@ -161,7 +161,7 @@ static void line_write(FILE *file, const struct costs_line *l)
     fwrite(text, 1, (size_t)n, file);
 }
 
-/* Finds a device's line. device NULL: the first line of any device of this machine. */
+/* Finds a device's line. If device is NULL, finds the first line of any device of this machine. */
 static struct costs_line *line_of(const char *backend, const char *device)
 {
     const char *machine = machine_name();
@@ -184,7 +184,7 @@ static FILE *file_open(void)
     return file;
 }
 
-/* Reads the lines of the file. Lines that only this process has follow the file's lines. Under LOCK_COSTS. */
+/* Reads the lines of the file, and puts the lines that only this process has behind them. Under LOCK_COSTS. */
 static void file_read(void)
 {
     static struct costs_line known[MAX_LINES];
@@ -212,7 +212,7 @@ static void file_write(void)
     FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (file) {
         locale_t was = c_locale_enter();
-        fwrite(FIRST_LINE "\n", 1, sizeof FIRST_LINE, file); /* sizeof counts the final 0, here the newline */
+        fwrite(FIRST_LINE "\n", 1, sizeof FIRST_LINE, file); /* sizeof also counts the 0, here for the newline */
         for (int i = 0; i < n_lines; i++) line_write(file, &lines[i]);
         c_locale_leave(was);
         bool good = !ferror(file);
@@ -247,7 +247,7 @@ int costs_correct(const struct backend *backend, struct plan_costs *costs)
     int n = 0;
     for (int k = 0; k < N_NUMBERS; k++) {
         double *cost = number(costs, k), own = *number(&built_in, k);
-        if (*cost >= own / max && *cost <= own * max) continue; /* a built-in 0 stays 0: not supported */
+        if (*cost >= own / max && *cost <= own * max) continue; /* a built-in 0, for what is not supported, stays 0 */
         *cost = own;
         n++;
     }
@@ -271,7 +271,7 @@ bool costs_find(const struct backend *backend, int device, struct plan_costs *co
     return true;
 }
 
-/* Stores a device's costs in its line. Reads the file again before writing: other processes' lines stay. */
+/* Stores a device's costs in its line. Reads the file again before it writes: lines of other processes stay. */
 static void line_keep(const struct backend *backend, int device, const struct plan_costs *costs)
 {
     struct costs_line fresh = {0};
@@ -282,7 +282,7 @@ static void line_keep(const struct backend *backend, int device, const struct pl
     global_lock(LOCK_COSTS);
     file_read();
     struct costs_line *l = line_of(backend->name, fresh.device);
-    int at = l ? (int)(l - lines) : n_lines < MAX_LINES ? n_lines++ : MAX_LINES - 1; /* the last line is overwritten */
+    int at = l ? (int)(l - lines) : n_lines < MAX_LINES ? n_lines++ : MAX_LINES - 1; /* full: overwrite the last */
     memmove(lines + 1, lines, (size_t)at * sizeof *lines);
     lines[0] = fresh;
     file_write();

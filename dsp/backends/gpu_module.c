@@ -25,7 +25,7 @@ const struct backend *gpu_module_backend(void)
     return module ? module->backend : NULL;
 }
 
-/* The module file that HALOCONV_CUDA names. NULL: not set, or the process has raised privileges. */
+/* Returns the module file that HALOCONV_CUDA names. NULL: not set, or the process has raised privileges. */
 static const char *named_module(void)
 {
     const char *name = secure_getenv("HALOCONV_CUDA");
@@ -59,8 +59,8 @@ static bool read_at(int fd, void *data, size_t n, off_t at)
     return true;
 }
 
-/* Is the file as long as its ELF headers require? The loader does not check the length: a truncated file would end the
- * process by SIGBUS. */
+/* Returns true if the file is as long as its ELF headers require. The loader does not check: a truncated file would end
+ * the process by SIGBUS. */
 static bool is_whole(int fd, uint64_t size)
 {
     ElfW(Ehdr) header;
@@ -89,7 +89,7 @@ static bool own_file_find(struct own_file *own)
     void *map = NULL;
     struct stat status;
     if (!dladdr1((void *)&loaded, &info, &map, RTLD_DL_LINKMAP) || !map) return false;
-    const char *name = ((const struct link_map *)map)->l_name; /* empty for the program */
+    const char *name = ((const struct link_map *)map)->l_name; /* an empty name is the program's */
     char path[2 * PATH_MAX] = "/proc/self/exe";
     if (name[0]) { /* the name is relative to the working folder at the time of loading */
         const char *slash = strrchr(name, '/');
@@ -103,7 +103,7 @@ static bool own_file_find(struct own_file *own)
     return true;
 }
 
-/* May this process load a file or a folder with this owner and mode? A name in HALOCONV_CUDA is the user's own choice. */
+/* May this process use a file or a folder with this owner and mode? is_named: the user chose it with HALOCONV_CUDA. */
 static bool is_trusted(const struct stat *status, const struct own_file *own, bool is_named)
 {
     if (is_named) return true;
@@ -169,7 +169,7 @@ static const struct gpu_module *module_open(const char *name, const struct own_f
     return NULL;
 }
 
-/* Tries the folders that gpu_module.h lists. If all modules found are unusable, `why` is about the first. */
+/* Tries the folders that gpu_module.h lists. If no module that it finds is usable, `why` is about the first. */
 static const struct gpu_module *module_find(struct reason *why)
 {
     static const char *const beside[] = {
@@ -179,7 +179,7 @@ static const struct gpu_module *module_find(struct reason *why)
     char path[PATH_MAX + 64];
     const char *named = named_module();
     bool found = false;
-    if (named) return module_open(named, NULL, true, why); /* this process has no raised privileges */
+    if (named) return module_open(named, NULL, true, why); /* `named` is NULL if the process has raised privileges */
     if (!own_file_find(&own)) {
         fail(HC_EUNSUPPORTED, why,
              "the path of the haloconv library is unknown, so that no GPU module is loaded; use the CPU");

@@ -7,9 +7,9 @@
  *     haloconv/, ../lib/haloconv/ and ../../haloconv/ from that folder, and ../haloconv_cuda/ (two wheels)
  *     LIBDIR/haloconv/, with the LIBDIR of the build; `make install` puts the module in this folder
  *
- * A module that is found is refused if it or its folder belongs to another user than root, the owner of this code and the
- * user, or if everybody may write it. A process with raised privileges (AT_SECURE) ignores HALOCONV_CUDA, trusts root and
- * the owner of this code only, and refuses what a group may write.
+ * A module is refused if it or its folder belongs to another user than root, the owner of this code and the user, or if
+ * everybody may write to it. A process with raised privileges (AT_SECURE) ignores HALOCONV_CUDA, trusts only root and
+ * the owner of this code, and refuses what a group may write to.
  */
 #ifndef HALOCONV_GPU_MODULE_H
 #define HALOCONV_GPU_MODULE_H
@@ -35,10 +35,10 @@ struct gpu_module {
                           struct hc_copies *copies, struct reason *why); /* hc_measure_copies */
 };
 
-/* The one function that the module exports. */
+/* The module exports this function only. */
 const struct gpu_module *haloconv_cuda_module(void);
 
-/* The module's implementation of hc_measure_copies. */
+/* Implements hc_measure_copies in the module. */
 int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct hc_copies *copies,
                    struct reason *why);
 
@@ -46,7 +46,7 @@ int copies_measure(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int
  * later call tries again. [setup], any thread */
 const struct gpu_module *gpu_module_load(struct reason *why);
 
-/* The backend of the loaded module; NULL: no module is loaded. [rt] */
+/* Returns the backend of the loaded module; NULL: no module is loaded. [rt] */
 const struct backend *gpu_module_backend(void);
 
 /* Is a GPU likely: is NVIDIA's driver installed, or has the user named a module? This starts no CUDA. [setup] */

@@ -29,21 +29,21 @@
 #define MIN_FILE_NS 2e9
 #define MIN_LIVE_NS 0.02e9
 #define MIN_UNMEASURED_NS 0.33e9
-/* One processor, always busy: about what 150 sources of two outputs and 0.5 s need at 48 kHz. Below that the CPU plays
+/* One processor, always busy: 150 sources of two outputs and 0.5 s need about this at 48 kHz. Below it the CPU plays
  * them without the wait for a device. */
 #define MIN_MOVING_NS 1e9
-/* A GPU and its engines need most of a second to start and to end; the CPU convolves this many bytes in that time.
+/* A GPU and its engines need most of a second to start and to end: in that time the CPU convolves this many bytes.
  * Beside 16 Xeon processors, with masks of 1 s, an H200 is faster for 8000 or more files of 10 s. */
 #define MIN_BATCH_BYTES 160e6
 #define HYBRID_SHARE 0.5
 
-/* Does a GPU pay off for a batch? bytes: of the inputs of one process. */
+/* Does a GPU pay off for a batch? bytes: size of the inputs of one process. */
 static inline bool gpu_pays_off_for_batch(double bytes, int n_processors)
 {
     return bytes > MIN_BATCH_BYTES * n_processors;
 }
 
-/* Does "gpu" mean backend "hybrid"? Arguments: expected ns a frame inside a call of hybrid and of cuda. */
+/* Does "gpu" mean backend "hybrid"? The arguments are the expected ns of a frame inside a call of each backend. */
 static inline bool gpu_is_hybrid(double hybrid_ns, double cuda_ns)
 {
     return hybrid_ns < HYBRID_SHARE * cuda_ns;

@@ -24,35 +24,35 @@ struct retirement {
 };
 
 struct hybrid_job {
-    struct io_buffer second; /* `out` of this buffer: the output of a second mask */
+    struct io_buffer second; /* second.out gets the output of a second mask */
     int n_masks, n_retirements;
     struct hybrid_mask *masks[MAX_PREPARED];    /* masks prepared or playing when the job is posted */
     uint64_t preparation[MAX_PREPARED];         /* numbers of the preparations: another mask may reuse an address */
-    bool full[MAX_PREPARED];                    /* is the mask's full tail in the output? Set when the job is posted, if
+    bool full[MAX_PREPARED];                    /* the output has the mask's full tail. Set when the job is posted, if
                                                  that is known, else by the device thread */
-    struct retirement retirements[MAX_RETIRED]; /* retirements to begin before the job is played */
+    struct retirement retirements[MAX_RETIRED]; /* retirements that begin before the job is played */
 };
 
 struct hybrid {
     const struct backend *head_backend, *tail_backend;
-    void *head, *tail; /* their states; tail NULL: the plan has no tail */
+    void *head, *tail; /* states of the two backends; tail NULL: the plan has no tail */
     struct delayed_tail delayed;
-    struct hybrid_job jobs[TAIL_JOBS]; /* job i at i % TAIL_JOBS */
+    struct hybrid_job jobs[TAIL_JOBS]; /* job i is at i % TAIL_JOBS */
     atomic_bool waits;                 /* calls wait without bound */
 
-    /* audio thread */
+    /* used by the audio thread */
     bool fresh; /* nothing was played since open or reset */
     uint64_t n_preparations;
     struct hybrid_mask *prepared[MAX_PREPARED];
     struct retirement retirements[MAX_RETIRED]; /* retirements to post with the next job */
     int n_retirements;
 
-    /* device thread */
+    /* used by the device thread */
     struct retirement retired[MAX_RETIRED]; /* masks retired in the tail backend, not released yet */
     int n_retired;
 
-    /* setup */
-    int n_tails; /* masks with a tail; before there are two, every job gets its `second` buffer */
+    /* used by [setup] calls */
+    int n_tails; /* masks with a tail; each job gets its `second` before there are two */
 };
 
 int hybrid_tail_block(int rate, int block)
@@ -77,7 +77,7 @@ static void retirement_begin(struct hybrid *h, const struct retirement *retireme
     h->retired[h->n_retired++] = *retirement;
 }
 
-/* Releases retired masks that no thread of the tail backend works on, and masks that are prepared again. */
+/* Releases the retired masks that no thread of the tail backend works on, and those that are prepared again. */
 static void retirements_sweep(struct hybrid *h, bool all)
 {
     for (int i = 0; i < h->n_retired;) {
@@ -303,7 +303,7 @@ static bool hybrid_mask_released(void *state, const void *impl)
 
 /* ---- play -------------------------------------------------------------------------------------------------------- */
 
-/* The tail output of a mask in a job, [n_out][T]; NULL: the job lacks the mask's full tail. */
+/* Returns the tail output of a mask in a job, [n_out][T]; NULL: the job lacks the mask's full tail. */
 static const float *rows_of(const struct hybrid *h, int64_t i, const struct hybrid_mask *mask)
 {
     const struct hybrid_job *job = &h->jobs[i % TAIL_JOBS];

@@ -4,7 +4,7 @@
  *   taps     [0 ........ 2T)[2T ................. max_taps)
  *             head           tail: a separate mask, shifted by 2T, in device calls of T frames
  *
- * The tail runs behind the head: delayed_tail.h (S = T).
+ * The tail runs behind the head, as delayed_tail.h describes (with S = T).
  *
  * Masks: the device plays every prepared mask into a separate buffer. The crossfade is done here, with the gains of the
  * head's crossfade. A fade can therefore begin at any frame, as soon as the jobs that are due contain the new mask with
@@ -15,10 +15,10 @@
 
 #include "dsp/device/backend.h"
 
-/* T for calls of up to `block` frames: a power of two, at least 10 ms, so that the device can serve other engines. */
+/* Returns T for calls of up to `block` frames: a power of two, at least 10 ms, so that engines can share a device. */
 int hybrid_tail_block(int rate, int block);
 
-/* Bytes of the jobs' buffers. */
+/* Returns the bytes of the jobs' buffers. */
 double hybrid_memory(const struct plan *tail, const struct plan_shape *shape);
 
 #endif

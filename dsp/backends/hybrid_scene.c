@@ -1,5 +1,5 @@
-/* hybrid_scene - moving sources on backend hybrid: the CPU plays the first taps inside the call, a device plays the tail
- * behind it (delayed_tail.h).
+/* hybrid_scene - moving sources on backend hybrid: the CPU plays the first taps inside the call, a device plays the
+ * tail behind it (delayed_tail.h).
  *
  *   taps     [0 ........ 2S)[2S ................. bank_taps)
  *             head           tail: a separate bank, shifted by 2S, in device calls of S frames
@@ -9,10 +9,10 @@
  *   mix                            * of the tail
  *   output                                      [=== a hop ======)     fades from the mix of T - S to that of T
  *
- * At the edge T of a hop, the hop's input is posted with the tail's mix at T. For the device a hop is a block of a scene
- * whose plan has a head alone.
+ * At the edge T of a hop, the hop's input is posted with the tail's mix at T. For the device, a hop is a block of a
+ * scene whose plan has only a head.
  *
- * A job may be late, so that the engine no longer uses its banks: the terms of a job count uses of their banks.
+ * A late job may need banks that the engine no longer uses: so each term of a job counts as a use of its bank.
  */
 #include "backends.h"
 #include "dsp/base/await.h"
@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    MIN_HOPS_A_SECOND = 100, /* hops of a tail that cannot change within 20 ms, unless the block is longer */
+    MIN_HOPS_A_SECOND = 100, /* if the tail cannot change within 20 ms; fewer if the block is longer */
     MAX_HOPS_A_SECOND = 200,
 };
 
@@ -33,7 +33,7 @@ struct list {                 /* a mix; its terms count uses of their banks */
 };
 
 struct scene_job {
-    struct list from, to; /* the mixes of two edges that the device thread does not have yet; see scene_job_play */
+    struct list from, to; /* the mixes of two edges, for the device thread; see scene_job_play */
     bool is_still;        /* both mixes are the same */
     bool follows;         /* `from` is the `to` of the job before, and no hop was skipped in between */
     bool sounds;          /* the output is not silence */
@@ -46,21 +46,21 @@ struct hybrid_scene {
     struct scene_plan plan;
     struct scene_shape shape;
     struct delayed_tail delayed;
-    struct scene_job jobs[TAIL_JOBS]; /* job i at i % TAIL_JOBS */
+    struct scene_job jobs[TAIL_JOBS]; /* job i is at i % TAIL_JOBS */
 
-    /* audio thread */
+    /* used by the audio thread */
     struct scene_mix edge_mix; /* the tail's mix at the last edge; valid until the next edge */
     bool edge_sounds;
     bool follows; /* the last hop was posted: the next job follows that hop */
 
-    /* device thread */
+    /* used by the device thread */
     struct list playing; /* the tail's mix in the last job */
     int64_t tail_frame;  /* frames that the device has played */
 };
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* The largest S for which the tail changes within 20 ms; a change lasts 2S + the fade. */
+/* Returns the largest S for which the tail changes within 20 ms; a change takes 2S + the fade. */
 static int tail_hop(int rate, int block, int steer_fade)
 {
     const int min_hop = rate / MAX_HOPS_A_SECOND, usual = rate / MIN_HOPS_A_SECOND;
@@ -90,7 +90,7 @@ static void hybrid_scene_plan_make(struct scene_plan *plan, int rate, int block,
     plan->levels[1].n_partitions = (bank_taps - offset + hop - 1) / hop;
 }
 
-/* The plan of one of the two scenes (head or tail): level l of the plan, as a head alone. */
+/* Returns the plan of one of the two scenes, head or tail: level l of the plan as a head without tail levels. */
 static struct scene_plan plan_of(const struct scene_plan *plan, int l)
 {
     struct scene_plan half = {.rate = plan->rate, .n_levels = 1, .levels = {plan->levels[l]}};
@@ -276,7 +276,7 @@ static int tail_open(struct hybrid_scene *s, int device, struct reason *why)
     if (!ok) return fail(HC_ENOMEM, why, "hybrid: no memory for moving sources; use fewer than %d", shape.n_sources);
     int error = s->tail_backend->open(&half, &shape, device, &s->tail, why);
     if (error) return error;
-    struct delayed_tail_setup setup = {.backend = &backend_cpu, /* a device reads buffers in the host's memory too */
+    struct delayed_tail_setup setup = {.backend = &backend_cpu, /* a device can read the host's memory, too */
                                        .n_in = shape.n_sources,
                                        .n_out = shape.n_out,
                                        .hop = half.block,

@@ -1,4 +1,4 @@
-/* bank - the arrays of a bank while it is read, and the steps that change all its responses: delay, rate. */
+/* bank - the arrays of a bank while it is read, and the steps that change all responses: delay, rate. */
 #include "bank.h"
 
 #include "dsp/base/error.h"
@@ -70,7 +70,7 @@ int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, 
     return HC_OK;
 }
 
-/* Makes a bank of zeros with the same entries and n_taps taps, which replace_taps() later moves into the old bank. */
+/* Makes a bank of zeros with the same entries and n_taps taps. replace_taps() later moves the taps to the old bank. */
 static int make_longer(const struct bank *bank, size_t n_taps, struct bank *longer, const char *path,
                        struct reason *why)
 {
@@ -123,7 +123,7 @@ double bank_onset_spread(const struct bank *bank, const int *entries, int n)
         double first = INFINITY, last = -INFINITY;
         for (int i = 0; i < n; i++) {
             double onset = bank->onsets[(size_t)(entries ? entries[i] : i) * (size_t)bank->n_out + (size_t)out];
-            first = fmin(first, onset); /* ignores NaN */
+            first = fmin(first, onset); /* fmin ignores NaN */
             last = fmax(last, onset);
         }
         max = fmax(max, last - first);
@@ -147,7 +147,7 @@ int bank_check_finite(const struct bank *bank, const char *path, struct reason *
 
 int bank_resample(struct bank *bank, int rate, const char *path, struct reason *why)
 {
-    enum { AT_ONCE = 64 }; /* channels of one call, which share the design of the filter and have soxr's copies */
+    enum { AT_ONCE = 64 }; /* channels of one call: they share the filter's design, but soxr copies each */
     int length = 0, n = bank->n_entries * bank->n_out;
     struct bank resampled;
     int error = resample_length(bank->rate, rate, bank->n_taps, path, &length, why);

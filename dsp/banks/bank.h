@@ -1,4 +1,4 @@
-/* bank - a bank while it is loaded: the readers of files, which fill in a struct bank, and the steps that change it. */
+/* bank - a bank while it is loaded: readers of files fill in a struct bank, and steps change it. */
 #ifndef HALOCONV_BANK_H
 #define HALOCONV_BANK_H
 
@@ -11,13 +11,13 @@
 enum {
     BANK_MAX_ENTRIES = 65536,
     BANK_MAX_OUTPUTS = 1024,
-    BANK_NOTES = 2048, /* bytes */
+    BANK_NOTES = 2048, /* bytes of bank.notes */
 };
 
 struct bank {
     int n_entries, n_out, n_taps;
     int rate;                   /* Hz; 0: unknown                                             */
-    int file_rate;              /* Hz of the file, or of the first of several                 */
+    int file_rate;              /* Hz of the file, or of the first file                       */
     float *taps;                /* [n_entries][n_out][n_taps]                                 */
     float (*position)[3];       /* [n_entries]: x ahead, y left, z up, metres; NULL: none     */
     double *onsets;             /* [n_entries][n_out]: frames; NaN: silence; NULL: not found  */
@@ -28,7 +28,7 @@ struct bank {
 /* Frees the arrays. */
 void bank_free(struct bank *bank);
 
-/* Allocates the taps, filled with zeros. HC_ENOMEM: also if `bytes_beside` more bytes would pass the limit of memory;
+/* Allocates the taps, filled with zeros. HC_ENOMEM: no memory, or bytes_beside more bytes would pass the memory limit;
  * HC_EINVAL: too many entries, outputs or taps. path: for the message. */
 int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, double bytes_beside, const char *path,
               struct reason *why);
@@ -44,10 +44,10 @@ static inline float *bank_response(const struct bank *bank, size_t entry, size_t
 /* Converts azimuth (counter-clockwise) and elevation in degrees, and distance, to x, y, z. */
 void position_from_angles(double azimuth, double elevation, double distance, double position[3]);
 
-/* ---- readers: fill in a struct bank of zeros, with rate as in the file ---- */
+/* ---- readers: they fill in a struct bank of zeros; its rate becomes the file's ---- */
 
 int sofa_bank_read(struct bank *bank, const char *path, struct reason *why);
-/* Is this .csv a bank? Its first line has a column "file"; any other .csv is a mask, a text of coefficients. */
+/* Is this .csv a bank? Yes if its first line has a column "file"; any other .csv is a mask, a text of coefficients. */
 bool csv_is_bank(const char *path);
 int csv_bank_read(struct bank *bank, const char *path, int rate, struct reason *why);
 int folder_bank_read(struct bank *bank, const char *path, int rate, struct reason *why);
@@ -55,7 +55,7 @@ int sound_bank_read(struct bank *bank, const char *path, int rate, struct reason
 
 /* ---- steps ---- */
 
-/* Delays each response by delays[n_entries * n_out] frames, 0 or more; their fractions by a windowed sinc. */
+/* Delays each response by delays[n_entries * n_out] frames, 0 or more; a windowed sinc makes fractions. */
 int bank_delay(struct bank *bank, const double *delays, const char *path, struct reason *why);
 
 /* Fails with HC_EINVAL if delays or interpolation have made a tap beyond the range of a float. */
@@ -64,7 +64,7 @@ int bank_check_finite(const struct bank *bank, const char *path, struct reason *
 /* Resamples all responses. */
 int bank_resample(struct bank *bank, int rate, const char *path, struct reason *why);
 
-/* Computes the largest gain for a sine, linear, exact to 0.001 dB. Fails with HC_ENOMEM. */
+/* Computes the largest gain for a sine (linear), exact to 0.001 dB. Fails with HC_ENOMEM. */
 int bank_gain(const struct bank *bank, double *gain, const char *path, struct reason *why);
 
 /* Finds the frame at which each response begins. */
@@ -73,7 +73,7 @@ int bank_onsets(struct bank *bank, const char *path, struct reason *why);
 /* Returns the largest difference in seconds between the onsets of n entries at one output; entries NULL: all. */
 double bank_onset_spread(const struct bank *bank, const int *entries, int n);
 
-/* The largest onset difference, in seconds, of entries that are mixed: an equal mix of two then has an error of 1.1 dB
+/* The largest onset difference, in seconds, of entries that are mixed. An equal mix of two then has an error of 1.1 dB
  * RMS between 1 and 12 kHz (2.4 dB at 12 kHz), because the gain of a mix with onset difference t is |cos(pi f t)|. */
 static const double BANK_MIX_SPREAD_S = 20e-6;
 

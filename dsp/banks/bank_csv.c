@@ -23,8 +23,8 @@ struct list {
     char *cells[MAX_CELLS];
 };
 
-/* Returns the next line of the text that is neither blank nor a comment; NULL: the end. *number: count of lines read,
- * with comments. */
+/* Returns the next line of the text that is neither blank nor a comment; NULL: the end. *number counts all lines read,
+ * also comments. */
 static char *next_line(char **text, int *number)
 {
     if (*number == 0 && strncmp(*text, "\xef\xbb\xbf", 3) == 0) *text += 3; /* byte order mark of UTF-8 */
@@ -40,7 +40,7 @@ static char *next_line(char **text, int *number)
     return NULL;
 }
 
-/* Returns the next cell of a line: the text before a comma, without blanks around it; or a text in quotation marks, in
+/* Returns the next cell of a line: the text before a comma, without blanks around it, or a text in quotation marks, in
  * which "" means one mark. *more: a comma follows. NULL: text follows the closing mark, or the mark is missing. */
 static char *next_cell(char **line, bool *more)
 {
@@ -188,7 +188,7 @@ int csv_bank_read(struct bank *bank, const char *path, int rate, struct reason *
     return error;
 }
 
-/* Reads the first bytes of a file, at most n - 1, as text[n]. */
+/* Reads the first bytes of a file, at most n - 1, into text[n]. */
 static bool start_read(const char *path, char *text, size_t n)
 {
     if (mask_file_check(path, NULL) != HC_OK) return false;

@@ -1,4 +1,4 @@
-/* bank_folder - reads a bank from a folder of sound files, whose names have the positions:
+/* bank_folder - reads a bank from a folder of sound files; a file's name has the position:
  * azi_30_ele_-15_dist_1.5.wav. */
 #include "bank_sounds.h"
 #include "dsp/base/error.h"

@@ -1,7 +1,7 @@
 /* bank_gain - the largest gain for a sine over all responses of a bank.
  *
  * A transform of at least four times the length finds each maximum to 0.69 dB: between two bins the magnitude falls no
- * faster than a cosine (the bound of dsp/signal/sine_gain.h), here to cos(pi / 8) at most. The responses that can have
+ * faster than a cosine (see dsp/signal/sine_gain.h), so no lower than cos(pi / 8). The responses that can have
  * the largest gain are then measured to 0.001 dB by sine_gain_find.
  */
 #include "bank.h"
@@ -14,7 +14,7 @@
 
 static const double min_share = 0.9238; /* cos(pi / 8) */
 
-/* Computes peaks[n]: the largest magnitude among the bins of each response. false: no memory. */
+/* Computes peaks[n], the largest magnitude of each response's bins. Returns false if there is no memory. */
 static bool find_peaks(const struct bank *bank, size_t n, double *peaks)
 {
     struct transform transform;
@@ -31,7 +31,7 @@ static bool find_peaks(const struct bank *bank, size_t n, double *peaks)
     return bins != NULL;
 }
 
-/* Measures responses exactly, from the largest peak on, until no other response can be larger. */
+/* Measures responses exactly, largest peak first, until no other response can be larger. */
 static bool measure_largest(const struct bank *bank, size_t n, double *peaks, double *gain)
 {
     for (*gain = 0;;) {

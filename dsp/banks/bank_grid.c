@@ -3,7 +3,7 @@
  *   shell      entries at the same distance (to 1 %); each has its own grid
  *   grid       rings of directions `degrees` apart, within the measured range; entries of the file stay, with
  *              their numbers, and new ones follow behind them
- *   new entry  h = sum w_i h_i(t + d_i - sum w_j d_j), of the three entries i around the direction, with barycentric
+ *   new entry  h = sum w_i h_i(t + d_i - sum w_j d_j) over the three entries i around the direction, with barycentric
  *              weights w and onsets d: the delay is interpolated apart from the aligned responses, for each output
  */
 #include "bank.h"
@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SHELLS = 64, MIN_POINTS = 2 }; /* one direction has no gaps */
+enum { MAX_SHELLS = 64, MIN_POINTS = 2 }; /* a single direction has no gaps */
 static const double same_distance = 1.01;
 
 struct new_entry {
     int n;
-    int entries[3]; /* of the file */
+    int entries[3]; /* entries of the file */
     float weights[3];
     float position[3];
 };
@@ -41,7 +41,7 @@ static int no_memory(const struct grid *grid, struct reason *why)
 /* ---- directions -------------------------------------------------------------------------------------------------- */
 
 struct shell {
-    int *entries;          /* [n]: of the bank              */
+    int *entries;          /* [n]: entries of the bank      */
     float (*positions)[3]; /* [n]                         */
     int n;
     double distance;
@@ -197,7 +197,7 @@ static double largest_shift(const struct grid *grid)
     return max;
 }
 
-/* to->onsets: [n_entries][n_out], begins with those of the old entries. */
+/* Makes the new responses. to->onsets[n_entries][n_out] begins with the onsets of the old entries. */
 static void responses_make(const struct grid *grid, struct bank *to)
 {
     const struct bank *from = grid->bank;

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const double MIX_GRID_DEG = 2; /* a mix on the sphere that ships: 0.12 dB of error; at 4 degrees 0.39 dB */
+static const double MIX_GRID_DEG = 2; /* mixes on the sphere that ships then err by 0.12 dB; at 4 degrees by 0.39 dB */
 
-struct memory { /* that hc_bank_data.memory points to */
+struct memory { /* hc_bank_data.memory points to it */
     struct bank bank;
     const float **taps;
     struct directions *directions; /* NULL: no positions */
@@ -61,12 +61,12 @@ static int levels_set(struct bank *bank, bool normalise, float *gain_db, const c
     double gain = 0;
     int error = bank_gain(bank, &gain, path, why);
     if (error) return error;
-    *gain_db = (float)(20 * log10(gain)); /* of silence: -inf */
+    *gain_db = (float)(20 * log10(gain)); /* silence has -inf */
     if (!normalise || !(gain > 0)) return HC_OK;
     size_t n = (size_t)bank->n_entries * (size_t)bank->n_out * (size_t)bank->n_taps;
     for (size_t i = 0; i < n; i++) bank->taps[i] = (float)((double)bank->taps[i] / gain);
     bank_note(bank, "normalised: scaled by %.2f dB, to a largest gain of 0 dB",
-              rint(-2000 * log10(gain)) / 100 + 0.0); /* not -0.00 */
+              rint(-2000 * log10(gain)) / 100 + 0.0); /* avoids -0.00 */
     *gain_db = 0;
     return HC_OK;
 }
@@ -92,7 +92,7 @@ static int check_arguments(const char *path, int rate, const hc_bank_options *op
     return HC_OK;
 }
 
-/* Prepares the bank for mixes, and adds the entries of a grid: the one asked for, or one for mixes. */
+/* Prepares the bank for mixes, and adds the entries of a grid: the grid that was asked for, or one for mixes. */
 static int entries_add(struct bank *bank, const hc_bank_options *chosen, const char *path, struct reason *why)
 {
     double degrees = chosen->grid_deg > 0 ? chosen->grid_deg : 0;
@@ -122,7 +122,7 @@ static int pointers_make(struct memory *memory, const char *path, struct reason 
     return HC_OK;
 }
 
-/* The steps after the file is read. */
+/* Does the steps after the file is read. */
 static int responses_finish(struct memory *memory, const hc_bank_options *chosen, int rate, float *gain_db,
                             const char *path, struct reason *why)
 {

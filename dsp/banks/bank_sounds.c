@@ -51,7 +51,7 @@ void bank_sounds_free(struct bank_sounds *sounds)
 
 struct reading {
     struct mask_file *files; /* [n]                                  */
-    size_t n, bytes;         /* of the files that have been read     */
+    size_t n, bytes;         /* number and bytes of the files read   */
     int n_taps, n_resampled, file_rate;
     bool sizes_only;
 };
@@ -66,7 +66,7 @@ static int file_read(struct reading *reading, const char *path, const char *firs
                                  .sizes_only = reading->sizes_only};
     int error = mask_file_read(file, path, &limits, why);
     if (error) return error;
-    reading->n++; /* from now on freed with the others */
+    reading->n++; /* so it is freed with the others */
     if (file->n_channels != reading->files[0].n_channels)
         return fail(HC_EINVAL, why, "%s: has %d channel%s, but %s has %d; give all files of a bank the same number",
                     path, file->n_channels, file->n_channels == 1 ? "" : "s", first, reading->files[0].n_channels);

@@ -5,21 +5,21 @@
 #include "bank.h"
 #include "dsp/base/error.h"
 
-static const double BANK_MAX_DISTANCE = 1e6; /* metres, of a position that a list or a name of a file gives */
+static const double BANK_MAX_DISTANCE = 1e6; /* max. metres in a list of positions or a file name */
 
 struct bank_sounds {
-    char **paths;               /* [n], each from malloc; [capacity]                                */
+    char **paths;               /* [n], allocated for [capacity]; each path is from malloc          */
     double (*positions)[3];     /* [n]                                                              */
     size_t n, capacity;
 };
 
-/* Adds a file. position: NULL: {0, 0, 0}. HC_EINVAL: too many; HC_ENOMEM. */
+/* Adds a file. position NULL means {0, 0, 0}. HC_EINVAL: too many files; HC_ENOMEM: no memory. */
 int bank_sounds_add(struct bank_sounds *sounds, const char *folder, int folder_length, const char *name,
                     const double position[3], const char *path, struct reason *why);
 void bank_sounds_free(struct bank_sounds *sounds);
 
-/* Reads the files as a bank of zeros, at `rate` (0: at their own, which must then be the same). Shorter responses are
- * padded with zeros. path: of the list or folder, for messages. */
+/* Reads the files into a bank of zeros, at `rate` (0: at the rate of the files, which must have the same). Shorter ones
+ * are padded with zeros. path: the list or folder, for messages. */
 int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path,
                      int rate, struct reason *why);
 

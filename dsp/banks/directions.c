@@ -8,21 +8,21 @@
 #include <string.h>
 
 enum {
-    MAX_CELLS_A_SIDE = 128,   /* 98304 cells: more than there are entries                                          */
-    MAX_CANDIDATES = 1 << 24, /* 64 MB. Points all around the listener need 15 for each point, points of one region
+    MAX_CELLS_A_SIDE = 128,   /* makes 98304 cells, more than there are entries                                    */
+    MAX_CANDIDATES = 1 << 24, /* 64 MB. Points all around the listener need 15 for each point; points of one region
                                   many more: seen from the far side, all of them are about as near                  */
 };
-static const double same_direction = 2e-5; /* chord: 0.001 degrees; floats of positions differ by 1e-7     */
+static const double same_direction = 2e-5; /* chord of 0.001 degrees; rounding to float is 1e-7         */
 
 struct directions {
     int n_points;
     double (*point)[3]; /* [n_points]: unit vectors                                              */
-    int *first;         /* [n_points + 1]: entries of a point are entry[first[p]] on             */
-    int *entry;         /* [n_entries], those of a point by distance                             */
+    int *first;         /* [n_points + 1]: the entries of point p are entry[first[p]] and after  */
+    int *entry;         /* [n_entries]: entries, by point, then by distance                      */
     double *distance;   /* [n_entries], in the order of entry[]                                  */
     int n_side;         /* K: cells along the side of a face                                     */
-    int *cell_first;    /* [6 * K * K + 1]: candidates of a cell are candidate[cell_first[c]] on */
-    int *candidate;     /* points                                                                */
+    int *cell_first;    /* [6 * K * K + 1]: cell c has candidate[cell_first[c]] and after        */
+    int *candidate;     /* the points that cells list                                            */
     size_t n_candidates, candidates_cap;
     int *cell_facet; /* [6 * K * K]: a facet near the middle of the cell                      */
     struct spherical_hull hull;
@@ -30,7 +30,7 @@ struct directions {
 
 /* ---- vectors ----------------------------------------------------------------------------------------------------- */
 
-/* Computes the direction of a position, {1, 0, 0} at the listener. Returns the distance. */
+/* Computes the direction of a position; at the listener it is {1, 0, 0}. Returns the distance. */
 static double direction_of(const float position[3], double direction[3])
 {
     double x = (double)position[0], y = (double)position[1], z = (double)position[2];
@@ -76,7 +76,7 @@ int positions_nearest(const float (*position)[3], int n, const float wanted[3])
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 
 struct sorted { /* an entry, for sorting entries of one direction together */
-    double key; /* coordinate along a line askew to every regular set; later the distance */
+    double key; /* coordinate along a line that is oblique to every regular set; later the distance */
     int entry, point;
 };
 
@@ -88,7 +88,7 @@ static int by_key(const void *a, const void *b)
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-/* Assigns each entry to a point. `sorted` is in the order of the keys. */
+/* Assigns each entry to a point. `sorted` is sorted by key. */
 static void find_points(struct directions *d, const float (*position)[3], struct sorted *sorted, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -136,7 +136,7 @@ static bool points_make(struct directions *d, const float (*position)[3], int n)
     return good;
 }
 
-/* Returns the entry of a point that is nearest in distance. */
+/* Returns the entry of a point whose distance is nearest to `distance`. */
 static int entry_of(const struct directions *d, int point, double distance)
 {
     int low = d->first[point], high = d->first[point + 1] - 1;
@@ -148,7 +148,7 @@ static int entry_of(const struct directions *d, int point, double distance)
             high = middle;
     }
     if (low > d->first[point] && distance - d->distance[low - 1] <= d->distance[low] - distance) {
-        /* Among equal distances the first entry of the bank comes first. */
+        /* Of equal distances, the first entry of the bank wins. */
         low--;
         while (low > d->first[point] && !(d->distance[low - 1] < d->distance[low])) low--;
     }
@@ -222,14 +222,14 @@ static bool cell_fill(struct directions *d, const int *from, int n, const double
     return true;
 }
 
-/* The lists of a coarser division, whose cells are `times` as wide: [n_side / times]^2 * 6 lists. */
+/* The lists of a coarser division, which has [n_side / times]^2 * 6 cells, each `times` as wide. */
 struct coarse {
     int n_side;
     int *first, *point;
 };
 
-/* Makes lists for n_side cells a side, from those of a coarser division (or from all points), in d->cell_first and
- * d->candidate. Ends early if they have more than MAX_CANDIDATES. */
+/* Makes lists for n_side cells a side from the lists of a coarser division (NULL: from all points), in d->cell_first
+ * and d->candidate. Ends early if they have more than MAX_CANDIDATES. */
 static bool cells_make(struct directions *d, int n_side, const struct coarse *coarse)
 {
     int n_cells = 6 * n_side * n_side;
@@ -256,7 +256,7 @@ static bool cells_make(struct directions *d, int n_side, const struct coarse *co
     return true;
 }
 
-/* Divides the sphere four times finer from step to step, until there are about as many cells as points, or the lists
+/* Divides the sphere four times finer in each step, until there are about as many cells as points, or the lists
  * would be too long. */
 static bool table_make(struct directions *d)
 {

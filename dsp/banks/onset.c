@@ -8,12 +8,12 @@
 
 enum {
     UPSAMPLING = 8,
-    BEHIND_PEAK = 128, /* frames behind the largest sample that affect the low-passed peak */
-    AROUND = 128,      /* frames of silence, which the low-pass reaches into                        */
+    BEHIND_PEAK = 128, /* so many frames behind the largest sample affect the low-passed peak */
+    AROUND = 128,      /* frames of silence into which the low-pass spreads                         */
 };
 static const double low_pass_hz = 3000, threshold = 0.1;
 
-/* x[size * UPSAMPLING] = the low-passed section, upsampled. Only the ratios of its values count. */
+/* Computes the low-passed, upsampled section x[size * UPSAMPLING]. Only the ratios of the values count. */
 static void low_pass(const struct transform *fine, double complex *bins, size_t size, double cutoff)
 {
     for (size_t k = 0; k <= size / 2; k++) {

@@ -2,9 +2,9 @@
  *
  *   DataType FIR    Data.IR [M][R][N]       an entry for each measurement m; output r is receiver r
  *   FIRE            Data.IR [M][R][E][N]    an entry for each pair of measurement m and emitter e, at m * E + e
- *   FIR-E           Data.IR [M][R][N][E]    the same
+ *   FIR-E           Data.IR [M][R][N][E]    as FIRE
  *
- * The position of an entry is that of the source or emitter, relative to the listener of that measurement: x along
+ * The position of an entry is that of the source or emitter, relative to the measurement's listener: x along
  * ListenerView, z along ListenerUp.
  */
 #include "bank.h"
@@ -27,11 +27,11 @@ struct sofa {
     const char *path;
     char convention[SOFA_TEXT];
     size_t n_measurements, n_receivers, n_emitters, n_taps;
-    bool has_emitters;         /* FIRE, FIR-E: entries are pairs of measurement and emitter */
-    bool taps_before_emitters; /* FIR-E                                                     */
+    bool has_emitters;         /* FIRE, FIR-E: an entry is a pair of measurement and emitter */
+    bool taps_before_emitters; /* FIR-E: [N][E]                                              */
 };
 
-/* Replaces the control characters in a text of the file, for a message. */
+/* Replaces the control characters in a text of the file, which a message quotes. */
 static const char *plain(char *text)
 {
     for (char *at = text; *at; at++)
@@ -41,7 +41,7 @@ static const char *plain(char *text)
 
 /* ---- variables --------------------------------------------------------------------------------------------------- */
 
-/* Finds a variable. *is_there: false: the file lacks it. */
+/* Finds a variable. *is_there becomes false if the file lacks it. */
 static int variable_look(const struct sofa *sofa, const char *name, struct sofa_variable *variable, bool *is_there,
                          struct reason *why)
 {
@@ -52,7 +52,7 @@ static int variable_look(const struct sofa *sofa, const char *name, struct sofa_
                 sofa->path, name);
 }
 
-/* Reads a variable of n values as *values. */
+/* Reads a variable of n values into *values. */
 static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, struct reason *why)
 {
     *values = malloc((n ? n : 1) * sizeof **values);
@@ -66,7 +66,7 @@ static int values_read(const struct sofa *sofa, const char *name, size_t n, floa
                 name);
 }
 
-/* Reads the unit of a variable, of quantity a or b. *unit NULL: no unit. known: for the message. */
+/* Reads the unit of a variable, which must be of quantity a or b. *unit NULL: no unit. The message names `known`. */
 static int unit_read(const struct sofa *sofa, const char *name, struct sofa_variable *v, enum sofa_quantity a,
                      enum sofa_quantity b, const char *known, const struct sofa_unit **unit, struct reason *why)
 {
@@ -78,14 +78,14 @@ static int unit_read(const struct sofa *sofa, const char *name, struct sofa_vari
                 sofa->path, name, plain(v->units), known);
 }
 
-struct triplets {      /* coordinates, one for all measurements or one for each */
-    float *values;     /* [n][3], or of emitters [n_items][3][n]                */
+struct triplets {      /* coordinates for each measurement or for all */
+    float *values;     /* [n][3]; those of emitters [n_items][3][n]              */
     size_t n;          /* 1 or n_measurements; 0: the default                   */
-    bool is_spherical; /* azimuth, elevation, distance                          */
+    bool is_spherical; /* values are azimuth, elevation, distance               */
     double scale[3];   /* factors that convert values to degrees and metres     */
 };
 
-/* Finds the coordinates and units of a variable by its attributes; default: cartesian, in metres. */
+/* Finds the coordinates and units of a variable by its attributes. The default is cartesian, in metres. */
 static int coordinates_read(const struct sofa *sofa, const char *name, struct sofa_variable *v,
                             struct triplets *triplets, struct reason *why)
 {
@@ -103,7 +103,7 @@ static int coordinates_read(const struct sofa *sofa, const char *name, struct so
     bool good = n == 0 || n == 1 || n == 3;
     for (int c = 0; c < 3 && n > 0 && good; c++) {
         bool is_angle = triplets->is_spherical && c < 2;
-        if (n == 1 && triplets->is_spherical && c == 2) continue; /* "degree" is not a unit of the distance */
+        if (n == 1 && triplets->is_spherical && c == 2) continue; /* a single "degree" does not apply to the distance */
         const struct sofa_unit *unit = units[n == 1 ? 0 : c];
         good = good && unit->quantity == (is_angle ? SOFA_ANGLE : SOFA_LENGTH);
         triplets->scale[c] = unit->scale;
@@ -125,7 +125,7 @@ static int check_finite(const struct sofa *sofa, const char *name, const float *
     return HC_OK;
 }
 
-/* Reads [n_items][3] or [n_items][3][M] values; n_items 0: [1 or M][3]. usual: default for files without this variable;
+/* Reads [n_items][3] or [n_items][3][M] values, or if n_items is 0, [1 or M][3]. usual: default for a missing variable;
  * NULL: the variable is required. */
 static int triplets_read(const struct sofa *sofa, const char *name, size_t n_items, const float usual[3],
                          struct triplets *triplets, struct reason *why)
@@ -190,7 +190,7 @@ static bool normalise(double v[3])
     return true;
 }
 
-/* Computes the axes of a listener who looks along `view`: ahead, left, up. false: zero or parallel vectors. */
+/* Computes the axes of a listener who looks along `view`: ahead, left, up. false: vectors are zero or parallel. */
 static bool axes_make(const double view[3], const double up[3], double axes[3][3])
 {
     memcpy(axes[0], view, sizeof axes[0]);
@@ -371,7 +371,7 @@ static int samples_check(const struct sofa *sofa, const struct bank *bank, struc
     return HC_OK;
 }
 
-/* Reorders values [M][R][E][N] or [M][R][N][E] as the bank has them: [M][E][R][N]. */
+/* Reorders values [M][R][E][N] or [M][R][N][E] to the bank's order, [M][E][R][N]. */
 static void samples_order(const struct sofa *sofa, const float *values, struct bank *bank)
 {
     size_t n_e = sofa->n_emitters, n = sofa->n_taps;
@@ -409,7 +409,7 @@ static int samples_read(const struct sofa *sofa, struct bank *bank, struct reaso
 
 /* ---- delays ------------------------------------------------------------------------------------------------------ */
 
-/* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *delays: NULL if absent; *max:
+/* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], into delays[n_entries * n_out]. *delays is NULL if absent; *max is
  * the longest. */
 static int delays_read(const struct sofa *sofa, int rate, double **delays, double *max, struct reason *why)
 {
@@ -421,10 +421,10 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
     bool is_there;
     int error = variable_look(sofa, "Data.Delay", &v, &is_there, why);
     if (error || !is_there || v.n == 0) return error;
-    /* Files for several emitters may have a delay for each receiver only. */
+    /* A file for several emitters may have delays for receivers only. */
     bool is_full = v.n == n_m * n_r * n_e;
     bool is_each = is_full || v.n == n_m * n_r, is_of_emitters = is_full || v.n == n_r * n_e;
-    if (is_each && is_of_emitters && !is_full) { /* as many measurements as emitters: the shape decides */
+    if (is_each && is_of_emitters && !is_full) { /* there are as many measurements as emitters: the shape decides */
         is_of_emitters = v.n_dims == 3 && v.dim[2] == n_e;
         is_each = !is_of_emitters;
     }
@@ -450,7 +450,7 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
                 if (is_of_emitters) at = at * n_e + e;
                 double delay = to_frames * (double)values[at], whole = rint(delay);
                 if (to_frames != 1 && fabs(delay - whole) <= 2e-7 * delay)
-                    delay = whole; /* a float has no more digits */
+                    delay = whole; /* a float has no digits for the fraction */
                 (*delays)[(m * n_e + e) * n_r + r] = delay;
                 if (delay > *max) *max = delay;
             }
@@ -501,7 +501,7 @@ static int reader_open(struct sofa *sofa, struct reason *why)
     int first = sofa_mysofa_open(&sofa->reader, sofa->path, REASON(refusal, sizeof refusal));
     if (!first || first == HC_ENOMEM) return first ? fail(first, why, "%s", refusal) : HC_OK;
     int error = sofa_hdf5_open(&sofa->reader, sofa->path, why);
-    /* Without HDF5 the reason of libmysofa is more precise. */
+    /* HDF5 is missing: the reason of libmysofa is more precise. */
     if (error == HC_EUNSUPPORTED && first == HC_EFILE) return fail(first, why, "%s", refusal);
     return error;
 }

@@ -1,7 +1,7 @@
 /* sofa_hdf5 - reads SOFA files with HDF5: SOFA is netCDF-4, and netCDF-4 is HDF5.
  *
  * The library is loaded with dlopen when the first file needs it. All calls are under one lock: Debian's build is not
- * thread-safe. Between calls, the settings of HDF5's messages are those of the host program.
+ * thread-safe. Between calls, HDF5's message settings are those of the host program.
  */
 #include "dsp/base/error.h"
 #include "dsp/base/fork_safety.h"
@@ -48,7 +48,7 @@ static struct {
 
 static void library_load(void)
 {
-    void *library = dlopen(TEXT(HC_HDF5_SONAME), RTLD_NOW | RTLD_LOCAL); /* never closed: it has an exit handler */
+    void *library = dlopen(TEXT(HC_HDF5_SONAME), RTLD_NOW | RTLD_LOCAL); /* never close it: it has an exit handler */
     bool all = library != NULL;
 #define FIND(name)                                                                                                     \
     if (all) *(void **)&h5.name = dlsym(library, #name), all = h5.name != NULL;
@@ -119,7 +119,7 @@ static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
     if (attribute >= 0) h5.H5Aclose(attribute);
 }
 
-/* Is this the machine's type of number? HDF5 would convert others by code that few files test. */
+/* Is this the machine's type of number? HDF5 would convert other types with code that few files test. */
 static bool is_plain_number(hid_t type)
 {
     H5T_class_t class = h5.H5Tget_class(type);
@@ -132,7 +132,7 @@ static bool is_plain_number(hid_t type)
             h5.H5Tequal(type, h5.H5T_IEEE_F64LE_g) > 0 || h5.H5Tequal(type, h5.H5T_IEEE_F64BE_g) > 0);
 }
 
-/* Refuses links to other files: HDF5 calls this first. A link may name any file, even a FIFO, which never opens. */
+/* Refuses links to other files; HDF5 calls it before it opens one. A link may name any file, even a FIFO. */
 static herr_t link_refuse(const char *file, const char *group, const char *to_file, const char *to, unsigned *flags,
                           hid_t access, void *is_elsewhere)
 {
@@ -205,15 +205,15 @@ static const double max_inflation = 1100; /* deflate packs at most 1032 bytes in
 struct chunked {
     hid_t data, type;
     double file_bytes;
-    size_t type_bytes, n_values, bytes; /* bytes of a value; values and bytes of a chunk */
+    size_t type_bytes, n_values, bytes; /* bytes of a value; number of values and bytes in a chunk */
     int n_dims, n_filters;
-    hsize_t dim[SOFA_MAX_DIMS]; /* of the chunk                       */
+    hsize_t dim[SOFA_MAX_DIMS]; /* dimensions of the chunk            */
     H5Z_filter_t filters[MAX_FILTERS];
     unsigned char *packed, *unpacked; /* [capacity]                         */
-    size_t capacity;                  /* bytes: a chunk and its growth      */
+    size_t capacity;                  /* bytes for a chunk, or a packed one */
 };
 
-/* Inflates in[n_in] to at most `capacity` bytes. Returns the number of bytes; 0: damaged. */
+/* Inflates in[n_in] to at most `capacity` bytes. Returns their number; 0: the data are damaged. */
 static size_t inflated(const unsigned char *in, size_t n_in, unsigned char *out, size_t capacity)
 {
     uLongf n_out = (uLongf)capacity;
@@ -249,7 +249,7 @@ static bool checksum_fits(const unsigned char *in, size_t n)
     return low % 65535 == (sum & 65535) && high % 65535 == sum >> 16;
 }
 
-/* Undoes the filters of packed[n], the last filter first. true: `packed` then has a whole chunk. */
+/* Undoes the filters of packed[n], the last filter first. Returns true if `packed` then has a whole chunk. */
 static bool unpack(struct chunked *c, size_t n, unsigned skipped)
 {
     for (int i = c->n_filters - 1; i >= 0; i--) {
@@ -270,7 +270,7 @@ static bool unpack(struct chunked *c, size_t n, unsigned skipped)
     return n == c->bytes;
 }
 
-/* Copies the values of a chunk at offset[] that are inside the variable. */
+/* Copies those values of the chunk at offset[] that are inside the variable. */
 static void chunk_copy(const struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
 {
     size_t dim[SOFA_MAX_DIMS], chunk[SOFA_MAX_DIMS], at[SOFA_MAX_DIMS];
@@ -302,7 +302,7 @@ static bool chunk_read(struct chunked *c, const struct sofa_variable *v, const h
     return true;
 }
 
-/* Finds the shape and the filters of the chunks. false: a filter is not one of netCDF's, or a size is out of range. */
+/* Finds the shape and the filters of the chunks. false: netCDF has no such filter, or a size is out of range. */
 static bool chunked_look(struct chunked *c, hid_t list, const struct sofa_variable *v)
 {
     double n = 1;
@@ -338,7 +338,7 @@ static bool chunks_read(hid_t data, hid_t type, hid_t list, double file_bytes, c
     while (good) {
         good = chunk_read(&c, v, offset, values);
         int d = c.n_dims - 1;
-        for (; d >= 0; d--) { /* the next chunk */
+        for (; d >= 0; d--) { /* go to the next chunk */
             offset[d] += c.dim[d];
             if (offset[d] < v->dim[d]) break;
             offset[d] = 0;
@@ -357,7 +357,7 @@ static bool samples_read(hid_t data, double file_bytes, const struct sofa_variab
     H5D_layout_t layout = good ? h5.H5Pget_layout(list) : H5D_LAYOUT_ERROR;
     if (good && layout == H5D_CHUNKED)
         good = chunks_read(data, type, list, file_bytes, v, values);
-    else /* the file stores all values */
+    else /* not in chunks: the file stores all values in a row */
         good = good && (layout == H5D_CONTIGUOUS || layout == H5D_COMPACT) &&
                h5.H5Dget_storage_size(data) == v->n * h5.H5Tget_size(type) &&
                h5.H5Dread(data, h5.H5T_NATIVE_FLOAT_g, 0, 0, 0, values) >= 0;
@@ -436,7 +436,7 @@ int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *
     if (!file) return fail(HC_ENOMEM, why, "%s: no memory to open the file; free some memory", path);
     enter(&quiet);
     bool is_loaded = h5.is_loaded;
-    file->id = is_loaded ? h5.H5Fopen(path, 0, 0) : -1; /* 0: to read */
+    file->id = is_loaded ? h5.H5Fopen(path, 0, 0) : -1; /* flags 0: read only */
     leave(&quiet);
     if (file->id >= 0) {
         file->bytes = stat(path, &status) == 0 ? (double)status.st_size : 0;

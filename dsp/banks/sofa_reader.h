@@ -1,7 +1,7 @@
-/* sofa_reader - the interface to a SOFA file (AES69) as attributes and variables, which libmysofa and HDF5 implement.
+/* sofa_reader - the interface to the attributes and variables of a SOFA file (AES69); libmysofa and HDF5 implement it.
  *
- * libmysofa is small and withstands damaged files, but refuses many valid ones: other types than double, variables
- * above 256 MB, files that h5py wrote. HDF5 reads every file, but brings 38 libraries along and crashes on some damaged
+ * libmysofa is small and withstands damaged files, but refuses many valid ones: with other types than double, variables
+ * above 256 MB, or written by h5py. HDF5 reads every file, but brings 38 libraries along and crashes on some damaged
  * files (SECURITY.md). So it is loaded only when libmysofa has refused a file.
  */
 #ifndef HALOCONV_SOFA_READER_H
@@ -25,7 +25,7 @@ struct sofa_variable {
 
 struct sofa_reader {
     void *file;
-    /* Copies the value of an attribute of the file, cut to its capacity; "" if absent. */
+    /* Copies the value of an attribute of the file, cut to the size of `text`; "" if absent. */
     void (*text)(void *file, const char *name, char text[SOFA_TEXT]);
     /* Finds the shape of a variable. false: the variable is absent, is not an array of numbers, or has fewer bytes than
      * its shape needs. */
@@ -35,8 +35,8 @@ struct sofa_reader {
     void (*close)(void *file);
 };
 
-/* Open a regular file. Fail with HC_EFILE, HC_ENOMEM, HC_EUNSUPPORTED (not in this build, or, for HDF5, not on this
- * machine). */
+/* Both open a regular file. They fail with HC_EFILE, HC_ENOMEM, or HC_EUNSUPPORTED (this build lacks the library, or
+ * this machine lacks HDF5). */
 int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason *why);
 int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *why);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* In the singular: a final s is ignored. */
+/* Names are in the singular: a final s in a file is ignored. */
 static const struct sofa_unit known[] = {
     {"degree", SOFA_ANGLE, 1},
     {"deg", SOFA_ANGLE, 1},

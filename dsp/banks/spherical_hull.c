@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const double helper_gap = 0.8191520442889918; /* cos 35 degrees */
-enum { MAX_STEPS = 4096 };                           /* of a walk: more than any walk across the largest set */
-static const double flat = -2e-9;                    /* how far outside its facet a direction may be, by rounding */
-static const double min_weight = 5e-5;               /* smaller weights are dropped: -86 dB of another direction */
+enum { MAX_STEPS = 4096 };                           /* more steps than any walk across the largest set needs */
+static const double flat = -2e-9;                    /* rounding may put a direction so far outside its facet */
+static const double min_weight = 5e-5;               /* smaller weights, below -86 dB, are dropped */
 
 static double dot(const double a[3], const double b[3])
 {
@@ -32,11 +32,11 @@ static double triple(const double a[3], const double b[3], const double c[3])
 struct making {
     struct spherical_hull *hull;
     double (*moved)[3];    /* [n_points]: the points, moved at random                          */
-    int capacity;          /* of facets                                                        */
+    int capacity;          /* number of facets with memory                                     */
     int *stamp;            /* [capacity]: the last point that sees the facet; -1: none         */
     int *seen;             /* [capacity]: the facets that the new point sees                   */
     int *fan;              /* [n_points]: the new facet whose edge begins at this point        */
-    int *fan_end;          /* [n_points]                                                       */
+    int *fan_end;          /* [n_points]: the new facet whose edge ends at this point          */
     int *unused, n_unused; /* facets that can be used again                                   */
 };
 
@@ -110,7 +110,7 @@ static int add_point(struct making *making, int p, int first)
             start = from;
             last = new;
         }
-    for (int at = start, turn = 0; last >= 0 && turn <= hull->n_points; turn++) { /* around the horizon */
+    for (int at = start, turn = 0; last >= 0 && turn <= hull->n_points; turn++) { /* go around the horizon */
         int new = making->fan[at], to = hull->facets[new].point[2];
         hull->facets[new].next[1] = making->fan[to]; /* facet across the edge from `to` to p */
         hull->facets[new].next[2] = making->fan_end[at];
@@ -148,12 +148,12 @@ static void points_make(struct making *making, const double (*points)[3], int n)
     for (int i = 0; i < hull->n_points; i++) {
         double *moved = making->moved[i];
         for (int c = 0; c < 3; c++) moved[c] = hull->point[i][c] + random_move(&state);
-        double length = sqrt(dot(moved, moved)); /* the point stays on the sphere, or its neighbours could cover it */
+        double length = sqrt(dot(moved, moved)); /* stay on the sphere, or neighbours could cover the point */
         for (int c = 0; c < 3; c++) moved[c] /= length;
     }
 }
 
-/* Chooses the first four points, around the origin: ends of axes, or the points nearest to them. */
+/* Chooses the first four points, which surround the origin: ends of axes, or the points nearest to them. */
 static bool first_facets(struct making *making, int first[4])
 {
     static const double corner[4][3] = {{1, 1, 1}, {1, -1, -1}, {-1, 1, -1}, {-1, -1, 1}};

@@ -4,8 +4,8 @@
  * The origin must be inside the hull, or some directions have no triangle. Each of the six directions +-x, +-y, +-z
  * that has no point within 35 degrees gets a helper point; then every half-space has a point, because each direction is
  * within 54.8 degrees of one of the six. A weight that falls on a helper is shared among the other corners, so a
- * direction beyond the measured range is moved along the great circle through the helper to the edge of that range:
- * below a set that ends at -40 degrees, azimuth by azimuth, to -40 degrees.
+ * direction beyond the measured range moves along the great circle through the helper to the edge of that range.
+ * Example: a set ends at -40 degrees. A direction below keeps its azimuth and moves to -40 degrees.
  *
  * Points are added one by one; the facets that a new point sees are replaced by a fan (e.g. M. de Berg et al.,
  * Computational Geometry, chapter 11). Regular sets have many points on one circle; each point is moved by 1e-7 on the

@@ -30,7 +30,7 @@ static inline void cpu_relax(void)
 
 #define AWAIT_FOREVER INT64_MAX
 
-/* Waits until the counter is at least n. false: the deadline (CLOCK_MONOTONIC) passed. [rt] */
+/* Waits until the counter is at least n. Returns false if the deadline (CLOCK_MONOTONIC) passed. [rt] */
 static inline bool await(const atomic_uint_fast64_t *counter, uint64_t n, int64_t until_us)
 {
     while (atomic_load_explicit(counter, memory_order_acquire) < n) {

@@ -4,7 +4,7 @@
 
 #include <locale.h>
 
-/* Sets the C locale for the calling thread and returns its former locale, for c_locale_leave. newlocale returns a
+/* Sets the C locale for the calling thread and returns the former locale, for c_locale_leave. newlocale returns a
  * constant of the C library here: nothing is allocated or freed. */
 static inline locale_t c_locale_enter(void)
 {

@@ -28,7 +28,7 @@ int fail(int code, struct reason *why, const char *format, ...) __attribute__((f
 /* Replaces each control character by ?: a text may quote a stranger's file and go to a terminal. */
 void text_clean(char *text);
 
-/* The ending of a plural in a text, as in "%d tap%s". */
+/* The ending of a noun after a number, as in "%d tap%s". */
 #define PLURAL(n) ((n) == 1 ? "" : "s")
 
 #ifdef __cplusplus

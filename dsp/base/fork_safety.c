@@ -22,7 +22,7 @@ void global_unlock(enum global_lock lock)
     pthread_mutex_unlock(&locks[lock]);
 }
 
-/* A worker has a real-time priority, and may wait for a thread that calls fork() without one. */
+/* Makes a mutex that inherits priorities: a real-time worker may wait for an ordinary thread in fork(). */
 static void inheriting_mutex_init(pthread_mutex_t *mutex)
 {
     pthread_mutexattr_t attributes;

@@ -7,10 +7,10 @@
 
 #include <pthread.h>
 
-/* The locks of the library's global state. A thread that holds one may lock one further down. */
+/* The locks of the library's global state. A thread that holds one may lock any that is further down in this list. */
 enum global_lock {
-    LOCK_SOFA,   /* HDF5, dsp/banks/sofa_hdf5.c           */
-    LOCK_COSTS,  /* the measured costs, dsp/backends/costs.c */
+    LOCK_SOFA,   /* HDF5: dsp/banks/sofa_hdf5.c           */
+    LOCK_COSTS,  /* the measured costs: dsp/backends/costs.c */
     LOCK_BANKS,  /* banks to free, dsp/scene/device_bank.c       */
     LOCK_TABLES, /* tables of transforms, dsp/fft/fft.c   */
     LOCK_MEMORY, /* vacant memory, dsp/base/memory.c       */
@@ -29,7 +29,7 @@ struct worker_lock {
 void worker_lock_open(struct worker_lock *lock);
 void worker_lock_close(struct worker_lock *lock);
 
-/* The number of forks from the first process to this one. An object made at another count has no threads here.
+/* Returns the number of forks from the first process to this one. An object made at another count has no threads here.
  * [rt], any thread */
 unsigned fork_count(void);
 

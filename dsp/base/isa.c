@@ -10,7 +10,7 @@ enum isa isa_best(void)
     const char *set = getenv("HALOCONV_SIMD");
     enum isa limit = !set || !strcmp(set, "avx512") ? ISA_AVX512 : !strcmp(set, "avx2") ? ISA_AVX2 : ISA_BASELINE;
     __builtin_cpu_init();
-    /* Clang 14 does not know "x86-64-v3" and "x86-64-v4". No processor has these without the rest of its level. */
+    /* Clang 14 does not know "x86-64-v3" and "x86-64-v4". A processor with these features has the rest of its level. */
     if (limit >= ISA_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         return ISA_AVX512;

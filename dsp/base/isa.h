@@ -4,8 +4,8 @@
 
 enum isa { ISA_BASELINE, ISA_AVX2, ISA_AVX512 }; /* SSE2 or NEON; AVX2 with FMA; AVX-512 */
 
-/* The best that this processor has. HALOCONV_SIMD=baseline|avx2|avx512 in the environment limits it, so that every
- * instruction set can be tested on one machine; it must not change while an engine is open. */
+/* Returns the best set that this processor has. HALOCONV_SIMD=baseline|avx2|avx512 in the environment limits it, so
+ * that each set can be tested on one machine; it must not change while an engine is open. */
 enum isa isa_best(void);
 
 /* Initialises an array of the builds of `name`, indexed by enum isa. */

@@ -70,7 +70,7 @@ static void words_load(const struct mailboxes *m, const struct record *record, c
     }
 }
 
-/* Copies the value of a record that this thread alone uses (value NULL: copies nothing), and ends the use. */
+/* Copies the value of a record that only this thread uses to *value, unless value is NULL, and ends the use. */
 static void record_end(const struct mailboxes *m, struct record *record, void *value)
 {
     if (value) memcpy(value, (const void *)record->words, m->bytes);

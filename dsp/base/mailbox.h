@@ -18,7 +18,7 @@
 struct mailboxes {
     int n;
     size_t bytes;  /* size of a value: a multiple of 8 */
-    size_t stride; /* bytes from mailbox to mailbox: whole cache lines. Nearly always the first record is in use; its
+    size_t stride; /* bytes from mailbox to mailbox: whole cache lines. Usually the first record is in use; its
                       value, if at most 48 bytes, shares a cache line with `newest` */
     char *memory;
 };
@@ -26,12 +26,12 @@ struct mailboxes {
 enum { MAILBOX_RECORDS = 4 };
 #define NO_STAMP UINT_MAX /* stamp of a reader before its first read */
 
-/* n empty mailboxes. false: no memory; mailboxes_close is then allowed, as for mailboxes that are all 0. [setup] */
+/* Makes n empty mailboxes. false: no memory; mailboxes_close is then allowed, as for a struct that is all 0. [setup] */
 bool mailboxes_open(struct mailboxes *mailboxes, int n, size_t bytes);
 void mailboxes_close(struct mailboxes *mailboxes);
 
 /* Puts a value into mailbox i. If several threads put values at the same moment, the value of one of them wins. Returns
- * true if a value is left that nobody will read: *unread (NULL: not wanted) is the value that was replaced, or this one
+ * true if nobody will read one of the values: *unread (may be NULL) gets the value that was replaced, or this one
  * if other threads use all records. [rt], any thread */
 bool mailbox_put(const struct mailboxes *mailboxes, int i, const void *value, void *unread);
 

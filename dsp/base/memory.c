@@ -17,7 +17,7 @@ static void *aligned_bytes(size_t bytes)
     void *p = NULL;
     if (posix_memalign(&p, bytes >= HUGE_PAGE ? HUGE_PAGE : LINE, bytes) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
-    if (bytes >= HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE); /* a refusal costs speed only */
+    if (bytes >= HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE); /* may fail: that costs only speed */
 #endif
     return p;
 }
@@ -61,8 +61,8 @@ void memory_packed_free(float *floats)
  */
 
 struct range {                           /* header; the range's floats follow it */
-    alignas(LINE) size_t bytes;          /* of header and floats */
-    struct range *before, *after;        /* neighbours in the region */
+    alignas(LINE) size_t bytes;          /* bytes of header and floats */
+    struct range *before, *after;        /* the neighbours in the region */
     struct range *prev_free, *next_free; /* neighbours in `vacant` */
     bool is_used;
 };

@@ -9,7 +9,7 @@
 const char *number_read(const char *text, double min, double max, double *value)
 {
     char *end;
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* a constant in glibc: nothing to free */
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* glibc returns a constant: nothing to free */
     *value = c ? strtod_l(text, &end, c) : strtod(text, &end);
     return end > text && (isnan(min) || (*value >= min && *value <= max)) ? end : NULL;
 }
@@ -39,7 +39,7 @@ static const char *const hard_blanks[] = {"\xc2\xa0", "\xe2\x80\xaf", "\xe2\x80\
 static const char *const apostrophes[] = {"'", "\xe2\x80\x99"};
 #define LENGTH_OF(list) (sizeof(list) / sizeof *(list))
 
-/* The length in bytes of the list's string that the text starts with, else 0. */
+/* Returns the length in bytes of the list's string with which the text starts, else 0. */
 static size_t length_in(const char *const *list, size_t n, const char *text)
 {
     for (size_t i = 0; i < n; i++)
@@ -55,7 +55,7 @@ size_t grouped_number_blanks(const char *text)
     return (size_t)(at - text);
 }
 
-/* The length in bytes of a separator that exactly three digits follow; 0: no such separator is at `at`. */
+/* Returns the length in bytes of a separator at `at` that exactly three digits follow; 0: there is none. */
 static size_t separator_length(const char *at, unsigned flags)
 {
     size_t length = length_in(hard_blanks, LENGTH_OF(hard_blanks), at);
@@ -64,7 +64,7 @@ static size_t separator_length(const char *at, unsigned flags)
     if (*at == '.' || (*at == ',' && flags & GROUPED_DECIMAL_COMMA)) length = 1;
     if (!length || strspn(at + length, digits) != 3) return 0;
     if (*at != '.' && *at != ',') return length;
-    const char *behind = at + 4; /* a point or comma separates if another follows, or by GROUPED_BY_POINTS */
+    const char *behind = at + 4; /* a point or comma separates if another follows, or with GROUPED_BY_POINTS */
     bool is_group = *behind == '.' || (*behind == ',' && flags & GROUPED_DECIMAL_COMMA);
     return is_group || (flags & GROUPED_BY_POINTS && (!*behind || !strchr("eE", *behind))) ? length : 0;
 }

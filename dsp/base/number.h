@@ -13,7 +13,7 @@ const char *number_read(const char *text, double min, double max, double *value)
 /* Is the whole text a number from min to max? */
 bool number_is(const char *text, double min, double max, double *value);
 
-/* Reads numbers with a comma between two, such as 300,3000. Returns their count; 0: the text is not such a list, or the
+/* Reads numbers separated by commas, such as 300,3000. Returns their count; 0: the text is not such a list, or the
  * list has more than `max` numbers. */
 int number_list_read(const char *text, double *list, int max);
 
@@ -21,7 +21,7 @@ int number_list_read(const char *text, double *list, int max);
 
 enum {
     GROUPED_BY_BLANKS = 1,      /* a plain blank also separates thousands: no second number may follow */
-    GROUPED_BY_POINTS = 2,      /* 1.250 and 1,250 are 1250, as REW writes frequencies                 */
+    GROUPED_BY_POINTS = 2,      /* 1.250 and 1,250 mean 1250, as REW writes frequencies                */
     GROUPED_DECIMAL_COMMA = 4   /* a comma that separates no thousands is a decimal comma              */
 };
 
@@ -30,7 +30,7 @@ enum {
  * and no-break blanks before the number. *end points behind the number. If it is absent, *end is text, the result 0. */
 double grouped_number(const char *text, unsigned flags, const char **end);
 
-/* The number of bytes of blanks and no-break blanks at the start of the text. */
+/* Returns the bytes of blanks and no-break blanks at the start of the text. */
 size_t grouped_number_blanks(const char *text);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* Sets the calling thread's real-time priority right below that of thread tid; ordinary if tid's is ordinary. */
+/* Sets the calling thread's real-time priority right below that of thread tid, or ordinary priority if tid has that. */
 static void set_priority_below(int tid)
 {
     struct sched_param param = {0};
@@ -16,8 +16,8 @@ static void set_priority_below(int tid)
     pthread_setschedparam(pthread_self(), has_below ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-/* The tid of the calling thread, read without a system call from the id of its CPU clock (Linux: ~tid << 3 | flags).
- * 0: unknown. */
+/* Returns the tid of the calling thread, read without a system call from the id of its CPU clock (Linux: ~tid << 3 |
+ * flags). 0: unknown. */
 static int own_tid(void)
 {
     clockid_t clock;

@@ -2,7 +2,7 @@
 #ifndef HALOCONV_PROCESSORS_H
 #define HALOCONV_PROCESSORS_H
 
-/* Counted by affinity: a container or taskset may grant fewer than are online. At least 1. */
+/* Returns their number, at least 1, by affinity: a container or taskset may grant fewer than are online. */
 int processors_usable(void);
 
 #endif

@@ -13,7 +13,7 @@ struct samples {
     size_t (*measure)(const float *x, int n, uint32_t *peak_bits);
 };
 
-/* The fastest build that this processor runs. */
+/* Returns the fastest build that this processor runs. */
 const struct samples *samples_choose(void);
 
 #endif

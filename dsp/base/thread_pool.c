@@ -24,7 +24,7 @@ struct thread_pool {
 
     atomic_int_fast64_t next; /* first job that no thread has begun */
     unsigned forks;           /* fork_count() when the pool was opened */
-    int n_threads;            /* including the caller */
+    int n_threads;            /* threads, the caller included */
     int n_started;            /* threads that run and have a number; under `lock` */
     pthread_t threads[];
 };
@@ -75,7 +75,7 @@ struct thread_pool *thread_pool_open(int n_threads)
     return pool;
 }
 
-/* false in a child of fork(). The condition variables still count the parent's threads there: do not destroy them. */
+/* Returns false in a child of fork(). Condition variables still count the parent's threads there: keep them. */
 static bool has_threads(const struct thread_pool *pool)
 {
     return pool->forks == fork_count();

@@ -15,8 +15,8 @@ struct thread_pool *thread_pool_open(int n_threads);
 void thread_pool_close(struct thread_pool *pool);
 int thread_pool_size(const struct thread_pool *pool);
 
-/* Does job(data, i, thread) for i in [0, n), thread in [0, thread_pool_size); returns when all are done. Any thread;
- * a second caller waits. In the child of a fork() the caller does all jobs. */
+/* Does job(data, i, thread) for i in [0, n), thread in [0, thread_pool_size), and returns when all jobs are done. Any
+ * thread may call it; a second caller waits. In the child of a fork() the caller does all jobs. */
 void thread_pool_run(struct thread_pool *pool, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n);
 
 #endif

@@ -1,8 +1,8 @@
 /* cpu - the CPU backend for live work: runs in place on the caller's thread.
  *
  * This file convolves the head, taps [0, head_taps) of a response, in partitions of P taps. The tail levels
- * (tail_levels.h) convolve the taps after it and do their work at the end of each hop. A block is P frames. Each input
- * keeps two blocks, and the spectra of the latest ones:
+ * (tail_levels.h) convolve the taps after the head, at the end of each hop. A block is P frames. Each input
+ * keeps two blocks of frames, and the spectra of the latest blocks:
  *
  *   history   [ previous block, P ][ current block, P ]           first P taps: in the time domain, from the history
  *                                     ^ pos                       current block full: transform of all 2P -> FDL
@@ -14,7 +14,7 @@
  * A call is cut at block edges. Whole blocks go through the partitions, up to BATCH blocks at once, so that each
  * spectrum of the mask is loaded once for FFT_BLOCKS blocks. The output of an incomplete block is the sum of
  * partitions 1... (computed once a block: cpu_mask.past) plus partition 0: its P taps by FIR or by one transform of the
- * incomplete block, whichever is less work. A direct plan is the same with P >= head_taps, without FDL and `past`.
+ * incomplete block, whichever is less work. A direct plan has P >= head_taps, and so needs no FDL and no `past`.
  */
 #include "cpu_costs.h"
 #include "dsp/device/backend.h"
@@ -48,7 +48,7 @@ struct cpu {
     int n_in, n_out;
     int pos;               /* frames of the current block that have arrived */
     int64_t block;         /* index of the current block */
-    int n_entries, newest; /* entries of each FDL ring; entry of the current block */
+    int n_entries, newest; /* number of entries of each FDL ring; index of the current block's entry */
     size_t ring_stride;    /* floats from one ring to the next */
     float *fdl;
     size_t history_size; /* floats of an input's history */
@@ -105,10 +105,10 @@ static void cpu_close(void *state)
     free(cpu);
 }
 
-/* The number of threads for the tail levels, besides the caller: config.n_threads - 1, or as many as keep each thread
- * half busy, at most one for each other processor. With one thread, 8 x 8 of 1 s at 64 frames costs the audio thread
- * 20 us instead of 75, and the process no more. An engine with so little work that a host may run a hundred engines
- * gets no thread: a thread would save 8 us of 1333. */
+/* Returns the number of threads for the tail levels, besides the caller: config.n_threads - 1, or as many as keep each
+ * thread half busy, at most one for each other processor. With one thread, 8 x 8 of 1 s at 64 frames costs the audio
+ * thread 20 us instead of 75, and the process no more. An engine with so little work that a host may run a hundred of
+ * them gets no thread: a thread would save 8 us of 1333. */
 static int tail_threads(const hc_config *config, const struct plan *plan)
 {
     const double little = 0.005, busy = 0.5;
@@ -146,7 +146,7 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
         cpu->fft = fft_get(plan->partition);
         if (!cpu->fft) goto no_memory;
         cpu->n_entries = plan->n_partitions + BATCH;
-        /* Not a power of two: rings that lie a power of two apart share few sets of the cache. */
+        /* The stride is not a power of two: rings that lie a power of two apart share few sets of the cache. */
         cpu->ring_stride = (size_t)(cpu->n_entries * cpu->fft->chunk) + FFT_LANES;
         cpu->fdl = memory_packed(fdl_floats(cpu));
         cpu->sums = memory_packed(BATCH * 2 * p);
@@ -296,7 +296,7 @@ static void cpu_mask_retire(void *state, void *impl)
 
 /* ---- partitions -------------------------------------------------------------------------------------------------- */
 
-/* The FDL entry of the block `after` blocks after the current block; -n_entries < after < n_entries. */
+/* Returns the FDL entry of the block `after` blocks after the current one; -n_entries < after < n_entries. */
 static int entry_of(const struct cpu *cpu, int after)
 {
     return (cpu->newest + after + cpu->n_entries) % cpu->n_entries;
@@ -307,7 +307,7 @@ static float *fdl_ring(const struct cpu *cpu, int in, int chunk)
     return cpu->fdl + ((size_t)in * (size_t)cpu->fft->n_chunks + (size_t)chunk) * cpu->ring_stride;
 }
 
-/* sum[2P] = partitions [from, to) of an output, for the block t blocks after the current block. */
+/* Writes to sum[2P] the sum over partitions [from, to) of an output, for the block t blocks after the current one. */
 static void sum_block(const struct cpu *cpu, const struct cpu_mask *mask, int out, int t, int from, int to, float *sum)
 {
     const struct fft *fft = cpu->fft;
@@ -343,7 +343,7 @@ struct product_list { /* products of one output */
     bool add; /* the sums of an earlier list exist: add to them */
 };
 
-/* sums[FFT_BLOCKS][2P] = or (add) += the products of the list. Empties the list. */
+/* Writes the products of the list to sums[FFT_BLOCKS][2P], or adds them if products->add. Empties the list. */
 static void products_flush(const struct cpu *cpu, const struct cpu_mask *mask, struct product_list *products,
                            float *sums)
 {
@@ -360,7 +360,7 @@ static void products_flush(const struct cpu *cpu, const struct cpu_mask *mask, s
     products->add = true;
 }
 
-/* sums[FFT_BLOCKS][2P] = all partitions of an output, for FFT_BLOCKS blocks from t on. */
+/* Writes to sums[FFT_BLOCKS][2P] the sum over all partitions of an output, for FFT_BLOCKS blocks from t on. */
 static void sum_blocks(const struct cpu *cpu, const struct cpu_mask *mask, int out, int t, float *sums)
 {
     struct product_list products;
@@ -380,8 +380,8 @@ static void sum_blocks(const struct cpu *cpu, const struct cpu_mask *mask, int o
     products_flush(cpu, mask, &products, sums);
 }
 
-/* rows[n_out][at ...] = partitions [from, to) of n_t blocks from the current block on. If n_t > 1, [from, to) must be
- * all partitions. The second half of an inverse transform is P frames of linear convolution (overlap-save). */
+/* Writes the output of partitions [from, to) to rows[n_out][at ...], for n_t blocks, current first. If n_t > 1,
+ * [from, to) must be all partitions. Overlap-save: only the second half of an inverse transform, P frames, is valid. */
 static void convolve_partitions(struct cpu *cpu, const struct cpu_mask *mask, int n_t, int from, int to,
                                 float *const *rows, int at)
 {
@@ -442,7 +442,7 @@ static void push_blocks(struct cpu *cpu, const struct rows *rows, int at, int n_
         memcpy(cpu_history(cpu, in), rows->in[in] + at + (size_t)(n_t - 1) * p, p * sizeof(float));
 }
 
-/* Computes the output of past blocks that is due in the current block, unless the mask has it already. */
+/* Computes what past blocks contribute to the current block (`past`), unless the mask has it already. */
 static void make_past(struct cpu *cpu, struct cpu_mask *mask)
 {
     if (cpu->plan->direct || mask->past_block == cpu->block) return;
@@ -450,7 +450,7 @@ static void make_past(struct cpu *cpu, struct cpu_mask *mask)
     mask->past_block = cpu->block;
 }
 
-/* For partition 0 of n frames: is FIR less work than a transform of the incomplete block? */
+/* Returns true if partition 0 of n frames is less work by FIR than by a transform of the incomplete block. */
 static bool is_fir_faster(const struct cpu *cpu, const struct cpu_mask *mask, int n)
 {
     if (cpu->plan->direct) return true;

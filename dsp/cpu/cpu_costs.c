@@ -11,7 +11,7 @@
 
 /* ---- built in -------------------------------------------------------------------------------------------------- */
 
-/* EPYC (Zen 5). For files only the ratios matter: one read of a spectrum serves FFT_BLOCKS blocks. */
+/* Measured on an EPYC (Zen 5). For files only the ratios matter: one read of a spectrum serves FFT_BLOCKS blocks. */
 const struct plan_costs cpu_costs = {
     .mac_ns = 0.016,
     .cmac_ns = 0.3,
@@ -41,7 +41,7 @@ const struct plan_costs cpu_files_costs = {
 /* Measured with responses that do not fit into the cache. */
 const struct cpu_slice_costs cpu_slice_costs = {.columns_ns = 0.45, .rows_ns = 0.4, .product_ns = 0.32};
 const struct cpu_tensor_costs cpu_tensor_costs = {.tap_ns = 0.035, .product_ns = 0.25, .transform_ns = 0.125};
-/* Intel Ice Lake at 2.8 GHz: the products of random entries wait for memory. An EPYC (Zen 5) needs a third of it. */
+/* Measured on an Intel Ice Lake at 2.8 GHz: products of random entries wait for memory. An EPYC needs a third of it. */
 const struct cpu_scene_costs cpu_scene_costs = {.float_ns = 0.38, .transform_ns = 0.16};
 
 /* ---- measured --------------------------------------------------------------------------------------------------- */
@@ -52,14 +52,14 @@ enum {
     PARTITION = 64, /* taps of a partition of the head */
     SIZE = 2048,    /* taps of a partition of a tail level */
     PARTITIONS = 8,
-    FLOATS = 1 << 20, /* of input and of spectra, 4 MiB each: larger than a core's cache, smaller than the shared */
+    FLOATS = 1 << 20, /* floats of an array. 4 MiB exceed a core's cache and fit into the shared cache */
     ROUNDS = 5,
     RUNS = 16,
 };
 
 static const int64_t round_ns = 1000000; /* a round runs a loop for at least this time; the fastest of ROUNDS counts */
 
-/* A run of products or transforms uses the next range of a and b. An engine's data, too, are in the shared cache only:
+/* Each run uses the next range of a and b, so that it finds them in the shared cache only. So does an engine:
  * since the last block, data of other channels and engines have replaced them in the core's cache. */
 struct loop_data {
     const struct simd *simd;
@@ -74,7 +74,7 @@ static size_t next(struct loop_data *s, size_t floats)
     return s->at;
 }
 
-/* Nanoseconds for one run: the mean of the fastest round. */
+/* Returns the nanoseconds of one run: the mean of the fastest round. */
 static double time_of(void (*run)(struct loop_data *), struct loop_data *s)
 {
     double best = INFINITY;
@@ -136,8 +136,8 @@ int cpu_costs_measure(struct plan_costs *costs)
                           .b = memory_floats(FLOATS),
                           .c = memory_floats(2 * (size_t)SIZE)};
     if (!s.fft || !s.tail_fft || !s.a || !s.b || !s.c) goto end;
-    /* memory: reading uncached data lasts about twice as long as reading from the last cache, longer while other
-     * programs read memory. This factor is steadier than a measurement of the memory. */
+    /* memory: reading uncached data lasts about twice as long as reading from the shared cache, longer while other
+     * programs read memory. This fixed factor is steadier than a measurement. */
     const double memory = 2, transforms = 2;
     costs->mac_ns = time_of(run_fir, &s) / (TAPS * FRAMES);
     costs->cmac_ns = memory * time_of(run_products, &s) / (PARTITIONS * PARTITION);

@@ -29,7 +29,7 @@
 #include <string.h>
 
 enum {
-    JOB_CHUNKS = 8,    /* chunks of a product job: starting the job then costs little in comparison */
+    JOB_CHUNKS = 8,    /* chunks of a product job: enough work that starting it costs little */
     JOBS_A_THREAD = 4, /* min. product jobs for each thread: a thread that starts late still finds jobs */
     SLICE = 4096,      /* frames of a direct plan's job */
 };
@@ -50,7 +50,7 @@ struct files {
     float *frames;      /* [threads][P]: the output of an incomplete block */
     float **fading_out; /* [n_out][plan.block]: output of the mask that fades out */
     int64_t block;      /* index of the current block */
-    bool *is_nonzero;   /* [n_in][max_blocks]: is the transform of this block of the batch not 0? */
+    bool *is_nonzero;   /* [n_in][max_blocks]: the transform of this block of the batch is not 0 */
 };
 
 struct files_response {
@@ -268,9 +268,9 @@ static void transform_input(void *data, int64_t i, int thread)
     if (is_nonzero) fft_forward(f->fft, two, two + p, to, to, FFT_CHUNK);
 }
 
-/* Updates the range of nonzero blocks. Blocks outside the range are not multiplied, and their FDL entries not written:
- * in a short file with long responses, nearly all blocks. A zero block is written when a nonzero block follows it.
- * Blocks that no partition meets any more leave the range. */
+/* Updates the range of nonzero blocks. Blocks outside it are not multiplied, and their FDL entries are not written:
+ * this saves most work in a short file with long responses. A zero block is written when a nonzero one follows it.
+ * The range restarts when no partition meets any of its blocks. */
 static void nonzero_update(struct files *f, int n_blocks)
 {
     for (int in = 0; in < f->n_in; in++)
@@ -285,7 +285,7 @@ static void nonzero_update(struct files *f, int n_blocks)
         }
 }
 
-/* Transforms block t of an output back. */
+/* Does the inverse transform of block t of an output. */
 static void transform_output(void *data, int64_t i, int thread)
 {
     const struct files_batch *batch = data;
@@ -297,7 +297,7 @@ static void transform_output(void *data, int64_t i, int thread)
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* The number of groups of outputs. Small transforms have few chunks: each group is then a job, to have enough jobs. */
+/* Returns the number of groups of outputs. Small transforms have few chunks: each group is a job, so jobs suffice. */
 static int output_groups(const struct files *f)
 {
     int jobs = (f->fft->n_chunks + JOB_CHUNKS - 1) / JOB_CHUNKS;

@@ -28,7 +28,7 @@ bool all_zero(const float *x, int n)
     return true;
 }
 
-/* The number of taps of partition i; the last partition of a response may have fewer than `size`. */
+/* Returns the number of taps of partition i; the last partition of a response may have fewer than `size`. */
 static int taps_of(int n_taps, int size, int i)
 {
     return n_taps - i * size < size ? n_taps - i * size : size;

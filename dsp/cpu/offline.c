@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PRODUCTS = 64 }; /* products summed in registers before they join the total; limits rounding of long sums */
+enum { MAX_PRODUCTS = 64 }; /* products that are summed before they join the total: less rounding in long sums */
 
 bool offline_open(struct offline *o, const struct fft *fft, int ratio, int n_rows, int n_entries)
 {
     size_t floats = 2 * (size_t)fft->size;
-    /* Spectra a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
+    /* SIMD_PAD: spectra that lie a multiple of 4 KiB apart would share few sets of the cache. */
     *o = (struct offline){.fft = fft, .ratio = ratio, .n_entries = n_entries, .stride = floats + SIMD_PAD};
     o->spectra = memory_floats_uncleared((size_t)n_rows * (size_t)n_entries * o->stride);
     o->zeros = memory_floats(floats);
@@ -61,14 +61,14 @@ static void sum_flush(struct sum *s)
     s->n = 0;
 }
 
-/* Adds the partitions of a product that meet windows of the row's range. Flushes at the same partitions for all
+/* Adds the partitions of a product that meet windows of the row's range. Flushes at the same partitions in all
  * windows: the order of a sum then does not depend on the windows that are computed together. */
 static void sum_add(struct sum *s, const struct offline_product *product, int64_t window)
 {
     const struct offline *o = s->o;
     const struct offline_range *range = &o->ranges[product->row];
     const float *row = o->spectra + (size_t)product->row * (size_t)o->n_entries * o->stride;
-    /* before: windows from the row's first to the last one met; after: from the row's last to the first one met */
+    /* before: from the row's first window to the last window of the sum; after: from the row's last to its first */
     int64_t before = window + s->n_windows - 1 - range->first, after = window - range->last;
     int64_t all = (int64_t)o->ratio * product->end;
     if (before < 0 || after >= all) return;

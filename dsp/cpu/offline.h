@@ -18,8 +18,8 @@
 
 struct offline {
     const struct fft *fft;
-    int ratio;               /* windows from partition to partition                                                   */
-    int n_entries;           /* entries of a row's ring, the latest windows                                           */
+    int ratio;               /* distance of adjacent partitions in windows                                            */
+    int n_entries;           /* entries of a row's ring, which holds the latest windows                               */
     size_t stride;           /* floats from entry to entry                                                            */
     float *spectra;          /* [rows][n_entries][stride]: window w is in entry w % n_entries                         */
     float *zeros;            /* [2S]: the spectrum of silence                                                         */
@@ -31,7 +31,7 @@ struct offline {
 struct offline_product {
     int row;
     int first, end;          /* partitions of the response: [first, end)                                              */
-    const float *h;          /* the first chunk of partition `first`; the next partition's follows it                 */
+    const float *h;          /* chunk 0 of partition `first`, then chunk 0 of the next partition, ...                 */
 };
 
 struct offline_list {
@@ -47,21 +47,21 @@ static const struct offline_range offline_silence = {INT64_MIN / 2, INT64_MIN / 
 bool offline_open(struct offline *o, const struct fft *fft, int ratio, int n_rows, int n_entries);
 void offline_close(struct offline *o);
 
-/* The entry of a window. */
+/* Returns the entry of a window in a row's ring. */
 float *offline_spectrum(const struct offline *o, int row, int64_t window);
 
-/* The number of windows to compute together if `left` windows are left: 1, 2 or FFT_BLOCKS. */
+/* Returns the number of windows to compute together if `left` windows are left: 1, 2 or FFT_BLOCKS. */
 static inline int offline_windows(int64_t left)
 {
     return left >= FFT_BLOCKS ? FFT_BLOCKS : left >= 2 ? 2 : 1;
 }
 
-/* y[t] = the sum of the products in output window `window` + t, t < n (1, 2 or FFT_BLOCKS), in chunks [from, end) of the
+/* Writes to y[t] the products' sum in output window `window` + t, t < n (1, 2 or FFT_BLOCKS), chunks [from, end) of the
  * bins. false: all products are silent; y is then 0. */
 bool offline_sum(const struct offline *o, const struct offline_list *list, int64_t window, int n, int from, int end,
                  float *const *y);
 
-/* Writes frames [from, from + n) of the last S frames of a sum to out. Destroys the sum. scratch: [S]. */
+/* Transforms a sum back, in place, and writes frames [from, from + n) of its last S frames to out. scratch: [S]. */
 void offline_back(const struct offline *o, float *sum, int from, int n, float *out, float *scratch);
 
 #endif

@@ -34,13 +34,13 @@ enum {
     MIN_GROUP = 8,          /* min. windows of a group */
     GROUP_FLOATS = 1 << 19, /* approximate floats of a group's sums: they should fit into the second-level cache */
     SPAN_FLOATS = 1 << 24,  /* approximate floats of a span's spectra */
-    WINDOWS_A_JOB = 16,     /* windows that a thread transforms at once */
+    WINDOWS_A_JOB = 16,     /* windows that a job transforms */
 };
 
 struct item { /* a product and its weights in a window's two sums */
     int source, entry;
     int window;     /* index of the window in the group */
-    float from, to; /* weights; 0: not in that sum */
+    float from, to; /* weights in the two sums; 0: not in that sum */
 };
 
 struct scratch {         /* buffers of one thread */
@@ -48,7 +48,7 @@ struct scratch {         /* buffers of one thread */
     float *products;     /* [FFT_BLOCKS][2S] */
     float *frames;       /* [2S], of which the first ones stay 0 */
     struct item *items;  /* [n_items] */
-    struct offline rows; /* spectra of a work's sources; in thread 0 only if all threads share each work */
+    struct offline rows; /* spectra of a work's sources; if all threads share each work, only thread 0 has them */
 };
 
 struct render_state {
@@ -146,13 +146,13 @@ static int render_open(const struct render_setup *setup, void **state, struct re
 struct window_span {
     const struct render_state *s;
     const struct render_work *work;
-    const struct offline *rows; /* window w of the work, -windows_before or more, is window w of a row */
+    const struct offline *rows; /* window w of a row is window w of the work, w >= -windows_before */
     int64_t first, from;        /* the span's first window; the first window to transform */
-    int n, n_new;               /* number of the span's windows; of windows to transform */
+    int n, n_new;               /* number of the span's windows; number of windows to transform */
     struct scratch *scratch;    /* [threads] */
 };
 
-/* The number of earlier windows that the partitions of a window meet. */
+/* Returns the number of earlier windows that the partitions of a window meet. */
 static int windows_before(const struct render_state *s)
 {
     return s->ratio * (s->n_partitions - 1);
@@ -244,7 +244,7 @@ static void add_products(const struct window_span *c, int first, const struct it
     }
 }
 
-/* Transforms a sum of n products back. Returns the last `step` frames. */
+/* Transforms a sum of n products back. Returns its last `step` frames. */
 static const float *sum_back(const struct render_state *s, int n, float *sum, float *frames)
 {
     if (n > 0)
@@ -254,7 +254,7 @@ static const float *sum_back(const struct render_state *s, int n, float *sum, fl
     return frames + s->fft->size - s->step;
 }
 
-/* Fades the inverse transforms of the sums of a window into the output. */
+/* Transforms both sums of a window back and writes the fade between them to the output. */
 static void finish_window(const struct window_span *c, int64_t window, int at, int out, const struct scratch *scratch)
 {
     const struct render_state *s = c->s;
@@ -272,7 +272,7 @@ static void finish_window(const struct window_span *c, int64_t window, int at, i
     for (int i = 0; i < n; i++) y[i] = from[i] + s->fade[i] * (to[i] - from[i]);
 }
 
-/* Have n sorted items the same source and entry, in adjacent windows? */
+/* Returns true if n sorted items have the same source and entry, in adjacent windows. */
 static bool is_run(const struct item *first, int n)
 {
     const struct item *last = first + n - 1;
@@ -303,7 +303,7 @@ static void render_group(void *data, int64_t i, int thread)
 
 /* ---- works ------------------------------------------------------------------------------------------------------- */
 
-/* Does job(data, i) for i in [0, n): on all threads of the pool (thread -1), or on `thread` alone. */
+/* Calls job(data, i, thread) for i in [0, n): on all threads of the pool if thread is -1, else on `thread` alone. */
 static void share(const struct render_state *s, int thread, void (*job)(void *, int64_t, int), void *data, int n)
 {
     if (thread < 0)
@@ -312,7 +312,7 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
         for (int i = 0; i < n; i++) job(data, i, thread);
 }
 
-/* The number of windows of a span: whole groups, as max_items assumes, or all windows. */
+/* Returns the number of windows of a span: whole groups, as max_items assumes, or all windows. */
 static int64_t span_windows(const struct render_state *s, int n_sources, int64_t n_windows)
 {
     int64_t n = SPAN_FLOATS / ((int64_t)n_sources * (int64_t)s->floats) - windows_before(s),
@@ -326,7 +326,7 @@ static int64_t div_down(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* The windows of a work that meet its input. */
+/* Returns the range of a work's windows that contain input. */
 static struct offline_range input_range(const struct render_state *s, const hc_render_job *job)
 {
     if (job->n_in_frames == 0) return offline_silence;
@@ -337,7 +337,7 @@ static struct offline_range input_range(const struct render_state *s, const hc_r
 struct run {
     const struct render_state *s;
     const struct render_work *works;
-    int64_t span;            /* windows of a span, at most */
+    int64_t span;            /* max. windows of a span */
     struct scratch *scratch; /* [threads] */
 };
 
@@ -350,7 +350,7 @@ static void work_run(void *data, int64_t i, int thread)
     const struct offline *rows = &r->scratch[thread < 0 ? 0 : thread].rows;
     struct window_span c = {.s = s, .work = work, .rows = rows, .scratch = r->scratch};
     struct offline_range input = input_range(s, work->job);
-    int64_t next = -windows_before(s); /* window to transform */
+    int64_t next = -windows_before(s); /* the next window to transform */
     for (int source = 0; source < work->job->n_sources; source++) rows->ranges[source] = input;
     for (; c.first < work->n_windows; c.first += r->span, next = c.first) {
         int64_t end = work->n_windows - c.first < r->span ? work->n_windows : c.first + r->span;
@@ -377,7 +377,7 @@ static size_t max_items(const struct render_state *s, const struct render_work *
     return max;
 }
 
-/* Allocates a thread's scratch. n_sources: rows of the thread; 0: no rows. */
+/* Allocates a thread's scratch. n_sources: rows of the thread; may be 0. */
 static bool scratch_make(const struct render_state *s, struct scratch *scratch, size_t n_items, int n_sources,
                          int n_entries)
 {
@@ -402,7 +402,7 @@ static int render_run(void *state, const struct render_work *works, int n_works,
 {
     const struct render_state *s = state;
     int n_threads = thread_pool_size(s->pool), n_sources = 1;
-    bool is_whole = n_works >= 2 * n_threads; /* a thread computes whole works */
+    bool is_whole = n_works >= 2 * n_threads; /* each thread computes whole works */
     size_t n_items = max_items(s, works, n_works);
     int64_t n_windows = 0;
     for (int i = 0; i < n_works; i++) {

@@ -18,7 +18,7 @@ double scene_transform_ns(const struct scene_cut *cut)
     return cpu_scene_costs.transform_ns * cut->frames * log2(cut->frames);
 }
 
-/* Expected nanoseconds of a source with two outputs in a hop. */
+/* Returns the expected nanoseconds of a source with two outputs in a hop. */
 static double cut_ns(const struct scene_cut *cut)
 {
     return scene_products_ns(3.0 * cut->n_partitions * cut->frames) + scene_transform_ns(cut);
@@ -78,7 +78,7 @@ bool scene_bank_cpu_responses(const void *impl, int level, int entry, struct sce
     return true;
 }
 
-/* taps: of the level. work: [2][cut->frames]. */
+/* Transforms the taps of a response in level l. work: [2][cut->frames]. */
 static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut *cut, const float *taps, int n_taps,
                      int entry, int out, const struct fft *fft, float *work)
 {
@@ -93,7 +93,7 @@ static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut 
     }
 }
 
-/* The number of taps of a bank's responses in a level; may be 0. */
+/* Returns the number of taps of a bank's responses in a level; may be 0. */
 static int taps_in(const struct scene_level *level, const hc_bank_data *data)
 {
     int n = data->n_taps - level->offset;
@@ -108,7 +108,7 @@ static double level_floats(const struct scene_plan *plan, int l, const hc_bank_d
     return (double)data->n_entries * data->n_out * n_partitions * cut.frames;
 }
 
-/* false: no memory. */
+/* Returns false if there is no memory. */
 static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *plan, const hc_bank_data *data,
                        uint64_t *bytes)
 {

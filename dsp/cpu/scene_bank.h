@@ -2,7 +2,7 @@
  *
  * A tail level computes hop + fade frames of output a hop. Its partitions are `ratio` hops long: a longer partition
  * needs fewer bytes for each tap (2.3 floats with ratio 1, 1.1 with 8), and the products of random entries wait for
- * memory. The price is a longer transform of each source a hop, and `ratio` FDLs, one for each hop modulo ratio.
+ * memory. In return, the transform of each source in each hop is longer, and there are `ratio` FDLs: hop % ratio.
  *
  * In a transform's frames, a partition's taps come first; the newest input frames and the output come last.
  *
@@ -25,9 +25,9 @@ struct scene_cut { /* the partitions of a level                                 
     int hop, ratio;
     int size; /* taps of a partition: ratio hops                                                        */
     int n_partitions;
-    int window;          /* frames of output of a product                                                          */
+    int window;          /* frames of output that a product yields                                                 */
     int frames;          /* frames of a transform: 2S                                                           */
-    int chunk, n_chunks; /* floats of a chunk; chunks of a spectrum                                              */
+    int chunk, n_chunks; /* floats in a chunk; chunks in a spectrum                                              */
 };
 
 struct bank_cpu {
@@ -37,30 +37,30 @@ struct bank_cpu {
     size_t floats[HC_MAX_STEER_LEVELS];     /* floats of an entry                                                 */
 };
 
-/* Expected nanoseconds: of products that read `floats` floats; of a source's transform and its store into the FDL. */
+/* Returns the expected nanoseconds of products that read `floats` floats. */
 static inline double scene_products_ns(double floats)
 {
     return cpu_scene_costs.float_ns * floats;
 }
-double scene_transform_ns(const struct scene_cut *cut);
+double scene_transform_ns(const struct scene_cut *cut); /* of a source's transform and its store into the FDL */
 
 void scene_cut_make(struct scene_cut *cut, const struct scene_plan *plan, int level);
 
-/* The calls of struct scene_backend. */
+/* The functions bank_make and bank_free of struct scene_backend. */
 int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank_data *data, void **impl,
                         uint64_t *bytes, struct reason *why);
 void scene_bank_cpu_free(void *impl);
 
-/* The number of floats that fit into this machine's memory: a longer array is refused before it is written. */
+/* Returns how many floats fit into this machine's memory: a longer array is refused before it is written. */
 double scene_max_floats(void);
 
-/* HC_ENOMEM if a bank of `floats` floats is larger than the memory of this machine. */
+/* Returns HC_ENOMEM if a bank of `floats` floats is larger than the memory of this machine. */
 int scene_bank_fits(double floats, const hc_bank_data *data, struct reason *why);
 
-/* A piece_responses of scene_pieces.h. [rt] */
+/* Implements piece_responses of scene_pieces.h. [rt] */
 bool scene_bank_cpu_responses(const void *bank, int level, int entry, struct scene_piece *piece);
 
-/* Floats from chunk to chunk and from source to source of an FDL. */
+/* Returns the floats of an FDL from one chunk to the next; scene_fdl_source, from one source to the next. */
 static inline size_t scene_fdl_chunk(const struct scene_cut *cut)
 {
     return (size_t)cut->ratio * (size_t)cut->n_partitions * (size_t)cut->chunk;
@@ -69,7 +69,7 @@ static inline size_t scene_fdl_source(const struct scene_cut *cut)
 {
     return (size_t)cut->n_chunks * scene_fdl_chunk(cut);
 }
-/* The offset in floats of hop h's phase in the FDL; the entry of hop h in that phase. */
+/* Returns the offset of hop h's phase in the FDL, in floats. scene_fdl_entry returns hop h's entry in this phase. */
 static inline size_t scene_fdl_phase(const struct scene_cut *cut, int64_t h)
 {
     return (size_t)(h % cut->ratio) * (size_t)cut->n_partitions * (size_t)cut->chunk;

@@ -1,8 +1,8 @@
 /* scene_cpu - moving sources on the CPU.
  *
  *   head          inside the call (scene_head.c)
- *   tail level    at frame T, a multiple of the hop, the engine thread records the mix and publishes jobs; threads and,
- *                 in even shares, its own calls do them until frame T + delay (scene_tail.c)
+ *   tail level    at frame T, a multiple of the hop, the engine thread records the mix and publishes jobs. Pool threads
+ *                 do them until frame T + delay; the engine thread does the rest, evenly in its calls (scene_tail.c)
  *
  * Cost. The products of random entries wait for memory. With 128 changing sources, 2 outputs, 0.5 s at 48 kHz and 64
  * frames, a block reads:
@@ -52,7 +52,7 @@ double scene_cpu_ns(const struct scene_plan *plan, int n_sources, int n_out)
     return ns;
 }
 
-/* The number of threads besides the engine thread: as many as keep each thread half busy, at most one for each other
+/* Returns the number of threads besides the engine thread: as many as are half busy each, at most one for each other
  * processor. A scene of little work gets no thread. */
 static int scene_threads(const struct scene_plan *plan, const struct scene_shape *shape)
 {
@@ -70,7 +70,7 @@ static int scene_history_frames(const struct scene_plan *plan)
     for (int l = 0; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
-        /* a thread reads the window until its hop is due, while the calls write */
+        /* a thread reads the window until its hop is due; meanwhile the calls write the next frames */
         int frames = cut.frames + plan->levels[l].delay + plan->block;
         if (frames > n) n = frames;
     }
@@ -92,7 +92,7 @@ static size_t max_terms(const struct scene_shape *shape)
     return (size_t)shape->n_sources * HC_MAX_SOUNDING;
 }
 
-/* Bytes of a level's lists. */
+/* Returns the bytes of a level's lists. */
 static double lists_bytes(const struct scene_shape *shape, int level)
 {
     return (double)((sizeof(struct scene_piece) + sizeof(struct scene_source)) * max_terms(shape)) *
@@ -121,7 +121,7 @@ static void scene_cpu_close(void *state)
 {
     struct scene_state *s = state;
     if (!s) return;
-    scene_tail_close(s->tail); /* first: its threads read all other memory */
+    scene_tail_close(s->tail); /* close it first: its threads read all other memory */
     scene_head_close(s);
     for (int l = 0; l < s->plan.n_levels; l++) {
         fft_put(s->levels[l].fft);
@@ -137,14 +137,14 @@ static void scene_cpu_close(void *state)
     free(s);
 }
 
-/* Allocates memory and writes zeros: a first write inside a call would wait for the system's page. */
+/* Allocates memory and writes zeros: a first write to a page inside a call would wait for the system. */
 static void *zeros_written(size_t bytes)
 {
     void *p = malloc(bytes);
     return p ? memset(p, 0, bytes) : NULL;
 }
 
-/* false: no memory. */
+/* Returns false if there is no memory. */
 static bool level_open(struct scene_state *s, int l)
 {
     struct scene_level_cpu *level = &s->levels[l];

@@ -1,10 +1,10 @@
 /* scene_head - the head of moving sources, computed inside the call.
  *
- *   FDL      for each source, a spectrum a block, of [previous block | block]
+ *   FDL      for each source and block, the spectrum of [previous block | block]
  *   sums     to:   sum of weight * X * H over all partitions
- *            from: the same for `from`, usually `to` of the previous block. Its partitions from 1 on meet only earlier
- *                  blocks. So the previous block computes these partitions (`next`) while it reads the same H for its
- *                  own `to`: each H is read once. The block itself adds partition 0
+ *            from: the same with the weights of `from`, usually `to` of the previous block. Its partitions from 1 on
+ *                  meet only earlier blocks. So the previous block sums them (`next`) while it reads the same H for
+ *                  its own `to`: each H is read once. The current block adds partition 0
  *
  * A block that comes in several calls computes partitions from 1 on in its first call, and partition 0 in each.
  */
@@ -30,7 +30,7 @@ bool scene_head_open(struct scene_state *s)
         free(sums);
         return false;
     }
-    s->head.to = sums; /* `to` is never exchanged: scene_head_close frees this address */
+    s->head.to = sums; /* scene_head_close frees this address: `to` is never swapped with another buffer */
     s->head.from = sums + level->n_sums;
     s->head.next = sums + 2 * level->n_sums;
     s->head.rest_to = sums + 3 * level->n_sums;
@@ -46,7 +46,7 @@ void scene_head_close(struct scene_state *s)
 
 enum { TO, FROM };
 
-/* Adds partitions [first, end) of a list's products to y and, unless `next` is NULL, the next block's sums to it. */
+/* Adds partitions [first, end) of a list's products to y, and the next block's products to `next` unless it is NULL. */
 static void sum(const struct scene_state *s, float *y, float *next, int list, int first, int end, int64_t block)
 {
     const struct scene_level_cpu *level = &s->levels[0];

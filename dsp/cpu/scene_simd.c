@@ -2,14 +2,14 @@
 #include "dsp/fft/fft_butterflies.h"
 #include "simd.h"
 
-enum { GROUP = 2 * FFT_LANES, MAX_TILE = 4 }; /* floats of a group of bins; groups of a tile */
+enum { GROUP = 2 * FFT_LANES, MAX_TILE = 4 }; /* GROUP: floats of a group of bins; MAX_TILE: groups of a tile */
 
-struct streams { /* operands in one chunk: x, an FDL's entries; h, the responses of a pair of outputs */
+struct streams { /* addresses in one chunk. x: an FDL's entries; h: the responses of a pair of outputs */
     const float *x, *h;
 };
 
-/* Sums `tile` groups of a chunk, for a pair of outputs or the last output. Prefetches `ahead`, the operands of the next
- * tile: hardware prefetch cannot predict their address. */
+/* Sums `tile` groups of a chunk, for a pair of outputs or the last output. Prefetches the next tile's x and h, `ahead`:
+ * hardware prefetch cannot predict these addresses. */
 ALWAYS_INLINE void sum_tile(float *now, float *next, const struct scene_sum *s, int n_partitions, float gain,
                             struct streams at, struct streams ahead, int n_outs, int tile, bool twice)
 {
@@ -66,7 +66,7 @@ ALWAYS_INLINE void sum_chunk(float *now, float *next, const struct scene_sum *s,
         }
 }
 
-/* mixed = the weighted sum of the FDLs of n sources, in the entries that the sum meets. */
+/* Writes the weighted sum of the FDLs of n sources to `mixed`, for the entries that the partitions meet. */
 static void mix(float *mixed, const struct scene_piece *piece, const struct scene_source *sources, int n,
                 const struct scene_sum *s)
 {
@@ -85,7 +85,7 @@ static void mix(float *mixed, const struct scene_piece *piece, const struct scen
     }
 }
 
-/* The operands of a piece and of one of its sources. */
+/* Returns the addresses of a source's FDL and of a piece's responses, in the chunk of *s. */
 static struct streams streams_of(const struct scene_piece *piece, int source, const struct scene_sum *s)
 {
     size_t floats = (size_t)piece->n_out * (size_t)(piece->n_partitions * s->floats);

@@ -1,5 +1,5 @@
-/* scene_state - the state of the moving sources on the CPU: scene_cpu.c makes it, scene_head.c computes the head inside
- * the call, scene_tail.c the tail levels until they are due. */
+/* scene_state - the state of the moving sources on the CPU. scene_cpu.c makes it. scene_head.c computes the head inside
+ * the call. scene_tail.c computes the tail levels before they are due. */
 #ifndef HALOCONV_SCENE_STATE_H
 #define HALOCONV_SCENE_STATE_H
 
@@ -11,14 +11,14 @@ struct scene_level_cpu {
     const struct scene_level *plan;
     struct scene_cut cut;
     const struct fft *fft;
-    float *fdl; /* scene_bank.h                                                                         */
-    struct scene_list lists[2]; /* tail level: [0], the hop's list; head: lists of `to` and `from`              */
+    float *fdl; /* scene_bank.h describes the layout                                                    */
+    struct scene_list lists[2]; /* a tail level uses [0], the hop's list; the head uses `to` and `from`         */
     size_t n_sums; /* floats of the sums of all outputs                                                    */
 };
 
 struct scene_head { /* the sums of a block, [n_out][fft]                                                    */
     float *to, *from;
-    float *next; /* the next block's `from`, partitions from 1 on, computed with this block's `to`       */
+    float *next; /* partitions from 1 on of the next block's `from`, computed with this block's `to`     */
     bool has_next;
     struct scene_mix last; /* `to` of the block before; only its address and length are read                      */
     float *rest_to, *rest_from; /* sums of partitions from 1 on, for a block that comes in several calls          */
@@ -32,16 +32,16 @@ struct scene_state {
     struct scene_shape shape;
     const struct simd *simd;
     struct scene_level_cpu levels[HC_MAX_STEER_LEVELS];
-    float *history; /* [n_sources][history_length]: the last input frames, a ring; frame f at f % length    */
+    float *history; /* [n_sources][history_length]: a ring of the last input frames; f is at f % length     */
     int history_length;
-    float *due; /* [n_out][due_length]: output of the tail levels, a ring likewise                      */
+    float *due; /* [n_out][due_length]: a ring of the output of the tail levels                         */
     int due_length;
-    struct piece_maker maker; /* engine thread                                                                   */
+    struct piece_maker maker; /* used by the engine thread only                                                  */
     struct scene_head head;
     struct scene_tail *tail; /* NULL: the plan has no tail levels                                                 */
 };
 
-/* Copies the n frames of a source before frame `end`; frames before the first one are 0. [rt] */
+/* Copies the last n frames of a source before frame `end`; frames before frame 0 are 0. [rt] */
 static inline void scene_history_read(const struct scene_state *s, int source, int64_t end, int n, float *frames)
 {
     const float *ring = s->history + (size_t)source * (size_t)s->history_length;
@@ -52,21 +52,21 @@ static inline void scene_history_read(const struct scene_state *s, int source, i
     memcpy(frames + n_first, ring, (size_t)(n - n_first) * sizeof *frames);
 }
 
-/* Floats of scratch for a thread that does steps of this level. */
+/* Returns the floats of scratch that a thread needs for jobs of this level. */
 static inline size_t scene_scratch_floats(const struct scene_cut *cut)
 {
     size_t transform = 2 * (size_t)cut->frames, mixed = (size_t)(cut->n_partitions * cut->chunk);
     return transform > mixed ? transform : mixed;
 }
 
-/* Transforms the last frames of a source before frame `end`, followed by n_zeros zeros, together `fft` frames. The
+/* Transforms the last frames of a source before frame `end`, then n_zeros zeros, together cut.frames frames. The
  * spectrum goes into the entry of hop `hop` of its FDL. [rt] */
 void scene_source_transform(const struct scene_state *s, int level, int source, int64_t end, int n_zeros, int64_t hop,
                             float *scratch);
 
 /* ---- head: inside the call --------------------------------------------------------------------------------------- */
 
-/* false: no memory; the caller still calls scene_head_close. [setup] */
+/* false: no memory; the caller must call scene_head_close then, too. [setup] */
 bool scene_head_open(struct scene_state *s);
 void scene_head_close(struct scene_state *s);
 double scene_head_floats(const struct scene_cut *cut, int n_out);
@@ -74,7 +74,7 @@ void scene_head_play(struct scene_state *s, const struct scene_call *call); /* [
 
 /* ---- tail levels: scene_tail.c ----------------------------------------------------------------------------------- */
 
-/* n_threads: besides the engine thread. NULL: no memory. [setup] */
+/* n_threads does not count the engine thread. NULL: no memory. [setup] */
 struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads);
 void scene_tail_close(struct scene_tail *tail);
 double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape *shape, int n_threads);

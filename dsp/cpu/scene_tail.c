@@ -3,14 +3,14 @@
  *
  *   phase      a job                                                          jobs
  *   INS        a source: the window before the edge -> FFT -> FDL              n_sources
- *   CHUNKS     a chunk of bins: the products of all sources of the list, or,   n_chunks * n_parts
+ *   CHUNKS     a chunk of bins: the products of all sources of the list or,    n_chunks * n_parts
  *              if the list is long, of one part of the list
  *   OUTS       an output: its sums -> IFFT -> fades                            n_active
  *
  * Any thread claims the next job of a phase; the thread that completes the last job publishes the next phase. A job
- * sums in a fixed order, so the output does not depend on its thread. The engine thread spreads the work that the
- * others are not expected to do evenly over its calls. In its last call before the hop is due it does all jobs that no
- * thread has begun. When the hop is due it waits for at most one job of each other thread (128 sources: tens of us).
+ * sums in a fixed order, so the output does not depend on its thread. Some work is not expected to be done by the other
+ * threads: the engine thread spreads it evenly over its calls. In its last call before the hop is due it does all jobs
+ * that no thread has begun. When the hop is due it waits for at most one job of each thread (128 sources: tens of us).
  */
 #include "dsp/base/memory.h"
 #include "dsp/base/realtime_pool.h"
@@ -24,7 +24,7 @@
 enum { INS, CHUNKS, OUTS, N_PHASES };
 enum {
     MAX_PARTS = 8,
-    RESPONSES_A_PART = 16, /* a job of 0.01 ms with 7 partitions */
+    RESPONSES_A_PART = 16, /* with 7 partitions, a job lasts 0.01 ms */
 };
 
 /* phase << PHASE_BIT | number of jobs << COUNT_BIT | the next job. Phase N_PHASES: the hop is complete. */
@@ -42,20 +42,20 @@ struct moving_level {
     ticket jobs;
     atomic_int done; /* jobs of the phase that are complete */
 
-    /* Written by the engine thread while no thread has a job: */
-    int64_t edge; /* frame; -1: no hop is under way */
+    /* The engine thread writes these while no thread has a job: */
+    int64_t edge; /* first frame of the hop; -1: no hop is under way */
     int n_jobs[N_PHASES];
     int64_t cost[N_PHASES]; /* estimated cost of a job, picoseconds */
     int n_active;
 
-    int n_parts;                                /* into which the list is cut: see max_parts */
+    int n_parts;                                /* parts into which the list is cut: see max_parts */
     const struct scene_piece *first[MAX_PARTS]; /* [n_parts]: first piece of each part */
     float *sums;                                /* [n_parts][n_out][fft] */
     float *results;                             /* [n_out][window] */
 
-    /* Engine thread: */
-    int64_t own;           /* cost of the jobs of this hop that the engine thread has done */
-    double others_a_frame; /* cost that the other threads do while a frame plays */
+    /* Only the engine thread uses these: */
+    int64_t own;           /* cost of the engine thread's jobs in this hop */
+    double others_a_frame; /* cost of the work that the other threads do while a frame plays */
     bool is_measured;      /* others_a_frame was measured in this hop */
 };
 
@@ -78,7 +78,7 @@ static void publish(struct moving_level *t, int phase)
     atomic_store_explicit(&t->jobs, (uint64_t)phase << PHASE_BIT | n << COUNT_BIT, memory_order_release);
 }
 
-/* The ticket may have the same value again a hop later (ABA): the claimed job is then a job of that hop. */
+/* The ticket may have the same value again a hop later (ABA). This is harmless: the job then belongs to that hop. */
 static bool job_claim(struct moving_level *t, struct job *job)
 {
     uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
@@ -95,7 +95,7 @@ static bool hop_is_complete(const struct moving_level *t)
     return atomic_load_explicit(&t->jobs, memory_order_acquire) >> PHASE_BIT == N_PHASES;
 }
 
-/* Cost of the jobs that any thread has begun. */
+/* Returns the cost of the jobs that any thread has begun. */
 static int64_t begun(const struct moving_level *t)
 {
     uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
@@ -105,7 +105,7 @@ static int64_t begun(const struct moving_level *t)
     return sum;
 }
 
-/* Cost of the next job. */
+/* Returns the cost of the next job. */
 static int64_t next_cost(const struct moving_level *t)
 {
     int phase = (int)(atomic_load_explicit(&t->jobs, memory_order_relaxed) >> PHASE_BIT);
@@ -121,7 +121,7 @@ static int64_t whole(const struct moving_level *t)
 
 /* ---- jobs, in any thread ----------------------------------------------------------------------------------------- */
 
-/* The first source of a part. */
+/* Returns the first source of a part. */
 static int part_begin(const struct moving_level *t, int part)
 {
     return (int)((int64_t)t->level->lists[0].n_sources * part / t->n_parts);
@@ -174,7 +174,7 @@ static bool job_do(const struct scene_tail *tail, struct moving_level *t, float 
 {
     struct job job;
     if (!job_claim(t, &job)) return false;
-    int n = t->n_jobs[job.phase]; /* once the last job counts as done, the next hop may begin */
+    int n = t->n_jobs[job.phase]; /* read first: once the last job counts as done, the next hop may begin */
     *cost = t->cost[job.phase];
     if (job.phase == INS)
         scene_source_transform(tail->s, t->l, job.i, t->edge, 0, t->edge / t->level->cut.hop, scratch);
@@ -211,7 +211,7 @@ static size_t max_scratch(const struct scene_plan *plan)
     return n;
 }
 
-/* The number of parts of a level's list: with one term a source, a job has about RESPONSES_A_PART responses. */
+/* Returns the number of parts of a level's list. With one term a source, a part has about RESPONSES_A_PART of them. */
 static int max_parts(const struct scene_shape *shape)
 {
     int64_t n = (int64_t)shape->n_sources * shape->n_out / RESPONSES_A_PART;
@@ -292,7 +292,7 @@ static bool own_job(struct scene_tail *tail, struct moving_level *t)
     return true;
 }
 
-/* Estimates how fast the other threads work, from the jobs they have begun. The estimate falls fast, rises slowly. */
+/* Estimates how fast the other threads work, from the jobs they have begun. It falls fast and rises slowly. */
 static void measure_others(struct moving_level *t, int64_t frame)
 {
     const double margin = 0.8;

@@ -14,17 +14,17 @@
 /* Moving sources: scene_bank.h has the layout. */
 #define SCENE_PAIR 2 /* outputs of a pair, whose responses are adjacent in memory */
 
-struct scene_sum { /* a sum of products of FDLs and responses, for one chunk of bins                            */
+struct scene_sum { /* parameters of a sum of products in a chunk of bins                                        */
     const struct scene_piece *piece; /* the piece of source `from`; the next pieces follow                          */
     const struct scene_source *sources; /* the list's sources                                                       */
-    int from, to;      /* sources [from, to) of the list. A piece's sources are mixed first: H is read once         */
-    const float *fdl;  /* [source][n_chunks], x_source and x_step apart: [n_entries][floats], a ring                */
-    size_t x_source;   /* floats                                                                                    */
+    int from, to;      /* sources [from, to) of the list; those of a piece are mixed first: H is read once          */
+    const float *fdl;  /* [source][n_chunks]: a ring [n_entries][floats]                                            */
+    size_t x_source;   /* floats of fdl from source to source                                                       */
     int chunk, floats; /* index of the chunk; floats of a chunk                                                     */
     float *mixed;      /* [n_entries][floats], scratch                                                                */
     int first, end;    /* partitions [first, end); a shorter response ends earlier                                  */
-    int entry, n_entries; /* partition p meets entry (entry + p) % n_entries                                               */
-    size_t x_step;     /* floats                                                                                    */
+    int entry, n_entries; /* partition p meets entry (entry + p) % n_entries                                          */
+    size_t x_step;     /* floats of fdl from chunk to chunk                                                         */
     size_t y_step;     /* floats from output to output of `now` and `next`                                          */
 };
 
@@ -35,12 +35,12 @@ struct simd {
      * before it adds the sums up, which keeps the rounding of long and of all-positive masks below -120 dB. */
     void (*fir)(float *y, const float *x, const float *h, int n, int n_taps);
 
-    /* now[out] += sum of weight * x * h, for a chunk of bins. Unless `next` is NULL, first is 0, and the next block's
-     * sum from partition 1 on is added to next[out]: partition p meets entry (entry + p - 1) % n_entries. */
+    /* Adds the sum of weight * x * h to now[out], in a chunk of bins. Unless `next` is NULL, `first` is 0, and the next
+     * block's sum from partition 1 on is added to next[out]: partition p meets entry (entry + p - 1) % n_entries. */
     void (*scene_sum)(float *now, float *next, const struct scene_sum *sum);
 };
 
-/* The fastest build that this processor runs. */
+/* Returns the fastest build that this processor runs. */
 const struct simd *simd_choose(void);
 
 #endif

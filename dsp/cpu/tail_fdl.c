@@ -9,7 +9,7 @@ enum {
     MAX_RINGS = 32,       /* max. rings in a call of fft_products.rings */
 };
 
-/* Not a power of two: rows that lie a power of two apart share few sets of the cache. */
+/* Returns a number that is no power of two: rows that lie a power of two apart share few sets of the cache. */
 static size_t row_floats(const struct tail_level *l)
 {
     return (size_t)l->fdl_entries * FFT_CHUNK + FFT_LANES;

@@ -18,9 +18,9 @@ static void find_due(struct tail *tail)
     }
 }
 
-/* To catch up on a block of a level with n partitions, a mask needs the input of the (n + 1) S frames up to the block's
- * end, and needs it until 2S after this end. An interrupted pool thread may need it for another S
- * (pool_block_publish in tail_pool.c). The ring holds a whole number of blocks of every level. */
+/* Returns the length of the input ring, a whole number of blocks of every level. To catch up on a block of a level with
+ * n partitions, a mask needs the (n + 1) S frames up to the block's end, until 2S frames after this end. An interrupted
+ * pool thread may need them for another S frames (pool_block_publish in tail_pool.c). */
 static int history_frames(const struct plan *plan)
 {
     int largest = plan->tail_levels[plan->n_tail_levels - 1].size, n = 3;
@@ -84,8 +84,8 @@ void tail_reset(struct tail *tail)
 
 /* ---- prepared masks ------------------------------------------------------------------------------------------------
  *
- * A mask can play once it has, in every level, the due block and the next block. The work on these blocks is over, or
- * began without the mask; the scheduler computes the blocks again for this mask (it catches up). The FDL still has
+ * A mask can play once it has the due block and the next block in every level. The work on these blocks is over, or
+ * began without the mask: the scheduler computes the blocks again for this mask (it catches up). The FDL still has
  * their spectra, except the oldest, whose entry the next block overwrites: the oldest spectra are computed again from
  * the input history. (One more entry would keep them, but interrupts the stream of the other entries: 10 % of the time
  * of 64 channels of 1 s.) The scheduler computes the later block first, because the earlier one may pass meanwhile.
@@ -165,7 +165,7 @@ void tail_push(struct tail *tail, int in, const float *x, int n)
     float *history = tail->history + (size_t)in * tail->history_stride + tail->pos;
     int next = tail->history_at + tail->hop < tail->history_size ? tail->history_at + tail->hop : 0;
     memcpy(history + tail->history_at, x, (size_t)n * sizeof(float));
-    for (int k = 0; k < n; k += FFT_LANES) __builtin_prefetch(history + next + k, 1); /* no longer in the cache */
+    for (int k = 0; k < n; k += FFT_LANES) __builtin_prefetch(history + next + k, 1); /* not in the cache any more */
 }
 
 void tail_add(const struct tail *tail, const struct tail_mask *mask, int out, float *y, int n)

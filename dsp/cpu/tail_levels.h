@@ -37,14 +37,14 @@ struct routing; /* mask_partitions.h */
 struct tail;
 struct tail_mask;
 
-/* n_threads: of the pool; 0: no pool, the engine thread does all work in slices. NULL: no memory. [setup] */
+/* n_threads: threads of the pool; 0: no pool, and the engine thread works in slices. NULL: no memory. [setup] */
 struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads);
 void tail_close(struct tail *tail);
 void tail_reset(struct tail *tail);
 /* Sets whether the next calls wait for the pool, as in a host that freewheels; initially false. Any thread. */
 void tail_wait_set(struct tail *tail, bool waits);
 
-/* The tail levels of a mask, which refer to `routing`. NULL: no memory. [setup], in parallel with the engine thread */
+/* Makes the tail levels of a mask, which keep `routing`. NULL: no memory. [setup], while the engine thread plays */
 struct tail_mask *tail_mask_make(const struct tail *tail, const struct plan *plan, const struct matrix *matrix,
                                  const struct routing *routing);
 void tail_mask_free(struct tail_mask *mask);
@@ -52,25 +52,25 @@ void tail_mask_free(struct tail_mask *mask);
 /* Begins to compute a mask's tail. At most MAX_PREPARED masks are prepared and not retired. */
 void tail_prepare(struct tail *tail, struct tail_mask *mask);
 void tail_retire(struct tail *tail, struct tail_mask *mask);
-/* Has every thread ended its work on the mask? True at most S frames after tail_retire (largest S). */
+/* Has every thread ended its work on the mask? Yes at the latest S frames after tail_retire (S of the last level). */
 bool tail_released(const struct tail *tail, const struct tail_mask *mask);
-/* May the mask play with its full tail from the next call on? True at most 2S frames after tail_prepare (largest S). */
+/* May the mask play with its full tail from the next call on? Yes at the latest 2S frames after tail_prepare. */
 bool tail_ready(const struct tail *tail, const struct tail_mask *mask);
-/* The usual number of frames from tail_prepare to tail_ready, without threads. A pool that gets CPU time is faster. */
+/* Returns the usual frames from tail_prepare to tail_ready, without threads. A pool that gets CPU time is faster. */
 int tail_swap_frames(const struct plan *plan, const struct plan_shape *shape);
 
-/* The number of frames left in the current hop: n in the calls below is at most this number. */
+/* Returns the number of frames left in the current hop: n in the calls below is at most this number. */
 int tail_left(const struct tail *tail);
 /* Completes the output that is due in this hop. Call it before tail_push and tail_add. */
 void tail_begin(struct tail *tail);
 /* Appends the next n frames of an input. */
 void tail_push(struct tail *tail, int in, const float *x, int n);
-/* y[n] += the next n frames of an output's tail, by a mask. */
+/* Adds the next n frames of an output's tail, as a mask gives it, to y[n]. */
 void tail_add(const struct tail *tail, const struct tail_mask *mask, int out, float *y, int n);
 /* Moves on by n frames. At the end of a hop, does the hop's slice of the work. */
 void tail_advance(struct tail *tail, int n);
 
-struct tail_load {      /* the work of the steps, in expected nanoseconds; 0 with a pool         */
+struct tail_load {      /* work in expected nanoseconds; all 0 with a pool                       */
     double hop_ns;      /* work in the previous hop                                              */
     double slice_ns;    /* work of every hop if the load were perfectly even                     */
     double catch_up_ns; /* max. additional work of a hop, for a new mask to catch up             */

@@ -9,26 +9,26 @@
 
 enum {
     JOB_GROUP = 4,      /* outputs of a job */
-    CATCH_UP_GROUP = 2, /* outputs of a job while a mask catches up: a due small level then waits for a short job */
+    CATCH_UP_GROUP = 2, /* outputs of a catch-up job: short, because a small level that is due may wait for it */
 };
 
-/* Jobs that threads claim one by one: number of jobs << 32 | index of the next job. */
+/* Threads claim the jobs of a ticket one by one. Its value: number of jobs << 32 | index of the next job. */
 typedef atomic_uint_fast64_t ticket;
 
-struct block_jobs {   /* jobs of a level's block `newest`: inputs, then groups of outputs of each mask */
-    ticket ins, outs; /* outs has no jobs before all jobs of ins are done */
+struct block_jobs {   /* jobs of a level's block `newest`: first the inputs, then each mask's groups of outputs */
+    ticket ins, outs; /* `outs` has no jobs before all jobs of `ins` are done */
     atomic_int ins_done, outs_done;
-    /* Written by the engine thread while no thread works on the block: */
-    int n_in, n_out; /* jobs of inputs, of outputs */
+    /* The engine thread writes these while no thread works on the block: */
+    int n_in, n_out; /* number of jobs of inputs, and of outputs */
     struct tail_mask *masks[MAX_PREPARED];
     bool is_held; /* ins is not published yet: see pool_block_publish; engine thread only */
 };
 
 struct catch_up_jobs { /* jobs of one block, for one mask */
-    /* Written by the engine thread while no thread works on the block: */
+    /* The engine thread writes these while no thread works on the block: */
     struct tail_mask *mask;
     int64_t block;
-    bool has_oldest; /* tail_level.oldest is complete. false: the jobs are inputs; true: groups of outputs */
+    bool has_oldest; /* tail_level.oldest is complete, and the jobs are groups of outputs; false: inputs */
     ticket jobs;
     atomic_int done;
     int n_jobs;     /* jobs published and not withdrawn; engine thread only */
@@ -105,10 +105,10 @@ static bool job_of_block(struct pool_schedule *pool, int level, float *scratch)
     struct block_jobs *b = &pool->levels[level].block;
     int i;
     if (ticket_claim(&b->ins, &i)) {
-        int n_in = b->n_in, n_out = b->n_out; /* once the job counts as done, the next block may be written */
+        int n_in = b->n_in, n_out = b->n_out; /* read first: once the job counts as done, the next block may begin */
         job_in(tail, level, tail->levels[level].newest, false, i, scratch);
         int done = atomic_fetch_add_explicit(&b->ins_done, 1, memory_order_acq_rel) + 1;
-        if (done == n_in && n_out > 0) ticket_publish(&b->outs, n_out); /* a thread that claims one sees all inputs */
+        if (done == n_in && n_out > 0) ticket_publish(&b->outs, n_out); /* who claims a job sees all inputs */
         return true;
     }
     if (!ticket_claim(&b->outs, &i)) return false;
@@ -179,8 +179,8 @@ static void pool_block_begin(struct pool_schedule *pool, int level, int64_t bloc
     b->is_held = true;
 }
 
-/* Publishes a block's jobs. Its spectra and outputs overwrite those of the block two before it and of older blocks: the
- * jobs are held back while an interrupted thread still catches up on such a block. Returns true if jobs are new. */
+/* Publishes a block's jobs. They overwrite spectra and outputs of older blocks, so they are held back while an
+ * interrupted thread still catches up on such a block. Returns true if it published jobs. */
 static bool pool_block_publish(struct pool_schedule *pool, int level)
 {
     struct block_jobs *b = &pool->levels[level].block;
@@ -192,7 +192,7 @@ static bool pool_block_publish(struct pool_schedule *pool, int level)
     return true;
 }
 
-/* Does the jobs that no thread has begun, and waits for the jobs of other threads: at most one job a thread. */
+/* Does the jobs that no thread has begun, and waits for those that others have begun: at most one for each thread. */
 static void pool_finish(struct tail *tail, int level)
 {
     struct pool_schedule *pool = tail->schedule;
@@ -205,7 +205,7 @@ static void pool_finish(struct tail *tail, int level)
 
 /* ---- catching up, in the engine thread --------------------------------------------------------------------------- */
 
-/* Withdraws the jobs that no thread has begun. Jobs that were begun continue, and count in n_jobs. */
+/* Withdraws the jobs that no thread has begun. The others continue and still count in n_jobs. */
 static void catch_up_withdraw(struct catch_up_jobs *c)
 {
     uint_fast64_t was = atomic_exchange_explicit(&c->jobs, 0, memory_order_relaxed);
@@ -221,8 +221,8 @@ static void catch_up_publish(struct catch_up_jobs *c, int n_jobs)
     ticket_publish(&c->jobs, n_jobs);
 }
 
-/* Publishes the next jobs of catching up: after the oldest spectra the outputs, then the next block that a mask lacks.
- * Returns true if jobs are new. */
+/* Publishes the next catch-up jobs: after the oldest spectra come the outputs, then the next block that a mask lacks.
+ * Returns true if it published jobs. */
 static bool catch_up_next(struct pool_schedule *pool, int level)
 {
     const struct tail *tail = pool->tail;
@@ -256,7 +256,7 @@ static bool catch_up(struct pool_schedule *pool)
     return is_new;
 }
 
-/* For a call that waits: completes all published jobs, so that the output does not depend on the threads' timing. */
+/* Completes all published jobs, for a call that waits: its output does not depend on the timing of threads. */
 static void pool_settle(struct tail *tail)
 {
     struct pool_schedule *pool = tail->schedule;
@@ -286,7 +286,7 @@ static bool pool_open(struct tail *tail, int n_threads)
     pool->n_scratch = (size_t)JOB_GROUP * 2 * (size_t)tail->levels[tail->n_levels - 1].size;
     pool->scratch = memory_floats((1 + (size_t)n_threads) * pool->n_scratch);
     pool->pool = pool->scratch ? realtime_pool_open(n_threads, job_any, pool) : NULL;
-    return pool->pool != NULL; /* else tail_open calls pool_close */
+    return pool->pool != NULL; /* on false, tail_open calls pool_close */
 }
 
 static void pool_reset(struct tail *tail)
@@ -301,7 +301,7 @@ static void pool_reset(struct tail *tail)
     }
 }
 
-/* If the mask was retired a moment ago, the jobs of this block may still contain it. */
+/* The jobs of this block may still contain the mask if it was retired a moment ago. */
 static bool pool_include(struct tail *tail, int level, struct tail_mask *mask, int m)
 {
     (void)m;

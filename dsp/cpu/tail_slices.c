@@ -11,7 +11,7 @@ static const struct cpu_slice_costs *const cost = &cpu_slice_costs; /* costs of 
 
 /* For a mask that catches up, a hop may do, in addition to its slice, as much work as the mask costs while it plays,
  * and at least min_catch_up_ns: 2 % of a processor at 48 kHz. */
-static const double min_catch_up_ns = 400; /* for each frame of the hop */
+static const double min_catch_up_ns = 400; /* nanoseconds for each frame of the hop */
 
 enum slice_phase { COLUMNS_IN, ROWS_IN, PRODUCTS, ROWS_OUT, COLUMNS_OUT, DONE };
 
@@ -19,11 +19,11 @@ struct block_work { /* progress on a block */
     enum slice_phase phase;
     int64_t block;
     int group;                             /* outputs that are computed together, chunk by chunk */
-    int channel;                           /* input; first output of the group */
+    int channel;                           /* the input, or the first output of the group */
     int mask;                              /* index in `masks` */
-    int i;                                 /* step within the phase */
-    double spent, total, slice_ns;         /* expected nanoseconds: done, in all, for each hop */
-    struct tail_mask *masks[MAX_PREPARED]; /* masks of the block, at the indices of tail->prepared */
+    int i;                                 /* index of the step in the phase */
+    double spent, total, slice_ns;         /* expected nanoseconds: spent, in all, and for each hop */
+    struct tail_mask *masks[MAX_PREPARED]; /* the block's masks, at their indices in tail->prepared */
 };
 
 struct slice_level {
@@ -40,7 +40,7 @@ struct slice_schedule {
     int catch_up_level;
     float *catch_up_scratch; /* [2S] of the largest level */
     double catch_up_owed_ns; /* expected time of catch-up work that earlier hops left undone */
-    double catch_up_ns;      /* max. catch-up work of the previous hop */
+    double catch_up_ns;      /* catch-up time that the previous hop could spend */
     struct slice_level levels[PLAN_MAX_TAIL_LEVELS];
 };
 
@@ -51,13 +51,13 @@ static double inputs_ns(const struct tail *tail, const struct tail_level *l)
     return l->size * tail->n_in * (cost->columns_ns + cost->rows_ns);
 }
 
-/* The cost of a block's products and inverse transforms. */
+/* Returns the cost of a block's products and inverse transforms. */
 static double outputs_ns(const struct tail_level *l, const struct tail_mask_level *ml)
 {
     return l->size * (ml->n_outs * (cost->columns_ns + cost->rows_ns) + ml->products * cost->product_ns);
 }
 
-/* The cost of a hop that plays this mask alone. */
+/* Returns the cost of a hop that plays this mask alone. */
 static double mask_ns(const struct tail *tail, const struct tail_mask *mask)
 {
     double ns = 0;
@@ -68,7 +68,7 @@ static double mask_ns(const struct tail *tail, const struct tail_mask *mask)
     return ns;
 }
 
-/* The cost of the next step of a block. */
+/* Returns the cost of the next step of a block. */
 static double step_ns(const struct tail_level *l, int level, const struct block_work *w)
 {
     const struct tail_mask *mask = w->phase > ROWS_IN ? w->masks[w->mask] : NULL;
@@ -96,7 +96,7 @@ int tail_swap_frames(const struct plan *plan, const struct plan_shape *shape)
         all_ns += 2 * l->size * frame_ns;
         hop_ns += plan->hop * frame_ns;
     }
-    /* Two more hops: the request waits for the end of its hop, and the last step needs a part of a hop. */
+    /* Add two hops: the request waits for the end of its hop, and the last step needs a part of a hop. */
     double hops = ceil(all_ns / fmax(hop_ns, min_catch_up_ns * plan->hop)) + 2;
     return plan->n_tail_levels > 0 ? (int)hops * plan->hop : 0;
 }
@@ -145,7 +145,7 @@ static void step_out(struct slice_schedule *s, int level, struct block_work *w, 
     const struct tail *tail = s->tail;
     const struct tail_level *l = &tail->levels[level];
     struct tail_mask *mask = w->masks[w->mask];
-    if (!mask) { /* retired meanwhile */
+    if (!mask) { /* the mask was retired meanwhile */
         next_mask(w);
         return;
     }
@@ -219,8 +219,8 @@ static void level_step(struct slice_schedule *s, int level)
     s->owed_ns -= step_do(s, level, &l->work, l->scratch);
 }
 
-/* Does the slices of all levels. A step of a large level may cost the slices of several hops: the other levels then
- * wait, unless they are due, and no hop does more than the slices of all levels and about one step. */
+/* Does the slices of all levels. A step of a large level may cost as much as several slices: the other levels then
+ * wait, unless they are due. No hop does more than the slices of all levels and about one step. */
 static void slice_do(struct slice_schedule *s)
 {
     const struct tail *tail = s->tail;
@@ -235,7 +235,7 @@ static void slice_do(struct slice_schedule *s)
     if (s->owed_ns > slice_ns) s->owed_ns = slice_ns;
     s->owed_ns += slice_ns;
     for (int i = 0; i < tail->n_levels; i++)
-        if ((tail->frame + tail->hop) % tail->levels[i].size == 0) /* due in the next hop */
+        if ((tail->frame + tail->hop) % tail->levels[i].size == 0) /* the block is due in the next hop */
             while (s->levels[i].work.phase != DONE) level_step(s, i);
     for (int i = 0; i < tail->n_levels; i++) {
         const struct tail_level *l = &tail->levels[i];
@@ -251,7 +251,7 @@ static void slice_do(struct slice_schedule *s)
 
 /* ---- catching up ------------------------------------------------------------------------------------------------- */
 
-/* Finds a block to catch up on, and sets s->catch_up. false: no block. The largest level comes first: meanwhile the
+/* Finds a block to catch up on and sets s->catch_up; false: no block. The largest level comes first: meanwhile the
  * small levels may begin blocks that contain the mask. */
 static bool catch_up_begin(struct slice_schedule *s)
 {
@@ -274,7 +274,7 @@ static void inputs_complete(struct slice_schedule *s)
     s->owed_ns = 0;
 }
 
-/* Does a bounded amount of catch-up work in a hop; in a call that waits, all of it. */
+/* Does a bounded amount of catch-up work in a hop, or all of it in a call that waits. */
 static void catch_up_do(struct slice_schedule *s)
 {
     const struct tail *tail = s->tail;
@@ -293,7 +293,7 @@ static void catch_up_do(struct slice_schedule *s)
         if (w->phase == DONE) w->masks[0]->levels[s->catch_up_level].first_block = w->block;
     }
     s->catch_up_owed_ns = 0;
-    s->is_preparing = tail_is_preparing(tail); /* true: some inputs' spectra are not complete */
+    s->is_preparing = tail_is_preparing(tail); /* still true: some inputs' spectra are not complete */
 }
 
 /* ---- the scheduler ----------------------------------------------------------------------------------------------- */
@@ -321,7 +321,7 @@ static bool slices_open(struct tail *tail, int n_threads)
         s->levels[i].scratch = memory_packed((size_t)l->group * 2 * (size_t)l->size);
         good = good && s->levels[i].scratch;
     }
-    return good; /* else tail_open calls slices_close */
+    return good; /* on false, tail_open calls slices_close */
 }
 
 static void slices_reset(struct tail *tail)
@@ -338,7 +338,7 @@ static void slices_prepare(struct tail *tail)
     s->is_preparing = true;
 }
 
-/* Includes a mask only before the products begin, and while enough hops are left for the load to remain even. */
+/* Includes a mask only before the products begin, and only while the hops that are left keep the load even. */
 static bool slices_include(struct tail *tail, int level, struct tail_mask *mask, int m)
 {
     struct slice_schedule *s = tail->schedule;

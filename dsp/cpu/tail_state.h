@@ -23,14 +23,14 @@
 struct tail_level {
     const struct fft *fft;
     int size;                       /* S */
-    int fdl_entries;                /* one for each partition */
+    int fdl_entries;                /* entries of the FDL, one for each partition */
     int group;                      /* outputs that are computed together, chunk by chunk */
     float *fdl;                     /* [fdl_entries][FFT_CHUNK] for each input and each chunk */
     size_t in_stride, chunk_stride; /* floats from one input, and from one chunk, to the next in fdl */
     float *
-        oldest; /* [n_in][2S]: for a block that a mask catches up on, the spectra of its oldest input block; the FDL may
-                       no longer hold them */
-    int64_t newest; /* the block begun last; -1: no block yet */
+        oldest; /* [n_in][2S]: spectra of the oldest input block for a block that a mask catches up on; the FDL may no
+                       longer have them */
+    int64_t newest; /* the block that began last; -1: no block yet */
     int64_t due;    /* the block whose output is due in this hop */
     int due_at;     /* index of this hop's first frame in the output of block `due` */
 };
@@ -47,7 +47,7 @@ struct tail_mask_level {
     float *chunks;   /* memory of all responses' chunks, in the order in which products read them */
     float *frames;   /* memory of `out` */
     float **out;     /* [n_out]: [2][S], even and odd blocks; NULL: this level adds nothing to the output */
-    double products; /* partitions that a bin is multiplied with, sum over all outputs */
+    double products; /* number of products for each bin, of all outputs together */
     int n_outs;      /* outputs to which this level adds something */
 };
 
@@ -66,14 +66,14 @@ struct tail {
     int history_at; /* frame % history_size */
     size_t history_stride;
     float *history;                           /* [n_in][history_size], a ring: the latest input frames */
-    struct tail_mask *prepared[MAX_PREPARED]; /* preparing, playing or fading out; NULL: a free entry */
+    struct tail_mask *prepared[MAX_PREPARED]; /* masks that prepare, play or fade out; NULL: free */
     atomic_bool waits;                        /* tail_wait_set: any thread */
     const struct tail_scheduler *scheduler;
     void *schedule; /* the scheduler's state */
     struct tail_level levels[PLAN_MAX_TAIL_LEVELS];
 };
 
-/* Decides when the work on a block is done, and by which thread. Engine thread, except open and close. */
+/* Decides when the work on a block is done, and by which thread. The engine thread calls all except open and close. */
 struct tail_scheduler {
     bool (*open)(struct tail *tail, int n_threads);
     void (*close)(struct tail *tail);
@@ -86,7 +86,7 @@ struct tail_scheduler {
     /* Are the inputs' spectra of the block `newest` complete? */
     bool (*has_inputs)(const struct tail *tail, int level);
     void (*finish)(struct tail *tail, int level); /* completes `newest`, whose output is due; NULL: always complete */
-    void (*advance)(struct tail *tail);           /* at the end of a hop: `frame` and `due` are those of the next */
+    void (*advance)(struct tail *tail);           /* at the end of a hop; `frame` and `due` belong to the next hop */
     void (*get_load)(const struct tail *tail, struct tail_load *load); /* NULL: the load is not counted */
 };
 extern const struct tail_scheduler tail_slices, tail_pool;
@@ -97,7 +97,7 @@ static inline bool tail_mask_plays(const struct tail_mask *mask, int level, int6
 {
     return mask && mask->levels[level].first_block <= block && mask->levels[level].n_outs > 0;
 }
-/* Finds a prepared mask that lacks a block (*block) of a level whose input spectra are complete. NULL: not found. */
+/* Finds a prepared mask that lacks a block of a level, *block, whose input spectra are complete. NULL: none. */
 struct tail_mask *tail_find_missing(const struct tail *tail, int level, int64_t *block);
 /* Is any prepared mask not ready yet? */
 bool tail_is_preparing(const struct tail *tail);
@@ -106,13 +106,13 @@ bool tail_is_preparing(const struct tail *tail);
 bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct plan_level *plan, int n_routes);
 void tail_level_close(struct tail_level *l);
 void tail_level_clear(const struct tail *tail, struct tail_level *l);
-/* Does a step of an input's transform: columns of block - 1 and block -> work[2S]. */
+/* Does a step of an input's transform over columns: blocks `block` - 1 and `block` -> work[2S]. */
 void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_t block, int in, float *work, int step);
-/* Does a step over rows: work[2S] -> the FDL entry of the block `newest`, or (is_oldest) `oldest`. */
+/* Does a step over rows: work[2S] -> the FDL entry of the block `newest` or, if is_oldest, `oldest`. */
 void tail_rows_in(const struct tail_level *l, bool is_oldest, int in, float *work, int step);
-/* The oldest input block that the output of `block` depends on. */
+/* Returns the oldest input block that the output of `block` depends on. */
 int64_t tail_oldest_block(const struct tail_level *l, int64_t block);
-/* Sums one chunk of an output's bins in a block -> y[FFT_CHUNK]. oldest: tail_level.oldest, used instead of the oldest
+/* Writes the sum in a chunk of an output's bins to y[FFT_CHUNK]. oldest: tail_level.oldest, used instead of the oldest
  * FDL entry; NULL: the FDL has the oldest spectra. Returns the number of partitions that were multiplied. */
 int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const float *oldest, const struct tail_mask *mask,
                    int out, int chunk, float *y);

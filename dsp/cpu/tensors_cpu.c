@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    MAX_SIZE = 65536, /* S: a transform and its spectrum fit into a cache of the second level */
+    MAX_SIZE = 65536, /* largest S: a transform and its spectrum fit into a second-level cache */
     N_SIZES = 9,
     MIN_SCRATCH = 256 << 20, /* max. scratch bytes of all threads, unless the workspace limit is larger */
 };
@@ -59,7 +59,7 @@ void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int
 
 void tensor_sums(const struct offline *rows, const struct offline_list *list, int64_t window, int n, float *const *y)
 {
-    enum { CHUNKS = 4 }; /* chunks computed for all windows in turn: their partitions stay in the cache */
+    enum { CHUNKS = 4 }; /* for each group of chunks, all windows are computed: partitions stay cached */
     const struct offline_range *range = &rows->ranges[list->products->row];
     bool together = window - list->products->end >= range->first - 1 && window + n - 1 <= range->last;
     for (int from = 0; from < rows->fft->n_chunks; from += CHUNKS) {
@@ -88,7 +88,7 @@ static struct tensor_method method_choose(const struct tensor_call *call)
     return best;
 }
 
-/* The tables of a size. They stay until the process ends: a training step makes many short calls, and the sines of a
+/* Returns the tables of a size. They stay until the process ends: a training step has many short calls, and sines of a
  * long transform cost as much as a hundred transforms. All sizes together are 2 MB. NULL: no memory. */
 static const struct fft *tables_of(int size)
 {
@@ -105,7 +105,7 @@ static const struct fft *tables_of(int size)
 
 /* ---- the backend ------------------------------------------------------------------------------------------------- */
 
-/* The plan is a struct tensor_method. */
+/* Writes the plan, which is a struct tensor_method. */
 static int cpu_plan(const struct tensor_call *call, void *plan, size_t *bytes, struct reason *why)
 {
     (void)why;
@@ -114,7 +114,7 @@ static int cpu_plan(const struct tensor_call *call, void *plan, size_t *bytes, s
     return HC_OK;
 }
 
-/* The number of threads for a call: starting one, about 20 us, must cost little. Limits their scratch memory. */
+/* Returns the number of threads for a call: as many as repay their start, 20 us each, and their scratch memory. */
 static int tensor_threads(const struct tensor_call *call, const struct tensor_method *method)
 {
     const double min_ns = 200e3;

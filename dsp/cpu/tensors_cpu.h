@@ -18,7 +18,7 @@ struct tensor_method {
     double ns; /* estimate for one thread                                                      */
 };
 
-struct tensor_work { /* a run                                                                        */
+struct tensor_work { /* one run of a plan                                                            */
     const struct tensor_call *call;
     const struct tensor_data *data;
     const struct simd *simd;
@@ -33,21 +33,21 @@ struct tensor_filter {     /* one filter of a call and the rows that use it     
 
 enum { TENSOR_DIRECT_FRAMES = 4096 }; /* frames that a direct job computes or sums                          */
 
-/* The cost of an operation in ns of a Zen 5 core: direct (size 0) or by transforms of S = size. */
+/* Both return the ns that the operation takes on a Zen 5 core: direct (size 0) or by transforms of S = size. */
 double tensor_filter_ns(const struct tensor_call *call, int size);
 double tensor_gradient_ns(const struct tensor_call *call, int size);
 
-/* Floats of scratch memory that a thread needs. */
+/* Both return the floats of scratch memory that a thread needs. */
 size_t tensor_filter_scratch(const struct tensor_call *call, int size);
 size_t tensor_gradient_scratch(const struct tensor_call *call, int size);
 
-/* Run the operations. false: no memory. */
+/* Each runs one operation. false: no memory. */
 bool tensor_filter_run(const struct tensor_work *work);
 bool tensor_gradient_run(const struct tensor_work *work);
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
-/* ns of a transform of S */
+/* Returns the ns of a transform of S = size. */
 static inline double tensor_transform_ns(int size)
 {
     double ns = 0;
@@ -63,7 +63,7 @@ static inline int64_t tensor_max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
-/* a / b rounded up, and down; b > 0 */
+/* Returns a / b, rounded up (tensor_div_down: down); b > 0. */
 static inline int64_t tensor_div_up(int64_t a, int64_t b)
 {
     return a > 0 ? (a - 1) / b + 1 : -(-a / b);
@@ -73,31 +73,31 @@ static inline int64_t tensor_div_down(int64_t a, int64_t b)
     return -tensor_div_up(-a, b);
 }
 
-/* Index of a row's first float. */
+/* Returns the index of a row's first float. */
 static inline int64_t tensor_row(const struct tensor_rows *rows, int64_t item, int64_t channel)
 {
     return (rows->batch > 1 ? item * rows->stride[0] : 0) + (rows->channels > 1 ? channel * rows->stride[1] : 0);
 }
 
-/* The number of rows that share a filter. */
+/* Returns the number of rows that share a filter. */
 static inline int64_t tensor_sharers(const struct tensor_call *call)
 {
     return (call->x.batch / call->h.batch) * (call->x.channels / call->h.channels);
 }
 
 struct tensor_filter tensor_filter_at(const struct tensor_call *call, int64_t i);
-/* Finds row i of the rows that share the filter. */
+/* Finds row i of the rows that share *filter. */
 void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *filter, int64_t i, int64_t *item,
                    int64_t *channel);
 
-/* frames[0...n) = x[from...from + n); frames outside of x, [0, n_x), are 0. */
+/* Copies n frames of x from frame `from` on; frames outside [0, n_x) are 0. */
 void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64_t n);
 
 /* Transforms the 2S frames of x from `from` on. frames: [2S] scratch. */
 void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames,
                    float *spectrum);
 
-/* y[t] = the sum of a list of one product in output window `window` + t, t < n, n <= FFT_BLOCKS. Partitions are not
+/* Writes to y[t] the sum of a list of one product in output window window + t, t < n <= FFT_BLOCKS. Partitions are not
  * multiplied by silent windows: a NaN in a partition spoils only the windows that the partition meets. */
 void tensor_sums(const struct offline *rows, const struct offline_list *list, int64_t window, int n, float *const *y);
 

@@ -8,8 +8,8 @@
  *
  *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; outside the signal: no spectrum
  *   spectra      of a group of filters: [filter][chunk][partition][FFT_CHUNK], as a product reads them
- *   a job        some adjacent blocks of one row, up to FFT_BLOCKS at a time. Each thread has a row of offline.h, for
- *                n_partitions - 1 + FFT_BLOCKS windows, or for all windows if they are fewer
+ *   a job        some adjacent blocks of one row, up to FFT_BLOCKS at a time. Each thread has a row of offline.h, with
+ *                n_partitions - 1 + FFT_BLOCKS windows, or all windows if they are fewer
  *
  * The order of a block's sum does not depend on its job.
  */
@@ -30,9 +30,9 @@ struct filtering {
     const float *signal, *taps;
     const struct tensor_rows *in, *out;
     int64_t first;              /* index of the group's first filter */
-    int64_t n_blocks;           /* blocks of a row, each of S frames; direct: of TENSOR_DIRECT_FRAMES */
-    int64_t n_jobs, job_blocks; /* jobs of a row; blocks of a job */
-    int64_t sharers;            /* rows of a filter */
+    int64_t n_blocks;           /* blocks of a row; a block is S frames, or TENSOR_DIRECT_FRAMES if direct */
+    int64_t n_jobs, job_blocks; /* jobs in a row; blocks in a job */
+    int64_t sharers;            /* rows that share a filter */
     int64_t n_partitions;
     float *spectra;      /* [filters][chunks][n_partitions][FFT_CHUNK], scaled by 1 / S */
     struct offline rows; /* [threads] */
@@ -45,7 +45,7 @@ struct filter_job { /* some blocks of a row */
     int64_t offset;
     const float *in, *taps;
     float *out;
-    int64_t begin, end; /* blocks */
+    int64_t begin, end; /* blocks [begin, end) */
 };
 
 double tensor_filter_ns(const struct tensor_call *call, int size)
@@ -64,7 +64,7 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
            rows * products * size * cpu_tensor_costs.product_ns;
 }
 
-/* The number of windows whose spectra a job keeps. */
+/* Returns the number of windows whose spectra a job keeps. */
 static int64_t filter_entries(const struct tensor_call *call, int size)
 {
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
@@ -94,7 +94,7 @@ static struct filter_job job_at(const struct filtering *f, int64_t i)
     return job;
 }
 
-/* frames[0...n) = t[from...from + n); taps outside of [0, n_taps) are 0 */
+/* Copies t[j] for n taps from `from` on; taps outside [0, n_taps) are 0. */
 static void filter_taps_copy(const struct filtering *f, const struct tensor_filter *filter, const float *taps,
                              float *frames, int64_t from, int64_t n)
 {
@@ -169,7 +169,7 @@ static void filter_row(void *data, int64_t i, int thread)
     struct offline_range *met = &f->rows.ranges[thread];
     *met = (struct offline_range){tensor_div_down(-size - job.offset, size) + 1,
                                   tensor_div_up(f->in->frames + size - job.offset, size) - 1};
-    int64_t next = tensor_max(met->first, job.begin - (partitions - 1)); /* window to transform */
+    int64_t next = tensor_max(met->first, job.begin - (partitions - 1)); /* the next window to transform */
     for (int64_t b = job.begin, n; b < job.end; b += n) {
         n = tensor_min(FFT_BLOCKS, job.end - b);
         for (; next < b + n && next <= met->last; next++)

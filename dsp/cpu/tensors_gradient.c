@@ -6,8 +6,8 @@
  *
  *   block p      frames [pS, (p + 1) S) of x, the last one first
  *   window w     frames [wS - 1 - from, (w + 2) S - 1 - from) of gy
- *   block q      of gh: the sum over rows and p of the spectra of block p times window p + q; the last block of a pass
- *                is the first partition
+ *   block q      taps of gh: the sum over rows and p of the spectra of block p times window p + q; the last block of a
+ *                pass is the first partition
  *
  * A pass covers up to PASS_BLOCKS blocks of one row. The passes of a filter are divided into parts, each a job with
  * separate sums; the number of parts depends on the sizes alone. The sums of passes are added in double precision: a
@@ -29,12 +29,12 @@ enum {
 struct gradient {
     const struct tensor_work *work;
     int64_t first;       /* index of the group's first filter */
-    int64_t sharers;     /* rows of a filter */
-    int64_t x_blocks;    /* blocks of a row of x; direct: of TENSOR_DIRECT_FRAMES */
+    int64_t sharers;     /* rows that share a filter */
+    int64_t x_blocks;    /* blocks in a row of x; a block is TENSOR_DIRECT_FRAMES if direct */
     int64_t pass_blocks; /* blocks of a pass */
     int64_t row_passes;  /* passes of a row */
     int64_t n_parts;     /* parts of a filter's passes */
-    int64_t gh_blocks;   /* blocks of a filter's gradient; direct: 1, of all taps */
+    int64_t gh_blocks;   /* blocks of a filter's gradient; if direct, one block has all taps */
     size_t part_doubles;
     double *sums;        /* [filters][n_parts][part_doubles]; blocks of gh in dsp/fft/fft.h's order */
     struct offline rows; /* [threads]: of gy */
@@ -63,13 +63,13 @@ static int64_t blocks_a_pass(const struct tensor_call *call, int size)
     return tensor_min(tensor_div_up(call->x.frames, size), PASS_BLOCKS);
 }
 
-/* The number of windows whose spectra a pass keeps. */
+/* Returns the number of windows whose spectra a pass keeps. */
 static int64_t gradient_entries(const struct tensor_call *call, int size)
 {
     return blocks_a_pass(call, size) + tensor_div_up(call->h.frames, size) - 1;
 }
 
-/* Floats of scratch for a pass: frames [2S], sums [FFT_BLOCKS][2S], blocks of x. */
+/* Returns the floats of scratch for a pass: frames [2S], sums [FFT_BLOCKS][2S], blocks of x. */
 static size_t pass_floats(const struct tensor_call *call, int size)
 {
     return 2 * (size_t)(1 + FFT_BLOCKS + blocks_a_pass(call, size)) * (size_t)size;
@@ -98,7 +98,7 @@ static struct pass pass_at(const struct gradient *g, const struct tensor_filter 
                          .end = tensor_min((at + 1) * g->pass_blocks, g->x_blocks)};
 }
 
-/* frames[0...n) = zeros, then x[end - 1], x[end - 2], ..., x[begin], times a gain */
+/* Writes n frames: zeros, then x[end - 1], x[end - 2], ..., x[begin], times a gain. */
 static void reverse(float *frames, const float *x, int64_t begin, int64_t end, int64_t n, float gain)
 {
     int64_t skip = n - (end - begin); /* x ends before the block does */
@@ -172,7 +172,7 @@ static void sum_part(void *data, int64_t i, int thread)
     }
 }
 
-/* Adds the parts of a block of gh and writes the block. */
+/* Adds up the parts of a block of gh and writes the block. */
 static void finish_gradient_block(void *data, int64_t i, int thread)
 {
     const struct gradient *g = data;

@@ -1,13 +1,13 @@
 /* backend - the interface between the engine and a device: a struct of function pointers.
  *
- * The engine contains no CUDA. A backend contains no queue, no deadline and no mask requests. dsp/backends/backends.h has the
- * list of all backends.
+ * The engine contains no CUDA. A backend contains no queue, no deadline and no mask requests. dsp/backends/backends.h
+ * has the list of all backends.
  *
  *   open -> state     mask_make -> mask     play or process, block by block, with a fade from mask to mask     close
  *
  * The engine thread is the thread that plays blocks: the audio thread for a backend that runs in place, else the thread
  * of the device queue. One thread at a time uses a state, with two exceptions: any thread may call wait_set; mask_make
- * and mask_free exclude each other but run in parallel with the engine thread. A call without a tag is [setup].
+ * and mask_free may run in parallel with the engine thread, not with each other. A call without a tag is [setup].
  *
  * A call that fails returns a negative enum hc_error and writes a line to `why`.
  */
@@ -27,12 +27,12 @@ extern "C" {
 
 struct cell { int in, out, response; }; /* one entry of the matrix */
 
-struct matrix {              /* a mask with delays and gains applied, and with the routes on each pair added        */
+struct matrix {              /* a mask: delays and gains are applied, and the routes of each pair are added         */
     int n_responses;
     float **taps;            /* [n_responses][n_taps[r]]                                                            */
     int *n_taps;             /* [n_responses]; 1 to plan.max_taps                                                   */
     int n_cells;
-    struct cell *cells;      /* sorted by out, then in; at most one a pair; cells may share a response              */
+    struct cell *cells;      /* sorted by out, then in; one at most for a pair; cells may share a response          */
 };
 
 /* ---- a block's data ---------------------------------------------------------------------------------------------- */
@@ -40,27 +40,27 @@ struct matrix {              /* a mask with delays and gains applied, and with t
 struct rows {                /* the audio of one call of play, with a pointer for each channel                      */
     const float *const *in;  /* [n_in][n], finite                                                                   */
     float *const *out;       /* [n_out][n]; overlaps no row of `in`                                                 */
-    int64_t until_us;        /* backend hybrid: end of the wait for the device, CLOCK_MONOTONIC or AWAIT_FOREVER    */
+    int64_t until_us;        /* hybrid waits for its device until this CLOCK_MONOTONIC time, or AWAIT_FOREVER       */
 };
 
 struct io_buffer {           /* the audio of one call of process or begin, in the backend's memory (io_buffer_make) */
     float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
     float *out;              /* [n_out][block]                                                                      */
-    struct rows rows;        /* pointers to the channels of both; only if the backend has no io_buffer_make         */
+    struct rows rows;        /* pointers to the channels; set only if the backend has no io_buffer_make             */
     struct parallel_copy *copy; /* chunks of `in` arrive, and chunks of `out` are sent, one by one. NULL: `in` is
                                 complete                                                                            */
-    struct io_counts *seen;  /* after end: counts of this block, in the backend's memory. NULL: samples are planar  */
+    struct io_counts *seen;  /* the block's counts, valid after `end`; the backend's. NULL: samples are planar      */
     int count_from, count_to; /* frames of the block in which begin counts clipped samples and the peak             */
 };
 
 struct io_counts {           /* counts of a block of samples that are not planar                                    */
     unsigned clipped;        /* output samples beyond full scale                                                    */
-    unsigned peak_bits;      /* the bits of the output's largest magnitude, a float; they sort as floats do         */
+    unsigned peak_bits;      /* the output's largest magnitude, as the bits of a float; these sort as floats do     */
     unsigned non_finite;     /* NaN and Inf input samples, replaced by 0                                            */
     unsigned unused;
 };
 
-/* Bytes of a sample; samples: an enum hc_samples. */
+/* Returns the bytes of a sample; samples: an enum hc_samples. */
 static inline size_t samples_bytes(int samples)
 {
     const int kind = samples & ~HC_BIG_ENDIAN;
@@ -70,17 +70,17 @@ static inline size_t samples_bytes(int samples)
 /* The engine thread's side of a parallel copy (parallel_copy.h). Chunk i of N channels is channels [N i / COPY_CHUNKS,
  * N (i + 1) / COPY_CHUNKS). */
 enum { COPY_CHUNKS = 32 };
-/* Waits until chunk `from` of the input is in the buffer. Returns the end of the complete chunks that follow it. */
+/* Waits until chunk `from` of the input is in the buffer. Returns the end of the complete chunks from there on. */
 int parallel_copy_loaded(struct parallel_copy *copy, int from);
 /* Reports to the copy that outputs [0, n_channels) are in the buffer. */
 void parallel_copy_done(struct parallel_copy *copy, int n_channels);
 
 /* ---- crossfades -------------------------------------------------------------------------------------------------- */
 
-struct fade {                /* the masks of a call: `to`; while pos < len a crossfade from `from` to `to`          */
+struct fade {                /* what a call plays: `to`, or while pos < len a crossfade from `from` to `to`         */
     void *from, *to;         /* masks of this backend; NULL is silence                                              */
-    int pos, len;            /* frames of the fade before this call, and in all; len 0: no fade                     */
-    const struct io_buffer *apart; /* if set: do not crossfade; the output of `from` goes to the `out` of this buffer */
+    int pos, len;            /* pos: frames of the fade before this call; len: its length, 0: no fade               */
+    const struct io_buffer *apart; /* if set: do not crossfade, but write the output of `from` to apart->out */
 };
 
 /* The fade curve of masks: the gain of `to` at frame pos of len, a smoothstep. The gain of `from` is 1 minus this gain:
@@ -107,8 +107,8 @@ static inline float steer_gain(int pos, int len)
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 
 enum {
-    MAX_PREPARED = 2, /* masks of a state that are prepared or play at once      */
-    MAX_RETIRED = 4,  /* masks of a state that have faded out and are not released */
+    MAX_PREPARED = 2, /* max. masks of a state that are prepared or play         */
+    MAX_RETIRED = 4,  /* max. masks that have faded out and are not released  */
 };
 
 struct scene_backend;
@@ -122,16 +122,16 @@ struct backend {
     const struct tensor_backend *tensors; /* convolves tensors (dsp/device/tensor_backend.h); NULL: it cannot         */
     bool in_place;                  /* play is [rt] and runs on the audio thread, without a queue                   */
     bool in_chunks;                 /* process uses buffer->copy                                                    */
-    bool raw;                       /* begin: buffers have samples in config.in_samples and out_samples             */
+    bool raw;                       /* buffers of `begin` have the formats config.in_samples and out_samples        */
     const struct plan_costs *costs; /* built-in costs; costs_find (dsp/backends/costs.h) has this machine's costs   */
     const char *choice;             /* the name in hc_config.backend; NULL: `name`                                  */
-    const struct backend *files;    /* the backend that plays files (block 0) instead; NULL: this one               */
+    const struct backend *files;    /* the backend that plays files (block 0); NULL: this one                       */
     const char *head, *tail;        /* names of the two backends that hybrid consists of; else NULL                 */
 
     /* Describes device i. HC_EINVAL: there is no device i. */
     int (*describe)(int i, char *text, size_t cap);
-    /* Measures a device and replaces the measurable fields of *costs. dsp/engine/call_costs.h measures a device's
-     * call_ns. A backend that runs in place needs tens of milliseconds. NULL: it cannot measure. */
+    /* Measures a device and replaces the measurable fields of *costs, except call_ns: dsp/engine/call_costs.h measures
+     * it. A backend that runs in place needs tens of milliseconds. NULL: it cannot measure. */
     int (*measure)(int device, struct plan_costs *costs, struct reason *why);
     /* Makes a state for calls of up to plan->block frames; config->block is 0 for files. The plan outlives the
      * state. */
@@ -145,15 +145,15 @@ struct backend {
     /* Makes a mask of noise. NULL: the engine makes the responses and calls mask_make. */
     int (*mask_make_noise)(void *state, const struct noise *noise, void **mask, struct reason *why);
 
-    /* A mask with tail levels cannot play its full tail before these levels have run for some time:
+    /* A mask cannot play its full tail before its tail levels have run for some time:
      *
      *   mask_prepare --> preparing --> mask_ready --> fade, playing, fade --> mask_retire --> retired --> mask_released
      *
-     * mask_prepare: compute this mask's tail levels from now on, in parallel with those of the mask that plays.
-     * mask_ready: may the fade to this mask begin with the next block? True at the latest 2S frames after mask_prepare,
+     * mask_prepare: computes this mask's tail levels from now on, in parallel with those of the mask that plays.
+     * mask_ready: may the fade to this mask begin with the next block? Yes at the latest 2S frames after mask_prepare,
      * where S is the plan's largest partition. Before the first block since open or reset a mask may play at once.
-     * mask_retire: the mask has faded out. mask_released: does no thread work on the mask any more, so that it may be
-     * freed? NULL: always true. After a reset every retired mask may be freed.
+     * mask_retire: the mask has faded out. mask_released: may the mask be freed, because no thread works on it any
+     * more? NULL: yes, always. After a reset every retired mask may be freed.
      *
      * At most MAX_PREPARED masks are prepared or playing at once; reset keeps them. NULL masks (silence) are never
      * passed. All four are NULL for a backend that needs no time. [engine thread] */
@@ -161,38 +161,38 @@ struct backend {
     bool (*mask_ready)(void *state, const void *mask);
     void (*mask_retire)(void *state, void *mask);
     bool (*mask_released)(void *state, const void *mask);
-    /* The usual number of frames from mask_prepare to mask_ready. NULL: 2S, the maximum. */
+    /* Returns the usual number of frames from mask_prepare to mask_ready. NULL: 2S, the maximum. */
     int (*swap_frames)(const struct plan *plan, const struct plan_shape *shape);
 
     /* Appends n frames (1 to plan.block) to the input history and fills the output. Returns when the output is
-     * complete; work for later blocks may go on in the background. A backend has one of the two: play if in_place, with
-     * rows anywhere in memory, else process. play returns HC_LATE if the output lacks hybrid's tail. [engine thread] */
+     * complete; work for later blocks may go on in the background. A backend has play if in_place, with rows anywhere
+     * in memory, else process. play returns HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why);
     int (*process)(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
-    /* Starts the work for later blocks that process did not start. Called when the caller has the output, before the
-     * next call of process. NULL: process starts all work. [engine thread] */
+    /* Starts the work for later blocks that process did not start. The engine calls it when the caller has the output,
+     * before the next call of process. NULL: process starts all work. [engine thread] */
     void (*process_behind)(void *state);
-    /* waits: from now on calls have no deadline, and mask_ready must not depend on the timing of threads. Not called at
-     * open: open reads the config's wait_us. NULL: the backend never waits. [rt], any thread */
+    /* waits: from now on calls have no deadline, and mask_ready must not depend on the timing of threads. open does the
+     * same by the config's wait_us. NULL: the backend never waits. [rt], any thread */
     void (*wait_set)(void *state, bool waits);
     /* Forgets the input history, as if just opened; the masks stay. No block may be playing. */
     int (*reset)(void *state, struct reason *why);
     /* A backend for files on a device has begin and end instead of process: begin returns at once, end waits for the
-     * oldest block. Up to config.queue_depth blocks, each with its own buffer, may have begun. Else NULL. */
+     * oldest block. Up to config.queue_depth blocks, each with its own buffer, may have begun. Other backends: NULL. */
     int (*begin)(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
     int (*end)(void *state, struct reason *why);
 };
 
-extern const struct backend backend_cpu;        /* live: in place */
-extern const struct backend backend_cpu_files;  /* files: large transforms on all processors */
-extern const struct backend backend_cuda;       /* in the GPU module only (gpu_module.h) */
+extern const struct backend backend_cpu;        /* plays live, in place */
+extern const struct backend backend_cpu_files;  /* plays files, with large transforms on all processors */
+extern const struct backend backend_cuda;       /* exists in the GPU module only (gpu_module.h) */
 extern const struct backend backend_hybrid;     /* the head on "cpu", the tail on "cuda" */
 extern const struct backend backend_hybrid_cpu; /* the head on "cpu", the tail on a thread of the CPU */
 
 /* Makes a buffer: in the backend's own memory, else in the host's. All frames are 0. */
 int io_buffer_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct io_buffer *buffer,
                    struct reason *why);
-/* Frees a buffer. A buffer that is all 0 is allowed. */
+/* Frees a buffer. A struct that is all 0 is allowed. */
 void io_buffer_free(const struct backend *backend, void *state, struct io_buffer *buffer);
 /* Plays a buffer with play or process, whichever the backend has. [engine thread] */
 int io_buffer_play(const struct backend *backend, void *state, struct io_buffer *buffer, int n, const struct fade *fade,

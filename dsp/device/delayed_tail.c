@@ -38,7 +38,7 @@ int delayed_tail_open(struct delayed_tail *t, const struct delayed_tail_setup *s
     int error = tail_buffer_make(t, &t->silence, why);
     for (int i = 0; i < TAIL_JOBS && !error; i++) error = tail_buffer_make(t, &t->buffers[i], why);
     if (error) return error;
-    /* The device thread has S frames of time. It sleeps without spinning, because many engines share the processors. */
+    /* The device thread has S frames of time: it need not spin, and many engines share the processors. */
     struct device_queue_setup queue = {
         .n_blocks = TAIL_JOBS, .block = setup->hop, .play = tail_job_play, .behind = tail_job_behind, .data = t};
     delayed_tail_restart(t);

@@ -6,10 +6,10 @@
  *   device                      [ S frames of time )
  *   output                                        [=== hop k ====)
  *
- * A complete hop of input is posted as a job to the device thread (device_queue.h). S frames later the job's output is
- * due. If it is not complete then, the call waits for it until its deadline, at most once a hop. If it is still not
- * complete, the hop has no tail: HC_LATE. The thread plays jobs in order: the device's input history contains a late hop
- * too. If all jobs are in use, a hop is skipped, and the device's history contains silence instead.
+ * A complete hop of input goes to the device thread as a job (device_queue.h). S frames later the job's output is due.
+ * If it is not complete then, one call in the hop waits for it until the call's deadline. If it is still not complete,
+ * the hop has no tail: HC_LATE. The thread plays jobs in order: the device's input history contains a late hop too. If
+ * all jobs are in use, a hop is skipped, and the device's history contains silence instead.
  *
  * Every engine has a separate device thread, so that a device that stalls delays only its own engines. Hops are counted
  * from the start of the stream. A host that runs fifty engines can start their streams in different calls, so that they
@@ -21,15 +21,15 @@
 #include "backend.h"
 #include "device_queue.h"
 
-enum { TAIL_JOBS = 4 }; /* one job that is filled, one that is due, and two that may be late */
+enum { TAIL_JOBS = 4 }; /* one is filled, one is due, and two may be late */
 
 struct delayed_tail_setup {
-    const struct backend *backend; /* the backend that makes the buffers, with `state` */
+    const struct backend *backend; /* makes the buffers with `state` */
     void *state;
     int n_in, n_out, hop;
-    /* Plays a job, as `play` of device_queue.h, but not after the device was lost. The buffer contains the input. */
+    /* Plays a job, as `play` of device_queue.h, but not after the device is lost. The buffer contains the input. */
     int (*play)(void *data, int64_t job, struct io_buffer *buffer, int n, struct reason *why);
-    /* Called after each job, even if the device is lost. NULL: not called. [device thread] */
+    /* Is called after each job, even if the device is lost. May be NULL. [device thread] */
     void (*job_end)(void *data, int64_t job);
     void *data;
 };
@@ -38,8 +38,8 @@ struct delayed_tail {
     struct delayed_tail_setup setup;
     struct device_queue *queue;
     struct io_buffer buffers[TAIL_JOBS], silence; /* job i has buffer i % TAIL_JOBS */
-    /* audio thread: */
-    int64_t hops[TAIL_JOBS]; /* index of the hop that each job has as input; -1: none */
+    /* Only the audio thread uses these: */
+    int64_t hops[TAIL_JOBS]; /* the hop that is the input of each job; -1: none */
     int64_t hop;             /* index of the current hop */
     int pos;                 /* frames of the current hop that are complete */
     bool has_job;            /* this hop has a job for its input */
@@ -52,21 +52,21 @@ int delayed_tail_open(struct delayed_tail *tail, const struct delayed_tail_setup
 void delayed_tail_close(struct delayed_tail *tail);
 /* Begins a new stream. Every job must have ended: device_queue_drain. [setup] */
 void delayed_tail_restart(struct delayed_tail *tail);
-/* Bytes of the buffers. */
+/* Returns the bytes of the buffers. */
 double delayed_tail_memory(int n_in, int n_out, int hop);
 
 /* ---- for the audio thread, all [rt] except a wait without bound -------------------------------------------------- */
 
 /* Begins a hop. */
 void delayed_tail_begin(struct delayed_tail *tail, int64_t until_us);
-/* Finds the job whose output is due in this hop. -1: that hop was skipped, or has not been played. */
+/* Finds the job whose output is due in this hop. -1: its hop was skipped, or the stream has not reached it. */
 int64_t delayed_tail_due(const struct delayed_tail *tail);
-/* Waits for the job that is due (-1: it is absent) if its output is wanted. HC_LATE: the output is not complete.
+/* Waits for the job `due` (-1: there is none) if its output is wanted. HC_LATE: the output is not complete.
  * HC_EDEVICE: it will never be complete. Jobs that ended before the device was lost are still used. */
 int delayed_tail_await(struct delayed_tail *tail, int64_t due, bool is_wanted, int64_t until_us, struct reason *why);
 /* Appends frames [at, at + n) of the rows to the input of this hop. */
 void delayed_tail_input(struct delayed_tail *tail, const float *const *in, int at, int n);
-/* The number of the next job. If this hop has a job, the next job is this hop's. */
+/* Returns the number of the next job: this hop's, if it has one. */
 int64_t delayed_tail_next(const struct delayed_tail *tail);
 /* Ends a hop: posts its job, or skips it. */
 void delayed_tail_end(struct delayed_tail *tail);

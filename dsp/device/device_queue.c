@@ -26,11 +26,11 @@ struct posted_block {
 struct device_queue {
     struct device_queue_setup setup;
     pthread_t thread;
-    sem_t work; /* posted for each block, and to end */
+    sem_t work; /* posted for each block, and to end the thread */
     sem_t done; /* posted after a block, if the audio thread sleeps */
     atomic_bool audio_sleeps, end;
     atomic_uint_fast64_t posted, finished; /* number of blocks */
-    atomic_uint_fast64_t rested;           /* number of blocks after which all work is launched */
+    atomic_uint_fast64_t rested;           /* blocks after which also the work behind was launched */
     struct posted_block blocks[DEVICE_QUEUE_MAX];
     int64_t skipped;            /* frames since the last block was posted; audio thread only */
     struct priority priority;   /* follows the audio thread */
@@ -48,7 +48,7 @@ int64_t device_queue_spin_us(int rate, int block)
 
 /* ---- the device thread ------------------------------------------------------------------------------------------- */
 
-/* Waits for the semaphore. false: it was not posted before until_us. */
+/* Waits for the semaphore. Returns false if it was not posted before until_us. */
 static bool sem_wait_until(sem_t *sem, int64_t until_us)
 {
     struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
@@ -67,7 +67,7 @@ static void await_work(struct device_queue *q)
     if (until > 0 && atomic_load_explicit(&q->posted, memory_order_acquire) == finished) {
         bool has_come = sem_wait_until(&q->work, until);
         wakeup_woken(&q->wakeup, now_us());
-        /* The semaphore has synchronized already, but race detectors do not know sem_clockwait. */
+        /* This load is for race detectors, which do not know that sem_clockwait synchronizes. */
         (void)atomic_load_explicit(&q->posted, memory_order_acquire);
         if (has_come) return;
     }
@@ -152,7 +152,7 @@ void device_queue_drain(struct device_queue *q)
 {
     uint64_t n = (uint64_t)device_queue_next(q);
     device_queue_await(q, (int64_t)n - 1, AWAIT_FOREVER);
-    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) sched_yield(); /* launches are short */
+    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) sched_yield(); /* soon: launches are short */
     q->skipped = 0;
 }
 
@@ -193,7 +193,7 @@ bool device_queue_await(struct device_queue *q, int64_t block, int64_t until_us)
     if (until_us != AWAIT_FOREVER) return await(&q->finished, (uint64_t)block + 1, until_us);
     if (q->setup.spin_us) await(&q->finished, (uint64_t)block + 1, now_us() + q->setup.spin_us);
     while (!device_queue_is_done(q, block)) {
-        atomic_store(&q->audio_sleeps, true); /* set before reading `finished`; device_thread: in reverse order */
+        atomic_store(&q->audio_sleeps, true); /* set it, then read `finished`; device_thread does the reverse */
         if ((int64_t)atomic_load(&q->finished) > block) break;
         while (sem_wait(&q->done) != 0 && errno == EINTR) continue;
     }

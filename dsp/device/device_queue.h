@@ -27,19 +27,19 @@ struct device_queue_setup {
     int block;       /* max. frames of a block                                                              */
     int64_t spin_us; /* how long a thread spins for the other before it sleeps; 0: it sleeps at once        */
     bool spins;      /* the device thread spins instead of sleeping between blocks that are not late        */
-    /* Plays n frames of a block (0, 1, 2, ...) or of DEVICE_QUEUE_SILENCE. Called for every block, even after an error.
-     * An error (negative, with a line in why) means that the device is lost. [device thread] */
+    /* Plays n frames of a block (0, 1, 2, ...) or of DEVICE_QUEUE_SILENCE. Is called for each block, even after an
+     * error. An error (negative, with a line in why) means that the device is lost. [device thread] */
     int (*play)(void *data, int64_t block, int n, struct reason *why);
-    /* Called after each block, when the audio thread has its output. NULL: not called. [device thread] */
+    /* Is called after each block, when the audio thread has its output. May be NULL. [device thread] */
     void (*behind)(void *data);
     void *data;
 };
 
-/* The spin_us for blocks of this length: twice the time of a block, at most 25 ms; 0 if the process has fewer than four
+/* Returns spin_us for blocks of this length: twice a block's time, at most 25 ms; 0 if the process has fewer than four
  * processors. */
 int64_t device_queue_spin_us(int rate, int block);
 
-/* Starts the device thread. NULL: no memory or no thread, as `why` reports. [setup] */
+/* Starts the device thread. NULL: no memory or no thread; `why` says which. [setup] */
 struct device_queue *device_queue_open(const struct device_queue_setup *setup, struct reason *why);
 /* Ends the device thread. NULL is allowed. [setup] */
 void device_queue_close(struct device_queue *queue);
@@ -59,10 +59,10 @@ void device_queue_post(struct device_queue *queue, int n, int64_t posted_us);
 void device_queue_skip(struct device_queue *queue, int n);
 
 bool device_queue_is_done(const struct device_queue *queue, int64_t block);
-/* Waits until a block is played. Spins; sleeps only in a wait without bound. false: the deadline passed. */
+/* Waits until a block is played. It spins, and sleeps only in a wait without bound. false: the deadline passed. */
 bool device_queue_await(struct device_queue *queue, int64_t block, int64_t until_us);
 
-/* The first block that was not played because the device was lost, and why; -1: the device works. [rt], any thread */
+/* Returns the first block that was not played because the device was lost; -1: the device works. [rt], any thread */
 int64_t device_queue_failed(const struct device_queue *queue, const char **why);
 
 #endif

@@ -10,22 +10,22 @@
 #include <string.h>
 
 enum {
-    MIN_BYTES = 512 << 10,    /* of input and output: a smaller block is copied before other threads are awake */
+    MIN_BYTES = 512 << 10,    /* min. bytes of a block: a smaller one is copied before other threads are awake */
     THREAD_BYTES = 512 << 10, /* min. bytes of a block for each copy thread */
-    MAX_COPY_THREADS = 7,     /* more threads were not faster (16 processors of a Xeon, 32 MiB a block) */
+    MAX_COPY_THREADS = 7,     /* more were not faster (16 processors of a Xeon, 32 MiB a block) */
 };
 
 struct copy_thread {
     pthread_t thread;
     struct parallel_copy *copy;
-    sem_t work; /* posted for each block, and to end */
+    sem_t work; /* posted for each block, and to end the threads */
 };
 
 struct parallel_copy {
     const struct samples *samples;
     int n_in, n_out, block;
     int64_t spin_us;
-    /* the current block; the audio thread writes these fields when all chunks of the previous block are done */
+    /* The current block. The audio thread writes these fields when all chunks of the previous block are done. */
     struct io_buffer *buffer;
     const float *const *in;
     float *const *out;
@@ -48,7 +48,7 @@ static int chunk_start(int n_channels, int chunk)
     return (int)((int64_t)n_channels * chunk / COPY_CHUNKS);
 }
 
-/* Yields if spin_us is 0, that is, on a machine with few processors: another thread may need this processor. */
+/* Yields if spin_us is 0, as on a machine with few processors: another thread may need this processor. */
 static void relax(const struct parallel_copy *c)
 {
     if (c->spin_us)

@@ -1,5 +1,5 @@
-/* parallel_copy - copies a block of many channels into a buffer and out of it, in chunks, with several threads,
- * overlapped with the device's work.
+/* parallel_copy - copies a block of many channels into a buffer and out of it, in chunks, with several threads, while
+ * the device works on other chunks.
  *
  *   audio thread, copy threads   [load 0][load 1] .. [load n-1]              [unload 0][unload 1] .. [unload n-1]
  *   engine thread                    [upload 0..1][upload 2 ..]  [device]  [outputs of 0..3][outputs of 4..7] ..

@@ -4,10 +4,10 @@
 #include <string.h>
 
 enum {
-    FILE_FLOATS = 1 << 21,   /* max. floats of a file's block, all channels: 8 MiB; a host holds a few blocks */
-    DIRECT_FILE_UNIT = 4096, /* a file's block, if convolved in the time domain, is a multiple of these frames */
+    FILE_FLOATS = 1 << 21,   /* max. floats of a file's block, all channels: 8 MiB, because a host holds a few */
+    DIRECT_FILE_UNIT = 4096, /* a file's block of a direct plan is a multiple of this many frames */
     MAX_LOG2 = 30,           /* partition sizes are below 2^MAX_LOG2 */
-    WHOLE_HOP_LAUNCHES = 10  /* cost of transforming a whole hop inside a call, in launch_ns: three more kernels */
+    WHOLE_HOP_LAUNCHES = 10  /* transforms of a whole hop inside a call cost so many launch_ns: three more kernels */
 };
 
 static int round_up_power_of_two(int n)
@@ -32,7 +32,7 @@ static int max_int(int a, int b)
     return a > b ? a : b;
 }
 
-/* Nanoseconds for a frame of a level: a transform of 2 * size points for each input and output, and a product for each
+/* Returns the ns of a frame of a level: a transform of 2 * size points for each input and output, a product for each
  * partition and route, with a share of a product for each input that has a route. */
 static double level_ns(const struct plan_shape *shape, int size, int n_partitions, double fft_ns, double cmac_ns,
                        double input_share)
@@ -59,7 +59,7 @@ double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, con
     bool fir_first = shape->block > 0 && costs->fir_first && !plan->whole_hops;
     int n_fir = plan->direct ? plan->head_taps : fir_first ? plan->partition : 0;
     double ns = costs->mac_ns * n_fir * shape->n_routes;
-    if (plan->whole_hops) /* nothing runs beside the first partition, so that it costs twice its share */
+    if (plan->whole_hops) /* nothing runs beside the first partition: it costs twice its share */
         ns += WHOLE_HOP_LAUNCHES * costs->launch_ns / plan->hop +
               level_ns(shape, plan->partition, 1, costs->fft_ns, costs->live_cmac_ns, costs->input_share);
     if (!plan->direct)
@@ -72,9 +72,9 @@ double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, con
     return ns;
 }
 
-/* The cheapest tail levels from the offset of a level of each size to the end of the response, by log2 of the size. */
+/* For each size of a level, by its log2: the cheapest tail levels from this level to the end of the response. */
 struct chain {
-    double ns[MAX_LOG2]; /* of this level and all later levels; infinite: the size is not possible */
+    double ns[MAX_LOG2]; /* cost of this level and all later levels; infinite: the size is not possible */
     int next[MAX_LOG2];  /* log2 of the next level's size; 0: this level is the last */
 };
 
@@ -138,7 +138,7 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
     int file_frames = min_int(FILE_FLOATS / max_int(shape->n_in, shape->n_out), costs->file_block);
     if (costs->file_share > 0) file_frames = max_int(file_frames, shape->max_taps / costs->file_share);
 
-    /* A hop may not be longer than a live call: one call out of many would do all transforms of the hop. */
+    /* A hop may not be longer than a live call: else one call out of many would do all transforms of the hop. */
     int longest = costs->max_partition;
     if (shape->block > 0)
         while (longest > costs->min_partition && longest > shape->block) longest /= 2;
@@ -147,7 +147,7 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
 
     double best_ns = INFINITY;
     memset(plan, 0, sizeof *plan);
-    if (may_direct) /* a hop longer than the response: no tail levels */
+    if (may_direct) /* a hop longer than the response, so without tail levels */
         try_head(plan, &best_ns, costs, shape, true,
                  max_int(round_up_power_of_two(shape->max_taps), costs->min_partition));
     for (int hop = costs->min_partition; may_fft && hop <= longest; hop *= 2) {
@@ -163,7 +163,7 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
     }
 }
 
-/* A bin of a spectrum has 8 bytes. A level reads the spectra of each route's response and of each input once a frame:
+/* A bin of a spectrum has 8 bytes. A level reads each route's and each input's spectra once a frame:
  * the routes of one input find its spectra in the cache. */
 static void level_count(const struct plan_shape *shape, int size, int n_partitions, struct plan_work *work)
 {

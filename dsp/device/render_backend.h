@@ -18,13 +18,13 @@ struct render_term {
 };
 
 struct render_window {
-    int n_from, n_to;  /* n_from = -1: the same as `to`, no fade */
+    int n_from, n_to;  /* n_from = -1: `from` is the same as `to`, and nothing fades */
     const struct render_term *from, *to;
 };
 
 struct render_work {   /* a job of hc_render with its steps resolved */
     const hc_render_job *job;
-    int64_t n_windows; /* the outputs begin at job->from; the last window may be cut by job->n_out_frames */
+    int64_t n_windows; /* window 0 begins at job->from; the last window may be cut: job->n_out_frames */
     const struct render_window *windows; /* [n_windows] */
 };
 
@@ -41,6 +41,6 @@ struct render_backend {
 };
 
 extern const struct render_backend render_cpu;
-extern const struct render_backend render_cuda; /* in the GPU module only */
+extern const struct render_backend render_cuda; /* exists in the GPU module only */
 
 #endif

@@ -7,7 +7,7 @@
 
 struct piece_key {
     const hc_bank *bank;
-    uint64_t list;    /* number of the list that uses this key; an older number: the key is free */
+    uint64_t list;    /* the list that uses this key; a number of an older list: the key is free */
     int entry, piece; /* piece -1: the bank has no taps in the level */
 };
 
@@ -18,7 +18,7 @@ static int log2_table(int max_terms)
     return log2;
 }
 
-/* Allocates memory and writes all ones: a first write inside a call would wait for the system's page. */
+/* Allocates memory and sets all bits: a first write to a page inside a call would wait for the system. */
 static void *ones_written(size_t bytes)
 {
     void *p = malloc(bytes);

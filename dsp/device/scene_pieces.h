@@ -5,7 +5,7 @@
  *   pieces    entry 7 [0, 2)       entry 2 [2, 3)       ...                           in the order of their first term
  *   sources   0, 2                 1                    ...
  *
- * Two passes over the terms and a hash table; 4 ns a term. The order depends on the mix alone.
+ * This takes two passes over the terms and a hash table, 4 ns a term. The order depends on the mix alone.
  */
 #ifndef HALOCONV_SCENE_PIECES_H
 #define HALOCONV_SCENE_PIECES_H
@@ -23,12 +23,12 @@ struct scene_source { int source; float weight; };
 struct scene_piece {        /* an entry of a bank, and some of the sources that play it                               */
     const void *h;          /* the entry's responses in a level, in the backend's memory and layout                   */
     int n_partitions, n_out; /* partitions and outputs of these responses                                             */
-    int first, n;           /* its sources: [first, first + n) of the list's                                          */
+    int first, n;           /* sources [first, first + n) of the list                                                 */
 };
 
 struct scene_list {         /* a mix in pieces                                                                        */
-    struct scene_piece *pieces; /* [n]; capacity: the terms of the mix                                                */
-    struct scene_source *sources; /* [n_sources]; capacity: the terms of the mix                                      */
+    struct scene_piece *pieces; /* [n], with memory for a piece for each term of the mix                              */
+    struct scene_source *sources; /* [n_sources], with memory for a source for each term of the mix                   */
     int n, n_sources;
 };
 
@@ -40,17 +40,17 @@ struct piece_maker {        /* makes lists; one thread uses a maker             
     piece_responses *responses;
     int part;               /* hc_bank.impl[part] is the backend's bank                                               */
     int max_sources;        /* max. sources of a piece                                                                */
-    struct piece_key *table; /* [1 << log2_table]: an entry's newest piece, found by its bank and number              */
+    struct piece_key *table; /* [1 << log2_table]: an entry's newest piece, by bank and number of the entry           */
     int log2_table;
     uint64_t n_lists;       /* number of lists made                                                                   */
     int *piece_of;          /* [max. terms of a mix]: index of each term's piece; -1: no piece                        */
 };
 
-/* false: no memory; the caller still calls piece_maker_close. [setup] */
+/* false: no memory; the caller must call piece_maker_close then, too. [setup] */
 bool piece_maker_open(struct piece_maker *maker, const struct scene_shape *shape, int max_sources,
                       piece_responses *responses);
 void piece_maker_close(struct piece_maker *maker);
-/* Bytes of a maker. */
+/* Returns the bytes of a maker. */
 double piece_maker_bytes(const struct scene_shape *shape);
 
 /* Makes the list of a mix for a level. [rt] */

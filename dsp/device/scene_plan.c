@@ -2,7 +2,7 @@
 
 enum { CHANGES_A_SECOND = 50 }; /* all taps of a usual bank change within 20 ms */
 
-/* The smallest product of powers of 2, 3, and 5, at least n, a multiple of 2. */
+/* Returns the smallest even number from n on whose prime factors are 2, 3 and 5. */
 static int fft_size(int n)
 {
     for (n += n % 2;; n += 2) {
@@ -26,7 +26,7 @@ void scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fad
     struct scene_level *head = &plan->levels[0], *tail = &plan->levels[1];
     *head = (struct scene_level){.n_taps = bank_taps, .hop = block, .fft = 2 * block};
     head->fade = steer_fade < block ? steer_fade : block;
-    /* From a request to the end of its fade: at most a hop until it is applied, the delay (a hop), the fade. */
+    /* A request waits up to a hop until it is applied; then follow the delay (a hop) and the fade. */
     int hop = (rate / CHANGES_A_SECOND - steer_fade) / 2 / block * block;
     if (hop >= 2 * block) {
         int fade = steer_fade < hop ? steer_fade : hop;

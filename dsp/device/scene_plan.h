@@ -18,7 +18,7 @@
 
 struct scene_level {
     int offset, n_taps;  /* index of the level's first tap; number of its taps                                */
-    int hop, delay, fade; /* frames; the head has delay 0                                                     */
+    int hop, delay, fade; /* in frames; the head has delay 0                                                  */
     int n_partitions;    /* partitions, of `hop` taps each                                                    */
     int fft;             /* frames of a transform: the head 2 hop, a tail level 2 hop + fade or more          */
 };

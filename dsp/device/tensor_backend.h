@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
-    int64_t batch, channels; /* number of rows; a filter's may be 1, else as in the call */
+    int64_t batch, channels; /* number of items and channels; 1 for a filter that they share */
     int64_t frames;
     int64_t stride[2];      /* floats from an item and from a channel to the next */
 };
@@ -30,30 +30,30 @@ struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
 struct tensor_call {
     int op;                 /* enum hc_tensors_op */
     int device;
-    int n_threads;          /* CPU; 0: all processors */
+    int n_threads;          /* threads of the CPU; 0: all processors */
     int64_t from;           /* the first frame of y in the full convolution */
     struct tensor_rows x, h, y;
-    const int64_t *lengths; /* [h.batch * h.channels] in device memory, for a run; or NULL */
+    const int64_t *lengths; /* [h.batch * h.channels] in device memory, read by a run; or NULL */
     size_t limit;           /* max. bytes of workspace */
 };
 
 struct tensor_data {        /* pointers of a run */
     const float *a, *b;     /* the inputs, as enum hc_tensors_op lists them */
     float *out;
-    void *workspace;        /* device memory of `bytes`; `run` refuses one too small or wrongly aligned */
+    void *workspace;        /* `bytes` of device memory; `run` refuses too few bytes or a wrong alignment */
     size_t bytes;
     void *stream;
 };
 
 struct tensor_backend {
-    size_t plan_size; /* bytes of a plan, which need no cleanup */
-    /* Chooses how to compute a call: fills in the plan. *bytes: the workspace that a run needs. */
+    size_t plan_size; /* bytes of a plan; a plan needs no cleanup */
+    /* Chooses how to compute a call, and fills in the plan. *bytes gets the size of the workspace that a run needs. */
     int (*plan)(const struct tensor_call *call, void *plan, size_t *bytes, struct reason *why);
     int (*run)(const struct tensor_call *call, const void *plan, const struct tensor_data *data, struct reason *why);
 };
 
 extern const struct tensor_backend tensors_cpu;
-extern const struct tensor_backend tensors_cuda; /* in the GPU module only */
+extern const struct tensor_backend tensors_cuda; /* exists in the GPU module only */
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@ enum {
     MIN_MARGIN_US = 75,
     MAX_MARGIN_US = 1000,
     SETTLED_POSTS = 4,   /* posts after which the estimate no longer depends on a late first post */
-    SPARED_SLEEPS = 512, /* after so many sleeps with spare time in a row, the margin shrinks by 1/16 */
+    SPARED_SLEEPS = 512, /* after so many sleeps in a row with time to spare, the margin shrinks by 1/16 */
 };
 
 void wakeup_open(struct wakeup *wakeup)
@@ -16,13 +16,13 @@ void wakeup_open(struct wakeup *wakeup)
     *wakeup = (struct wakeup){.margin_us = FIRST_MARGIN_US};
 }
 
-/* The time of post n of the last WAKEUP_POSTS posts; post 0 is the oldest. */
+/* Returns the time of post n of the last WAKEUP_POSTS posts; post 0 is the oldest. */
 static int64_t post_us(const struct wakeup *wakeup, int n)
 {
     return wakeup->posted_us[(wakeup->n_posts + n) % WAKEUP_POSTS];
 }
 
-/* The median of the times between posts. */
+/* Returns the median of the times between posts. */
 static int64_t median_interval(const struct wakeup *wakeup)
 {
     int64_t sorted[WAKEUP_POSTS - 1];
@@ -35,7 +35,7 @@ static int64_t median_interval(const struct wakeup *wakeup)
     return sorted[WAKEUP_POSTS / 2 - 1];
 }
 
-/* The earliest time at which the next post may come. */
+/* Returns the earliest time at which the next post may come. */
 static int64_t due_us(const struct wakeup *wakeup, int64_t interval)
 {
     int64_t due = post_us(wakeup, 0), earliest = 0;
@@ -61,7 +61,7 @@ void wakeup_woken(struct wakeup *wakeup, int64_t now_us)
     wakeup->woken_us = now_us;
 }
 
-/* Adapts the margin to the last sleep. Ignores the sleep if the margin needed, or the delay of the wake-up, exceeds
+/* Adapts the margin to the last sleep. Ignores the sleep if the margin that it needed, or its late end, exceeds
  * MAX_MARGIN_US: the stream changed its pace, or the machine stalled. */
 static void margin_adapt(struct wakeup *wakeup, int64_t posted_us)
 {

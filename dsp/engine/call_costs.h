@@ -1,4 +1,4 @@
-/* call_costs - measures the fixed cost of a call of hc_process on a backend, such as the way to a device and back. */
+/* call_costs - measures the fixed cost of an hc_process call on a backend, such as the way to a device and back. */
 #ifndef HALOCONV_CALL_COSTS_H
 #define HALOCONV_CALL_COSTS_H
 
@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* *ns gets the median of many consecutive blocks of a small engine, in nanoseconds. Fails as hc_open. [setup] */
+/* *ns gets the median time of many consecutive blocks of a small engine, in nanoseconds. Fails as hc_open. [setup] */
 int call_costs_measure(const char *backend, double *ns, struct reason *why);
 
 #endif

@@ -11,7 +11,7 @@ enum {
     MAX_TAPS = 1 << 28,
     MAX_BANK_TAPS = 1 << 24,
     MAX_STEER_FADE = 65536,
-    MAX_STRUCT_BYTES = 1 << 14, /* exceeds hc_info of any version: a larger size was never set by the caller */
+    MAX_STRUCT_BYTES = 1 << 14, /* larger than hc_info of any version: a larger size is not initialised */
 };
 
 /* The padding at the end of a struct is undefined, so a later field must not lie there. */
@@ -27,7 +27,7 @@ static bool is_struct_size(size_t size)
     return size > sizeof(size_t) && size <= MAX_STRUCT_BYTES && size % sizeof(size_t) == 0;
 }
 
-/* Checks that fields of a newer program which this library does not know are 0, because the library would ignore them. */
+/* Also checks that fields of a newer program, which this library does not know and would ignore, are 0. */
 int config_copy(const void *given, void *copy, size_t size, const char *name, struct reason *why)
 {
     memset(copy, 0, size);

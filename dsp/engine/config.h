@@ -6,17 +6,17 @@
 #include "dsp/haloconv.h"
 
 enum {
-    CONFIG_MAX_QUEUE_DEPTH = 16, /* blocks; engines for files */
+    CONFIG_MAX_QUEUE_DEPTH = 16, /* blocks of an engine for files */
     CONFIG_MAX_THREADS = 256,
-    CONFIG_MAX_FADE = 1 << 30, /* frames: a position in a fade plus a block fits into an int */
+    CONFIG_MAX_FADE = 1 << 30, /* frames: a position in a fade plus a block must fit into an int */
 };
 
 /* Sets the fields of `copy`, a struct of `size` bytes, to those of the caller's version; the other fields become 0, and
- * with given NULL all do. Both structs begin with their size. name: the struct's, whose init call is NAME_init. Fails
+ * if given is NULL all do. Both structs begin with their size. name: the name of the struct type, for messages. Fails
  * with HC_EINVAL and a text. [setup] */
 int config_copy(const void *given, void *copy, size_t size, const char *name, struct reason *why);
 
-/* Copies the fields of *given that its program knows (NULL: none), sets the defaults and checks the result. In
+/* Copies the fields of *given that the calling program knows (NULL: none), sets the defaults, checks the result. In
  * *resolved, block is 0 for files, fade_frames is 0 for no fade, and method is a static string. backend is still the
  * caller's string; queue_depth and n_threads may be 0; wait_us is as given. Fails with HC_EINVAL and a text. [setup] */
 int config_resolve(const hc_config *given, hc_config *resolved, struct reason *why);
@@ -24,7 +24,7 @@ int config_resolve(const hc_config *given, hc_config *resolved, struct reason *w
 /* Fails with HC_EINVAL and a text, unless info->size can be the size of some version's hc_info. [rt] if why is NULL */
 int info_check(const hc_info *info, struct reason *why);
 
-/* Copies as much of *full as fits in *info, which info_check has accepted. info->size stays; fields that this library
+/* Copies as much of *full as fits into *info, which info_check has accepted. info->size stays; fields that this library
  * does not know become 0. [rt] */
 void info_copy(const hc_info *full, hc_info *info);
 

@@ -26,12 +26,12 @@
 #include <string.h>
 
 enum {
-    USUAL_QUEUE_DEPTH = 4,        /* blocks of files: three on a device, one that the host fills */
-    N_BUFFERS = DEVICE_QUEUE_MAX, /* live: if all are in use, the device hangs, and blocks are skipped */
+    USUAL_QUEUE_DEPTH = 4,        /* blocks of a file: three are on a device, the host fills one */
+    N_BUFFERS = DEVICE_QUEUE_MAX, /* live only. If all are in use, the device hangs, and blocks are skipped */
 };
 
-/* Converts the wait_us of hc_config or engine_wait_set to microseconds; -1: without bound. The default is half of a block's
- * time; files have no deadline and wait without bound. */
+/* Converts the wait_us of hc_config or engine_wait_set to microseconds; -1: without bound. The default is half of a
+ * block's time; files have no deadline and wait without bound. */
 static int wait_resolve(const hc_config *config, int wait_us)
 {
     if (wait_us == HC_WAIT_NONE) return 0;
@@ -51,7 +51,7 @@ static int64_t deadline_us(const hc_engine *e, int64_t call_us)
 
 /* ---- a block ----------------------------------------------------------------------------------------------------- */
 
-/* Adds to a counter. Only one thread does, so no other store can come between the load and the store. */
+/* Adds to a counter. Only one thread adds, so no other store can come between the load and the store. */
 static void counter_add(atomic_uint_fast64_t *counter, uint64_t n)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
@@ -107,8 +107,8 @@ bool engine_is_left_behind(hc_engine *e)
     return true;
 }
 
-/* Does the engine have no mask, and no history that a later mask needs? Then a scene's input is copied to a device
- * once. */
+/* Returns true if the engine has no mask, and no history that a later mask needs. Then a scene's input is copied to a
+ * device only once. */
 static bool plays_only_sources(const hc_engine *e, const struct io_buffer *buffer, const struct fade *fade)
 {
     return e->scene && buffer && !fade->from && !fade->to && e->config.max_taps == 1;
@@ -127,7 +127,7 @@ int engine_play(hc_engine *e, struct io_buffer *buffer, const struct rows *rows,
     struct reason reason = {why, sizeof why};
     if (engine_is_lost(e)) return HC_EDEVICE;
     struct io_buffer whole;
-    if (e->scene && buffer && buffer->copy) { /* no chunk is done before the sources are added to the mask's output */
+    if (e->scene && buffer && buffer->copy) { /* chunks are complete when the sources are added to the mask's output */
         scene_prepare(e->scene);
         for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(buffer->copy, i);
         whole = *buffer;
@@ -163,7 +163,7 @@ static int device_play(void *data, int64_t block, int n, struct reason *why)
     struct io_buffer *buffer =
         block == DEVICE_QUEUE_SILENCE ? &e->silence : &e->buffers[e->buffer_of[block % N_BUFFERS]];
     int result = engine_play(e, buffer, NULL, n);
-    if (buffer->copy) parallel_copy_done(buffer->copy, e->config.n_out); /* after an error too: threads wait for it */
+    if (buffer->copy) parallel_copy_done(buffer->copy, e->config.n_out); /* after an error, too: threads wait for it */
     return result;
 }
 
@@ -173,7 +173,7 @@ static void device_play_behind(void *data)
     if (e->backend->process_behind && !engine_is_lost(e)) e->backend->process_behind(e->state);
 }
 
-/* Chooses a buffer for the next block: the first, which is in the caches, unless late blocks are still in the queue. */
+/* Chooses a buffer for the next block: buffer 0, which is in the caches, unless late blocks are still in the queue. */
 static struct io_buffer *buffer_next(hc_engine *e, int64_t block)
 {
     e->buffer_last = device_queue_is_done(e->queue, block - 1) ? 0 : (e->buffer_last + 1) % N_BUFFERS;
@@ -258,7 +258,7 @@ static int open_on(hc_engine *e, int device, struct reason *why)
     return e->backend->in_place || e->async ? HC_OK : queue_open(e, why);
 }
 
-/* Undoes open_on, also an open_on that failed. */
+/* Undoes open_on, even if open_on failed. */
 static void close_on(hc_engine *e)
 {
     device_queue_close(e->queue);
@@ -286,7 +286,7 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     error = backend_choose(&config, &e->backend, &device, REASON(why, cap));
     if (error) goto fail;
     e->config = config;
-    e->config.backend = NULL; /* the caller's string */
+    e->config.backend = NULL; /* the string is the caller's */
     e->count_to = INT64_MAX;
     e->config.wait_us = wait_resolve(&config, config.wait_us);
     atomic_init(&e->wait_us, e->config.wait_us);
@@ -315,7 +315,7 @@ void hc_close(hc_engine *e)
     if (!e || engine_is_left_behind(e)) return;
     device_queue_close(e->queue);
     e->queue = NULL;
-    if (e->backend->in_place) e->backend->reset(e->state, NULL); /* its threads stop work on the masks */
+    if (e->backend->in_place) e->backend->reset(e->state, NULL); /* the backend's threads stop work on the masks */
     engine_masks_free(e);
     close_on(e);
     pthread_mutex_destroy(&e->masks_lock);
@@ -334,7 +334,7 @@ int engine_process_clean(hc_engine *e, const float *const *in, float *const *out
         is_late = !play_on_device(e, in, out, n, call_us, until_us);
     } else if (is_here) {
         struct rows rows = {in, out, until_us};
-        is_late = engine_play(e, NULL, &rows, n) == HC_LATE; /* late: `out` has the head */
+        is_late = engine_play(e, NULL, &rows, n) == HC_LATE; /* if late, `out` has the head */
     }
     bool lost = engine_is_lost(e);
     if (lost || (e->queue && is_late)) outputs_silence(out, e->config.n_out, 0, n);
@@ -354,7 +354,7 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
         return hc_collect(e, out) < 0 ? HC_EDEVICE : HC_OK;
     }
     unsigned fp_state = denormals_off();
-    if (!e->queue) { /* play_on_device loads its buffer itself */
+    if (!e->queue) { /* else play_on_device loads the buffer */
         engine_load(e, &e->buffers[0], in, n);
         in = e->buffers[0].rows.in;
     }

@@ -5,7 +5,7 @@
 #include "haloconv_scenes.h"
 
 /* Does the work of hc_process for a caller that has made every input sample finite and has switched denormals off on
- * this thread. now_ns: the time of the call (await.h), from which the wait for a device counts. On the CPU the input is
+ * this thread. now_ns: the time of the call (await.h), when the wait for a device begins. On the CPU the input is
  * not copied, and the output is written directly to `out`; no row of `in` may overlap a row of `out`. HC_EINVAL for an
  * engine for files. [rt], one thread at a time with hc_process */
 int engine_process_clean(hc_engine *engine, const float *const *in, float *const *out, int n_frames, int64_t now_ns);

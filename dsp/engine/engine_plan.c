@@ -26,10 +26,10 @@ bool plan_make(const struct backend *backend, int device, const hc_config *c, st
     return measured;
 }
 
-/* Appends the levels of a plan whose first tap is tap `from` of the responses. */
+/* Appends the levels of a plan to *info; the plan's first tap is tap `from` of the responses. */
 static void levels_report(const struct plan *plan, int from, hc_info *info)
 {
-    if (info->n_levels + 1 + plan->n_tail_levels > HC_MAX_LEVELS) return; /* no plan has so many levels */
+    if (info->n_levels + 1 + plan->n_tail_levels > HC_MAX_LEVELS) return; /* never: no plan has so many levels */
     info->levels[info->n_levels++] =
         (hc_level){from, plan->head_taps, plan->direct ? 0 : plan->partition, plan->n_partitions, 0};
     for (int i = 0; i < plan->n_tail_levels; i++) {
@@ -49,8 +49,8 @@ static void level_swap_frames(const struct backend *backend, const struct plan *
     if (*usual > *max) *usual = *max;
 }
 
-/* Returns, for backend hybrid, the frames until the device's output contains a new mask: those for the tail levels on
- * the device, then the job that is filled next and the two jobs before it. */
+/* Returns the frames until the output of hybrid's device contains a new mask: the tail levels on the device need some,
+ * then come the job that is filled next and the two jobs before it. */
 static int hybrid_swap_frames(const struct plan *tail, int level_frames, int block)
 {
     return (level_frames > 0 && level_frames < tail->block ? tail->block : level_frames) + 2 * tail->block + 2 * block;

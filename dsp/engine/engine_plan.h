@@ -10,7 +10,7 @@
 bool plan_make(const struct backend *backend, int device, const hc_config *config, struct plan *plan,
                struct plan *tail_plan, struct plan_costs *costs);
 
-/* Fills the fields of *info that describe the plan. Its other fields stay. */
+/* Fills the fields of *info that describe the plan. The other fields stay. */
 void plan_report(const struct backend *backend, const struct plan *plan, const struct plan_costs *costs,
                  const struct plan_shape *shape, hc_info *info);
 

@@ -2,11 +2,11 @@
  *
  *   engine.c           open, close, process, reset; a live block from call to output
  *   mask_swap.c        which masks play, and their crossfade
- *   masks.c            masks made and freed
+ *   masks.c            makes and frees masks
  *   file_blocks.c      blocks of files
  *   parallel_copy.c    blocks of many channels, copied by several threads
  *   device_queue.c     blocks for a device, and the device thread
- *   backend_choice.c   which backend
+ *   backend_choice.c   chooses the backend
  *   engine_plan.c      the plan, and the fields of hc_info that describe it
  *   scenes.c           steered sources (dsp/scene)
  */
@@ -23,16 +23,16 @@
 #include <pthread.h>
 
 struct hc_engine {
-    hc_config config;            /* resolved; wait_us: microseconds, or -1 = without bound */
+    hc_config config;            /* resolved; wait_us is in microseconds, or -1: without bound */
     struct plan plan, tail_plan; /* plan.tail_plan points to tail_plan, or is NULL */
-    struct plan_costs costs;     /* by which the plan was chosen */
+    struct plan_costs costs;     /* the costs by which the plan was chosen */
     const struct backend *backend;
     const struct samples *samples;
-    void *state; /* the backend's */
+    void *state; /* the backend's state */
     struct mask_swap swap;
     struct scene *scene;                       /* the steered sources; NULL: none */
     bool has_device_tail;                      /* hybrid: a device computes a tail of masks or of sources */
-    struct io_buffer buffers[CONFIG_MAX_QUEUE_DEPTH]; /* live and in place: buffers[0].in is the input made finite */
+    struct io_buffer buffers[CONFIG_MAX_QUEUE_DEPTH]; /* live in place: buffers[0].in has the input, made finite */
     int n_buffers;
 
     /* file_blocks.c */
@@ -40,15 +40,15 @@ struct hc_engine {
     bool async;                        /* hc_submit calls the backend's begin, hc_collect its end; else hc_submit
                                            convolves */
     int sizes[CONFIG_MAX_QUEUE_DEPTH]; /* [buffer]: frames of a submitted block */
-    int64_t frames_submitted;          /* since open or reset, as are n_submitted and n_collected */
-    int64_t count_from, count_to;      /* frames that count, by hc_count_set */
+    int64_t frames_submitted;          /* frames since open or reset, as n_submitted counts blocks */
+    int64_t count_from, count_to;      /* the range of frames that hc_count_set set */
     uint64_t n_submitted, n_collected;
-    atomic_uint_fast64_t clipped; /* of collected blocks, as is peak_bits; hc_collect's thread writes both */
+    atomic_uint_fast64_t clipped; /* samples in collected blocks; hc_collect's thread writes it and peak_bits */
     atomic_uint peak_bits;
 
-    /* a device to which hc_process posts blocks */
+    /* hc_process uses these fields if it posts blocks to a device: */
     struct device_queue *queue;    /* NULL: in place, or async */
-    struct parallel_copy *copy;    /* helpers for copies; NULL: hc_process copies alone           */
+    struct parallel_copy *copy;    /* threads that copy, too; NULL: hc_process copies alone       */
     struct io_buffer silence;      /* replaces skipped frames; device thread only */
     int buffer_of[DEVICE_QUEUE_MAX]; /* [block % DEVICE_QUEUE_MAX]: the buffer of a block in the queue */
     int buffer_last;               /* the buffer that was used last */
@@ -58,24 +58,24 @@ struct hc_engine {
     char device[128];
     char error[256];                                       /* written before `lost` is set */
     atomic_bool lost;                                      /* the device is lost */
-    unsigned forks;                                        /* fork_count() of the process that opened it */
+    unsigned forks;                                        /* fork_count() of the process that opened the engine */
     atomic_int wait_us;                                    /* resolved, as config.wait_us */
-    atomic_uint_fast64_t blocks, frames, late, non_finite; /* hc_info */
+    atomic_uint_fast64_t blocks, frames, late, non_finite; /* as in hc_info */
 };
 
 /* Copies the caller's frames into a buffer and makes them finite. [rt] */
 void engine_load(hc_engine *e, struct io_buffer *buffer, const float *const *in, int n);
 /* Copies a buffer's output to the caller. [rt] */
 void engine_unload(const hc_engine *e, const struct io_buffer *buffer, float *const *out, int n);
-/* Plays n frames, in place if `rows` is not NULL, else those of the buffer, with the masks that mask_swap_begin returns.
+/* Plays n frames with the masks that mask_swap_begin returns: `rows` in place or, if `rows` is NULL, the buffer.
  * If the engine is async, the block is only begun. Returns HC_EDEVICE once the device is lost. [engine thread] */
 int engine_play(hc_engine *e, struct io_buffer *buffer, const struct rows *rows, int n);
 /* Marks the device as lost; the first reason stays. [rt], one thread */
 void engine_fail(hc_engine *e, const char *why);
 bool engine_is_lost(const hc_engine *e); /* [rt], any thread */
-/* Is this a child of fork() that lacks the engine's device, or its thread? The device is then lost. [rt], one thread */
+/* Is this a child of fork() without the engine's device or thread? If so, marks the device as lost. [rt], one thread */
 bool engine_is_left_behind(hc_engine *e);
-/* Is the engine without a device, also for its tail, and without a device thread? [rt], any thread */
+/* Does the engine, including its tail, use no device and no device thread? [rt], any thread */
 bool engine_is_on_cpu(const hc_engine *e);
 /* Counts a block of n frames. [rt], one thread */
 void engine_count(hc_engine *e, int n);

@@ -20,7 +20,7 @@ void hc_count_set(hc_engine *e, int64_t from, int64_t to)
     e->count_to = to;
 }
 
-/* Returns the index of a frame of the stream in a block of n frames from frame `start`, limited to 0 ... n. */
+/* Returns the index of a frame in a block of n frames that begins at frame `start`, limited to 0 ... n. */
 static int index_in_block(int64_t frame, int64_t start, int n)
 {
     return frame <= start ? 0 : frame - start > n ? n : (int)(frame - start);

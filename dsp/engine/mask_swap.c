@@ -1,6 +1,6 @@
 #include "mask_swap.h"
 
-static hc_mask no_request; /* only its address is used */
+static hc_mask no_request; /* only the address is used */
 
 void mask_swap_open(struct mask_swap *s, const struct backend *backend, void *state, int fade_frames)
 {
@@ -19,7 +19,7 @@ static void mask_unuse(hc_mask *mask)
 void mask_swap_request(struct mask_swap *s, hc_mask *mask)
 {
     if (mask) atomic_fetch_add_explicit(&mask->uses, 1, memory_order_relaxed);
-    /* The last request wins: a knob turned quickly would otherwise queue a second of fades. */
+    /* The last request wins: otherwise a knob that is turned quickly would queue a second of fades. */
     hc_mask *replaced = atomic_exchange_explicit(&s->requested, mask, memory_order_acq_rel);
     if (replaced != &no_request) mask_unuse(replaced);
 }
@@ -52,7 +52,7 @@ static void dequeue_request(struct mask_swap *s)
     hc_mask *mask = atomic_exchange_explicit(&s->requested, &no_request, memory_order_acquire);
     if (mask == &no_request) return;
     if (mask == s->to) {
-        mask_unuse(mask); /* the mask plays already, and its use counts once */
+        mask_unuse(mask); /* the mask plays already and is counted once */
         return;
     }
     s->preparing = mask;
@@ -67,7 +67,7 @@ static void end_fade(struct mask_swap *s)
     s->fade_len = 0;
 }
 
-/* Begins the fade as soon as the mask can play its full tail. A request that comes during the preparation waits: if it
+/* Begins the fade as soon as the mask can play its full tail. A request that comes during the preparation waits. If it
  * replaced the mask in preparation, a knob that is turned without a pause would never have an effect. */
 static void begin_fade(struct mask_swap *s)
 {

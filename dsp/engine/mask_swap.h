@@ -16,26 +16,26 @@
 struct hc_mask {
     hc_engine *engine;
     void *impl;           /* the backend's mask */
-    atomic_int uses;      /* count: in `requested`, and by the engine thread */
+    atomic_int uses;      /* number of uses: in `requested`, and by the engine thread */
     bool is_freed;        /* hc_mask_free was called; under engine->masks_lock */
-    struct hc_mask *next; /* engine->masks; under engine->masks_lock */
+    struct hc_mask *next; /* the next in engine->masks; under engine->masks_lock */
 };
 
 struct mask_swap {
     const struct backend *backend;
-    void *state; /* the backend's */
+    void *state; /* the backend's state */
     int fade_frames;
     _Atomic(hc_mask *) requested;           /* the mask to fade to next; &no_request: none                  */
-    atomic_uint_fast64_t swaps, swap_frame; /* swaps begun; frames played before the last of them */
-    /* engine thread only */
+    atomic_uint_fast64_t swaps, swap_frame; /* number of swaps; frames played before the last one */
+    /* used by the engine thread only */
     hc_mask *from, *to;
-    hc_mask *preparing; /* if is_preparing; NULL: silence */
+    hc_mask *preparing; /* valid if is_preparing; NULL: silence */
     bool is_preparing;
     hc_mask *retired[MAX_RETIRED];
     int n_retired;
     int fade_pos, fade_len; /* fade_len 0: no fade */
     bool fresh;             /* nothing was played since open or reset: the first mask needs no fade */
-    int64_t played;         /* frames */
+    int64_t played;         /* frames since open */
 };
 
 void mask_swap_open(struct mask_swap *swap, const struct backend *backend, void *state, int fade_frames);

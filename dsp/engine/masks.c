@@ -1,4 +1,4 @@
-/* masks - the public calls that make, swap and free the masks of an engine. routes.c checks their routes. */
+/* masks - the public calls that make, swap and free the masks of an engine. routes.c checks the routes. */
 #include "dsp/bench.h"
 #include "engine_state.h"
 #include "routes.h"
@@ -35,7 +35,7 @@ void engine_masks_free(hc_engine *e)
     }
 }
 
-/* Makes a mask of a matrix; if that is NULL, of noise, with the backend's mask_make_noise. */
+/* Makes a mask of a matrix or, if matrix is NULL, of noise with the backend's mask_make_noise. */
 static int mask_add(hc_engine *e, const struct matrix *matrix, const struct noise *noise, hc_mask **out,
                     struct reason *why)
 {
@@ -75,7 +75,7 @@ int hc_mask_make(hc_engine *e, const hc_route *routes, size_t route_size, int n,
 static void envelope_fill(float *envelope, int n_taps, double rt60)
 {
     double decay = -3 * log(10) / rt60, energy = 0;
-    for (int k = 0; k < n_taps; k++) energy += exp(2 * decay * k) / 3; /* 1/3: mean square of -1...1 */
+    for (int k = 0; k < n_taps; k++) energy += exp(2 * decay * k) / 3; /* 1/3: mean square of noise in -1...1 */
     for (int k = 0; k < n_taps; k++) envelope[k] = (float)(exp(decay * k) / sqrt(energy));
 }
 
@@ -96,7 +96,7 @@ int hc_mask_make_noise(hc_engine *e, int diagonal, int n_taps, double rt60, uint
     bool on_device = e->backend->mask_make_noise != NULL;
     int error = on_device ? HC_OK : matrix_of_noise(&matrix, &e->config, &noise, REASON(why, cap));
     if (!error) error = mask_add(e, on_device ? NULL : &matrix, &noise, out, REASON(why, cap));
-    matrix_free(&matrix); /* empty on a device, and after an error */
+    matrix_free(&matrix); /* the matrix is empty if a device made the noise, and after an error */
     free(envelope);
     return error;
 }

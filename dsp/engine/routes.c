@@ -24,7 +24,7 @@ static int route_check(const hc_config *config, const hc_route *route, int index
     return HC_OK;
 }
 
-/* Reports the first tap of a route that is not finite, with or without the gain, which may come from the command line. */
+/* Reports a route's first tap that is not finite, before or after the gain, which may come from the command line. */
 static int refuse_tap(const hc_route *route, struct reason *why)
 {
     int k = 0;
@@ -46,7 +46,7 @@ static int by_pair(const void *a, const void *b)
     const hc_route *p = *(const hc_route *const *)a, *q = *(const hc_route *const *)b;
     if (p->out != q->out) return p->out < q->out ? -1 : 1;
     if (p->in != q->in) return p->in < q->in ? -1 : 1;
-    return p < q ? -1 : p > q; /* in the caller's order: sums do not depend on the sort */
+    return p < q ? -1 : p > q; /* by the caller's order, so that sums do not depend on the sort */
 }
 
 static int by_response(const void *a, const void *b)
@@ -59,7 +59,7 @@ static int by_response(const void *a, const void *b)
     return 0;
 }
 
-/* Returns the largest magnitude; infinite if a tap is NaN. */
+/* Returns the largest magnitude of a tap, or infinity if a tap is NaN. */
 static float peak_of(const hc_route *route)
 {
     float peak = 0;
@@ -70,7 +70,7 @@ static float peak_of(const hc_route *route)
     return peak;
 }
 
-/* Checks every tap, once for all routes that share it: a million routes may share a few long responses. Fills and sorts
+/* Checks each tap once for all routes that share it: a million routes may share a few long responses. Fills and sorts
  * `sorted`. */
 static int check_taps(const hc_route *routes, int n, const hc_route **sorted, struct reason *why)
 {

@@ -1,5 +1,5 @@
-/* routes - checks the routes that a caller gives for a mask, adds those of one pair of input and output, and makes the
- * matrix of the mask (struct matrix of backend.h) from them; or a matrix of noise.
+/* routes - checks the routes that a caller gives for a mask, adds up those of each pair of input and output, and makes
+ * the mask's matrix (struct matrix of backend.h). Also makes matrices of noise.
  *
  * Both calls check their arguments. They fail with HC_EINVAL or HC_ENOMEM, and the matrix is then empty. [setup]
  */
@@ -8,7 +8,7 @@
 
 #include "dsp/device/backend.h"
 
-/* Applies gains and delays, and adds routes on the same pair. Routes with the same data share a response. */
+/* Applies gains and delays, and adds up the routes of each pair. Routes with the same data share a response. */
 int matrix_make(struct matrix *matrix, const hc_config *config, const hc_route *routes, int n, struct reason *why);
 int matrix_of_noise(struct matrix *matrix, const hc_config *config, const struct noise *noise, struct reason *why);
 void matrix_free(struct matrix *matrix); /* an empty matrix is allowed */

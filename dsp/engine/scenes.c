@@ -1,4 +1,4 @@
-/* scenes - the steered sources of an engine: made with it, and the public calls of haloconv_scenes.h that use it. */
+/* scenes - makes the steered sources of an engine, and has the public calls of haloconv_scenes.h that use an engine. */
 #include "dsp/scene/device_bank.h"
 #include "dsp/scene/scene.h"
 

@@ -24,7 +24,7 @@ static char why[256];
 static hc_tensor_plan *plan_of(const hc_tensors *t, int op)
 {
     hc_tensor_plan *plan;
-    size_t bytes; /* of a workspace: 0 on the CPU */
+    size_t bytes; /* size of the workspace; 0 on the CPU */
     if (hc_tensor_plan_open(t, op, &plan, &bytes, why, sizeof why) != HC_OK) fprintf(stderr, "%s\n", why);
     return plan; /* NULL after a failure */
 }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { LONG_ROW = 128 }; /* columns from which on 16 rows need more than a microsecond, and so several stages */
+enum { LONG_ROW = 128 }; /* from so many columns on, 16 rows take more than a microsecond: they get several stages */
 
 /* ---- instruction sets -------------------------------------------------------------------------------------------- */
 
@@ -58,7 +58,7 @@ static int log2_of(int n)
     return l;
 }
 
-/* Twiddles in the order of the passes. */
+/* Makes twiddles, in the order of the passes. */
 static float *twiddles_make(int n)
 {
     float *table = memory_floats(4 * (size_t)n), *w = table;
@@ -69,7 +69,7 @@ static float *twiddles_make(int n)
     return table;
 }
 
-/* The bin that the passes leave at position i: each pass sorts by one digit, the last digit first. */
+/* Returns the bin that the passes leave at position i: each pass sorts by one digit, the last digit first. */
 static int bin_at(int i, int n)
 {
     int bin = 0, step = 1;
@@ -81,11 +81,11 @@ static int bin_at(int i, int n)
     return bin;
 }
 
-/* Fills the step twiddles of row k, in groups of `lanes` columns. Angles add up: a twiddle is that of the group's first
- * column times that of the same lane in group 0, so only these need a sine and a cosine. */
+/* Fills the step twiddles of row k, in groups of `lanes` columns. Angles add up: a twiddle is that of its group's first
+ * column times that of its lane in group 0, so only first columns and group 0 need a sine and a cosine. */
 static void step_twiddles_fill(struct fft *f, int lanes, int k)
 {
-    double turn = (bin_at(k, f->n_rows) + 0.25) / f->size; /* 1/4: the part of e^(-i pi n / 2S) not in `weights` */
+    double turn = (bin_at(k, f->n_rows) + 0.25) / f->size; /* 1/4: the part of e^(-i pi n / 2S) that `weights` lacks */
     double re[FFT_LANES], im[FFT_LANES];
     for (int c = 0; c < lanes; c++) re[c] = cos(2 * M_PI * turn * c), im[c] = -sin(2 * M_PI * turn * c);
     for (int group = 0; group < f->n_cols / lanes; group++) {

@@ -38,7 +38,7 @@ ALWAYS_INLINE struct cvec c_sub(struct cvec a, struct cvec b)
 {
     return (struct cvec){a.re - b.re, a.im - b.im};
 }
-/* a times w[0] + i w[1], the same for all lanes. */
+/* Returns a times (w[0] + i w[1]), which is the same for all lanes. */
 ALWAYS_INLINE struct cvec c_times(struct cvec a, const float *w)
 {
     return (struct cvec){a.re * w[0] - a.im * w[1], a.re * w[1] + a.im * w[0]};
@@ -47,7 +47,7 @@ ALWAYS_INLINE struct cvec c_product(struct cvec a, struct cvec b)
 {
     return (struct cvec){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
-/* sum += a b, always in this order: rings and blocks of one build, without `add`, then give the same bits. */
+/* Adds a b to *sum, always in this order: `rings` and `blocks` of one build, without `add`, then give the same bits. */
 ALWAYS_INLINE void c_add_product(struct cvec *sum, struct cvec a, struct cvec b)
 {
     sum->re += a.re * b.re;
@@ -56,7 +56,7 @@ ALWAYS_INLINE void c_add_product(struct cvec *sum, struct cvec a, struct cvec b)
     sum->im += a.im * b.re;
 }
 
-/* Transforms of 2, 4 and 8 points in registers, in natural order. */
+/* dft_2, dft_4 and dft_8 transform 2, 4 and 8 points in registers, in natural order. */
 ALWAYS_INLINE void dft_2(struct cvec *a)
 {
     struct cvec b = c_sub(a[0], a[1]);
@@ -77,7 +77,7 @@ ALWAYS_INLINE void dft_8(struct cvec *a)
     struct cvec s[4], d[4];
     for (int k = 0; k < 4; k++) s[k] = c_add(a[k], a[k + 4]), d[k] = c_sub(a[k], a[k + 4]);
     dft_4(s);
-    /* d[1] e^(-i pi / 4) and d[3] e^(-3 i pi / 4), without their factor sqrt(1/2) */
+    /* d1 = d[1] e^(-i pi / 4) and d3 = d[3] e^(-3 i pi / 4), both without the factor sqrt(1/2) */
     struct cvec d1 = {d[1].re + d[1].im, d[1].im - d[1].re}, d3 = {d[3].im - d[3].re, -(d[3].re + d[3].im)};
     struct cvec e = {d[0].re + d[2].im, d[0].im - d[2].re}, f = {d[0].re - d[2].im, d[0].im + d[2].re};
     struct cvec g = c_add(d1, d3), k = c_sub(d1, d3);
@@ -97,7 +97,7 @@ ALWAYS_INLINE void dft(struct cvec *a, int radix)
         dft_2(a);
 }
 
-/* The twiddles of a transform of n points lie pass by pass; the last pass has none. w: the first pass's twiddles.
+/* The twiddles of a transform of n points lie pass by pass; the last pass has none. w: the twiddles of the first pass.
  * second_twiddles returns the second pass's twiddles, twiddles_end the end of all twiddles. */
 ALWAYS_INLINE const float *second_twiddles(const float *w, int n)
 {
@@ -111,7 +111,7 @@ ALWAYS_INLINE const float *twiddles_end(const float *w, int n)
     return w;
 }
 
-/* CALL(radix of the first pass of n points), with a constant radix: butterflies then stay in registers. */
+/* Does CALL(radix of the first pass of n points) with a constant radix: butterflies then stay in registers. */
 #define WITH_FIRST_RADIX(n, CALL)                                                                                      \
     switch (fft_first_radix(n)) {                                                                                      \
     case 8:                                                                                                            \

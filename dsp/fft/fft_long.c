@@ -10,8 +10,8 @@
 
 enum { CHUNK_COLS = FFT_CHUNK / FFT_GROUP };
 
-/* A butterfly of a forward pass: points at p, `apart` floats from each other; w: the twiddles of points 1 ... radix - 1,
- * NULL: all 1. */
+/* Does a butterfly of a forward pass: points at p, `apart` floats from each other. w: twiddles of points 1 ... radix -
+ * 1; NULL: all are 1. */
 ALWAYS_INLINE void forward_butterfly(float *p, int apart, int radix, const float *w)
 {
     struct cvec a[8];
@@ -32,7 +32,7 @@ ALWAYS_INLINE void inverse_butterfly(float *p, int apart, int radix, const float
     for (int q = 0; q < radix; q++) c_store(p + q * apart, c_exchange(a[q]));
 }
 
-/* All passes of radix 8 but the last one, decimation in frequency: n / len transforms of `len` points. */
+/* Does all passes of radix 8 except the last one (decimation in frequency): n / len transforms of `len` points. */
 ALWAYS_INLINE void forward_middle(float *d, const float *w, int n, int len)
 {
     for (; len > 8; w += 14 * (len / 8), len /= 8)
@@ -40,7 +40,7 @@ ALWAYS_INLINE void forward_middle(float *d, const float *w, int n, int len)
             for (int j = 0; j < len / 8; j++)
                 forward_butterfly(base + j * FFT_GROUP, len / 8 * FFT_GROUP, 8, w + 14 * j);
 }
-/* The inverse of forward_middle. w: the address behind the last twiddle. */
+/* Inverts forward_middle. w: the address behind the last twiddle. */
 ALWAYS_INLINE void inverse_middle(float *d, const float *w, int n, int len)
 {
     for (int l = 64; l <= len; l *= 8) {
@@ -70,7 +70,7 @@ ALWAYS_INLINE void transpose(float *to, const float *from)
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
-/* The first pass, which loads the input and weights it. */
+/* Does the first pass, which loads the input and weights it. */
 ALWAYS_INLINE void columns_first(const struct fft *f, float *d, const float *before, const float *now, int radix)
 {
     int m = f->n_rows / radix;
@@ -88,7 +88,7 @@ ALWAYS_INLINE void columns_first(const struct fft *f, float *d, const float *bef
         for (int q = 1; q < radix; q++) c_store(d + (j + q * m) * FFT_GROUP, c_times(a[q], w + 2 * q - 2));
     }
 }
-/* The last pass of the inverse, which weights the output and stores frames. */
+/* Does the last pass of the inverse, which weights the output and stores frames. */
 ALWAYS_INLINE void columns_last_inverse(const struct fft *f, const float *d, float *out, int radix)
 {
     int m = f->n_rows / radix;
@@ -99,7 +99,7 @@ ALWAYS_INLINE void columns_last_inverse(const struct fft *f, const float *d, flo
         a[0] = c_exchange(c_load(d + j * FFT_GROUP));
         for (int q = 1; q < radix; q++) a[q] = c_times(c_exchange(c_load(d + (j + q * m) * FFT_GROUP)), w + 2 * q - 2);
         dft(a, radix);
-        for (int q = 0; q < radix; q++) { /* a is exchanged: minus the imaginary part of (im + i re) / weight */
+        for (int q = 0; q < radix; q++) { /* re and im are exchanged: -imaginary part of (im + i re) / weight */
             const float *weight = f->weights + 2 * (j + q * m);
             store(out + (size_t)j * (size_t)f->n_cols + q * apart, a[q].im * weight[1] - a[q].re * weight[0]);
         }
@@ -168,7 +168,7 @@ ALWAYS_INLINE void rows_last_inverse(float *d, const float *w, int n, int radix)
     for (int j = 0; j < n / radix; j++)
         inverse_butterfly(d + j * FFT_GROUP, n / radix * FFT_GROUP, radix, w + 2 * (radix - 1) * j);
 }
-/* The passes after the first: n / len transforms of len points. 8 points of 16 lanes are one chunk of the spectrum. */
+/* Does the passes after the first: n / len transforms of len points. 8 points of 16 lanes are a chunk. */
 ALWAYS_INLINE void rows_rest(float *d, const float *w, int n, int len, float *spectrum, size_t stride)
 {
     forward_middle(d, w, n, len);

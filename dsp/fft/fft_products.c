@@ -4,9 +4,9 @@
  */
 #include "fft_butterflies.h"
 
-enum { TILE = 8 }; /* sums of a tile; with 16 registers a few spill, which costs less than reading half cache lines */
+enum { TILE = 8 }; /* sums in a tile; if 16 registers are too few, spills cost less than reading half cache lines */
 
-/* Loads a vector into a register: otherwise compilers read memory again for each of its two products. */
+/* Loads a vector into a register; otherwise compilers read memory again for each of two products. */
 ALWAYS_INLINE struct cvec c_load_once(const float *p)
 {
     struct cvec a = c_load(p);
@@ -16,7 +16,7 @@ ALWAYS_INLINE struct cvec c_load_once(const float *p)
     return a;
 }
 
-/* Offset of vector i in a chunk. The vectors of a group are consecutive: a tile then reads whole cache lines. */
+/* Returns the offset of vector i in a chunk. A group's vectors are consecutive: a tile reads whole cache lines. */
 ALWAYS_INLINE int at_vector(int i)
 {
     enum { TURNS = FFT_LANES / LANES };
@@ -31,7 +31,7 @@ ALWAYS_INLINE void rings_tile(float *y, const struct fft_ring *rings, int n, boo
     for (int c = 0; c < n; c++) {
         const struct fft_ring *ring = &rings[c];
         for (int p = 0, entry = ring->entry; p < ring->n_partitions; p++, entry--) {
-            if (entry < 0) entry += ring->n_entries; /* around the end of the FDL */
+            if (entry < 0) entry += ring->n_entries; /* wrap at the end of the FDL */
             const float *x = ring->x + (size_t)entry * (size_t)floats + at;
             const float *h = ring->h + (size_t)p * (size_t)floats + at;
             for (int i = 0; i < tile; i++)

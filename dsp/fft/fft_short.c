@@ -43,7 +43,7 @@ ALWAYS_INLINE void store_channels(float *const *p, size_t at, vec v)
 #endif
 #endif
 }
-/* Loads twiddles, the same for every channel. */
+/* Loads twiddles, which are the same for every channel. */
 ALWAYS_INLINE struct cvec load_twiddles(const float *p)
 {
     const float *same[] = {p, p, p, p};
@@ -63,7 +63,7 @@ ALWAYS_INLINE void transpose_channels(struct cvec *a)
     }
 }
 
-/* A transform across n vectors, in place, in the order of the passes; w: its twiddles. */
+/* Does a transform across n vectors, in place, in the order of the passes; w: its twiddles. */
 ALWAYS_INLINE void dft_columns(struct cvec *a, int n, const float *w)
 {
     int radix = fft_first_radix(n), m = n / radix;
@@ -91,7 +91,7 @@ ALWAYS_INLINE void dft_columns_inverse(struct cvec *a, int n, const float *w)
     }
 }
 
-/* Floats from the start of a spectrum to its vector v. */
+/* Returns the floats from the start of a spectrum to vector v. */
 ALWAYS_INLINE size_t vector_offset(int v)
 {
     int bin = v * SUB;
@@ -121,7 +121,7 @@ ALWAYS_INLINE void in(const struct fft *f, const float *const *before, const flo
 
 ALWAYS_INLINE void out(const struct fft *f, const float *const *spectrum, float *const *now, int rows)
 {
-    struct cvec a[MAX_SHORT_ROWS]; /* exchanged */
+    struct cvec a[MAX_SHORT_ROWS]; /* re and im are exchanged */
     for (int v = 0; v < rows; v++)
         a[v] = (struct cvec){load_channels(spectrum, vector_offset(v) + FFT_LANES),
                              load_channels(spectrum, vector_offset(v))};

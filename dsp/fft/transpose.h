@@ -25,7 +25,7 @@
 #define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #endif
 
-/* SUB vectors in place: each round interleaves two halves. */
+/* Transposes SUB vectors in place: each round interleaves two halves. */
 ALWAYS_INLINE void transpose_lanes(vec *a)
 {
     vec b[SUB];

@@ -9,7 +9,7 @@
 
 struct allocation {
     struct allocation *before;
-    void *kept; /* memory of arena_keep, or NULL */
+    void *kept; /* memory that arena_keep adopted, or NULL */
     _Alignas(max_align_t) char memory[];
 };
 

@@ -79,7 +79,7 @@ static void read_sdf_length(struct brutefir *b, const struct statement *s, void 
     if (s->n_values && s->values->kind == VALUE_NUMBER && s->values->number > 0) b->has_sdf_length = true;
 }
 
-enum { SEEN_RATE = 1, SEEN_LENGTH = 2, N_DEFAULTS = 2 }; /* bits of the settings that the defaults file may have, too */
+enum { SEEN_RATE = 1, SEEN_LENGTH = 2, N_DEFAULTS = 2 }; /* bits of the settings that the defaults may have, too */
 static const struct field settings[] = {
     {"sampling_rate", read_rate},
     {"filter_length", read_length},
@@ -128,7 +128,7 @@ static unsigned defaults_apply(struct brutefir *b, struct import *import, unsign
     return found;
 }
 
-/* Reads ~/.brutefir_defaults, which BruteFIR reads before the text, if there is one. */
+/* Reads ~/.brutefir_defaults, if it exists; BruteFIR reads it before the text. */
 static unsigned defaults_read(struct brutefir *b, unsigned seen)
 {
     enum { MAX_BYTES = 1 << 20 };
@@ -171,7 +171,7 @@ static int structure_of(const struct statement *s)
     return i;
 }
 
-/* Divides the statements of a text into settings and structures, each in their order. */
+/* Divides the statements of a text into settings and structures; both keep their order. */
 static void split(struct statement *first, struct statement **only_settings, struct statement **only_structures)
 {
     for (struct statement *s = first; s; s = s->next) {

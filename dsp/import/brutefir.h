@@ -1,5 +1,5 @@
-/* brutefir - the structures of a BruteFIR configuration, made from its statements; the network is made from them. All
- * memory is in the arena. */
+/* brutefir - the structures of a BruteFIR configuration. They are made from its statements, and the network from them.
+ * All memory is in the arena. */
 #ifndef HALOCONV_BRUTEFIR_H
 #define HALOCONV_BRUTEFIR_H
 
@@ -14,20 +14,20 @@ struct brutefir_coeff {
     const char *file;                 /* NULL: a dirac pulse                                     */
     const struct raw_format *format;
     double gain;
-    int blocks, skip;                 /* blocks: 0 = all                                         */
+    int blocks, skip;                 /* blocks 0: all                                           */
     const struct filter *made;        /* filter of the network without a delay; NULL: not made yet */
 };
 
 struct brutefir_channel {             /* a logical channel                                       */
     const char *name;
-    int device_channel;               /* from 0, over all devices: the channel of the mask       */
+    int device_channel;               /* channel of the mask, counted from 0 over all devices    */
     int delay;                        /* frames                                                  */
     bool is_muted;
 };
 
 struct brutefir_end {                 /* where a filter gets its input, or sends its output      */
     const char *name;                 /* NULL: by index                                          */
-    int index;                        /* of a channel or filter; set by brutefir_network for names */
+    int index;                        /* channel or filter; brutefir_network finds it for a name */
     double gain;
     int line;
 };
@@ -40,18 +40,18 @@ struct brutefir_ends {
 struct brutefir_filter {
     const char *name;
     int line;
-    struct brutefir_ends channels[2], filters[2]; /* of inputs, and of outputs                   */
-    const char *coeff_name;           /* NULL: by index                                          */
-    int coeff, coeff_line;            /* coeff: -1 = none                                        */
-    int delay;                        /* blocks                                                  */
+    struct brutefir_ends channels[2], filters[2]; /* [0]: inputs, [1]: outputs                   */
+    const char *coeff_name;           /* NULL: `coeff` has the index                             */
+    int coeff, coeff_line;            /* coeff -1: none                                          */
+    int delay;                        /* in blocks                                               */
     enum { FILTER_NEW, FILTER_OPEN, FILTER_DONE } state;
-    const struct signal *signal;      /* of the filter's output                                  */
+    const struct signal *signal;      /* the filter's output                                     */
 };
 
 struct brutefir {
     struct import *import;
     int block_frames, n_blocks;       /* filter_length                                           */
-    bool has_sdf_length;              /* above 0                                                 */
+    bool has_sdf_length;              /* sdf_length is above 0                                   */
     struct brutefir_coeff *coeffs;    /* [n_coeffs]                                              */
     struct brutefir_channel *channels[2]; /* [n_channels]                                        */
     struct brutefir_filter *filters;  /* [n_filters]                                             */

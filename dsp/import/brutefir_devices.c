@@ -1,4 +1,4 @@
-/* brutefir_devices - reads the statements input and output of BruteFIR: devices, their channels, and the logical
+/* brutefir_devices - reads BruteFIR's statements `input` and `output`: devices, their channels, and the logical
  * channels that share them. */
 #include "brutefir_fields.h"
 
@@ -10,7 +10,7 @@ static const char *const io_names[] = {"input", "output"};
 
 struct device { /* a structure `input` or `output` */
     int io;
-    struct brutefir_channel *channels; /* [n]: its logical channels */
+    struct brutefir_channel *channels; /* [n]: logical channels */
     int n, n_used;                     /* n_used: channels of the device */
     int mapping[BRUTEFIR_MAX];
     bool is_mapped;
@@ -132,7 +132,7 @@ static void read_device(struct brutefir *b, const struct statement *s, void *str
     }
 }
 
-/* "system:capture_1"/"name", ...: reads the port to connect to and the port's own name; each may be missing. */
+/* Reads "system:capture_1"/"name", ...: the port to connect to, and the port's own name; each may be missing. */
 static void read_ports(struct brutefir *b, const struct statement *s, hc_port *ports, int n)
 {
     int ch = -1;
@@ -154,9 +154,9 @@ static const struct field device_fields[] = {
     {"subdelay", read_subdelay}, {"maxdelay", NULL},      {"individual_maxdelay", NULL},
     {"dither", read_dither},     {"merge", NULL},
 };
-enum { SEEN_CHANNELS = 4, N_INPUT_FIELDS = 9 }; /* a bit; the fields after the ninth are for outputs only */
+enum { SEEN_CHANNELS = 4, N_INPUT_FIELDS = 9 }; /* a bit; fields after the ninth are for outputs only */
 
-/* Gives the logical channels their channels of the device. */
+/* Assigns a channel of the device to each logical channel. */
 static void map_channels(struct brutefir *b, const struct statement *s, struct device *d)
 {
     int base = b->n_device_channels[d->io];

@@ -20,7 +20,7 @@ void brutefir_int(struct brutefir *b, const struct statement *s, int min, int ma
 /* Checks values of one kind with commas between them, for at most n_channels channels. false: an error was reported. */
 bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum value_kind kind, int n_channels);
 
-/* Returns the i-th name of a structure: a string, or its index as a number. NULL: an error was reported. */
+/* Returns the i-th name of a structure: a string, or a number that must be `index`. NULL: an error was reported. */
 const char *brutefir_name(struct brutefir *b, const struct statement *s, int i, int index);
 
 /* Records a statement that controls BruteFIR's run, not the sound, for a note. what: its first value, or NULL. */
@@ -30,7 +30,7 @@ void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, 
 
 struct field {
     const char *name;
-    void (*read)(struct brutefir *b, const struct statement *s, void *structure); /* NULL: controls the run */
+    void (*read)(struct brutefir *b, const struct statement *s, void *structure); /* NULL: it controls the run */
 };
 
 /* Reads the statements of a structure. Returns a bit for each field of the table that the structure has. */
@@ -39,7 +39,7 @@ unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const st
 #define BRUTEFIR_FIELDS(b, first, fields, structure)                                                                   \
     brutefir_fields(b, first, fields, (int)(sizeof(fields) / sizeof *(fields)), structure)
 
-/* The structures: each adds itself to b. */
+/* Read a structure, and add it to *b. */
 void brutefir_read_coeff(struct brutefir *b, const struct statement *s);
 void brutefir_read_device(struct brutefir *b, const struct statement *s);
 void brutefir_read_filter(struct brutefir *b, const struct statement *s);

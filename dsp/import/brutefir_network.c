@@ -1,4 +1,4 @@
-/* brutefir_network - connects the filters of BruteFIR by the names in their statements: the signals of the outputs. */
+/* brutefir_network - connects the filters of BruteFIR by the names in their statements, and makes the outputs. */
 #include "brutefir.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static const char *name_of(const struct brutefir *b, int io, bool is_filter, int
     return is_filter ? b->filters[i].name : b->channels[io][i].name;
 }
 
-/* Refuses a name that two structures of one kind have. */
+/* Refuses two structures of one kind with the same name. */
 static void check_names(struct brutefir *b, int io, bool is_filter, const char *what)
 {
     for (int i = 0; i < count_of(b, io, is_filter); i++)
@@ -30,7 +30,7 @@ static void check_names(struct brutefir *b, int io, bool is_filter, const char *
 
 static const char *const end_names[2][2] = {{"from_inputs", "to_outputs"}, {"from_filters", "to_filters"}};
 
-/* Finds the indices of the names in a list, and removes names that do not exist or are there twice, with an error. */
+/* Finds the indices of the names in a list. Names that do not exist or occur twice are removed, with an error. */
 static void ends_find(struct brutefir *b, struct brutefir_ends *ends, int io, bool is_filter)
 {
     bool seen[BRUTEFIR_MAX] = {false};
@@ -98,7 +98,7 @@ static void coeff_find(struct brutefir *b, struct brutefir_filter *filter)
 
 /* ---- signals ------------------------------------------------------------------------------------ */
 
-/* Makes the taps of a coeff in a filter: a delay cuts as many blocks from the coefficients' end. NULL: no memory. */
+/* Makes the taps of a coeff in a filter. A delay cuts as many blocks off the coefficients' end. NULL: no memory. */
 static const struct filter *filter_of_coeff(struct brutefir *b, struct brutefir_coeff *coeff, int delay)
 {
     struct network *net = &b->import->network;

@@ -16,9 +16,9 @@ struct parser {
     struct import *import;
     char *at;
     int line;
-    int depth; /* of nested { }                             */
+    int depth; /* number of { that are open                 */
     int n_values;
-    struct value values[MAX_VALUES]; /* [n_values]: of all statements whose end is not reached */
+    struct value values[MAX_VALUES]; /* [n_values]: values of all statements that have not ended */
 };
 
 /* Skips blanks and comments, and returns the next character; 0: the end. */
@@ -33,7 +33,7 @@ static char skip_blanks(struct parser *p)
 
 /* ---- values ------------------------------------------------------------------------------------- */
 
-/* Reads a string behind its quote, and unescapes it in place. false: the closing quote is missing. */
+/* Reads a string behind the opening quote, and unescapes it in place. false: the closing quote is missing. */
 static bool read_string(struct parser *p, struct value *value)
 {
     char *to = p->at;
@@ -120,7 +120,7 @@ static int read_values(struct parser *p, const char *name)
 
 /* ---- statements --------------------------------------------------------------------------------- */
 
-/* Skips a statement that cannot be read, to behind its ; or before the } of the block around it. */
+/* Skips a statement that cannot be read: goes behind its ; or before the } of the block around it. */
 static void skip_statement(struct parser *p)
 {
     int depth = 0;

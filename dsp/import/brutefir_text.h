@@ -1,4 +1,4 @@
-/* brutefir_text - the grammar of BruteFIR's configurations: from text to statements, without their meaning.
+/* brutefir_text - the grammar of BruteFIR's configurations: parses a text into statements, without their meaning.
  *
  *   name: VALUE, VALUE/VALUE;                   a setting
  *   coeff "c" { name: VALUE; name: VALUE; };    a structure: a block belongs to the value before it
@@ -13,7 +13,7 @@ enum value_kind { VALUE_EMPTY, VALUE_STRING, VALUE_NUMBER, VALUE_BOOLEAN }; /* e
 struct value {
     enum value_kind kind;
     char before;             /* ',' or '/'; 0: the first value          */
-    const char *text;        /* of a string                             */
+    const char *text;        /* the text of a string                    */
     double number;           /* value of a number; of a boolean 1 or 0  */
     bool has_block;
     struct statement *block; /* first statement of the block behind the value; NULL: none */
@@ -31,7 +31,7 @@ struct statement {
  * skipped. NULL: no statement. */
 struct statement *brutefir_parse(struct import *import);
 
-/* Has the text's beginning the form of a BruteFIR configuration? */
+/* Does a text begin like a BruteFIR configuration? */
 bool brutefir_is_text(const char *text, size_t bytes);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Is this CamillaDSP's? Its first 64 KiB have the section "devices", with a sample rate, at the start of a line. */
+/* Is this a text of CamillaDSP? Then a line in its first 64 KiB begins with "devices", and that section has a rate. */
 static bool is_camilladsp(const char *text, size_t bytes)
 {
     static const char section[] = "devices:";
@@ -22,13 +22,13 @@ static bool is_camilladsp(const char *text, size_t bytes)
 #include <stdlib.h>
 
 enum {
-    MAX_NAMES = 4096,   /* filters or mixers: each name is searched in a list of all */
-    MAX_APPLIED = 65536 /* filters of all channels: aliases repeat them at no cost   */
+    MAX_NAMES = 4096,   /* filters or mixers, because a search for a name looks at all */
+    MAX_APPLIED = 65536 /* filters of all channels, because aliases repeat them at no cost */
 };
 
 struct pipeline {
     struct camilladsp *d;
-    const yaml_node_t *mixers;     /* mapping from names; NULL: absent */
+    const yaml_node_t *mixers;     /* mixers by name; NULL: absent */
     const struct signal **signals; /* [n]: signals of the channels after the present step */
     int n;
     int n_applied;
@@ -41,7 +41,7 @@ const char *camilladsp_name(struct camilladsp *d, const char *text)
     if (!strchr(text, '$')) return text;
     char *name = arena_text(d->yaml.import->c->arena, text);
     for (int t = 0; t < 2 && name; t++) {
-        size_t length = strlen(tokens[t]); /* longer than any number that replaces it */
+        size_t length = strlen(tokens[t]); /* a token is longer than any number that replaces it */
         for (char *at = name, number[12]; (at = strstr(at, tokens[t]));) {
             size_t digits = (size_t)snprintf(number, sizeof number, "%d", values[t]);
             memcpy(at, number, digits);
@@ -66,7 +66,7 @@ double camilladsp_gain(struct camilladsp *d, const yaml_node_t *map, double miss
 
 /* ---- devices ------------------------------------------------------------------------------------ */
 
-/* Sets the names of the channels to the labels, a list of texts. */
+/* Names the channels by the labels, a list of texts. */
 static void label_ports(struct camilladsp *d, const yaml_node_t *owner, hc_port *ports, int n)
 {
     struct yaml *y = &d->yaml;
@@ -77,7 +77,7 @@ static void label_ports(struct camilladsp *d, const yaml_node_t *owner, hc_port 
     }
 }
 
-/* Finds the channel count of the capture device: its own, else that of its file, else of the first mixer. */
+/* Finds the channel count of the capture device: its own count, else that of its file, else that of the first mixer. */
 static int count_captured(struct camilladsp *d, const yaml_node_t *capture, const yaml_node_t *root)
 {
     struct yaml *y = &d->yaml;
@@ -93,7 +93,7 @@ static int count_captured(struct camilladsp *d, const yaml_node_t *capture, cons
                       MASK_MAX_CHANNELS);
 }
 
-/* All other keys change the transport of the sound, not the sound. */
+/* Reads the keys that change the sound; the others change only how it is transported. */
 static void read_devices(struct camilladsp *d, const yaml_node_t *root)
 {
     struct yaml *y = &d->yaml;
@@ -146,7 +146,7 @@ static void apply(struct pipeline *p, int channel, const struct camilladsp_filte
     if (filter->has_filter) *s = signal_filter(net, *s, filter->filter);
 }
 
-/* Reads the channels of a step: `channels` since version 3, `channel` before; all if both are missing. */
+/* Reads the channels of a step: key `channels` since version 3, `channel` before; all if both are missing. */
 static int read_channels(struct pipeline *p, const yaml_node_t *step, int *channels)
 {
     struct yaml *y = &p->d->yaml;

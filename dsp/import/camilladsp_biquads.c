@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    MAX_ORDER = 64,    /* of a Butterworth or Linkwitz-Riley filter */
-    MAX_SECTIONS = 128 /* of an equaliser                           */
+    MAX_ORDER = 64,    /* order of a Butterworth or Linkwitz-Riley filter */
+    MAX_SECTIONS = 128 /* sections of an equaliser                        */
 };
 
 static void set_sections(struct reading *r, const struct section *sections, int n)
@@ -174,8 +174,8 @@ static void read_five_points(struct reading *r)
     set_sections(r, sections, n);
 }
 
-/* Adds a peak in the middle of each of several equal bands between two frequencies, on a logarithmic axis; a peak is as
- * wide as its band. */
+/* Divides a range of frequencies into bands, equal on a logarithmic axis, and adds a peak in the middle of each; a peak
+ * is as wide as its band. */
 static void read_graphic(struct reading *r)
 {
     struct section sections[MAX_SECTIONS];
@@ -193,7 +193,7 @@ static void read_graphic(struct reading *r)
     }
     double octaves = log2(to / from) / n_bands;
     for (int i = 0; i < n_bands; i++)
-        if (fabs(gains[i]) > 0.001) /* as CamillaDSP */
+        if (fabs(gains[i]) > 0.001) /* CamillaDSP does the same */
             sections[n++] = (struct section){
                 .kind = BIQUAD_PEAK, .hz = from * exp2((i + 0.5) * octaves), .octaves = octaves, .gain_db = gains[i]};
     free(gains);

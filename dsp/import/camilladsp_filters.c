@@ -11,8 +11,8 @@
 
 #define SOUND_M_PER_S 343.0
 enum {
-    MAX_STEPS = 1 << 26, /* of all filters: the count of numbers in the longest text without aliases */
-    NUMBER_STEPS = 8     /* steps of a number in a list; a tap of a recursion has one step for each coefficient a */
+    MAX_STEPS = 1 << 26, /* of all filters together: as many as the longest text has numbers */
+    NUMBER_STEPS = 8     /* steps for a number in a list; a tap of a recursion takes a step for each coefficient a */
 };
 
 struct network *reading_network(const struct reading *r)
@@ -31,7 +31,7 @@ void reading_set_filter(struct reading *r, const struct filter *filter)
     r->filter->has_filter = true;
 }
 
-/* Counts n steps before they are done. false: too many, which is reported. */
+/* Counts n steps before they are done. false: too many; an error was reported. */
 static bool has_budget(struct reading *r, int64_t n_steps)
 {
     r->d->n_steps += n_steps;
@@ -99,7 +99,7 @@ static void read_difference_equation(struct reading *r)
 
 static const struct {
     const char *name, *raw; /* the format's name in CamillaDSP, and in raw_samples */
-    int bytes;              /* of a sample; of a text 1, which counts lines            */
+    int bytes;              /* bytes of a sample; 1 for a text, which counts lines     */
 } raw_names[] = {
     {"TEXT", "TEXT", 1},
     {"S16LE", "S16_LE", 2},
@@ -108,7 +108,7 @@ static const struct {
     {"S32LE", "S32_LE", 4},
     {"FLOAT32LE", "FLOAT_LE", 4},
     {"FLOAT64LE", "FLOAT64_LE", 8},
-    /* since version 4; LJ: the 24 high bits of 32 */
+    /* names since version 4; LJ: the 24 high bits of 32 */
     {"S16_LE", "S16_LE", 2},
     {"S24_3_LE", "S24_3LE", 3},
     {"S24_4_RJ_LE", "S24_4LE", 4},
@@ -129,7 +129,7 @@ static void read_sound(struct reading *r)
     reading_set_filter(r, filter_of_file(reading_network(r), &excerpt));
 }
 
-/* skip_bytes_lines and read_bytes_lines count lines of a text, bytes of other formats. */
+/* Reads a raw file. skip_bytes_lines and read_bytes_lines count lines of a text, but bytes of other formats. */
 static void read_raw(struct reading *r)
 {
     struct yaml *y = &r->d->yaml;
@@ -211,7 +211,7 @@ static void read_delay(struct reading *r)
 {
     static const struct {
         const char *name;
-        double seconds; /* 0: frames */
+        double seconds; /* 0: the unit is frames */
     } units[] = {{"ms", 1e-3}, {"us", 1e-6}, {"mm", 1e-3 / SOUND_M_PER_S}, {"samples", 0}};
     struct yaml *y = &r->d->yaml;
     double delay = NUMBER(r, "delay"), frames = -1;
@@ -228,7 +228,7 @@ static void read_delay(struct reading *r)
         r->filter->delay_s = network_seconds(reading_network(r), round(frames));
         return;
     }
-    if (frames < 0.1) return; /* as CamillaDSP */
+    if (frames < 0.1) return; /* CamillaDSP does the same */
     double whole = frames < 4 ? 0 : floor(frames) - 4, *rest_s = arena_alloc(y->import->c->arena, 1, sizeof *rest_s);
     if (!rest_s) return;
     *rest_s = network_seconds(reading_network(r), frames - whole);
@@ -272,7 +272,7 @@ static void read_dither(struct reading *r)
 static const struct {
     const char *name;
     void (*read)(struct reading *r);
-    const char *keys; /* keys of the parameters of all types of this filter */
+    const char *keys; /* parameters of all types of this filter */
 } filter_types[] = {
     {"Conv", read_convolution, "type filename format skip_bytes_lines read_bytes_lines channel values length"},
     {"Gain", read_gain, "gain inverted mute scale"},

@@ -13,15 +13,15 @@ static char *path_join(struct arena *arena, const char *folder, size_t length, c
     return path;
 }
 
-/* A name in the configuration's own folder. */
+/* Returns the path of a name in the configuration's own folder. */
 static char *path_in_own_folder(const struct configuration *c, const char *name)
 {
     const char *path = c->diagnostics.path, *slash = strrchr(path, '/');
     return path_join(c->arena, path, slash ? (size_t)(slash - path) + 1 : 0, name);
 }
 
-/* jconvolver resolves a relative /cd in the folder that it was started in, folve and mcfx_convolver in the
- * configuration's. The function chooses the folder that exists; if both exist, the one in the configuration's folder. */
+/* Chooses the folder of a relative /cd. jconvolver looks for it where it was started, folve and mcfx_convolver in the
+ * configuration's folder. Returns the folder that exists; if both exist, the one in the configuration's folder. */
 static const char *folder_find(struct configuration *c, struct folder *folder)
 {
     struct stat own_status, working_status;

@@ -1,5 +1,5 @@
-/* configuration_folders - the folders and paths of the files that a configuration names: its own folder, or that of a
- * /cd. */
+/* configuration_folders - the folders and paths of the files that a configuration names. A file is in its folder or in
+ * that of a /cd. */
 #ifndef HALOCONV_CONFIGURATION_FOLDERS_H
 #define HALOCONV_CONFIGURATION_FOLDERS_H
 
@@ -11,7 +11,7 @@ struct folder {              /* a folder that a /cd names                       
     const char *found;       /* the path that exists; NULL: not searched for yet                                */
 };
 
-/* The path of a file; %r stays. folder NULL: the configuration's own. NULL: the arena is short. */
+/* Returns the path of a file; %r stays. folder NULL: the configuration's own. Returns NULL if the arena is short. */
 const char *configuration_path(struct configuration *configuration, struct folder *folder, const char *name);
 
 #endif

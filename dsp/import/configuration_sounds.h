@@ -10,19 +10,19 @@
 #include "configuration_folders.h"
 #include "dsp/masks/raw_samples.h"
 
-struct sound {               /* the same name in the same folder, read in the same way, is one sound            */
+struct sound {               /* one sound for each name in a folder and each way of reading it                  */
     struct folder *folder;   /* NULL: the configuration's own                                                   */
     const char *name;
     struct raw_samples raw;  /* how to read a raw file; format NULL: a sound file or a text                     */
     const char *named_path;  /* result of sound_path; NULL: not called yet                                      */
-    const char *path;        /* of the file that was read: named_path with a rate in place of %r                */
+    const char *path;        /* the path that was read: named_path with a rate in place of %r                   */
     bool is_read;            /* the file was read, or reading it failed                                         */
     struct mask_file file;   /* channel is NULL if the file is not read yet, or cannot be read                  */
-    float peak;              /* largest magnitude                                                               */
-    bool is_played;          /* terms point into file                                                           */
-    void *excerpts;          /* tsearch(3) of excerpts at the session's rate                                    */
-    int n_named;             /* excerpts of the file                                                            */
-    int error;               /* reported once, by sounds_report, for the first excerpt                          */
+    float peak;              /* largest magnitude of a sample                                                   */
+    bool is_played;          /* terms point into `file`                                                         */
+    void *excerpts;          /* a tree, for tsearch(3), of excerpts at the session's rate                       */
+    int n_named;             /* number of excerpts of the file                                                  */
+    int error;               /* sounds_report reports it once, for the first excerpt                            */
     char *why;
     struct excerpt first;
 };
@@ -30,7 +30,7 @@ struct sound {               /* the same name in the same folder, read in the sa
 /* Finds or adds the sound of this name in the folder of the last /cd. NULL: the arena is short. */
 struct sound *configuration_file(struct configuration *configuration, const char *name);
 
-/* The same for a file of samples without a header; another way of reading it makes another sound. */
+/* Does the same for a file of samples without a header; another way of reading it makes another sound. */
 struct sound *configuration_raw_file(struct configuration *configuration, const char *name,
                                      const struct raw_samples *raw);
 
@@ -40,18 +40,18 @@ const char *sound_path(struct configuration *configuration, struct sound *sound)
 /* Lists the paths of all sounds in the arena, for hc_responses_file. */
 void sounds_list(struct configuration *configuration);
 
-/* Reads the sound of an excerpt, unless it has been read. NULL: it cannot be read, and sounds_report reports the error. */
+/* Reads the sound of an excerpt, unless it has been read. NULL: it cannot be read; sounds_report reports why. */
 struct sound *sounds_get(struct configuration *configuration, const struct excerpt *excerpt);
 
-/* Returns how many of n frames of a sound the offset and length of an excerpt select; 0: an error has been added. */
+/* Returns how many of the n frames of a sound an excerpt selects by offset and length; 0: an error has been added. */
 int sounds_length(struct configuration *configuration, const struct excerpt *excerpt, int n);
 
 /* Returns the taps of an excerpt at the session's rate, without its gain. Two calls for the same excerpt return the
  * same taps. NULL: the error has been added, or sounds_report will add it. */
 const float *sounds_taps(struct configuration *configuration, const struct excerpt *excerpt, int *n_taps);
 
-/* Resamples taps[n], each of *n_taps frames, from `from` Hz to the session's rate, if that differs. path: the file of
- * the taps. false: the error has been added. */
+/* Resamples taps[n], each of *n_taps frames, from `from` Hz to the session's rate, if the rates differ. path: the file
+ * of the taps. false: the error has been added. */
 bool sounds_resample(struct configuration *configuration, const struct excerpt *excerpt, const char *path, int from,
                      const float **taps, int n, int *n_taps);
 

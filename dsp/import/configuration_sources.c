@@ -61,7 +61,7 @@ static void warn_of_unplayed_banks(struct configuration *c)
 void configuration_sources(struct configuration *c, bool is_wanted, int rate, hc_responses *r)
 {
     struct arena *arena = c->arena;
-    if (c->diagnostics.n_errors == 0) warn_of_unplayed_banks(c); /* else lines may be missing */
+    if (c->diagnostics.n_errors == 0) warn_of_unplayed_banks(c); /* after errors, lines may be missing */
     if (c->n_sources == 0) return;
     if (!is_wanted) {
         diagnostic(&c->diagnostics, HC_EINVAL, c->sources[0].line, NEW,

@@ -5,8 +5,8 @@
 
 #include "configuration.h"
 
-/* Fills in the sources and banks of *responses. is_wanted: the caller plays sources (HC_WITH_SOURCES). rate: of the
- * session, or 0. Errors are added to the diagnostics. */
+/* Fills in the sources and banks of *responses. is_wanted: the caller plays sources (HC_WITH_SOURCES). rate: that of
+ * the session, or 0. Errors are added to the diagnostics. */
 void configuration_sources(struct configuration *configuration, bool is_wanted, int rate, hc_responses *responses);
 
 #endif

@@ -1,4 +1,4 @@
-/* convolver - reads the .cfg of Convolver (J. Pavel), which Roon and JRiver read too:
+/* convolver - reads the .cfg of Convolver (J. Pavel), which Roon and JRiver read, too:
  *
  *   44100 2 2 3          rate, inputs, outputs, mask of the outputs' speakers (hexadecimal; 0: none)
  *   0 0                  delay of each input, ms
@@ -9,7 +9,7 @@
  *   0.0                    outputs
  *   ...                  more paths
  *
- * A channel and its factor are one word: 1.5 is channel 1 times 0.5, 1.0 channel 1 as it is, -1.5 channel 1 times -0.5.
+ * A word is a channel and its factor: 1.5 is channel 1 times 0.5, 1.0 is channel 1, -1.5 is channel 1 times -0.5.
  */
 #include "dsp/base/number.h"
 #include "import.h"
@@ -70,7 +70,7 @@ static bool word_int(const char *word, int min, int max, int *number)
 
 /* ---- head --------------------------------------------------------------------------------------- */
 
-/* Names the outputs by their speakers: a bit of the mask each, in the order of WAV. */
+/* Names the outputs by their speakers: each bit of the mask is a speaker, in the order of WAV. */
 static void name_outputs(struct reader *r, const char *word)
 {
     static const char *const speakers[] = {"FL", "FR", "FC", "LFE", "BL",  "BR",  "FLC", "FRC", "BC",
@@ -111,7 +111,7 @@ static bool head_read(struct reader *r)
     return true;
 }
 
-/* Reads the delays of inputs and then of outputs, on any number of lines. */
+/* Reads the delays of the inputs, then those of the outputs, on any number of lines. */
 static bool delay_lines_read(struct reader *r)
 {
     const struct configuration *c = r->import->c;
@@ -155,7 +155,7 @@ static bool weight_read(const char *word, int *channel, double *factor)
     return true;
 }
 
-/* Finds a file whose path a program on Windows has written: in the configuration's folder. */
+/* Finds a file whose path a program on Windows has written. Looks for it in the configuration's folder. */
 static const char *name_of_file(struct reader *r, char *name)
 {
     bool is_full = *name == '\\' || (isalpha((unsigned char)*name) && name[1] == ':');
@@ -169,7 +169,7 @@ static const char *name_of_file(struct reader *r, char *name)
     return last;
 }
 
-/* Reads the words of a line of inputs (r->out is not changed) or outputs. from: the signal for the outputs; NULL with
+/* Reads the words of a line of inputs (r->out is not changed) or outputs. from: the signal for the outputs; NULL if
  * is_in. Returns the sum of the inputs. */
 static const struct signal *weights_read(struct reader *r, char *line, bool is_in, const struct signal *from)
 {
@@ -243,7 +243,7 @@ static void read_convolver(struct import *import)
     free(r);
 }
 
-/* Is this Convolver's format? Its first line has three or four numbers. */
+/* Is this Convolver's format? Yes if the first line has three or four numbers. */
 static bool is_convolver(const char *text, size_t bytes)
 {
     (void)bytes;

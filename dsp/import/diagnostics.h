@@ -11,14 +11,14 @@ enum {
 };
 
 struct diagnostics {
-    const char *path;        /* file with the errors; the caller's string                            */
+    const char *path;        /* the file with the errors; the string is the caller's                 */
     struct arena *arena;     /* holds the texts                                                      */
     hc_diagnostic *kept;     /* [n_kept], sorted by line, then in the order of the calls             */
     int n_kept, n_errors, n_warnings;
 };
 
-/* Adds "path:line: command: text", with "warning: " in front of the command if code is HC_OK, "note: " if HC_NOTE.
- * line 0: without a line; command NULL: without a command. */
+/* Adds "path:line: command: text". If code is HC_OK, "warning: " precedes the command; if HC_NOTE, "note: ".
+ * line 0: the text has no line; command NULL: it has no command. */
 void diagnostic(struct diagnostics *diagnostics, int code, int line, const char *command, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 

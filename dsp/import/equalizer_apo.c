@@ -1,4 +1,4 @@
-/* equalizer_apo - reads the texts of Equalizer APO, which AutoEq and REW write too.
+/* equalizer_apo - reads the texts of Equalizer APO, which AutoEq and REW write, too.
  *
  * A line is "Command: parameters". Each channel has a signal, and the commands act on the selected ones. A text that
  * treats all channels alike becomes a mask of one channel, which fits any number of inputs.
@@ -21,9 +21,9 @@
 
 enum {
     MAX_CHANNELS = 64,
-    MAX_DEPTH = 16,           /* nested includes                                                         */
-    INCLUDE_BYTES = 1 << 20,  /* of one text                                                   */
-    INCLUDES_BYTES = 16 << 20 /* of all included texts: includes can multiply */
+    MAX_DEPTH = 16,           /* max. nested includes                                                    */
+    INCLUDE_BYTES = 1 << 20,  /* max. bytes of an included text                                          */
+    INCLUDES_BYTES = 16 << 20 /* max. bytes of all included texts: includes can multiply */
 };
 
 struct channel {
@@ -40,10 +40,10 @@ struct reader {
     bool is_survey;      /* first pass, which finds the channels                       */
     unsigned used;       /* survey: a bit for each enum position                        */
     int highest;         /* survey: the highest channel number                    */
-    bool names_channels; /* Channel or Copy: the channels are not all alike       */
-    bool is_capture;     /* behind a Stage line without pre-mix and post-mix      */
-    const char *device;  /* of the Device line above; NULL: all                   */
-    int line;            /* of the main text                                      */
+    bool names_channels; /* a Channel or Copy occurs: channels are not all alike   */
+    bool is_capture;     /* the last Stage line has neither pre-mix nor post-mix  */
+    const char *device;  /* device of the last Device line; NULL: all              */
+    int line;            /* line of the main text                                 */
     const char *include; /* path of the included text, from the folder of the main text; NULL: the main text */
     int include_line, depth;
     size_t n_included; /* bytes of all included texts                           */
@@ -111,7 +111,7 @@ static void choose_layout(struct reader *r)
         r->n_layout = layouts[i].n;
         break;
     }
-    if (r->n_layout == 0) /* none: channels by number only, beside the named ones of 7.1 */
+    if (r->n_layout == 0) /* no layout fits: channels above the eight of 7.1 have numbers only */
         r->n_layout = r->highest > 8 && r->highest <= MAX_CHANNELS ? r->highest : 8;
     for (int k = 0; k < r->n_layout; k++) {
         struct channel *c = &r->channels[k];
@@ -159,7 +159,7 @@ static void apply_channel(struct reader *r, char *parameters)
 
 /* ---- Copy --------------------------------------------------------------------------------------- */
 
-/* Reads one term of an assignment, as 0.5*R, -6dB*R, R or 0.0. */
+/* Reads one term of an assignment: 0.5*R, -6dB*R, R or 0.0. */
 static bool read_summand(struct reader *r, char *text, const struct signal **sum)
 {
     char *star = strchr(text, '*'), *name = star ? star + 1 : text;
@@ -172,7 +172,7 @@ static bool read_summand(struct reader *r, char *text, const struct signal **sum
         if (is_db) factor = pow(10, factor / 20);
         if (end[is_db ? 2 : 0] != (star ? '*' : 0)) return false;
     }
-    if (!star && end) { /* a constant */
+    if (!star && end) { /* the term is a constant */
         if (factor != 0 && !r->is_survey)
             EQ_REFUSE(r, "%s adds a constant (DC), which a filter cannot do; remove it", text);
         return true;
@@ -190,7 +190,7 @@ static bool read_summand(struct reader *r, char *text, const struct signal **sum
     return true;
 }
 
-/* Applies a line of assignments, which all read the signals before the line. */
+/* Applies a line of assignments, all of which read the signals as they are before the line. */
 static void apply_copy(struct reader *r, char *parameters)
 {
     const struct signal *made[MAX_CHANNELS];
@@ -299,7 +299,7 @@ static char *path_from_main(struct reader *r, const char *path)
     return joined;
 }
 
-/* Convolves the selected channels with the channels of the file in turn. */
+/* Convolves the selected channels with the channels of a file, one after the other. */
 static void apply_convolution(struct reader *r, char *parameters)
 {
     struct excerpt excerpt = {.line = r->line, .command = "Convolution", .gain = 1};
@@ -352,7 +352,7 @@ static void apply_include(struct reader *r, char *parameters)
     }
     char *name = path_from_main(r, parameters), *text = name ? include_read(r, name) : NULL;
     if (!text) return;
-    if (!r->is_survey) configuration_file(r->import->c, name); /* so that live sessions watch it */
+    if (!r->is_survey) configuration_file(r->import->c, name); /* so that live sessions watch the file */
     r->depth++;
     r->include = name;
     r->include_line = 0;
@@ -420,7 +420,7 @@ static const struct command {
     {"Eval", apply_expression},
     {"VSTPlugin", apply_other},
     {"LoudnessCorrection", apply_other},
-    /* the head of REW's texts */
+    /* These are in the head of REW's texts: */
     {"Notes", apply_nothing},
     {"Dated", apply_nothing},
     {"Equaliser", apply_nothing},
@@ -453,7 +453,7 @@ static void apply_line(struct reader *r, char *line)
     size_t length = colon ? (size_t)(colon - line) : 0;
     while (length > 0 && strchr(" \t", line[length - 1])) length--;
     r->command = NULL;
-    if (!*line || *line == '#' || !colon) return; /* lines without a colon are comments in Equalizer APO too */
+    if (!*line || *line == '#' || !colon) return; /* in Equalizer APO, too, a line without a colon is a comment */
     const struct command *command = command_find(line, length);
     if (!command) {
         EQ_WARN(r, "\"%.40s\" is not a command of Equalizer APO, and the line is ignored", line);
@@ -504,7 +504,7 @@ static void read_equalizer_apo(struct import *import)
     }
 }
 
-/* Does a line begin with a command of filters? */
+/* Does a line of the text begin with a filter command? */
 static bool is_equalizer_apo(const char *text, size_t bytes)
 {
     const char *line = text + (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0);

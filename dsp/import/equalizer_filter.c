@@ -18,7 +18,7 @@
 #define GRAPHIC_REST_DB (-100.0) /* cut level of a graphic equaliser, whose curve has kinks and decays slowly */
 enum {
     GRAPHIC_HZ = 4, /* bins of the spectrum for each Hz */
-    MAX_ORDER = 64  /* of an IIR filter                 */
+    MAX_ORDER = 64  /* order of an IIR filter           */
 };
 
 /* ---- sections ----------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ enum {
 struct type {
     const char *name;
     enum biquad_kind kind;
-    double q; /* default; 0: required             */
+    double q; /* default q; 0: the text must have one */
     bool has_gain;
 };
 
@@ -53,7 +53,7 @@ static bool is_shelf(const struct type *type)
     return type->kind == BIQUAD_LOWSHELF || type->kind == BIQUAD_HIGHSHELF;
 }
 
-/* Words that may follow a number if its unit is missing. */
+/* Does a word begin that may follow a number without a unit? */
 static bool begins_value(const char *text)
 {
     static const char *const words[] = {"Fc", "Gain", "Q", "BW", "T60", "Order", "Coefficients"};
@@ -77,7 +77,7 @@ enum equalizer_number equalizer_number(const char *text, const char *unit, bool 
     return is_end || (behind > *end && (!length || begins_value(behind))) ? NUMBER_BARE : NUMBER_WRONG;
 }
 
-/* Reads the number behind a word such as "Fc"; NUMBER_WRONG: why has the reason. */
+/* Reads the number behind a word such as "Fc". NUMBER_WRONG: `why` has the reason. */
 static enum equalizer_number number_behind(const char *text, const char *word, const char *unit, double *value,
                                            struct reason *why)
 {
@@ -94,7 +94,7 @@ static enum equalizer_number number_behind(const char *text, const char *word, c
     return NUMBER_ABSENT;
 }
 
-/* Does Fc mean the corner of the shelf, not its centre? LS and HS with a slope or Q do, as the DCX2496. */
+/* Converts the corner of a shelf to its centre. Fc of LS and HS with a slope or Q is the corner, as in the DCX2496. */
 static double centre_of_corner(const struct section *s, double slope)
 {
     double factor = pow(10, fabs(s->gain_db) / 80 / slope);

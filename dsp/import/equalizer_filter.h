@@ -10,17 +10,17 @@
 #include "dsp/base/error.h"
 #include "network.h"
 
-/* Reads the parameters of "Filter N:". *filter is NULL if the filter is switched off or has type None. false: why has
+/* Reads the parameters of "Filter N:". *filter is NULL if the filter is switched off or has type None. false: `why` has
  * the reason and the remedy. */
 bool equalizer_filter_read(struct network *network, const char *parameters, int line, const struct filter **filter,
                            struct reason *why);
 
-/* Reads a number and the unit behind it ("": no unit). is_hz: 1.250 and 1,250 are 1250. *end: behind the unit, or
- * behind the number. */
+/* Reads a number and the unit behind it ("": no unit). is_hz: 1.250 and 1,250 mean 1250. *end points behind the unit
+ * or, without it, the number. */
 enum equalizer_number {
     NUMBER_ABSENT,     /* *value is 0                                                         */
     NUMBER_WRONG,      /* other text follows the number                                       */
-    NUMBER_BARE,       /* without the unit; the text ends, or the next value follows             */
+    NUMBER_BARE,       /* the unit is missing: the text ends, or the next value follows          */
     NUMBER_WITH_UNIT
 };
 enum equalizer_number equalizer_number(const char *text, const char *unit, bool is_hz, double *value, const char **end);

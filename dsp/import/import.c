@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum {
-    LOOK_BYTES = 64 << 10,   /* of a text, to find its format                                 */
-    MAX_TEXT_BYTES = 1 << 28 /* of a configuration: 256 bytes for each of 1024 x 1024 pairs */
+    LOOK_BYTES = 64 << 10,   /* bytes of a text that decide its format                       */
+    MAX_TEXT_BYTES = 1 << 28 /* max. bytes of a text: 256 for each of 1024 x 1024 pairs */
 };
 
 /* ---- formats ------------------------------------------------------------------------------------ */
@@ -40,7 +40,7 @@ static bool has_extension_of(const char *path, const char *list)
     return false;
 }
 
-/* Finds the format of a text by its content and the extension of path; NULL: jconvolver's or none. */
+/* Finds the format of a text by its content and by the extension of `path`; NULL: jconvolver's or none. */
 static const struct import_format *format_find(const char *path, const char *text, size_t bytes)
 {
     for (int i = 0; i < N_FORMATS; i++)
@@ -113,13 +113,13 @@ static char *configuration_text(struct configuration *c, size_t *bytes)
 {
     const char *path = c->diagnostics.path;
     char why[DIAGNOSTIC_CAP / 2], *text;
-    size_t prefix = strlen(path) + 2; /* of "path: ", which the diagnostic adds itself */
+    size_t prefix = strlen(path) + 2; /* length of "path: ", which the diagnostic adds itself */
     int error = mask_file_text(path, MAX_TEXT_BYTES, &text, bytes, REASON(why, sizeof why));
     if (error) diagnostic(&c->diagnostics, error, 0, NULL, "%s", strlen(why) > prefix ? why + prefix : why);
     return text;
 }
 
-/* Returns the code of the first error; why gets its text and the number of the others. */
+/* Returns the code of the first error; *why gets its text and the number of the other errors. */
 static int first_error(const struct diagnostics *diagnostics, struct reason *why)
 {
     const hc_diagnostic *first = diagnostics->kept, *end = first + diagnostics->n_kept;

@@ -16,11 +16,11 @@ struct import {
     struct network network;
     char *text;               /* [bytes + 1], with a final 0 and no other; the reader may overwrite it       */
     size_t bytes;
-    bool names_only;          /* only client and server are wanted: read no sound file                        */
+    bool names_only;          /* the caller wants only client and server: read no sound file                  */
 };
 
 struct import_format {
-    const char *name;         /* "BruteFIR"                                                                  */
+    const char *name;         /* the program, as "BruteFIR"                                                  */
     const char *extensions;   /* ".conf .bf": the names that such a file may have                            */
     bool (*is_format)(const char *text, size_t bytes); /* Has text[bytes], the first 64 KiB, this format?    */
     void (*read)(struct import *import);

@@ -1,4 +1,4 @@
-/* jconvolver - reads the text format of jconvolver and mcfx_convolver. The man page (host/haloconv.1.in) has the grammar.
+/* jconvolver - reads the text format of jconvolver and mcfx_convolver. host/haloconv.1.in has the grammar.
  *
  * Each command takes effect when its line is read: a file is opened then. A /cd sets the folder of the files below it;
  * configuration_folders.c resolves their paths. */
@@ -30,23 +30,23 @@ struct reader {
     } early; /* the first command above /convolver/new; line 0: none */
     struct pairs pairs;
     int max_taps;
-    size_t n_impulses;                  /* good lines since /convolver/new                               */
-    bool has_packed; /* a line has a packed matrix: the text is mcfx_convolver's                         */
-    int max_in, max_out;                /* the highest channels of such a text                           */
-    int source_line[MASK_MAX_CHANNELS]; /* line of the source of each input; 0: absent                  */
-    float **hilbert;                    /* [HILBERT_MAX / 2 + 1]: Hilbert transformers, by half their length */
+    size_t n_impulses;                  /* good lines since /convolver/new */
+    bool has_packed;                    /* a line has a packed matrix, so the text is mcfx_convolver's */
+    int max_in, max_out;                /* the highest channels of a text with has_packed */
+    int source_line[MASK_MAX_CHANNELS]; /* line of the source of each input; 0: absent */
+    float **hilbert;                    /* [HILBERT_MAX / 2 + 1]: Hilbert transformers, by half length */
 };
 
 struct impulse { /* the fields of an /impulse command, from 0 */
     int in, out; /* packed: `in` is the number of inputs       */
     int from_in, from_out, delay;
-    struct excerpt at; /* excerpt with gain; of Hilbert: the length */
+    struct excerpt at; /* the excerpt and gain; Hilbert: the length */
 };
 
 struct command {
     const char *name, *fields;
     void (*read)(struct reader *r);
-    void (*play)(struct reader *r, const struct impulse *i); /* of /impulse */
+    void (*play)(struct reader *r, const struct impulse *i); /* for /impulse commands */
 };
 
 #define LINE_DIAGNOSTIC(r, code, ...)                                                                                  \
@@ -56,7 +56,7 @@ struct command {
 
 /* ---- fields ------------------------------------------------------------------------------------- */
 
-/* Moves to the next field. false: the line has no more fields, which is reported once. */
+/* Moves to the next field. false: the line has no more fields, and one error was reported. */
 static bool has_field(struct reader *r, const char *what)
 {
     if (r->is_broken) return false;
@@ -90,7 +90,7 @@ static bool read_int(struct reader *r, const char *what, long long *value, int *
     return true;
 }
 
-/* Refuses a number out of its range and returns min, so that the fields behind the number are checked too. */
+/* Reads a number. If it is out of range, refuses it and returns min, so that the fields behind are checked, too. */
 static int read_bounded_int(struct reader *r, const char *what, int min, int max)
 {
     long long value;
@@ -101,7 +101,7 @@ static int read_bounded_int(struct reader *r, const char *what, int min, int max
     return min;
 }
 
-/* A channel, counted from 1 in the file and from 0 here. kind: "input" or "output"; what: its name in messages. */
+/* Reads a channel, counted from 1 in the file and from 0 here. kind: "input" or "output"; messages name `what`. */
 static int read_channel(struct reader *r, const char *kind, const char *what)
 {
     const struct configuration *c = r->configuration;
@@ -156,7 +156,7 @@ static float read_gain(struct reader *r)
     return (float)gain;
 }
 
-/* Reads a text: up to the next blank, or between "" or ''. A backslash quotes the next character, except between ''.
+/* Reads a text up to the next blank, or between "" or ''. A backslash quotes the next character, except between ''.
  * Unescapes the text in place. NULL: the error has been added. */
 static char *read_text(struct reader *r, const char *what)
 {
@@ -263,7 +263,7 @@ static void read_new(struct reader *r)
     if (c->defined_line) forget_ports(r);
     c->n_banks = c->n_sources = 0;
     memset(r->source_line, 0, sizeof r->source_line);
-    r->n_impulses = 0; /* also of lines above a first /convolver/new, which check_new refuses */
+    r->n_impulses = 0; /* lines above the first /convolver/new do not count, either: check_new refuses them */
     pairs_free(&r->pairs);
     int n_in = read_bounded_int(r, "inputs", 1, MASK_MAX_CHANNELS);
     bool in_known = !r->is_bad;
@@ -304,7 +304,7 @@ static void read_folder(struct reader *r)
 {
     struct configuration *c = r->configuration;
     r->at += strspn(r->at, BLANKS);
-    if (!*r->at || *r->at == '#') { /* mcfx_convolver writes it so */
+    if (!*r->at || *r->at == '#') { /* as mcfx_convolver writes it */
         c->folder = NULL;
         return;
     }
@@ -317,7 +317,7 @@ static void read_folder(struct reader *r)
 
 /* ---- responses ---------------------------------------------------------------------------------- */
 
-/* Returns how many of n frames behind a delay the maximum length allows; adds a warning if fewer than n. */
+/* Returns how many of n frames behind a delay the maximum length allows; adds a warning if these are fewer than n. */
 static int cut_to_max(struct reader *r, int n, int delay)
 {
     if (delay >= r->max_taps) {
@@ -344,7 +344,7 @@ static void play_file(struct reader *r, const struct impulse *i)
     play_taps(r, i, taps, n_taps, i->delay);
 }
 
-/* Plays a packed matrix. A channel of the file has the responses of one output in sequence: of input 1, of input 2
+/* Plays a packed matrix. A channel of the file has the responses of one output, one after the other: input 1, input 2
  * ... */
 static void play_packed(struct reader *r, const struct impulse *i)
 {
@@ -421,7 +421,7 @@ static void read_impulse(struct reader *r)
     bool is_packed = play == play_packed, has_file = is_packed || play == play_file;
     struct impulse i = {.at = {.line = r->line, .command = r->command->name}};
     note_early(r);
-    i.in = read_channel(r, "input", is_packed ? "inputs" : "input") + is_packed; /* packed: a count */
+    i.in = read_channel(r, "input", is_packed ? "inputs" : "input") + is_packed; /* packed: `in` is a count */
     if (!is_packed) i.out = read_channel(r, "output", "output");
     if (play == play_copy) {
         i.from_in = read_channel(r, "input", "from-input");
@@ -461,14 +461,14 @@ static void read_bank(struct reader *r)
     struct bank_line bank = {.line = r->line, .file = read_file(r)};
     if (r->is_bad) bank.file = NULL;
     end_fields(r);
-    /* A bank with an error counts too, so that the numbers of later banks stay right. */
+    /* A bank with an error counts, too, so that the numbers of later banks stay right. */
     struct bank_line *banks = array_grow(c->arena, c->banks, c->n_banks, &c->banks_cap, sizeof *banks);
     if (!banks) return;
     c->banks = banks;
     c->banks[c->n_banks++] = bank;
 }
 
-/* Reads the number of a bank of a line above, from 1 in the file and from 0 here. */
+/* Reads the number of a bank in a line above, counted from 1 in the file and from 0 here. */
 static int read_bank_number(struct reader *r)
 {
     size_t n = r->configuration->n_banks;
@@ -573,7 +573,7 @@ static void check_new(struct reader *r)
     if (c->defined_line && r->early.line)
         LINE_REFUSE(r, "is above /convolver/new, which is in line %d; move it below", c->defined_line);
     else if (!c->defined_line && r->early.line &&
-             (!r->has_packed || has_sources)) /* packed files alone determine the counts */
+             (!r->has_packed || has_sources)) /* packed files determine the counts alone */
         LINE_REFUSE(r,
                     "/convolver/new is missing; put /convolver/new INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH above this");
     else if (!c->defined_line && !r->early.line)

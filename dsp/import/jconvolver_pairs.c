@@ -7,8 +7,8 @@ struct pair {
     struct response one;    /* the only response, or the sum of all                */
     struct response *added; /* [n_added] if the pair has several                */
     int n_added;
-    int link; /* the pair whose data this pair plays, + 1; 0 = its own */
-    int line; /* line of its first data, or of its copy                */
+    int link; /* 1 + the pair whose data this pair plays; 0: its own */
+    int line; /* line of the pair's first data, or of its copy       */
 };
 
 bool pairs_open(struct pairs *p, int n_in, int n_out)

@@ -1,4 +1,4 @@
-/* jconvolver_pairs - the response of each pair of an input and an output, as the commands of jconvolver build it up.
+/* jconvolver_pairs - the response of each pair of an input and an output, as the commands of jconvolver add to it.
  *
  *   pair   an input and an output; it plays the sum of its responses, or is linked to another pair (/impulse/copy)
  *
@@ -23,7 +23,7 @@ void pairs_free(struct pairs *pairs);
 /* Adds a response with the gain of `at` to a pair. If the pair is linked, adds a warning instead. */
 void pairs_add(struct pairs *pairs, const struct excerpt *at, int in, int out, const float *taps, int n_taps, int delay);
 
-/* Links a pair to another. is_complete: no line with an error lacks here, so that missing data deserve a warning. */
+/* Links a pair to another. is_complete: no line was dropped for an error, so that missing data deserve a warning. */
 void pairs_link(struct pairs *pairs, const struct excerpt *at, int in, int out, int from_in, int from_out,
                 bool is_complete);
 

@@ -11,21 +11,21 @@
 #include <string.h>
 
 enum {
-    MAX_TERMS = 1 << 22,  /* of all signals; a sum of n inputs, built input by input, counts n^2 / 2        */
-    MAX_FRAMES = 1 << 27, /* of all computed taps: 16 filters on 22 s of 8 channels; about 10 s of work */
-    FEW_CHAINS = 64       /* up to this number frames are not counted first, which computes each filter twice       */
+    MAX_TERMS = 1 << 22,  /* terms of all signals; a sum of n inputs, built input by input, counts n^2 / 2  */
+    MAX_FRAMES = 1 << 27, /* frames of all computed taps: 16 filters on 22 s of 8 channels; about 10 s of work */
+    FEW_CHAINS = 64       /* more chains: frames are counted first, and each filter is computed twice            */
 };
 
 /* Frames that one configuration may add up, about half a minute of work. */
 static const int64_t MAX_ADDED = (int64_t)1 << 36;
 
 struct filter {
-    struct excerpt at; /* line and command; of a file: the whole excerpt */
-    filter_make *make; /* NULL: given taps, or a file                    */
+    struct excerpt at; /* line and command; a file: also its excerpt     */
+    filter_make *make; /* NULL: the text has the taps, or a file         */
     const void *data;
     bool is_ready;       /* filter_ready has run                                                            */
     const double *taps;  /* [n_taps]; at the text's rate until is_ready, then at the session's; NULL: a file */
-    const float *floats; /* [n_taps]: of a file; both NULL: not ready, or an error was reported             */
+    const float *floats; /* [n_taps]: taps of a file; both NULL: not ready, or an error was reported        */
     int n_taps;
 };
 
@@ -33,25 +33,25 @@ struct filter {
 struct chain {
     struct chain *before; /* NULL: `last` is the first */
     const struct filter *last;
-    int index;          /* by creation: the order of a sum must not depend on addresses             */
-    struct chain *next; /* in a list of chains to count or make                            */
+    int index;          /* in order of creation: the order of a sum must not depend on addresses    */
+    struct chain *next; /* the next in a list of chains to count or make                   */
     bool is_counted, is_made;
     const float *taps;   /* [n_taps], for a term; NULL: an error was reported              */
-    const double *exact; /* the taps before rounding; NULL: of a file                      */
+    const double *exact; /* the taps before rounding; NULL for a file                      */
     int n_taps;
 };
 
 struct term {
     int in;
     struct chain *chain; /* NULL: no filter                             */
-    const float *taps;   /* [n_taps], without a filter: of a response, or 1 */
+    const float *taps;   /* [n_taps] if no filter: a response, or the tap 1 */
     int n_taps;
     double gain, delay_s;
 };
 
 struct signal {
     int n;
-    struct term terms[]; /* by input, chain and delay, all different */
+    struct term terms[]; /* all different; sorted by input, chain and delay */
 };
 
 bool network_open(struct network *net, struct configuration *c)
@@ -165,7 +165,7 @@ static struct signal *signal_new(struct network *net, int n)
     return s;
 }
 
-/* Sorts the terms, and adds up those that differ in their gain only. */
+/* Sorts the terms, and adds up terms that differ only in gain. */
 static const struct signal *signal_tidy(struct signal *s)
 {
     int kept = 0;
@@ -246,7 +246,7 @@ void network_output(struct network *net, int out, const struct signal *signal)
 
 /* ---- taps --------------------------------------------------------------------------------------- */
 
-/* Counts n frames before they are computed. false: too many; the error is reported once. */
+/* Counts n frames before they are computed. false: too many, and one error was reported. */
 static bool has_budget(struct network *net, const struct filter *f, int64_t frames)
 {
     if (net->is_too_large) return false;
@@ -265,7 +265,7 @@ static double *doubles_of(struct network *net, const float *taps, int n, double 
     return all;
 }
 
-/* Rounds taps[n] to floats. NULL: no memory, or a tap is not finite, which is reported. */
+/* Rounds taps[n] to floats. NULL: no memory, or a tap is not finite; an error was reported. */
 static float *floats_of(struct network *net, const struct filter *f, const double *taps, int n)
 {
     float *all = arena_alloc(net->c->arena, (size_t)n, sizeof *all);
@@ -364,7 +364,7 @@ static void chain_make(struct network *net, struct chain *chain)
     if (before && !before->taps) return;
     filter_ready(net, f);
     chain->n_taps = f->n_taps;
-    if (!before && f->floats && f->at.gain == 1) { /* taps of a file are shared */
+    if (!before && f->floats && f->at.gain == 1) { /* share the taps of the file */
         chain->taps = f->floats;
         return;
     }
@@ -373,7 +373,7 @@ static void chain_make(struct network *net, struct chain *chain)
     const double *taps = f->taps ? f->taps : doubles_of(net, f->floats, f->n_taps, (double)f->at.gain);
     if (before && taps) {
         double *both = in_series(net, before, taps, f->n_taps);
-        /* Cut: lengths of filters in series add up, their decays do not. */
+        /* Cut the end: lengths of filters in series add up, their decays do not. */
         if (both && f->make) chain->n_taps = response_cut(both, chain->n_taps, NETWORK_TRIM_DB, chain->n_taps, NULL);
         taps = both;
     }
@@ -381,8 +381,8 @@ static void chain_make(struct network *net, struct chain *chain)
     chain->exact = taps;
 }
 
-/* Lists `last` and the chains in front of it that are not made (or counted) yet: returns the first, and `next` has the
- * others. They may be too many for recursion. */
+/* Lists `last` and the chains in front of it that are not made (or counted) yet. Returns the first; `next` leads to the
+ * others. There may be too many for recursion. */
 static struct chain *chains_begin(struct chain *last, bool is_count)
 {
     struct chain *first = NULL;
@@ -398,7 +398,7 @@ static void chains_make(struct network *net, struct chain *last)
     for (struct chain *c = chains_begin(last, false); c && !net->c->arena->is_short; c = c->next) chain_make(net, c);
 }
 
-/* Returns the length of a filter, whose taps are not kept; 1 for a file, which is not read yet. */
+/* Returns the length of a filter, without keeping its taps; 1 for a file, which is not read yet. */
 static int filter_length(const struct network *net, const struct filter *f)
 {
     double rest_db, *taps = NULL;
@@ -408,8 +408,8 @@ static int filter_length(const struct network *net, const struct filter *f)
     return n;
 }
 
-/* Adds up the frames of all chains before the first is made: they may need a gigabyte and many seconds. A filter behind
- * another counts twice: the product is as long as both. false: too many, which is reported. */
+/* Adds up the frames of all chains before the first is made: making them may take a gigabyte and many seconds. A filter
+ * behind another counts twice: the product is as long as both. false: too many; an error was reported. */
 static bool chains_count(struct network *net, struct chain *last, int64_t *frames)
 {
     for (struct chain *c = chains_begin(last, true); c; c = c->next) {
@@ -539,8 +539,8 @@ static void count_distinct(struct arena *arena, hc_responses *r)
     free(sorted);
 }
 
-/* Adds the route of an input and an output, if the output plays the input. *at: the first term of the output for this
- * input or a higher one; moves to the next input. added: an array for all terms of a signal. */
+/* Adds the route of an input and an output, if the output plays the input. *at: the output's first term for this
+ * input or a higher one; it moves on to the next input. added: scratch for all terms of a signal. */
 static void route_add(struct network *net, int in, int out, int *at, struct response *added, hc_responses *r)
 {
     const struct signal *s = net->outputs[out];

@@ -11,10 +11,10 @@ struct graph {
     struct import *import;
     struct node *nodes; /* [n_nodes] */
     int n_nodes;
-    int *order;      /* [n_nodes]: every node follows the nodes that feed it */
-    int n_in, n_out; /* ports of one copy of the graph */
+    int *order;      /* [n_nodes]: each node comes after the nodes that feed it */
+    int n_in, n_out; /* ports of a copy of the graph */
     struct output {
-        int node, port; /* node -1: silence */
+        int node, port; /* node -1: the port is silent */
     } outputs[MASK_MAX_CHANNELS];
 };
 
@@ -32,7 +32,7 @@ static int find_node(const struct graph *g, const char *name, size_t length)
     return -1;
 }
 
-/* Returns a port's number by its index, or by its name: In, or In 1 if the node has several. -1: absent. */
+/* Finds a port by its index or its name, which is In, or In 1 if the node has several. -1: absent. */
 static int find_port(const char *name, const char *stem, int n)
 {
     char known[16], *end;
@@ -46,7 +46,7 @@ static int find_port(const char *name, const char *stem, int n)
     return -1;
 }
 
-/* Finds a port named "node:port", or "port" of the node `own`. false: absent, which is reported. */
+/* Finds a port named "node:port", or "port" of the node `own`. false: it is absent; an error was reported. */
 static bool port_find(struct graph *g, const struct relaxed *at, int own, bool is_output, int *node, int *port)
 {
     const char *name = at->text, *colon = strchr(name, ':');
@@ -63,7 +63,7 @@ static bool port_find(struct graph *g, const struct relaxed *at, int own, bool i
 
 /* ---- the graph ---------------------------------------------------------------------------------- */
 
-/* Reads a node. false: it has no type, or cannot be a convolution, which is reported. */
+/* Reads a node. false: it has no type, or cannot be a convolution; an error was reported. */
 static bool add_node(struct graph *g, const struct relaxed *json)
 {
     struct import *import = g->import;
@@ -131,8 +131,8 @@ static void add_outputs(struct graph *g, const struct relaxed *names)
     }
 }
 
-/* Kahn's algorithm: repeatedly appends a node whose inputs are all ordered. false: a loop, which is
- * reported, or memory is short. */
+/* Orders the nodes by Kahn's algorithm: appends a node whose inputs are all ordered, and repeats. false: there is a
+ * loop, and an error was reported, or memory is short. */
 static bool order_nodes(struct graph *g)
 {
     struct arena *arena = g->import->c->arena;
@@ -161,14 +161,14 @@ static bool order_nodes(struct graph *g)
 
 /* ---- streams ------------------------------------------------------------------------------------ */
 
-/* Returns a property of a stream, else of the module. */
+/* Returns a property of a stream or, if the stream lacks it, of the module. */
 static const struct relaxed *property(const struct relaxed *args, const char *stream, const char *key)
 {
     const struct relaxed *own = relaxed_get(relaxed_get(args, stream), key);
     return own ? own : relaxed_get(args, key);
 }
 
-/* Reads the channel count of a stream, and the names; 0: no count. */
+/* Reads the channel count and the channel names of a stream. Returns 0 if there is no count. */
 static int read_channels(struct import *import, const struct relaxed *args, const char *stream, hc_port *ports)
 {
     const struct relaxed *position = property(args, stream, "audio.position");
@@ -179,7 +179,7 @@ static int read_channels(struct import *import, const struct relaxed *args, cons
         for (const struct relaxed *name = position->first; name; name = name->next, n++)
             if (n < MASK_MAX_CHANNELS && name->kind == RELAXED_TEXT) ports[n].name = name->text;
         number = n;
-    } else if (position) { /* one text: "FL,FR" */
+    } else if (position) { /* position is one text: "FL,FR" */
         char *names = arena_text(import->c->arena, position->text), *rest;
         for (char *name = names ? strtok_r(names, " ,[]", &rest) : NULL; name;
              name = strtok_r(NULL, " ,[]", &rest), n++)
@@ -264,7 +264,7 @@ static void read_graph(struct import *import, const struct relaxed *args)
     if (!g.nodes) return;
     bool are_known = true;
     for (const struct relaxed *node = nodes->first; node; node = node->next) are_known &= add_node(&g, node);
-    if (!are_known) return; /* with an unknown node, ports are unknown too */
+    if (!are_known) return; /* the ports of an unknown node are unknown, too */
     const struct relaxed *links = relaxed_get(graph, "links");
     int n_left = NODE_PORTS * n;
     for (const struct relaxed *link = links ? links->first : NULL; link && n_left >= 0; link = link->next)

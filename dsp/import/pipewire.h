@@ -6,9 +6,9 @@
 
 enum { NODE_PORTS = 8 };
 
-struct node_port {        /* the source of an input port's signal                   */
-    int node, port;       /* of an output; node -1: not linked                      */
-    int external;         /* the graph's input, from 0; -1: none                    */
+struct node_port {        /* where an input port gets its signal                    */
+    int node, port;       /* an output port of a node; node -1: not linked          */
+    int external;         /* an input of the graph, from 0; -1: none                */
 };
 
 struct node {
@@ -17,15 +17,15 @@ struct node {
     char statement[64];   /* "node conv_l", for diagnostics                         */
     const struct node_type *type;
     struct node_port in[NODE_PORTS];
-    const struct filter *filter[NODE_PORTS]; /* in front of an output, shared by all copies; NULL: not made yet, or none */
+    const struct filter *filter[NODE_PORTS]; /* filters of the outputs, for all copies; NULL: none, or not made yet */
     int copy;             /* copy of the graph that is being made, from 0; only copy 0 adds warnings */
-    const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* of that copy                 */
+    const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* signals of that copy         */
 };
 
 struct node_type {
     const char *label;
     int n_in, n_out;
-    /* Sets play_out from play_in. NULL: the type cannot be a convolution. */
+    /* Makes play_out from play_in. NULL: the type cannot be a convolution. */
     void (*play)(struct import *import, struct node *node);
     const char *controls[NODE_PORTS + 1]; /* names, in the order of their indexes; NULL: no more */
 };
@@ -35,10 +35,10 @@ void node_warn_controls(struct import *import, const struct node *node);
 
 #define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)
 
-/* Makes a delay of at most max_s seconds, rounded down to whole frames of the graph, as in PipeWire. */
+/* Limits a delay to max_s seconds, and rounds it down to whole frames of the graph, as PipeWire does. */
 double node_whole_frames(const struct import *import, double seconds, double max_s);
 
-/* Convolves a signal with the impulse response that a config names. channel: of the file, if the config names none. */
+/* Convolves a signal with the impulse response that a config names. channel: the file's, if the config names none. */
 const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
                                    int channel, const struct signal *in);
 

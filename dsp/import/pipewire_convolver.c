@@ -1,4 +1,4 @@
-/* pipewire_convolver - the response of a node "convolver" of PipeWire: a file, a list of files, or one that is made. */
+/* pipewire_convolver - the response of a node "convolver" of PipeWire: a file, a list of files, or a computed one. */
 #include "dsp/base/number.h"
 #include "dsp/signal/hilbert.h"
 #include "pipewire.h"
@@ -11,7 +11,7 @@
 
 #define INLINE_IR "/ir:"
 
-struct convolver { /* config of one impulse response */
+struct convolver { /* the config of an impulse response */
     struct import *import;
     const struct node *node;
     const struct relaxed *json;
@@ -39,7 +39,7 @@ static const struct filter *hilbert_response(const struct convolver *v)
     return filter;
 }
 
-/* "/ir:RATE,VALUE,VALUE..." */
+/* Reads a response in the text, "/ir:RATE,VALUE,VALUE...". */
 static const struct filter *inline_response(const struct convolver *v)
 {
     const char *text = v->file + strlen(INLINE_IR);
@@ -63,7 +63,7 @@ static const struct filter *inline_response(const struct convolver *v)
     return filter;
 }
 
-/* Reads an excerpt of the file. `length` counts from the start of the file, also with an offset. */
+/* Reads an excerpt of the file. `length` counts from the start of the file, even if there is an offset. */
 static const struct filter *file_response(const struct convolver *v)
 {
     struct excerpt excerpt = {.line = v->node->json->line,
@@ -98,7 +98,7 @@ static bool rate_differs(const char *a, const char *b, size_t *start, size_t *en
            strspn(b + same, "0123456789") == m - tail - same;
 }
 
-/* Reads a list with a file for each rate. Their names become a pattern with %r; without a pattern the first is used. */
+/* Reads a list with a file for each rate. The names become a pattern with %r; if they have none, the first is used. */
 static const char *choose_file(const struct convolver *v, const struct relaxed *list)
 {
     const struct relaxed *first = list->first;

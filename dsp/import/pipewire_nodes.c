@@ -1,4 +1,4 @@
-/* pipewire_nodes - the types of nodes of PipeWire, apart from the convolver's response: their controls and signals. */
+/* pipewire_nodes - the controls and signals of PipeWire's node types; the convolver's response is elsewhere. */
 #include "pipewire.h"
 #include "sections.h"
 
@@ -9,7 +9,7 @@
 
 enum { MAX_SECTIONS = 64 };
 #define MAX_DELAY_S 100.0
-#define DEFAULT_Q M_SQRT1_2 /* for low and high passes and shelves with a q of 0 */
+#define DEFAULT_Q M_SQRT1_2 /* the q of low passes, high passes and shelves if the text has 0 */
 
 /* ---- controls ----------------------------------------------------------------------------------- */
 
@@ -64,7 +64,7 @@ static void play_mixer(struct import *import, struct node *node)
 
 /* ---- delay -------------------------------------------------------------------------------------- */
 
-struct comb { /* y = feedforward x + the delayed v; v = x + feedback times the delayed v */
+struct comb { /* y = feedforward * x + d, v = x + feedback * d; d is v, delayed */
     double delay_s, feedback, feedforward;
 };
 
@@ -79,7 +79,7 @@ static int comb_make(const void *data, int rate, double **taps, double *rest_db)
     if (!h) return 0;
     for (int i = each; i < n; i += each, gain *= c->feedback) h[i] = gain;
     h[0] = c->feedforward;
-    double echoes = 1 / (1 - c->feedback * c->feedback); /* energy of an echo of 1 and all later echoes */
+    double echoes = 1 / (1 - c->feedback * c->feedback); /* energy of an echo of 1 and of all later echoes */
     *rest_db = 10 * log10(gain * gain * echoes / (c->feedforward * c->feedforward + echoes));
     return n;
 }
@@ -122,7 +122,7 @@ static const struct {
     const char *label;
     enum biquad_kind kind;
     bool has_default_q;
-    double at_q_0; /* gain if q is 0 and has no default; NAN: the gain of `gain` */
+    double at_q_0; /* the gain if q is 0 and has no default; NAN: the control `gain` */
     double at_hz_0;
 } biquads[] = {
     {"bq_lowpass", BIQUAD_LOWPASS, true, 0, 0},       {"bq_highpass", BIQUAD_HIGHPASS, true, 0, 1},
@@ -131,7 +131,7 @@ static const struct {
     {"bq_notch", BIQUAD_NOTCH, false, 0, 1},          {"bq_allpass", BIQUAD_ALLPASS, false, -1, 1},
 };
 
-/* Makes a section of a label; without a frequency or q, the gain that PipeWire computes then. false: no such label. */
+/* Makes a section of a label. If frequency or q is 0, PipeWire computes only a gain. false: no such label. */
 static bool section_of(struct import *import, const char *label, double hz, double q, double gain_db, struct section *s)
 {
     for (size_t i = 0; i < sizeof biquads / sizeof *biquads; i++) {
@@ -165,7 +165,7 @@ static void play_biquad(struct import *import, struct node *node)
         play_sections(import, node, 0, &s, s.form == SECTION_GIVEN && !s.given ? 0 : 1);
 }
 
-/* Reads coefficients for several rates; those of the rate nearest to the session's count. */
+/* Reads coefficients for several rates; those whose rate is nearest to the session's are used. */
 static void play_raw(struct import *import, struct node *node)
 {
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "coefficients");

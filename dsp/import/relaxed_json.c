@@ -11,7 +11,7 @@
 
 enum { MAX_NESTING = 32, MAX_VALUES = 1 << 20 };
 #define BLANKS " \t\r\n,:="
-#define ENDS BLANKS "\"#{}[]" /* characters that end a text without quotes */
+#define ENDS BLANKS "\"#{}[]" /* these characters end a text without quotes */
 
 struct parser {
     struct import *import;

@@ -13,11 +13,11 @@
 
 /* ---- the channel rule --------------------------------------------------------------------------- */
 
-/* HeSuVi's files have 14 channels: a response to each ear from each of seven loudspeakers, mirrored for those on the
+/* HeSuVi's files have 14 channels: responses of both ears to each of seven loudspeakers, mirrored for those on the
  * right. The inputs are those of WAV's 7.1: FL FR FC LFE BL BR SL SR; the LFE plays like the centre. */
 enum { HESUVI_CHANNELS = 14, HESUVI_INPUTS = 8 };
 static const struct {
-    int left, right; /* channels of the file */
+    int left, right; /* the file's channels for the ears */
 } hesuvi[HESUVI_INPUTS] = {{0, 1}, {8, 7}, {6, 13}, {6, 13}, {4, 5}, {12, 11}, {2, 3}, {10, 9}};
 
 static bool is_hesuvi(int n_mask, int n_in)
@@ -170,7 +170,7 @@ const char *hc_responses_file(const hc_responses *responses, int i)
 void hc_responses_free(hc_responses *responses)
 {
     if (!responses) return;
-    if (responses->channel) { /* a configuration has none, and its routes are in the arena */
+    if (responses->channel) { /* not a configuration: its routes are in the arena */
         free(responses->channel[0]);
         free(responses->channel);
         free(responses->routes);

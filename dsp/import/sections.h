@@ -1,4 +1,4 @@
-/* sections - makes a filter of a network from second-order sections in series, as other programs' texts have them, at
+/* sections - makes a filter of a network from second-order sections in series, as in other programs' texts, at
  * the session's rate.
  */
 #ifndef HALOCONV_SECTIONS_H
@@ -16,13 +16,13 @@ struct rated_biquad {
 
 struct section {
     enum section_form form;
-    enum biquad_kind kind;      /* cookbook                                                                   */
-    double hz, q;               /* general notch: of its poles; Linkwitz transform: of the loudspeaker        */
+    enum biquad_kind kind;      /* kind of a cookbook section                                                 */
+    double hz, q;               /* general notch: those of the poles; Linkwitz transform: of the loudspeaker  */
     double octaves;             /* cookbook: the bandwidth instead of q; 0: q counts                          */
-    double gain_db;             /* cookbook                                                                   */
-    double other_hz, other_q;   /* general notch: hz of its zeros; Linkwitz transform: of the wanted response */
-    bool is_unity_at_dc;        /* general notch                                                              */
-    struct rated_biquad *given; /* [n_given], in the arena: the entry of the nearest rate counts              */
+    double gain_db;             /* gain of a cookbook section                                                 */
+    double other_hz, other_q;   /* general notch: hz of the zeros; Linkwitz transform: the wanted hz and q    */
+    bool is_unity_at_dc;        /* for a general notch                                                        */
+    struct rated_biquad *given; /* [n_given], in the arena: the entry with the nearest rate is used           */
     int n_given;
 };
 

@@ -9,12 +9,12 @@
 
 /* Limits: libyaml examines all open brackets for every token, and all anchors for every anchor and alias. */
 enum {
-    MAX_BYTES = 1 << 24, /* of a text: a node of the document is 50 times as large as its text */
-    MAX_NESTING = 64,    /* of brackets                                                        */
-    MAX_ANCHORS = 1024   /* characters &, wherever they are                                    */
+    MAX_BYTES = 1 << 24, /* bytes of a text; a node of the document is 50 times as large as its text */
+    MAX_NESTING = 64,    /* nested brackets                                                          */
+    MAX_ANCHORS = 1024   /* characters &, wherever they are                                          */
 };
 
-/* Has a text few nested brackets and anchors? Characters in scalars count too. */
+/* Does a text have few nested brackets and anchors? Characters in scalars count, too. */
 static bool is_parsed_fast(const char *text)
 {
     int nesting = 0, n_anchors = 0;
@@ -214,7 +214,7 @@ void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known)
         const char *key = yaml_text_of(node);
         if (known && !is_among(known, key)) {
             YAML_REFUSE(y, node, "the key \"%.40s\" is unknown; use one of %s", key, known);
-            continue; /* only known keys are compared: they are few */
+            continue; /* only known keys, which are few, are compared */
         }
         for (int k = 0; k < i; k++) {
             if (strcmp(yaml_text_of(yaml_key(y, map, k)), key) != 0) continue;

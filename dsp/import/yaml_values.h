@@ -13,14 +13,14 @@
 struct yaml {
     struct import *import;
     yaml_document_t document;
-    char statement[128]; /* the statement that errors name: "filter lowpass"             */
+    char statement[128]; /* the statement that errors name, as "filter lowpass"          */
 };
 
 /* Add an error or warning about the text at a node. */
 #define YAML_REFUSE(y, node, ...) IMPORT_REFUSE((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
 #define YAML_WARN(y, node, ...) IMPORT_WARN((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
 
-/* Parses a text; close the document after success. false: not YAML, or memory is short, which is reported. */
+/* Parses a text; close the document after success. false: not YAML, or memory is short; an error was reported. */
 bool yaml_open(struct yaml *y, struct import *import);
 void yaml_close(struct yaml *y);
 
@@ -36,14 +36,14 @@ int yaml_count(const yaml_node_t *node);
 yaml_node_t *yaml_item(struct yaml *y, const yaml_node_t *list, int i);
 yaml_node_t *yaml_key(struct yaml *y, const yaml_node_t *map, int i);
 
-/* Returns the value of a key. NULL: missing or null, or map is NULL or not a mapping. */
+/* Returns the value of a key. NULL: the value is missing or null, or map is NULL or no mapping. */
 yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key);
 
-/* Return the value, which must be a mapping or a list; else NULL, and an error. is_needed false: it may be missing. */
+/* Return a value that must be a mapping, or a list; else report an error. Without is_needed it may be missing. */
 yaml_node_t *yaml_map(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed);
 yaml_node_t *yaml_list(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed);
 
-/* Return the value of a key, or `missing` without the key. A wrong value is an error, and so is a missing value if
+/* Return the value of a key or, if it is missing, `missing`. A wrong value is an error, and so is a missing value if
  * `missing` is NAN, -1 or NULL. */
 double yaml_number(struct yaml *y, const yaml_node_t *map, const char *key, double missing);
 int yaml_whole(struct yaml *y, const yaml_node_t *map, const char *key, int missing, int min, int max);

@@ -12,17 +12,17 @@ struct set_source {
 };
 
 struct bank_set {
-    int users;                  /* count: the live convolver and its engines; under hc_live.setup */
+    int users;                  /* number of users: the live convolver, its engines; under hc_live.setup */
     int n_banks;
     hc_bank_data *banks;        /* [n_banks]                                                     */
     int n_sources;
     struct set_source *sources; /* [n_sources]                                                   */
-    int n_out, n_taps;          /* of the largest bank                                           */
-    int n_entries;              /* of all banks                                                  */
-    float gain_db;              /* of the loudest bank                                           */
+    int n_out, n_taps;          /* sizes of the largest bank                                     */
+    int n_entries;              /* entries of all banks                                          */
+    float gain_db;              /* gain of the loudest bank                                      */
 };
 
-/* Reads the banks that a configuration names (responses), or with responses NULL a bank file, which every source plays.
+/* Reads the banks that a configuration, `responses`, names. If it is NULL, reads a bank file, which every source plays.
  * The first user is the caller. Fails as hc_bank_load does, with HC_EINVAL if the banks or sources do not fit the
  * session. [setup] */
 int bank_set_load(const hc_live_config *config, const char *path, int rate, const hc_responses *responses,

@@ -16,13 +16,13 @@ void meter_close(struct meter *meter)
     loudness_close(&meter->loudness);
 }
 
-/* Returns the number of mask 0 (A) or 1 (B); 0: the mask is not ready. */
+/* Returns the number of mask A (which = 0) or B (1); 0: the mask is not ready. */
 static int compared_number(uint64_t masks, int which)
 {
     return (int)(masks >> (which * NUMBER_BITS)) & NUMBER_MASK;
 }
 
-/* Reads a loudness; a value with another count is of an earlier comparison. */
+/* Returns the count of comparisons. A loudness with another count belongs to an earlier comparison. */
 static uint32_t count_of(uint64_t masks)
 {
     return (uint32_t)(masks >> (2 * NUMBER_BITS));
@@ -73,7 +73,7 @@ static float gain_of(const struct compare *c, uint64_t masks, int which)
     return (float)pow(10, -fmin(MAX_CUT_DB, (double)(own - other)) / 20);
 }
 
-/* Returns the gain that makes a mask as loud as the quieter of the two; 1: the mask is not compared. */
+/* Returns the gain that makes a mask as loud as the quieter of the two, or 1 if the mask is not compared. */
 static float gain_for(const struct compare *c, int number)
 {
     uint64_t masks = atomic_load_explicit(&c->masks, memory_order_acquire);

@@ -16,12 +16,12 @@ enum {
      * with more its history has gaps. The system may stop a healthy thread for less than 20 ms. */
     HUNG_BLOCKS = 8,
     HUNG_MS = 20,
-    PROBE_US = 100000,       /* wait for a block of a device that may answer again */
-    FREEWHEEL_US = 10000000, /* wait without a deadline: a device that needs longer hangs */
+    PROBE_US = 100000,       /* how long to wait for a device that may answer again */
+    FREEWHEEL_US = 10000000, /* how long to wait without a deadline: a device that needs longer hangs */
     WARM_UP_BLOCKS = 16,
-    TRIAL_MS = 250,      /* longest trial of the CPU, in audio that it convolves and in time that it needs */
+    TRIAL_MS = 250,      /* a trial of the CPU ends after this much audio or this much time */
     TRIAL_MIX = 3,       /* entries of a source in a trial of mixes */
-    CATCH_UP_BLOCKS = 4, /* blocks that the standby engine can be behind and still play in the same block */
+    CATCH_UP_BLOCKS = 4, /* a standby engine so many blocks behind can still play in the same block */
     SLOW_SCORE = 16,     /* a device is too slow after this many late blocks beyond SLOW_A_SECOND */
     SLOW_A_SECOND = 4
 };
@@ -79,7 +79,7 @@ static int runner_open(struct runner *r, const hc_config *config, struct reason 
     return error;
 }
 
-/* Fades to a mask, or to silence, and frees the mask before it. */
+/* Fades to a mask, or to silence (NULL), and frees the former mask. */
 static void runner_play(struct runner *r, hc_mask *mask)
 {
     hc_mask_swap(r->engine, mask);
@@ -87,7 +87,7 @@ static void runner_play(struct runner *r, hc_mask *mask)
     r->mask = mask;
 }
 
-/* Processes a block whose every channel is `row`. */
+/* Processes a block in which every channel is `row`. */
 static int runner_repeat(struct runner *r, const float *row)
 {
     for (int ch = 0; ch < r->n_in; ch++) r->rows[ch] = row;
@@ -206,13 +206,13 @@ bool failover_close(struct failover *f)
 {
     if (!f) return true;
     standby_stop(f);
-    if (f->main.engine && ask_device(f) == HC_LATE) { /* hc_close would wait for its engine thread */
+    if (f->main.engine && ask_device(f) == HC_LATE) { /* hc_close would wait for the engine thread */
         f->abandoned = atomic_exchange(&abandoned, f);
         return false;
     }
     runner_close(&f->main);
     runner_close(&f->standby);
-    steered_close(&f->steered); /* after the engines, which play its banks */
+    steered_close(&f->steered); /* close it after the engines, which play its banks */
     sem_destroy(&f->wake);
     free(f);
     return true;
@@ -231,7 +231,7 @@ static void trial_steer(struct runner *r, const struct engine_banks *banks, bool
     }
 }
 
-/* Measures on a separate engine the share of a block's time that the CPU needs for the routes and banks of a standby
+/* Measures, on a separate engine, which share of a block's time the CPU needs for the routes and banks of a standby
  * engine. INFINITY: the CPU cannot play them. */
 static double measure_cpu_share(const hc_config *wanted, const hc_route *routes, int n,
                                 const struct engine_banks *banks, bool mixes)
@@ -298,7 +298,7 @@ int failover_load(struct failover *f, const hc_route *routes, int n, struct bank
     if (!suffices) atomic_store(&f->cpu_share, INFINITY);
     bool is_taken_over = takeover_of(f) != TAKEOVER_NOT_NEEDED;
     if (f->standby.engine && !is_taken_over) {
-        runner_play(&f->standby, standby); /* NULL, silence, if the CPU is too slow: that saves the core's time */
+        runner_play(&f->standby, standby); /* NULL if the CPU is too slow: silence saves the core's time */
         if (suffices) atomic_store(&f->cpu_share, (float)share);
     }
     runner_play(&f->main, mask);
@@ -316,7 +316,7 @@ void failover_sweep(struct failover *f)
     steered_sweep(&f->steered);
 }
 
-/* Moves the sources of an engine that is not active: n = 0 and no time. */
+/* Moves the sources of the main engine; n = 0 and now_us = 0: the engine is not active. */
 static void move_main(struct failover *f, int n, int64_t now_us)
 {
     if (f->steered.n_sources > 0) steered_move(&f->steered, f->main.engine, n, now_us);
@@ -332,7 +332,7 @@ static void move_standby(struct failover *f)
 void failover_set_wait(struct failover *f, int wait_us)
 {
     f->has_no_deadline = wait_us == HC_WAIT_FOREVER;
-    /* An engine on the CPU has no deadline: it never hangs, it waits for its threads, and offline renders are equal. */
+    /* An engine on the CPU has no deadline: it never hangs. It waits for its threads, so that renders are equal. */
     int device_us = f->has_no_deadline ? FREEWHEEL_US : wait_us;
     if (f->standby.engine) engine_wait_set(f->standby.engine, wait_us);
     if (takeover_of(f) == TAKEOVER_NOT_NEEDED) engine_wait_set(f->main.engine, f->is_on_cpu ? wait_us : device_us);
@@ -341,11 +341,11 @@ void failover_set_wait(struct failover *f, int wait_us)
 bool failover_device_answers(struct failover *f)
 {
     if (takeover_of(f) == TAKEOVER_NOT_NEEDED || !atomic_load(&f->is_hung))
-        return false; /* the device plays, or is lost */
+        return false; /* it does not hang: it plays, or is lost */
     return ask_device(f) == HC_OK;
 }
 
-/* Processes in each pass the input that arrived during the pass before. Stops when a pass does not halve the backlog:
+/* Each pass processes the input that arrived during the pass before. Stops when a pass does not halve the backlog:
  * the audio thread processes the rest (failover_catch_up). */
 static int follow_history(struct failover *f)
 {
@@ -365,7 +365,7 @@ int failover_start(struct failover *f, int64_t from, struct reason *why)
 {
     unsigned fp_state = denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
-    move_main(f, 0, 0); /* before the first block, so that no source fades */
+    move_main(f, 0, 0); /* move before the first block, so that no source fades */
     move_standby(f);
     int result = runner_warm_up(&f->main);
     f->main.at = f->standby.at = from;
@@ -442,7 +442,7 @@ static bool standby_lock(struct failover *f, double share)
     return true;
 }
 
-/* Acquires the standby engine from its thread and processes the rest of the history. false: that would need more time
+/* Acquires the standby engine from its thread and processes the rest of the history. false: this would need more time
  * than a block has. */
 static bool standby_acquire(struct failover *f)
 {
@@ -469,7 +469,7 @@ static void lateness_score(struct failover *f, bool is_late, int n)
     atomic_store_explicit(&f->is_slow, true, memory_order_relaxed);
 }
 
-/* Counts a late block. true: the device hangs. */
+/* Counts a late block. Returns true if the device hangs. */
 static bool device_hangs(struct failover *f, int64_t now)
 {
     if (f->has_no_deadline) return true;
@@ -493,7 +493,7 @@ static bool play_main(struct failover *f, const float *const *in, float *const *
     if (!device_hangs(f, now)) return true;
     atomic_store_explicit(&f->is_hung, true, memory_order_relaxed);
     if (f->standby_share > 0) return false;
-    atomic_store_explicit(&f->is_slow, true, memory_order_relaxed); /* plays on until the worker replaces the engine */
+    atomic_store_explicit(&f->is_slow, true, memory_order_relaxed); /* the engine plays until the worker replaces it */
     f->late_in_row = 0;
     return true;
 }
@@ -516,7 +516,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
         failover_silence(out, f->config.n_out, n);
         return takeover == TAKEOVER_PENDING ? FAILOVER_LATE : FAILOVER_SILENT;
     }
-    move_standby(f); /* after the backlog, during which the main engine did not move sources either */
+    move_standby(f); /* move it after the backlog, in which the main engine did not move sources, either */
     engine_process_clean(f->standby.engine, in, out, n, now);
     f->standby.at += n;
     return FAILOVER_PLAYED;
@@ -525,7 +525,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
 void failover_wake(struct failover *f)
 {
     if (!f->has_thread || takeover_of(f) == TAKEOVER_DONE) return;
-    move_standby(f); /* after the main engine's block: the standby engine plays this block later */
+    move_standby(f); /* move it after the main engine's block, which the standby engine plays later */
     priority_lead(&f->priority);
     sem_post(&f->wake);
 }

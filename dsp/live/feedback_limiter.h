@@ -10,7 +10,7 @@ struct feedback_limiter {
     int quiet;       /* frames since the last sample at full scale          */
     int hold;        /* frames for which the output remains turned down     */
     float gain;      /* 1, or less while the output is turned down          */
-    uint64_t n;      /* times that the output was turned down               */
+    uint64_t n;      /* how often the output was turned down                */
 };
 
 void feedback_limiter_open(struct feedback_limiter *limiter);

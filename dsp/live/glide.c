@@ -5,11 +5,11 @@
 
 static const double MIN_MS = 10, MAX_MS = 50;
 static const double PAUSE_S = 1;     /* after a longer pause the interval between messages is unknown */
-static const double MARGIN = 1.25;   /* intervals that a glide lasts: messages may be a quarter early or late */
-static const double FOLLOW = 0.125;  /* share of a deviation that the interval, and the end of a glide, follow */
-static const double SAME_WAY = 1e-6; /* sine of an angle without a plane */
+static const double MARGIN = 1.25;   /* a glide lasts so many intervals: messages may be a quarter early or late */
+static const double FOLLOW = 0.125;  /* interval and end of a glide move by this share of a deviation */
+static const double SAME_WAY = 1e-6; /* two directions whose angle has a smaller sine have no plane */
 
-/* Returns the distance, and stores the unit vector unless the pointer is NULL. {0, 0, 0} counts as ahead. */
+/* Returns the distance of a position, and stores its direction in unit[] unless that is NULL. {0, 0, 0} is ahead. */
 static double direction(const float position[3], double unit[3])
 {
     double x = (double)position[0], y = (double)position[1], z = (double)position[2];
@@ -55,7 +55,7 @@ static void way_find(struct glide *g, const double to[3])
     for (int i = 0; i < 3; i++) g->across[i] /= sine;
 }
 
-/* Returns the frames of a glide, which begins up to a block after its message was put. */
+/* Returns the length of a glide in frames. The glide begins up to a block after its message was put. */
 static double glide_length(const struct glide *g, const struct glide_clock *c)
 {
     if (c->glide_ms > 0) return c->glide_ms * c->rate / 1000;

@@ -4,7 +4,7 @@
 static int class_of(uint64_t ns)
 {
     if (ns < 16) return (int)ns;
-    int octave = 63 - __builtin_clzll(ns); /* 4 and up */
+    int octave = 63 - __builtin_clzll(ns); /* at least 4 */
     int i = (octave - 3) * 16 + (int)((ns >> (octave - 4)) & 15);
     return i < HC_TIME_CLASSES ? i : HC_TIME_CLASSES - 1;
 }
@@ -17,7 +17,7 @@ static uint64_t top_of(int i)
     return ((uint64_t)(16 + i % 16 + 1) << (octave - 4)) - 1;
 }
 
-/* Only one thread writes, so a load and a store suffice. */
+/* A load and a store suffice, because only one thread writes. */
 void histogram_add(struct histogram *h, uint64_t ns)
 {
     atomic_uint_fast64_t *c = &h->classes[class_of(ns)];
@@ -28,7 +28,7 @@ void histogram_add(struct histogram *h, uint64_t ns)
 
 void histogram_read(const struct histogram *h, hc_times *times)
 {
-    times->n = 0; /* counted here, because the writer may add calls meanwhile */
+    times->n = 0; /* count here, because the writer may add calls meanwhile */
     for (int i = 0; i < HC_TIME_CLASSES; i++)
         times->n += times->classes[i] = atomic_load_explicit(&h->classes[i], memory_order_relaxed);
     times->max_ns = atomic_load_explicit(&h->max_ns, memory_order_relaxed);

@@ -65,7 +65,7 @@ bool input_history_kept(struct input_history *h, int64_t from)
 
 int64_t input_history_oldest(const struct input_history *h)
 {
-    /* Two blocks may be missing from `end`: one that is being written, and one that is published during this call. */
+    /* `end` may lack two blocks: one that is being written, and one that is published during this call. */
     int64_t oldest = input_history_end(h) - h->size + 2 * h->max_block;
     return oldest > 0 ? oldest : 0;
 }

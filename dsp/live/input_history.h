@@ -19,18 +19,18 @@ struct samples;
 struct input_history {
     const struct samples *samples;
     int n_channels, max_block;
-    int64_t size;               /* frames                                                              */
-    size_t stride;              /* floats from row to row                                              */
+    int64_t size;               /* frames in the ring                                                  */
+    size_t stride;              /* floats from one row to the next                                     */
     float *frames;              /* [n_channels][stride]                                                */
     atomic_int_fast64_t end;    /* frames published since the start                                    */
     atomic_uint reads;          /* orders every read before the write that overwrites its frames       */
 };
 
-/* Holds the last n_frames of n_channels, written in blocks of up to max_block. false: no memory. [setup] */
+/* Makes a history of n_frames of n_channels, written in blocks of up to max_block. false: no memory. [setup] */
 bool input_history_open(struct input_history *history, int n_channels, int64_t n_frames, int max_block);
 void input_history_close(struct input_history *history);
 
-/* Copies n frames in[ch] + at of every channel behind the end and points rows[n_channels] at the copies. The frames are
+/* Copies n frames of each channel, from in[ch] + at, behind the end and points rows[n_channels] at the copies. They are
  * not published yet. Returns how many samples were NaN or infinite; raises *peak_bits to the bits of the largest
  * magnitude. [rt] */
 size_t input_history_write(struct input_history *history, const float *const *in, int at, int n, const float **rows,

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ready masks may use this share of the machine's memory, and, while they wait, of a processor. */
+/* Ready masks may use these shares of the machine's memory and, while they wait, of a processor's time. */
 static const double READY_MEMORY_SHARE = 0.25, READY_TIME_SHARE = 0.6;
 
-/* Returns the first index of a path in the list; -1: absent. */
+/* Returns the first index of a path in the list; -1: the list lacks it. */
 static int list_index(const struct kept_list *list, const char *path)
 {
     for (int i = 0; i < list->n; i++)
@@ -22,7 +22,7 @@ static int list_index(const struct kept_list *list, const char *path)
 static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct engine_format *format, bool looks)
 {
     if (m == l->current)
-        return false; /* change_engine and requests replace this mask, also after it has left the list */
+        return false; /* change_engine or a request replaces this mask, even after it has left the list */
     if (list_index(l->list, m->path) < 0) return true;
     struct file_id now = looks ? file_identify(m->path, m->format.rate) : m->file;
     return m->format.rate != format->rate || m->format.block != format->block ||
@@ -30,7 +30,7 @@ static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct eng
            atomic_load(&m->engine->failover->cannot_follow) || memcmp(&now, &m->file, sizeof now) != 0;
 }
 
-/* Drops the ready masks that the list lacks or whose engines cannot play; with `looks` also masks of changed files. */
+/* Drops the ready masks that the list lacks or whose engines cannot play; if `looks`, also masks of changed files. */
 static void drop_outdated(hc_live *l, const struct engine_format *format, bool looks)
 {
     struct kept_list *list = l->list;
@@ -40,7 +40,7 @@ static void drop_outdated(hc_live *l, const struct engine_format *format, bool l
     }
 }
 
-/* Do the waiting ready masks exceed their share of memory or time? */
+/* Returns true if the waiting ready masks exceed their share of memory or time. */
 static bool is_too_much(const hc_live *l)
 {
     double time = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
@@ -123,7 +123,7 @@ bool keep_ready(hc_live *l, const struct engine_format *format)
         if (list->failed[i] || ready_find(&l->ready, list->paths[i])) continue;
         int error = make_ready(l, i, format);
         list->failed[i] = error != HC_OK;
-        if (error == HC_ENOMEM) memset(list->failed, true, sizeof list->failed); /* the others would fail, too */
+        if (error == HC_ENOMEM) memset(list->failed, true, sizeof list->failed); /* the other masks would fail, too */
         return true;
     }
     report_ready(l);

@@ -62,8 +62,8 @@ static void set_waits(hc_live *l, int n)
         if (all[i]) failover_set_wait(all[i]->failover, wait_us);
 }
 
-/* Dequeues the engine that the worker has built, or that of the requested ready mask. The engine processes some blocks
- * of the history in each call; at the history's end the fade to it begins. */
+/* Dequeues the engine that the worker has built, or the one of the requested ready mask. It processes some blocks
+ * of the history in each call. At the history's end the fade to this engine begins. */
 static void join_next(hc_live *l, int n)
 {
     if (l->is_fading || atomic_load_explicit(&l->returned, memory_order_relaxed)) return;
@@ -74,7 +74,7 @@ static void join_next(hc_live *l, int n)
         else
             l->joining = e;
         retire(l, outdated);
-        if (outdated) return; /* `returned` holds one engine only, and a fade needs it, too */
+        if (outdated) return; /* `returned` has room for one engine, and a fade needs it, too */
     }
     struct live_engine *asked = ready_dequeue(&l->ready, l->playing, l->joining);
     if (asked && asked != l->joining) {
@@ -89,7 +89,7 @@ static void join_next(hc_live *l, int n)
     if (failover_catch_up(l->joining->failover, max)) engine_fade_begin(l);
 }
 
-/* Plays a block of an engine. An engine of another rate plays silence: its pitch would be wrong. A mask in a comparison
+/* Plays a block of an engine. An engine of another rate plays silence: the pitch would be wrong. A mask in a comparison
  * is made as loud as the other mask. */
 static enum failover_result live_engine_play(hc_live *l, struct live_engine *e, float *const *out, int n, int64_t now)
 {
@@ -180,8 +180,8 @@ static void watch_device(hc_live *l, int64_t now)
     l->stats.state = (int)state;
 }
 
-/* A reader that sees one of these words also sees `published` of the snapshot before. So the reader detects that its
- * snapshot is being overwritten. */
+/* A reader that sees a word of this snapshot also sees that the snapshot before it is published. This tells the reader
+ * that the older snapshot, which it is reading, is overwritten. */
 static void stats_publish(hc_live *l)
 {
     uint64_t words[STATS_WORDS], i = atomic_load_explicit(&l->published, memory_order_relaxed) + 1;

@@ -43,7 +43,7 @@ static void engine_config(const hc_live_config *c, const struct engine_format *f
         config->bank_taps = mask->banks->n_taps;
     }
     config->n_routes = responses->n_routes > config->n_out ? responses->n_routes : config->n_out;
-    /* at most the fade that engine_crossfade can count */
+    /* limit it to the longest fade that engine_crossfade can count */
     config->fade_frames = c->fade_ms > 0 ? (int)fmin(CONFIG_MAX_FADE, c->fade_ms * 1e-3 * format->rate) : 0;
     if (config->fade_frames == 0) config->fade_frames = HC_NO_FADE;
     config->method = c->method;
@@ -53,7 +53,7 @@ static void engine_config(const hc_live_config *c, const struct engine_format *f
 }
 
 /* Returns the first frame of the history that a new engine processes: whole blocks before the end, so that partitions
- * and blocks end together. slack: frames at the history's beginning that the engine must not read. */
+ * and blocks end together. slack: so many of the oldest frames must not be read. */
 static int64_t catch_up_start(const struct live_engine *e, int64_t slack)
 {
     const hc_config *c = &e->failover->config;

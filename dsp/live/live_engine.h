@@ -9,36 +9,36 @@
 
 enum {
     MAX_BLOCK = 8192,                    /* frames of an engine's block; a longer call is cut into chunks      */
-    HISTORY_SLACK_S = 2                  /* oldest seconds of the history, not for a new engine: they may soon
+    HISTORY_SLACK_S = 2                  /* oldest seconds, which a new engine does not read: they may soon
                                             be overwritten                                                     */
 };
 
 struct engine_format {
     int rate, block;
-    char backend[64];                    /* as requested, or "cpu" after a loss                                */
+    char backend[64];                    /* the requested backend, or "cpu" after a loss                       */
 };
 
 struct live_engine {
     struct failover *failover;
     struct stream *stream;
-    int64_t begin;                       /* stream.begin when it was made                                      */
-    atomic_int number;                   /* of the ready mask where it waits while it does not play (ready.h);
-                                            0: it is closed then                                               */
-    uint64_t order;                      /* ready.noted when it was handed over                                */
+    int64_t begin;                       /* stream.begin when the engine was made                              */
+    atomic_int number;                   /* the ready mask where it waits when it does not play (ready.h);
+                                            0: it is closed when it does not play                              */
+    uint64_t order;                      /* ready.noted when the engine was handed over                        */
     struct meter meter;
 };
 
-/* Makes an engine that plays a mask and has processed the history; positions: of the sources. If its device cannot be
- * opened and the host allows that, the engine is on the CPU; `reports`: config.say gets a warning then. Fails as hc_open
- * and hc_mask_make do. [setup], as all calls here */
+/* Makes an engine that plays a mask and has processed the history; positions: those of the sources. If its device
+ * cannot be opened and the host allows that, the engine is on the CPU; `reports`: config.say gets a warning then. Fails
+ * as hc_open and hc_mask_make do. [setup], as all calls here */
 int live_engine_make(const hc_live_config *config, struct stream *stream, struct positions *positions,
                      const struct engine_format *format, const struct live_mask *mask, bool reports,
                      struct live_engine **engine, struct reason *why);
 
-/* If its device hangs, the memory of the device is not freed, and stream->is_held is set. NULL is allowed. */
+/* Closes an engine. If its device hangs, its memory is not freed, and stream->is_held is set. NULL is allowed. */
 void live_engine_close(struct live_engine *engine);
 
-/* Can the engine play a mask and its banks by a fade inside it? */
+/* Can the engine fade to a mask and its banks without a new engine? */
 bool live_engine_fits(const struct live_engine *engine, const struct live_mask *mask);
 
 #endif

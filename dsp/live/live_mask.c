@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_DIAGNOSTICS = 10 }; /* diagnostics of a configuration that config.say gets */
+enum { MAX_DIAGNOSTICS = 10 }; /* config.say gets at most so many diagnostics of a configuration */
 
-/* Reports the rate of a mask; the notes of a bank report its own. */
+/* Reports the diagnostics and the rate of a mask. The notes of a bank report the bank's rate. */
 static void report_diagnostics(const hc_live_config *c, const char *path, const hc_responses *responses, int rate)
 {
     bool is_bank = responses->n_channels > 0 && c->n_sources > 0;
@@ -60,7 +60,7 @@ static int mask_fit(const hc_live_config *c, const char *path, struct live_mask 
     hc_responses *responses = &mask->responses;
     int n_in = c->n_in, n_out = c->n_out, error = HC_OK;
     if (c->left_of_stereo && n_in == 1 && n_out == 1 && responses->n_channels == 2) {
-        responses->n_routes = responses->n_out = 1; /* of the first channel */
+        responses->n_routes = responses->n_out = 1; /* keep the first channel only */
         live_report(c, HC_LIVE_WARNING,
                     "%s: is stereo, and only its left channel plays; use a mono mask to hear the right one", path);
     }
@@ -89,7 +89,7 @@ static void report_notes(const hc_live_config *c, const char *path, const char *
     }
 }
 
-/* Loads the banks that a configuration names, or a bank file, which may be a sound file. */
+/* Loads the banks that a configuration names, or a bank file. A sound file can be a bank, too. */
 static int sources_load(const hc_live_config *c, const char *path, int rate, struct live_mask *mask, struct reason *why)
 {
     if (mask->responses.n_channels > 0) hc_responses_free(&mask->responses);

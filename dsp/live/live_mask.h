@@ -7,15 +7,15 @@
 
 struct live_mask {
     hc_responses responses;              /* without routes if the mask is a bank file                          */
-    struct bank_set *banks;              /* NULL: none                                                         */
+    struct bank_set *banks;              /* NULL: the mask has no banks                                        */
 };
 
-/* Loads the mask for a rate and checks that it fits the session's channels. config.say gets its diagnostics. Fails as
+/* Loads the mask for a rate and checks that it fits the session's channels. config.say gets diagnostics. Fails as
  * hc_responses_load and hc_bank_load do; *mask is then empty. [setup] */
 int live_mask_load(const hc_live_config *config, const char *path, int rate, struct live_mask *mask,
                    struct reason *why);
 
-/* The same with responses that are loaded; *responses is empty afterwards, also after a failure. [setup] */
+/* Does the same with responses that are loaded. *responses is empty afterwards, even after a failure. [setup] */
 int live_mask_adopt(const hc_live_config *config, const char *path, int rate, hc_responses *responses,
                     struct live_mask *mask, struct reason *why);
 
@@ -28,6 +28,6 @@ int live_mask_longest(const struct live_mask *mask);
 bool live_mask_is_another_file(const char *path, int rate, int rate_before);
 
 struct file_id { int64_t words[4]; };    /* device, inode, size, time of change; all 0: the file is absent     */
-struct file_id file_identify(const char *path, int rate); /* of the file that `path` names at this rate */
+struct file_id file_identify(const char *path, int rate); /* finds the id of the file that `path` names at `rate` */
 
 #endif

@@ -58,7 +58,7 @@ static void block_add(struct loudness *m)
     for (int i = 0; i < LOUDNESS_STEPS; i++) energy += m->sums[i];
     energy /= (double)LOUDNESS_STEPS * m->step;
     double above = (lufs_of(energy) - MIN_LUFS) / CLASS_LU;
-    if (!(above >= 0)) return; /* below -70 LUFS, or NaN after an overflow */
+    if (!(above >= 0)) return; /* the block is below -70 LUFS, or NaN after an overflow */
     int class = above < LOUDNESS_CLASSES ? (int)above : LOUDNESS_CLASSES - 1;
     m->energies[class] += energy;
     m->counts[class]++;
@@ -79,7 +79,7 @@ bool loudness_add(struct loudness *m, float *const *rows, int n)
         m->sum = 0;
         m->pos = 0;
         if (m->n_steps < LOUDNESS_STEPS) continue;
-        if (m->n_steps == 2 * LOUDNESS_STEPS) m->n_steps = LOUDNESS_STEPS; /* does not overflow */
+        if (m->n_steps == 2 * LOUDNESS_STEPS) m->n_steps = LOUDNESS_STEPS; /* so that the count does not overflow */
         block_add(m);
         is_new = true;
     }

@@ -1,5 +1,5 @@
-/* loudness - the integrated loudness of a signal by ITU-R BS.1770-4: K-weighted, in blocks of 400 ms, one every 100 ms,
- * without the blocks below -70 LUFS and those 10 LU below the rest. Every channel counts alike. libebur128 computes the
+/* loudness - the integrated loudness of a signal by ITU-R BS.1770-4: K-weighted, in a block of 400 ms every 100 ms,
+ * without blocks below -70 LUFS and blocks 10 LU below the rest. Every channel counts alike. libebur128 computes the
  * same, but allocates memory while it measures.
  */
 #ifndef LOUDNESS_H
@@ -13,12 +13,12 @@
 enum { LOUDNESS_STEPS = 4, LOUDNESS_CLASSES = 1000 }; /* steps of 100 ms in a block; classes of 0.1 LU from -70 LUFS on */
 
 struct loudness {
-    int n_channels, step;              /* step: frames                                                         */
+    int n_channels, step;              /* step: its length in frames                                           */
     struct biquad filters[2];          /* the K-weighting                                                      */
     double (*state)[2][2];             /* [n_channels]                                                         */
-    int pos, n_steps;                  /* frames of the present step; whole steps since the start              */
-    double sum, sums[LOUDNESS_STEPS];  /* sums of squares: present step, latest steps                          */
-    double energies[LOUDNESS_CLASSES]; /* sums of the mean squares of the blocks of a class                    */
+    int pos, n_steps;                  /* frames in the present step; number of whole steps so far             */
+    double sum, sums[LOUDNESS_STEPS];  /* sums of squares of the present step, and of the latest steps         */
+    double energies[LOUDNESS_CLASSES]; /* for each class, the sum of the mean squares of its blocks            */
     uint32_t counts[LOUDNESS_CLASSES];
 };
 
@@ -29,7 +29,7 @@ void loudness_close(struct loudness *loudness);
 /* Discards all measurements. [rt] */
 void loudness_reset(struct loudness *loudness);
 
-/* Measures n frames. true: a block of 400 ms was completed. [rt] */
+/* Measures n frames. Returns true if they completed a block of 400 ms. [rt] */
 bool loudness_add(struct loudness *loudness, float *const *rows, int n);
 
 /* Returns LUFS; -INFINITY: no block is above -70 LUFS. [rt] */

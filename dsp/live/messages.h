@@ -10,7 +10,7 @@ enum { MESSAGE_CAP = 1024 + TEXT_CAP }; /* bytes of a message, which may contain
 /* Sends config.say a line. [setup] */
 void live_report(const hc_live_config *config, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Gives config.answer the result of a request. number: the request's; 0: it has none. [setup] */
+/* Gives config.answer the result of a request. number: that of the request; 0: it has none. [setup] */
 void live_answer(const hc_live_config *config, uint64_t number, int error, const char *why);
 
 #endif

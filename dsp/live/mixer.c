@@ -1,7 +1,7 @@
 #include "mixer.h"
 
 #include "dsp/base/memory.h"
-#include "dsp/device/backend.h" /* fade_gain */
+#include "dsp/device/backend.h" /* for fade_gain */
 
 #include <stddef.h>
 #include <string.h>
@@ -44,7 +44,7 @@ void mixer_reset(struct mixer *mixer)
     mixer->is_fresh = true;
 }
 
-/* Starts ramps to the values of the knobs; before the first block all values but the fade jump. true: a ramp moves. */
+/* Starts ramps to the values of the knobs. Before the first block all values but the fade jump. true: a ramp moves. */
 static bool start_ramps(struct mixer *mixer)
 {
     bool moves = false;
@@ -58,7 +58,7 @@ static bool start_ramps(struct mixer *mixer)
     return moves;
 }
 
-/* Computes the gains of the convolved signal and of the input. */
+/* Computes the gains of the convolved signal (wet) and of the input (dry). */
 static void gains(const float knob[MIXER_RAMPS], float *wet, float *dry)
 {
     float bypass = knob[HC_BYPASS], effect = (1 - bypass) * knob[HC_GAIN];

@@ -37,20 +37,20 @@ static inline float ramp_step(struct ramp *ramp)
 
 struct predelay {            /* audio thread */
     int64_t size, end;       /* frames of a row, a power of two; frames written                           */
-    int from, to, pos;       /* crossfade between two delays, in frames; pos: its frames that were played */
+    int from, to, pos;       /* delays, in frames, of a crossfade; pos: frames of it that were played     */
     float *frames;           /* [n_out][size]; NULL: no predelay                                          */
 };
 
 struct mixer {
     int n_in, n_out, ramp_frames;
     bool is_fresh;                    /* no block was mixed yet, so values jump; audio thread             */
-    _Atomic float knobs[HC_N_KNOBS];  /* last values of mixer_set; any thread                             */
-    struct ramp ramps[MIXER_RAMPS];   /* audio thread                                                     */
+    _Atomic float knobs[HC_N_KNOBS];  /* the last values from mixer_set; any thread                       */
+    struct ramp ramps[MIXER_RAMPS];   /* used by the audio thread                                         */
     struct predelay predelay;
     float wet[MIXER_CHUNK], dry[MIXER_CHUNK]; /* gains of a chunk while a ramp moves                      */
 };
 
-/* max_predelay: frames. false: no memory. [setup] */
+/* max_predelay is in frames. false: no memory. [setup] */
 bool mixer_open(struct mixer *mixer, int n_in, int n_out, int max_predelay, bool fade_in);
 void mixer_close(struct mixer *mixer);
 

@@ -114,7 +114,7 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
     memcpy(l->next_backend, l->requested_backend, sizeof l->next_backend);
     l->config.method = strcmp(l->config.method, "direct") == 0 ? "direct"
                        : strcmp(l->config.method, "fft") == 0  ? "fft"
-                                                               : "auto"; /* static: the caller may free its string */
+                                                               : "auto"; /* static: the caller may free its text */
     l->config.backend = NULL;
     feedback_limiter_open(&l->limiter);
     atomic_init(&l->stream.format, (uint64_t)l->config.rate << 32 | (uint32_t)l->config.block);
@@ -160,7 +160,7 @@ void hc_live_reset(hc_live *l)
     pthread_mutex_lock(&l->setup);
     struct live_engine *all[] = {l->former, l->playing, l->joining, atomic_exchange(&l->next, NULL)}, *newest = NULL;
     ready_put_or_close(&l->ready, atomic_exchange(&l->returned, NULL));
-    for (int i = 0; i < 4; i++) { /* from the oldest to the newest */
+    for (int i = 0; i < 4; i++) { /* oldest first */
         if (!all[i]) continue;
         ready_put_or_close(&l->ready, newest);
         newest = all[i];

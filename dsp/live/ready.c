@@ -42,14 +42,14 @@ struct ready_mask *ready_find(struct ready *r, const char *path)
     return NULL;
 }
 
-/* Under paths_lock. */
+/* Makes this mask the wanted one. Under paths_lock. */
 static void want(struct ready *r, const struct ready_mask *mask)
 {
     uint64_t count = (atomic_load_explicit(&r->wanted, memory_order_relaxed) >> NUMBER_BITS) + 1;
     atomic_store_explicit(&r->wanted, count << NUMBER_BITS | (unsigned)number_of(r, mask), memory_order_release);
 }
 
-/* Requests a ready mask. false: none has the path, or it plays already and must be loaded again. Under paths_lock. */
+/* Requests a ready mask. false: no mask has the path, or the mask plays and must be loaded again. Under paths_lock. */
 static bool ask(struct ready *r, const char *path, uint64_t number)
 {
     struct ready_mask *mask = ready_find(r, path);
@@ -72,7 +72,7 @@ void ready_request(struct ready *r, const char *path, uint64_t number)
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
 
-/* The ready thread has an engine for at most the time of a block, unless the system stops that thread: a longer wait
+/* Waits for an engine, which the ready thread has for at most a block's time unless the system stops it: a longer wait
  * would not help then. */
 static struct live_engine *await_engine(struct ready *r, struct ready_mask *mask)
 {
@@ -102,7 +102,7 @@ struct live_engine *ready_dequeue(struct ready *r, struct live_engine *playing, 
         if (!e) return NULL; /* the next call tries again */
         if (e->failover->config.rate != stream_rate(r->stream) ||
             e->begin != atomic_load_explicit(&r->stream->begin, memory_order_relaxed) ||
-            atomic_load_explicit(&e->failover->cannot_follow, memory_order_relaxed)) { /* the worker makes another */
+            atomic_load_explicit(&e->failover->cannot_follow, memory_order_relaxed)) { /* a worker makes another */
             atomic_store_explicit(&mask->waiting, e, memory_order_release);
             return NULL;
         }
@@ -121,7 +121,7 @@ bool ready_put(struct ready *r, struct live_engine *e)
     struct ready_mask *mask = mask_of(r, (uint64_t)atomic_load_explicit(&e->number, memory_order_relaxed));
     if (!mask) return false;
     int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed);
-    /* If the mask is not dropped meanwhile: */
+    /* This fails if the mask was dropped meanwhile: */
     if (at > 0) atomic_compare_exchange_strong(&mask->at, &at, e->failover->main.at + 1);
     atomic_store_explicit(&mask->waiting, e, memory_order_release);
     return true;
@@ -148,7 +148,7 @@ void ready_get_stats(const struct ready *r, hc_live_stats *stats)
 
 /* ---- the ready thread -------------------------------------------------------------------------- */
 
-/* Lets an engine that waits process a block. true: it can process another block at once. */
+/* Lets an engine that waits process a block. Returns true if it can process another block at once. */
 static bool follow_block(struct ready *r, struct ready_mask *mask)
 {
     bool more = false;
@@ -169,7 +169,7 @@ static bool follow_block(struct ready *r, struct ready_mask *mask)
         if (is_valid && could && to > from)
             compare_measure(&r->compare, number_of(r, mask), &e->meter, f->main.discarded, (int)(to - from));
         atomic_store_explicit(&mask->waiting, e, memory_order_release);
-        atomic_compare_exchange_strong(&mask->at, &at, to + 1); /* unless it was dropped */
+        atomic_compare_exchange_strong(&mask->at, &at, to + 1); /* fails if the mask was dropped */
     }
     pthread_mutex_unlock(&r->lock);
     return more;
@@ -247,7 +247,7 @@ void ready_compare(struct ready *r, const char *a, const char *b)
     paths_unlock(r);
 }
 
-/* Under paths_lock. */
+/* Makes a mask unavailable for requests. Under paths_lock. */
 static void hide(struct ready *r, struct ready_mask *m)
 {
     m->path[0] = '\0';
@@ -290,10 +290,10 @@ struct ready_mask *ready_add(struct ready *r, const char *path, struct live_engi
 
 static void close_if_waiting(struct ready *r, struct ready_mask *m)
 {
-    pthread_mutex_lock(&r->lock); /* so the ready thread has put its engine back */
+    pthread_mutex_lock(&r->lock); /* under this lock the ready thread has no engine */
     struct live_engine *e = atomic_exchange_explicit(&m->waiting, NULL, memory_order_acquire);
     pthread_mutex_unlock(&r->lock);
-    if (!e) return; /* it plays */
+    if (!e) return; /* the engine plays */
     live_engine_close(e);
     m->engine = NULL;
 }

@@ -29,11 +29,11 @@ enum { MAX_READY = 64 };
 
 struct ready_mask {
     _Atomic(struct live_engine *) waiting; /* NULL: the engine plays, is absent, or the ready thread uses it    */
-    atomic_int_fast64_t at;              /* 1 + frames of the history that it had processed when it came to
+    atomic_int_fast64_t at;              /* 1 + frames of the history that the engine had processed when it came to
                                             wait; 0: the mask cannot be requested                              */
-    char path[TEXT_CAP];                 /* "": cannot be requested, and the engine is closed when it
+    char path[TEXT_CAP];                 /* "": the mask cannot be requested, and its engine is closed when it
                                             waits; written by workers, under paths_lock                        */
-    /* workers: */
+    /* used by workers: */
     struct live_engine *engine;          /* NULL: this entry is free                                           */
     struct engine_format format;
     struct file_id file;
@@ -42,10 +42,10 @@ struct ready_mask {
 
 struct ready {
     const struct stream *stream;
-    atomic_bool *has_work;               /* set: a worker has something to do                                  */
+    atomic_bool *has_work;               /* true: a worker has something to do                                 */
     struct ready_mask masks[MAX_READY];
     atomic_flag paths_lock;              /* held for a search; [rt] threads only try it                        */
-    struct mailboxes loads;              /* one struct text_request: a mask that a worker has to load          */
+    struct mailboxes loads;              /* one struct text_request, for a mask that a worker must load        */
     atomic_uint_fast64_t wanted;         /* count of requests << NUMBER_BITS | number of the mask; 0: none     */
     uint64_t number;                     /* number of the request in `wanted`; under paths_lock                */
     struct compare compare;
@@ -53,7 +53,7 @@ struct ready {
     uint64_t noted;                      /* last value of `wanted` that was recorded; workers                  */
     pthread_t thread;
     atomic_bool has_thread;
-    sem_t wake;                          /* posted once a block                                                */
+    sem_t wake;                          /* the audio thread posts it once a block                             */
     struct priority priority;            /* the audio thread's; the ready thread has the next lower one        */
     atomic_bool end;
     pthread_mutex_t lock;                /* held by the ready thread while it has an engine; never by the audio thread */
@@ -64,37 +64,37 @@ void ready_open(struct ready *ready, const struct stream *stream, atomic_bool *h
 void ready_close(struct ready *ready);
 
 /* Requests the mask of this path instead of all earlier requests. If it is ready and does not play already, the audio
- * thread fades to it; else a worker loads it. number: of the request, for ready_note. [rt], any thread */
+ * thread fades to it; else a worker loads it. number: the request's number, for ready_note. [rt], any thread */
 void ready_request(struct ready *ready, const char *path, uint64_t number);
 
-/* Dequeues the engine of the requested mask. NULL: no mask is requested, or its engine cannot play now. playing,
- * joining: the audio thread's engines. [audio thread] */
+/* Dequeues the engine of the requested mask. NULL: no mask is requested, or its engine cannot play now. `playing` and
+ * `joining` are the audio thread's engines. [audio thread] */
 struct live_engine *ready_dequeue(struct ready *ready, struct live_engine *playing, struct live_engine *joining);
 /* Has the audio thread applied a request that is newer than this engine of a worker? [audio thread] */
 bool ready_is_newer(const struct ready *ready, const struct live_engine *engine);
-/* Puts an engine that has faded out back to wait. false: it does not belong to a ready mask. [audio thread] */
+/* Puts an engine that has faded out back to `waiting`. false: it belongs to no ready mask. [audio thread] */
 bool ready_put(struct ready *ready, struct live_engine *engine);
 /* Wakes the ready thread. [audio thread] */
 void ready_wake(struct ready *ready);
 
-/* Fills in how many masks are ready, also the one that plays, and the fields of the comparison. [rt], any thread */
+/* Fills in how many masks are ready, with the one that plays, and the fields of the comparison. [rt], any thread */
 void ready_get_stats(const struct ready *ready, hc_live_stats *stats);
 
 /* The following calls belong to workers. */
 
-/* Closes an engine that the audio thread no longer uses, or has not dequeued. An engine that belongs to a ready mask by
- * now waits instead. NULL is allowed. */
+/* Closes an engine that the audio thread no longer uses, or has not dequeued. If it belongs to a ready mask by now, it
+ * waits instead. NULL is allowed. */
 void ready_put_or_close(struct ready *ready, struct live_engine *engine);
 
-/* Returns the path's ready mask; NULL: absent. Also for a thread that has paths_lock. */
+/* Returns the path's ready mask; NULL: there is none. Any thread that has paths_lock may call it, too. */
 struct ready_mask *ready_find(struct ready *ready, const char *path);
 /* Records the requests since the last call: *mask is the requested ready mask (NULL: none), *mask_number the number of
  * its request. true: another mask was requested later and must be loaded: path[TEXT_CAP] and its *number. */
 bool ready_note(struct ready *ready, struct ready_mask **mask, uint64_t *mask_number, char *path, uint64_t *number);
-/* Makes this mask the one that plays (NULL: none of the ready masks). gone: a mask that can no longer be requested;
+/* Makes this mask the one that plays (NULL: no ready mask plays). gone: a mask that can no longer be requested;
  * NULL: none. false: a newer request came, and nothing was changed. */
 bool ready_supersede(struct ready *ready, const struct ready_mask *mask, struct ready_mask *gone);
-/* Keeps an engine ready, which waits or plays, and owns the responses, if any. NULL: no entry is free, or the thread
+/* Keeps an engine, which waits or plays, ready and owns the responses, if any. NULL: no entry is free, or the thread
  * cannot be started. */
 struct ready_mask *ready_add(struct ready *ready, const char *path, struct live_engine *engine,
                              const struct engine_format *format, const struct file_id *file, bool plays,
@@ -109,7 +109,7 @@ void ready_reset(struct ready *ready);
 /* Returns the bytes of all engines and responses. */
 uint64_t ready_bytes(const struct ready *ready);
 
-/* Compares the masks of two paths from now on, whenever both are ready; "": none. */
+/* From now on compares the masks of two paths whenever both are ready; "": no comparison. */
 void ready_compare(struct ready *ready, const char *a, const char *b);
 
 #endif

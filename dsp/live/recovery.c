@@ -16,13 +16,13 @@ static void schedule_probe(hc_live *l, const struct failover *f)
     atomic_store(&l->next_probe_ns, atomic_load(&f->is_hung) ? now_ns() + pause : INT64_MAX);
 }
 
-/* May an engine on the CPU replace the device? A standby engine has shown that the CPU can play the mask. */
+/* May an engine on the CPU replace the device? Yes if a standby engine has shown that the CPU can play the mask. */
 static bool cpu_may_play(const hc_live *l, const struct failover *f)
 {
     return !f->is_on_cpu && (l->config.standby_share <= 0 || failover_has_standby(f));
 }
 
-/* Reports that a device is lost or too slow. true: an engine on the CPU must replace it. */
+/* Reports that a device is lost or too slow. Returns true if an engine on the CPU must replace it. */
 static bool report_failure(hc_live *l)
 {
     struct failover *f = l->newest ? l->newest->failover : NULL;
@@ -31,7 +31,7 @@ static bool report_failure(hc_live *l)
     if (state != HC_LIVE_OK && !l->is_loss_reported) {
         hc_info info = {.size = sizeof info};
         l->is_loss_reported = true;
-        /* The pause doubles each time that the device fails again. */
+        /* The pause doubles each time the device fails again. */
         l->probe_pause_s = l->probe_pause_s < PROBE_MIN_S ? PROBE_MIN_S : fmin(2 * l->probe_pause_s, PROBE_MAX_S);
         schedule_probe(l, f);
         hc_get_info(f->main.engine, &info);

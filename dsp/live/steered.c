@@ -97,7 +97,7 @@ void engine_banks_free(struct engine_banks *banks)
 void steered_load(struct steered *s, struct engine_banks *banks)
 {
     engine_banks_free(atomic_exchange_explicit(&s->next, banks,
-                                               memory_order_acq_rel)); /* banks that no block has used; usually NULL */
+                                               memory_order_acq_rel)); /* the banks that no block used; usually NULL */
 }
 
 void steered_sweep(struct steered *s)
@@ -107,7 +107,7 @@ void steered_sweep(struct steered *s)
 
 /* ---- moving ------------------------------------------------------------------------------------ */
 
-/* Switches to `next`. `former` holds one set of banks: `next` waits until a worker has freed that. */
+/* Switches to `next`, unless `former` still has banks: `next` waits until a worker has freed them. */
 static void next_apply(struct steered *s)
 {
     if (!atomic_load_explicit(&s->next, memory_order_relaxed)) return;
@@ -128,7 +128,7 @@ static bool is_same(const struct sent *a, const struct sent *b)
     return true;
 }
 
-/* Returns how many frames before this block a target was put, at most a block. -1: unknown. */
+/* Returns how many frames before this block a target was put, at most a block, or -1 if this is unknown. */
 static double age_of(const struct steered *s, const struct steer_target *target, int64_t now_us)
 {
     if (now_us == 0) return -1;
@@ -136,12 +136,12 @@ static double age_of(const struct steered *s, const struct steer_target *target,
     return fmin(fmax(frames, 0), s->clock.n);
 }
 
-/* Stores the position of a source at the end of this block. false: the source has not moved. */
+/* Stores the position of a source at the end of this block. Returns false if the source has not moved. */
 static bool target_update(struct steered *s, int source, int64_t now_us, struct steer_target *target)
 {
     struct sent *sent = &s->sent[source];
     struct glide *glide = &s->glides[source];
-    bool jumps = sent->stamp == NO_STAMP || s->clock.n == 0 || s->clock.frame == 0; /* not active yet */
+    bool jumps = sent->stamp == NO_STAMP || s->clock.n == 0 || s->clock.frame == 0; /* the engine is not active yet */
     if (mailbox_read(&s->positions->targets, source, &sent->stamp, target)) {
         if (jumps)
             glide_jump(glide, target);
@@ -154,7 +154,7 @@ static bool target_update(struct steered *s, int source, int64_t now_us, struct 
     return true;
 }
 
-/* Finds the entries for a source that has moved. false: the same entries as before. */
+/* Finds the entries for a source that has moved. Returns false if they are the same as before. */
 static bool entries_update(struct steered *s, int source, int64_t now_us)
 {
     const struct bank_set *set = s->playing->set;

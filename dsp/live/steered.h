@@ -22,7 +22,7 @@
 struct positions {                           /* last requested position of each source                          */
     int n;                                   /* sources                                                         */
     bool mixes;                              /* hc_live_config.mix_entries                                      */
-    double glide_ms;                         /* hc_live_config                                                  */
+    double glide_ms;                         /* hc_live_config.glide_ms                                         */
     struct mailboxes targets;                /* [n]: struct steer_target; every engine reads them               */
 };
 
@@ -32,7 +32,7 @@ struct engine_banks {
 };
 
 struct sent {                                /* the last mix of a source sent to the main engine                 */
-    unsigned stamp;                          /* of the target; NO_STAMP: nothing was sent                        */
+    unsigned stamp;                          /* stamp of the target; NO_STAMP: nothing was sent                  */
     unsigned number;                         /* counts changes of the fields below                              */
     int n, entry[HC_MAX_MIX];
     float weight[HC_MAX_MIX];
@@ -41,10 +41,10 @@ struct sent {                                /* the last mix of a source sent to
 
 struct steered {
     struct positions *positions;
-    int n_sources;                           /* of the engines; 0: the calls below do nothing                   */
+    int n_sources;                           /* sources of the engines; 0: the calls below do nothing           */
     _Atomic(struct engine_banks *) next;     /* worker -> thread that uses the failover                         */
     _Atomic(struct engine_banks *) former;   /* thread that uses the failover -> worker                         */
-    /* for the thread that uses the failover: */
+    /* used by the thread that uses the failover: */
     struct engine_banks *playing;            /* NULL: silence                                                   */
     struct sent *sent;                       /* [n_sources]                                                     */
     struct glide *glides;                    /* [n_sources]                                                     */
@@ -63,13 +63,13 @@ int engine_banks_make_standby(struct engine_banks *banks, hc_engine *standby, st
 void engine_banks_free_standby(struct engine_banks *banks);
 void engine_banks_free(struct engine_banks *banks);
 
-/* The banks play from the next steered_move on. [setup] */
+/* Hands over banks, which play from the next steered_move on. [setup] */
 void steered_load(struct steered *steered, struct engine_banks *banks);
 /* Frees banks that no longer play. [setup] */
 void steered_sweep(struct steered *steered);
 
-/* Switches to the next banks, and sends the main engine the positions of the sources at the end of the next n frames. n
- * = 0: the engine is not active, and its sources are at their last targets, without a glide. now_us: the time of the
+/* Switches to the next banks, and sends the main engine the positions that the sources have after the next n frames. n
+ * = 0: the engine is not active, and its sources jump to their last targets. now_us: the time of the
  * block (await.h); 0: the session freewheels, and times are ignored. [rt], the thread that uses the failover */
 void steered_move(struct steered *steered, hc_engine *main, int n, int64_t now_us);
 /* Ends all glides and reads every position again at the next steered_move. [rt], the thread that uses the failover */

@@ -10,11 +10,11 @@
 
 struct stream {
     struct input_history history;
-    atomic_int_fast64_t begin;           /* the first frame of the history that has the present rate           */
+    atomic_int_fast64_t begin;           /* the first frame of the history at the present rate                 */
     atomic_uint_fast64_t format;         /* rate << 32 | block, as last requested                              */
-    atomic_bool freewheels;              /* blocks have no deadlines                                           */
-    bool is_held;                        /* a device that hangs may still read the history: it is not freed;
-                                            workers                                                            */
+    atomic_bool freewheels;              /* true: blocks have no deadlines                                     */
+    bool is_held;                        /* a device that hangs may still read the history: do not free it;
+                                            for workers                                                        */
 };
 
 static inline int format_rate(uint64_t format)
@@ -27,7 +27,7 @@ static inline int format_block(uint64_t format)
     return (int)(uint32_t)format;
 }
 
-/* [rt], any thread, as all calls below */
+/* Returns the requested rate. [rt], any thread, as all calls below */
 static inline int stream_rate(const struct stream *stream)
 {
     return format_rate(atomic_load_explicit(&stream->format, memory_order_relaxed));

@@ -1,4 +1,4 @@
-/* text_request - the value of a mailbox that passes a text and a number to a worker: a mask's path, a backend's name. */
+/* text_request - passes a text and a number through a mailbox to a worker: a mask's path, or a backend's name. */
 #ifndef TEXT_REQUEST_H
 #define TEXT_REQUEST_H
 
@@ -14,7 +14,7 @@ struct text_request {
     char text[TEXT_CAP];
 };
 
-/* The text is shorter than TEXT_CAP. [rt], any thread */
+/* Puts a text, shorter than TEXT_CAP, and a number. [rt], any thread */
 static inline void text_request_put(const struct mailboxes *mailbox, const char *text, uint64_t number)
 {
     struct text_request request = {.number = number};

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SUPERSEDED = 1 }; /* a ready mask was requested meanwhile: nothing was changed */
+enum { SUPERSEDED = 1 }; /* nothing was changed, because a ready mask was requested meanwhile */
 
 static void hand_over(hc_live *l, struct live_engine *e)
 {
@@ -54,8 +54,8 @@ static void leave_current(hc_live *l)
     }
 }
 
-/* Plays a mask in a format: by a mask swap if the engine can, else by a new engine. Owns `loaded`, also after a
- * failure; NULL: the mask that plays. */
+/* Plays a mask in a format: by a mask swap if the engine can, else by a new engine. Owns `loaded`, even after a
+ * failure. loaded NULL: plays the present mask. */
 static int mask_apply(hc_live *l, const char *path, struct live_mask *loaded, const struct engine_format *format,
                       struct reason *why)
 {
@@ -84,7 +84,7 @@ static int mask_apply(hc_live *l, const char *path, struct live_mask *loaded, co
     return HC_OK;
 }
 
-/* Records a fade to a ready mask. true: the mask must be loaded again. *number becomes 0 when the request is answered. */
+/* Records a fade to a ready mask. true: the mask must be loaded again. *number becomes 0 if the request is answered. */
 static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
 {
     bool is_lost = atomic_load(&mask->engine->failover->cannot_follow);
@@ -107,7 +107,7 @@ static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
     return memcmp(&now, &mask->file, sizeof now) != 0;
 }
 
-/* Reads the requests. true: a mask must be loaded: path[TEXT_CAP], and the number of its unanswered request. */
+/* Reads the requests. true: the mask path[TEXT_CAP] must be loaded, whose request has this number and no answer. */
 static bool read_requests(hc_live *l, char *path, uint64_t *number)
 {
     struct ready_mask *mask;
@@ -120,7 +120,7 @@ static bool read_requests(hc_live *l, char *path, uint64_t *number)
 }
 
 /* Loads and plays a mask. After a failure nothing changes, and the other requests apply to the mask that plays. number:
- * of the request, for config.answer. */
+ * the request's, for config.answer. */
 static int change_mask(hc_live *l, const char *path, uint64_t number, const struct engine_format *format)
 {
     char why[MESSAGE_CAP] = "";
@@ -192,11 +192,11 @@ int hc_live_work(hc_live *l)
     struct engine_format format = format_wanted(l);
     if (loads) error = change_mask(l, path, number, &format);
     if (l->newest && new_backend && failover_state(l->newest->failover) == HC_LIVE_OK)
-        new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have done it */
+        new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have switched already */
     bool new_format = l->newest && l->refused != atomic_load(&l->format_requests) && !live_is_current(l, &format);
     if (l->newest && (new_backend || new_format)) {
         int failed = change_engine(l, &format);
-        if (failed) l->refused = requests; /* until another format is requested */
+        if (failed) l->refused = requests; /* do not try until another format is requested */
         if (!error) error = failed;
     }
     if (keep_ready(l, &format)) atomic_store_explicit(&l->has_work, true, memory_order_release);

@@ -25,8 +25,8 @@
 #endif
 
 enum {
-    READ_SAMPLES = 1 << 16, /* samples of one read, all channels together: they fit in the second-level cache */
-    TILE = 16,              /* channels deinterleaved at once: a cache line of a frame */
+    READ_SAMPLES = 1 << 16, /* samples of one read, of all channels: they fit into the second-level cache */
+    TILE = 16,              /* channels that are deinterleaved at once: a cache line of each frame */
 };
 
 struct frames {     /* samples as read, interleaved */
@@ -38,18 +38,18 @@ struct frames {     /* samples as read, interleaved */
     bool is_memory_scarce; /* `max` comes from limits->bytes, not from limits->frames */
 };
 
-/* Finds how many frames of n_channels the limits allow. rate: of the file, or 0. Fails if the rates are too far apart
+/* Finds how many frames of n_channels the limits allow. rate: the file's, or 0. Fails if the rates are too far apart
  * to be resampled. */
 static int frames_limit(struct frames *frames, int n_channels, int rate, const char *path, struct reason *why)
 {
     const struct mask_limits *limits = frames->limits;
-    double ratio = 1, bytes = 2 * sizeof(float); /* of memory for a sample: as read, and deinterleaved */
+    double ratio = 1, bytes = 2 * sizeof(float); /* bytes for a sample: as read, and deinterleaved */
     if (limits->rate && rate && limits->rate != rate) {
         int length;
         int error = resample_length(rate, limits->rate, 1, path, &length, why);
         if (error) return error;
         ratio = (double)limits->rate / rate;
-        bytes = 3 * sizeof(float) * (1 + ratio); /* both deinterleaved, and soxr's copies of both as doubles */
+        bytes = 3 * sizeof(float) * (1 + ratio); /* input and output: as floats, and as soxr's doubles */
     }
     double max = fmin((double)limits->frames / ratio, (double)MASK_MAX_SAMPLES / n_channels / fmax(1, ratio));
     double in_memory = (double)limits->bytes / n_channels / bytes;
@@ -91,14 +91,14 @@ static int frames_add(struct frames *frames, size_t n, const char *path, struct 
 /* ---- sound files -------------------------------------------------------------------------------- */
 
 #ifdef HC_WITH_SNDFILE
-/* false for a FLAC that was written to a pipe */
+/* Returns false for a FLAC that was written to a pipe. */
 static bool has_length(const SF_INFO *info)
 {
     return info->frames < (sf_count_t)1 << 60;
 }
 
 /* Returns by how many frames an undamaged file may be shorter than its header says. The header of an MP3 holds an
- * estimate of its length; that of ADPCM, GSM and DWVW holds whole packets. */
+ * estimate of the length; the header of ADPCM, GSM and DWVW counts whole packets. */
 static sf_count_t length_slack(const SF_INFO *info)
 {
     int subtype = info->format & SF_FORMAT_SUBMASK;
@@ -149,7 +149,7 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
                     sf_strerror(NULL));
     }
     int error = HC_OK;
-    if (sf_error(file) == SF_ERR_SYSTEM) /* a read failed: the header may be half of it */
+    if (sf_error(file) == SF_ERR_SYSTEM) /* a read failed: perhaps only half of the header was read */
         error = fail(HC_EFILE, why, "%s: %s; check the disk", path, sf_strerror(file));
     else if (info.channels < 1 || info.channels > MASK_MAX_CHANNELS)
         error = fail(HC_EINVAL, why, "%s: has %d channels; give a mask with 1 to %d", path, info.channels,
@@ -184,7 +184,7 @@ struct text_line { /* the line that is being read, for messages */
     const char *path;
     size_t line;
     bool is_rew;   /* REW's export of an impulse response: comments begin with '*' or "//"             */
-    int rate;      /* Hz that REW's head states; 0: none                                               */
+    int rate;      /* Hz that REW's head states; 0: it states none                                     */
     int n_headers; /* lines of names above the coefficients of a .csv */
     char *note;    /* [MASK_NOTE] */
 };
@@ -196,7 +196,7 @@ static bool begins_with_number(const char *line)
 {
     double number;
     line += strspn(line, blanks);
-    if (strchr("0123456789+-.,;", *line)) return true; /* also the 0 at the end of a blank line */
+    if (strchr("0123456789+-.,;", *line)) return true; /* strchr also finds the 0 at the end of a blank line */
     const char *end = number_read(line, NAN, NAN, &number);
     return end && strchr(separators, *end);
 }
@@ -210,7 +210,7 @@ static void header_note(struct text_line *text, const char *line)
                  text->n_headers == 1 ? " is" : "s are");
 }
 
-/* Is this number the fraction behind a decimal comma? Programs write 05 and 25e-3 nowhere else. */
+/* Is this number the fraction behind a decimal comma? Programs write numbers such as 05 and 25e-3 nowhere else. */
 static bool is_fraction(const char *number)
 {
     size_t n = strspn(number, "0123456789");
@@ -228,7 +228,7 @@ static int coefficient_read(const struct text_line *text, const char *at, const 
                     "coefficients",
                     text->path);
     if (!*end || !strchr(separators, **end)) { /* strchr also finds the 0 at the end of the line */
-        int length = 0; /* of the quotation, which ends before an escape character: it may go to a terminal */
+        int length = 0; /* the quotation may go to a terminal, so it ends before an escape character */
         while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
         return fail(HC_EINVAL, why, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
                     text->line, length, at);
@@ -240,7 +240,7 @@ static int coefficient_read(const struct text_line *text, const char *at, const 
     return HC_OK;
 }
 
-/* A text of REW has one column, so a comma inside its first number is a decimal comma. */
+/* Refuses a comma in the first number of a REW text: there is only one column, so it is a decimal comma. */
 static int refuse_decimal_comma(const struct text_line *text, const char *line, struct reason *why)
 {
     size_t length = strspn(line, "0123456789+-.eE");
@@ -251,12 +251,12 @@ static int refuse_decimal_comma(const struct text_line *text, const char *line, 
         text->path, text->line);
 }
 
-/* Reads the *n numbers of a line. A comma, a semicolon or blanks stand between two numbers, and blanks anywhere. Commas
- * beside other separators may be decimal commas, and are refused. */
+/* Reads the *n numbers of a line. A comma, a semicolon or blanks separate two numbers; blanks may be anywhere. Commas
+ * in a line with other separators, too, may be decimal commas and are refused. */
 static int coefficients_read_line(const struct text_line *text, const char *at, float *values, int *n,
                                   struct reason *why)
 {
-    int separator = 0; /* before the number: a comma, a semicolon, or 0 for blanks */
+    int separator = 0; /* what precedes the number: a comma, a semicolon, or 0 for blanks */
     bool has_comma = false, has_other = false;
     *n = 0;
     int refused = refuse_decimal_comma(text, at + strspn(at, blanks), why);
@@ -302,15 +302,15 @@ static int text_line_read(FILE *file, struct text_line *text, char *line, bool *
     if (c != EOF && c != '\n')
         return fail(HC_EINVAL, why, "%s:%zu: the line is longer than %d bytes; write one frame a line", text->path,
                     text->line, MASK_MAX_LINE);
-    char *cr = strchr(line, '\r'); /* without LF: line ends of old Macs, which would join all lines to one frame */
+    char *cr = strchr(line, '\r'); /* old Macs end lines without LF: all lines would be one frame */
     if (cr && cr[strspn(cr, "\r")] != 0)
         return fail(HC_EINVAL, why, "%s:%zu: its lines end with CR alone; end them with LF", text->path, text->line);
     line[strcspn(line, "#")] = 0;
     return HC_OK;
 }
 
-/* Reads a line above the samples of REW's export, which ends with "* Data start": "2.08E-5 // Sample interval
- * (seconds)". *is_head: samples follow if false. */
+/* Reads a line of the head of REW's export, such as "2.08E-5 // Sample interval (seconds)". The head ends with
+ * "* Data start": *is_head then becomes false, and samples follow. */
 static int rew_head_read(struct text_line *text, const char *line, bool *is_head, struct reason *why)
 {
     if (strncmp(line, "* Data start", 12) == 0) {
@@ -353,7 +353,7 @@ static int frame_append(struct frames *frames, const struct text_line *text, con
     return frames_add(frames, (size_t)n, text->path, why);
 }
 
-/* Reads at most `max` lines of coefficients; 0: all. */
+/* Reads at most `max` lines of coefficients; max 0: all lines. */
 static int coefficients_read_lines(FILE *file, struct text_line *text, size_t max, struct frames *frames,
                                    struct reason *why)
 {
@@ -389,7 +389,7 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t ma
     return error;
 }
 
-/* Counts the frames behind the last frame that was read; an error ends the count. */
+/* Counts the frames behind the last one that was read; an error ends the count. */
 static int count_left(FILE *file, struct text_line *text)
 {
     char *line = malloc(MASK_MAX_LINE + 1);
@@ -407,7 +407,7 @@ static void skip_lines(FILE *file, struct text_line *text, size_t n)
     for (int c; text->line < n && (c = getc_unlocked(file)) != EOF;) text->line += c == '\n';
 }
 
-/* Does the first of two or three columns rise from frame to frame, to 1000 or more? The frequencies of a curve do. */
+/* Does the first of two or three columns rise from frame to frame, to 1000 or more? Then it may be a curve. */
 static bool is_curve(const struct frames *frames)
 {
     size_t n_columns = (size_t)frames->n_channels, last = frames->n - n_columns;
@@ -461,7 +461,7 @@ int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_fr
 int mask_file_check(const char *path, struct reason *why)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* else open waits for the writer of a pipe */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* or open would wait for the writer of a pipe */
     if (fd < 0) return fail(HC_EFILE, why, "%s: %s; check the path and its permissions", path, strerror(errno));
     int error = fstat(fd, &status) == 0 ? HC_OK : fail(HC_EFILE, why, "%s: %s; check the disk", path, strerror(errno));
     close(fd);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 enum {
-    MASK_MAX_CHANNELS = 1024,               /* also a configuration's inputs and outputs                */
+    MASK_MAX_CHANNELS = 1024,               /* also the max. inputs and outputs of a configuration      */
     MASK_MAX_TAPS = 1 << 28,                /* the largest hc_config.max_taps                           */
     MASK_MAX_LINE = 64 << 10,               /* longest line of a text or configuration, in bytes        */
     MASK_NOTE = 128,                        /* bytes of mask_file.note                                  */
@@ -16,10 +16,10 @@ enum {
 #define MASK_MAX_SAMPLES ((size_t)1 << 30)  /* 4 GiB of taps; every frame count fits in an int          */
 
 struct mask_limits {         /* mask_file_read refuses a longer file by its header, before it reads samples */
-    size_t frames;           /* of a channel, after it is resampled                         */
+    size_t frames;           /* frames of a channel after it is resampled                   */
     size_t bytes;            /* memory for reading and resampling the file                  */
     int rate;                /* Hz to which the caller resamples the file; 0: it does not   */
-    bool sizes_only;         /* read no samples where the header has the exact length: channel is NULL then     */
+    bool sizes_only;         /* read no samples if the header has the exact length: channel is then NULL */
 };
 
 struct mask_file {
@@ -30,20 +30,20 @@ struct mask_file {
     int n_left;              /* frames of the file that `max` left out                        */
 };
 
-/* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has the channel, from 1, and the
- * frame), HC_ENOMEM (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
+/* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the message names the channel, from 1, and
+ * the frame), HC_ENOMEM (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
 int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, struct reason *why);
 
-/* Reads a text of coefficients with any name: at most `max` frames (0: all) behind `skip` bytes, or
- * behind -skip lines if it is negative. */
+/* Reads a text of coefficients with any name: at most `max` frames (0: all) behind the first `skip` bytes, or
+ * behind the first -skip lines if `skip` is negative. */
 int mask_file_read_text(struct mask_file *file, const char *path, int skip, int max, const struct mask_limits *limits,
                         struct reason *why);
 
-/* Reads a whole file of at most `max` bytes as (*text)[*bytes + 1], with a final 0; UTF-16 becomes UTF-8. The caller
+/* Reads a whole file of at most `max` bytes into (*text)[*bytes + 1], with a final 0; UTF-16 becomes UTF-8. The caller
  * frees *text, which is NULL after an error. */
 int mask_file_text(const char *path, int max, char **text, size_t *bytes, struct reason *why);
 
-/* Returns HC_OK if the limits allow this many frames; else the error. */
+/* Returns HC_OK if the limits allow this many frames, else the error. */
 int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_frames, const char *path,
                    struct reason *why);
 
@@ -60,7 +60,7 @@ int mask_file_resample(struct mask_file *file, int rate, const char *path, struc
 /* Returns HC_OK if path is a regular file that can be read and is not empty; else HC_EFILE. */
 int mask_file_check(const char *path, struct reason *why);
 
-/* Does the path have this extension (".conf"), in capitals or not? */
+/* Does the path have this extension (".conf"), in any case of letters? */
 bool mask_file_has_extension(const char *path, const char *extension);
 
 #endif

@@ -33,7 +33,7 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* Returns the number behind the first `prefix` bytes of a name; 0: none, or not in the form of a rate. */
+/* Returns the number behind the first `prefix` bytes of a name; 0: it is missing, or has not the form of a rate. */
 static int rate_in_name(const char *name, size_t prefix)
 {
     size_t n = strspn(name + prefix, "0123456789");
@@ -47,8 +47,8 @@ static bool is_nearer(int rate, int to, int than)
     return to && rate >= to ? rate < than : rate > than;
 }
 
-/* Finds the nearest rate for which the pattern has a file; 0: none. Returns an errno of the folder that the first mark
- * is in. */
+/* Finds the nearest rate for which the pattern has a file; 0: none. Returns the errno of reading the folder with the
+ * first mark. */
 static int nearest_rate(const char *pattern, int to, int *rate)
 {
     char path[PATH_MAX];

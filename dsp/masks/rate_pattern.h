@@ -1,7 +1,7 @@
 /* rate_pattern - a path that has %r instead of a rate: hall-%r.wav stands for hall-44100.wav, hall-96000.wav, ...
  *
  * The file of the session's rate is used. If it is missing, the file of the next higher rate is used, because
- * resampling loses nothing then; else that of the highest lower rate, which lacks sound above half of that rate.
+ * resampling then loses nothing; else the file of the highest lower rate, which lacks sound above half of that rate.
  */
 #ifndef HALOCONV_RATE_PATTERN_H
 #define HALOCONV_RATE_PATTERN_H
@@ -17,8 +17,8 @@ struct rated_file {
     int rate;                /* Hz that replaces %r; 0: the path is not a pattern                   */
 };
 
-/* Finds the file of a path at a rate in Hz; rate 0: the highest. For a path without %r, or a file whose name really has
- * %r, that is the path itself. Fails with HC_EFILE. */
+/* Finds the file of a path at a rate in Hz; rate 0: the highest. For a path without %r, or a file whose name contains
+ * "%r", this is the path itself. Fails with HC_EFILE. */
 int rate_pattern_find(const char *path, int rate, struct rated_file *file, struct reason *why);
 
 #endif

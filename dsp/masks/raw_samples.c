@@ -13,13 +13,13 @@
 
 enum {
     CHUNK = 4096,    /* samples of one read                                       */
-    MAX_PEAK = 10000 /* largest sample of a file whose name alone says that it has floats */
+    MAX_PEAK = 10000 /* largest sample of a file of which only the name says that it has floats */
 };
 
 struct raw_format {
     const char *name;
-    int bytes;        /* of a sample; 0: the file is a text                            */
-    int bits;         /* of an integer, in the low bits of its bytes; 0: floats */
+    int bytes;        /* bytes of a sample; 0: the file is a text                      */
+    int bits;         /* bits of an integer, the low ones of its bytes; 0: floats */
     bool is_reversed; /* the file has another byte order than the machine       */
 };
 
@@ -55,7 +55,7 @@ static float decode(const struct raw_format *format, const unsigned char *bytes)
     float single;
     double wide;
     if (format->bits) {
-        /* The bytes go to the high end of a word, whose sign is then that of the sample. */
+        /* The bytes go to the high end of a word: the word then has the sign of the sample. */
         uint32_t word = 0;
         for (int k = 0; k < format->bytes; k++) {
             int position = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? k : format->bytes - 1 - k;
@@ -69,7 +69,7 @@ static float decode(const struct raw_format *format, const unsigned char *bytes)
         return single;
     }
     memcpy(&wide, bytes, sizeof wide);
-    return (float)wide; /* infinite beyond the range of a float, and refused later */
+    return (float)wide; /* beyond the range of a float it is infinite, and is refused later */
 }
 
 static void decode_all(const struct raw_format *format, unsigned char *bytes, size_t n, float *samples)
@@ -88,7 +88,7 @@ static void decode_all(const struct raw_format *format, unsigned char *bytes, si
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-/* Returns the number of samples behind the skipped bytes; 0: why has the error. */
+/* Returns the number of samples behind the skipped bytes; 0: `why` has the error. */
 static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, int *n_left, const char *path,
                              struct reason *why)
 {

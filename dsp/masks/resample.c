@@ -14,7 +14,7 @@
 enum {
     MAX_RATIO = 256,    /* largest ratio of two rates; a larger one is a mistake, and soxr needs minutes     */
     BATCH = 64,         /* channels of one call of soxr, which share its filter; more would need more memory */
-    SHORT_FRAMES = 512, /* up to this length resample_by_sums is faster than soxr                            */
+    SHORT_FRAMES = 512, /* up to this length, resample_by_sums is faster than soxr                           */
 };
 
 int resample_length(int from, int to, int n, const char *path, int *length, struct reason *why)
@@ -99,7 +99,7 @@ int resample(int from, int to, int n_channels, const float *const *in, int n, fl
     int error = (many ? resample_by_sums : resample_in_batches)(from, to, n_channels, in, n, out, length, path, why);
     for (int ch = 0; !error && ch < n_channels; ch++)
         for (int i = 0; !error && i < length; i++)
-            if (!isfinite(out[ch][i])) /* between large samples the interpolated value may be larger */
+            if (!isfinite(out[ch][i])) /* an interpolated value may be larger than the samples around it */
                 error = fail(HC_EINVAL, why, "%s: exceeds the range of a float at %d Hz; scale the mask", path, to);
     return error;
 }

@@ -27,7 +27,7 @@ char *utf16_to_utf8(const char *text, size_t bytes, size_t *made_bytes)
 {
     size_t n = bytes / 2;
     bool is_big = (unsigned char)text[0] == 0xfe;
-    char *made = malloc(3 * n + 1), *to = made; /* a pair of units makes four bytes */
+    char *made = malloc(3 * n + 1), *to = made; /* at most 3 bytes for a unit: a pair makes 4 */
     if (!made) return NULL;
     for (size_t i = 1; i < n; i++) {
         unsigned code = unit_at(text, i, is_big), next = i + 1 < n ? unit_at(text, i + 1, is_big) : 0;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static hc_bank *freed; /* list of banks to free when no source plays them; under LOCK_BANKS */
+static hc_bank *freed; /* banks to free when no source plays them; under LOCK_BANKS */
 
 struct bank_meter *bank_meter_make(void)
 {
@@ -90,7 +90,7 @@ int bank_prepare(const struct scene_backend *backend, int device, const struct s
     return HC_OK;
 }
 
-/* Was the bank made before a fork()? A child of fork() has no device: the device memory belongs to the parent. */
+/* Returns true in a child of fork() for a bank that its parent made: the device memory belongs to the parent. */
 static bool is_left_behind(const hc_bank *bank)
 {
     return bank->is_on_device && bank->forks != fork_count();

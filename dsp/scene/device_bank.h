@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* Bytes of the banks that one scene has made. Banks may outlive the scene, so they share ownership of the meter. */
+/* Counts the bytes of a scene's banks. Banks may outlive the scene, so they share ownership of the meter. */
 struct bank_meter {
     atomic_uint_fast64_t bytes;
     atomic_int users;
@@ -16,7 +16,7 @@ struct bank_meter {
 struct bank_meter *bank_meter_make(void);
 void bank_meter_release(struct bank_meter *meter);
 
-/* Fails if the data or a size is missing, or a response is missing or has a tap that is NaN or Inf. [setup] */
+/* Fails if `data`, a size or a response is missing, or a tap is NaN or Inf. [setup] */
 int bank_check(const hc_bank_data *data, struct reason *why);
 
 /* Makes a bank, as hc_bank_make does. [setup] */

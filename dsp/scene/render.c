@@ -18,7 +18,7 @@ struct hc_renderer {
     struct render_bank bank;
 };
 
-/* Finds the backend and the device by name ("auto": see gpu_rules.h). Describes the device unless `text` is NULL. */
+/* Finds the backend and the device by name ("auto": see gpu_rules.h). Writes its description to `text`, if not NULL. */
 static int choose_backend(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
 {
     const struct backend *backend;
@@ -63,7 +63,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     const char *name = c.backend ? c.backend : "auto";
     error = choose_backend(r, name, &setup.device, c.device, REASON(why, cap));
     if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
-    if (error && strcmp(name, "auto") == 0) { /* use the CPU where a GPU fails, as with long steps */
+    if (error && strcmp(name, "auto") == 0) { /* the GPU fails, for example with long steps: use the CPU */
         error = choose_backend(r, "cpu", &setup.device, c.device, REASON(why, cap));
         if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     }

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define MAX_FRAME (INT64_C(1) << 61) /* the sum of two frame numbers and a window's length does not overflow */
+#define MAX_FRAME (INT64_C(1) << 61) /* two frame numbers and a window's length add up without overflow */
 
-struct source_terms { /* the terms of one source after its last step */
+struct source_terms { /* the terms that the last step of a source set */
     int n;
     struct render_term terms[HC_MAX_MIX]; /* sorted by entry; each entry occurs once, with a weight other than 0 */
 };
@@ -97,7 +97,7 @@ struct resolver {
     int next;                 /* index of the next step to apply */
     struct source_terms *now; /* [n_sources] */
     const hc_step **last;     /* [n_sources]: the source's last step before the edge; NULL: no step */
-    int n_total;              /* terms of all sources */
+    int n_total;              /* number of terms of all sources together */
     struct render_windows *windows;
     size_t n_terms, capacity; /* number and capacity of windows->terms */
 };
@@ -173,7 +173,7 @@ static int make_windows(struct render_windows *windows, const hc_render_job *job
         .job = job, .windows = windows, .now = calloc(n, sizeof *r.now), .last = calloc(n, sizeof *r.last)};
     struct span *from = calloc(n_windows, sizeof *from), *to = calloc(n_windows, sizeof *to);
     windows->windows = calloc(n_windows, sizeof *windows->windows);
-    /* At least one term is allocated even if nothing sounds, so that the list's address is not NULL. */
+    /* Allocate at least one term, so that the address of a list is not NULL when nothing sounds. */
     windows->terms = calloc(n, sizeof *windows->terms);
     r.capacity = n;
     bool ok = r.now && r.last && from && to && windows->windows && windows->terms;

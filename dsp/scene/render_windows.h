@@ -1,4 +1,4 @@
-/* render_windows - checks a job of hc_render and resolves its steps: the terms of each window before and after its fade.
+/* render_windows - checks a job of hc_render and resolves its steps into the terms before and after each window's fade.
  *
  *   steps     frame ->   |  a        b     |          c |
  *   edges     |          |          |          |          |          |
@@ -21,7 +21,7 @@ struct render_windows {
     struct render_term *terms;     /* the terms of all lists; one list may belong to many windows */
 };
 
-/* job_index: for error texts. render_windows_free is allowed after a failure, too. [setup] */
+/* Error texts name job_index. The caller may call render_windows_free after a failure, too. [setup] */
 int render_windows_make(struct render_windows *windows, int job_index, const hc_render_job *job, int step,
                         const struct render_bank *bank, struct reason *why);
 void render_windows_free(struct render_windows *windows);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH = 12 }; /* prefetch distance in mailboxes: another core's cache holds the next mailboxes */
+enum { PREFETCH = 12 }; /* mailboxes to prefetch ahead: they are in another core's cache */
 
 struct scene {
     struct scene_setup setup;
@@ -17,15 +17,15 @@ struct scene {
     struct bank_meter *meter;
     struct mailboxes requests; /* [n_sources]: struct steer_request */
 
-    /* The engine thread writes the fields below for each term; all threads that steer read the fields above. In one
-     * cache line, or in the pair that a processor loads, these threads would wait for each other. */
+    /* The engine thread writes the fields below often; all threads that steer read the fields above. If they shared a
+     * cache line, or in a pair of lines that is loaded together, these threads would wait for each other. */
     char apart[128];
     struct wanted *wanted; /* [n_sources] */
     struct steering levels[HC_MAX_STEER_LEVELS];
-    int64_t frame;    /* since open or reset */
+    int64_t frame;    /* frames played since open or reset */
     bool is_prepared; /* the requests for the next block are applied */
     bool is_still;    /* no weight of the head changes in this block */
-    int n_active;     /* max. outputs of all banks played since open or reset: a tail may still be due */
+    int n_active;     /* outputs of the largest bank played since open or reset: its tail may still be due */
     const float **in; /* [n_sources] */
     float **out;      /* [n_out] */
 };
@@ -87,7 +87,7 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, struct rea
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* Makes *request the wanted one. Returns the bank of the earlier request, whose use ends. */
+/* Makes *request the wanted one. Returns the bank that the earlier request used: the caller ends that use. */
 static hc_bank *request_apply(struct wanted *wanted, const struct steer_request *request)
 {
     hc_bank *before = wanted->request.bank;
@@ -120,7 +120,7 @@ int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *ent
 
 static void apply_requests(struct scene *s)
 {
-    hc_bank *unused = NULL; /* replaced requests usually share one bank: end its n_unused uses together */
+    hc_bank *unused = NULL; /* replaced requests usually share a bank: its n_unused uses end together */
     int n_unused = 0;
     for (int i = 0; i < s->setup.shape.n_sources; i++) {
         struct steer_request request;
@@ -234,7 +234,7 @@ int scene_bank_make(struct scene *s, const hc_bank_data *data, hc_bank **bank, s
                         why);
 }
 
-/* Bytes of memory_open and of the backend's state. */
+/* Returns the bytes that memory_open and the backend's state use. */
 static double memory_of(const struct scene *s)
 {
     const struct scene_setup *setup = &s->setup;

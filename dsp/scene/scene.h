@@ -27,17 +27,17 @@ void scene_close(struct scene *scene);
 /* Applies the requests for the next block early, if the block begins with the next frame; its input need not be there.
  * Without this call scene_play applies them. [engine thread] */
 void scene_prepare(struct scene *scene);
-/* Adds n frames of the sources to the output; rows or buffer, as backend.h says. [engine thread] */
+/* Adds n frames of the sources to the output, in `rows` or `buffer` (see backend.h). [engine thread] */
 int scene_play(struct scene *scene, const struct rows *rows, struct io_buffer *buffer, int n, struct reason *why);
-/* As hc_steer. from_engine_thread: skips the mailbox; no other thread may steer the source then. [rt], any thread */
+/* Does hc_steer. from_engine_thread: skips the mailbox; no other thread may steer the source then. [rt], any thread */
 int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n,
                 bool from_engine_thread);
 /* Clears the signals. The last requests stay and play without a fade. No block may be playing. [setup] */
 int scene_reset(struct scene *scene, struct reason *why);
 
-/* As hc_bank_make. [setup] */
+/* Does hc_bank_make. [setup] */
 int scene_bank_make(struct scene *scene, const hc_bank_data *data, hc_bank **bank, struct reason *why);
-/* Fills in the fields of *info that describe sources, and adds their memory. [rt], any thread */
+/* Fills in the fields of *info about sources, and adds the sources' memory. [rt], any thread */
 void scene_report(struct scene *scene, hc_info *info);
 
 #endif

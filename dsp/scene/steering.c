@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH = 8 }; /* prefetch distance in sources */
+enum { PREFETCH = 8 }; /* sources to prefetch ahead */
 
-struct source_mix {                       /* aligned: a source that plays up to two entries needs one cache line */
+struct source_mix {                       /* aligned: with up to two entries it takes one cache line */
     _Alignas(CACHE_LINE) unsigned number; /* number of the request that set the targets */
     int n, hops_left;
     struct scene_term terms[HC_MAX_SOUNDING];
@@ -62,8 +62,8 @@ static int count_new(struct source_mix *mix, const struct steer_request *request
     return n;
 }
 
-/* Makes a request the target. false: too many entries sound; the fade under way must end first. *changed: the target
- * differs from the earlier one. */
+/* Makes a request the target. *changed: the target differs from the earlier one. Returns false if too many entries
+ * sound: then the fade under way must end first. */
 static bool aim(struct source_mix *mix, int source, const struct steer_request *request, bool *changed)
 {
     float before[HC_MAX_SOUNDING] = {0};

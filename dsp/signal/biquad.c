@@ -95,7 +95,7 @@ struct biquad biquad_linkwitz_transform(int rate, double hz_from, double q_from,
 
 bool biquad_is_stable(const struct biquad *b)
 {
-    return fabs(b->a2) < 1 && fabs(b->a1) < 1 + b->a2; /* the triangle of a1 and a2 */
+    return fabs(b->a2) < 1 && fabs(b->a1) < 1 + b->a2; /* the stable a1 and a2 form a triangle */
 }
 
 double complex biquad_response(const struct biquad *b, int rate, double hz)
@@ -106,7 +106,7 @@ double complex biquad_response(const struct biquad *b, int rate, double hz)
 
 void biquad_run(const struct biquad *b, double *x, int n)
 {
-    double s1 = 0, s2 = 0; /* the transposed direct form II */
+    double s1 = 0, s2 = 0; /* state of the transposed direct form II */
     for (int i = 0; i < n; i++) {
         double in = x[i], out = b->b0 * in + s1;
         s1 = b->b1 * in - b->a1 * out + s2;
@@ -115,7 +115,7 @@ void biquad_run(const struct biquad *b, double *x, int n)
     }
 }
 
-/* The number of taps after which the slowest pole has decayed by 400 dB, to below the precision of a double. */
+/* Returns the taps after which the slowest pole has decayed by 400 dB, to below the precision of a double. */
 static int longest_ring(const struct biquad *biquads, int n_biquads, int max)
 {
     double radius = 0;
@@ -124,7 +124,7 @@ static int longest_ring(const struct biquad *biquads, int n_biquads, int max)
         double root = b->a1 * b->a1 / 4 - b->a2;
         radius = fmax(radius, root > 0 ? fabs(b->a1) / 2 + sqrt(root) : sqrt(b->a2));
     }
-    if (!(radius < 1)) return max; /* by rounding, for a frequency near 0 */
+    if (!(radius < 1)) return max; /* rounding, at a frequency near 0 */
     double taps = radius < 1e-9 ? 64 : 64 + n_biquads * 16 + 20 * log(10) / -log(radius);
     return taps < max ? (int)taps : max;
 }

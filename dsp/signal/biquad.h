@@ -13,7 +13,7 @@
 enum biquad_kind {
     BIQUAD_LOWPASS, BIQUAD_HIGHPASS, BIQUAD_BANDPASS, BIQUAD_NOTCH, BIQUAD_ALLPASS, /* bandpass: peak gain 0 dB */
     BIQUAD_PEAK, BIQUAD_LOWSHELF, BIQUAD_HIGHSHELF,
-    /* of first order: q is not used */
+    /* These are of first order and do not use q: */
     BIQUAD_LOWPASS_1, BIQUAD_HIGHPASS_1, BIQUAD_ALLPASS_1, BIQUAD_LOWSHELF_1, BIQUAD_HIGHSHELF_1
 };
 
@@ -21,36 +21,37 @@ struct biquad {
     double b0, b1, b2, a1, a2;
 };
 
-/* hz: between 0 and half the rate; q > 0; gain_db: of peak and shelves. */
+/* Makes a section. 0 < hz < rate / 2; q > 0; only a peak and shelves use gain_db. */
 struct biquad biquad_make(enum biquad_kind kind, int rate, double hz, double gain_db, double q);
 
-/* The q of a shelf with slope 0 < s <= 1, and the q of a bandwidth in octaves, as the bilinear transform warps it. The
- * band of a peak ends at half its gain in dB; that of a bandpass or notch at -3 dB. */
+/* Returns the q of a shelf with slope 0 < s <= 1. */
 double biquad_q_of_slope(double gain_db, double slope);
+/* Returns the q of a bandwidth in octaves, as the bilinear transform warps it. The band of a peak ends at half its gain
+ * in dB; the band of a bandpass or notch at -3 dB. */
 double biquad_q_of_bandwidth(int rate, double hz, double octaves);
 
-/* The q of a pair of poles of a Butterworth filter: pair 0 to order / 2 - 1. An odd order also has a first-order
- * section. */
+/* Returns the q of a pair of poles of a Butterworth filter: pair 0 to order / 2 - 1. An odd order also has a
+ * first-order section. */
 double biquad_butterworth_q(int order, int pair);
 
-/* A notch whose poles and zeros have different frequencies. Its gain is 0 dB at 0 Hz, or else at half the rate. */
+/* Makes a notch whose poles and zeros have different frequencies. The gain is 0 dB at 0 Hz, or at half the rate. */
 struct biquad biquad_general_notch(int rate, double hz_zeros, double hz_poles, double q_poles, bool is_unity_at_dc);
 
-/* S. Linkwitz's transform: changes the frequency and q of a closed loudspeaker, a high pass of second order. The
- * bilinear transform is warped such that the response is exact at the mean of the two frequencies. */
+/* Makes S. Linkwitz's transform, which changes the frequency and q of a closed loudspeaker, a second-order high pass.
+ * The bilinear transform is warped such that the response is exact at the mean of the two frequencies. */
 struct biquad biquad_linkwitz_transform(int rate, double hz_from, double q_from, double hz_to, double q_to);
 
 bool biquad_is_stable(const struct biquad *biquad);
 
-/* The response at a frequency. */
+/* Returns the response at a frequency. */
 double complex biquad_response(const struct biquad *biquad, int rate, double hz);
 
 /* Filters x[n] in place, from rest. */
 void biquad_run(const struct biquad *biquad, double *x, int n);
 
-/* The response of n_biquads stable sections in series, 1 to `max` taps, cut where the energy of the rest is below
- * error_db relative to the whole. *taps: [returned length], from malloc. *rest_db: the energy of the rest relative to
- * the whole, or -INFINITY. Returns 0 if memory is missing. */
+/* Computes the response of n_biquads stable sections in series, 1 to `max` taps, cut where the energy of the rest is
+ * below error_db relative to the whole. *taps: [returned length], from malloc. *rest_db: the energy of the rest
+ * relative to the whole, or -INFINITY. Returns the number of taps; 0: no memory. */
 int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int max, double **taps,
                 double *rest_db);
 

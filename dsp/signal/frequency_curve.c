@@ -18,7 +18,7 @@ struct reading {
     struct frequency_curve *curve;
     size_t capacity;
     int line;
-    int n_columns; /* numbers in the first point's line */
+    int n_columns; /* number of columns of the first point */
     char *why;
     size_t cap;
 };
@@ -203,7 +203,7 @@ void frequency_curve_free(struct frequency_curve *curve)
     *curve = (struct frequency_curve){0};
 }
 
-/* The last point at or below hz. *share: where hz lies between that point (0) and the next (1), in log frequency. */
+/* Returns the last point at or below hz. *share: where log hz lies between this point (0) and the next (1). */
 static const struct frequency_point *point_below(const struct frequency_curve *curve, double hz, double *share)
 {
     const struct frequency_point *p = curve->points;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Rises from 0 at x <= 0 to 1 at x >= 1; hann_rise(1 - x) falls. */
+/* Returns a curve that rises from 0 at x <= 0 to 1 at x >= 1; hann_rise(1 - x) falls. */
 static inline double hann_rise(double x)
 {
     return 0.5 - 0.5 * cos(M_PI * fmin(fmax(x, 0), 1));

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* The tap k frames before the middle of 2 * half frames, for odd k < half. The tap k frames behind the middle is the
- * negative; taps at even k are 0. */
+/* Returns the tap k frames before the middle of 2 * half frames, for odd k < half. The tap k frames behind the middle
+ * is its negative; taps at even k are 0. */
 static inline double hilbert_tap(int k, int half)
 {
     return 2 / (M_PI * k) * (0.43 + 0.57 * cos(k * M_PI / half));

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* BS.1770 lists coefficients for 48 kHz. The bilinear transform makes these from two analogue filters: a shelf of
+/* BS.1770 lists coefficients for 48 kHz. The bilinear transform makes them from two analogue filters: a shelf of
  * +4 dB, and a high-pass at 38 Hz, whose numerator is not scaled. */
 void k_weighting(int rate, struct biquad filters[2])
 {

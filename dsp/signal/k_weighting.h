@@ -4,7 +4,7 @@
 
 #include "biquad.h"
 
-/* The filters for a rate in Hz; below 4000 Hz, the filters for 4000 Hz: the shelf must lie below half the rate. */
+/* Makes the filters for a rate in Hz; below 4000 Hz those for 4000 Hz: the shelf must lie below half the rate. */
 void k_weighting(int rate, struct biquad filters[2]);
 
 #endif

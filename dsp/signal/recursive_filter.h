@@ -7,12 +7,12 @@
 
 #include <stdbool.h>
 
-enum { RECURSION_ORDER = 256 }; /* max. order, n_a - 1, of a recursion: rounding spoils higher orders */
+enum { RECURSION_ORDER = 256 }; /* max. order, n_a - 1, of a recursion: rounding spoils higher ones */
 
-/* Are all poles inside the unit circle? Uses the step-down recursion: all reflection coefficients are below 1. */
+/* Are all poles inside the unit circle? Yes if all reflection coefficients of the step-down recursion are below 1. */
 bool recursion_is_stable(const double *a, int n_a);
 
-/* The response of a stable recursion, cut as by biquad_taps; n_a >= 1, n_b >= 1. Returns 0 if memory is missing. */
+/* Computes the response of a stable recursion and cuts it as biquad_taps does; n_a >= 1, n_b >= 1. 0: no memory. */
 int recursion_taps(const double *b, int n_b, const double *a, int n_a, double error_db, int max, double **taps,
                    double *rest_db);
 

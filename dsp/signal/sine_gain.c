@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 enum {
-    REACH = 10, /* bins on each side of a point from which the point is interpolated */
-    POINTS = 8, /* points in the interval between two bins, and between two of these points */
+    REACH = 10, /* a point is interpolated from so many bins on each side */
+    POINTS = 8, /* points between two bins, and also between two of these points */
     STEPS = POINTS * POINTS,
     MIN_SIZE = 64
 };
@@ -21,7 +21,7 @@ struct zoom {
     int n_parts;
     size_t size, stride;  /* size of the transform; bins of a part in `bins` */
     double complex *bins; /* [n_parts][stride]: REACH mirrored bins, size / 2 + 1 bins, REACH mirrored bins */
-    double *sum;          /* [size / 2 + 1] at the bins */
+    double *sum;          /* [size / 2 + 1]: sums at the bins */
     struct kernel coarse, fine[POINTS];
     double best, at; /* the largest sum and its position in bins */
 };
@@ -36,7 +36,7 @@ static struct sine_gain_part cut_zeros(struct sine_gain_part part)
     return part;
 }
 
-/* The spectrum of a response with its middle at time 0, so that it changes slowly from bin to bin. */
+/* Computes the spectrum of a response, with its middle moved to time 0: it then changes slowly from bin to bin. */
 static void transform_part(const struct transform *t, struct sine_gain_part part, double complex *bins)
 {
     double *real = (double *)bins;
@@ -72,9 +72,9 @@ static bool transform_parts(struct zoom *z)
 
 /* ---- between the bins --------------------------------------------------------------------------------------------- */
 
-static double weight_at(double x) /* x: bins */
+static double weight_at(double x) /* x is in bins */
 {
-    const double beta = M_PI * REACH / 2; /* of the window, for a response of half the transform's length */
+    const double beta = M_PI * REACH / 2; /* the window's, for a response of half the transform's length */
     double root = sqrt(fmax(1 - x * x / (REACH * REACH), 0));
     double window = root > 1e-9 ? sinh(beta * root) / (sinh(beta) * root) : beta / sinh(beta);
     return x == 0 ? 1 : window * sin(M_PI * x) / (M_PI * x);
@@ -110,7 +110,7 @@ static void update_peak(struct zoom *z, double sum, double at)
     z->at = at;
 }
 
-/* Searches between bins k and k + 1. Skips a part of which both ends are below part_share of the largest sum. */
+/* Searches between bins k and k + 1. Skips a part if both ends are below part_share of the largest sum. */
 static void search_interval(struct zoom *z, size_t k, double part_share)
 {
     double sums[POINTS + 1], parts[POINTS];
@@ -126,7 +126,7 @@ static void search_interval(struct zoom *z, size_t k, double part_share)
 
 static void search(struct zoom *z, int longest)
 {
-    double angle = M_PI / 2 * (longest - 1) / (double)z->size; /* n / 2 times half the distance of two bins */
+    double angle = M_PI / 2 * (longest - 1) / (double)z->size; /* n / 2 times half the distance between bins */
     const double interpolation_error = 1e-5;                   /* an upper bound */
     double share = cos(angle) - interpolation_error, part_share = cos(angle / POINTS) - interpolation_error;
     kernel_make(&z->coarse, 0, 1.0 / POINTS);

@@ -6,7 +6,7 @@
 struct edge {
     size_t bin;
     long double below; /* the sum of all bins below the edge; a double would lose bins 150 dB below the largest */
-    double share;      /* of the edge's bin that lies below the edge */
+    double share;      /* the part of the edge's bin that lies below the edge */
 };
 
 static void edge_move(struct edge *edge, const double *power, size_t n_bins, double to)

@@ -37,16 +37,16 @@ void transform_close(struct transform *t)
 
 /* ---- the complex transform ------------------------------------------------------------------------------------------
  *
- * Stockham's form: each pass reads x and writes y in the order of the next pass, so that no pass reverses bits.
+ * It has Stockham's form: each pass reads x and writes y in the order of the next pass, so no pass reverses bits.
  */
 
-/* a times b, without C's slow rules for infinities. */
+/* Returns a times b, without C's slow rules for infinities. */
 static inline double complex complex_product(double complex a, double complex b)
 {
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 
-/* One pass of radix 4 over `stride` interleaved transforms of n points each. */
+/* Does a pass of radix 4 over `stride` interleaved transforms of n points each. */
 static void pass4(const struct transform *t, size_t n, size_t stride, const double complex *x, double complex *y)
 {
     size_t quarter = n / 4, m = stride * quarter;
@@ -74,7 +74,7 @@ static void pass2(size_t stride, const double complex *x, double complex *y)
     }
 }
 
-/* z[size / 2] -> its complex transform. */
+/* Replaces z[size / 2] by its complex transform. */
 static void transform_complex(const struct transform *t, double complex *z)
 {
     size_t n = t->size / 2, stride = 1;

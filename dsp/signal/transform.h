@@ -20,27 +20,27 @@ struct transform {
     double complex *scratch; /* [size / 2]; one thread at a time uses the struct    */
 };
 
-/* The smallest size of at least n values. */
+/* Returns the smallest possible size that is at least n. */
 size_t transform_size(size_t n);
 
 /* Makes the tables for a size. false: no memory; nothing has to be closed then. */
 bool transform_open(struct transform *transform, size_t size);
 void transform_close(struct transform *transform);
 
-/* In place: real[size] at the address of bins -> bins[size / 2 + 1], not scaled. */
+/* Transforms real[size], at the address of `bins`, to bins[size / 2 + 1], in place and not scaled. */
 void transform_forward(const struct transform *transform, double complex *bins);
 
-/* In place: bins[size / 2 + 1] -> real[size] at their address, scaled to invert transform_forward. */
+/* Inverts transform_forward, in place: bins[size / 2 + 1] becomes real[size] at the same address. */
 void transform_inverse(const struct transform *transform, double complex *bins);
 
-/* The spectrum of h[n], n <= size, padded with zeros, in bins[size / 2 + 1]. */
+/* Computes the spectrum, bins[size / 2 + 1], of h[n], n <= size, padded with zeros. */
 void transform_response(const struct transform *transform, const double *h, size_t n, double complex *bins);
 void transform_response_float(const struct transform *transform, const float *h, size_t n, double complex *bins);
 
-/* y[n_a + n_b - 1] = a[n_a] * b[n_b], the whole convolution. y may be a or b. false: no memory. */
+/* Computes the whole convolution y[n_a + n_b - 1] of a[n_a] and b[n_b]. y may be a or b. false: no memory. */
 bool transform_convolve(const double *a, size_t n_a, const double *b, size_t n_b, double *y);
 
-/* The squared magnitude of a bin. */
+/* Returns the squared magnitude of a bin. */
 static inline double bin_power(double complex bin)
 {
     return creal(bin) * creal(bin) + cimag(bin) * cimag(bin);

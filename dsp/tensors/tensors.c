@@ -20,7 +20,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* *from: the first frame of y in the full convolution. *frames: the frames of y. false: the mode is unknown. */
+/* Computes *from, the first frame of y in the full convolution, and *frames of y. false: the mode is unknown. */
 static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
 {
     int64_t n = t->n_frames, k = t->n_taps;
@@ -78,7 +78,7 @@ int64_t hc_tensors_frames(const hc_tensors *t)
 
 /* ---- strides ----------------------------------------------------------------------------------------------------- */
 
-/* *end: the index after the last float of the tensor. false: the index exceeds the address space. */
+/* Computes *end, the index after the tensor's last float. false: this exceeds the address space. */
 static bool rows_end(const struct tensor_rows *rows, int64_t *end)
 {
     int64_t items, channels;
@@ -90,7 +90,7 @@ static bool rows_end(const struct tensor_rows *rows, int64_t *end)
            *end <= PTRDIFF_MAX / (int64_t)sizeof(float);
 }
 
-/* Do two channels share a float? No, if the larger stride steps over all rows of the other dimension. */
+/* Do two rows share a float? No if the larger stride steps over all rows of the other dimension. */
 static bool rows_overlap(const struct tensor_rows *rows)
 {
     bool items_outside = rows->channels == 1 || (rows->batch > 1 && rows->stride[0] >= rows->stride[1]);
@@ -131,7 +131,7 @@ static void strides_set(struct tensor_rows *rows, const int64_t *stride, bool de
     if (__builtin_mul_overflow(rows->channels, rows->frames, &rows->stride[0])) rows->stride[0] = INT64_MAX;
 }
 
-/* Bytes of the tensor's memory; a stride of 0 repeats the same floats. */
+/* Returns the bytes of the tensor's memory; a stride of 0 repeats the same floats. */
 static double rows_bytes(const struct tensor_rows *rows)
 {
     double items = rows->stride[0] > 0 ? (double)rows->batch : rows->batch > 0;
@@ -141,7 +141,7 @@ static double rows_bytes(const struct tensor_rows *rows)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* Finds the backend and the device by name */
+/* Finds the backend and the device by name. */
 static int device_find(const hc_tensors *t, const struct tensor_backend **tensors, int *device, struct reason *why)
 {
     const struct backend *backend;
@@ -193,8 +193,8 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
 
 struct hc_tensor_plan {
     const struct tensor_backend *backend;
-    struct tensor_call call;                     /* without lengths */
-    bool has_rows;                               /* false: no items or no channels, nothing to sum */
+    struct tensor_call call;                     /* call.lengths is not set */
+    bool has_rows;                               /* false: no items or no channels, so nothing to sum */
     _Alignas(max_align_t) unsigned char state[]; /* [backend->plan_size] */
 };
 

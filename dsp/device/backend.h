@@ -172,8 +172,8 @@ struct backend {
     /* Starts the work for later blocks that process did not start. The engine calls it when the caller has the output,
      * before the next call of process. NULL: process starts all work. [engine thread] */
     void (*process_behind)(void *state);
-    /* waits: from now on calls have no deadline, and mask_ready must not depend on the timing of threads. open does the
-     * same by the config's wait_us. NULL: the backend never waits. [rt], any thread */
+    /* waits: from now on calls wait without a deadline, and mask_ready must not depend on the timing of threads. open
+     * sets the initial state from the config's wait_us. NULL: the backend never waits. [rt], any thread */
     void (*wait_set)(void *state, bool waits);
     /* Forgets the input history, as if just opened; the masks stay. No block may be playing. */
     int (*reset)(void *state, struct reason *why);

@@ -34,7 +34,7 @@ struct source_line {                 /* /source/new                             
 
 struct configuration {
     struct diagnostics diagnostics;
-    struct arena *arena;             /* holds all texts; is_short: the configuration is incomplete                    */
+    struct arena *arena;             /* holds all texts; arena->is_short: no memory, the configuration is incomplete  */
     int defined_line;                /* the line that has the channel counts; 0: no line has                          */
     int n_in, n_out;                 /* 1 to MASK_MAX_CHANNELS                                                        */
     int rate;                        /* Hz, from the text of another program; 0: the text names no rate               */

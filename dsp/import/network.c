@@ -329,7 +329,7 @@ static void note_computed(struct network *net)
                    net->computed.longest, rest);
 }
 
-/* Makes the taps of a filter for the session's rate, once for all its chains. */
+/* Makes the taps of a filter at the session's rate, once: all chains that use the filter share them. */
 static void filter_ready(struct network *net, struct filter *f)
 {
     int text_rate = net->c->rate, n = f->n_taps;

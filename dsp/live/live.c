@@ -62,8 +62,8 @@ static void set_waits(hc_live *l, int n)
         if (all[i]) failover_set_wait(all[i]->failover, wait_us);
 }
 
-/* Dequeues the engine that the worker has built, or the one of the requested ready mask. It processes some blocks
- * of the history in each call. At the history's end the fade to this engine begins. */
+/* Dequeues the engine that the worker has built, or the engine that keeps the requested mask ready. Each call then plays
+ * some blocks of the history to this engine. At the history's end the fade to this engine begins. */
 static void join_next(hc_live *l, int n)
 {
     if (l->is_fading || atomic_load_explicit(&l->returned, memory_order_relaxed)) return;

@@ -527,7 +527,7 @@ bool mask_file_has_extension(const char *path, const char *extension)
     return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
 }
 
-/* Converts the frames to channels, unless `error` is set or no sample was read, and frees the frames. */
+/* Converts the frames to channels; not if `error` is set or no sample was read. Frees the frames in any case. */
 static int channels_make(struct mask_file *file, struct frames *frames, int error, const char *path, struct reason *why)
 {
     if (!error) { /* frames->n is at most MASK_MAX_SAMPLES */

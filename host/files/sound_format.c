@@ -335,7 +335,7 @@ bool sound_format_can_dither(int format)
     case SF_FORMAT_DPCM_16:
     case SF_FORMAT_ALAC_16:
         return true;
-    default: /* other subtypes: dither cannot hide an error of more than a step of 16 bits */
+    default: /* other subtypes: finer than 16 bits, or lossy with errors that dither cannot hide */
         return false;
     }
 }

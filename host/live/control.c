@@ -24,7 +24,8 @@
 
 enum { LOOP_MS = 50 };
 static const double LEVELS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
-static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade, and for a callback during it */
+static const double FADE_S = 5;    /* longest wait for the last fade */
+static const double STILL_S = 0.5; /* the wait ends earlier if no callback comes for this time */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* time between lines without a terminal */
 
 struct control {

@@ -169,7 +169,7 @@ static bool read_channels(const struct option_use *use, void *to)
     int n = s->n_channels = number_list_read(use->text, list, MAX_PICKED), i = 0;
     for (; i < n && list[i] >= 1 && list[i] <= INT_MAX && list[i] == floor(list[i]); i++) s->channels[i] = (int)list[i];
     if (n && i == n) return true;
-    return option_refuse(use, "needs numbers of channels from 1, with commas between, such as 1,1,2; at most %d",
+    return option_refuse(use, "needs channel numbers, counted from 1 and separated by commas, as in 1,1,2; at most %d numbers",
                          MAX_PICKED);
 }
 

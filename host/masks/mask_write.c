@@ -27,7 +27,7 @@ int mask_write_check(const char *command, const char *path, int format, bool jso
 {
     if (!option_output(command, path, json, "mask")) return EXIT_USAGE;
     if (is_text(path) && format)
-        return message_usage(command, "%s: becomes a text, which has no --format; name it .wav", path);
+        return message_usage(command, "%s: is written as a text, so --format does not apply; give a name that ends in .wav", path);
     if (ends_with(path, ".conf"))
         return message_usage(command, "%s: would be read as a configuration; name it .wav or .txt", path);
     return -1;

@@ -38,7 +38,7 @@ void take_play_cycle(struct take *t, uint32_t time, float *const *out, int n)
     side_begin(t, &t->player, time, n);
     for (int o = 0; o < t->settings.n_outputs; o++) memset(out[o], 0, (size_t)n * sizeof *out[o]);
     struct take_job *job = atomic_load(&t->job);
-    if (job && !atomic_load(&job->has_start)) { /* a later cycle: the recorder may have run already in this cycle */
+    if (job && !atomic_load(&job->has_start)) { /* start in a later cycle, because the recorder may have run already in this cycle */
         atomic_store(&job->start, time + 2 * (uint32_t)n);
         atomic_store(&job->has_start, true);
     }

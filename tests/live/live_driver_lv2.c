@@ -20,7 +20,7 @@ static void read_log(void)
     strcpy(log_text + used, more);
     for (char *line = log_text + log_read, *stop; (stop = strchr(line, '\n')); line = stop + 1) {
         *stop = '\0';
-        const char *loaded = strstr(line, ": loaded, "), *engine = strstr(line, "a new engine; ");
+        const char *loaded = strstr(line, ": loaded, "), *engine = strstr(line, "a new engine plays; ");
         const char *device = loaded ? strrchr(line, ';') : engine ? strchr(engine, ';') : NULL;
         seen.masks += loaded != NULL;
         seen.rebuilds += engine != NULL;

@@ -123,7 +123,7 @@ static void curves_are_refused_with_their_line(const char *backend)
     } cases[] = {
         {"", "no points", 0},
         {"names only\n", "no points", 1},
-        {"20 1\n30\n", "needs a frequency", 2},
+        {"20 1\n30\n", "write a frequency", 2},
         {"20 1\nend\n", "needs", 2},
         {"20,5 -1,2\n", "decimal comma", 1},
         {"20,0;1\n", "decimal comma", 1},

@@ -124,14 +124,14 @@ static void curves_are_refused_with_their_line(const char *backend)
         {"", "no points", 0},
         {"names only\n", "no points", 1},
         {"20 1\n30\n", "write a frequency", 2},
-        {"20 1\nend\n", "needs", 2},
+        {"20 1\nend\n", "frequency", 2},
         {"20,5 -1,2\n", "decimal comma", 1},
         {"20,0;1\n", "decimal comma", 1},
         {"20 1\n-3 1\n", "frequency", 2},
         {"20 1e999\n", "gain", 1},
         {"20 1\n20 2\n", "two gains at 20", 2},
-        {"GraphicEQ: 20 1; x", "needs", 1},
-        {"20 1x\n", "needs", 1},
+        {"GraphicEQ: 20 1; x", "frequency", 1},
+        {"20 1x\n", "write a frequency", 1},
         {"500 1\n1 250 1\n", "1250 for 1 250", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

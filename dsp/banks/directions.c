@@ -148,7 +148,7 @@ static int entry_of(const struct directions *d, int point, double distance)
             high = middle;
     }
     if (low > d->first[point] && distance - d->distance[low - 1] <= d->distance[low] - distance) {
-        /* Of equal distances, the first entry of the bank wins. */
+        /* The bank's first entry wins among equal distances. */
         low--;
         while (low > d->first[point] && !(d->distance[low - 1] < d->distance[low])) low--;
     }

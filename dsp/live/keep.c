@@ -75,7 +75,7 @@ static int make_ready(hc_live *l, int i, const struct engine_format *format)
     struct ready_mask *mask = error ? NULL : ready_add(&l->ready, path, e, format, &file, false, &loaded.responses);
     if (!error && !mask) {
         live_engine_close(e);
-        error = fail(HC_ENOMEM, REASON(why, sizeof why), "%s: no memory or thread to keep it ready; free some", path);
+        error = fail(HC_ENOMEM, REASON(why, sizeof why), "%s: cannot be kept ready for lack of memory or threads; free some memory, or keep fewer masks", path);
     }
     if (error) {
         live_mask_free(&loaded);

@@ -15,8 +15,8 @@ struct decay_lines {                            /* the lines of one curve */
 /* Adds the points in dB, and finds the lines. Silence has neither. x: seconds. false: no memory. */
 bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct trace *trace, struct decay_lines *lines);
 
-/* Draws the lines of n curves with their times: EDT, T20 and T30 of one curve. Of several curves it draws T30, or
- * else T20, of the first eight that have one. */
+/* Draws the lines of n curves with their times: EDT, T20 and T30 of one curve; T30, or
+ * else T20, of the first eight of several curves that have one. */
 void decay_draw_lines(struct drawing *drawing, const struct panel *panel, const struct decay_lines *const *lines,
                       int n);
 

@@ -516,7 +516,7 @@ static void add_tail(struct cpu *cpu, const struct rows *rows, struct cpu_mask *
     for (int end = at + n, len; at < end; at += len) {
         len = end - at < tail_left(cpu->tail) ? end - at : tail_left(cpu->tail);
         tail_begin(cpu->tail);
-        for (int in = 0; in < cpu->n_in; in++) tail_push(cpu->tail, in, rows->in[in] + at, len);
+        tail_push(cpu->tail, rows->in, at, len);
         for (int m = 0; m < n_masks; m++)
             for (int o = 0; o < cpu->n_out && masks[m]; o++)
                 tail_add(cpu->tail, masks[m]->tail, o, outs[m][o] + at, len);

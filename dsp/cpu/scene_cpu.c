@@ -31,7 +31,7 @@ void scene_source_transform(const struct scene_state *s, int level, int source, 
     const struct scene_cut *cut = &l->cut;
     float *frames = scratch + cut->frames;
     int n = cut->frames - n_zeros;
-    scene_history_read(s, source, end, n, frames);
+    input_ring_read(&s->history, source, end - n, n, frames);
     memset(frames + n, 0, (size_t)n_zeros * sizeof *frames);
     float *to = l->fdl + (size_t)source * scene_fdl_source(cut) + scene_fdl_phase(cut, hop) +
                 (size_t)(scene_fdl_entry(cut, hop) * cut->chunk);
@@ -132,7 +132,7 @@ static void scene_cpu_close(void *state)
         }
     }
     piece_maker_close(&s->maker);
-    free(s->history);
+    memory_packed_free(s->history.frames);
     free(s->due);
     free(s);
 }
@@ -177,15 +177,13 @@ static int scene_cpu_open(const struct scene_plan *plan, const struct scene_shap
         s->plan = *plan;
         s->shape = *shape;
         s->simd = simd_choose();
-        s->history_length = scene_history_frames(plan);
         s->due_length = due_frames(plan);
         for (int l = 0; l < plan->n_levels && ok; l++) ok = level_open(s, l);
     }
     if (ok) {
-        s->history = memory_floats((size_t)shape->n_sources * (size_t)s->history_length);
         s->due = memory_floats((size_t)shape->n_out * (size_t)s->due_length);
-        ok = s->history && s->due && scene_head_open(s) &&
-             piece_maker_open(&s->maker, shape, INT_MAX, scene_bank_cpu_responses);
+        ok = input_ring_open(&s->history, shape->n_sources, scene_history_frames(plan)) && s->due &&
+             scene_head_open(s) && piece_maker_open(&s->maker, shape, INT_MAX, scene_bank_cpu_responses);
     }
     if (ok && plan->n_levels > 1) {
         s->tail = scene_tail_open(s, scene_threads(plan, shape));
@@ -207,24 +205,13 @@ static int scene_cpu_reset(void *state, struct reason *why)
     if (s->tail) scene_tail_reset(s->tail);
     for (int l = 0; l < s->plan.n_levels; l++)
         memset(s->levels[l].fdl, 0, (size_t)s->shape.n_sources * scene_fdl_source(&s->levels[l].cut) * sizeof(float));
-    memset(s->history, 0, (size_t)s->shape.n_sources * (size_t)s->history_length * sizeof(float));
+    input_ring_clear(&s->history);
     memset(s->due, 0, (size_t)s->shape.n_out * (size_t)s->due_length * sizeof(float));
     s->head.has_next = false;
     return HC_OK;
 }
 
 /* ---- play -------------------------------------------------------------------------------------------------------- */
-
-static void history_write(struct scene_state *s, const struct scene_call *call)
-{
-    int at = (int)(call->frame % s->history_length);
-    int n_first = s->history_length - at < call->n ? s->history_length - at : call->n;
-    for (int i = 0; i < s->shape.n_sources; i++) {
-        float *ring = s->history + (size_t)i * (size_t)s->history_length;
-        memcpy(ring + at, call->in[i], (size_t)n_first * sizeof *ring);
-        memcpy(ring, call->in[i] + n_first, (size_t)(call->n - n_first) * sizeof *ring);
-    }
-}
 
 /* Adds the due frames of the ring to the output, and clears them in the ring. */
 static void due_read(struct scene_state *s, const struct scene_call *call)
@@ -245,7 +232,7 @@ static int scene_cpu_play(void *state, const struct scene_call *call, struct rea
     struct scene_state *s = state;
     (void)why;
     if (s->tail) scene_tail_begin(s->tail, call);
-    history_write(s, call);
+    input_ring_write(&s->history, call->frame, call->in, 0, call->n);
     scene_head_play(s, call);
     if (!s->tail) return HC_OK;
     due_read(s, call);

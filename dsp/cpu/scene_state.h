@@ -3,9 +3,8 @@
 #ifndef HALOCONV_SCENE_STATE_H
 #define HALOCONV_SCENE_STATE_H
 
+#include "input_ring.h"
 #include "scene_bank.h"
-
-#include <string.h>
 
 struct scene_level_cpu {
     const struct scene_level *plan;
@@ -32,25 +31,13 @@ struct scene_state {
     struct scene_shape shape;
     const struct simd *simd;
     struct scene_level_cpu levels[HC_MAX_STEER_LEVELS];
-    float *history; /* [n_sources][history_length]: a ring of the last input frames; f is at f % length     */
-    int history_length;
+    struct input_ring history;
     float *due; /* [n_out][due_length]: a ring of the output of the tail levels                         */
     int due_length;
     struct piece_maker maker; /* used by the engine thread only                                                  */
     struct scene_head head;
     struct scene_tail *tail; /* NULL: the plan has no tail levels                                                 */
 };
-
-/* Copies the last n frames of a source before frame `end`; frames before frame 0 are 0. [rt] */
-static inline void scene_history_read(const struct scene_state *s, int source, int64_t end, int n, float *frames)
-{
-    const float *ring = s->history + (size_t)source * (size_t)s->history_length;
-    int64_t from = (end - n) % s->history_length;
-    if (from < 0) from += s->history_length;
-    int n_first = s->history_length - (int)from < n ? s->history_length - (int)from : n;
-    memcpy(frames, ring + from, (size_t)n_first * sizeof *frames);
-    memcpy(frames + n_first, ring, (size_t)(n - n_first) * sizeof *frames);
-}
 
 /* Returns the floats of scratch that a thread needs for jobs of this level. */
 static inline size_t scene_scratch_floats(const struct scene_cut *cut)

@@ -52,12 +52,9 @@ void tail_level_clear(const struct tail *tail, struct tail_level *l)
 
 void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_t block, int in, float *work, int step)
 {
-    const float *history = tail->history + (size_t)in * tail->history_stride;
-    int now = (int)(block * l->size % tail->history_size);
-    if (now < 0) now += tail->history_size;
-    int before = now - l->size;
-    if (before < 0) before += tail->history_size;
-    l->fft->steps->columns_in(l->fft, work, history + before, history + now, step);
+    const float *before = input_ring_at(&tail->history, in, (block - 1) * l->size);
+    const float *now = input_ring_at(&tail->history, in, block * l->size);
+    l->fft->steps->columns_in(l->fft, work, before, now, step);
 }
 
 void tail_rows_in(const struct tail_level *l, bool is_oldest, int in, float *work, int step)

@@ -4,7 +4,6 @@
 #include "tail_state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
@@ -40,10 +39,7 @@ struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_route
     tail->hop = plan->hop;
     tail->n_levels = plan->n_tail_levels;
     tail->scheduler = n_threads > 0 ? &tail_pool : &tail_slices;
-    tail->history_size = history_frames(plan);
-    tail->history_stride = (size_t)tail->history_size + FFT_LANES;
-    tail->history = memory_packed((size_t)n_in * tail->history_stride);
-    bool good = tail->history != NULL;
+    bool good = input_ring_open(&tail->history, n_in, history_frames(plan));
     for (int i = 0; i < tail->n_levels && good; i++)
         good = tail_level_open(tail, &tail->levels[i], &plan->tail_levels[i], n_routes);
     if (!good || !tail->scheduler->open(tail, n_threads)) {
@@ -59,7 +55,7 @@ void tail_close(struct tail *tail)
     if (!tail) return;
     if (tail->schedule) tail->scheduler->close(tail);
     for (int i = 0; i < tail->n_levels; i++) tail_level_close(&tail->levels[i]);
-    memory_packed_free(tail->history);
+    memory_packed_free(tail->history.frames);
     free(tail);
 }
 
@@ -71,13 +67,13 @@ void tail_wait_set(struct tail *tail, bool waits)
 void tail_reset(struct tail *tail)
 {
     tail->scheduler->reset(tail);
-    memset(tail->history, 0, (size_t)tail->n_in * tail->history_stride * sizeof(float));
+    input_ring_clear(&tail->history);
     for (int i = 0; i < tail->n_levels; i++) {
         tail_level_clear(tail, &tail->levels[i]);
         for (int m = 0; m < MAX_PREPARED; m++)
             if (tail->prepared[m]) tail->prepared[m]->levels[i].first_block = 0;
     }
-    tail->pos = tail->history_at = 0;
+    tail->pos = 0;
     tail->frame = 0;
     find_due(tail);
 }
@@ -160,12 +156,9 @@ void tail_begin(struct tail *tail)
         if (tail->levels[i].due_at == 0) tail->scheduler->finish(tail, i);
 }
 
-void tail_push(struct tail *tail, int in, const float *x, int n)
+void tail_push(struct tail *tail, const float *const *in, int at, int n)
 {
-    float *history = tail->history + (size_t)in * tail->history_stride + tail->pos;
-    int next = tail->history_at + tail->hop < tail->history_size ? tail->history_at + tail->hop : 0;
-    memcpy(history + tail->history_at, x, (size_t)n * sizeof(float));
-    for (int k = 0; k < n; k += FFT_LANES) __builtin_prefetch(history + next + k, 1); /* not in the cache any more */
+    input_ring_write(&tail->history, tail->frame + tail->pos, in, at, n);
 }
 
 void tail_add(const struct tail *tail, const struct tail_mask *mask, int out, float *y, int n)
@@ -185,8 +178,6 @@ void tail_advance(struct tail *tail, int n)
     if (tail->pos < tail->hop) return;
     tail->pos = 0;
     tail->frame += tail->hop;
-    tail->history_at += tail->hop;
-    if (tail->history_at == tail->history_size) tail->history_at = 0;
     find_due(tail);
     tail->scheduler->advance(tail);
 }

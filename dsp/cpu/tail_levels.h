@@ -63,8 +63,8 @@ int tail_swap_frames(const struct plan *plan, const struct plan_shape *shape);
 int tail_left(const struct tail *tail);
 /* Completes the output that is due in this hop. Call it before tail_push and tail_add. */
 void tail_begin(struct tail *tail);
-/* Appends the next n frames of an input. */
-void tail_push(struct tail *tail, int in, const float *x, int n);
+/* Appends the next n frames of all inputs, in[n_in][at ...]. */
+void tail_push(struct tail *tail, const float *const *in, int at, int n);
 /* Adds the next n frames of an output's tail, as a mask gives it, to y[n]. */
 void tail_add(const struct tail *tail, const struct tail_mask *mask, int out, float *y, int n);
 /* Moves on by n frames. At the end of a hop, does the hop's slice of the work. */

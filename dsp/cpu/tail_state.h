@@ -14,6 +14,7 @@
 #define HALOCONV_TAIL_STATE_H
 
 #include "dsp/fft/fft.h"
+#include "input_ring.h"
 #include "mask_partitions.h"
 #include "tail_levels.h"
 
@@ -62,10 +63,7 @@ struct tail {
     int hop;       /* frames */
     int pos;       /* frames of the current hop that have arrived */
     int64_t frame; /* first frame of the current hop */
-    int history_size;
-    int history_at; /* frame % history_size */
-    size_t history_stride;
-    float *history;                           /* [n_in][history_size], a ring: the latest input frames */
+    struct input_ring history;
     struct tail_mask *prepared[MAX_PREPARED]; /* masks that prepare, play or fade out; NULL: free */
     atomic_bool waits;                        /* tail_wait_set: any thread */
     const struct tail_scheduler *scheduler;

@@ -4,8 +4,9 @@
 #include "check.h"
 #include "dsp/cpu/mask_partitions.h"
 #include "dsp/cpu/tail_levels.h"
-#include "dsp/engine/routes.h"
+#include "dsp/device/outputs.h"
 #include "dsp/device/plan.h"
+#include "dsp/engine/routes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ struct stage {
     struct tail *tail;
     struct matrix matrix;
     struct routing routing;
-    float *x;
+    float **x; /* [n_in][hop] */
 };
 
 static void stage_open(struct stage *s, int n_in, int n_out, bool diagonal, int taps, int block, int n_threads)
@@ -39,7 +40,8 @@ static void stage_open(struct stage *s, int n_in, int n_out, bool diagonal, int 
     check(matrix_of_noise(&s->matrix, &s->config, &noise, NULL) == HC_OK, "no matrix");
     free(envelope);
     check(routing_make(&s->routing, &s->matrix, n_out), "no memory");
-    s->x = must_alloc((size_t)s->plan.hop, sizeof *s->x);
+    s->x = outputs_open(n_in, s->plan.hop);
+    check(s->x, "no memory");
     if (s->plan.n_tail_levels > 0) s->tail = tail_open(&s->plan, n_in, n_out, shape.n_routes, n_threads);
     check(s->tail || s->plan.n_tail_levels == 0, "no memory");
 }
@@ -56,13 +58,13 @@ static void stage_close(struct stage *s)
     tail_close(s->tail);
     matrix_free(&s->matrix);
     routing_free(&s->routing);
-    free(s->x);
+    outputs_close(s->x);
 }
 
 static void play_hop(struct stage *s)
 {
     tail_begin(s->tail);
-    for (int in = 0; in < s->config.n_in; in++) tail_push(s->tail, in, s->x, s->plan.hop);
+    tail_push(s->tail, (const float *const *)s->x, 0, s->plan.hop);
     tail_advance(s->tail, s->plan.hop);
 }
 
@@ -193,11 +195,12 @@ static void play_both(int n_in, int n_out, int n_hops)
             tail_begin(s[i].tail);
         }
         for (int m = 0; m < 2; m++) n_both += pair_compare(&pairs[m], s, hop, y, z);
-        for (int in = 0; in < n_in; in++) {
-            for (int k = 0; k < s->plan.hop; k++) y[k] = random_sample(&r);
-            for (int i = 0; i < 2; i++) tail_push(s[i].tail, in, y, s->plan.hop);
+        for (int in = 0; in < n_in; in++)
+            for (int k = 0; k < s->plan.hop; k++) s->x[in][k] = random_sample(&r);
+        for (int i = 0; i < 2; i++) {
+            tail_push(s[i].tail, (const float *const *)s->x, 0, s->plan.hop);
+            tail_advance(s[i].tail, s->plan.hop);
         }
-        for (int i = 0; i < 2; i++) tail_advance(s[i].tail, s->plan.hop);
     }
     check(n_both > 0 && n_too_soon > 0, "%d hops with both ready, %d masks retired before: this test checks nothing",
           n_both, n_too_soon);

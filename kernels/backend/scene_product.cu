@@ -91,13 +91,13 @@ static __global__ void __launch_bounds__(THREADS, OUTS <= 2 ? 4 : 2)
     }
 }
 
-/* grid: 32 bins x outputs x lists; 32 x REDUCE_ROWS threads */
+/* grid: (32 bins, outputs) x lists; 32 x REDUCE_ROWS threads. There may be 65536 outputs, but y ends at 65535. */
 static __global__ void __launch_bounds__(32 * REDUCE_ROWS) reduce(const __grid_constant__ struct scene_product job)
 {
     __shared__ float2 sums[REDUCE_ROWS][32];
-    const int bin = blockIdx.x * 32 + threadIdx.x, row = threadIdx.y;
+    const int at = blockIdx.x * 32 + threadIdx.x, row = threadIdx.y; /* at: output * P + bin */
     const size_t step = (size_t)job.n_out << job.log2_P;
-    const float2 *from = job.partial + blockIdx.z * job.n_splits * step + ((size_t)blockIdx.y << job.log2_P) + bin;
+    const float2 *from = job.partial + blockIdx.y * job.n_splits * step + at;
     float2 total = make_float2(0.0f, 0.0f);
 #pragma unroll 8
     for (int split = row; split < job.n_splits; split += REDUCE_ROWS) {
@@ -109,7 +109,7 @@ static __global__ void __launch_bounds__(32 * REDUCE_ROWS) reduce(const __grid_c
     if (row) return;
 #pragma unroll
     for (int i = 1; i < REDUCE_ROWS; i++) total.x += sums[i][threadIdx.x].x, total.y += sums[i][threadIdx.x].y;
-    job.sums[(((size_t)blockIdx.z * job.n_out + blockIdx.y) << job.log2_P) + bin] = total;
+    job.sums[blockIdx.y * step + at] = total;
 }
 
 size_t scene_product_capacity(int P, int n_parts, int n_out)
@@ -142,7 +142,7 @@ cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream)
         products<MANY_OUTS>
             <<<dim3((unsigned)(job->n_splits * out_tiles * tiles), job->n_lists), THREADS, 0, stream>>>(*job);
     }
-    reduce<<<dim3(P / 32, job->n_out, job->n_lists), dim3(32, REDUCE_ROWS), 0, stream>>>(*job);
+    reduce<<<dim3((unsigned)(P / 32) * job->n_out, job->n_lists), dim3(32, REDUCE_ROWS), 0, stream>>>(*job);
     return cudaGetLastError();
 }
 

@@ -8,6 +8,10 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SCENE_PIECE_MAX = 16 };      /* sources of a piece                                                             */
 
 /* sums[list][out] = sum over pieces and parts p of H[p][out] (sum over the piece's sources of weight X[entry - p]) */
@@ -28,4 +32,7 @@ size_t scene_product_capacity(int P, int n_parts, int n_out);
 cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream);
 cudaError_t scene_product_load(void); /* before the first launch on a device */
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -80,10 +80,10 @@ __device__ static inline void my_parts(int first, int end, int i, int n, int *fr
     *to = min(end, *from + share);
 }
 
-/* grid: bins x outputs x (groups of 8 blocks of audio, splits) */
+/* grid: outputs, of which y and z could not hold 65536, x bins x (groups of 8 blocks of audio, splits) */
 static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_mac job, int P, int n_splits)
 {
-    const int bin = blockIdx.x * blockDim.x + threadIdx.x, out = blockIdx.y;
+    const int bin = blockIdx.y * blockDim.x + threadIdx.x, out = blockIdx.x;
     const int group = blockIdx.z / n_splits, split = blockIdx.z % n_splits, b0 = group * MAC_BLOCKS;
     const bool bin0 = bin == 0;
     float2 total[MAC_BLOCKS] = {};
@@ -127,13 +127,13 @@ static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_ma
             job.sums[(((size_t)split * job.n_out + out) * job.n_blocks + b0 + j) * P + bin] = total[j];
 }
 
-/* grid: bins x outputs x splits; one block of audio. If P is small, several threads of a bin (helpers) divide the parts
+/* grid: outputs x bins x splits; one block of audio. If P is small, several threads of a bin (helpers) divide the parts
  * of the split. */
 static __global__ void __launch_bounds__(ONE_THREADS) mac_one(struct part_mac job, int P)
 {
     __shared__ float2 sums[ONE_THREADS];
     const int bins = min(P, ONE_THREADS), helpers = ONE_THREADS / bins, helper = threadIdx.x / bins;
-    const int bin = blockIdx.x * bins + threadIdx.x % bins, out = blockIdx.y, split = blockIdx.z;
+    const int bin = blockIdx.y * bins + threadIdx.x % bins, out = blockIdx.x, split = blockIdx.z;
     const bool bin0 = bin == 0;
     float2 total = make_float2(0.0f, 0.0f);
     int from, to;
@@ -192,7 +192,7 @@ cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cu
     if (splits > max_splits) splits = max_splits;
     if (splits < 1) splits = 1;
     *n_splits = (int)splits;
-    dim3 grid(P / bins, job->n_out, (unsigned)(groups * splits));
+    dim3 grid(job->n_out, P / bins, (unsigned)(groups * splits));
     if (one) mac_one<<<grid, threads, 0, stream>>>(*job, P);
     else mac_many<<<grid, threads, 0, stream>>>(*job, P, (int)splits);
     return cudaGetLastError();

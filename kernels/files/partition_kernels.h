@@ -7,6 +7,10 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct part_cell {            /* one response from one input                                                         */
     const float2 *spectra;    /* [n_parts][P]                                                                        */
     int n_parts;
@@ -50,4 +54,7 @@ cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cu
 cudaError_t part_inverse_launch(const struct part_inverse *job, int P, const float2 *tw, cudaStream_t stream);
 cudaError_t part_load(void); /* before the first launch on a device */
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,8 +1,11 @@
 /* Compares the transforms of tail levels with the discrete transform of 2S real frames in float64, and the inverse
- * with the frames; for few channels, and for so many that a level is launched alone, by another kernel. */
+ * with the frames; for few channels, and for so many that a level is launched alone, by another kernel. Launches
+ * the products of spectra for as many outputs as an engine can have. */
 #include "check.h"
 #ifdef HC_WITH_CUDA
+#include "kernels/backend/scene_product.h"
 #include "kernels/backend/tail_transform_many.h"
+#include "kernels/files/partition_kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -186,6 +189,76 @@ static void many_channels_match_reference(const char *backend)
         level_drop(&level);
     }
 }
+
+/* The first of the outputs has the value `first` in all bins, the last one `last`, the others 0. */
+static void check_outputs(const float2 *sums, int n_out, int bins, float first, float last)
+{
+    const size_t n = (size_t)n_out * (size_t)bins;
+    float2 *got = must_alloc(n, sizeof *got);
+    cuda(cudaMemcpy(got, sums, n * sizeof *got, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    for (size_t i = 0; i < n; i++) {
+        const int out = (int)(i / (size_t)bins);
+        const float want = out == 0 ? first : out == n_out - 1 ? last : 0;
+        check(got[i].x == want && got[i].y == 0, "output %d, bin %zu: got %g %+gi, want %g", out, i % (size_t)bins,
+              (double)got[i].x, (double)got[i].y, (double)want);
+    }
+    free(got);
+}
+
+/* All outputs of an engine lie in one launch, although a grid's y and z end at 65535. */
+static void every_output_fits_a_launch(const char *backend)
+{
+    (void)backend;
+    const int n_sm = need_device();
+    enum { OUTS = 65536, P = 32, BLOCKS = 2 };
+    cuda(part_load(), "part_load");
+    cuda(scene_product_load(), "scene_product_load");
+    float2 spectra[3][P]; /* X, and the response of the first and of the last output */
+    for (int i = 0; i < 3 * P; i++) spectra[i / P][i % P] = (float2){(float)(1 + i / P), 0};
+    float2 *device = to_device(sizeof spectra, spectra);
+    int *first_cell = must_alloc(OUTS + 1, sizeof *first_cell);
+    for (int out = 1; out <= OUTS; out++) first_cell[out] = out < OUTS ? 1 : 2;
+    const struct part_cell cells[] = {{device + P, 1, 0}, {device + 2 * P, 1, 0}};
+    const size_t bytes = (size_t)OUTS * BLOCKS * P * sizeof(float2);
+    float2 *sums = to_device(bytes, NULL), *partial = to_device(bytes, NULL);
+    struct part_mac mac = {.x = device,
+                           .n_entries = 1,
+                           .cells = to_device(sizeof cells, cells),
+                           .first_cell = to_device((OUTS + 1) * sizeof *first_cell, first_cell),
+                           .n_out = OUTS,
+                           .max_parts = 1,
+                           .sums = sums,
+                           .sums_capacity = (size_t)OUTS * BLOCKS,
+                           .n_sm = n_sm};
+    for (mac.n_blocks = 1; mac.n_blocks <= BLOCKS; mac.n_blocks++) {
+        int n_splits = 0;
+        cuda(cudaMemset(sums, -1, bytes), "cudaMemset");
+        cuda(part_mac_launch(&mac, P, &n_splits, NULL), "part_mac_launch");
+        check(n_splits == 1, "%d splits", n_splits);
+        check_outputs(sums, OUTS, mac.n_blocks * P, 2, 3);
+    }
+    /* A piece whose bank has one output: response 1, and one source of weight 1. */
+    const struct scene_source source = {.source = 0, .weight = 1};
+    const struct scene_piece piece = {.h = (const float *)(device + P), .n_partitions = 1, .n_out = 1, .n = 1};
+    struct scene_product product = {.n_lists = 1,
+                                    .x = device,
+                                    .n_sources = 1,
+                                    .n_entries = 1,
+                                    .log2_P = 5,
+                                    .n_parts = 1,
+                                    .n_out = OUTS,
+                                    .partial = partial,
+                                    .capacity = OUTS,
+                                    .sums = sums};
+    product.lists[0] = (struct scene_list){
+        .n = 1, .pieces = to_device(sizeof piece, &piece), .sources = to_device(sizeof source, &source)};
+    cuda(scene_product_launch(&product, NULL), "scene_product_launch");
+    check_outputs(sums, OUTS, P, 2, 0);
+    cudaFree((void *)product.lists[0].sources), cudaFree((void *)product.lists[0].pieces);
+    cudaFree((void *)mac.first_cell), cudaFree((void *)mac.cells);
+    cudaFree(partial), cudaFree(sums), cudaFree(device);
+    free(first_cell);
+}
 #else
 static void few_channels_match_reference(const char *backend)
 {
@@ -197,6 +270,11 @@ static void many_channels_match_reference(const char *backend)
     (void)backend;
     check_skip("built without CUDA");
 }
+static void every_output_fits_a_launch(const char *backend)
+{
+    (void)backend;
+    check_skip("built without CUDA");
+}
 #endif
 
 int main(void)
@@ -204,6 +282,7 @@ int main(void)
     static const struct test tests[] = {
         {"few_channels_match_reference", few_channels_match_reference, false},
         {"many_channels_match_reference", many_channels_match_reference, false},
+        {"every_output_fits_a_launch", every_output_fits_a_launch, false},
     };
     return check_main("transform", tests, sizeof tests / sizeof *tests);
 }

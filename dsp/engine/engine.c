@@ -85,14 +85,19 @@ void engine_unload(const hc_engine *e, const struct io_buffer *buffer, float *co
 
 void engine_fail(hc_engine *e, const char *why)
 {
-    if (atomic_load_explicit(&e->lost, memory_order_relaxed)) return;
+    if (engine_loss(e)) return;
     snprintf(e->error, sizeof e->error, "%s", why);
-    atomic_store_explicit(&e->lost, true, memory_order_release);
+    atomic_store_explicit(&e->loss, e->error, memory_order_release);
+}
+
+const char *engine_loss(const hc_engine *e)
+{
+    return atomic_load_explicit(&e->loss, memory_order_acquire);
 }
 
 bool engine_is_lost(const hc_engine *e)
 {
-    return atomic_load_explicit(&e->lost, memory_order_acquire);
+    return engine_loss(e) != NULL;
 }
 
 bool engine_is_on_cpu(const hc_engine *e)
@@ -103,7 +108,9 @@ bool engine_is_on_cpu(const hc_engine *e)
 bool engine_is_left_behind(hc_engine *e)
 {
     if (engine_is_on_cpu(e) || e->forks == fork_count()) return false;
-    engine_fail(e, "the device serves the parent process, which opened the engine; open an engine after fork()");
+    const char *none = NULL;
+    atomic_compare_exchange_strong(
+        &e->loss, &none, "the device serves the parent process, which opened the engine; open an engine after fork()");
     return true;
 }
 
@@ -409,7 +416,8 @@ int hc_get_info(hc_engine *e, hc_info *out)
     info->swaps = atomic_load_explicit(&e->swap.swaps, memory_order_relaxed);
     info->swap_frame = atomic_load_explicit(&e->swap.swap_frame, memory_order_relaxed);
     if (e->scene) scene_report(e->scene, info);
-    if (engine_is_lost(e)) memcpy(info->error, e->error, sizeof info->error);
+    const char *loss = engine_loss(e);
+    if (loss) snprintf(info->error, sizeof info->error, "%s", loss);
     info_copy(info, out);
     return HC_OK;
 }

@@ -56,8 +56,8 @@ struct hc_engine {
     pthread_mutex_t masks_lock; /* calls that make or free masks take turns */
     hc_mask *masks;
     char device[128];
-    char error[256];                                       /* written before `lost` is set */
-    atomic_bool lost;                                      /* the device is lost */
+    char error[256];                                       /* written before `loss` points to it */
+    _Atomic(const char *) loss;                            /* why the device is lost; NULL: it is not */
     unsigned forks;                                        /* fork_count() of the process that opened the engine */
     atomic_int wait_us;                                    /* resolved, as config.wait_us */
     atomic_uint_fast64_t blocks, frames, late, non_finite; /* as in hc_info */
@@ -72,8 +72,9 @@ void engine_unload(const hc_engine *e, const struct io_buffer *buffer, float *co
 int engine_play(hc_engine *e, struct io_buffer *buffer, const struct rows *rows, int n);
 /* Marks the device as lost; the first reason stays. [rt], one thread */
 void engine_fail(hc_engine *e, const char *why);
-bool engine_is_lost(const hc_engine *e); /* [rt], any thread */
-/* Is this a child of fork() without the engine's device or thread? If so, marks the device as lost. [rt], one thread */
+const char *engine_loss(const hc_engine *e); /* why the device is lost; NULL: it is not. [rt], any thread */
+bool engine_is_lost(const hc_engine *e);     /* [rt], any thread */
+/* Is this a child of fork() without the engine's device or thread? If so, marks the device as lost. [rt], any thread */
 bool engine_is_left_behind(hc_engine *e);
 /* Does the engine, including its tail, use no device and no device thread? [rt], any thread */
 bool engine_is_on_cpu(const hc_engine *e);

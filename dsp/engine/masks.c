@@ -39,7 +39,7 @@ void engine_masks_free(hc_engine *e)
 static int mask_add(hc_engine *e, const struct matrix *matrix, const struct noise *noise, hc_mask **out,
                     struct reason *why)
 {
-    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, why, "%s", e->error);
+    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, why, "%s", engine_loss(e));
     hc_mask *mask = calloc(1, sizeof *mask);
     if (!mask) return fail(HC_ENOMEM, why, "no memory for a mask; free some memory");
     pthread_mutex_lock(&e->masks_lock);

@@ -27,7 +27,7 @@ int hc_bank_make(hc_engine *e, const hc_bank_data *data, hc_bank **bank, char *w
     if (bank) *bank = NULL;
     if (!e || !bank) return fail(HC_EINVAL, REASON(why, cap), "hc_bank_make: engine or bank is NULL; pass both");
     if (!e->scene) return fail(HC_EINVAL, REASON(why, cap), "the engine has no sources; set hc_config.n_sources");
-    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, REASON(why, cap), "%s", e->error);
+    if (engine_is_left_behind(e)) return fail(HC_EDEVICE, REASON(why, cap), "%s", engine_loss(e));
     int error = scene_bank_make(e->scene, data, bank, REASON(why, cap));
     if (!error) (*bank)->is_on_device = !engine_is_on_cpu(e);
     return error;

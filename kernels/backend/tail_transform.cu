@@ -17,11 +17,13 @@
 #include "tail_transform_many.h"
 #include "fft_block.cuh"
 
+#include <atomic>
+
 enum { MAX_THREADS = TAIL_SIZE_MAX / 8, MAX_DEVICES = 64 };
 
-/* For each device, written once, by tail_transform_load: */
-static bool no_skew[MAX_DEVICES]; /* the skew at TAIL_SIZE_MAX does not fit on the device */
-static int n_sm[MAX_DEVICES];     /* multiprocessors; 0 = not loaded */
+/* For each device, written by each tail_transform_load, with the same value, while other engines play: */
+static std::atomic<bool> no_skew[MAX_DEVICES]; /* the skew at TAIL_SIZE_MAX does not fit on the device */
+static std::atomic<int> n_sm[MAX_DEVICES];     /* multiprocessors; 0 = not loaded */
 
 /* The level of this thread block: the last level whose first block is not behind it. */
 __device__ static inline int my_level(const int *first_block, int n)
@@ -115,7 +117,7 @@ static bool is_skewed(void)
 static int multiprocessors(void)
 {
     int device = 0;
-    return cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES ? 0 : n_sm[device];
+    return cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES ? 0 : (int)n_sm[device];
 }
 
 /* Do n transforms of one level fill the device? The level then has a separate launch, of the kernel for its size. */

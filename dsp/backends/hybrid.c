@@ -24,7 +24,7 @@ struct retirement {
 };
 
 struct hybrid_job {
-    struct io_buffer second; /* second.out gets the output of a second mask */
+    struct io_buffer second; /* second.out gets the output of a second mask, during a swap */
     int n_masks, n_retirements;
     struct hybrid_mask *masks[MAX_PREPARED];    /* masks prepared or playing when the job is posted */
     uint64_t preparation[MAX_PREPARED];         /* numbers of the preparations: another mask may reuse an address */
@@ -50,9 +50,6 @@ struct hybrid {
     /* used by the device thread */
     struct retirement retired[MAX_RETIRED]; /* masks retired in the tail backend, not released yet */
     int n_retired;
-
-    /* used by [setup] calls */
-    int n_tails; /* masks with a tail; each job gets its `second` before there are two */
 };
 
 int hybrid_tail_block(int rate, int block)
@@ -64,7 +61,8 @@ int hybrid_tail_block(int rate, int block)
 
 double hybrid_memory(const struct plan *tail, const struct plan_shape *shape)
 {
-    return delayed_tail_memory(shape->n_in, shape->n_out, tail->block);
+    const double second = (double)sizeof(float) * (shape->n_in + shape->n_out) * tail->block;
+    return delayed_tail_memory(shape->n_in, shape->n_out, tail->block) + TAIL_JOBS * second;
 }
 
 /* ---- the device thread ------------------------------------------------------------------------------------------- */
@@ -142,6 +140,9 @@ static int hybrid_tail_open(struct hybrid *h, const hc_config *config, const str
     c.block = plan->block;
     c.max_taps = plan->max_taps;
     int error = h->tail_backend->open(&c, plan, device, &h->tail, why);
+    for (int i = 0; i < TAIL_JOBS && !error; i++) /* not when a second mask comes: the device thread runs then */
+        error =
+            io_buffer_make(h->tail_backend, h->tail, config->n_in, config->n_out, plan->block, &h->jobs[i].second, why);
     if (error) return error;
     struct delayed_tail_setup setup = {.backend = h->tail_backend,
                                        .state = h->tail,
@@ -190,7 +191,6 @@ static void hybrid_mask_free(void *state, void *impl)
     struct hybrid_mask *mask = impl;
     if (mask->head) h->head_backend->mask_free(h->head, mask->head);
     if (mask->tail) h->tail_backend->mask_free(h->tail, mask->tail);
-    if (mask->tail) h->n_tails--;
     free(mask);
 }
 
@@ -237,20 +237,6 @@ static bool split_make(struct split *split, const struct matrix *matrix, int fro
     return true;
 }
 
-static int hybrid_tail_mask_make(struct hybrid *h, struct hybrid_mask *mask, const struct matrix *tail,
-                                 struct reason *why)
-{
-    int error = HC_OK;
-    const struct delayed_tail_setup *setup = &h->delayed.setup;
-    for (int i = 0; i < TAIL_JOBS && h->n_tails > 0 && !error; i++)
-        if (!h->jobs[i].second.in)
-            error = io_buffer_make(h->tail_backend, h->tail, setup->n_in, setup->n_out, setup->hop, &h->jobs[i].second,
-                                   why);
-    if (!error) error = h->tail_backend->mask_make(h->tail, tail, &mask->tail, why);
-    if (!error) h->n_tails++;
-    return error;
-}
-
 static int hybrid_mask_make(void *state, const struct matrix *matrix, void **impl, struct reason *why)
 {
     struct hybrid *h = state;
@@ -262,7 +248,7 @@ static int hybrid_mask_make(void *state, const struct matrix *matrix, void **imp
              PLURAL(matrix->n_responses));
     else
         error = h->head_backend->mask_make(h->head, &split.head, &mask->head, why);
-    if (!error && split.tail.n_cells > 0) error = hybrid_tail_mask_make(h, mask, &split.tail, why);
+    if (!error && split.tail.n_cells > 0) error = h->tail_backend->mask_make(h->tail, &split.tail, &mask->tail, why);
     split_free(&split);
     if (error && mask) hybrid_mask_free(h, mask);
     if (!error) *impl = mask;

@@ -271,9 +271,9 @@ static void a_swap_waits_for_a_late_device(const char *backend)
     float *taps = noise(&r, TAPS);
     hc_route next = {0, 0, taps, TAPS, 1, 0};
     stage_open(&s, "hold 4", &c);
-    struct scene scene = player_scene(&s.p, &next, 1);
     stage_play(&s, 6 * T, HC_OK);
     stage_await(&s, 4);
+    struct scene scene = player_scene(&s.p, &next, 1); /* allocates no device buffers: see faulty_device.c */
     engine_wait_set(s.p.engine, -2);
     hc_mask_swap(s.p.engine, scene.mask);
     stage_play(&s, 8 * T, HC_LATE);

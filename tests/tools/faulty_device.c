@@ -36,6 +36,7 @@ struct fault {
 struct faulty {
     void *state; /* of the real backend */
     struct fault fault;
+    int n_in, n_out, block;
 };
 
 static void fault_read(struct fault *f, const char *variable)
@@ -86,6 +87,9 @@ static int faulty_open(const hc_config *config, const struct plan *plan, int dev
         free(f);
         return error;
     }
+    f->n_in = config->n_in;
+    f->n_out = config->n_out;
+    f->block = plan->block;
     *state = f;
     return HC_OK;
 }
@@ -97,14 +101,17 @@ static void faulty_close(void *state)
     free(f);
 }
 
+/* Ends the program if the engine thread uses the state already: a GPU's driver would delay its calls. */
 static int own_buffer_make(void *state, struct io_buffer *buffer, struct reason *why)
 {
-    return real->io_buffer_make(((struct faulty *)state)->state, buffer, why);
+    struct faulty *f = state;
+    if (f->fault.blocks > 0) abort();
+    return io_buffer_make(real, f->state, f->n_in, f->n_out, f->block, buffer, why);
 }
 
 static void own_buffer_free(void *state, struct io_buffer *buffer)
 {
-    real->io_buffer_free(((struct faulty *)state)->state, buffer);
+    io_buffer_free(real, ((struct faulty *)state)->state, buffer);
 }
 
 static int mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
@@ -234,6 +241,8 @@ static struct backend faulty_device = {
     .describe = describe,
     .open = faulty_open,
     .close = faulty_close,
+    .io_buffer_make = own_buffer_make,
+    .io_buffer_free = own_buffer_free,
     .mask_make = mask_make,
     .mask_free = mask_free,
     .process = process,
@@ -252,8 +261,6 @@ __attribute__((constructor)) static void borrow(void)
     faulty_scene.bank_make = real->scene->bank_make;
     faulty_scene.bank_free = real->scene->bank_free;
     faulty_scene.memory = real->scene->memory;
-    if (real->io_buffer_make)
-        faulty_device.io_buffer_make = own_buffer_make, faulty_device.io_buffer_free = own_buffer_free;
     if (real->mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
     if (real->mask_prepare) faulty_device.mask_prepare = mask_prepare;
     if (real->mask_ready) faulty_device.mask_ready = mask_ready;

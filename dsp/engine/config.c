@@ -1,8 +1,8 @@
 #include "config.h"
 
+#include "dsp/base/struct_copy.h"
 #include "dsp/device/backend.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -11,7 +11,6 @@ enum {
     MAX_TAPS = 1 << 28,
     MAX_BANK_TAPS = 1 << 24,
     MAX_STEER_FADE = 65536,
-    MAX_STRUCT_BYTES = 1 << 14, /* larger than hc_info of any version: a larger size is not initialised */
 };
 
 /* The padding at the end of a struct is undefined, so a later field must not lie there. */
@@ -20,30 +19,6 @@ _Static_assert(sizeof(hc_config) == offsetof(hc_config, steer_fade) + sizeof(int
 const char *hc_version(void)
 {
     return HC_VERSION;
-}
-
-static bool is_struct_size(size_t size)
-{
-    return size > sizeof(size_t) && size <= MAX_STRUCT_BYTES && size % sizeof(size_t) == 0;
-}
-
-/* Also checks that fields of a newer program, which this library does not know and would ignore, are 0. */
-int config_copy(const void *given, void *copy, size_t size, const char *name, struct reason *why)
-{
-    memset(copy, 0, size);
-    memcpy(copy, &size, sizeof size);
-    if (!given) return HC_OK;
-    size_t given_size;
-    memcpy(&given_size, given, sizeof given_size);
-    if (!is_struct_size(given_size))
-        return fail(HC_EINVAL, why, "%s.size is %zu; set it with %s_init", name, given_size, name);
-    for (size_t i = size; i < given_size; i++)
-        if (((const unsigned char *)given)[i])
-            return fail(HC_EINVAL, why,
-                        "%s has a field that haloconv " HC_VERSION " does not know; use a newer library", name);
-    memcpy(copy, given, given_size < size ? given_size : size);
-    memcpy(copy, &size, sizeof size);
-    return HC_OK;
 }
 
 static void set_defaults(hc_config *c)
@@ -121,7 +96,7 @@ static int check_work(const hc_config *c, struct reason *why)
 
 int config_resolve(const hc_config *given, hc_config *resolved, struct reason *why)
 {
-    int error = config_copy(given, resolved, sizeof *resolved, "hc_config", why);
+    int error = struct_copy(given, resolved, sizeof *resolved, "hc_config", why);
     if (error) return error;
     set_defaults(resolved);
     error = check_shape(resolved, why);

@@ -1,4 +1,4 @@
-/* config - defaults and checks of an hc_config, and copies of the public structs that begin with their size. */
+/* config - defaults and checks of an hc_config, and copies of an hc_info. */
 #ifndef HALOCONV_CONFIG_H
 #define HALOCONV_CONFIG_H
 
@@ -10,11 +10,6 @@ enum {
     CONFIG_MAX_THREADS = 256,
     CONFIG_MAX_FADE = 1 << 30, /* frames: a position in a fade plus a block must fit into an int */
 };
-
-/* Sets the fields of `copy`, a struct of `size` bytes, to those of the caller's version; the other fields become 0, and
- * if given is NULL all do. Both structs begin with their size. name: the name of the struct type, for messages. Fails
- * with HC_EINVAL and a text. [setup] */
-int config_copy(const void *given, void *copy, size_t size, const char *name, struct reason *why);
 
 /* Copies the fields of *given that the calling program knows (NULL: none), sets the defaults, checks the result. In
  * *resolved, block is 0 for files, fade_frames is 0 for no fade, and method is a static string. backend is still the

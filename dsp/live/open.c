@@ -3,8 +3,8 @@
 
 #include "dsp/base/memory.h"
 #include "dsp/base/samples.h"
+#include "dsp/base/struct_copy.h"
 #include "dsp/device/backend.h"
-#include "dsp/engine/config.h"
 
 #include <limits.h>
 #include <math.h>
@@ -93,7 +93,7 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
     if (!live) return fail(HC_EINVAL, REASON(why, cap), "hc_live_open: live is NULL; pass a pointer to a hc_live *");
     *live = NULL;
     hc_live_config copy;
-    int error = config_copy(config, &copy, sizeof copy, "hc_live_config", REASON(why, cap));
+    int error = struct_copy(config, &copy, sizeof copy, "hc_live_config", REASON(why, cap));
     if (error) return error;
     hc_live *l = calloc(1, sizeof *l);
     if (!l) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a live convolver; free some memory");

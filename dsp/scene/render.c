@@ -4,6 +4,7 @@
 #include "device_bank.h"
 #include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
+#include "dsp/base/struct_copy.h"
 #include "render_windows.h"
 
 #include <stdlib.h>
@@ -42,18 +43,16 @@ static int choose_backend(hc_renderer *r, const char *name, int *device, char *t
 int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
                      size_t cap)
 {
-    hc_render_config c = {.size = sizeof c};
+    hc_render_config c;
     if (!renderer) return fail(HC_EINVAL, REASON(why, cap), "hc_renderer_open: renderer is NULL; pass a pointer");
     *renderer = NULL;
-    if (config && config->size < sizeof c)
-        return fail(HC_EINVAL, REASON(why, cap), "hc_render_config.size is %zu; set it to sizeof(hc_render_config)",
-                    config->size);
-    if (config) c = *config;
+    int error = struct_copy(config, &c, sizeof c, "hc_render_config", REASON(why, cap));
+    if (error) return error;
     if (!c.step) c.step = DEFAULT_STEP;
     if (c.step < MIN_STEP || c.step > MAX_STEP)
         return fail(HC_EINVAL, REASON(why, cap), "step %d is out of range; give %d to %d", c.step, MIN_STEP, MAX_STEP);
     if (c.n_threads < 0) return fail(HC_EINVAL, REASON(why, cap), "n_threads is %d; give 0 or more", c.n_threads);
-    int error = bank_check(data, REASON(why, cap));
+    error = bank_check(data, REASON(why, cap));
     if (error) return error;
     hc_renderer *r = calloc(1, sizeof *r);
     if (!r) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a renderer; free some memory");

@@ -89,7 +89,7 @@ static void absurd_sizes_are_refused(const char *backend)
         char why[256] = "";
         c.size = sizes[i];
         int code = hc_open(&c, &e, why, sizeof why);
-        check(code == HC_EINVAL && !e && strstr(why, "hc_config_init"), "size %zu: %d, '%s'", sizes[i], code, why);
+        check(code == HC_EINVAL && !e && strstr(why, "sizeof(hc_config)"), "size %zu: %d, '%s'", sizes[i], code, why);
         hc_info info = {.size = sizes[i]};
         code = hc_get_info(good, &info);
         check(code == HC_EINVAL && info.block == 0, "hc_get_info, size %zu: %d", sizes[i], code);

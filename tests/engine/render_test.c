@@ -340,6 +340,34 @@ static void wrong_jobs_are_refused(const char *backend)
     scene_free(&s);
 }
 
+/* The struct of an older program may lack the last field; that of a later program may have another one. */
+static void configs_of_other_versions_are_read(const char *backend)
+{
+    struct {
+        hc_render_config config;
+        size_t later;
+    } newer = {.config = {.size = sizeof newer, .backend = backend}};
+    char why[400] = "";
+    float taps[1] = {1}, *rows[1] = {taps};
+    hc_bank_data data = {.size = sizeof data, .n_entries = 1, .n_out = 1, .n_taps = 1, .taps = (void *)rows};
+    hc_renderer *renderer;
+    hc_render_config older = {.size = offsetof(hc_render_config, device), .backend = backend};
+    older.device = (char *)taps; /* whatever lies behind the program's struct */
+    check(hc_renderer_open(&older, &data, &renderer, why, sizeof why) == HC_OK, "%s", why);
+    hc_renderer_close(renderer);
+    check(taps[0] == 1, "the field behind an older struct was read");
+    check(hc_renderer_open(&newer.config, &data, &renderer, why, sizeof why) == HC_OK, "%s", why);
+    hc_renderer_close(renderer);
+    newer.later = 1;
+    check(hc_renderer_open(&newer.config, &data, &renderer, why, sizeof why) == HC_EINVAL && !renderer &&
+              strstr(why, "newer library"),
+          "%s", why);
+    newer.config.size = 0;
+    check(hc_renderer_open(&newer.config, &data, &renderer, why, sizeof why) == HC_EINVAL &&
+              strstr(why, "sizeof(hc_render_config)"),
+          "%s", why);
+}
+
 int main(void)
 {
     static const struct test tests[] = {TEST(moving_sources_match_a_float64_sum, ONCE_A_DEVICE),
@@ -348,6 +376,7 @@ int main(void)
                                         TEST(long_signals_match, ONCE_A_DEVICE),
                                         TEST(a_chunk_may_begin_with_the_densest_group, ONCE_A_DEVICE),
                                         TEST(nan_and_infinity_count_as_silence, ONCE_A_DEVICE),
-                                        TEST(wrong_jobs_are_refused, ONCE_A_DEVICE)};
+                                        TEST(wrong_jobs_are_refused, ONCE_A_DEVICE),
+                                        TEST(configs_of_other_versions_are_read, ONCE_A_DEVICE)};
     return check_main("render_test", tests, sizeof tests / sizeof *tests);
 }

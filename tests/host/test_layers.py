@@ -214,7 +214,7 @@ ARROWS = {
     "dsp/tensors": {"dsp/backends": ["dsp/backends/backend_choice.h"]},
     "dsp/engine": {"dsp/backends": ANY, "dsp/device": ANY, "dsp/scene": ANY},
     "dsp/banks": {"dsp/masks": ANY, "dsp/signal": ANY, "dsp/scene": ["bank_check"]},
-    "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "config_copy"], "dsp/import": PUBLIC,
+    "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h"], "dsp/import": PUBLIC,
                  "dsp/signal": ["dsp/signal/k_weighting.h"], "dsp/banks": PUBLIC, "dsp/scene": PUBLIC},
     "dsp/masks": {},
     "dsp/import": {"dsp/masks": ANY, "dsp/signal": ANY},

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SUPERSEDED = 1 }; /* nothing was changed, because a ready mask was requested meanwhile */
-
 static void hand_over(hc_live *l, struct live_engine *e)
 {
     l->newest = e;
@@ -23,16 +21,17 @@ static bool is_path_of_current(const hc_live *l, const char *path)
     return l->current && strcmp(path, l->current->path) == 0;
 }
 
-/* Makes an engine and hands it over, unless a ready mask is requested meanwhile. */
+/* Makes an engine and hands it over, unless a ready mask is requested meanwhile: *plays is then false. */
 static int replace_engine(hc_live *l, const struct engine_format *format, const char *path,
-                          const struct live_mask *mask, struct reason *why)
+                          const struct live_mask *mask, bool *plays, struct reason *why)
 {
     struct live_engine *e;
     int error = live_engine_make(&l->config, &l->stream, &l->positions, format, mask, true, &e, why);
     if (error) return error;
-    if (!ready_supersede(&l->ready, NULL, is_path_of_current(l, path) ? l->current : NULL)) {
+    *plays = ready_supersede(&l->ready, NULL, is_path_of_current(l, path) ? l->current : NULL);
+    if (!*plays) {
         live_engine_close(e);
-        return SUPERSEDED;
+        return HC_OK;
     }
     if (l->newest) atomic_fetch_add(&l->rebuilds, 1);
     hand_over(l, e);
@@ -55,9 +54,10 @@ static void leave_current(hc_live *l)
 }
 
 /* Plays a mask in a format: by a mask swap if the engine can, else by a new engine. Owns `loaded`, even after a
- * failure. loaded NULL: plays the present mask. */
+ * failure. loaded NULL: plays the present mask. *plays: false after a failure, and if a ready mask was requested
+ * meanwhile; nothing was changed then. */
 static int mask_apply(hc_live *l, const char *path, struct live_mask *loaded, const struct engine_format *format,
-                      struct reason *why)
+                      bool *plays, struct reason *why)
 {
     const struct live_mask present = l->mask, *mask = loaded ? loaded : &present;
     struct failover *f = l->newest ? l->newest->failover : NULL;
@@ -66,13 +66,14 @@ static int mask_apply(hc_live *l, const char *path, struct live_mask *loaded, co
                  (!l->current || is_path_of_current(l, path)) && live_is_current(l, format) &&
                  strcmp(format->backend, l->format_used.backend) == 0 && live_engine_fits(l->newest, mask);
     int error = HC_OK;
-    if (!swaps)
-        error = replace_engine(l, format, path, mask, why);
-    else if (!ready_supersede(&l->ready, l->current, NULL))
-        error = SUPERSEDED;
-    else
+    *plays = false;
+    if (!swaps) {
+        error = replace_engine(l, format, path, mask, plays, why);
+    } else if (ready_supersede(&l->ready, l->current, NULL)) {
         error = failover_load(f, mask->responses.routes, mask->responses.n_routes, mask->banks, why);
-    if (error) {
+        *plays = !error;
+    }
+    if (!*plays) {
         if (loaded) live_mask_free(loaded);
         return error;
     }
@@ -127,9 +128,9 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
     struct live_mask loaded = {0};
     struct file_id file = file_identify(path, format->rate);
     int error = live_mask_load(&l->config, path, format->rate, &loaded, REASON(why, sizeof why));
-    bool is_first = l->newest == NULL;
-    if (!error) error = mask_apply(l, path, &loaded, format, REASON(why, sizeof why));
-    if (error == SUPERSEDED) return HC_OK;
+    bool is_first = l->newest == NULL, plays;
+    if (!error) error = mask_apply(l, path, &loaded, format, &plays, REASON(why, sizeof why));
+    if (!error && !plays) return HC_OK;
     live_answer(&l->config, number, error, why);
     if (error) {
         live_report(&l->config, HC_LIVE_ERROR, "%s", why);
@@ -151,9 +152,10 @@ static int change_engine(hc_live *l, const struct engine_format *format)
     struct engine_format before = l->format_used;
     bool reloads = format->rate != before.rate &&
                    (!l->config.keep_rate || live_mask_is_another_file(path, format->rate, before.rate));
+    bool plays;
     int error = reloads ? live_mask_load(&l->config, path, format->rate, &loaded, REASON(why, sizeof why)) : HC_OK;
-    if (!error) error = mask_apply(l, path, reloads ? &loaded : NULL, format, REASON(why, sizeof why));
-    if (error == SUPERSEDED) return HC_OK;
+    if (!error) error = mask_apply(l, path, reloads ? &loaded : NULL, format, &plays, REASON(why, sizeof why));
+    if (!error && !plays) return HC_OK;
     if (error)
         live_report(&l->config, HC_LIVE_ERROR, "%s", why);
     else if (format->rate != before.rate || format->block != before.block)
@@ -208,6 +210,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
 {
     char replaced[TEXT_CAP];
     uint64_t number;
+    bool plays;
     int error = HC_OK;
     if (!l || !path || !responses) {
         hc_responses_free(responses);
@@ -219,9 +222,8 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     error = live_mask_adopt(&l->config, path, format.rate, responses, &loaded, REASON(why, cap));
     if (!error) {
         read_requests(l, replaced, &number);
-        error = mask_apply(l, path, &loaded, &format, REASON(why, cap));
+        error = mask_apply(l, path, &loaded, &format, &plays, REASON(why, cap));
     }
-    if (error == SUPERSEDED) error = HC_OK;
     pthread_mutex_unlock(&l->setup);
     return error;
 }

@@ -79,8 +79,9 @@ typedef struct hc_live_config {
     double history_s;        /* seconds of input, at the first rate, that a new engine can process; at most 86400.
                                 It fixes memory, as max_predelay_ms does                                       6  */
     double max_predelay_ms;  /* largest predelay, up to 2^24 frames at the first rate                          0  */
-    void (*say)(void *data, int level, const char *text); /* gets a line about a mask, an engine or a device, with
-                                its enum hc_live_level; runs inside [setup] calls, and must make none       NULL  */
+    void (*say)(void *data, int level, const char *text); /* gets a line about a mask, an engine or a device, without
+                                control characters, and its enum hc_live_level; runs inside [setup] calls, and must
+                                make none                                                                   NULL  */
     void (*answer)(void *data, uint64_t number, int error, const char *why); /* gets the result of the request for a
                                 mask that has this number: HC_OK, or the error and its reason. A request that a later
                                 one replaced gets none. Runs inside [setup] calls, and must make none       NULL  */

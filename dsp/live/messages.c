@@ -1,5 +1,8 @@
 #include "messages.h"
 
+#include "dsp/base/c_locale.h"
+#include "dsp/base/error.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -8,9 +11,12 @@ void live_report(const hc_live_config *c, int level, const char *format, ...)
     char text[MESSAGE_CAP];
     va_list args;
     if (!c->say) return;
+    locale_t was = c_locale_enter();
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    c_locale_leave(was);
+    text_clean(text);
     c->say(c->data, level, text);
 }
 

@@ -7,7 +7,7 @@
 
 enum { MESSAGE_CAP = 1024 + TEXT_CAP }; /* bytes of a message, which may contain a path */
 
-/* Sends config.say a line. [setup] */
+/* Sends config.say a line, with a decimal point in every locale and ? for control characters. [setup] */
 void live_report(const hc_live_config *config, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Gives config.answer the result of a request. number: that of the request; 0: it has none. [setup] */

@@ -120,6 +120,13 @@ static bool read_requests(hc_live *l, char *path, uint64_t *number)
     return true;
 }
 
+/* Counts and reports a mask that was loaded and plays. */
+static void note_loaded(hc_live *l, const char *path, bool is_first)
+{
+    if (!is_first) atomic_fetch_add(&l->masks, 1);
+    live_info_report(l, path);
+}
+
 /* Loads and plays a mask. After a failure nothing changes, and the other requests apply to the mask that plays. number:
  * the request's, for config.answer. */
 static int change_mask(hc_live *l, const char *path, uint64_t number, const struct engine_format *format)
@@ -137,8 +144,7 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
         return error;
     }
     if (l->current) l->current->file = file;
-    if (!is_first) atomic_fetch_add(&l->masks, 1);
-    live_info_report(l, path);
+    note_loaded(l, path, is_first);
     return HC_OK;
 }
 
@@ -210,7 +216,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
 {
     char replaced[TEXT_CAP];
     uint64_t number;
-    bool plays;
+    bool plays = false;
     int error = HC_OK;
     if (!l || !path || !responses) {
         hc_responses_free(responses);
@@ -218,12 +224,14 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     }
     pthread_mutex_lock(&l->setup);
     struct engine_format format = format_wanted(l);
+    bool is_first = l->newest == NULL;
     struct live_mask loaded;
     error = live_mask_adopt(&l->config, path, format.rate, responses, &loaded, REASON(why, cap));
     if (!error) {
         read_requests(l, replaced, &number);
         error = mask_apply(l, path, &loaded, &format, &plays, REASON(why, cap));
     }
+    if (plays) note_loaded(l, path, is_first);
     pthread_mutex_unlock(&l->setup);
     return error;
 }

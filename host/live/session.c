@@ -20,8 +20,8 @@ static const time_t LOADER_END_S = 2;     /* the longest wait for a mask that is
 struct session {
     hc_live *live;
     struct live_scene *scene; /* NULL: there are no sources */
-    char *first_error;        /* [MESSAGE_CAP] while the first bank is loaded: load_first_bank returns errors */
-    const char *first_path;   /* path of that bank; at other times both are NULL */
+    char *first_error; /* [MESSAGE_CAP] while the first bank is loaded: load_first_bank returns errors; else NULL */
+    bool is_opening;   /* the first mask or bank is loaded */
     int n_in, n_out;
     _Atomic float knobs[HC_N_KNOBS]; /* values that were set last */
     double start_s;
@@ -53,9 +53,7 @@ struct session {
 static void say(void *data, int level, const char *text)
 {
     struct session *s = data;
-    static const char LOADED[] = ": loaded,"; /* report_bank says the same in other words */
-    size_t n = s->first_path ? strlen(s->first_path) : 0;
-    if (n > 0 && strncmp(text, s->first_path, n) == 0 && strncmp(text + n, LOADED, sizeof LOADED - 1) == 0) return;
+    if (s->is_opening && level == HC_LIVE_NOTE && strstr(text, ": loaded, ")) return; /* the program prints the same */
     if (s->first_error && level == HC_LIVE_ERROR)
         snprintf(s->first_error, MESSAGE_CAP, "%s", text);
     else if (message_limit_allows(&s->lines))
@@ -235,10 +233,8 @@ static bool load_first_bank(struct session *s, const char *path, char *why, size
     char error[MESSAGE_CAP] = "";
     hc_live_change change = {.size = sizeof change, .mask = path};
     s->first_error = error;
-    s->first_path = path;
     bool good = hc_live_request(s->live, &change) == HC_OK && hc_live_work(s->live) == HC_OK;
     s->first_error = NULL;
-    s->first_path = NULL;
     return good || message_write(why, cap, "%s", *error ? error : "the bank cannot be loaded; use a shorter path");
 }
 
@@ -284,8 +280,10 @@ static bool open_live(struct session *s, const struct session_settings *settings
         hc_responses_free(mask);
         return false;
     }
+    s->is_opening = true;
     bool good =
         is_bank(mask) ? load_first_bank(s, path, why, cap) : hc_live_play(s->live, path, mask, why, cap) == HC_OK;
+    s->is_opening = false;
     if (good) report_bank(s, settings);
     return good;
 }

@@ -101,6 +101,50 @@ static void a_request_is_answered_by_its_number(const char *backend)
     hc_live_close(live);
 }
 
+struct note {
+    int n;
+    char text[1000];
+};
+
+static void keep_note(void *data, int level, const char *text)
+{
+    struct note *note = data;
+    note->n++;
+    snprintf(note->text, sizeof note->text, "%s", text);
+}
+
+static void responses_of_the_caller_are_counted_and_reported(const char *backend)
+{
+    struct note note = {0};
+    hc_live *live = open_live(&(hc_live_config){.size = sizeof(hc_live_config), .say = keep_note, .data = &note});
+    const char *half = mask_file("half.txt", "0.5\n");
+    for (int i = 0; i < 3; i++) {
+        char why[400] = "";
+        hc_responses responses;
+        hc_live_stats stats = {.size = sizeof stats};
+        float x[BLOCK] = {1}, y[2 * BLOCK];
+        check(hc_responses_load(half, 0, 48000, 0, &responses, why, sizeof why) == HC_OK &&
+                  hc_responses_route(&responses, half, 2, why, sizeof why) == HC_OK &&
+                  hc_live_play(live, half, &responses, why, sizeof why) == HC_OK,
+              "%s", why);
+        play(live, x, y);
+        hc_live_get_stats(live, &stats);
+        check((int)stats.masks == i, "%d changes of the mask, want %d", (int)stats.masks, i);
+        check(note.n == i + 1 && strstr(note.text, "half.txt: loaded, "), "line %d: '%s'", note.n, note.text);
+    }
+    hc_live_close(live);
+}
+
+/* A file's name may have bytes that steer a terminal. */
+static void a_line_has_no_control_characters(const char *backend)
+{
+    struct note note = {0};
+    hc_live *live = open_live(&(hc_live_config){.size = sizeof(hc_live_config), .say = keep_note, .data = &note});
+    load(live, mask_file("red\033[31m\n\302\233.txt", "0.5\n"));
+    check(note.n == 1 && strstr(note.text, "/red?[31m??.txt: loaded, "), "line %d: '%s'", note.n, note.text);
+    hc_live_close(live);
+}
+
 /* The message names what was wrong: a mask's path, or the format. */
 static void a_refused_request_is_an_error_line(const char *backend)
 {
@@ -436,6 +480,8 @@ int main(void)
     static const struct test tests[] = {
         TEST(zero_and_null_mean_the_default, false),
         TEST(a_request_is_answered_by_its_number, false),
+        TEST(responses_of_the_caller_are_counted_and_reported, false),
+        TEST(a_line_has_no_control_characters, false),
         TEST(a_refused_request_is_an_error_line, false),
         TEST(values_out_of_range_are_refused, false),
         TEST(statistics_are_of_one_block, false),

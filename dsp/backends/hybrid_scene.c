@@ -164,6 +164,11 @@ static int hybrid_scene_bank_make(const char *tail_name, const struct scene_plan
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
+static double list_memory(int n_sources)
+{
+    return (double)n_sources * HC_MAX_SOUNDING * sizeof(struct scene_term);
+}
+
 static bool list_open(struct list *list, int n_sources)
 {
     list->terms = calloc((size_t)n_sources * HC_MAX_SOUNDING, sizeof *list->terms);
@@ -318,6 +323,7 @@ static double hybrid_scene_memory(const char *tail_name, const struct scene_plan
     const struct scene_plan tail_part = plan_of(plan, 1);
     const struct scene_shape tail_sizes = tail_shape(plan, shape);
     bytes += tail->memory(&tail_part, &tail_sizes);
+    bytes += (2 * TAIL_JOBS + 1) * list_memory(shape->n_sources); /* those of the jobs, and the one that plays */
     return bytes + delayed_tail_memory(shape->n_sources, shape->n_out, tail_part.block);
 }
 

@@ -71,23 +71,9 @@ static int tail_hop(int rate, int block, int steer_fade)
 
 static void hybrid_scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps)
 {
-    const int hop = tail_hop(rate, block, steer_fade), offset = 2 * hop;
-    *plan = (struct scene_plan){
-        .rate = rate, .block = block, .steer_fade = steer_fade, .bank_taps = bank_taps, .n_levels = 1};
-    const bool has_tail = bank_taps > offset + hop;
-    struct scene_level *head = &plan->levels[0];
-    *head = (struct scene_level){.n_taps = has_tail ? offset : bank_taps, .hop = block, .fft = 2 * block};
-    head->fade = steer_fade < block ? steer_fade : block;
-    head->n_partitions = (head->n_taps + block - 1) / block;
-    if (!has_tail) return;
-    plan->n_levels = 2;
-    plan->levels[1] = (struct scene_level){.offset = offset,
-                                           .n_taps = bank_taps - offset,
-                                           .hop = hop,
-                                           .delay = hop,
-                                           .fade = steer_fade < hop ? steer_fade : hop,
-                                           .fft = 2 * hop};
-    plan->levels[1].n_partitions = (bank_taps - offset + hop - 1) / hop;
+    const int hop = tail_hop(rate, block, steer_fade);
+    *plan = (struct scene_plan){.rate = rate, .block = block, .steer_fade = steer_fade, .bank_taps = bank_taps};
+    scene_plan_divide(plan, 2 * hop, hop, 2 * hop);
 }
 
 /* Returns the plan of one of the two scenes, head or tail: level l of the plan as a head without tail levels. */

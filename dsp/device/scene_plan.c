@@ -14,33 +14,36 @@ static int fft_size(int n)
     }
 }
 
-static int count_partitions(int n_taps, int hop)
+static struct scene_level level_of(const struct scene_plan *plan, int offset, int end, int hop, int fft)
 {
-    return (n_taps + hop - 1) / hop;
+    return (struct scene_level){.offset = offset,
+                                .n_taps = end - offset,
+                                .hop = hop,
+                                .delay = offset ? hop : 0,
+                                .fade = plan->steer_fade < hop ? plan->steer_fade : hop,
+                                .n_partitions = (end - offset + hop - 1) / hop,
+                                .fft = fft};
+}
+
+void scene_plan_divide(struct scene_plan *plan, int offset, int hop, int fft)
+{
+    const int block = plan->block, bank_taps = plan->bank_taps;
+    const bool has_tail = bank_taps > offset + hop;
+    plan->n_levels = has_tail ? 2 : 1;
+    plan->levels[0] = level_of(plan, 0, has_tail ? offset : bank_taps, block, 2 * block);
+    if (has_tail) plan->levels[1] = level_of(plan, offset, bank_taps, hop, fft);
 }
 
 void scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps)
 {
-    *plan = (struct scene_plan){
-        .rate = rate, .block = block, .steer_fade = steer_fade, .bank_taps = bank_taps, .n_levels = 1};
-    struct scene_level *head = &plan->levels[0], *tail = &plan->levels[1];
-    *head = (struct scene_level){.n_taps = bank_taps, .hop = block, .fft = 2 * block};
-    head->fade = steer_fade < block ? steer_fade : block;
+    *plan = (struct scene_plan){.rate = rate, .block = block, .steer_fade = steer_fade, .bank_taps = bank_taps};
     /* A request waits up to a hop until it is applied; then follow the delay (a hop) and the fade. */
-    int hop = (rate / CHANGES_A_SECOND - steer_fade) / 2 / block * block;
-    if (hop >= 2 * block) {
-        int fade = steer_fade < hop ? steer_fade : hop;
-        int offset = 2 * hop + fade;
-        if (bank_taps > offset + hop) {
-            *tail = (struct scene_level){
-                .offset = offset, .n_taps = bank_taps - offset, .hop = hop, .delay = hop, .fade = fade};
-            tail->fft = fft_size(2 * hop + fade);
-            tail->n_partitions = count_partitions(tail->n_taps, hop);
-            head->n_taps = offset;
-            plan->n_levels = 2;
-        }
-    }
-    head->n_partitions = count_partitions(head->n_taps, block);
+    const int hop = (rate / CHANGES_A_SECOND - steer_fade) / 2 / block * block;
+    const int window = 2 * hop + (steer_fade < hop ? steer_fade : hop);
+    if (hop >= 2 * block)
+        scene_plan_divide(plan, window, hop, fft_size(window));
+    else
+        scene_plan_divide(plan, bank_taps, 0, 0);
 }
 
 bool scene_plan_is_same(const struct scene_plan *a, const struct scene_plan *b)

@@ -31,6 +31,10 @@ struct scene_plan {
 
 void scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps);
 
+/* Divides the taps of a plan whose other numbers are set: a head and, if taps lie far enough behind tap `offset`, a tail
+ * level with this hop. fft: frames of the tail's transform. */
+void scene_plan_divide(struct scene_plan *plan, int offset, int hop, int fft);
+
 /* May engines with these plans share a bank? [rt] */
 bool scene_plan_is_same(const struct scene_plan *a, const struct scene_plan *b);
 

@@ -142,8 +142,9 @@ struct backend {
     void (*io_buffer_free)(void *state, struct io_buffer *buffer);
     int (*mask_make)(void *state, const struct matrix *matrix, void **mask, struct reason *why);
     void (*mask_free)(void *state, void *mask);
-    /* Makes a mask of noise. NULL: the engine makes the responses and calls mask_make. */
-    int (*mask_make_noise)(void *state, const struct noise *noise, void **mask, struct reason *why);
+    /* Makes a mask of noise; the matrix has no taps. NULL: the engine makes the taps and calls mask_make. */
+    int (*mask_make_noise)(void *state, const struct matrix *matrix, const struct noise *noise, void **mask,
+                           struct reason *why);
 
     /* A mask cannot play its full tail before its tail levels have run for some time:
      *

@@ -35,7 +35,7 @@ void engine_masks_free(hc_engine *e)
     }
 }
 
-/* Makes a mask of a matrix or, if matrix is NULL, of noise with the backend's mask_make_noise. */
+/* Makes a mask of a matrix or, if noise is not NULL, of noise with the backend's mask_make_noise. */
 static int mask_add(hc_engine *e, const struct matrix *matrix, const struct noise *noise, hc_mask **out,
                     struct reason *why)
 {
@@ -44,8 +44,8 @@ static int mask_add(hc_engine *e, const struct matrix *matrix, const struct nois
     if (!mask) return fail(HC_ENOMEM, why, "no memory for a mask; free some memory");
     pthread_mutex_lock(&e->masks_lock);
     masks_sweep(e);
-    int error = matrix ? e->backend->mask_make(e->state, matrix, &mask->impl, why)
-                       : e->backend->mask_make_noise(e->state, noise, &mask->impl, why);
+    int error = noise ? e->backend->mask_make_noise(e->state, matrix, noise, &mask->impl, why)
+                      : e->backend->mask_make(e->state, matrix, &mask->impl, why);
     if (!error) {
         mask->engine = e;
         mask->next = e->masks;
@@ -92,11 +92,11 @@ int hc_mask_make_noise(hc_engine *e, int diagonal, int n_taps, double rt60, uint
     if (!envelope) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a mask; free some memory");
     envelope_fill(envelope, n_taps, rt60);
     struct noise noise = {seed, diagonal != 0, n_taps, envelope};
-    struct matrix matrix = {0};
+    struct matrix matrix;
     bool on_device = e->backend->mask_make_noise != NULL;
-    int error = on_device ? HC_OK : matrix_of_noise(&matrix, &e->config, &noise, REASON(why, cap));
-    if (!error) error = mask_add(e, on_device ? NULL : &matrix, &noise, out, REASON(why, cap));
-    matrix_free(&matrix); /* the matrix is empty if a device made the noise, and after an error */
+    int error = matrix_of_noise(&matrix, &e->config, &noise, !on_device, REASON(why, cap));
+    if (!error) error = mask_add(e, &matrix, on_device ? &noise : NULL, out, REASON(why, cap));
+    matrix_free(&matrix); /* empty after an error */
     free(envelope);
     return error;
 }

@@ -176,25 +176,32 @@ end:
                : error;
 }
 
-int matrix_of_noise(struct matrix *m, const hc_config *config, const struct noise *noise, struct reason *why)
+static void response_fill(float *taps, const struct noise *noise, uint32_t response)
+{
+    struct noise_key key = noise_key_of(noise->seed, response);
+    for (int k = 0; k < noise->n_taps; k++) taps[k] = noise_tap(key, (uint32_t)k, noise->envelope[k]);
+}
+
+int matrix_of_noise(struct matrix *m, const hc_config *config, const struct noise *noise, bool has_taps,
+                    struct reason *why)
 {
     int n_pairs = config->n_in < config->n_out ? config->n_in : config->n_out;
     size_t n = noise->diagonal ? (size_t)n_pairs : (size_t)config->n_in * (size_t)config->n_out;
     memset(m, 0, sizeof *m);
-    if (n > INT_MAX) return fail(HC_EINVAL, why, "the matrix has %zu responses; give at most 2147483647", n);
-    m->taps = calloc(n, sizeof *m->taps);
+    if (n > INT_MAX / 2) return fail(HC_EINVAL, why, "the matrix has %zu responses; give at most %d", n, INT_MAX / 2);
+    if (has_taps) m->taps = calloc(n, sizeof *m->taps);
     m->n_taps = calloc(n, sizeof *m->n_taps);
     m->cells = calloc(n, sizeof *m->cells);
-    if (!m->taps || !m->n_taps || !m->cells) goto no_memory;
-    for (int i = 0; i < (int)n; i++) {
+    if ((has_taps && !m->taps) || !m->n_taps || !m->cells) goto no_memory;
+    for (int i = 0; i < (int)n; i++) { /* sorted by output, then input: response i is that of noise_response */
         struct cell cell = {i, i, i};
         if (!noise->diagonal) cell.in = i % config->n_in, cell.out = i / config->n_in;
-        int r = response_add(m, noise->n_taps);
-        if (r < 0) goto no_memory;
-        struct noise_key key = noise_key_of(noise->seed, noise_response(noise, config->n_in, cell.in, cell.out));
-        for (int k = 0; k < noise->n_taps; k++) m->taps[r][k] = noise_tap(key, (uint32_t)k, noise->envelope[k]);
+        m->n_taps[i] = noise->n_taps;
+        if (has_taps && response_add(m, noise->n_taps) < 0) goto no_memory;
+        if (has_taps) response_fill(m->taps[i], noise, noise_response(noise, config->n_in, cell.in, cell.out));
         m->cells[m->n_cells++] = cell;
     }
+    m->n_responses = (int)n;
     return HC_OK;
 no_memory:
     matrix_free(m);
@@ -203,7 +210,7 @@ no_memory:
 
 void matrix_free(struct matrix *m)
 {
-    for (int r = 0; r < m->n_responses; r++) free(m->taps[r]);
+    for (int r = 0; m->taps && r < m->n_responses; r++) free(m->taps[r]);
     free(m->taps);
     free(m->n_taps);
     free(m->cells);

@@ -10,7 +10,9 @@
 
 /* Applies gains and delays, and adds up the routes of each pair. Routes with the same data share a response. */
 int matrix_make(struct matrix *matrix, const hc_config *config, const hc_route *routes, int n, struct reason *why);
-int matrix_of_noise(struct matrix *matrix, const hc_config *config, const struct noise *noise, struct reason *why);
+/* has_taps: false: only the cells and the number of taps, for backend.mask_make_noise. */
+int matrix_of_noise(struct matrix *matrix, const hc_config *config, const struct noise *noise, bool has_taps,
+                    struct reason *why);
 void matrix_free(struct matrix *matrix); /* an empty matrix is allowed */
 
 #endif

@@ -135,10 +135,10 @@ void cuda_live_mask_free(void *state, void *mask)
     free(m);
 }
 
-/* Makes a mask of matrix->taps or, if noise is not NULL, of noise. */
-static int mask_make(struct cuda_live *s, const struct matrix *matrix, const struct noise *noise, void **mask,
-                     struct reason *why)
+int cuda_live_mask_make_noise(void *state, const struct matrix *matrix, const struct noise *noise, void **mask,
+                              struct reason *why)
 {
+    struct cuda_live *s = (struct cuda_live *)state;
     struct cuda_live_mask *m = (struct cuda_live_mask *)calloc(1, sizeof *m);
     *mask = NULL;
     if (!m) return fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
@@ -156,39 +156,7 @@ static int mask_make(struct cuda_live *s, const struct matrix *matrix, const str
 
 int cuda_live_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
 {
-    return mask_make((struct cuda_live *)state, matrix, NULL, mask, why);
-}
-
-/* Makes the matrix of a mask of noise, without taps. False: no memory. */
-static bool noise_matrix_make(struct matrix *matrix, const struct cuda_live *s, const struct noise *noise)
-{
-    const int n_diagonal = s->n_in < s->n_out ? s->n_in : s->n_out;
-    const size_t n = noise->diagonal ? n_diagonal : (size_t)s->n_in * s->n_out;
-    memset(matrix, 0, sizeof *matrix);
-    if (n > INT32_MAX / 2) return false;
-    matrix->n_taps = (int *)malloc(n * sizeof(int));
-    matrix->cells = (struct cell *)malloc(n * sizeof(struct cell));
-    if (!matrix->n_taps || !matrix->cells) return false;
-    matrix->n_responses = matrix->n_cells = (int)n;
-    for (int r = 0; r < (int)n; r++) { /* cells sorted by output, then input, as noise_response expects */
-        const struct cell cell = {noise->diagonal ? r : r % s->n_in, noise->diagonal ? r : r / s->n_in, r};
-        matrix->cells[r] = cell;
-        matrix->n_taps[r] = noise->n_taps;
-    }
-    return true;
-}
-
-int cuda_live_mask_make_noise(void *state, const struct noise *noise, void **mask, struct reason *why)
-{
-    struct cuda_live *s = (struct cuda_live *)state;
-    struct matrix matrix;
-    *mask = NULL;
-    const int rc = noise_matrix_make(&matrix, s, noise)
-                       ? mask_make(s, &matrix, noise, mask, why)
-                       : fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
-    free(matrix.n_taps);
-    free(matrix.cells);
-    return rc;
+    return cuda_live_mask_make_noise(state, matrix, NULL, mask, why);
 }
 
 void cuda_live_mask_prepare(void *state, void *mask)

@@ -50,7 +50,9 @@ int cuda_live_buffer_make(void *state, struct io_buffer *buffer, struct reason *
 void cuda_live_buffer_free(void *state, struct io_buffer *buffer);
 int cuda_live_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why);
 void cuda_live_mask_free(void *state, void *mask);
-int cuda_live_mask_make_noise(void *state, const struct noise *noise, void **mask, struct reason *why);
+/* Makes a mask of noise or, if noise is NULL, of matrix->taps. */
+int cuda_live_mask_make_noise(void *state, const struct matrix *matrix, const struct noise *noise, void **mask,
+                              struct reason *why);
 void cuda_live_mask_prepare(void *state, void *mask);
 bool cuda_live_mask_ready(void *state, const void *mask);
 void cuda_live_mask_retire(void *state, void *mask);

@@ -37,7 +37,7 @@ static void stage_open(struct stage *s, int n_in, int n_out, bool diagonal, int 
     float *envelope = must_alloc((size_t)taps, sizeof *envelope);
     for (int k = 0; k < taps; k++) envelope[k] = 0.01f;
     struct noise noise = {1, diagonal, taps, envelope};
-    check(matrix_of_noise(&s->matrix, &s->config, &noise, NULL) == HC_OK, "no matrix");
+    check(matrix_of_noise(&s->matrix, &s->config, &noise, true, NULL) == HC_OK, "no matrix");
     free(envelope);
     check(routing_make(&s->routing, &s->matrix, n_out), "no memory");
     s->x = outputs_open(n_in, s->plan.hop);

@@ -124,9 +124,10 @@ static void mask_free(void *state, void *mask)
     real->mask_free(((struct faulty *)state)->state, mask);
 }
 
-static int mask_make_noise(void *state, const struct noise *noise, void **mask, struct reason *why)
+static int mask_make_noise(void *state, const struct matrix *matrix, const struct noise *noise, void **mask,
+                           struct reason *why)
 {
-    return real->mask_make_noise(((struct faulty *)state)->state, noise, mask, why);
+    return real->mask_make_noise(((struct faulty *)state)->state, matrix, noise, mask, why);
 }
 
 static void mask_prepare(void *state, void *mask)

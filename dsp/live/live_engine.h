@@ -10,7 +10,8 @@
 enum {
     MAX_BLOCK = 8192,                    /* frames of an engine's block; a longer call is cut into chunks      */
     HISTORY_SLACK_S = 2                  /* oldest seconds, which a new engine does not read: they may soon
-                                            be overwritten                                                     */
+                                            be overwritten. They count at the first rate, as history_s does:
+                                            at a higher rate a new engine would find too few frames            */
 };
 
 struct engine_format {

@@ -63,7 +63,7 @@ static int state_open(struct cuda_live *s, const hc_config *config, struct reaso
     PASS(cuda_transfer_open(s, why));
     const size_t pinned = gpu_tail_pinned_bytes(&s->tail);
     TRY(cudaHostAlloc(&s->tail.pinned, pinned, cudaHostAllocDefault), "cudaHostAlloc(%zu)", pinned);
-    TRY(gpu_tail_load(&s->tail, s->device, s->audio), "loading the kernels of the head and the tail levels");
+    TRY(gpu_tail_load(&s->tail, s->audio), "loading the kernels of the head and the tail levels");
     return cuda_live_reset(s, why);
 }
 

@@ -12,7 +12,7 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
-#include "fft_block.cuh"
+#include "fft_factors.h"
 #include "pinned_memory.h"
 #include "render_kernels.h"
 #include "scene_gpu.h"
@@ -371,13 +371,10 @@ static int state_open(struct render_gpu *s, const struct render_setup *setup, st
     s->bank = (struct scene_bank *)bank;
     s->log2_P = s->bank->log2_P[0];
     TRY(render_kernels_load(), "loading kernels");
-    const size_t tw_bytes = sizeof(float2) << s->log2_P;
-    PASS(device_alloc(&s->memory, tw_bytes, "a renderer", why));
+    PASS(device_alloc(&s->memory, fft_factors_bytes(s->log2_P), "a renderer", why));
     s->tw = (float2 *)s->memory;
-    float2 tw[FFT_MAX];
-    fft_twiddles(tw, 1 << s->log2_P);
-    TRY(cudaMemcpy(s->tw, tw, tw_bytes, cudaMemcpyHostToDevice), "cudaMemcpy(%zu)", tw_bytes);
-    TRY(cudaStreamSynchronize(NULL), "cudaStreamSynchronize"); /* cudaMemcpy may return before the copy is complete */
+    TRY(fft_factors_make(s->tw, s->log2_P, NULL), "making the table of a transform");
+    TRY(cudaStreamSynchronize(NULL), "cudaStreamSynchronize");
     return HC_OK;
 }
 

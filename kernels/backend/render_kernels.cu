@@ -18,27 +18,31 @@
 #include "render_kernels.h"
 
 #include "dsp/device/backend.h"
-#include "fft_block.cuh"
+#include "fft_teams.cuh"
 #include "kernels_load.h"
 #include "spectrum.cuh"
 
 enum { THREADS = 128, OUTS = 2, PARTS = 4 /* partitions loaded at once */ };
 
 /* grid: the rows, several a thread block */
-static __global__ void __launch_bounds__(512) render_forward(const __grid_constant__ struct render_batch job)
+static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
+    render_forward(const __grid_constant__ struct render_batch job)
 {
-    extern __shared__ float2 shared[];
-    const int skipped = (2 << job.log2_P) - 2 * job.step; /* first frames of the window, unused by outputs */
-    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
-    const bool active = lane.which < job.n_rows;
-    const int row = active ? lane.which : 0;
-    const float *in = job.in + job.rows[row];
-    float2 r[8];
-    fft_points(lane, [&](int m, int i) {
-        r[m] = i >= skipped ? make_float2(in[i - skipped], in[i - skipped + 1]) : make_float2(0.0f, 0.0f);
+    extern __shared__ float4 shared[];
+    fft_with_size(job.log2_P, [&](auto size) {
+        using S = decltype(size);
+        const fft_team<S> team(shared, job.n_rows);
+        if (team.idle) return;
+        const int skipped = 2 * S::N - 2 * job.step; /* first frames of the window, unused by outputs; at most P */
+        const float *in = job.in + job.rows[team.which] - skipped + team.t;
+        float2 r[S::E];
+#pragma unroll
+        for (int j = 0; j < S::E; j++) r[j].y = -in[S::N + S::T * j];
+#pragma unroll
+        for (int j = 0; j < S::E; j++) r[j].x = S::T * j >= skipped - team.t ? in[S::T * j] : 0.0f;
+        team.forward(job.tw, r);
+        if (team.active) team.store(job.x + (size_t)team.which * S::N, r);
     });
-    fft_forward(lane, job.tw, r);
-    if (active) fft_unpack(lane, job.tw, 1.0f, job.x + ((size_t)row << job.log2_P));
 }
 
 /* grid: (tiles of outputs, `from` and `to`) x windows, P / 2 threads each */
@@ -53,7 +57,7 @@ static __global__ void __launch_bounds__(THREADS) render_products(const __grid_c
     const struct render_span span = job.spans[window];
     if (!to && span.n_from < 0) return;
     const int first = span.line + (to ? max(span.n_from, 0) : 0), end = first + (to ? span.n_to : span.n_from);
-    const bool bin0 = bin == 0, second = out0 + 1 < job.n_out;
+    const bool second = out0 + 1 < job.n_out;
     const size_t P = (size_t)1 << job.log2_P, part_step = job.n_out * P;
     float4 total[OUTS] = {};
 
@@ -75,7 +79,7 @@ static __global__ void __launch_bounds__(THREADS) render_products(const __grid_c
 #pragma unroll
             for (int u = 0; u < PARTS; u++)
 #pragma unroll
-                for (int o = 0; o < OUTS; o++) bin_multiply_add(sum[o], xs[u], hs[u][o], bin0);
+                for (int o = 0; o < OUTS; o++) bin_multiply_add(sum[o], xs[u], hs[u][o]);
         }
 #pragma unroll
         for (int o = 0; o < OUTS; o++) bin_weigh_add(total[o], sum[o], line.weight);
@@ -86,40 +90,49 @@ static __global__ void __launch_bounds__(THREADS) render_products(const __grid_c
 }
 
 /* grid: windows x outputs, several a thread block */
-static __global__ void __launch_bounds__(512) render_inverse(const __grid_constant__ struct render_batch job)
+static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
+    render_inverse(const __grid_constant__ struct render_batch job)
 {
-    extern __shared__ float2 shared[];
-    const int skipped = (2 << job.log2_P) - job.step;
-    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
-    const bool active = lane.which < job.n_spans * job.n_out;
-    const int window = active ? lane.which / job.n_out : 0, out = active ? lane.which % job.n_out : 0;
-    const struct render_span span = job.spans[window];
-    const bool fades = span.n_from >= 0;
-    const float2 *to_sum = job.sums + (((size_t)(2 * window + 1) * job.n_out + out) << job.log2_P);
-    const float2 *from_sum = fades ? job.sums + (((size_t)2 * window * job.n_out + out) << job.log2_P) : to_sum;
-    float2 from[8], to[8];
-    fft_inverse(lane, job.tw, [&](int k) { return from_sum[k]; }, from);
-    __syncthreads(); /* the next transform uses the same shared memory; all windows of the block come here */
-    fft_inverse(lane, job.tw, [&](int k) { return to_sum[k]; }, to);
-    if (!active) return;
-    float *y = job.out + span.out + (size_t)out * span.pitch;
-    auto store = [&](int i, float a, float b) {
-        if (i >= 0) y[i] = fades ? a + steer_gain(i, job.step) * (b - a) : b;
-    };
-    fft_points(lane, [&](int m, int i) {
-        store(i - skipped, from[m].x, to[m].x);
-        store(i + 1 - skipped, from[m].y, to[m].y);
+    extern __shared__ float4 shared[];
+    fft_with_size(job.log2_P, [&](auto size) {
+        using S = decltype(size);
+        const int skipped = S::N - job.step; /* frames of the window's second half */
+        const fft_team<S> team(shared, job.n_spans * job.n_out);
+        if (team.idle) return;
+        const int window = team.which / job.n_out, out = team.which % job.n_out;
+        const struct render_span span = job.spans[window];
+        const bool fades = span.n_from >= 0;
+        float from[S::E], to[S::E];
+#pragma unroll
+        for (int j = 0; j < S::E; j++) to[j] = 0.0f;
+#pragma unroll 1
+        for (int side = 0; side < 2; side++) { /* the same for all teams of a block */
+            const int list = 2 * window + (fades ? side : 1);
+            const float2 *sums = job.sums + ((size_t)list * job.n_out + out) * S::N;
+            float2 r[S::E];
+            if (side) S::team_sync(); /* this transform uses the same shared memory as the previous one */
+            team.load_spectrum(r, sums);
+            team.inverse(job.tw, r);
+            team.frames(r, [&](int j, int, float2 x) { from[j] = to[j], to[j] = x.y; });
+        }
+        if (!team.active) return;
+        float *y = job.out + span.out + (size_t)out * span.pitch;
+#pragma unroll
+        for (int j = 0; j < S::E; j++) {
+            const int i = team.t + S::T * j - skipped;
+            if (i >= 0) y[i] = fades ? from[j] + steer_gain(i, job.step) * (to[j] - from[j]) : to[j];
+        }
     });
 }
 
 cudaError_t render_batch_launch(const struct render_batch *job, cudaStream_t stream)
 {
-    const int P = 1 << job->log2_P, threads = fft_threads(P), out_tiles = (job->n_out + OUTS - 1) / OUTS;
-    const size_t shared = fft_shared_bytes(P), n_products = (size_t)job->n_spans * 2 * out_tiles * P / 2;
-    if (job->n_rows) render_forward<<<fft_blocks(job->n_rows, P), threads, shared, stream>>>(*job);
+    const int out_tiles = (job->n_out + OUTS - 1) / OUTS;
+    const size_t n_products = ((size_t)job->n_spans * 2 * out_tiles << job->log2_P) / 2;
+    cudaError_t e = fft_launch(render_forward, (size_t)job->n_rows, job->log2_P, *job, stream);
+    if (e != cudaSuccess) return e;
     render_products<<<(unsigned)((n_products + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*job);
-    render_inverse<<<fft_blocks((size_t)job->n_spans * job->n_out, P), threads, shared, stream>>>(*job);
-    return cudaGetLastError();
+    return fft_launch(render_inverse, (size_t)job->n_spans * job->n_out, job->log2_P, *job, stream);
 }
 
 cudaError_t render_kernels_load(void) { return kernels_load(render_forward, render_products, render_inverse); }

@@ -1,5 +1,5 @@
-/* render_kernels - the kernels of hc_render on a GPU. Picture and cost in render_kernels.cu. A spectrum is [P] float2 in
- * the layout of fft_block.cuh. */
+/* render_kernels - the kernels of hc_render on a GPU. Picture and cost in render_kernels.cu. A spectrum is [P] float2 as
+ * in fft_teams.cuh, tw a table of fft_factors.h. */
 #ifndef HALOCONV_RENDER_KERNELS_H
 #define HALOCONV_RENDER_KERNELS_H
 

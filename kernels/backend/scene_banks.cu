@@ -9,9 +9,9 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
-#include "fft_block.cuh"
+#include "fft_factors.h"
 #include "pinned_memory.h"
-#include "scene_transform.h"
+#include "response_spectra.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static size_t maker_cut(struct bank_maker *m, const struct scene_bank *bank, siz
     size_t used = 0;
     for (int i = 0; i < 2; i++) m->taps[i] = (float *)device_cut(base, &used, half);
     for (int l = 0; l < bank->n_levels; l++)
-        m->tw[l] = (float2 *)device_cut(base, &used, sizeof(float2) << bank->log2_P[l]);
+        m->tw[l] = (float2 *)device_cut(base, &used, fft_factors_bytes(bank->log2_P[l]));
     return used;
 }
 
@@ -72,7 +72,7 @@ static int entries_transform(const struct scene_plan *plan, const struct scene_b
                              int half, size_t pitch, int n_taps, int first, int n, struct reason *why)
 {
     for (int l = 0; l < bank->n_levels; l++) {
-        struct scene_responses job = {};
+        struct response_spectra job = {};
         if (bank->n_parts[l] == 0) continue;
         job.tw = m->tw[l];
         job.taps = m->taps[half];
@@ -84,8 +84,8 @@ static int entries_transform(const struct scene_plan *plan, const struct scene_b
         job.hop = plan->levels[l].hop;
         job.n_parts = bank->n_parts[l];
         job.log2_P = bank->log2_P[l];
-        job.h = bank->h[l] + (((size_t)first * bank->n_parts[l] * bank->n_out) << bank->log2_P[l]);
-        TRY(scene_responses_launch(&job, m->stream), "transforming a bank");
+        job.spectra = bank->h[l] + (((size_t)first * bank->n_parts[l] * bank->n_out) << bank->log2_P[l]);
+        TRY(response_spectra_launch(&job, m->stream), "transforming a bank");
     }
     return HC_OK;
 }
@@ -106,12 +106,8 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
     for (int i = 0; i < 2; i++) m->pinned[i] = (float *)((char *)m->host + i * half);
     PASS(device_alloc(&m->device, maker_cut(m, bank, half, NULL), "the making of a bank", why));
     maker_cut(m, bank, half, m->device);
-    for (int l = 0; l < bank->n_levels; l++) {
-        float2 tw[FFT_MAX];
-        const size_t bytes = sizeof(float2) << bank->log2_P[l];
-        fft_twiddles(tw, 1 << bank->log2_P[l]);
-        TRY(cudaMemcpyAsync(m->tw[l], tw, bytes, cudaMemcpyHostToDevice, m->stream), "cudaMemcpyAsync(%zu)", bytes);
-    }
+    for (int l = 0; l < bank->n_levels; l++)
+        TRY(fft_factors_make(m->tw[l], bank->log2_P[l], m->stream), "making the tables of a transform");
     for (int first = 0, i = 0; first < data->n_entries; first += step, i ^= 1) {
         const int n = data->n_entries - first < step ? data->n_entries - first : step;
         if (first >= 2 * step) TRY(device_wait_event(m->sent[i]), "cudaEventQuery");
@@ -150,7 +146,7 @@ static int bank_open(const struct scene_plan *plan, struct scene_bank *bank, con
     bank->bytes = bank_cut(bank, NULL);
     PASS(device_alloc(&bank->memory, bank->bytes, "the bank", why));
     bank_cut(bank, bank->memory);
-    TRY(scene_transform_load(), "loading kernels");
+    TRY(response_spectra_load(), "loading kernels");
     struct bank_maker maker = {};
     int rc = bank_fill(plan, bank, data, &maker, why);
     maker_close(&maker);

@@ -19,7 +19,7 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
-#include "fft_block.cuh"
+#include "fft_factors.h"
 #include "pinned_memory.h"
 #include "scene_transform.h"
 
@@ -116,7 +116,7 @@ static size_t scene_state_cut(struct scene_gpu *s, void *base)
     s->receive = (float *)device_cut(base, &used, n * s->plan.block * sizeof(float));
     for (int l = 0; l < s->plan.n_levels; l++) {
         struct cuda_level *level = &s->levels[l];
-        level->tw = (float2 *)device_cut(base, &used, spectrum_bytes(level));
+        level->tw = (float2 *)device_cut(base, &used, fft_factors_bytes(level->log2_P));
         level->partial = (float2 *)device_cut(base, &used, level->capacity * spectrum_bytes(level));
         level->sums = (float2 *)device_cut(base, &used, level->n_lists * n_out * spectrum_bytes(level));
         for (int i = 0; i < LISTS; i++)
@@ -173,10 +173,7 @@ static int gpu_reset(void *state, struct reason *why)
 static int level_open(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
-    float2 tw[FFT_MAX];
-    fft_twiddles(tw, 1 << level->log2_P);
-    TRY(cudaMemcpyAsync(level->tw, tw, spectrum_bytes(level), cudaMemcpyHostToDevice, s->head), "cudaMemcpyAsync(%zu)",
-        spectrum_bytes(level)); /* gpu_reset waits for the stream */
+    TRY(fft_factors_make(level->tw, level->log2_P, s->head), "making the tables of a transform"); /* gpu_reset waits */
     if (!l) return HC_OK;
     level->ready = (cudaEvent_t *)calloc((size_t)level->n_windows, sizeof *level->ready);
     level->n_active = (int *)calloc((size_t)level->n_windows, sizeof *level->n_active);

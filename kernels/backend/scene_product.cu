@@ -43,7 +43,6 @@ static __global__ void __launch_bounds__(THREADS, OUTS <= 2 ? 4 : 2)
     const int chunk = split % job.n_chunks, part0 = split / job.n_chunks * job.part_step;
     const int n_parts = min(job.part_step, job.n_parts - part0);
     const int bin = 2 * (tile * lanes + lane);
-    const bool bin0 = bin == 0;
     const struct scene_list list = job.lists[blockIdx.y];
     const int piece0 = (int)((long long)list.n * chunk / job.n_chunks);
     const int n_items = ((int)((long long)list.n * (chunk + 1) / job.n_chunks) - piece0) * n_parts;
@@ -76,7 +75,7 @@ static __global__ void __launch_bounds__(THREADS, OUTS <= 2 ? 4 : 2)
             for (int u = 0; u < TERMS; u++) bin_weigh_add(z, xs[u], w[u]);
         }
 #pragma unroll
-        for (int o = 0; o < OUTS; o++) bin_multiply_add(sum[o], z, h[o], bin0);
+        for (int o = 0; o < OUTS; o++) bin_multiply_add(sum[o], z, h[o]);
     }
 
 #pragma unroll

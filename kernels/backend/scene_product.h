@@ -1,5 +1,5 @@
 /* scene_product - the sums of products of spectra for moving sources. Picture and cost in scene_product.cu. A spectrum
- * is [P] float2 in the layout of fft_block.cuh. */
+ * is [P] float2 as in fft_teams.cuh. */
 #ifndef HALOCONV_SCENE_PRODUCT_H
 #define HALOCONV_SCENE_PRODUCT_H
 

@@ -11,73 +11,62 @@
  * If a call ends inside a block, the block's missing frames count as zeros. They do not change earlier frames, because
  * the filter is causal.
  *
- * cost     5 P log2(P) flop and 16 P bytes a transform (fft_block.cuh)
+ * cost     3 P log2(P) FMA and 16 P bytes a transform (fft_teams.cuh)
  * limits   P = 32 ... 4096
  * ceiling  forward: memory bandwidth over the window, the ring and X; output: latency, because outputs are few
  */
 #include "scene_transform.h"
 
 #include "dsp/device/backend.h"
-#include "fft_block.cuh"
+#include "fft_teams.cuh"
 #include "kernels_load.h"
 
-/* grid: the sources, several a thread block */
-static __global__ void __launch_bounds__(512) forward(const __grid_constant__ struct scene_forward job)
+/* grid: the sources, several a thread block. The choice between ring and `receive` needs over 80 registers. */
+static __global__ void __launch_bounds__(FFT_THREADS, 2) forward(const __grid_constant__ struct scene_forward job)
 {
-    extern __shared__ float2 shared[];
-    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
-    const bool active = lane.which < job.n_sources;
-    const int source = active ? lane.which : 0;
-    float *ring = job.ring + (size_t)source * ((size_t)job.ring_mask + 1);
-    const float *receive = job.receive + (size_t)source * job.n_new;
-    auto frame = [&](int i) {
-        const int fresh = i - job.new_at;
-        if (fresh < 0) return ring[(job.from + (unsigned)i) & job.ring_mask];
-        return fresh < job.n_new ? receive[fresh] : 0.0f;
-    };
-    float2 r[8];
-    fft_points(lane, [&](int m, int i) { r[m] = make_float2(frame(i), frame(i + 1)); });
-    if (active)
-        for (int i = lane.t; i < job.n_new; i += 1 << (job.log2_P - 3))
-            ring[(job.from + (unsigned)(job.new_at + i)) & job.ring_mask] = receive[i];
-    fft_forward(lane, job.tw, r);
-    if (active) fft_unpack(lane, job.tw, 1.0f, job.x + ((size_t)source << job.log2_P));
-}
-
-/* grid: (row, part), several a thread block */
-static __global__ void __launch_bounds__(512) responses(const __grid_constant__ struct scene_responses job)
-{
-    extern __shared__ float2 shared[];
-    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
-    const bool active = lane.which < job.n_rows * job.n_parts;
-    const int row = active ? lane.which / job.n_parts : 0, part = active ? lane.which % job.n_parts : 0;
-    const int first = job.offset + part * job.hop, n = min(job.hop, job.n_taps - first);
-    const float *taps = job.taps + (size_t)row * job.pitch + first;
-    float2 r[8];
-    fft_points(lane, [&](int m, int i) {
-        r[m] = make_float2(i < n ? taps[i] : 0.0f, i + 1 < n ? taps[i + 1] : 0.0f);
+    extern __shared__ float4 shared[];
+    fft_with_size(job.log2_P, [&](auto size) {
+        using S = decltype(size);
+        const fft_team<S> team(shared, job.n_sources);
+        if (team.idle) return;
+        float *ring = job.ring + (size_t)team.which * ((size_t)job.ring_mask + 1);
+        const float *receive = job.receive + (size_t)team.which * job.n_new;
+        float2 r[S::E];
+        team.load(r, [&](int i) {
+            const int fresh = i - job.new_at;
+            const float *at = fresh < 0 ? ring + ((job.from + (unsigned)i) & job.ring_mask) : receive + fresh;
+            return fresh < job.n_new ? *at : 0.0f;
+        });
+        if (team.active)
+            for (int i = team.t; i < job.n_new; i += S::T)
+                ring[(job.from + (unsigned)(job.new_at + i)) & job.ring_mask] = receive[i];
+        team.forward(job.tw, r);
+        if (team.active) team.store(job.x + (size_t)team.which * S::N, r);
     });
-    fft_forward(lane, job.tw, r);
-    const size_t at = ((size_t)(row / job.n_out) * job.n_parts + part) * job.n_out + row % job.n_out;
-    if (active) fft_unpack(lane, job.tw, 0.5f / (float)(1 << job.log2_P), job.h + (at << job.log2_P));
 }
 
 /* grid: the outputs, several a thread block */
-static __global__ void __launch_bounds__(512) window(const __grid_constant__ struct scene_window job)
+static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
+    window(const __grid_constant__ struct scene_window job)
 {
-    extern __shared__ float2 shared[];
-    const int skipped = (2 << job.log2_P) - job.n;
-    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
-    const bool active = lane.which < job.n_out;
-    const int out = active ? lane.which : 0;
-    const float2 *sums = job.sums + ((size_t)out << job.log2_P);
-    float2 r[8];
-    fft_inverse(lane, job.tw, [&](int k) { return sums[k]; }, r);
-    if (!active) return;
-    float *y = job.y + (size_t)out * job.n - skipped;
-    fft_points(lane, [&](int m, int i) {
-        if (i >= skipped) y[i] = r[m].x;
-        if (i + 1 >= skipped) y[i + 1] = r[m].y;
+    extern __shared__ float4 shared[];
+    fft_with_size(job.log2_P, [&](auto size) {
+        using S = decltype(size);
+        const int skipped = 2 * S::N - job.n;
+        const fft_team<S> team(shared, job.n_out);
+        if (team.idle) return;
+        const float2 *sums = job.sums + (size_t)team.which * S::N;
+        float2 r[S::E];
+        team.load_spectrum(r, sums);
+        team.inverse(job.tw, r);
+        S::team_sync();
+        float *frames = (float *)team.s; /* for a loop that is not unrolled */
+        team.frames(r, [&](int, int i, float2 x) { frames[i] = x.x, frames[S::N + i] = x.y; });
+        S::team_sync();
+        if (!team.active) return;
+        float *y = job.y + (size_t)team.which * job.n;
+#pragma unroll 1
+        for (int i = team.t; i < job.n; i += S::T) y[i] = frames[skipped + i];
     });
 }
 
@@ -92,63 +81,63 @@ __device__ static inline float tail_at(const struct scene_tail_windows &tail, in
 }
 
 /* grid: the outputs, several a thread block */
-static __global__ void __launch_bounds__(512) output(const __grid_constant__ struct scene_output job)
+static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
+    output(const __grid_constant__ struct scene_output job)
 {
-    extern __shared__ float2 shared[];
-    const int skipped = (2 << job.log2_P) - job.block;
-    const struct fft_lane lane = fft_lane_of(shared, job.log2_P);
-    const bool active = lane.which < job.n_out;
-    const int out = active ? lane.which : 0;
-    const float2 *sums = job.sums + ((size_t)out << job.log2_P);
-    float2 from[8] = {}, to[8];
-    if (job.n_lists == 2) {
-        fft_inverse(lane, job.tw, [&](int k) { return sums[k]; }, from);
-        __syncthreads(); /* the next transform uses the same shared memory */
-        sums += (size_t)job.n_out << job.log2_P;
-    }
-    fft_inverse(lane, job.tw, [&](int k) { return sums[k]; }, to);
-    if (!active) return;
-    float *y = job.out + (size_t)out * job.block;
-    auto store = [&](int i, float a, float b) { /* i: frame of the block */
-        if (i < job.at || i >= job.at + job.n) return;
-        const float g = steer_gain(i, job.fade);
-        float sum = job.n_lists == 2 ? (1.0f - g) * a + g * b : b;
-        for (int l = 0; l < job.n_tails; l++) sum += tail_at(job.tails[l], out, i);
-        y[i] = sum;
-    };
-    fft_points(lane, [&](int m, int i) {
-        store(i - skipped, from[m].x, to[m].x);
-        store(i + 1 - skipped, from[m].y, to[m].y);
+    extern __shared__ float4 shared[];
+    fft_with_size(job.log2_P, [&](auto size) {
+        using S = decltype(size);
+        const int skipped = S::N - job.block; /* frames of the window's second half */
+        const fft_team<S> team(shared, job.n_out);
+        if (team.idle) return;
+        float from[S::E], to[S::E];
+#pragma unroll
+        for (int j = 0; j < S::E; j++) to[j] = 0.0f;
+#pragma unroll 1
+        for (int list = 0; list < job.n_lists; list++) {
+            const float2 *sums = job.sums + ((size_t)list * job.n_out + team.which) * S::N;
+            float2 r[S::E];
+            if (list) S::team_sync(); /* this transform uses the same shared memory as the previous one */
+            team.load_spectrum(r, sums);
+            team.inverse(job.tw, r);
+            team.frames(r, [&](int j, int, float2 x) { from[j] = to[j], to[j] = x.y; });
+        }
+        S::team_sync();
+        float *faded = (float *)team.s; /* the head of the second half, for a loop that is not unrolled */
+#pragma unroll
+        for (int j = 0; j < S::E; j++) {
+            const int i = team.t + S::T * j;
+            const float g = job.n_lists == 2 ? steer_gain(i - skipped, job.fade) : 1.0f;
+            faded[i] = (1.0f - g) * from[j] + g * to[j];
+        }
+        S::team_sync();
+        if (!team.active) return;
+        float *y = job.out + (size_t)team.which * job.block;
+#pragma unroll 1
+        for (int i = job.at + team.t; i < job.at + job.n; i += S::T) {
+            float sum = faded[skipped + i];
+            for (int l = 0; l < job.n_tails; l++) sum += tail_at(job.tails[l], team.which, i);
+            y[i] = sum;
+        }
     });
 }
 
 cudaError_t scene_forward_launch(const struct scene_forward *job, cudaStream_t stream)
 {
-    const int P = 1 << job->log2_P;
-    forward<<<fft_blocks(job->n_sources, P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
-    return cudaGetLastError();
-}
-
-cudaError_t scene_responses_launch(const struct scene_responses *job, cudaStream_t stream)
-{
-    const int P = 1 << job->log2_P;
-    const size_t n = (size_t)job->n_rows * job->n_parts;
-    responses<<<fft_blocks(n, P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
-    return cudaGetLastError();
+    return fft_launch(forward, (size_t)job->n_sources, job->log2_P, *job, stream);
 }
 
 cudaError_t scene_window_launch(const struct scene_window *job, cudaStream_t stream)
 {
-    const int P = 1 << job->log2_P;
-    window<<<fft_blocks(job->n_out, P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
-    return cudaGetLastError();
+    return fft_launch(window, (size_t)job->n_out, job->log2_P, *job, stream);
 }
 
 cudaError_t scene_output_launch(const struct scene_output *job, cudaStream_t stream)
 {
-    const int P = 1 << job->log2_P;
-    output<<<fft_blocks(job->n_out, P), fft_threads(P), fft_shared_bytes(P), stream>>>(*job);
-    return cudaGetLastError();
+    return fft_launch(output, (size_t)job->n_out, job->log2_P, *job, stream);
 }
 
-cudaError_t scene_transform_load(void) { return kernels_load(forward, responses, window, output); }
+cudaError_t scene_transform_load(void)
+{
+    return kernels_load(forward, window, output);
+}

@@ -1,5 +1,5 @@
-/* scene_transform - the transforms of moving sources and of their banks. Picture in scene_transform.cu. A spectrum is
- * [P] float2 in the layout of fft_block.cuh; tw: [P], of fft_twiddles. */
+/* scene_transform - the transforms of moving sources. Picture in scene_transform.cu. A spectrum is [P] float2 as in
+ * fft_teams.cuh, tw a table of fft_factors.h. */
 #ifndef HALOCONV_SCENE_TRANSFORM_H
 #define HALOCONV_SCENE_TRANSFORM_H
 
@@ -19,16 +19,6 @@ struct scene_forward {              /* x[source] = transform of 2P frames from `
     float2 *x;                      /* [n_sources][P]: an entry of the FDL                                            */
 };
 
-struct scene_responses {            /* h[row / n_out][part][row % n_out] = transform of `hop` taps, divided by 2P     */
-    const float2 *tw;
-    const float *taps;              /* [n_rows][pitch]                                                                */
-    size_t pitch;
-    int n_rows, n_out;              /* a row is an output of an entry                                                 */
-    int n_taps;                     /* taps of a row                                                                  */
-    int offset, hop, n_parts, log2_P;
-    float2 *h;                      /* [n_rows / n_out][n_parts][n_out][P]                                            */
-};
-
 struct scene_window {               /* y[out] = the last n frames of the inverse of sums[out]                         */
     const float2 *tw, *sums;        /* [n_out][P]                                                                     */
     float *y;                       /* [n_out][n]                                                                     */
@@ -44,7 +34,7 @@ struct scene_tail_windows {         /* two windows of a tail level that overlap 
 struct scene_output {               /* out[o][i] = faded head + tails, at frame at + i of the block                   */
     const float2 *tw, *sums;        /* [n_lists][n_out][P]                                                            */
     int n_lists;                    /* 2: a fade from the first to the second                                         */
-    int n_out, log2_P, block, fade;
+    int n_out, log2_P, block, fade; /* block <= P                                                                    */
     int at, n;
     float *out;                     /* [n_out][block], the host's pinned memory                                       */
     int n_tails;
@@ -52,7 +42,6 @@ struct scene_output {               /* out[o][i] = faded head + tails, at frame 
 };
 
 cudaError_t scene_forward_launch(const struct scene_forward *job, cudaStream_t stream);
-cudaError_t scene_responses_launch(const struct scene_responses *job, cudaStream_t stream);
 cudaError_t scene_window_launch(const struct scene_window *job, cudaStream_t stream);
 cudaError_t scene_output_launch(const struct scene_output *job, cudaStream_t stream);
 cudaError_t scene_transform_load(void); /* before the first launch on a device */

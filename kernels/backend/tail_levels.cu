@@ -12,10 +12,9 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
-#include "fft_block.cuh"
+#include "fft_factors.h"
 #include "tail_masks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -130,7 +129,7 @@ size_t gpu_tail_cut(struct gpu_tail *tail, void *base)
     tail->ring = (float *)device_cut(base, &used, ring_bytes(tail));
     for (int i = 0; i < tail->n_levels; i++) {
         struct gpu_tail_level *level = &tail->level[i];
-        level->tw = (float2 *)device_cut(base, &used, level->size * sizeof(float2));
+        level->tw = (float2 *)device_cut(base, &used, fft_factors_bytes(level->log2_size));
         level->spectra =
             (float2 *)device_cut(base, &used, (size_t)tail->n_in * level->n_entries * level->size * sizeof(float2));
     }
@@ -146,22 +145,16 @@ size_t gpu_tail_pinned_bytes(const struct gpu_tail *tail)
     return tail->rows * tail->pitch * sizeof(float) + counts_bytes(tail);
 }
 
-cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream)
+cudaError_t gpu_tail_load(struct gpu_tail *tail, cudaStream_t stream)
 {
     TAIL_TRY(gpu_tail_masks_load());
-    TAIL_TRY(tail_transform_load(device));
+    TAIL_TRY(tail_transform_load());
     TAIL_TRY(tail_product_load());
     TAIL_TRY(tail->n_levels ? head_load() : fir_load());
     TAIL_TRY(cudaMemsetAsync(tail->scratch, 0, scratch_bytes(tail), stream));
-    float2 *tw = (float2 *)malloc(TAIL_SIZE_MAX * sizeof *tw);
-    if (!tw) return cudaErrorMemoryAllocation;
-    cudaError_t e = cudaSuccess;
-    for (int i = 0; i < tail->n_levels && e == cudaSuccess; i++) {
-        fft_twiddles(tw, tail->level[i].size);
-        e = gpu_tail_send(tail, tail->level[i].tw, tw, tail->level[i].size * sizeof *tw, stream);
-    }
-    free(tw);
-    return e;
+    for (int i = 0; i < tail->n_levels; i++)
+        TAIL_TRY(fft_factors_make(tail->level[i].tw, tail->level[i].log2_size, stream));
+    return cudaSuccess;
 }
 
 /* ---- which slice has which work ---------------------------------------------------------------------------------- */

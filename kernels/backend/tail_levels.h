@@ -29,7 +29,7 @@ struct gpu_tail_level {
     int n_slices;            /* m                                                                                   */
     double forward_share;    /* share of the forward transforms in the work, 0 to 1                                 */
     int n_entries;           /* n_parts + 1: catch_up (tail_levels.cu) also reads the window before                 */
-    float2 *tw;              /* [S]                                                                                 */
+    float2 *tw;              /* a table of fft_factors.h                                                            */
     float2 *spectra;         /* [n_in][n_entries][S]: window j at entry j % n_entries                               */
 };
 
@@ -93,7 +93,7 @@ int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_confi
                   struct reason *why);
 size_t gpu_tail_cut(struct gpu_tail *tail, void *base);
 size_t gpu_tail_pinned_bytes(const struct gpu_tail *tail);
-cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream); /* loads kernels, fills tables */
+cudaError_t gpu_tail_load(struct gpu_tail *tail, cudaStream_t stream); /* loads kernels, fills tables */
 
 /* The products' share of the work on a mask's window, from the partitions of all responses and of all inputs. */
 double gpu_tail_product_share(double cell_parts, double input_parts, int n_out);

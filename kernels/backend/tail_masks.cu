@@ -8,6 +8,7 @@
 
 #include "cuda_error.h"
 #include "kernels_load.h"
+#include "response_spectra.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -219,21 +220,23 @@ static cudaError_t batch_fill(struct gpu_tail_mask *mask, const struct gpu_tail 
     TAIL_TRY(cudaMemcpy2DAsync(mask->head_taps + (size_t)first * mask->n_chunks * HEAD_CHUNK, head_bytes, tail->taps,
                                row_bytes, tail->head_taps * sizeof(float), n, cudaMemcpyDeviceToDevice, stream));
     for (int i = 0; i < tail->n_levels; i++) {
-        struct tail_responses job = {};
+        struct response_spectra job = {};
         for (int r = 0; r < n; r++)
-            if (draft->n_parts[i * stride + first + r] > job.max_parts)
-                job.max_parts = draft->n_parts[i * stride + first + r];
-        if (!job.max_parts) continue;
+            if (draft->n_parts[i * stride + first + r] > job.n_parts)
+                job.n_parts = draft->n_parts[i * stride + first + r];
+        if (!job.n_parts) continue;
         job.taps = tail->taps;
         job.pitch = tail->pitch;
         job.n_rows = n;
-        job.n_parts = tail->counts + (size_t)2 * i * tail->rows;
-        job.part_at = job.n_parts + tail->rows;
+        job.n_taps = (int)tail->pitch;
         job.offset = tail->level[i].offset;
-        job.log2_size = tail->level[i].log2_size;
+        job.hop = tail->level[i].size;
+        job.parts_of_row = tail->counts + (size_t)2 * i * tail->rows;
+        job.part_at = job.parts_of_row + tail->rows;
+        job.log2_P = tail->level[i].log2_size;
         job.spectra = mask->level[i].spectra;
         job.tw = tail->level[i].tw;
-        TAIL_TRY(tail_responses_launch(&job, stream));
+        TAIL_TRY(response_spectra_launch(&job, stream));
     }
     return cudaSuccess;
 }
@@ -369,7 +372,11 @@ static cudaError_t mask_fill(struct gpu_tail_mask *mask, const struct gpu_tail *
     return e;
 }
 
-cudaError_t gpu_tail_masks_load(void) { return kernels_load(noise_fill); }
+cudaError_t gpu_tail_masks_load(void)
+{
+    TAIL_TRY(response_spectra_load());
+    return kernels_load(noise_fill);
+}
 
 int gpu_tail_mask_make(struct gpu_tail_mask *mask, const struct gpu_tail *tail, struct device_store *store,
                        const struct matrix *matrix, const struct noise *noise, cudaStream_t stream, struct reason *why)

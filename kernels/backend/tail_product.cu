@@ -36,7 +36,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) products(const __grid_co
     const int mine = ((int)blockIdx.x - job.first_block[l]) * (WARPS >> log2_ways) + (warp >> log2_ways);
     const int unit = level.first_unit + mine, group = level.first_group + unit % level.n_groups;
     const int bin = unit / level.n_groups * TAIL_BINS + 2 * lane, size = 1 << level.log2_size;
-    const bool active = mine < level.n_units && bin < size, bin0 = bin == 0;
+    const bool active = mine < level.n_units && bin < size;
     float4 total[TAIL_OUTS] = {};
 
     if (active)
@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) products(const __grid_co
 #pragma unroll
                     for (int u = 0; u < 2; u++)
 #pragma unroll
-                        for (int o = 0; o < TAIL_OUTS; o++) bin_multiply_add(part[o], xs[u], hs[u][o], bin0);
+                        for (int o = 0; o < TAIL_OUTS; o++) bin_multiply_add(part[o], xs[u], hs[u][o]);
                 }
 #pragma unroll
                 for (int o = 0; o < TAIL_OUTS; o++) bin_add(total[o], part[o]);

@@ -1,5 +1,6 @@
 /* tail_transform - the transforms of tail levels, for all levels of a hop in one launch. Picture in tail_transform.cu.
- * S is the level's partition size, 32 to TAIL_SIZE_MAX; a spectrum is [S] float2 in the layout of fft_block.cuh. */
+ * S is the level's partition size, 32 to TAIL_SIZE_MAX; a spectrum is [S] float2 as in fft_teams.cuh, tw a table of
+ * fft_factors.h. */
 #ifndef HALOCONV_TAIL_TRANSFORM_H
 #define HALOCONV_TAIL_TRANSFORM_H
 
@@ -17,11 +18,11 @@ enum {
 };
 
 struct tail_forward {         /* spectra[ch][entry] = transform of 2S frames from `from` on, of n_ch channels        */
-    const float2 *tw;         /* [S]                                                                                */
+    const float2 *tw;
     float2 *spectra;          /* [n_in][n_entries][S]: the level's FDL                                              */
     int log2_size, first_ch, n_ch;
     int entry, n_entries;
-    unsigned from;            /* even                                                                               */
+    unsigned from;
 };
 
 struct tail_inverse {         /* due[out][at + i] = frame S + i of the inverse of sums[out], i < S                   */
@@ -29,7 +30,7 @@ struct tail_inverse {         /* due[out][at + i] = frame S + i of the inverse o
     const float2 *sums;       /* [out][S]                                                                           */
     float *due;               /* [out][2S]: a ring                                                                  */
     int log2_size, first_out, n_out;
-    unsigned at;              /* even                                                                               */
+    unsigned at;
 };
 
 struct tail_forwards {
@@ -37,29 +38,18 @@ struct tail_forwards {
     unsigned ring_mask;
     int n;
     struct tail_forward level[TAIL_LEVELS];
-    int first_block[TAIL_LEVELS + 1]; /* set by the launch, which may also remove levels                            */
+    int first_block[TAIL_LEVELS + 1]; /* for the kernel; the caller does not set it                                 */
 };
 
 struct tail_inverses {
     int n;
     struct tail_inverse level[TAIL_LEVELS];
-    int first_block[TAIL_LEVELS + 1]; /* set by the launch, which may also remove levels                            */
+    int first_block[TAIL_LEVELS + 1]; /* for the kernel; the caller does not set it                                 */
 };
 
-struct tail_responses {       /* spectra[part_at[row] + p] = transform of S taps of a row from offset + p S on        */
-    const float *taps;        /* [n_rows][pitch], zeros behind the last tap; even pitch                              */
-    size_t pitch;
-    int n_rows;
-    const int *n_parts, *part_at; /* [n_rows]; device memory                                                         */
-    int max_parts, offset, log2_size;
-    float2 *spectra;
-    const float2 *tw;
-};
-
-cudaError_t tail_transform_load(int device); /* before the first launch on a device                                   */
-cudaError_t tail_forward_launch(struct tail_forwards *job, cudaStream_t stream);
-cudaError_t tail_inverse_launch(struct tail_inverses *job, cudaStream_t stream);
-cudaError_t tail_responses_launch(const struct tail_responses *job, cudaStream_t stream);
+cudaError_t tail_transform_load(void); /* before the first launch on a device                                         */
+cudaError_t tail_forward_launch(const struct tail_forwards *job, cudaStream_t stream);
+cudaError_t tail_inverse_launch(const struct tail_inverses *job, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -18,11 +18,12 @@
 
 #include "crossfade.h"
 #include "cuda_error.h"
-#include "fft_block.cuh"
+#include "fft_factors.h"
 #include "fir.h"
 #include "partition_kernels.h"
 #include "pcm.h"
 #include "pinned_memory.h"
+#include "response_spectra.h"
 
 #include <stdlib.h>
 
@@ -46,7 +47,7 @@ static size_t files_state_cut(struct cuda_files *s, void *base)
         if (s->in_samples || s->out_samples) e->seen = (struct io_counts *)device_cut(base, &used, sizeof *e->seen);
     }
     if (plan->direct) return used;
-    s->twiddles = (float2 *)device_cut(base, &used, P * sizeof(float2));
+    s->twiddles = (float2 *)device_cut(base, &used, fft_factors_bytes(log2_of((int)P)));
     s->sums = (float2 *)device_cut(base, &used, s->sums_capacity * P * sizeof(float2));
     s->staging = (float *)device_cut(base, &used, s->half);
     return used;
@@ -105,7 +106,10 @@ static int kernels_load_all(const struct cuda_files *s, struct reason *why)
 {
     TRY(crossfade_load(), "loading kernels");
     TRY(fir_load(), "loading the FIR kernels");
-    if (!s->plan->direct) TRY(part_load(), "loading the partition kernels");
+    if (!s->plan->direct) {
+        TRY(part_load(), "loading the partition kernels");
+        TRY(response_spectra_load(), "loading the kernel for responses");
+    }
     if (s->in_samples || s->out_samples) TRY(pcm_load(), "loading the kernels for samples");
     return HC_OK;
 }
@@ -138,12 +142,7 @@ static int files_state_open(struct cuda_files *s, const hc_config *config, struc
     PASS(files_staging_open(s, config, why));
     PASS(device_alloc(&s->memory, files_state_cut(s, NULL), "the engine", why));
     files_state_cut(s, s->memory);
-    if (!s->plan->direct) {
-        float2 tw[FFT_MAX];
-        fft_twiddles(tw, P);
-        TRY(cudaMemcpyAsync(s->twiddles, tw, P * sizeof(float2), cudaMemcpyHostToDevice, s->audio),
-            "cudaMemcpyAsync(%zu)", P * sizeof(float2));
-    }
+    if (!s->plan->direct) TRY(fft_factors_make(s->twiddles, log2_of(P), s->audio), "making the table of a transform");
     return cuda_files_reset(s, why);
 }
 

@@ -41,7 +41,7 @@ struct cuda_files {
     unsigned ring_length;
     void *fir_scratch;
     float *from_wet;         /* [n_out][block]: the output of the mask `from` of a fade                        */
-    float2 *twiddles;        /* [P]; if plan->direct, this field and all down to `staging` are NULL            */
+    float2 *twiddles;        /* fft_factors.h; if plan->direct, this field and all down to `staging` are NULL            */
     float2 *spectra;         /* [n_in][n_entries][P], the FDL: block b of an input at b % n_entries            */
     int n_entries;
     float2 *sums;            /* [sums_capacity][P]: output spectra before the inverse                          */

@@ -14,10 +14,11 @@
 #include "cuda_files.h"
 
 #include "cuda_error.h"
-#include "fft_block.cuh"
+#include "fft_factors.h"
 #include "fir.h"
 #include "partition_kernels.h"
 #include "pinned_memory.h"
+#include "response_spectra.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,15 +97,16 @@ static size_t files_mask_cut(struct cuda_files_mask *m, const struct cuda_files 
 static int parts_transform(struct cuda_files *s, float2 *spectra, int n, struct reason *why)
 {
     const int P = s->plan->partition;
-    struct part_forward job = {};
-    job.x = s->staging;
-    job.ring_mask = ~0u;
-    job.hop = job.n_valid = P;
-    job.n_ch = 1;
-    job.n_blocks = job.n_entries = n;
+    struct response_spectra job = {};
+    job.taps = s->staging;
+    job.n_rows = job.n_out = 1;
+    job.n_taps = n * P;
+    job.hop = P;
+    job.n_parts = n;
+    job.log2_P = log2_of(P);
     job.spectra = spectra;
-    job.scale = 0.5f / (float)P; /* cancels the gain of the inverse */
-    TRY(part_forward_launch(&job, P, s->twiddles, s->setup), "the transform of responses");
+    job.tw = s->twiddles;
+    TRY(response_spectra_launch(&job, s->setup), "the transform of responses");
     return HC_OK;
 }
 

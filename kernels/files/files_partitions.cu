@@ -13,6 +13,7 @@
 #include "cuda_files.h"
 
 #include "cuda_error.h"
+#include "fft_factors.h"
 #include "fir.h"
 #include "partition_kernels.h"
 
@@ -29,14 +30,14 @@ static int spectra_make(struct cuda_files *s, int64_t end, struct reason *why)
     job.ring_mask = s->ring_length - 1;
     job.from = (unsigned)((s->n_spectra - 1) * P);
     job.hop = P;
-    job.n_valid = 2 * P;
+    job.log2_P = log2_of(P);
     job.n_ch = s->n_in;
     job.n_blocks = (int)(end - s->n_spectra);
     job.spectra = s->spectra;
     job.entry = (int)(s->n_spectra % s->n_entries);
     job.n_entries = s->n_entries;
-    job.scale = 1.0f;
-    TRY(part_forward_launch(&job, P, s->twiddles, s->audio), "the transform of the input");
+    job.tw = s->twiddles;
+    TRY(part_forward_launch(&job, s->audio), "the transform of the input");
     s->n_spectra = end;
     return HC_OK;
 }
@@ -64,7 +65,9 @@ static int parts_play(struct cuda_files *s, const struct cuda_files_mask *m, int
     inverse.sums = s->sums;
     inverse.y = y;
     inverse.y_pitch = y_pitch;
-    TRY(part_inverse_launch(&inverse, P, s->twiddles, s->audio), "the inverse transform");
+    inverse.log2_P = log2_of(P);
+    inverse.tw = s->twiddles;
+    TRY(part_inverse_launch(&inverse, s->audio), "the inverse transform");
     return HC_OK;
 }
 

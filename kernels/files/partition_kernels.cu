@@ -13,7 +13,7 @@
  *
  * cost     a block of audio and a cell: n_parts * P * 4 FMA; 16 P n_parts bytes for one block, 16 P (n_parts + 7) / 8
  *          for many
- * limits   P = 32 ... 4096 (fft_block.cuh)
+ * limits   P = 32 ... 4096 (fft_teams.cuh)
  * ceiling  one block: memory bandwidth over the spectra; many: 32 FMA to 16 bytes. In a file's block on an H200 the
  *          three kernels need 26 of 219 us (2 channels, 144000 taps) and 171 of 1865 (16 channels, 480000 taps); the
  *          copies need the rest. Overlap-save in one kernel (kernels/ladder) is faster, but would gain at most 9% here,
@@ -21,7 +21,7 @@
  */
 #include "partition_kernels.h"
 
-#include "fft_block.cuh"
+#include "fft_teams.cuh"
 #include "kernels_load.h"
 #include "spectrum.cuh"
 
@@ -34,42 +34,50 @@ enum {
 };
 
 /* grid: the transforms (channel, block of audio), several a thread block */
-static __global__ void __launch_bounds__(512) forward(struct part_forward job, int log2_P, const float2 *tw)
+static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
+    forward(const __grid_constant__ struct part_forward job)
 {
-    extern __shared__ float2 shared[];
-    const struct fft_lane lane = fft_lane_of(shared, log2_P);
-    const bool active = lane.which < job.n_ch * job.n_blocks;
-    const int ch = active ? lane.which / job.n_blocks : 0, b = active ? lane.which % job.n_blocks : 0;
-    const float *x = job.x + ch * job.x_pitch;
-    const unsigned from = job.from + (unsigned)b * job.hop;
-    float2 r[8];
-    fft_points(lane, [&](int m, int i) {
-        r[m] = i < job.n_valid ? *(const float2 *)(x + ((from + i) & job.ring_mask)) : make_float2(0.0f, 0.0f);
+    extern __shared__ float4 shared[];
+    fft_with_size(job.log2_P, [&](auto size) {
+        using S = decltype(size);
+        const fft_team<S> team(shared, job.n_ch * job.n_blocks);
+        if (team.idle) return;
+        const int ch = team.which / job.n_blocks, b = team.which % job.n_blocks;
+        const float *x = job.x + ch * job.x_pitch;
+        const unsigned from = job.from + (unsigned)b * job.hop;
+        float2 r[S::E];
+        team.load(r, [&](int i) { return x[(from + i) & job.ring_mask]; });
+        team.forward(job.tw, r);
+        const int entry = (job.entry + b) % job.n_entries;
+        if (team.active) team.store(job.spectra + ((size_t)ch * job.n_entries + entry) * S::N, r);
     });
-    fft_forward(lane, tw, r);
-    if (!active) return;
-    const int entry = (job.entry + b) % job.n_entries;
-    fft_unpack(lane, tw, job.scale, job.spectra + (((size_t)ch * job.n_entries + entry) << log2_P));
 }
 
-/* grid: the transforms (output, block of audio), several a thread block. Gain: 2P. */
-static __global__ void __launch_bounds__(512) inverse(struct part_inverse job, int log2_P, const float2 *tw)
+/* grid: the transforms (output, block of audio), several a thread block. Gain: P. */
+static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
+    inverse(const __grid_constant__ struct part_inverse job)
 {
-    extern __shared__ float2 shared[];
-    const struct fft_lane lane = fft_lane_of(shared, log2_P);
-    const int P = 1 << log2_P, n = job.n_out * job.n_blocks, which = lane.which < n ? lane.which : 0;
-    const float2 *Y = job.sums + (size_t)which * P;
-    float2 r[8];
-    auto sum_of_splits = [&](int k) {
-        float2 sum = make_float2(0.0f, 0.0f);
-#pragma unroll 8
-        for (int split = 0; split < job.n_splits; split++) sum = cadd(sum, Y[(size_t)split * n * P + k]);
-        return sum;
-    };
-    fft_inverse(lane, tw, sum_of_splits, r);
-    if (lane.which >= n) return;
-    float *y = job.y + which / job.n_blocks * job.y_pitch + (size_t)(which % job.n_blocks) * P;
-    fft_points<4>(lane, [&](int m, int i) { y[i - P] = r[m].x, y[i - P + 1] = r[m].y; });
+    extern __shared__ float4 shared[];
+    fft_with_size(job.log2_P, [&](auto size) {
+        using S = decltype(size);
+        const int n = job.n_out * job.n_blocks;
+        const fft_team<S> team(shared, n);
+        if (team.idle) return;
+        const float2 *sums = job.sums + (size_t)team.which * S::N + team.t;
+        float2 r[S::E];
+#pragma unroll
+        for (int m = 0; m < S::E; m++) r[m] = sums[S::T * m];
+#pragma unroll 1
+        for (int split = 1; split < job.n_splits; split++) {
+            sums += (size_t)n * S::N;
+#pragma unroll
+            for (int m = 0; m < S::E; m++) bin_add(r[m], sums[S::T * m]);
+        }
+        team.inverse(job.tw, r);
+        if (!team.active) return;
+        float *y = job.y + team.which / job.n_blocks * job.y_pitch + (size_t)(team.which % job.n_blocks) * S::N;
+        team.frames(r, [&](int, int i, float2 x) { y[i] = x.y; });
+    });
 }
 
 /* The parts [from, to) of split i of n. */
@@ -85,7 +93,6 @@ static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_ma
 {
     const int bin = blockIdx.y * blockDim.x + threadIdx.x, out = blockIdx.x;
     const int group = blockIdx.z / n_splits, split = blockIdx.z % n_splits, b0 = group * MAC_BLOCKS;
-    const bool bin0 = bin == 0;
     float2 total[MAC_BLOCKS] = {};
     int from, to;
     my_parts(job.first_part, job.max_parts, split, n_splits, &from, &to);
@@ -113,12 +120,12 @@ static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_ma
                 for (int u = 0; u < MAC_BLOCKS; u++) { /* block j meets window[j - u]; then the oldest is replaced */
 #pragma unroll
                     for (int j = 0; j < MAC_BLOCKS; j++)
-                        bin_multiply_add(sum[j], window[(j - u) & (MAC_BLOCKS - 1)], hs[u], bin0);
+                        bin_multiply_add(sum[j], window[(j - u) & (MAC_BLOCKS - 1)], hs[u]);
                     window[(MAC_BLOCKS - 1 - u)] = next[u];
                 }
             }
 #pragma unroll
-            for (int j = 0; j < MAC_BLOCKS; j++) total[j] = cadd(total[j], sum[j]);
+            for (int j = 0; j < MAC_BLOCKS; j++) bin_add(total[j], sum[j]);
         }
     }
 #pragma unroll
@@ -134,7 +141,6 @@ static __global__ void __launch_bounds__(ONE_THREADS) mac_one(struct part_mac jo
     __shared__ float2 sums[ONE_THREADS];
     const int bins = min(P, ONE_THREADS), helpers = ONE_THREADS / bins, helper = threadIdx.x / bins;
     const int bin = blockIdx.y * bins + threadIdx.x % bins, out = blockIdx.x, split = blockIdx.z;
-    const bool bin0 = bin == 0;
     float2 total = make_float2(0.0f, 0.0f);
     int from, to;
     my_parts(job.first_part, job.max_parts, split * helpers + helper, gridDim.z * helpers, &from, &to);
@@ -150,31 +156,27 @@ static __global__ void __launch_bounds__(ONE_THREADS) mac_one(struct part_mac jo
             int stop = min(end, p + LEAF);
 #pragma unroll 8
             for (; p < stop; p++) {
-                bin_multiply_add(sum, x[(size_t)entry * P], h[(size_t)p * P], bin0);
-                if (--entry < 0) entry += job.n_entries;
+                bin_multiply_add(sum, x[(size_t)entry * P], h[(size_t)p * P]);
+                entry = entry ? entry - 1 : job.n_entries - 1;
             }
-            total = cadd(total, sum);
+            bin_add(total, sum);
         }
     }
     sums[threadIdx.x] = total;
     __syncthreads();
     if (helper) return;
-    for (int i = 1; i < helpers; i++) total = cadd(total, sums[i * bins + threadIdx.x]);
+    for (int i = 1; i < helpers; i++) bin_add(total, sums[i * bins + threadIdx.x]);
     job.sums[((size_t)split * job.n_out + out) * P + bin] = total;
 }
 
-cudaError_t part_forward_launch(const struct part_forward *job, int P, const float2 *tw, cudaStream_t stream)
+cudaError_t part_forward_launch(const struct part_forward *job, cudaStream_t stream)
 {
-    const unsigned blocks = fft_blocks((size_t)job->n_ch * job->n_blocks, P);
-    forward<<<blocks, fft_threads(P), fft_shared_bytes(P), stream>>>(*job, log2_of(P), tw);
-    return cudaGetLastError();
+    return fft_launch(forward, (size_t)job->n_ch * job->n_blocks, job->log2_P, *job, stream);
 }
 
-cudaError_t part_inverse_launch(const struct part_inverse *job, int P, const float2 *tw, cudaStream_t stream)
+cudaError_t part_inverse_launch(const struct part_inverse *job, cudaStream_t stream)
 {
-    const unsigned blocks = fft_blocks((size_t)job->n_out * job->n_blocks, P);
-    inverse<<<blocks, fft_threads(P), fft_shared_bytes(P), stream>>>(*job, log2_of(P), tw);
-    return cudaGetLastError();
+    return fft_launch(inverse, (size_t)job->n_out * job->n_blocks, job->log2_P, *job, stream);
 }
 
 cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cudaStream_t stream)

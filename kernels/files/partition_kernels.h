@@ -1,6 +1,6 @@
 /* partition_kernels - the kernels of uniform partitioned overlap-save: transforms of blocks of P frames and sums of
- * products of spectra. Picture and cost in partition_kernels.cu. A spectrum is [P] float2 in the layout of
- * fft_block.cuh. */
+ * products of spectra. Picture and cost in partition_kernels.cu. A spectrum is [P] float2 as in fft_teams.cuh,
+ * tw a table of fft_factors.h. */
 #ifndef HALOCONV_PARTITION_KERNELS_H
 #define HALOCONV_PARTITION_KERNELS_H
 
@@ -17,16 +17,16 @@ struct part_cell {            /* one response from one input                    
     int in;
 };
 
-struct part_forward {         /* spectrum of block b = scale * transform of 2P frames from `from + b hop` on          */
-    const float *x;           /* row ch at x + ch * x_pitch, frame f at f & ring_mask; x_pitch is even                */
+struct part_forward {         /* spectrum of block b = transform of 2P frames from `from + b hop` on                  */
+    const float *x;           /* row ch at x + ch * x_pitch, frame f at f & ring_mask                                 */
     size_t x_pitch;
     unsigned ring_mask;
-    unsigned from;            /* frame at which block 0 starts; even                                                 */
-    int hop, n_valid;         /* n_valid: frames that are read, 2P or P; the others are zeros                        */
+    unsigned from;            /* frame at which block 0 starts                                                       */
+    int hop, log2_P;
     int n_ch, n_blocks;
     float2 *spectra;          /* [n_ch][n_entries][P]: an FDL                                                        */
     int entry, n_entries;     /* the spectrum of block b goes to entry (entry + b) % n_entries                       */
-    float scale;
+    const float2 *tw;
 };
 
 struct part_mac {  /* sums[.][out][b] = sum over out's cells and parts p of x[in][entry + b - p] spectra[p]          */
@@ -43,15 +43,16 @@ struct part_mac {  /* sums[.][out][b] = sum over out's cells and parts p of x[in
 
 struct part_inverse {         /* y[out][b P + i] = frame P + i of the inverse of the sum over the splits, i < P       */
     const float2 *sums;
-    int n_splits, n_out, n_blocks;
+    int n_splits, n_out, n_blocks, log2_P;
     float *y;
     size_t y_pitch;
+    const float2 *tw;
 };
 
-cudaError_t part_forward_launch(const struct part_forward *job, int P, const float2 *tw, cudaStream_t stream);
+cudaError_t part_forward_launch(const struct part_forward *job, cudaStream_t stream);
 /* *n_splits receives the number of partial sums of each output and block. */
 cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cudaStream_t stream);
-cudaError_t part_inverse_launch(const struct part_inverse *job, int P, const float2 *tw, cudaStream_t stream);
+cudaError_t part_inverse_launch(const struct part_inverse *job, cudaStream_t stream);
 cudaError_t part_load(void); /* before the first launch on a device */
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@
 #include "cuda_files.h"
 #include "cuda_live.h"
 #include "device_costs.h"
-#include "fft_block.cuh"
+#include "fft_factors.h"
 
 #include <stdio.h>
 

@@ -20,7 +20,7 @@
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "tail_product.h"
-#include "fft_block.cuh"
+#include "fft_factors.h"
 #include "head.h"
 #include "partition_kernels.h"
 
@@ -253,21 +253,21 @@ static double live_units(const struct cost_bench *s)
 static cudaError_t run_fft(struct cost_bench *s)
 {
     struct part_forward forward = {};
+    struct part_inverse inverse = {};
     forward.x = s->zeros;
     forward.ring_mask = (1 << 20) - 1; /* 4 MiB: the next transform's input is half of this one's */
     forward.hop = FFT_MAX;
-    forward.n_valid = 2 * FFT_MAX;
+    forward.log2_P = inverse.log2_P = log2_of(FFT_MAX);
+    forward.tw = inverse.tw = (const float2 *)s->zeros;
     forward.n_ch = 1;
     forward.n_blocks = forward.n_entries = FFT_A_SM * s->n_sm;
     forward.spectra = (float2 *)s->out;
-    forward.scale = 1;
-    struct part_inverse inverse = {};
     inverse.sums = (const float2 *)s->zeros;
     inverse.n_splits = inverse.n_out = 1;
     inverse.n_blocks = forward.n_blocks;
     inverse.y = s->out;
-    const cudaError_t e = part_forward_launch(&forward, FFT_MAX, (const float2 *)s->zeros, s->stream);
-    return e == cudaSuccess ? part_inverse_launch(&inverse, FFT_MAX, (const float2 *)s->zeros, s->stream) : e;
+    const cudaError_t e = part_forward_launch(&forward, s->stream);
+    return e == cudaSuccess ? part_inverse_launch(&inverse, s->stream) : e;
 }
 static double fft_units(const struct cost_bench *s)
 {
@@ -420,7 +420,7 @@ static int load(struct cost_bench *s, int device, struct reason *why)
     TRY(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
     TRY(head_load(), "loading the kernels");
     TRY(part_load(), "loading the kernels");
-    TRY(tail_transform_load(device), "loading the kernels");
+    TRY(tail_transform_load(), "loading the kernels");
     TRY(tail_product_load(), "loading the kernels");
     TRY(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     TRY(cudaEventCreate(&s->from), "cudaEventCreate");

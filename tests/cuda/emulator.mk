@@ -11,8 +11,8 @@ ON_CPU_KERNELS := $(KERNELS:kernels/%.cu=%)
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh %/team_barrier.cuh,$(wildcard kernels/*/*.cuh)))
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g1 -fPIC $(if $(filter x86_64,$(MACHINE)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
-                   $(addprefix -I$(ON_CPU)/kernels/,backend files tensors module ladder) -Itests/cuda/emulator \
-                   $(addprefix -Ikernels/,backend files tensors module ladder) -Idsp -I. $(CPPFLAGS) $(CXXFLAGS) \
+                   $(addprefix -I$(ON_CPU)/kernels/,backend fft files tensors module ladder) -Itests/cuda/emulator \
+                   $(addprefix -Ikernels/,backend fft files tensors module ladder) -Idsp -I. $(CPPFLAGS) $(CXXFLAGS) \
                    $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 ON_CPU_DEVICE := $(patsubst %,$(ON_CPU)/%.o,device grid memory streams)
 ON_CPU_OBJS := $(ON_CPU_DEVICE) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o)

@@ -1,18 +1,24 @@
-/* Compares the transforms of tail levels with the discrete transform of 2S real frames in float64, and the inverse
- * with the frames; for few channels, and for so many that a level is launched alone, by another kernel. Launches
- * the products of spectra for as many outputs as an engine can have. */
+/* Compares the transforms of tail levels and of responses with a convolution in float64: forward, product, inverse, for
+ * all sizes in one launch and for more channels than a thread block holds. Launches the products of spectra for as many
+ * outputs as an engine can have. */
 #include "check.h"
 #ifdef HC_WITH_CUDA
+#include "kernels/backend/response_spectra.h"
 #include "kernels/backend/scene_product.h"
-#include "kernels/backend/tail_transform_many.h"
+#include "kernels/backend/tail_transform.h"
+#include "kernels/fft/fft_factors.h"
 #include "kernels/files/partition_kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BINS = 24, CHANNELS = 5, SKIPPED = 2 /* channels before the first that is asked for */ };
-static const double pi = 3.14159265358979323846;
+enum {
+    SIZES = 9,                /* 32 to TAIL_SIZE_MAX                                             */
+    SKIPPED = 2,              /* channels before the first that is asked for                     */
+    RING = 4 * TAIL_SIZE_MAX, /* frames                                                          */
+    TAPS = 5                  /* taps of a response that are not 0                               */
+};
 
 static void cuda(cudaError_t status, const char *what)
 {
@@ -29,17 +35,19 @@ static int need_device(void)
         check(!only || strcmp(only, "cuda") != 0, "no CUDA device: %s", cudaGetErrorString(status));
         check_skip("no CUDA device");
     }
+    cuda(tail_transform_load(), "tail_transform_load");
+    cuda(response_spectra_load(), "response_spectra_load");
     cuda(cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
-    cuda(tail_transform_load(0), "tail_transform_load");
     return n_sm;
 }
 
 struct level {
-    int log2_size, size, n;       /* n channels, behind SKIPPED others                           */
-    unsigned ring, from;          /* frames of a ring; the start of the 2S frames, which wrap round its end */
-    float *x;                     /* [SKIPPED + n][ring]                                         */
-    float2 *tw, *spectra;         /* device; spectra: two entries a channel, the second is used  */
-    float *x_device, *due;
+    int log2_size, size, n; /* n channels, behind SKIPPED others                               */
+    unsigned from, at;      /* start of the 2S frames, which wrap round the ring's end; start of the output */
+    int tap[TAPS];
+    float gain[TAPS];
+    float2 *tw, *spectra, *sums; /* device; spectra: two entries a channel, the second is used      */
+    float *due;
 };
 
 /* Allocates device memory with a copy of `host`, or of zeros if that is NULL. */
@@ -51,141 +59,144 @@ static void *to_device(size_t bytes, const void *host)
     return p;
 }
 
+static void *from_device(size_t bytes, const void *device)
+{
+    void *p = must_alloc(bytes, 1);
+    cuda(cudaMemcpy(p, device, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    return p;
+}
+
 static void level_make(struct level *level, int log2_size, int n, struct random *r)
 {
     const int size = 1 << log2_size;
-    const size_t rows = (size_t)(SKIPPED + n);
-    float2 *tw = must_alloc((size_t)size, sizeof *tw);
-    *level = (struct level){.log2_size = log2_size, .size = size, .n = n, .ring = 4u * (unsigned)size};
-    level->from = 3u * (unsigned)size - 6;
-    level->x = noise(r, (int)(rows * level->ring));
-    for (int i = 0; i < size; i++) tw[i] = (float2){(float)cos(pi * i / size), (float)-sin(pi * i / size)};
-    level->tw = to_device((size_t)size * sizeof *tw, tw);
-    level->x_device = to_device(rows * level->ring * sizeof(float), level->x);
-    level->spectra = to_device(rows * 2 * (size_t)size * sizeof(float2), NULL);
-    level->due = to_device(rows * 2 * (size_t)size * sizeof(float), NULL);
-    free(tw);
+    const size_t spectra = (size_t)(SKIPPED + n) * (size_t)size * sizeof(float2);
+    *level = (struct level){
+        .log2_size = log2_size, .size = size, .n = n, .from = RING - (unsigned)size - 7, .at = (unsigned)size + 11};
+    for (int i = 0; i < TAPS; i++) {
+        level->tap[i] = i == 0 ? 0 : i == 1 ? size - 1 : random_int(r, 0, size - 1);
+        level->gain[i] = 0.5f - 0.1f * (float)i;
+    }
+    level->tw = to_device(fft_factors_bytes(log2_size), NULL);
+    cuda(fft_factors_make(level->tw, log2_size, NULL), "fft_factors_make");
+    level->spectra = to_device(2 * spectra, NULL);
+    level->sums = to_device(spectra, NULL);
+    level->due = to_device(spectra, NULL);
 }
 
 static void level_drop(struct level *level)
 {
-    cudaFree(level->due), cudaFree(level->spectra), cudaFree(level->x_device), cudaFree(level->tw);
-    free(level->x);
+    cudaFree(level->due), cudaFree(level->sums), cudaFree(level->spectra), cudaFree(level->tw);
 }
 
-static double frame_of(const struct level *level, int ch, int i)
+/* Returns the spectrum of the level's response, whose taps are the second partition of the second row. */
+static float2 *response_of(const struct level *level)
 {
-    return level->x[(size_t)ch * level->ring + ((level->from + (unsigned)i) & (level->ring - 1))];
+    const size_t size = (size_t)level->size, pitch = 2 * size + 2;
+    const int counts[] = {1, 2, 0, 1}; /* partitions of each row; index of its first */
+    float *taps = must_alloc(2 * pitch, sizeof *taps);
+    for (int i = 0; i < TAPS; i++) taps[pitch + 1 + size + (size_t)level->tap[i]] += level->gain[i];
+    float *taps_device = to_device(2 * pitch * sizeof *taps, taps);
+    int *counts_device = to_device(sizeof counts, counts);
+    float2 *spectra = to_device(3 * size * sizeof *spectra, NULL);
+    const struct response_spectra job = {.taps = taps_device,
+                                         .pitch = pitch,
+                                         .n_rows = 2,
+                                         .n_taps = (int)pitch,
+                                         .offset = 1,
+                                         .hop = level->size,
+                                         .n_parts = 2,
+                                         .parts_of_row = counts_device,
+                                         .part_at = counts_device + 2,
+                                         .log2_P = level->log2_size,
+                                         .spectra = spectra,
+                                         .tw = level->tw};
+    cuda(response_spectra_launch(&job, NULL), "response_spectra_launch");
+    float2 *all = from_device(3 * size * sizeof *all, spectra), *h = must_alloc(size, sizeof *h);
+    for (size_t i = 0; i < 2 * size; i++)
+        check(all[i].x == 0 && all[i].y == 0, "S %zu: the spectrum of zeros has a value at %zu", size, i);
+    memcpy(h, all + 2 * size, size * sizeof *h);
+    cudaFree(spectra), cudaFree(counts_device), cudaFree(taps_device);
+    free(all), free(taps);
+    return h;
 }
 
-static void check_bin(const struct level *level, int ch, int bin, float2 got)
+/* Multiplies the spectra of all channels by the response's. */
+static void multiply(const struct level *level)
 {
-    const int n = 2 * level->size;
-    double re = 0, im = 0, bound = 1e-6 * sqrt(n);
-    for (int i = 0; i < n; i++) {
-        const double a = pi * (double)((int64_t)bin * i % n) / level->size;
-        re += frame_of(level, ch, i) * cos(a);
-        if (bin) im -= frame_of(level, ch, i) * sin(a);
+    const size_t size = (size_t)level->size, rows = (size_t)(SKIPPED + level->n);
+    float2 *x = from_device(2 * rows * size * sizeof *x, level->spectra), *h = response_of(level);
+    float2 *sums = must_alloc(rows * size, sizeof *sums);
+    for (size_t i = 0; i < 2 * rows * size; i++) {
+        const size_t row = i / (2 * size), k = i % size;
+        if (i / size % 2 && row >= SKIPPED)
+            sums[row * size + k] = (float2){x[i].x * h[k].x - x[i].y * h[k].y, x[i].x * h[k].y + x[i].y * h[k].x};
         else
-            im += frame_of(level, ch, i) * (i % 2 ? -1 : 1); /* bin 0 holds the lowest and the highest frequency */
+            check(x[i].x == 0 && x[i].y == 0, "S %zu: a value at %zu, which is not asked for", size, i);
     }
-    check(fabs(got.x - re) <= bound && fabs(got.y - im) <= bound,
-          "S %d, channel %d of %d, bin %d: got %.9g %+.9gi, want %.9g %+.9gi", level->size, ch, level->n, bin,
-          (double)got.x, (double)got.y, re, im);
+    cuda(cudaMemcpy(level->sums, sums, rows * size * sizeof *sums, cudaMemcpyHostToDevice), "cudaMemcpy");
+    free(sums), free(h), free(x);
 }
 
-static void check_spectra(const struct level *level, struct random *r)
+/* Checks that the rings hold, from `at` on, the convolution of the second half of the frames, and nothing else. */
+static void check_frames(const struct level *level, const float *x)
 {
     const size_t size = (size_t)level->size, all = (size_t)(SKIPPED + level->n) * 2 * size;
-    float2 *spectra = must_alloc(all, sizeof *spectra);
-    cuda(cudaMemcpy(spectra, level->spectra, all * sizeof *spectra, cudaMemcpyDeviceToHost), "cudaMemcpy");
-    for (int i = 0; i < CHANNELS; i++) {
-        const int ch = i == 0 ? SKIPPED : i == 1 ? SKIPPED + level->n - 1 : SKIPPED + random_int(r, 0, level->n - 1);
-        const float2 *of = spectra + ((size_t)ch * 2 + 1) * size;
-        const int some[] = {0, 1, level->size / 8, level->size / 2, level->size - 1};
-        for (int b = 0; b < BINS; b++) {
-            const int bin = b < 5 ? some[b] : random_int(r, 0, level->size - 1);
-            check_bin(level, ch, bin, of[bin]);
-        }
-    }
-    for (size_t i = 0; i < all; i++) { /* nothing else is written */
-        const bool is = i / size % 2 && i / (2 * size) >= SKIPPED;
-        check(is || (spectra[i].x == 0 && spectra[i].y == 0), "S %zu: a value at %zu of %zu", size, i, all);
-    }
-    free(spectra);
-}
-
-/* Checks that the rings hold, from `at` on, the second half of the frames of every channel, and nothing else. */
-static void check_frames(const struct level *level, unsigned at)
-{
-    const size_t size = (size_t)level->size, all = (size_t)(SKIPPED + level->n) * 2 * size;
-    float *due = must_alloc(all, sizeof *due);
-    cuda(cudaMemcpy(due, level->due, all * sizeof *due, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    float *due = from_device(all * sizeof *due, level->due);
     for (size_t i = 0; i < all; i++) {
-        const int ch = (int)(i / (2 * size));
-        const size_t frame = (i - at) % (2 * size);
-        const double got = due[i] / (2.0 * level->size),
-                     want = ch < SKIPPED || frame >= size ? 0 : frame_of(level, ch, (int)(size + frame));
-        check(fabs(got - want) <= 2e-6, "S %zu, channel %d of %d, frame %zu: got %.9g, want %.9g", size, ch, level->n,
-              frame, got, want);
+        const size_t ch = i / (2 * size), frame = (i - level->at) % (2 * size);
+        double want = 0;
+        for (int k = 0; k < TAPS && ch >= SKIPPED && frame < size; k++) {
+            const unsigned at = level->from + (unsigned)(size + frame) - (unsigned)level->tap[k];
+            want += (double)level->gain[k] * (double)x[ch * RING + (at & (RING - 1))];
+        }
+        check(fabs(due[i] - want) <= 2e-6, "S %zu, channel %zu of %d, frame %zu: got %.9g, want %.9g", size, ch,
+              level->n, frame, (double)due[i], want);
     }
     free(due);
 }
 
-/* Transforms each level forward and back. */
-static void there_and_back(struct level *levels, int n, struct random *r)
+/* Convolves the channels of all levels, in one launch a step. */
+static void levels_match(struct level *levels, int n, struct random *r)
 {
+    int rows = 0;
+    for (int l = 0; l < n; l++) rows = SKIPPED + levels[l].n > rows ? SKIPPED + levels[l].n : rows;
+    float *x = noise(r, rows * RING);
+    float *x_device = to_device((size_t)rows * RING * sizeof *x, x);
+    struct tail_forwards forwards = {.x = x_device, .ring_mask = RING - 1, .n = n};
+    struct tail_inverses inverses = {.n = n};
     for (int l = 0; l < n; l++) {
-        struct level *level = &levels[l], *few = &levels[(l + 1) % n];
-        struct tail_forwards forwards = {.x = level->x_device, .ring_mask = level->ring - 1, .n = 1};
-        forwards.level[0] = (struct tail_forward){level->tw, level->spectra, level->log2_size, SKIPPED, level->n, 1, 2,
-                                                 level->from};
-        cuda(tail_forward_launch(&forwards, NULL), "tail_forward_launch");
-        check_spectra(level, r);
-        /* The inverse reads rows of S; here a channel has two, of which the second is filled. */
-        float2 *sums = to_device((size_t)(SKIPPED + level->n) * (size_t)level->size * sizeof *sums, NULL);
-        const size_t row = (size_t)level->size * sizeof *sums;
-        cuda(cudaMemcpy2D(sums, row, level->spectra + level->size, 2 * row, row, (size_t)(SKIPPED + level->n),
-                          cudaMemcpyDeviceToDevice), "cudaMemcpy2D");
-        const unsigned at = (unsigned)level->size + 10;
-        struct tail_inverses inverses = {.n = 2};
-        inverses.level[0] = (struct tail_inverse){level->tw, sums, level->due, level->log2_size, SKIPPED, level->n, at};
-        /* A second level: one channel of zeros. */
-        float *other = to_device(2 * (size_t)few->size * sizeof *other, NULL);
-        float2 *zeros = to_device((size_t)few->size * sizeof *zeros, NULL);
-        inverses.level[1] = (struct tail_inverse){few->tw, zeros, other, few->log2_size, 0, 1, 0};
-        cuda(tail_inverse_launch(&inverses, NULL), "tail_inverse_launch");
-        check_frames(level, at);
-        cudaFree(zeros), cudaFree(other), cudaFree(sums);
+        const struct level *of = &levels[l];
+        forwards.level[l] = (struct tail_forward){of->tw, of->spectra, of->log2_size, SKIPPED, of->n, 1, 2, of->from};
+        inverses.level[l] = (struct tail_inverse){of->tw, of->sums, of->due, of->log2_size, SKIPPED, of->n, of->at};
     }
+    cuda(tail_forward_launch(&forwards, NULL), "tail_forward_launch");
+    for (int l = 0; l < n; l++) multiply(&levels[l]);
+    cuda(tail_inverse_launch(&inverses, NULL), "tail_inverse_launch");
+    for (int l = 0; l < n; l++) check_frames(&levels[l], x);
+    cudaFree(x_device);
+    free(x);
 }
 
-static void few_channels_match_reference(const char *backend)
+static void all_sizes_in_one_launch_match_reference(const char *backend)
 {
     (void)backend;
     need_device();
     struct random r = random_seeded(91);
-    enum { SIZES = 9 };
     struct level levels[SIZES];
-    for (int i = 0; i < SIZES; i++) level_make(&levels[i], 5 + i, 1 + i % 4, &r);
-    there_and_back(levels, SIZES, &r);
+    for (int i = 0; i < SIZES; i++) level_make(&levels[i], 13 - i, 1 + i % 4, &r);
+    levels_match(levels, SIZES, &r);
     for (int i = 0; i < SIZES; i++) level_drop(&levels[i]);
 }
 
 static void many_channels_match_reference(const char *backend)
 {
     (void)backend;
-    const int n_sm = need_device();
+    need_device();
     struct random r = random_seeded(92);
-    for (int log2_size = 6; log2_size <= 13; log2_size++) { /* 6 and 13 have no separate kernel */
+    for (int log2_size = 5; log2_size <= 13; log2_size++) {
         struct level level;
-        int n = 1;
-        while (n < 1 << 20 && !tail_are_many(n, log2_size == 6 ? 7 : log2_size == 13 ? 12 : log2_size, n_sm)) n *= 2;
-        while (tail_are_many(n - 1, log2_size, n_sm)) n--;
-        check(tail_are_many(n, log2_size, n_sm) == (log2_size > 6 && log2_size < 13), "S %d, %d channels",
-              1 << log2_size, n);
-        level_make(&level, log2_size, n + 1, &r); /* one more than fill their blocks */
-        there_and_back(&level, 1, &r);
+        level_make(&level, log2_size, 2 * fft_teams(log2_size, fft_threads(log2_size)) + 1, &r);
+        levels_match(&level, 1, &r);
         level_drop(&level);
     }
 }
@@ -260,7 +271,7 @@ static void every_output_fits_a_launch(const char *backend)
     free(first_cell);
 }
 #else
-static void few_channels_match_reference(const char *backend)
+static void all_sizes_in_one_launch_match_reference(const char *backend)
 {
     (void)backend;
     check_skip("built without CUDA");
@@ -280,7 +291,7 @@ static void every_output_fits_a_launch(const char *backend)
 int main(void)
 {
     static const struct test tests[] = {
-        {"few_channels_match_reference", few_channels_match_reference, false},
+        {"all_sizes_in_one_launch_match_reference", all_sizes_in_one_launch_match_reference, false},
         {"many_channels_match_reference", many_channels_match_reference, false},
         {"every_output_fits_a_launch", every_output_fits_a_launch, false},
     };

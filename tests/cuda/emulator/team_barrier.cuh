@@ -1,4 +1,4 @@
-/* team_barrier - replaces kernels/tensors/team_barrier.cuh: all teams of a block pass the same barriers, so that a
+/* team_barrier - replaces kernels/fft/team_barrier.cuh: all teams of a block pass the same barriers, so that a
  * barrier of the block serves. */
 #ifndef CUDA_ON_CPU_TEAM_BARRIER_CUH
 #define CUDA_ON_CPU_TEAM_BARRIER_CUH

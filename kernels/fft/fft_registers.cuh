@@ -172,8 +172,9 @@ static __device__ __forceinline__ float2 root_at(float x)
 static constexpr int log_e_of(int log_n) { return log_n <= 8 || log_n == 11 || log_n == 12 ? 4 : 5; }
 
 /* ANY_SHIFT: factors_make sets the shift; else the shift is 1/4. SHARED_BLOCK: a block may have several teams of more
- * than one warp. */
-template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = false> struct fft_tree {
+ * than one warp. Not PADDED: the points need N of the POINTS positions, and the transform is slower. */
+template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = false, bool PADDED = true>
+struct fft_tree {
     static constexpr int LOG_N = LOG_N_, LOG_E = LOG_E_, N = 1 << LOG_N, E = 1 << LOG_E, T = N / E;
     static constexpr int LOG_1 = LOG_E, LOG_2 = LOG_N - LOG_1 < LOG_E ? LOG_N - LOG_1 : LOG_E,
                          LOG_3 = LOG_N - LOG_1 - LOG_2;
@@ -197,6 +198,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
      * at(p) + at(q) for the sums below, where the bits of p and q do not meet; at(q) is then a constant. */
     static __device__ __forceinline__ constexpr int at(int p)
     {
+        if (!PADDED) return p;
         if (LOG_3 == 0) return p + p / T;
         return p + (p >> 4) + (LOG_3 < 4 ? R3 * (p >> 8) : 0);
     }

@@ -373,7 +373,11 @@ static int head_work_launch(struct scene_gpu *s, const struct scene_call *call, 
     struct cuda_level *level = &s->levels[0];
     const int block = s->plan.block;
     const int64_t b = call->frame / block;
-    if (call->n_active == 0) return HC_OK; /* no request yet */
+    if (call->n_active == 0) { /* no request yet; but a tail level must read its frames before the ring's next turn */
+        struct scene_tail_windows unused;
+        for (int l = 1; l < s->plan.n_levels; l++) PASS(tail_set(s, &s->levels[l], b * block, &unused, why));
+        return HC_OK;
+    }
     PASS(head_lists_set(s, call, b, why));
 
     struct scene_product product = product_of(s, level, b, call->n_active);

@@ -145,7 +145,7 @@ ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthre
               $(call pkg,--cflags,$(LIB_PKGS) $(if $(HAVE_HDF5),$(HDF5_PKG)) $(HOST_PKGS)) $(CPPFLAGS) $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 NVCC_FLAGS := -std=c++17 -O3 $(if $(LINEINFO),-lineinfo) $(if $(HAVE_CUDA),$(shell $(NVCC) --help | grep -q -e \
-                --compress-mode && echo --compress-mode=size)) -Xptxas -v -Idsp $(addprefix -Ikernels/,backend fft files ladder) -I. \
+                --compress-mode && echo --compress-mode=size)) -Xptxas -v -Idsp $(addprefix -Ikernels/,backend fft files ladder resident) -I. \
               -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
               $(foreach f,$(CPPFLAGS) $(filter-out -O%,$(CXXFLAGS)),-Xcompiler $(subst $(comma),\\$(comma),$(f))) \
               $(if $(WERROR),-Werror all-warnings) \
@@ -169,7 +169,7 @@ SHORT_FFTS := base_4_4 $(if $(filter v4,$(ISAS)),v3_4_4 v3_8_8 v3_8_4 v4_4_4 v4_
 SIMD_OBJS := $(foreach l,$(ISAS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o)) $(SHORT_FFTS:%=$(BUILD)/dsp/fft/fft_short_%.o)
 DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/%.c) dsp/fft/fft_short.c,$(wildcard dsp/*.c dsp/*/*.c))
 DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
-KERNELS := $(wildcard $(addprefix kernels/,$(addsuffix /*.cu,backend fft files tensors module)))
+KERNELS := $(wildcard $(addprefix kernels/,$(addsuffix /*.cu,backend fft files tensors module resident)))
 CUDA_OBJS := $(if $(HAVE_CUDA),$(KERNELS:%.cu=$(BUILD)/%.o))
 CUDA_MODULE := $(if $(HAVE_CUDA),$(BUILD)/libhaloconv_cuda.so)
 # The module has its own copies of the functions of dsp/ that kernels call.

@@ -5,6 +5,7 @@
 #include "dsp/base/processors.h"
 #include "dsp/cpu/cpu_costs.h"
 #include "gpu_rules.h"
+#include "hybrid.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -97,6 +98,34 @@ static int device_of(const char *name, char *kind, size_t cap)
     return *end == '\0' && device <= INT_MAX ? (int)device : -1;
 }
 
+/* The way in which backend "cuda" plays live blocks, as the end of its name says it. */
+enum cuda_way { WAY_CHOSEN, WAY_LAUNCHED, WAY_RESIDENT };
+
+/* Copies a name without ":launched" or ":resident" at its end. */
+static enum cuda_way way_of(const char *name, char *rest, size_t cap)
+{
+    static const char *const ends[] = {"", ":launched", ":resident"};
+    for (int way = WAY_RESIDENT; way > WAY_CHOSEN; way--) {
+        const size_t n = strlen(name), n_end = strlen(ends[way]);
+        if (strncmp(name, "cuda", 4) != 0 || n < n_end || strcmp(name + n - n_end, ends[way]) != 0) continue;
+        snprintf(rest, cap, "%.*s", (int)(n - n_end), name);
+        return way;
+    }
+    snprintf(rest, cap, "%s", name);
+    return WAY_CHOSEN;
+}
+
+const struct backend *backend_resident_or(const struct backend *backend, const hc_config *c)
+{
+    char rest[64];
+    const enum cuda_way way = way_of(c->backend, rest, sizeof rest);
+    if (!backend->resident || c->block == 0 || c->n_sources > 0 || way == WAY_LAUNCHED) return backend;
+    const int head_taps = 2 * hybrid_tail_block(&backend_resident, c->rate, c->block);
+    const double macs = (double)c->n_routes * (c->max_taps < head_taps ? c->max_taps : head_taps) * c->block;
+    const double us = resident_us(macs, c->n_in, c->n_out, c->block);
+    return way == WAY_RESIDENT || us < MAX_RESIDENT_US ? &backend_resident : backend;
+}
+
 /* Returns true if a device number may follow the name. */
 static bool has_devices(const struct backend *backend)
 {
@@ -106,19 +135,20 @@ static bool has_devices(const struct backend *backend)
 
 int backend_choose(const hc_config *c, const struct backend **backend, int *device, struct reason *why)
 {
-    char kind[16], missing[512] = "";
+    char kind[16], name[64], missing[512] = "";
     *device = 0;
     *backend = backend_cpu_for(c);
     if (strcmp(c->backend, "auto") == 0) {
         if (auto_chooses_gpu(c)) *backend = backend_for(c, backend_find("cuda"));
         return HC_OK;
     }
-    int number = device_of(c->backend, kind, sizeof kind);
-    bool has_number = number >= 0 && strchr(c->backend, ':');
+    way_of(c->backend, name, sizeof name);
+    int number = device_of(name, kind, sizeof kind);
+    bool has_number = number >= 0 && strchr(name, ':');
     bool is_hybrid = number >= 0 && strcmp(kind, "hybrid") == 0 && c->block > 0;
     if (((number >= 0 && strcmp(kind, "cuda") == 0) || is_hybrid) && !backend_gpu(REASON(missing, sizeof missing)))
         return fail(HC_EUNSUPPORTED, why, "backend %s: %s", c->backend, missing);
-    const struct backend *asked = backend_find(c->backend);
+    const struct backend *asked = backend_find(name);
     if (!asked && has_number) asked = backend_find(kind);
     if (asked && has_number && !has_devices(asked)) asked = NULL;
     if (asked && asked->tail && c->block == 0)
@@ -137,12 +167,19 @@ const struct backend *backend_head(const struct backend *backend)
     return backend->head ? backend_find(backend->head) : backend;
 }
 
+int backend_head_device(const struct backend *backend, int device)
+{
+    return backend_head(backend) == &backend_cpu ? 0 : device;
+}
+
 void backend_device_name(const struct backend *backend, int device, bool has_tail, char *name, size_t cap)
 {
     const struct backend *head = backend_head(backend), *tail = backend->tail ? backend_find(backend->tail) : NULL;
     char text[96], tail_text[96];
     if (head->describe(head == backend ? device : 0, text, sizeof text) != HC_OK) text[0] = '\0';
-    if (!tail && head->in_place)
+    if (backend == &backend_resident && head->describe(device, text, sizeof text) == HC_OK)
+        snprintf(name, cap, "cuda:%d %s; resident", device, text);
+    else if (!tail && head->in_place)
         snprintf(name, cap, "%s %s", head->name, text);
     else if (!tail)
         snprintf(name, cap, "%s:%d %s", head->name, device, text);

@@ -7,11 +7,18 @@
 /* Finds the backend and the device that hc_config.backend asks for. Fails with HC_EINVAL or HC_EUNSUPPORTED. [setup] */
 int backend_choose(const hc_config *config, const struct backend **backend, int *device, struct reason *why);
 
+/* Returns backend_resident instead of a GPU's backend for live blocks, where the name asks for it or it pays off
+ * (gpu_rules.h). */
+const struct backend *backend_resident_or(const struct backend *backend, const hc_config *config);
+
 /* Returns the CPU backend for this config: backend_cpu for live blocks, backend_cpu_files for files. */
 const struct backend *backend_cpu_for(const hc_config *config);
 
 /* Returns the backend that convolves the first taps inside the call: `backend` itself, unless it is hybrid. */
 const struct backend *backend_head(const struct backend *backend);
+
+/* Returns the device of that backend: 0 for a head on the CPU. */
+int backend_head_device(const struct backend *backend, int device);
 
 /* Writes the text of hc_info.device. has_tail: the backend is hybrid, and the plan has a tail_plan. */
 void backend_device_name(const struct backend *backend, int device, bool has_tail, char *name, size_t cap);

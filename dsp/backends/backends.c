@@ -7,7 +7,8 @@
 
 enum { MAX_BACKENDS = 16 };
 
-static const struct backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_hybrid, &backend_hybrid_cpu};
+static const struct backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_hybrid, &backend_hybrid_cpu,
+                                                    &backend_resident};
 
 static int count(void)
 {
@@ -33,6 +34,7 @@ const struct backend *backend_find(const char *name)
     const struct backend *gpu = gpu_module_backend();
     for (int i = count() - 1; i >= 0; i--)
         if (has_name(backends[i], name)) return backends[i];
+    if (gpu && gpu->resident && has_name(gpu->resident, name)) return gpu->resident;
     return gpu && has_name(gpu, name) ? gpu : NULL;
 }
 

@@ -1,8 +1,10 @@
 #include "hybrid.h"
 
+#include "backend_choice.h"
 #include "backends.h"
 #include "dsp/base/await.h"
 #include "dsp/device/delayed_tail.h"
+#include "dsp/device/outputs.h"
 #include "dsp/device/scene_backend.h"
 
 #include <limits.h>
@@ -36,6 +38,7 @@ struct hybrid_job {
 struct hybrid {
     const struct backend *head_backend, *tail_backend;
     void *head, *tail; /* states of the two backends; tail NULL: the plan has no tail */
+    int n_out;
     struct delayed_tail delayed;
     struct hybrid_job jobs[TAIL_JOBS]; /* job i is at i % TAIL_JOBS */
     atomic_bool waits;                 /* calls wait without bound */
@@ -52,10 +55,10 @@ struct hybrid {
     int n_retired;
 };
 
-int hybrid_tail_block(int rate, int block)
+int hybrid_tail_block(const struct backend *backend, int rate, int block)
 {
-    int length = 64;
-    while (length < block || length < rate / 100) length *= 2;
+    int length = 64, shortest = backend == &backend_resident ? rate / 200 : rate / 100;
+    while (length < block || length < shortest) length *= 2;
     return length;
 }
 
@@ -126,10 +129,10 @@ static void hybrid_close(void *state)
 {
     struct hybrid *h = state;
     if (!h) return;
+    if (h->head) h->head_backend->close(h->head); /* first: what frees device memory would wait for a resident head */
     delayed_tail_close(&h->delayed);
     for (int i = 0; i < TAIL_JOBS; i++) io_buffer_free(h->tail_backend, h->tail, &h->jobs[i].second);
     if (h->tail) h->tail_backend->close(h->tail);
-    if (h->head) h->head_backend->close(h->head);
     free(h);
 }
 
@@ -161,16 +164,17 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
     if (!h) return fail(HC_ENOMEM, why, "hybrid: no memory for an engine; free some memory");
     hc_config c = *config;
     c.max_taps = plan->max_taps;
-    h->head_backend = backend_find(self->head);
     h->tail_backend = backend_find(self->tail);
+    h->head_backend = backend_head(self);
     atomic_init(&h->waits, config->wait_us < 0);
-    int error = h->head_backend->open(&c, plan, 0, &h->head, why);
-    if (!error && plan->tail_plan) error = hybrid_tail_open(h, config, plan->tail_plan, device, why);
+    int error = plan->tail_plan ? hybrid_tail_open(h, config, plan->tail_plan, device, why) : HC_OK;
+    if (!error) error = h->head_backend->open(&c, plan, backend_head_device(self, device), &h->head, why);
     if (error) {
         hybrid_close(h);
         return error;
     }
     h->fresh = true;
+    h->n_out = config->n_out;
     *state = h;
     return HC_OK;
 }
@@ -379,7 +383,8 @@ static int hybrid_play(void *state, const struct rows *rows, int n, const struct
     struct fade head = *fade;
     head.to = to ? to->head : NULL;
     head.from = from ? from->head : NULL;
-    int worst = h->head_backend->play(h->head, rows, n, &head, why);
+    const int played = h->head_backend->play(h->head, rows, n, &head, why);
+    int worst = played;
     for (int at = 0, len; h->tail && at < n && worst >= 0; at += len) {
         int left = h->delayed.setup.hop - h->delayed.pos;
         len = n - at < left ? n - at : left;
@@ -387,6 +392,7 @@ static int hybrid_play(void *state, const struct rows *rows, int n, const struct
         if (result != HC_OK) worst = result;
     }
     h->fresh = false;
+    if (played == HC_LATE) outputs_silence(rows->out, h->n_out, 0, n); /* a tail without its head is no sound */
     return worst;
 }
 
@@ -407,11 +413,16 @@ static int hybrid_reset(void *state, struct reason *why)
     return error;
 }
 
-/* ---- the backends: tail on a GPU, tail on a thread of the CPU ---------------------------------------------------- */
+/* ---- the backends: tail on a GPU, tail on a thread of the CPU, both on a GPU ---------------------------------------------------- */
 
 static int open_with_gpu(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {
     return hybrid_open(&backend_hybrid, config, plan, device, state, why);
+}
+
+static int open_resident(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
+{
+    return hybrid_open(&backend_resident, config, plan, device, state, why);
 }
 
 static int open_with_cpu(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
@@ -420,11 +431,13 @@ static int open_with_cpu(const hc_config *config, const struct plan *plan, int d
 }
 
 #define HYBRID                                                                                                         \
-    .name = "hybrid", .in_place = true, .head = "cpu", .close = hybrid_close, .mask_make = hybrid_mask_make,           \
+    .in_place = true, .close = hybrid_close, .mask_make = hybrid_mask_make,           \
     .mask_free = hybrid_mask_free, .mask_prepare = hybrid_mask_prepare, .mask_ready = hybrid_mask_ready,               \
     .mask_retire = hybrid_mask_retire, .mask_released = hybrid_mask_released, .play = hybrid_play,                     \
     .reset = hybrid_reset, .wait_set = hybrid_wait_set
 
-const struct backend backend_hybrid = {HYBRID, .tail = "cuda", .open = open_with_gpu, .scene = &scene_hybrid};
-const struct backend backend_hybrid_cpu = {HYBRID, .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu,
+const struct backend backend_hybrid = {HYBRID, .name = "hybrid", .head = "cpu", .tail = "cuda", .open = open_with_gpu, .scene = &scene_hybrid};
+const struct backend backend_resident = {HYBRID, .name = "cuda", .choice = "cuda:resident", .head = "resident",
+                                         .tail = "cuda", .open = open_resident};
+const struct backend backend_hybrid_cpu = {HYBRID, .name = "hybrid", .head = "cpu", .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu,
                                            .scene = &scene_hybrid_cpu};

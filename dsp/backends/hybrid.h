@@ -15,8 +15,9 @@
 
 #include "dsp/device/backend.h"
 
-/* Returns T for calls of up to `block` frames: a power of two, at least 10 ms, so that engines can share a device. */
-int hybrid_tail_block(int rate, int block);
+/* Returns T for calls of up to `block` frames: a power of two, at least 10 ms, so that engines can share a device; 5 ms
+ * with a resident head, whose cost grows with T. */
+int hybrid_tail_block(const struct backend *backend, int rate, int block);
 
 /* Returns the bytes of the jobs' buffers. */
 double hybrid_memory(const struct plan *tail, const struct plan_shape *shape);

@@ -4,7 +4,9 @@
 #define HALOCONV_AWAIT_H
 
 #include <sched.h>
+#ifndef __cplusplus
 #include <stdatomic.h>
+#endif
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -30,6 +32,7 @@ static inline void cpu_relax(void)
 
 #define AWAIT_FOREVER INT64_MAX
 
+#ifndef __cplusplus
 /* Waits until the counter is at least n. Returns false if the deadline (CLOCK_MONOTONIC) passed. [rt] */
 static inline bool await(const atomic_uint_fast64_t *counter, uint64_t n, int64_t until_us)
 {
@@ -43,5 +46,6 @@ static inline bool await(const atomic_uint_fast64_t *counter, uint64_t n, int64_
     }
     return true;
 }
+#endif
 
 #endif

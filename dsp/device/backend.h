@@ -127,6 +127,8 @@ struct backend {
     const char *choice;             /* the name in hc_config.backend; NULL: `name`                                  */
     const struct backend *files;    /* the backend that plays files (block 0); NULL: this one                       */
     const char *head, *tail;        /* names of the two backends that hybrid consists of; else NULL                 */
+    const struct backend *resident; /* plays heads on this device in place: backend_resident consists of it and this
+                                       one; NULL: it cannot                                                         */
 
     /* Describes device i. HC_EINVAL: there is no device i. */
     int (*describe)(int i, char *text, size_t cap);
@@ -189,6 +191,7 @@ extern const struct backend backend_cpu_files;  /* plays files, with large trans
 extern const struct backend backend_cuda;       /* exists in the GPU module only (gpu_module.h) */
 extern const struct backend backend_hybrid;     /* the head on "cpu", the tail on "cuda" */
 extern const struct backend backend_hybrid_cpu; /* the head on "cpu", the tail on a thread of the CPU */
+extern const struct backend backend_resident;   /* head and tail on "cuda": the head by a kernel that stays on the GPU */
 
 /* Makes a buffer: in the backend's own memory, else in the host's. All frames are 0. */
 int io_buffer_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct io_buffer *buffer,

@@ -254,7 +254,7 @@ static int open_on(hc_engine *e, int device, struct reason *why)
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why);
     if (error) return error;
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);
-    e->has_device_tail = e->plan.tail_plan;
+    e->has_device_tail = e->plan.tail_plan || e->backend == &backend_resident;
     if (e->config.n_sources > 0) error = engine_scene_open(e, device, why);
     if (error) return error;
     backend_device_name(e->backend, device, e->has_device_tail, e->device, sizeof e->device);
@@ -292,6 +292,7 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     if (config.block > 0) costs_measure_once(backend_find("cpu"));
     error = backend_choose(&config, &e->backend, &device, REASON(why, cap));
     if (error) goto fail;
+    e->backend = backend_resident_or(e->backend, &config);
     e->config = config;
     e->config.backend = NULL; /* the string is the caller's */
     e->count_to = INT64_MAX;
@@ -301,6 +302,11 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     e->forks = fork_count();
     pthread_mutex_init(&e->masks_lock, NULL);
     error = open_on(e, device, REASON(why, cap));
+    if (error == HC_EUNSUPPORTED && e->backend == &backend_resident && !strstr(config.backend, ":resident")) {
+        close_on(e);
+        e->backend = backend_find(e->backend->tail);
+        error = open_on(e, device, REASON(why, cap));
+    }
     if (error && strcmp(config.backend, "auto") == 0 && e->backend != backend_cpu_for(&config)) {
         close_on(e);
         e->backend = backend_cpu_for(&config);

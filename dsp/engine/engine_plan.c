@@ -12,12 +12,13 @@ bool plan_make(const struct backend *backend, int device, const hc_config *c, st
                struct plan_costs *costs)
 {
     struct plan_shape head = config_shape(c), tail = head;
-    bool measured = costs_find(backend_head(backend), backend->head ? 0 : device, costs);
-    int head_taps = backend->tail ? 2 * hybrid_tail_block(c->rate, c->block) : head.max_taps;
+    bool measured = costs_find(backend_head(backend), backend_head_device(backend, device), costs);
+    int head_taps = backend->tail ? 2 * hybrid_tail_block(backend, c->rate, c->block) : head.max_taps;
     if (head.max_taps > head_taps) head.max_taps = head_taps;
     plan_choose(plan, costs, &head, c->method);
-    if (tail.max_taps <= head_taps) return measured;
     struct plan_costs tail_costs;
+    if (backend == &backend_resident) measured = costs_find(backend_find(backend->tail), device, &tail_costs);
+    if (tail.max_taps <= head_taps) return measured;
     tail.max_taps -= head_taps;
     tail.block = head_taps / 2;
     costs_find(backend_find(backend->tail), device, &tail_costs);
@@ -102,6 +103,7 @@ int hc_plan(const hc_config *given, hc_info *out, char *why, size_t cap)
     int device;
     if (strcmp(config->backend, "auto") != 0) error = backend_choose(config, &backend, &device, REASON(why, cap));
     if (error) return error;
+    backend = backend_resident_or(backend, config);
     struct plan plan, tail_plan;
     struct plan_costs costs;
     struct plan_shape shape = config_shape(config);

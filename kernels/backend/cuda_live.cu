@@ -20,9 +20,10 @@
 #include "cuda_error.h"
 #include "tail_masks.h"
 
+#include "dsp/base/await.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PACED_US = 100 }; /* after a longer pause between two calls, a sound card or a clock paces them */
 
@@ -251,13 +252,6 @@ static int play_chunks(struct cuda_live *s, struct io_buffer *buffer, int n, str
 static void rows_clear(float *rows, int n_rows, size_t pitch, int n)
 {
     for (int row = 0; row < n_rows; row++) memset(rows + row * pitch, 0, n * sizeof(float));
-}
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
 /* Plays a block. A small block is not copied: the device reads and writes the frames in pinned host memory. */

@@ -10,6 +10,7 @@
 #include "cuda_live.h"
 #include "device_costs.h"
 #include "fft_factors.h"
+#include "resident_head.h"
 
 #include <stdio.h>
 
@@ -81,10 +82,42 @@ static constexpr struct backend files_backend(void)
 }
 static constexpr struct backend backend_cuda_files = files_backend();
 
+/* Nanoseconds of a resident head. It has no transforms. */
+static constexpr struct plan_costs costs_of_a_resident_head(void)
+{
+    struct plan_costs c = {};
+    c.min_partition = 32;
+    c.max_partition = 4096;
+    c.mac_ns = 1e-3; /* workers in parallel; one needs 1e-2 */
+    c.call_ns = 5000;
+    return c;
+}
+static constexpr struct plan_costs resident_costs = costs_of_a_resident_head();
+
+static constexpr struct backend resident_backend(void)
+{
+    struct backend backend = backend_of_a_gpu();
+    backend.name = "resident";
+    backend.costs = &resident_costs;
+    backend.measure = NULL;
+    backend.in_place = true;
+    backend.open = resident_head_open;
+    backend.close = resident_head_close;
+    backend.mask_make = resident_head_mask_make;
+    backend.mask_free = resident_head_mask_free;
+    backend.mask_retire = resident_head_mask_retire;
+    backend.mask_released = resident_head_mask_released;
+    backend.play = resident_head_play;
+    backend.reset = resident_head_reset;
+    return backend;
+}
+static constexpr struct backend backend_resident_head = resident_backend();
+
 static constexpr struct backend live_backend(void)
 {
     struct backend backend = backend_of_a_gpu();
     backend.files = &backend_cuda_files;
+    backend.resident = &backend_resident_head;
     backend.scene = &scene_cuda;
     backend.render = &render_cuda;
     backend.tensors = &tensors_cuda;

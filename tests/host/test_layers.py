@@ -92,7 +92,7 @@ def test_kernels_know_no_host():
 
 
 def test_the_product_contains_no_ladder():
-    for folder in ("dsp", "host", "plugins", "kernels/backend", "kernels/fft", "kernels/files", "kernels/module", "kernels/tensors"):
+    for folder in ("dsp", "host", "plugins", "kernels/backend", "kernels/fft", "kernels/files", "kernels/module", "kernels/resident", "kernels/tensors"):
         for path in sources(folder, ".c", ".cu", ".cuh", ".h"):
             for name in includes(path):
                 assert not belongs_to(name, "kernels/ladder"), f"{path.relative_to(ROOT)} includes {name}"
@@ -144,7 +144,7 @@ def test_no_header_declares_what_another_does():
 
 def test_the_library_names_no_option_of_the_program():
     """C and Python programs show its messages, too."""
-    for folder in ("dsp", "kernels/backend", "kernels/fft", "kernels/files", "kernels/module", "plugins"):
+    for folder in ("dsp", "kernels/backend", "kernels/fft", "kernels/files", "kernels/module", "kernels/resident", "plugins"):
         for path in sources(folder, ".c", ".h", ".cu", ".cuh", ".py"):
             for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', declarations(path)):
                 assert not re.search(r"(^|[^-])--[a-z]", text), f"{path.relative_to(ROOT)}: {text}"
@@ -223,7 +223,8 @@ ARROWS = {
     "kernels/backend": {"dsp/base": ANY, "dsp/device": ANY, "kernels/fft": ANY},
     "kernels/files": {"dsp/base": ANY, "dsp/device": ANY, "kernels/backend": ANY, "kernels/fft": ANY},
     "kernels/module": {"dsp/base": ANY, "dsp/device": ANY, "kernels/backend": ANY, "kernels/files": ANY,
-                       "kernels/tensors": ["tensors_cuda"]},
+                       "kernels/resident": ["kernels/resident/resident_head.h"], "kernels/tensors": ["tensors_cuda"]},
+    "kernels/resident": {"dsp/base": ANY, "dsp/device": ANY, "kernels/backend": ANY},
     "kernels/tensors": {"dsp/base": ["fail"], "kernels/backend": ["kernels/backend/cuda_error.h"]},
     "kernels/ladder": {},
     "host": {},

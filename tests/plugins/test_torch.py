@@ -652,3 +652,34 @@ def test_augmentation_has_gradients(ht, backend, dev):
     close(gradient, 2 * x.detach().double(), 1e-4)  # the energy is that of x
     silent = x.detach() * torch.tensor([1.0, 0, 1e-24, 1], device=dev)[:, None, None]
     assert torch.autograd.grad(augment(silent.requires_grad_()).square().sum(), silent)[0].isfinite().all()
+
+
+def test_nothing_hangs_behind_a_live_engine(hc, ht):
+    """Calls that wait for the whole GPU return while the kernel of a live engine stays on it, and no block is lost."""
+    if not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA device")
+    taps = np.zeros(500, np.float32)
+    taps[[0, 499]] = 1
+    stream = hc.Stream(n_in=1, n_out=1, max_taps=500, block=64, backend="cuda:resident")
+    stream.swap(taps)
+    ends, blocks = threading.Event(), []
+
+    def play():
+        while not ends.is_set():
+            blocks.append(stream.process(np.ones((64, 1), np.float32)).copy())
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    try:
+        for _ in range(10):
+            x, h = tensor((4, 2, 4096), "cuda"), tensor((2, 512), "cuda", 2)
+            y = ht.convolve(x, h, mode="causal")
+            torch.cuda.synchronize()
+            close(y, exact(x.double(), h.double(), "causal"))
+            del x, y
+            torch.cuda.empty_cache()  # cudaFree
+    finally:
+        ends.set()
+        thread.join()
+    assert len(blocks) > 10
+    np.testing.assert_allclose(blocks[-1], 2)

@@ -209,10 +209,10 @@ static void run_on_device(const char *program, const struct test *test, const ch
 
 int check_main(const char *program, const struct test *tests, int n)
 {
-    const char *only = getenv("HC_TEST_BACKEND"); /* "cpu", "cuda" or "hybrid" */
+    const char *only = getenv("HC_TEST_BACKEND"); /* "cpu", "cuda", "cuda:launched" or "hybrid" */
     const char *name = getenv("HC_TEST_NAME");    /* these tests only, separated by commas */
     char why[256];
-    bool on_cpu = !only || strcmp(only, "cpu") == 0, on_cuda = !only || strcmp(only, "cuda") == 0;
+    bool on_cpu = !only || strcmp(only, "cpu") == 0, on_cuda = !only || strncmp(only, "cuda", 4) == 0;
     for (int i = 0; i < n; i++) {
         const struct test *test = &tests[i];
         if (name && !is_among(name, test->name)) continue;
@@ -221,7 +221,7 @@ int check_main(const char *program, const struct test *tests, int n)
             continue;
         }
         if (on_cpu) run_one(program, test, "cpu");
-        if (on_cuda) run_on_device(program, test, "cuda", only != NULL);
+        if (on_cuda) run_on_device(program, test, only ? only : "cuda", only != NULL);
         if (test->plays == ONCE_A_DEVICE || (only && strcmp(only, "hybrid") != 0)) continue;
         run_one(program, test, device_is_there(why, sizeof why) ? "hybrid" : "hybrid:cpu");
     }

@@ -51,6 +51,8 @@ enum cudaMemcpyKind {
 };
 enum cudaDeviceAttr {
     cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrCanMapHostMemory = 19,
+    cudaDevAttrConcurrentKernels = 31,
     cudaDevAttrL2CacheSize = 38,
     cudaDevAttrComputeCapabilityMajor = 75,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
@@ -59,6 +61,7 @@ enum cudaDeviceAttr {
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 struct cudaFuncAttributes {
     int maxThreadsPerBlock, numRegs, maxDynamicSharedSizeBytes, ptxVersion;
+    size_t sharedSizeBytes;
 };
 struct cudaDeviceProp {
     char name[256];

@@ -1,0 +1,335 @@
+#include "resident_head.h"
+
+#include "resident.h"
+
+#include "cuda_error.h"
+#include "device_memory.h"
+
+#include "dsp/base/await.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MACS_OF_A_WORKER = 1 << 17, /* multiply-adds of a block; about 1 us                                          */
+    MAX_WORKERS = 64,           /* of an engine                                                                  */
+    CLOSE_US = 100000           /* a late block may take so long before an engine closes                        */
+};
+
+struct head {
+    int device;
+    struct resident_service *service;
+    struct resident_job *job; /* pinned                                                                       */
+    void *memory;             /* device                                                                       */
+    cudaStream_t setup;
+    struct device_store store; /* of masks; set-up only                                                        */
+    uint32_t n_makings;
+    uint32_t number, at; /* of the last request: its number, and the position after it                   */
+};
+
+struct head_mask {
+    void *memory; /* device; struct resident_mask                                                 */
+    size_t bytes;
+    uint32_t making;        /* 1 for the engine's first mask, and so on: another mask may have the same address */
+    uint32_t first_without; /* the number of the first request without it                                   */
+};
+
+/* ---- requests and answers ---------------------------------------------------------------------------------------- */
+
+/* Has every worker answered this request? A worker's first word is that of frame 0 of its first output. */
+static bool is_answered(const struct head *h, uint32_t number)
+{
+    const struct resident_job *job = h->job;
+    for (int w = 0; w < job->n_workers; w++) {
+        const struct resident_word *word = job->answer + (size_t)resident_first_out(job, w) * job->block;
+        if ((int32_t)(__atomic_load_n(&word->number, __ATOMIC_ACQUIRE) - number) < 0) return false;
+    }
+    return true;
+}
+
+/* For a loop that waits. HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
+static int wait_check(const struct head *h, int64_t until_us, struct reason *why)
+{
+    const char *lost = resident_lost(h->service);
+    if (lost) return fail(HC_EDEVICE, why, "%s", lost);
+    const int64_t us = now_us();
+    if (until_us == AWAIT_FOREVER) resident_posted(h->service, us); /* the kernel must not leave now */
+    return us > until_us ? HC_LATE : HC_OK;
+}
+
+/* Waits until every worker has answered. HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
+static int answer_await(const struct head *h, uint32_t number, int64_t until_us, struct reason *why)
+{
+    for (unsigned spins = 1; !is_answered(h, number); spins++) {
+        const int rc = spins % 64 == 0 ? wait_check(h, until_us, why) : HC_OK;
+        if (rc != HC_OK) return rc;
+        cpu_relax();
+    }
+    return HC_OK;
+}
+
+static void word_write(struct resident_word *to, uint32_t value, uint32_t number)
+{
+    const uint64_t word = value | (uint64_t)number << 32; /* one store: the device reads a whole word */
+    __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELAXED);
+}
+
+static struct resident_word *request_at(const struct head *h)
+{
+    return h->job->request + (size_t)(h->number % RESIDENT_SLOTS) * h->job->request_words;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+static int round_up(int n, int unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static int workers_choose(const hc_config *config, int n_taps)
+{
+    const double macs = (double)config->n_routes * n_taps * config->block;
+    int n = macs < (double)MACS_OF_A_WORKER * MAX_WORKERS ? (int)ceil(macs / MACS_OF_A_WORKER) : MAX_WORKERS;
+    return n < config->n_out ? n : config->n_out;
+}
+
+/* Sets the pointers of the job to device memory; returns the bytes. base NULL: only counts. */
+static size_t memory_cut(struct resident_job *job, void *base)
+{
+    const size_t history = (size_t)job->n_workers * job->n_in * job->history * sizeof(float);
+    size_t used = 0;
+    job->histories = (float *)device_cut(base, &used, history);
+    job->faded = (float *)device_cut(base, &used, (size_t)job->n_out * job->block * sizeof(float));
+    job->numbers = (uint32_t *)device_cut(base, &used, job->n_workers * RESIDENT_SAVED * sizeof(uint32_t));
+    job->copy = NULL;
+    if (job->n_workers > 1)
+        job->copy = (struct resident_word *)device_cut(
+            base, &used, RESIDENT_SLOTS * (size_t)job->request_words * sizeof(struct resident_word));
+    return used;
+}
+
+static int pinned_words(struct resident_word **words, size_t n, struct reason *why)
+{
+    TRY(cudaHostAlloc((void **)words, n * sizeof **words, cudaHostAllocDefault), "cudaHostAlloc(%zu)",
+        n * sizeof **words);
+    memset(*words, 0, n * sizeof **words);
+    return HC_OK;
+}
+
+static int head_open(struct head *h, const hc_config *config, const struct plan *plan, struct reason *why)
+{
+    PASS(device_use(h->device, why));
+    TRY(cudaHostAlloc((void **)&h->job, sizeof *h->job, cudaHostAllocDefault), "cudaHostAlloc");
+    struct resident_job *job = h->job;
+    memset(job, 0, sizeof *job);
+    job->n_in = config->n_in;
+    job->n_out = config->n_out;
+    job->block = plan->block;
+    job->history = round_up(plan->head_taps, 4);
+    job->row = job->history + round_up(plan->block, RESIDENT_FRAMES);
+    job->request_words = RESIDENT_HEADER + job->n_in * job->block;
+    job->n_workers = workers_choose(config, plan->head_taps);
+    job->cache_cells = (job->n_out + job->n_workers - 1) / job->n_workers * job->n_in;
+    job->cache_taps = (job->cache_cells < config->n_routes ? job->cache_cells : config->n_routes) * job->history;
+    PASS(device_stream_make(&h->setup, false, why));
+    PASS(pinned_words(&job->request, RESIDENT_SLOTS * (size_t)job->request_words, why));
+    PASS(pinned_words(&job->answer, (size_t)job->n_out * job->block, why));
+    const size_t bytes = memory_cut(job, NULL);
+    PASS(device_alloc(&h->memory, bytes, "the engine", why));
+    memory_cut(job, h->memory);
+    TRY(cudaMemsetAsync(h->memory, 0, bytes, h->setup), "cudaMemsetAsync");
+    TRY(device_wait(h->setup), "clearing the input history");
+    return resident_enter(h->device, job, &h->service, why);
+}
+
+void resident_head_close(void *state)
+{
+    struct head *h = (struct head *)state;
+    if (!h) return;
+    cudaSetDevice(h->device);
+    if (h->service) {
+        resident_leave(h->service, h->job);
+        if (answer_await(h, h->number + 1 - RESIDENT_SLOTS, now_us() + CLOSE_US, NULL) == HC_OK) {
+            h->number++;
+            word_write(request_at(h) + HEADER_N, 0, h->number);
+        }
+        resident_await(h->service);
+    }
+    device_store_clear(&h->store);
+    cudaFree(h->memory);
+    if (h->job) {
+        cudaFreeHost(h->job->request);
+        cudaFreeHost(h->job->answer);
+    }
+    cudaFreeHost(h->job);
+    if (h->setup) cudaStreamDestroy(h->setup);
+    cudaGetLastError();
+    free(h);
+}
+
+int resident_head_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
+{
+    struct head *h = (struct head *)calloc(1, sizeof *h);
+    *state = NULL;
+    if (!h) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
+    h->device = device;
+    const int rc = head_open(h, config, plan, why);
+    if (rc < 0) {
+        resident_head_close(h);
+        return rc;
+    }
+    *state = h;
+    return HC_OK;
+}
+
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
+
+/* Lays out a mask at base (struct resident_mask), and returns its bytes. base NULL: only counts. */
+static size_t mask_lay_out(const struct matrix *matrix, int n_out, char *base)
+{
+    int n_taps = 4;
+    for (int r = 0; r < matrix->n_responses; r++)
+        if (matrix->n_taps[r] > n_taps) n_taps = round_up(matrix->n_taps[r], 4);
+    const size_t cells_at = sizeof(struct resident_mask) + round_up(n_out + 1, 4) * sizeof(int);
+    const size_t taps_at = cells_at + round_up(matrix->n_cells, 4) * sizeof(int);
+    const size_t bytes = taps_at + (size_t)matrix->n_cells * n_taps * sizeof(float);
+    if (!base) return bytes;
+    ((struct resident_mask *)base)->n_taps = n_taps;
+    int *first_cell = (int *)(base + sizeof(struct resident_mask)), *in_of = (int *)(base + cells_at);
+    float *taps = (float *)(base + taps_at);
+    for (int c = 0, out = 0; out <= n_out; out++) {
+        first_cell[out] = c;
+        while (c < matrix->n_cells && matrix->cells[c].out == out) c++;
+    }
+    for (int c = 0; c < matrix->n_cells; c++) {
+        const struct cell *cell = &matrix->cells[c];
+        in_of[c] = cell->in;
+        memcpy(taps + (size_t)c * n_taps, matrix->taps[cell->response], matrix->n_taps[cell->response] * sizeof *taps);
+    }
+    return bytes;
+}
+
+void resident_head_mask_free(void *state, void *mask)
+{
+    struct head *h = (struct head *)state;
+    struct head_mask *m = (struct head_mask *)mask;
+    if (!m) return;
+    cudaSetDevice(h->device);
+    if (m->memory) device_store_keep(&h->store, m->memory, m->bytes, h->setup);
+    free(m);
+}
+
+int resident_head_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why)
+{
+    struct head *h = (struct head *)state;
+    struct head_mask *m = (struct head_mask *)calloc(1, sizeof *m);
+    const size_t bytes = mask_lay_out(matrix, h->job->n_out, NULL);
+    char *host = (char *)calloc(1, bytes);
+    *mask = NULL;
+    cudaSetDevice(h->device);
+    int rc = m && host ? device_store_alloc(&h->store, &m->memory, &m->bytes, bytes, why)
+                       : fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
+    if (rc == HC_OK) {
+        mask_lay_out(matrix, h->job->n_out, host);
+        cudaError_t e = cudaMemcpyAsync(m->memory, host, bytes, cudaMemcpyHostToDevice, h->setup);
+        if (e == cudaSuccess) e = device_wait(h->setup);
+        if (e != cudaSuccess) rc = cuda_fail(e, why, "uploading a mask");
+    }
+    free(host);
+    if (rc < 0)
+        resident_head_mask_free(h, m);
+    else
+        m->making = ++h->n_makings, *mask = m;
+    return rc;
+}
+
+/* ---- play -------------------------------------------------------------------------------------------------------- */
+
+void resident_head_mask_retire(void *state, void *mask)
+{
+    /* The next block is the first without the mask. Until it is answered, a worker that takes a seat over may read it. */
+    ((struct head_mask *)mask)->first_without = ((struct head *)state)->number + 1;
+}
+
+bool resident_head_mask_released(void *state, const void *mask)
+{
+    return is_answered((const struct head *)state, ((const struct head_mask *)mask)->first_without);
+}
+
+static void mask_write(struct resident_word *to, const void *mask, uint32_t number)
+{
+    const struct head_mask *m = (const struct head_mask *)mask;
+    const uint64_t address = m ? (uint64_t)m->memory : 0;
+    word_write(to, (uint32_t)address, number);
+    word_write(to + 1, (uint32_t)(address >> 32), number);
+    word_write(to + 2, m ? m->making : 0, number);
+}
+
+/* rows NULL: silence. */
+static void request_write(const struct head *h, const struct rows *rows, int n, const struct fade *fade)
+{
+    struct resident_word *to = request_at(h);
+    const bool fades = fade->pos < fade->len;
+    struct resident_word *frames = to + RESIDENT_HEADER;
+    for (int in = 0; in < h->job->n_in; in++, frames += n)
+        for (int i = 0; i < n; i++) {
+            uint32_t bits = 0;
+            if (rows) memcpy(&bits, rows->in[in] + i, sizeof bits);
+            word_write(frames + i, bits, h->number);
+        }
+    word_write(to + HEADER_AT, h->at, h->number);
+    mask_write(to + HEADER_TO, fade->to, h->number);
+    mask_write(to + HEADER_FROM, fades ? fade->from : NULL, h->number);
+    word_write(to + HEADER_FADE_POS, (uint32_t)fade->pos, h->number);
+    word_write(to + HEADER_FADE_LEN, fades ? (uint32_t)fade->len : 0, h->number);
+    word_write(to + HEADER_N, (uint32_t)n, h->number); /* the last word: the worker polls it */
+}
+
+/* Reads an output, word by word as they come. */
+static int answer_read(const struct head *h, int out, float *y, int n, int64_t until_us, struct reason *why)
+{
+    const uint64_t *from = (const uint64_t *)(h->job->answer + (size_t)out * h->job->block);
+    for (int i = 0; i < n; i++) {
+        uint64_t word = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
+        for (unsigned spins = 1; (uint32_t)(word >> 32) != h->number; spins++) {
+            const int rc = spins % 64 == 0 ? wait_check(h, until_us, why) : HC_OK;
+            if (rc != HC_OK) return rc;
+            cpu_relax();
+            word = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
+        }
+        const uint32_t bits = (uint32_t)word;
+        memcpy(y + i, &bits, sizeof bits);
+    }
+    return HC_OK;
+}
+
+int resident_head_play(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why)
+{
+    struct head *h = (struct head *)state;
+    int rc = answer_await(h, h->number + 1 - RESIDENT_SLOTS, rows->until_us, why); /* the slot is free */
+    if (rc == HC_OK) {
+        h->number++;
+        request_write(h, rows, n, fade);
+        resident_posted(h->service, now_us());
+    }
+    h->at += (uint32_t)n; /* the workers replace skipped frames by silence */
+    for (int out = 0; out < h->job->n_out && rc == HC_OK; out++)
+        rc = answer_read(h, out, rows->out[out], n, rows->until_us, why);
+    for (int out = 0; out < h->job->n_out && rc != HC_OK; out++) memset(rows->out[out], 0, n * sizeof(float));
+    return rc;
+}
+
+/* A frame without a mask: then no worker reads a mask any more. The frames that are skipped replace the history. */
+int resident_head_reset(void *state, struct reason *why)
+{
+    struct head *h = (struct head *)state;
+    const struct fade silence = {};
+    int rc = answer_await(h, h->number, AWAIT_FOREVER, why);
+    if (rc < 0) return rc;
+    h->number++;
+    request_write(h, NULL, 1, &silence);
+    rc = answer_await(h, h->number, AWAIT_FOREVER, why);
+    h->at += (uint32_t)(1 + h->job->history + h->job->block);
+    return rc;
+}

@@ -1,0 +1,314 @@
+#include "resident.h"
+
+#include "cuda_error.h"
+#include "device_memory.h"
+
+#include "dsp/base/await.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    DEVICES = 64,
+    GENERATION_US = 5000, /* between two launches                                                               */
+    MAX_US = 15000,       /* a worker leaves, even if no next one has arrived: cudaFree waits so long, and so late may
+                              the manager wake up                                                                */
+    HAND_OVER_US = 2500,  /* without a block for so long, a worker hands over before one                        */
+    PAUSE_US = 2000,      /* between two looks of the manager                                                   */
+    IDLE_US = 2000000,    /* without a block of any engine for so long, the kernel leaves                       */
+    ENTER_MS = 2000       /* in this time a generation must have served a new job                               */
+};
+
+struct resident_service {
+    int device, n_sm;
+    size_t shared_max;
+    pthread_mutex_t lock; /* of all fields but the atomic ones                                            */
+    pthread_t manager;
+    sem_t wake;
+    bool ends;
+    pid_t process;               /* a child of fork() has no manager                                             */
+    int n_jobs, n_seats;         /* n_seats: up to the last one in use                                           */
+    struct resident_job **jobs;  /* [RESIDENT_SEATS], pinned                                                     */
+    struct resident_seat *seats; /* device                                                                       */
+    uint32_t *started;           /* pinned                                                                       */
+    cudaStream_t streams[2];     /* generation g is in stream g % 2                                              */
+    cudaStream_t setup;
+    uint32_t generation;
+    int64_t launched_us;
+    int64_t posted_us; /* atomic: when the last request was posted                                     */
+    int runs;          /* atomic: the manager launches generations                                     */
+    int lost;          /* atomic; `why` is written before                                              */
+    char why[256];
+};
+
+static pthread_mutex_t services_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct resident_service *services[DEVICES];
+
+static void pause_us(int us)
+{
+    const struct timespec pause = {us / 1000000, us % 1000000 * 1000L};
+    nanosleep(&pause, NULL);
+}
+
+/* ---- the manager ------------------------------------------------------------------------------------------------- */
+
+static void service_fail(struct resident_service *s, cudaError_t e, const char *what)
+{
+    struct reason why = {s->why, sizeof s->why};
+    if (__atomic_load_n(&s->lost, __ATOMIC_ACQUIRE)) return;
+    cuda_fail(e, &why, "%s", what);
+    __atomic_store_n(&s->lost, 1, __ATOMIC_RELEASE);
+}
+
+/* Launches the next generation, unless the one before the last still runs. [lock] */
+static void generation_launch(struct resident_service *s)
+{
+    cudaStream_t stream = s->streams[(s->generation + 1) % 2];
+    const cudaError_t query = cudaStreamQuery(stream);
+    if (query == cudaErrorNotReady) {
+        cudaGetLastError();
+        return;
+    }
+    if (query != cudaSuccess) return service_fail(s, query, "the resident kernel");
+    struct resident_launch launch = {};
+    launch.jobs = s->jobs;
+    launch.seats = s->seats;
+    launch.started = s->started;
+    launch.idle_ns = HAND_OVER_US * 1000ull;
+    launch.max_ns = MAX_US * 1000ull;
+    launch.n_seats = s->n_seats;
+    launch.generation = ++s->generation;
+    for (int i = 0; i < s->n_seats; i++) {
+        const size_t bytes = s->jobs[i] ? s->jobs[i]->shared_bytes : 0;
+        if (bytes > launch.shared_bytes) launch.shared_bytes = bytes;
+    }
+    const cudaError_t e = resident_start(&launch, stream);
+    s->launched_us = now_us();
+    if (e != cudaSuccess) service_fail(s, e, "launching the resident kernel");
+}
+
+/* Stops if no block came for IDLE_US. A block that comes meanwhile sees that the manager has stopped, or is seen here. */
+static void idle_check(struct resident_service *s)
+{
+    if (now_us() - __atomic_load_n(&s->posted_us, __ATOMIC_SEQ_CST) < IDLE_US) return;
+    __atomic_store_n(&s->runs, 0, __ATOMIC_SEQ_CST);
+    if (now_us() - __atomic_load_n(&s->posted_us, __ATOMIC_SEQ_CST) < IDLE_US)
+        __atomic_store_n(&s->runs, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Sleeps for PAUSE_US, or until a job enters. */
+static void manager_pause(struct resident_service *s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += PAUSE_US * 1000L;
+    if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
+    sem_clockwait(&s->wake, CLOCK_MONOTONIC, &until);
+}
+
+static void *manager_run(void *arg)
+{
+    struct resident_service *s = (struct resident_service *)arg;
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    cudaSetDevice(s->device);
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        const bool ends = s->ends;
+        if (__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) {
+            if (s->n_jobs > 0 && now_us() - s->launched_us >= GENERATION_US) generation_launch(s);
+            idle_check(s);
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (ends) return NULL;
+        if (__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) {
+            manager_pause(s);
+            continue;
+        }
+        while (sem_wait(&s->wake) != 0) continue;
+        __atomic_store_n(&s->runs, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+void resident_posted(struct resident_service *s, int64_t at_us)
+{
+    __atomic_store_n(&s->posted_us, at_us, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) sem_post(&s->wake);
+}
+
+const char *resident_lost(const struct resident_service *s)
+{
+    return __atomic_load_n(&s->lost, __ATOMIC_ACQUIRE) ? s->why : NULL;
+}
+
+/* Ends the managers before the CUDA runtime ends, for a program that exits with open engines. */
+static void services_end(void)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        struct resident_service *s = services[i];
+        if (!s || s->process != getpid()) continue;
+        pthread_mutex_lock(&s->lock);
+        s->ends = true;
+        pthread_mutex_unlock(&s->lock);
+        sem_post(&s->wake);
+        pthread_join(s->manager, NULL);
+    }
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+static void service_free(struct resident_service *s)
+{
+    for (int i = 0; i < 2; i++)
+        if (s->streams[i]) cudaStreamSynchronize(s->streams[i]), cudaStreamDestroy(s->streams[i]);
+    if (s->setup) cudaStreamDestroy(s->setup);
+    cudaFree(s->seats);
+    cudaFreeHost(s->jobs);
+    cudaFreeHost(s->started);
+    cudaGetLastError();
+    pthread_mutex_destroy(&s->lock);
+    sem_destroy(&s->wake);
+    free(s);
+}
+
+static int service_make(struct resident_service *s, struct reason *why)
+{
+    int mapped = 0, cooperative = 0;
+    PASS(device_use(s->device, why));
+    TRY(cudaDeviceGetAttribute(&mapped, cudaDevAttrCanMapHostMemory, s->device), "cudaDeviceGetAttribute");
+    TRY(cudaDeviceGetAttribute(&cooperative, cudaDevAttrConcurrentKernels, s->device), "cudaDeviceGetAttribute");
+    if (!mapped || !cooperative)
+        return fail(HC_EUNSUPPORTED, why, "this GPU does not run two kernels at once, or cannot read host memory");
+    TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
+    TRY(resident_load(&s->shared_max), "loading the resident kernel");
+    TRY(cudaHostAlloc((void **)&s->jobs, RESIDENT_SEATS * sizeof *s->jobs, cudaHostAllocDefault), "cudaHostAlloc");
+    TRY(cudaHostAlloc((void **)&s->started, sizeof *s->started, cudaHostAllocDefault), "cudaHostAlloc");
+    memset(s->jobs, 0, RESIDENT_SEATS * sizeof *s->jobs);
+    *s->started = 0;
+    for (int i = 0; i < 2; i++) PASS(device_stream_make(&s->streams[i], true, why));
+    PASS(device_stream_make(&s->setup, false, why));
+    PASS(device_alloc((void **)&s->seats, RESIDENT_SEATS * sizeof *s->seats, "the resident kernel", why));
+    TRY(cudaMemsetAsync(s->seats, 0, RESIDENT_SEATS * sizeof *s->seats, s->setup), "cudaMemsetAsync");
+    TRY(device_wait(s->setup), "clearing the seats");
+    s->runs = 1;
+    s->process = getpid();
+    s->posted_us = now_us();
+    static bool is_registered; /* under services_lock */
+    if (!is_registered && atexit(services_end) != 0)
+        return fail(HC_ENOMEM, why, "no memory for the resident kernel; free some memory");
+    is_registered = true;
+    if (pthread_create(&s->manager, NULL, manager_run, s) != 0)
+        return fail(HC_ENOMEM, why, "no thread for the resident kernel; end some programs");
+    return HC_OK;
+}
+
+/* Returns the first of n free seats in a row, or -1. */
+static int seats_find(const struct resident_service *s, int n)
+{
+    for (int first = 0, free_seats = 0, i = 0; i < RESIDENT_SEATS; i++) {
+        free_seats = s->jobs[i] ? 0 : free_seats + 1;
+        if (free_seats == 1) first = i;
+        if (free_seats == n) return first;
+    }
+    return -1;
+}
+
+/* Would all workers fit on half of the multiprocessors, with two generations at once? [lock] */
+static bool would_fit(const struct resident_service *s, const struct resident_job *job)
+{
+    size_t bytes = job->shared_bytes;
+    int n = job->n_workers;
+    for (int i = 0; i < s->n_seats; i++) {
+        if (!s->jobs[i]) continue;
+        n++;
+        if (s->jobs[i]->shared_bytes > bytes) bytes = s->jobs[i]->shared_bytes;
+    }
+    return bytes <= s->shared_max && n <= resident_workers_per_sm(bytes) * (s->n_sm / 2);
+}
+
+static int job_enter(struct resident_service *s, struct resident_job *job, struct reason *why)
+{
+    if (resident_shared_bytes(job) > s->shared_max) job->cache_taps = 0;
+    job->shared_bytes = resident_shared_bytes(job);
+    job->first_seat = seats_find(s, job->n_workers);
+    if (job->first_seat < 0 || !would_fit(s, job))
+        return fail(HC_EUNSUPPORTED, why, "the resident kernel has no multiprocessors left for this head");
+    for (int i = 0; i < job->n_workers; i++) s->jobs[job->first_seat + i] = job;
+    if (job->first_seat + job->n_workers > s->n_seats) s->n_seats = job->first_seat + job->n_workers;
+    s->n_jobs++;
+    __atomic_store_n(&s->posted_us, now_us(), __ATOMIC_SEQ_CST);
+    return HC_OK;
+}
+
+/* Waits until a generation that was launched after this call has started. */
+static int generation_await(struct resident_service *s, struct reason *why)
+{
+    pthread_mutex_lock(&s->lock);
+    const uint32_t generation = s->generation + 1;
+    s->launched_us = 0;
+    pthread_mutex_unlock(&s->lock);
+    sem_post(&s->wake);
+    const int64_t until_us = now_us() + 1000LL * ENTER_MS;
+    while ((int32_t)(__atomic_load_n(s->started, __ATOMIC_ACQUIRE) - generation) < 0) {
+        if (resident_lost(s)) return fail(HC_EDEVICE, why, "%s", s->why);
+        if (now_us() > until_us) return fail(HC_EUNSUPPORTED, why, "the resident kernel does not start");
+        pause_us(50);
+    }
+    return HC_OK;
+}
+
+int resident_enter(int device, struct resident_job *job, struct resident_service **service, struct reason *why)
+{
+    *service = NULL;
+    if (device < 0 || device >= DEVICES) return fail(HC_EUNSUPPORTED, why, "GPU %d has no resident kernel", device);
+    pthread_mutex_lock(&services_lock);
+    struct resident_service *s = services[device];
+    int rc = HC_OK;
+    if (!s) {
+        s = (struct resident_service *)calloc(1, sizeof *s);
+        if (!s) rc = fail(HC_ENOMEM, why, "no memory for the resident kernel; free some memory");
+        if (s) {
+            s->device = device;
+            pthread_mutex_init(&s->lock, NULL);
+            sem_init(&s->wake, 0, 0);
+            rc = service_make(s, why);
+            if (rc < 0) service_free(s);
+            if (rc == HC_OK) services[device] = s;
+        }
+    }
+    if (rc == HC_OK) {
+        pthread_mutex_lock(&s->lock);
+        rc = job_enter(s, job, why);
+        pthread_mutex_unlock(&s->lock);
+    }
+    pthread_mutex_unlock(&services_lock);
+    if (rc < 0) return rc;
+    *service = s; /* the caller leaves, even after an error */
+    return generation_await(s, why);
+}
+
+void resident_leave(struct resident_service *s, struct resident_job *job)
+{
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < job->n_workers; i++) s->jobs[job->first_seat + i] = NULL;
+    while (s->n_seats > 0 && !s->jobs[s->n_seats - 1]) s->n_seats--;
+    s->n_jobs--;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void resident_await(struct resident_service *s)
+{
+    cudaEvent_t gone; /* of this call: other threads close engines, too */
+    cudaSetDevice(s->device);
+    if (cudaEventCreateWithFlags(&gone, cudaEventDisableTiming) != cudaSuccess) return; /* the device is lost */
+    for (int i = 0; i < 2; i++) { /* every generation that may have seen the job */
+        cudaEventRecord(gone, s->streams[i]);
+        device_wait_event(gone);
+    }
+    cudaEventDestroy(gone);
+}

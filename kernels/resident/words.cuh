@@ -1,0 +1,39 @@
+/* words - loads and stores of words {value, number} that the host or another multiprocessor writes meanwhile, and the
+ * time. All in PTX. */
+#ifndef HALOCONV_WORDS_CUH
+#define HALOCONV_WORDS_CUH
+
+#include "resident.h"
+
+__device__ static inline struct resident_word word_load(const struct resident_word *p)
+{
+    struct resident_word w;
+    asm volatile("ld.volatile.global.v2.u32 {%0, %1}, [%2];" : "=r"(w.value), "=r"(w.number) : "l"(p) : "memory");
+    return w;
+}
+
+__device__ static inline void word_store(struct resident_word *p, struct resident_word w)
+{
+    asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(w.value), "r"(w.number) : "memory");
+}
+
+/* Takes a seat, with all that its last worker has written. false: it is taken. */
+__device__ static inline bool seat_try(struct resident_seat *seat)
+{
+    const bool is_free = atomicCAS(&seat->taken, 0u, 1u) == 0;
+    __threadfence();
+    return is_free;
+}
+
+/* Frees a seat. The calling thread has waited for the other threads' writes and a fence. */
+__device__ static inline void seat_free(struct resident_seat *seat) { atomicExch(&seat->taken, 0u); }
+
+/* Nanoseconds of the GPU's clock. */
+__device__ static inline uint64_t time_ns(void)
+{
+    uint64_t t;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+    return t;
+}
+
+#endif

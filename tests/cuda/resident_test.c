@@ -160,6 +160,7 @@ static void file_play(void)
     hc_config_init(&c);
     c.backend = "cuda";
     c.block = HC_BLOCK_FILES;
+    c.n_in = c.n_out = 1;
     check(hc_open(&c, &e, why, sizeof why) == HC_OK, "%s", why);
     check(hc_process(e, &in, &out, 4096) == HC_OK, "a file's block");
     hc_close(e);

@@ -280,6 +280,21 @@ static void close_on(hc_engine *e)
     e->state = NULL;
 }
 
+/* Opens a resident engine, or a launched one if the GPU has no place for the kernel; hc_info.device then has the reason.
+ */
+static int open_resident_or_launched(hc_engine *e, int device, struct reason *why)
+{
+    char refusal[sizeof e->device] = "";
+    int error = open_on(e, device, REASON(refusal, sizeof refusal));
+    if (error != HC_EUNSUPPORTED) return error ? fail(error, why, "%s", refusal) : HC_OK;
+    close_on(e);
+    e->backend = backend_find(e->backend->tail);
+    error = open_on(e, device, why);
+    size_t n = strlen(e->device);
+    if (!error) snprintf(e->device + n, sizeof e->device - n, "; launched: %s", refusal);
+    return error;
+}
+
 int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
 {
     if (!engine) return fail(HC_EINVAL, REASON(why, cap), "hc_open: engine is NULL; pass a pointer to a hc_engine *");
@@ -301,12 +316,10 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     e->samples = samples_choose();
     e->forks = fork_count();
     pthread_mutex_init(&e->masks_lock, NULL);
-    error = open_on(e, device, REASON(why, cap));
-    if (error == HC_EUNSUPPORTED && e->backend == &backend_resident && !strstr(config.backend, ":resident")) {
-        close_on(e);
-        e->backend = backend_find(e->backend->tail);
+    if (e->backend == &backend_resident && !strstr(config.backend, ":resident"))
+        error = open_resident_or_launched(e, device, REASON(why, cap));
+    else
         error = open_on(e, device, REASON(why, cap));
-    }
     if (error && strcmp(config.backend, "auto") == 0 && e->backend != backend_cpu_for(&config)) {
         close_on(e);
         e->backend = backend_cpu_for(&config);

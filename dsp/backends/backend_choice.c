@@ -28,7 +28,7 @@ const struct backend *backend_cpu_for(const hc_config *c)
     return backend_for(c, backend_find("cpu"));
 }
 
-/* ---- the rules of "auto": gpu_rules.h ----------------------------------------------------------------------------- */
+/* ---- the rules of "auto": gpu_rules.h ---------------------------------------------------------------------------- */
 
 static double best_plan_ns(const struct auto_task *task, const struct plan_costs *costs)
 {

@@ -8,7 +8,7 @@
 enum { MAX_BACKENDS = 16 };
 
 static const struct backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_hybrid, &backend_hybrid_cpu,
-                                                    &backend_resident};
+                                                       &backend_resident};
 
 static int count(void)
 {

@@ -383,8 +383,7 @@ static int hybrid_play(void *state, const struct rows *rows, int n, const struct
     struct fade head = *fade;
     head.to = to ? to->head : NULL;
     head.from = from ? from->head : NULL;
-    const int played = h->head_backend->play(h->head, rows, n, &head, why);
-    int worst = played;
+    int worst = h->head_backend->play(h->head, rows, n, &head, why);
     for (int at = 0, len; h->tail && at < n && worst >= 0; at += len) {
         int left = h->delayed.setup.hop - h->delayed.pos;
         len = n - at < left ? n - at : left;
@@ -392,7 +391,7 @@ static int hybrid_play(void *state, const struct rows *rows, int n, const struct
         if (result != HC_OK) worst = result;
     }
     h->fresh = false;
-    if (played == HC_LATE) outputs_silence(rows->out, h->n_out, 0, n); /* a tail without its head is no sound */
+    if (worst == HC_LATE && h->head_backend != &backend_cpu) outputs_silence(rows->out, h->n_out, 0, n); /* as "cuda" */
     return worst;
 }
 
@@ -413,7 +412,7 @@ static int hybrid_reset(void *state, struct reason *why)
     return error;
 }
 
-/* ---- the backends: tail on a GPU, tail on a thread of the CPU, both on a GPU ---------------------------------------------------- */
+/* ---- the backends: tail on a GPU, tail on a thread of the CPU, head and tail on a GPU --------------------------- */
 
 static int open_with_gpu(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why)
 {
@@ -431,13 +430,18 @@ static int open_with_cpu(const hc_config *config, const struct plan *plan, int d
 }
 
 #define HYBRID                                                                                                         \
-    .in_place = true, .close = hybrid_close, .mask_make = hybrid_mask_make,           \
-    .mask_free = hybrid_mask_free, .mask_prepare = hybrid_mask_prepare, .mask_ready = hybrid_mask_ready,               \
-    .mask_retire = hybrid_mask_retire, .mask_released = hybrid_mask_released, .play = hybrid_play,                     \
-    .reset = hybrid_reset, .wait_set = hybrid_wait_set
+    .in_place = true, .close = hybrid_close, .mask_make = hybrid_mask_make, .mask_free = hybrid_mask_free,             \
+    .mask_prepare = hybrid_mask_prepare, .mask_ready = hybrid_mask_ready, .mask_retire = hybrid_mask_retire,           \
+    .mask_released = hybrid_mask_released, .play = hybrid_play, .reset = hybrid_reset, .wait_set = hybrid_wait_set
 
-const struct backend backend_hybrid = {HYBRID, .name = "hybrid", .head = "cpu", .tail = "cuda", .open = open_with_gpu, .scene = &scene_hybrid};
-const struct backend backend_resident = {HYBRID, .name = "cuda", .choice = "cuda:resident", .head = "resident",
-                                         .tail = "cuda", .open = open_resident};
-const struct backend backend_hybrid_cpu = {HYBRID, .name = "hybrid", .head = "cpu", .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu,
+const struct backend backend_hybrid = {HYBRID,         .name = "hybrid",      .head = "cpu",
+                                       .tail = "cuda", .open = open_with_gpu, .scene = &scene_hybrid};
+const struct backend backend_resident = {
+    HYBRID, .name = "cuda", .choice = "cuda:resident", .head = "resident", .tail = "cuda", .open = open_resident};
+const struct backend backend_hybrid_cpu = {HYBRID,
+                                           .name = "hybrid",
+                                           .head = "cpu",
+                                           .choice = "hybrid:cpu",
+                                           .tail = "cpu",
+                                           .open = open_with_cpu,
                                            .scene = &scene_hybrid_cpu};

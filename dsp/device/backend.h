@@ -191,7 +191,7 @@ extern const struct backend backend_cpu_files;  /* plays files, with large trans
 extern const struct backend backend_cuda;       /* exists in the GPU module only (gpu_module.h) */
 extern const struct backend backend_hybrid;     /* the head on "cpu", the tail on "cuda" */
 extern const struct backend backend_hybrid_cpu; /* the head on "cpu", the tail on a thread of the CPU */
-extern const struct backend backend_resident;   /* head and tail on "cuda": the head by a kernel that stays on the GPU */
+extern const struct backend backend_resident;   /* head and tail on "cuda", the head by a resident kernel */
 
 /* Makes a buffer: in the backend's own memory, else in the host's. All frames are 0. */
 int io_buffer_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct io_buffer *buffer,

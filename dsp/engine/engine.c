@@ -280,13 +280,12 @@ static void close_on(hc_engine *e)
     e->state = NULL;
 }
 
-/* Opens a resident engine, or a launched one if the GPU has no place for the kernel; hc_info.device then has the reason.
- */
+/* Opens a resident engine or, if that fails, a launched one: hc_info.device then has the reason. */
 static int open_resident_or_launched(hc_engine *e, int device, struct reason *why)
 {
     char refusal[sizeof e->device] = "";
     int error = open_on(e, device, REASON(refusal, sizeof refusal));
-    if (error != HC_EUNSUPPORTED) return error ? fail(error, why, "%s", refusal) : HC_OK;
+    if (error == HC_OK) return HC_OK;
     close_on(e);
     e->backend = backend_find(e->backend->tail);
     error = open_on(e, device, why);
@@ -360,7 +359,7 @@ int engine_process_clean(hc_engine *e, const float *const *in, float *const *out
         is_late = !play_on_device(e, in, out, n, call_us, until_us);
     } else if (is_here) {
         struct rows rows = {in, out, until_us};
-        is_late = engine_play(e, NULL, &rows, n) == HC_LATE; /* if late, `out` has the head */
+        is_late = engine_play(e, NULL, &rows, n) == HC_LATE; /* if late, `out` has hybrid's head */
     }
     bool lost = engine_is_lost(e);
     if (lost || (e->queue && is_late)) outputs_silence(out, e->config.n_out, 0, n);

@@ -31,7 +31,7 @@ struct hc_engine {
     void *state; /* the backend's state */
     struct mask_swap swap;
     struct scene *scene;                       /* the steered sources; NULL: none */
-    bool has_device_tail;                      /* a device computes a tail of masks or of sources, or the head of a resident engine */
+    bool has_device_tail;                      /* a device computes a tail, or the head of a resident engine */
     struct io_buffer buffers[CONFIG_MAX_QUEUE_DEPTH]; /* live in place: buffers[0].in has the input, made finite */
     int n_buffers;
 

@@ -489,7 +489,7 @@ static bool play_main(struct failover *f, const float *const *in, float *const *
         *result = FAILOVER_PLAYED;
         return code == HC_OK;
     }
-    *result = f->info.n_device_levels > 0 ? FAILOVER_NO_TAIL : FAILOVER_LATE;
+    *result = f->info.n_device_levels > 0 && strcmp(f->info.backend, "hybrid") == 0 ? FAILOVER_NO_TAIL : FAILOVER_LATE;
     if (!device_hangs(f, now)) return true;
     atomic_store_explicit(&f->is_hung, true, memory_order_relaxed);
     if (f->standby_share > 0) return false;

@@ -4,18 +4,20 @@
  *   audio thread   request: words in pinned host memory ............ spins for the answer's words
  *   worker         polls the request ---- FIR of the head ---- answer: words in pinned host memory
  *
- *   word      a value and the number of its block, 8 bytes, written and read at once. A reader waits for each word until
- *             it has the block's number: the order in which words arrive does not matter, and no fence is needed
+ *   word      a value and the number of its block, 8 bytes, written and read at once. A reader waits for each word
+ *             until it has the block's number: words may arrive in any order, and no fence is needed
  *   worker    a thread block that computes some outputs of one engine, for all their inputs. Its input history stays in
  *             shared memory. The first worker of an engine polls host memory and copies each request to device memory
  *             for the others: polls of one address by several multiprocessors take turns, 2.4 us each
- *   generation  a launch of the kernel. Every GENERATION_US the next one starts beside it, and each worker hands its seat
- *             over right after an answer. So nothing that waits for the device (cudaFree, cudaDeviceSynchronize, the
- *             loading of a module) waits longer than some generations, and no limit on the run time of a kernel is
- *             reached. If the next generation cannot start, because such a call holds the driver's lock, a worker leaves
- *             after MAX_US. Requests wait in memory meanwhile
+ *   seat      a worker's index in the grid, the same in all generations
+ *   generation  a launch of the kernel. Every GENERATION_US the next one starts beside it, and each worker hands its
+ *             seat over right after an answer. So cudaDeviceSynchronize waits for two generations at most, and no limit
+ *             on the run time of a kernel is reached. cudaFree holds the driver's lock while it waits: the next
+ *             generation cannot start, and a worker leaves after MAX_US. Requests wait in memory meanwhile
  *   manager   a thread that launches the generations. When no block comes for IDLE_US, it stops; the
  *             next block wakes it up
+ *
+ * limits   another process on the GPU: the GPU runs the two in turns, and blocks are late by the other's turns
  *
  * resident_service.cu   the manager, and the table of the workers
  * resident_kernel.cu    the workers
@@ -31,45 +33,45 @@
 #include <stdint.h>
 
 enum {
-    RESIDENT_SLOTS = 4,          /* requests of an engine that are posted and not answered yet                         */
-    RESIDENT_HEADER = 10,        /* words of a request before its frames: enum resident_header                         */
-    RESIDENT_THREADS = 512,      /* threads of a worker                                                                */
-    RESIDENT_SAVED = 5,          /* numbers that a worker hands over: last block, position of its end, its mask        */
-    RESIDENT_FRAMES = 8,         /* frames that a thread computes at once                                              */
-    RESIDENT_SEATS = 256         /* max. workers of all engines                                                        */
+    RESIDENT_SLOTS = 4,          /* requests of an engine that are posted and not answered yet                        */
+    RESIDENT_HEADER = 10,        /* words of a request before its frames: enum resident_header                        */
+    RESIDENT_THREADS = 512,      /* threads of a worker                                                               */
+    RESIDENT_SAVED = 5,          /* numbers that a worker hands over: last block, position of its end, its mask       */
+    RESIDENT_FRAMES = 8,         /* frames that a thread computes at once                                             */
+    RESIDENT_SEATS = 256         /* max. workers of all engines                                                       */
 };
 
-struct resident_word { uint32_t value, number; };
+struct __attribute__((aligned(8))) resident_word { uint32_t value, number; };
 
 enum resident_header {
-    HEADER_N,                    /* frames of the block; 0: the engine closes, and the workers leave                   */
-    HEADER_AT,                   /* position of its first frame in the stream, modulo 2^32                             */
-    HEADER_TO,                   /* a mask: its device address (two words; 0: silence) and the number of its making    */
-    HEADER_FROM = 5,             /* the same of the mask that fades out                                                */
-    HEADER_FADE_POS = 8,         /* as in struct fade                                                                  */
-    HEADER_FADE_LEN = 9          /* 0: no fade                                                                         */
+    HEADER_N,                    /* frames of the block; 0: the engine closes, and the workers leave                  */
+    HEADER_AT,                   /* position of its first frame in the stream, modulo 2^32                            */
+    HEADER_TO,                   /* a mask: its device address (two words; 0: silence) and the number of its making   */
+    HEADER_FROM = 5,             /* the same of the mask that fades out                                               */
+    HEADER_FADE_POS = 8,         /* as in struct fade                                                                 */
+    HEADER_FADE_LEN = 9          /* 0: no fade                                                                        */
 };
 
 /* A mask on the device: the tables below one after another, each 16-byte aligned, at the address in the request. */
 struct resident_mask {
-    int n_taps;                  /* of every response: a multiple of 4, at most `history`                              */
-    int pad[3];                  /* int first_cell[n_out + 1]: the cells of output o are first_cell[o] ... [o + 1]     */
-};                               /* int in_of[n_cells]; float taps[n_cells][n_taps]                                    */
+    int n_taps;                  /* of every response: a multiple of 4, at most `history`                             */
+    int pad[3];                  /* int first_cell[n_out + 1]: the cells of output o are first_cell[o] ... [o + 1]    */
+};                               /* int in_of[n_cells]; float taps[n_cells][n_taps]                                   */
 
-struct resident_job {            /* what the workers of an engine need; in pinned host memory, constant                */
-    struct resident_word *request; /* [RESIDENT_SLOTS][request_words], pinned host memory                              */
-    struct resident_word *copy;  /* the same in device memory; NULL: one worker                                        */
-    struct resident_word *answer; /* [n_out][block], pinned host memory                                                */
-    float *histories;            /* [n_workers][n_in][history], device memory: between two generations                 */
-    uint32_t *numbers;           /* [n_workers][RESIDENT_SAVED], device memory                                          */
+struct resident_job {            /* what the workers of an engine need; in pinned host memory, constant               */
+    struct resident_word *request; /* [RESIDENT_SLOTS][request_words], pinned host memory                             */
+    struct resident_word *copy;  /* the same in device memory; NULL: one worker                                       */
+    struct resident_word *answer; /* [n_out][block], pinned host memory                                               */
+    float *histories;            /* [n_workers][n_in][history], device memory: between two generations                */
+    uint32_t *numbers;           /* [n_workers][RESIDENT_SAVED], device memory                                        */
     int n_in, n_out, block;
-    int history;                 /* frames before a block that its output depends on; a multiple of 4                  */
-    int row;                     /* floats of an input in shared memory: history + block, padded                       */
-    int cache_cells, cache_taps; /* max. cells and taps of a worker's outputs in shared memory                         */
-    float *faded;                /* [n_out][block], device memory: the output of the mask that fades out               */
-    int request_words;           /* RESIDENT_HEADER + n_in * block                                                     */
+    int history;                 /* frames before a block that its output depends on; a multiple of 4                 */
+    int row;                     /* floats of an input in shared memory: history + block, padded                      */
+    int cache_cells, cache_taps; /* max. cells and taps of a worker's outputs in shared memory                        */
+    float *faded;                /* [n_out][block], device memory: the output of the mask that fades out              */
+    int request_words;           /* RESIDENT_HEADER + n_in * block                                                    */
     int first_seat, n_workers;
-    size_t shared_bytes;         /* resident_shared_bytes                                                              */
+    size_t shared_bytes;         /* resident_shared_bytes                                                             */
 };
 
 /* Returns the first of a worker's outputs. */
@@ -87,11 +89,11 @@ int resident_first_out(const struct resident_job *job, int worker)
 struct resident_seat { uint32_t arrived, taken; }; /* the newest generation at the seat; 1: a worker serves here      */
 
 struct resident_launch {
-    struct resident_job *const *jobs; /* [n_seats], pinned host memory; NULL: no job                                   */
-    struct resident_seat *seats; /* [n_seats], device memory                                                           */
-    uint32_t *started;           /* pinned host memory: the generation that has started                                */
-    uint64_t idle_ns, max_ns;    /* after idle_ns without a block a worker hands over, too; after max_ns it leaves     */
-    size_t shared_bytes;         /* of the largest worker                                                              */
+    struct resident_job *const *jobs; /* [n_seats], pinned host memory; NULL: no job                                  */
+    struct resident_seat *seats; /* [n_seats], device memory                                                          */
+    uint32_t *started;           /* pinned host memory: the generation that has started                               */
+    uint64_t idle_ns, max_ns;    /* after idle_ns without a block a worker hands over, too; after max_ns it leaves    */
+    size_t shared_bytes;         /* of the largest worker                                                             */
     int n_seats;
     uint32_t generation;
 };
@@ -108,8 +110,8 @@ int resident_workers_per_sm(size_t shared_bytes);
 
 struct resident_service;
 
-/* Enters a job, with job->n_workers set, and starts the service if it is the first one. Returns when a generation serves
- * the job. HC_EUNSUPPORTED: the GPU cannot serve it; `why` says why. [setup] */
+/* Enters a job, with job->n_workers set, and starts the service if it is the first one. Returns when a generation
+ * that was launched after this call has started. HC_EUNSUPPORTED: the GPU cannot serve it; `why` says why. [setup] */
 int resident_enter(int device, struct resident_job *job, struct resident_service **service, struct reason *why);
 /* Takes a job out: generations that are launched from now on do not see it. Then the owner posts a request of 0 frames,
  * and resident_await returns when no worker uses the job. [setup] */

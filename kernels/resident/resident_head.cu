@@ -8,12 +8,15 @@
 #include "dsp/base/await.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     MACS_OF_A_WORKER = 1 << 17, /* multiply-adds of a block; about 1 us                                          */
     MAX_WORKERS = 64,           /* of an engine                                                                  */
+    MAX_FLOATS = 1 << 20,       /* of the inputs in shared memory, and of an answer                             */
+    YIELD_US = 1000000,         /* a longer wait gives the processor to others                                  */
     CLOSE_US = 100000           /* a late block may take so long before an engine closes                        */
 };
 
@@ -48,13 +51,17 @@ static bool is_answered(const struct head *h, uint32_t number)
     return true;
 }
 
-/* For a loop that waits. HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
-static int wait_check(const struct head *h, int64_t until_us, struct reason *why)
+/* A step of a loop that waits. Without a deadline it keeps the kernel on the GPU, and gives the processor to others.
+ * HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
+static int wait_step(const struct head *h, int64_t until_us, struct reason *why)
 {
     const char *lost = resident_lost(h->service);
     if (lost) return fail(HC_EDEVICE, why, "%s", lost);
     const int64_t us = now_us();
-    if (until_us == AWAIT_FOREVER) resident_posted(h->service, us); /* the kernel must not leave now */
+    if (until_us - us > YIELD_US) {
+        resident_posted(h->service, us);
+        sched_yield();
+    }
     return us > until_us ? HC_LATE : HC_OK;
 }
 
@@ -62,7 +69,7 @@ static int wait_check(const struct head *h, int64_t until_us, struct reason *why
 static int answer_await(const struct head *h, uint32_t number, int64_t until_us, struct reason *why)
 {
     for (unsigned spins = 1; !is_answered(h, number); spins++) {
-        const int rc = spins % 64 == 0 ? wait_check(h, until_us, why) : HC_OK;
+        const int rc = spins % 64 == 0 ? wait_step(h, until_us, why) : HC_OK;
         if (rc != HC_OK) return rc;
         cpu_relax();
     }
@@ -72,7 +79,7 @@ static int answer_await(const struct head *h, uint32_t number, int64_t until_us,
 static void word_write(struct resident_word *to, uint32_t value, uint32_t number)
 {
     const uint64_t word = value | (uint64_t)number << 32; /* one store: the device reads a whole word */
-    __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELAXED);
+    __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
 }
 
 static struct resident_word *request_at(const struct head *h)
@@ -120,6 +127,9 @@ static int pinned_words(struct resident_word **words, size_t n, struct reason *w
 static int head_open(struct head *h, const hc_config *config, const struct plan *plan, struct reason *why)
 {
     PASS(device_use(h->device, why));
+    if ((double)config->n_in * (plan->head_taps + plan->block) > MAX_FLOATS ||
+        (double)config->n_out * plan->block > MAX_FLOATS)
+        return fail(HC_EUNSUPPORTED, why, "too large for a resident kernel");
     TRY(cudaHostAlloc((void **)&h->job, sizeof *h->job, cudaHostAllocDefault), "cudaHostAlloc");
     struct resident_job *job = h->job;
     memset(job, 0, sizeof *job);
@@ -248,7 +258,7 @@ int resident_head_mask_make(void *state, const struct matrix *matrix, void **mas
 
 void resident_head_mask_retire(void *state, void *mask)
 {
-    /* The next block is the first without the mask. Until it is answered, a worker that takes a seat over may read it. */
+    /* The next block is the first without the mask. Until it is answered, a new worker may load the mask. */
     ((struct head_mask *)mask)->first_without = ((struct head *)state)->number + 1;
 }
 
@@ -289,11 +299,11 @@ static void request_write(const struct head *h, const struct rows *rows, int n, 
 /* Reads an output, word by word as they come. */
 static int answer_read(const struct head *h, int out, float *y, int n, int64_t until_us, struct reason *why)
 {
-    const uint64_t *from = (const uint64_t *)(h->job->answer + (size_t)out * h->job->block);
+    const uint64_t *from = (const uint64_t *)(const void *)(h->job->answer + (size_t)out * h->job->block);
     for (int i = 0; i < n; i++) {
         uint64_t word = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
         for (unsigned spins = 1; (uint32_t)(word >> 32) != h->number; spins++) {
-            const int rc = spins % 64 == 0 ? wait_check(h, until_us, why) : HC_OK;
+            const int rc = spins % 64 == 0 ? wait_step(h, until_us, why) : HC_OK;
             if (rc != HC_OK) return rc;
             cpu_relax();
             word = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
@@ -320,7 +330,7 @@ int resident_head_play(void *state, const struct rows *rows, int n, const struct
     return rc;
 }
 
-/* A frame without a mask: then no worker reads a mask any more. The frames that are skipped replace the history. */
+/* Plays a silent frame without a mask: no worker reads a mask afterwards. The skipped frames clear the history. */
 int resident_head_reset(void *state, struct reason *why)
 {
     struct head *h = (struct head *)state;

@@ -346,7 +346,7 @@ __device__ static void seat_serve(int self, const struct resident_seat *seat, co
     }
     for (int i = threadIdx.x; i < job->n_in * job->history; i += RESIDENT_THREADS)
         x[i / job->history * job->row + i % job->history] = __ldcg(history + i);
-    /* The last mask, and a block that nobody hears: so the first block does not wait for taps and instructions. */
+    /* Loads the last mask and computes a dummy block: the first block then finds taps and instructions in caches. */
     mask_cache({__ldcg(numbers + 2), __ldcg(numbers + 3), __ldcg(numbers + 4)}, first_out, n_outs);
     outputs_play(first_out, n_outs, job->faded, NULL);
     __syncthreads();
@@ -371,7 +371,7 @@ __device__ static void seat_serve(int self, const struct resident_seat *seat, co
         if (threadIdx.x == 0) {
             w.number++;
             w.end = w.header[HEADER_AT] + n;
-            w.leaves = is_relieved(seat, launch.generation); /* nobody waits right after an answer */
+            w.leaves = is_relieved(seat, launch.generation); /* the next request comes a period later */
         }
         __syncthreads();
     }
@@ -391,7 +391,7 @@ static __global__ void __launch_bounds__(RESIDENT_THREADS, 2)
     const uint64_t born_ns = time_ns();
     struct resident_seat *seat = launch.seats + blockIdx.x;
     if (threadIdx.x == 0) { /* one thread reads the table: the host may change it meanwhile */
-        w.from = launch.jobs[blockIdx.x];
+        w.from = *(struct resident_job *const volatile *)(launch.jobs + blockIdx.x);
         if (blockIdx.x == 0) *(volatile uint32_t *)launch.started = launch.generation;
     }
     __syncthreads();

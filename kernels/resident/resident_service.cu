@@ -17,8 +17,8 @@
 enum {
     DEVICES = 64,
     GENERATION_US = 5000, /* between two launches                                                               */
-    MAX_US = 15000,       /* a worker leaves, even if no next one has arrived: cudaFree waits so long, and so late may
-                              the manager wake up                                                                */
+    MAX_US = 15000,       /* a worker leaves, even if no next one has arrived: cudaFree waits so long. The manager may
+                              oversleep by the difference                                                        */
     HAND_OVER_US = 2500,  /* without a block for so long, a worker hands over before one                        */
     PAUSE_US = 2000,      /* between two looks of the manager                                                   */
     IDLE_US = 2000000,    /* without a block of any engine for so long, the kernel leaves                       */
@@ -58,12 +58,20 @@ static void pause_us(int us)
 
 /* ---- the manager ------------------------------------------------------------------------------------------------- */
 
+/* The first reason stays. [lock] */
+static void service_lose(struct resident_service *s, const char *why)
+{
+    if (__atomic_load_n(&s->lost, __ATOMIC_ACQUIRE)) return;
+    snprintf(s->why, sizeof s->why, "%s", why);
+    __atomic_store_n(&s->lost, 1, __ATOMIC_RELEASE);
+}
+
 static void service_fail(struct resident_service *s, cudaError_t e, const char *what)
 {
-    struct reason why = {s->why, sizeof s->why};
-    if (__atomic_load_n(&s->lost, __ATOMIC_ACQUIRE)) return;
+    char text[sizeof s->why];
+    struct reason why = {text, sizeof text};
     cuda_fail(e, &why, "%s", what);
-    __atomic_store_n(&s->lost, 1, __ATOMIC_RELEASE);
+    service_lose(s, text);
 }
 
 /* Launches the next generation, unless the one before the last still runs. [lock] */
@@ -93,7 +101,7 @@ static void generation_launch(struct resident_service *s)
     if (e != cudaSuccess) service_fail(s, e, "launching the resident kernel");
 }
 
-/* Stops if no block came for IDLE_US. A block that comes meanwhile sees that the manager has stopped, or is seen here. */
+/* Stops if no block came for IDLE_US. A block that comes meanwhile sees that the manager stopped, or is seen here. */
 static void idle_check(struct resident_service *s)
 {
     if (now_us() - __atomic_load_n(&s->posted_us, __ATOMIC_SEQ_CST) < IDLE_US) return;
@@ -120,8 +128,8 @@ static void *manager_run(void *arg)
     for (;;) {
         pthread_mutex_lock(&s->lock);
         const bool ends = s->ends;
-        if (__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) {
-            if (s->n_jobs > 0 && now_us() - s->launched_us >= GENERATION_US) generation_launch(s);
+        if (!ends && __atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) {
+            if (s->n_jobs > 0 && !resident_lost(s) && now_us() - s->launched_us >= GENERATION_US) generation_launch(s);
             idle_check(s);
         }
         pthread_mutex_unlock(&s->lock);
@@ -146,18 +154,22 @@ const char *resident_lost(const struct resident_service *s)
     return __atomic_load_n(&s->lost, __ATOMIC_ACQUIRE) ? s->why : NULL;
 }
 
-/* Ends the managers before the CUDA runtime ends, for a program that exits with open engines. */
+/* Ends the managers before the CUDA runtime ends, for a program that exits with open engines. A block or a close that
+ * comes later finds the device lost. */
 static void services_end(void)
 {
+    pthread_mutex_lock(&services_lock);
     for (int i = 0; i < DEVICES; i++) {
         struct resident_service *s = services[i];
         if (!s || s->process != getpid()) continue;
         pthread_mutex_lock(&s->lock);
         s->ends = true;
+        service_lose(s, "the program ends");
         pthread_mutex_unlock(&s->lock);
         sem_post(&s->wake);
         pthread_join(s->manager, NULL);
     }
+    pthread_mutex_unlock(&services_lock);
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -178,11 +190,11 @@ static void service_free(struct resident_service *s)
 
 static int service_make(struct resident_service *s, struct reason *why)
 {
-    int mapped = 0, cooperative = 0;
+    int mapped = 0, concurrent = 0;
     PASS(device_use(s->device, why));
     TRY(cudaDeviceGetAttribute(&mapped, cudaDevAttrCanMapHostMemory, s->device), "cudaDeviceGetAttribute");
-    TRY(cudaDeviceGetAttribute(&cooperative, cudaDevAttrConcurrentKernels, s->device), "cudaDeviceGetAttribute");
-    if (!mapped || !cooperative)
+    TRY(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentKernels, s->device), "cudaDeviceGetAttribute");
+    if (!mapped || !concurrent)
         return fail(HC_EUNSUPPORTED, why, "this GPU does not run two kernels at once, or cannot read host memory");
     TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
     TRY(resident_load(&s->shared_max), "loading the resident kernel");
@@ -218,7 +230,7 @@ static int seats_find(const struct resident_service *s, int n)
     return -1;
 }
 
-/* Would all workers fit on half of the multiprocessors, with two generations at once? [lock] */
+/* Would all workers fit on half of the multiprocessors? For a moment two generations are there. [lock] */
 static bool would_fit(const struct resident_service *s, const struct resident_job *job)
 {
     size_t bytes = job->shared_bytes;
@@ -238,7 +250,7 @@ static int job_enter(struct resident_service *s, struct resident_job *job, struc
     job->first_seat = seats_find(s, job->n_workers);
     if (job->first_seat < 0 || !would_fit(s, job))
         return fail(HC_EUNSUPPORTED, why, "the resident kernel has no multiprocessors left for this head");
-    for (int i = 0; i < job->n_workers; i++) s->jobs[job->first_seat + i] = job;
+    for (int i = 0; i < job->n_workers; i++) __atomic_store_n(&s->jobs[job->first_seat + i], job, __ATOMIC_RELEASE);
     if (job->first_seat + job->n_workers > s->n_seats) s->n_seats = job->first_seat + job->n_workers;
     s->n_jobs++;
     __atomic_store_n(&s->posted_us, now_us(), __ATOMIC_SEQ_CST);
@@ -295,7 +307,8 @@ int resident_enter(int device, struct resident_job *job, struct resident_service
 void resident_leave(struct resident_service *s, struct resident_job *job)
 {
     pthread_mutex_lock(&s->lock);
-    for (int i = 0; i < job->n_workers; i++) s->jobs[job->first_seat + i] = NULL;
+    for (int i = 0; i < job->n_workers; i++)
+        __atomic_store_n(&s->jobs[job->first_seat + i], (struct resident_job *)NULL, __ATOMIC_RELEASE);
     while (s->n_seats > 0 && !s->jobs[s->n_seats - 1]) s->n_seats--;
     s->n_jobs--;
     pthread_mutex_unlock(&s->lock);
@@ -305,10 +318,13 @@ void resident_await(struct resident_service *s)
 {
     cudaEvent_t gone; /* of this call: other threads close engines, too */
     cudaSetDevice(s->device);
-    if (cudaEventCreateWithFlags(&gone, cudaEventDisableTiming) != cudaSuccess) return; /* the device is lost */
-    for (int i = 0; i < 2; i++) { /* every generation that may have seen the job */
-        cudaEventRecord(gone, s->streams[i]);
-        device_wait_event(gone);
+    cudaError_t e = cudaEventCreateWithFlags(&gone, cudaEventDisableTiming);
+    if (e == cudaSuccess) {
+        for (int i = 0; i < 2 && e == cudaSuccess; i++) { /* every generation that may have seen the job */
+            e = cudaEventRecord(gone, s->streams[i]);
+            if (e == cudaSuccess) e = device_wait_event(gone);
+        }
+        cudaEventDestroy(gone);
     }
-    cudaEventDestroy(gone);
+    if (e != cudaSuccess) pause_us(2 * MAX_US); /* two generations have left by then */
 }

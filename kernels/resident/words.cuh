@@ -7,14 +7,15 @@
 
 __device__ static inline struct resident_word word_load(const struct resident_word *p)
 {
-    struct resident_word w;
-    asm volatile("ld.volatile.global.v2.u32 {%0, %1}, [%2];" : "=r"(w.value), "=r"(w.number) : "l"(p) : "memory");
-    return w;
+    uint64_t word; /* one access: value and number belong together */
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(word) : "l"(p) : "memory");
+    return {(uint32_t)word, (uint32_t)(word >> 32)};
 }
 
 __device__ static inline void word_store(struct resident_word *p, struct resident_word w)
 {
-    asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(w.value), "r"(w.number) : "memory");
+    const uint64_t word = w.value | (uint64_t)w.number << 32;
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(word) : "memory");
 }
 
 /* Takes a seat, with all that its last worker has written. false: it is taken. */

@@ -1,4 +1,4 @@
-/* The resident kernel (kernels/resident/resident.h): it stays for as long as blocks come, and nothing hangs behind it. */
+/* The resident kernel (kernels/resident/resident.h): it stays while blocks come, and nothing hangs behind it. */
 #include "check.h"
 #include "haloconv.h"
 
@@ -16,7 +16,7 @@ enum { BLOCK = 64, TAPS = 500, FRAMES = 1 << 16, SECOND_US = 1000000 };
 /* An engine of one channel whose response is 1 at frame 0 and 0.5 at frame TAPS - 1. */
 struct echo {
     hc_engine *engine;
-    int64_t at;          /* frames played */
+    int64_t at; /* frames played */
     float in[FRAMES], out[FRAMES];
 };
 

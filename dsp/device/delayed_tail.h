@@ -46,7 +46,7 @@ struct delayed_tail {
     bool has_waited;         /* delayed_tail_await has waited for the job that is due in this hop */
 };
 
-/* After an error delayed_tail_close follows. [setup] */
+/* After an error the caller must still call delayed_tail_close. [setup] */
 int delayed_tail_open(struct delayed_tail *tail, const struct delayed_tail_setup *setup, struct reason *why);
 /* Call it before the state of the tail's backend is closed. A tail that is all 0 is allowed. [setup] */
 void delayed_tail_close(struct delayed_tail *tail);

@@ -341,7 +341,7 @@ void failover_set_wait(struct failover *f, int wait_us)
 bool failover_device_answers(struct failover *f)
 {
     if (takeover_of(f) == TAKEOVER_NOT_NEEDED || !atomic_load(&f->is_hung))
-        return false; /* it does not hang: it plays, or is lost */
+        return false; /* the device is not hung: it plays, or it is lost */
     return ask_device(f) == HC_OK;
 }
 

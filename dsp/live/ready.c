@@ -156,7 +156,9 @@ static bool follow_block(struct ready *r, struct ready_mask *mask)
     int64_t behind = input_history_end(&r->stream->history) - (at - 1);
     bool is_wanted = mask_of(r, atomic_load_explicit(&r->wanted, memory_order_relaxed)) == mask;
     int64_t close = (int64_t)CLOSE_BLOCKS * stream_block(r->stream);
-    if (at == 0 || behind <= (is_wanted ? close : 0)) return false; /* the audio thread is about to dequeue it */
+    if (at == 0 || behind <= (is_wanted ? close : 0))
+        return false; /* without new input, or the audio thread is
+                                                                          about to dequeue the engine */
     pthread_mutex_lock(&r->lock);
     struct live_engine *e = atomic_exchange_explicit(&mask->waiting, NULL, memory_order_acquire);
     if (e) {

@@ -33,7 +33,7 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* Returns the number behind the first `prefix` bytes of a name; 0: it is missing, or has not the form of a rate. */
+/* Returns the number behind the first `prefix` bytes of a name; 0: it is missing, or does not look like a rate. */
 static int rate_in_name(const char *name, size_t prefix)
 {
     size_t n = strspn(name + prefix, "0123456789");

@@ -82,7 +82,7 @@ static bool assign_channels(struct measurement_layout *l, const hc_responses *fi
                 "position, or give --positions",
                 l->responses[ch].name, position, message_s(position), l->responses[0].name, l->n_positions);
     }
-    message_note("the files are loudspeakers, %s%s; --positions reads them as positions of the microphone", line,
+    message_note("the files are loudspeakers, %s%s; --positions would read them as positions of the microphone", line,
                  at < sizeof line ? "" : " ...");
     return true;
 }
@@ -102,7 +102,7 @@ static bool assign_positions(struct measurement_layout *l, const hc_responses *f
     }
     if (n > 1)
         message_note("the files are %d positions of the microphone%s", n,
-                     l->n_channels == 1 ? "; --channels reads them as loudspeakers" : "");
+                     l->n_channels == 1 ? "; --channels would read them as loudspeakers" : "");
     return true;
 }
 

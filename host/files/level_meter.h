@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS }; /* the option --level, and the column of a batch */
+/* A value of the option --level, or of the column `level` in the list of a batch. */
+enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS };
 
 struct level_meter { /* start with zeros */
     double peak, sum; /* sum: sum of the squares of n samples */

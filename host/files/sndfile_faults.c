@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const struct sndfile_fault faults[] = {
-    /* sf_close writes beyond the end of a buffer. This is corrected after 1.2.2, which is the last release in 2026-07. */
+    /* sf_close writes beyond the end of a buffer. libsndfile's sources have a correction; no release up to July 2026
+     * (1.2.2) has it. */
     {SF_FORMAT_ALAC_16, SF_FORMAT_ALAC_32, 10202, 973, "use --format caf:pcm24 or flac"},
 };
 

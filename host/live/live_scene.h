@@ -86,7 +86,8 @@ struct live_scene_source {
 };
 void live_scene_get_source(struct live_scene *scene, int source, struct live_scene_source *state);
 
-/* Can these two distances in metres give a gain: that of 0 dB, and the minimum? */
+/* Are both distances, in metres, in the allowed range? reference: the distance with a gain of 0 dB. min_m: nearer
+ * sources get the gain of this distance. */
 bool live_scene_is_distance_gain(double reference, double min_m);
 
 /* Copies the state into settings from which another process makes the same scene, except the head's orientation: in the

@@ -199,7 +199,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const struct command_li
 static bool apply_command(const struct preset_line *l, const char *where, const struct command_line *line)
 {
     bool is_known = l->value && (strcmp(l->value, "jack") == 0 || strcmp(l->value, "live") == 0);
-    if (!is_known) return refuse(line, "%s: command: needs jack or live", where);
+    if (!is_known) return refuse(line, "%s: command: needs \"jack\" or \"live\"", where);
     return strcmp(l->value, line->command) == 0 ||
            refuse(line, "%s: the preset is for haloconv %s; start that, or `haloconv run`", where, l->value);
 }

@@ -40,7 +40,7 @@ static bool read_octaves(const struct option_use *use, void *to)
 static int check_decay(const struct mask_settings *s)
 {
     if ((s->to_s > 0) != (s->n_octaves > 0)) return -1;
-    return message_usage("mask decay", "needs either --to SECONDS, the new decay time, or --octaves");
+    return message_usage("mask decay", "needs one of --to SECONDS (the new decay time) and --octaves, not both");
 }
 
 /* ---- the present decay times -------------------------------------------------------------------- */

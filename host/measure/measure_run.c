@@ -173,7 +173,7 @@ static bool load_filter(const char *path, int rate, int n_outputs, hc_responses 
 {
     if (hc_responses_load(path, 0, rate, 0, filter, why, cap) != HC_OK) return false;
     if (!filter->channel)
-        return message_write(why, cap, "--filter %s: is a configuration; give a sound file or a text", path);
+        return message_write(why, cap, "--filter %s: is a configuration; give a sound file, or a text file of coefficients", path);
     return filter->n_channels == 1 || filter->n_channels == n_outputs ||
            message_write(why, cap, "--filter %s: has %d channels; it needs 1, or one for each measured output (%d)",
                          path, filter->n_channels, n_outputs);

@@ -32,7 +32,7 @@ bool plot_option_panels(const struct option_use *use, void *to)
         else if (kind < PLOT_PANELS)
             panels |= 1u << kind;
         else
-            return option_refuse(use, "needs all, or some of these, separated by commas: impulse, impulse-db, step, "
+            return option_refuse(use, "needs \"all\", or names with commas between: impulse, impulse-db, step, "
                                       "magnitude, phase, group-delay, decay, spectrogram, waterfall");
         if (name[n] == 0) break;
         name += n + 1;

@@ -216,8 +216,9 @@ __device__ static inline float lanes_sum(float (&sum)[FRAMES], int lane)
     return sum[0] + __shfl_xor_sync(~0u, sum[0], 1);
 }
 
-/* sum[f] = this thread's share of frame 8 * group + f of an output of the cached mask: every `stride`th unit of its
- * cells, from `first` on. The taps of BATCH units are loaded before they are used. */
+/* Sets sum[f] to this thread's share of frame 8 * group + f of output `out`, by the cached mask. The thread adds up
+ * every `stride`th unit of the output's cells, from unit `first` on. It loads the taps of BATCH units before it uses
+ * them. */
 template <bool SHARED> __device__ static void units_sum(float (&sum)[FRAMES], int out, int group, int first, int stride)
 {
     constexpr int BATCH = SHARED ? 1 : 3;

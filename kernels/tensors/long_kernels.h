@@ -32,7 +32,8 @@ enum { LONG_MAX_UNITS = 65535 };                    /* max. windows of a launch 
 
 struct long_size { int log2_row, log2_r; };
 
-struct long_units {           /* windows of rows, sorted by filter, row, window; or one window of each filter */
+struct long_units {           /* a unit is a window: those of the signal rows, in the order filter, row, window
+                                 index; or one of each filter                                                */
     struct fused_groups groups; /* groups.first: the filter of unit 0 */
     struct fused_rows rows;
     int64_t units_of_group;   /* 1 for the windows of filters */

@@ -312,7 +312,7 @@ def test_files_of_one_loudspeaker_each_are_channels(folder):
     assert np.abs(corrected(None, "--taps", 512, "--positions", names=sides[:2])[0] - mean).max() < 1e-9
     for names, options, says in [
             (sides[:2], [], "channel 1: Left seat0.wav, channel 2: R seat0.wav; --positions"),
-            (["L0.wav", "R0.wav"], [], "the files are 2 positions of the microphone; --channels"),
+            (["L0.wav", "R0.wav"], [], "the files are 2 positions of the microphone; --channels would"),
             (["seat0.wav", "seat1.wav"], [], "the files are 2 positions of the microphone\n"), (["seat0.wav"], [], "")]:
         said = good("design", "correct", *names, *options, "-o", "f.wav", "--taps", 512).stderr
         assert says in said and (says or "the files are" not in said), said

@@ -29,16 +29,16 @@ static inline void input_ring_clear(const struct input_ring *ring)
     memset(ring->frames, 0, (size_t)ring->n_channels * ring->stride * sizeof *ring->frames);
 }
 
-/* Returns the address of a channel's frame. The next frames follow it up to the ring's end: a block whose size divides
- * the length does not wrap. [rt] */
+/* Returns the address of a channel's frame. The next frames follow it up to the ring's end: a block at a multiple of
+ * its size does not wrap, if that size divides the length. [rt] */
 static inline const float *input_ring_at(const struct input_ring *ring, int ch, int64_t frame)
 {
     int64_t i = frame % ring->length;
     return ring->frames + (size_t)ch * ring->stride + (i < 0 ? i + ring->length : i);
 }
 
-/* Writes n frames of each channel, from in[ch] + at, as frames [frame, frame + n), and prefetches as many for the next
- * call: these are not in the cache any more. [rt] */
+/* Writes n frames of each channel, from in[ch] + at, as frames [frame, frame + n); 0 <= frame, n <= length. Prefetches
+ * the positions of the next n frames, which have left the cache. [rt] */
 static inline void input_ring_write(const struct input_ring *ring, int64_t frame, const float *const *in, int at, int n)
 {
     int i = (int)(frame % ring->length), n_first = ring->length - i < n ? ring->length - i : n;

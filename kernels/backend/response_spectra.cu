@@ -3,7 +3,7 @@
  *   row       | .. offset .. | partition 0 | partition 1 | .. | last, with zeros behind its taps |
  *   window    [ partition: hop taps | zeros, 2P frames in all ]  ->  one team, one spectrum
  *
- * cost     a partition: 2.5 P log2(P) FMA; 4 hop bytes read, 8 P written
+ * cost     a partition: about 3 P log2(P) FMA; 4 hop bytes read, 8 P written
  * limits   P = 32 ... 8192
  * ceiling  memory bandwidth
  */

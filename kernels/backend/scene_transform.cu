@@ -92,7 +92,7 @@ static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
         if (team.idle) return;
         float from[S::E], to[S::E];
 #pragma unroll
-        for (int j = 0; j < S::E; j++) to[j] = 0.0f;
+        for (int j = 0; j < S::E; j++) from[j] = to[j] = 0.0f;
 #pragma unroll 1
         for (int list = 0; list < job.n_lists; list++) {
             const float2 *sums = job.sums + ((size_t)list * job.n_out + team.which) * S::N;

@@ -183,7 +183,7 @@ struct fft_tree {
     static constexpr bool FEW_3 = N / R3 > 256; /* saves shared memory: the factors of phase 3 are products */
     static constexpr int POINTS = LOG_3 == 0 ? N + N / T : N + N / 16 + (LOG_3 < 4 ? R3 * N / 256 : 0); /* at(N) */
 
-    /* Twiddle factors, in the shared memory of the block; all teams of a block share them. */
+    /* Twiddle factors, the same for all teams: in shared memory (tensors) or device memory (fft_teams.cuh). */
     struct factors {
         float2 forward2[LOG_2][E];                     /* phase 2: factors of block b                          */
         float2 forward3[LOG_3 ? LOG_3 : 1][LOG_3 ? (FEW_3 ? 2 * E : N / R3) : 1]; /* phase 3: of q, or q's two parts */

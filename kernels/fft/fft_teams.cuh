@@ -26,16 +26,17 @@
 #include "fft_factors.h"
 #include "fft_registers.cuh"
 
-/* Launch bounds: 3 blocks on a multiprocessor allow 80 registers. The kernels for 2^FFT_LARGEST points need up to 165. */
+/* Launch bounds: 3 blocks on a multiprocessor allow 80 registers. Kernels for 2^FFT_LARGEST points need up to 165. */
 enum { FFT_THREADS = 256, FFT_BLOCKS_A_SM = 3, FFT_LOG2_MIN = 5, FFT_LOG2_MAX = 12, FFT_LARGEST = 13 };
 static constexpr int fft_blocks_a_sm(int last) { return last == FFT_LARGEST ? 1 : FFT_BLOCKS_A_SM; }
 
 static constexpr int fft_log_e(int log_n) { return log_n <= 9 ? 3 : log_n <= 12 ? 4 : 5; }
 
-/* A block of sm_75 has at most 64 KiB: 8192 points without padding. */
+/* A block of sm_75 has at most 64 KiB: 8192 points without padding. Code for an older GPU may be compiled for it by the
+ * driver. */
 static constexpr bool fft_is_padded(int log_n)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
     return log_n < FFT_LARGEST;
 #else
     return log_n <= FFT_LARGEST;
@@ -46,6 +47,7 @@ template <int LOG_N> struct fft_size : fft_tree<LOG_N, fft_log_e(LOG_N), false, 
     using tree = fft_tree<LOG_N, fft_log_e(LOG_N), false, (LOG_N < 12), fft_is_padded(LOG_N)>;
     /* The teams of a half warp use different banks. */
     static constexpr int PAD = tree::T < 16 ? ((tree::T - tree::POINTS) % 16 + 16) % 16 : 0;
+    static_assert(tree::T <= FFT_THREADS, "a team is in one thread block");
     static constexpr size_t TEAM_BYTES = (tree::POINTS + PAD) * sizeof(float2);
 };
 
@@ -105,7 +107,7 @@ template <class S> struct fft_team {
         for (int m = 0; m < S::E; m++) r[m] = X[t + S::T * m];
     }
 
-    /* Between two calls, the threads call S::team_sync(). */
+    /* Between two calls of `inverse`, or of `forward`, the threads call S::team_sync(). */
     __device__ __forceinline__ void inverse(const float2 *tw, float2 *r) const
     {
         S::inverse(s, (const typename S::factors *)tw, t, r);

@@ -88,7 +88,8 @@ __device__ static inline void my_parts(int first, int end, int i, int n, int *fr
     *to = min(end, *from + share);
 }
 
-/* grid: outputs, of which y and z could not hold 65536, x bins x (groups of 8 blocks of audio, splits) */
+/* grid.x: outputs, up to 65,536 (y and z hold 65,535); grid.y: tiles of bins; grid.z: groups of 8 blocks of audio x
+ * splits */
 static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_mac job, int P, int n_splits)
 {
     const int bin = blockIdx.y * blockDim.x + threadIdx.x, out = blockIdx.x;

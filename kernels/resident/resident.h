@@ -41,7 +41,7 @@ enum {
     RESIDENT_SEATS = 256         /* max. workers of all engines                                                       */
 };
 
-struct __attribute__((aligned(8))) resident_word { uint32_t value, number; };
+struct resident_word { uint32_t value, number; } __attribute__((aligned(8)));
 
 enum resident_header {
     HEADER_N,                    /* frames of the block; 0: the engine closes, and the workers leave                  */

@@ -124,8 +124,8 @@ typedef struct hc_config {
                                 HC_BLOCK_FILES; live, as many as the tail levels need, or the copy of
                                 thousands of channels to a GPU                                       automatic  */
     const char *backend;     /* "auto": the CPU, or a GPU if that is expected to be cheaper. "cpu". "cuda",
-                                "cuda:1": that GPU; small live engines by a kernel that stays on it, others by
-                                launches ("cuda:1:resident", "cuda:1:launched": always). "hybrid", "hybrid:1":
+                                "cuda:1": that GPU; "cuda:resident", "cuda:1:resident": small live masks by a
+                                kernel that stays on the GPU, if no other process uses it. "hybrid", "hybrid:1":
                                 the first taps on the CPU inside the call, the tail on that GPU in parallel; not
                                 for files. "hybrid:cpu": the tail on a thread of the CPU                "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)           "auto"  */

@@ -98,32 +98,24 @@ static int device_of(const char *name, char *kind, size_t cap)
     return *end == '\0' && device <= INT_MAX ? (int)device : -1;
 }
 
-/* The way in which backend "cuda" plays live blocks, as the end of its name says it. */
-enum cuda_way { WAY_CHOSEN, WAY_LAUNCHED, WAY_RESIDENT };
-
-/* Copies a name without ":launched" or ":resident" at its end. */
-static enum cuda_way way_of(const char *name, char *rest, size_t cap)
+/* Copies the name of a GPU's backend without ":resident" at its end. Returns true if that was there. */
+static bool resident_cut(const char *name, char *rest, size_t cap)
 {
-    static const char *const ends[] = {"", ":launched", ":resident"};
-    for (int way = WAY_RESIDENT; way > WAY_CHOSEN; way--) {
-        const size_t n = strlen(name), n_end = strlen(ends[way]);
-        if (strncmp(name, "cuda", 4) != 0 || n < n_end || strcmp(name + n - n_end, ends[way]) != 0) continue;
-        snprintf(rest, cap, "%.*s", (int)(n - n_end), name);
-        return way;
-    }
-    snprintf(rest, cap, "%s", name);
-    return WAY_CHOSEN;
+    static const char end[] = ":resident";
+    size_t n = strlen(name), n_end = strlen(end);
+    bool asks = strncmp(name, "cuda", 4) == 0 && n > n_end && strcmp(name + n - n_end, end) == 0;
+    snprintf(rest, cap, "%.*s", (int)(asks ? n - n_end : n), name);
+    return asks;
 }
 
 const struct backend *backend_resident_or(const struct backend *backend, const hc_config *c)
 {
     char rest[64];
-    const enum cuda_way way = way_of(c->backend, rest, sizeof rest);
-    if (!backend->resident || c->block == 0 || c->n_sources > 0 || way == WAY_LAUNCHED) return backend;
+    if (!resident_cut(c->backend, rest, sizeof rest)) return backend;
+    if (!backend->resident || c->block == 0 || c->n_sources > 0) return backend;
     const int head_taps = 2 * hybrid_tail_block(&backend_resident, c->rate, c->block);
     const double macs = (double)c->n_routes * (c->max_taps < head_taps ? c->max_taps : head_taps) * c->block;
-    const double us = resident_us(macs, c->n_in, c->n_out, c->block);
-    return way == WAY_RESIDENT || us < MAX_RESIDENT_US ? &backend_resident : backend;
+    return resident_us(macs, c->n_in, c->n_out, c->block) < MAX_RESIDENT_US ? &backend_resident : backend;
 }
 
 /* Returns true if a device number may follow the name. */
@@ -142,7 +134,7 @@ int backend_choose(const hc_config *c, const struct backend **backend, int *devi
         if (auto_chooses_gpu(c)) *backend = backend_for(c, backend_find("cuda"));
         return HC_OK;
     }
-    way_of(c->backend, name, sizeof name);
+    resident_cut(c->backend, name, sizeof name);
     int number = device_of(name, kind, sizeof kind);
     bool has_number = number >= 0 && strchr(name, ':');
     bool is_hybrid = number >= 0 && strcmp(kind, "hybrid") == 0 && c->block > 0;

@@ -315,10 +315,8 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     e->samples = samples_choose();
     e->forks = fork_count();
     pthread_mutex_init(&e->masks_lock, NULL);
-    if (e->backend == &backend_resident && !strstr(config.backend, ":resident"))
-        error = open_resident_or_launched(e, device, REASON(why, cap));
-    else
-        error = open_on(e, device, REASON(why, cap));
+    error = e->backend == &backend_resident ? open_resident_or_launched(e, device, REASON(why, cap))
+                                            : open_on(e, device, REASON(why, cap));
     if (error && strcmp(config.backend, "auto") == 0 && e->backend != backend_cpu_for(&config)) {
         close_on(e);
         e->backend = backend_cpu_for(&config);

@@ -190,10 +190,12 @@ static void service_free(struct resident_service *s)
 
 static int service_make(struct resident_service *s, struct reason *why)
 {
-    int mapped = 0, concurrent = 0;
+    int mapped = 0, concurrent = 0, display = 0;
     PASS(device_use(s->device, why));
     TRY(cudaDeviceGetAttribute(&mapped, cudaDevAttrCanMapHostMemory, s->device), "cudaDeviceGetAttribute");
     TRY(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentKernels, s->device), "cudaDeviceGetAttribute");
+    TRY(cudaDeviceGetAttribute(&display, cudaDevAttrKernelExecTimeout, s->device), "cudaDeviceGetAttribute");
+    if (display) return fail(HC_EUNSUPPORTED, why, "the GPU drives a display");
     if (!mapped || !concurrent)
         return fail(HC_EUNSUPPORTED, why, "this GPU does not run two kernels at once, or cannot read host memory");
     TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");

@@ -51,6 +51,7 @@ enum cudaMemcpyKind {
 };
 enum cudaDeviceAttr {
     cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrKernelExecTimeout = 17,
     cudaDevAttrCanMapHostMemory = 19,
     cudaDevAttrConcurrentKernels = 31,
     cudaDevAttrL2CacheSize = 38,

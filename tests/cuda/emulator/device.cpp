@@ -161,6 +161,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     if (device < 0 || device >= n_devices()) return remember(cudaErrorInvalidDevice);
     switch (attribute) {
     case cudaDevAttrMultiProcessorCount: *value = n_sm(); break;
+    case cudaDevAttrKernelExecTimeout: *value = 0; break;
     case cudaDevAttrCanMapHostMemory: *value = 1; break;
     case cudaDevAttrConcurrentKernels: *value = 0; break; /* no resident kernel */
     case cudaDevAttrL2CacheSize: *value = 1 << 20; break;

@@ -43,7 +43,7 @@ void scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fad
     if (hop >= 2 * block)
         scene_plan_divide(plan, window, hop, fft_size(window));
     else
-        scene_plan_divide(plan, bank_taps, 0, 0);
+        scene_plan_divide(plan, bank_taps, block, 0); /* no tail */
 }
 
 bool scene_plan_is_same(const struct scene_plan *a, const struct scene_plan *b)

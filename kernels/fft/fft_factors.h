@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { FFT_MIN = 32, FFT_MAX = 4096 };    /* P of most kernels; those of tail levels also have 8192 */
+enum { FFT_MIN = 32, FFT_MAX = 4096 };    /* P; tail levels also have 8192 */
 
 /* The smallest log2 with n <= 1 << log2. */
 static inline int log2_of(int n)

@@ -89,8 +89,8 @@ void cuda_transfer_close(struct cuda_live *s)
 void cuda_live_buffer_free(void *state, struct io_buffer *buffer)
 {
     cudaSetDevice(((const struct cuda_live *)state)->device);
-    cudaFreeHost(buffer->in);
-    cudaFreeHost(buffer->out);
+    device_free_host(buffer->in);
+    device_free_host(buffer->out);
     buffer->in = buffer->out = NULL;
 }
 
@@ -100,11 +100,8 @@ static int buffer_alloc(struct cuda_live *s, struct io_buffer *buffer, struct re
     const size_t in_bytes = (size_t)s->n_in * s->plan->block * sizeof(float);
     const size_t out_bytes = (size_t)s->n_out * s->plan->block * sizeof(float);
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    TRY(cudaHostAlloc((void **)&buffer->in, in_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", in_bytes);
-    TRY(cudaHostAlloc((void **)&buffer->out, out_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", out_bytes);
-    memset(buffer->in, 0, in_bytes);
-    memset(buffer->out, 0, out_bytes);
-    return HC_OK;
+    PASS(device_alloc_host((void **)&buffer->in, in_bytes, why));
+    return device_alloc_host((void **)&buffer->out, out_bytes, why);
 }
 
 int cuda_live_buffer_make(void *state, struct io_buffer *buffer, struct reason *why)

@@ -53,7 +53,7 @@ static void maker_close(struct bank_maker *m)
     for (int i = 0; i < 2; i++)
         if (m->sent[i]) cudaEventDestroy(m->sent[i]);
     pinned_free(m->host);
-    cudaFree(m->device);
+    device_free(m->device);
     if (m->stream) cudaStreamDestroy(m->stream);
     cudaGetLastError();
 }
@@ -185,7 +185,7 @@ void scene_bank_release(void *bank)
     struct scene_bank *b = (struct scene_bank *)bank;
     if (!b) return;
     cudaSetDevice(b->device);
-    cudaFree(b->memory);
+    device_free(b->memory);
     cudaGetLastError();
     free(b);
 }

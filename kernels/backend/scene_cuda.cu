@@ -218,7 +218,7 @@ static void gpu_close(void *state)
     }
     piece_maker_close(&s->maker);
     pinned_free(s->pinned);
-    cudaFree(s->memory);
+    device_free(s->memory);
     if (s->tail) cudaStreamDestroy(s->tail);
     if (s->head) cudaStreamDestroy(s->head);
     cudaGetLastError();

@@ -168,6 +168,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     case cudaDevAttrComputeCapabilityMajor: *value = capability(); break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = shared_optin(); break;
     case cudaDevAttrHostRegisterSupported: *value = 1; break;
+    case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
+    case cudaDevAttrMpsEnabled: *value = 0; break;
+    case cudaDevAttrHostNumaId: *value = -1; break;
     default: return remember(cudaErrorInvalidValue);
     }
     return cudaSuccess;

@@ -2,6 +2,7 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
+#include "partition.h"
 
 #include "dsp/base/await.h"
 
@@ -198,14 +199,14 @@ static int service_make(struct resident_service *s, struct reason *why)
     if (display) return fail(HC_EUNSUPPORTED, why, "the GPU drives a display");
     if (!mapped || !concurrent)
         return fail(HC_EUNSUPPORTED, why, "this GPU does not run two kernels at once, or cannot read host memory");
-    TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
+    PASS(live_sm_count(s->device, &s->n_sm, why));
     TRY(resident_load(&s->shared_max), "loading the resident kernel");
     TRY(cudaHostAlloc((void **)&s->jobs, RESIDENT_SEATS * sizeof *s->jobs, cudaHostAllocDefault), "cudaHostAlloc");
     TRY(cudaHostAlloc((void **)&s->started, sizeof *s->started, cudaHostAllocDefault), "cudaHostAlloc");
     memset(s->jobs, 0, RESIDENT_SEATS * sizeof *s->jobs);
     *s->started = 0;
-    for (int i = 0; i < 2; i++) PASS(device_stream_make(&s->streams[i], true, why));
-    PASS(device_stream_make(&s->setup, false, why));
+    for (int i = 0; i < 2; i++) PASS(live_stream_make(&s->streams[i], true, why));
+    PASS(live_stream_make(&s->setup, false, why));
     PASS(device_alloc((void **)&s->seats, RESIDENT_SEATS * sizeof *s->seats, "the resident kernel", why));
     TRY(cudaMemsetAsync(s->seats, 0, RESIDENT_SEATS * sizeof *s->seats, s->setup), "cudaMemsetAsync");
     TRY(device_wait(s->setup), "clearing the seats");

@@ -15,7 +15,7 @@ enum { DEVICES = 64 };
 
 struct partition {
     bool is_tried;
-    int n_sm;                      /* 0: no partition */
+    int n_sm; /* 0: no partition */
     char missing[48];
     struct CUgreenCtx_st *context; /* the driver's CUgreenCtx */
     void *stream_create;           /* the driver's cuGreenCtxStreamCreate */
@@ -39,14 +39,16 @@ template <class Call> static bool call_find(const char *name, unsigned version, 
 static CUresult rest_find(decltype(&cuDevSmResourceSplitByCount) split, const CUdevResource *all, int n_wanted,
                           CUdevResource *rest)
 {
+    CUresult e = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     for (int n_first = (int)all->sm.smCount - n_wanted; n_first > 0; n_first--) {
         CUdevResource first;
         unsigned n_groups = 1;
-        const CUresult e = split(&first, &n_groups, all, rest, 0, (unsigned)n_first);
-        if (e != CUDA_SUCCESS) return e;
-        if (n_groups == 1 && rest->type == CU_DEV_RESOURCE_TYPE_SM && (int)rest->sm.smCount >= n_wanted) return e;
+        e = split(&first, &n_groups, all, rest, 0, (unsigned)n_first);
+        if (e != CUDA_SUCCESS || n_groups != 1) continue; /* rounded up, it is more than the device has */
+        if (rest->type == CU_DEV_RESOURCE_TYPE_SM && (int)rest->sm.smCount >= n_wanted) return e;
+        e = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     }
-    return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    return e;
 }
 
 static void partition_make(struct partition *p, int device, long n_wanted)
@@ -130,8 +132,7 @@ int live_sm_count(int device, int *n_sm, struct reason *why)
 {
     const char *missing;
     *n_sm = partition_size(device, &missing);
-    if (!*n_sm)
-        TRY(cudaDeviceGetAttribute(n_sm, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+    if (!*n_sm) TRY(cudaDeviceGetAttribute(n_sm, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
     return HC_OK;
 }
 

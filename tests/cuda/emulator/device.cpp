@@ -187,7 +187,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) { return *version = RUNTIME_VERS
 
 /* ---- green contexts: they hold, but grids have no multiprocessors here ------------------------------------------- */
 
-enum { SPLIT_STEP = 2 }; /* the driver rounds groups of multiprocessors up to multiples of it */
+enum { SPLIT_STEP = 4 }; /* the driver rounds groups of multiprocessors up to multiples of it */
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **call, unsigned version, unsigned long long,
                                              enum cudaDriverEntryPointQueryResult *result)
@@ -221,7 +221,8 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *groups, unsigned *n_groups, 
                                      CUdevResource *rest, unsigned, unsigned min_count)
 {
     const unsigned n = (min_count + SPLIT_STEP - 1) / SPLIT_STEP * SPLIT_STEP, n_all = all->sm.smCount;
-    *n_groups = n <= n_all;
+    if (n > n_all) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    *n_groups = 1;
     groups[0] = {CU_DEV_RESOURCE_TYPE_SM, {n}};
     *rest = {n < n_all ? CU_DEV_RESOURCE_TYPE_SM : CU_DEV_RESOURCE_TYPE_INVALID, {n_all - n}};
     return CUDA_SUCCESS;

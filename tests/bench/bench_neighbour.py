@@ -2,7 +2,8 @@
 """Live blocks beside other work of the same GPU: what the blocks lose, and how much slower the other work becomes.
 
     make bench-neighbour
-    tests/bench/bench_neighbour.py [--seconds 60] [--backend cuda] [--loads ...] [--jobs ...] [--modes ...] [--json FILE]
+    tests/bench/bench_neighbour.py [--seconds 60] [--backend cuda] [--loads ...] [--jobs ...] [--modes ...]
+                                   [--partition 16] [--json FILE]
 
     loads  stereo   2 in, 2 out, diagonal, 144,000 taps, blocks of 64 frames at 48 kHz
            matrix   512 x 512 of 48,000 taps; 256 x 256 on a GPU whose memory is too small
@@ -119,8 +120,8 @@ def driver(name, *args):
 
 
 def green_stream(number, ours):
-    """A stream on the multiprocessors that a partition ("20 of 132 SMs") leaves. torch.cuda.green_contexts makes a context
-    the thread's current one, but a backward pass runs in another thread; a stream goes along."""
+    """A stream on the multiprocessors that a partition ("20 of 132 SMs") leaves. torch.cuda.green_contexts sets the
+    context of the calling thread, but a backward pass runs in another thread. Work in a stream stays in its context."""
     found = re.search(r"(\d+) of (\d+) SMs", ours)
     if not found:
         raise Refused(f"the engine has no partition: {ours}")
@@ -348,10 +349,10 @@ def machine():
 
 CAPTION = """{machine}backend {backend}, {seconds:g} s a row, {date}
 
-Blocks of 64 frames (1333 us), paced; the engine thread polls. shared: the job is in a stream of the highest priority, as
-our streams are. priority: ours is higher. green: the job has a green context, and our streams a partition of at least
-{partition} multiprocessors. process: the job is in another process. Job: steps a second without live blocks, on the whole
-GPU, over those beside them.
+Blocks of 64 frames (1333 us), paced; the engine thread polls. shared: the job is in a stream of the highest priority,
+as our streams are. priority: our streams have the highest priority, the job has the default. green: our streams have a
+partition of at least {partition} multiprocessors, the job a green context of the others. process: the job is in another
+process. job slower: the job's steps a second alone, on the whole GPU, divided by those beside live blocks.
 """
 
 
@@ -386,7 +387,8 @@ def main():
     on_gpu = not options.backend.startswith("cpu")
     jobs, known = options.jobs.split(","), MODES if on_gpu else ("shared", "process")
     modes = (options.modes or ",".join(known)).split(",")
-    for given, names in ((jobs, JOBS), (modes, known), ([l.partition(":")[0] for l in options.loads.split(",")], LOADS)):
+    loads = [load.partition(":")[0] for load in options.loads.split(",")]
+    for given, names in ((jobs, JOBS), (modes, known), (loads, LOADS)):
         if not set(given) <= set(names):
             parser.error(f"{','.join(given)}: the names are {', '.join(names)}")
     if jobs != ["alone"] and importlib.util.find_spec("torch") is None:

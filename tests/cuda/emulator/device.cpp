@@ -245,7 +245,8 @@ CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc description, CU
 CUresult cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx context, unsigned flags, int priority)
 {
     if (!context || flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-    return cudaStreamCreateWithPriority(stream, flags, priority) == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    const cudaError_t e = cudaStreamCreateWithPriority(stream, flags, priority);
+    return e == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */

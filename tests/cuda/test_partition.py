@@ -12,7 +12,8 @@ PROGRAM = BUILD / "cuda_on_cpu/haloconv"
 @pytest.mark.skipif(not PROGRAM.exists(), reason="no program on the emulated device")
 @pytest.mark.parametrize("wanted,sms,green,said", [
     ("", 6, 1, ", 6 SMs, "), ("1", 6, 1, ", 2 of 6 SMs, "), ("2", 6, 1, ", 2 of 6 SMs, "),
-    ("1", 9, 1, ", 1 of 9 SMs, "), ("4", 11, 1, ", 7 of 11 SMs, "), ("3", 6, 1, "; no partition: the driver's error 915"),
+    ("1", 9, 1, ", 1 of 9 SMs, "), ("4", 11, 1, ", 7 of 11 SMs, "),
+    ("3", 6, 1, "; no partition: the driver's error 915"),
     ("6", 6, 1, "; no partition: HALOCONV_PARTITION must be 1 to 5"),
     ("2x", 6, 1, "; no partition: HALOCONV_PARTITION must be 1 to 5"),
     ("2", 6, 0, "; no partition: the driver has no green contexts")])

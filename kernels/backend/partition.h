@@ -4,8 +4,9 @@
  *                             other users of the process             live engines
  *
  * Work without a green context still uses all multiprocessors. Another user therefore makes a green context of the
- * first ones: of as many as the device has beyond the partition. The driver splits in steps (of 8 on an H100), so the partition may be larger than the number that was asked for.
- * There is one partition for each device and process; it lasts until the process ends. */
+ * first ones: of as many as the device has beyond the partition. The driver splits in steps (of 8 on an H100), so the
+ * partition may be larger than the number that was asked for. There is one partition for each device and process; it
+ * lasts until the process ends. */
 #ifndef HALOCONV_PARTITION_H
 #define HALOCONV_PARTITION_H
 

@@ -16,8 +16,9 @@
 #include "cuda_live.h"
 
 #include "crossfade.h"
-#include "cuda_transfer.h"
 #include "cuda_error.h"
+#include "cuda_transfer.h"
+#include "partition.h"
 #include "tail_masks.h"
 
 #include "dsp/base/await.h"
@@ -52,12 +53,12 @@ static int state_open(struct cuda_live *s, const hc_config *config, struct reaso
 {
     int n_sm;
     PASS(device_use(s->device, why));
-    TRY(cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
+    PASS(live_sm_count(s->device, &n_sm, why));
     TRY(crossfade_load(), "loading kernels");
     TRY(cuda_transfer_load(), "loading kernels");
     PASS(gpu_tail_open(&s->tail, s->plan, config, n_sm, why));
-    PASS(device_stream_make(&s->audio, true, why));
-    PASS(device_stream_make(&s->setup, false, why));
+    PASS(live_stream_make(&s->audio, true, why));
+    PASS(live_stream_make(&s->setup, false, why));
     TRY(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     PASS(device_alloc(&s->memory, state_cut(s, NULL), "the engine", why));
     state_cut(s, s->memory);

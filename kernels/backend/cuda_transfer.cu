@@ -10,6 +10,7 @@
 
 #include "cuda_error.h"
 #include "kernels_load.h"
+#include "partition.h"
 
 #include <string.h>
 
@@ -58,8 +59,8 @@ size_t cuda_receive_bytes(const struct cuda_live *s)
 /* Makes both streams. If only the input or only the output is large (rare), one stream has no work. */
 static int overlapped_open(struct cuda_live *s, struct reason *why)
 {
-    PASS(device_stream_make(&s->up, true, why));
-    PASS(device_stream_make(&s->down, true, why));
+    PASS(live_stream_make(&s->up, true, why));
+    PASS(live_stream_make(&s->down, true, why));
     for (int i = 0; i < MAX_TRANSFER_CHUNKS; i++)
         TRY(cudaEventCreateWithFlags(&s->chunk_up[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;

@@ -10,6 +10,7 @@
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "fft_factors.h"
+#include "partition.h"
 #include "pinned_memory.h"
 #include "response_spectra.h"
 
@@ -99,7 +100,7 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
     if (step > data->n_entries) step = data->n_entries;
     const size_t half = step * entry_bytes;
 
-    PASS(device_stream_make(&m->stream, false, why));
+    PASS(live_stream_make(&m->stream, false, why));
     for (int i = 0; i < 2; i++)
         TRY(cudaEventCreateWithFlags(&m->sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     PASS(pinned_alloc(&m->host, 2 * half, why));

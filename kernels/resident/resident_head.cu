@@ -4,6 +4,7 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
+#include "partition.h"
 
 #include "dsp/base/await.h"
 
@@ -162,7 +163,7 @@ static int head_open(struct head *h, const hc_config *config, const struct plan 
     job->n_workers = workers_choose(config, plan->head_taps);
     job->cache_cells = (job->n_out + job->n_workers - 1) / job->n_workers * job->n_in;
     job->cache_taps = (job->cache_cells < config->n_routes ? job->cache_cells : config->n_routes) * job->history;
-    PASS(device_stream_make(&h->setup, false, why));
+    PASS(live_stream_make(&h->setup, false, why));
     const size_t word = sizeof(struct resident_word);
     PASS(device_alloc_host((void **)&job->request, RESIDENT_SLOTS * (size_t)job->request_words * word, why));
     PASS(device_alloc_host((void **)&job->answer, (size_t)job->n_out * job->block * word, why));

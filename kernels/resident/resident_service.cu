@@ -2,6 +2,7 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
+#include "partition.h"
 
 #include "dsp/base/await.h"
 #include "dsp/base/priority.h"
@@ -281,13 +282,13 @@ static void service_free(struct resident_service *s)
 static int service_make(struct resident_service *s, struct reason *why)
 {
     PASS(device_use(s->device, why));
-    TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
+    PASS(live_sm_count(s->device, &s->n_sm, why));
     TRY(resident_load(&s->shared_max), "loading the resident kernel");
     PASS(device_alloc_host((void **)&s->jobs, RESIDENT_SEATS * sizeof *s->jobs, why));
     PASS(device_alloc_host((void **)&s->started, sizeof *s->started, why));
     PASS(device_alloc_host((void **)&s->stalls, RESIDENT_SEATS * sizeof *s->stalls, why));
-    for (int i = 0; i < 2; i++) PASS(device_stream_make(&s->streams[i], true, why));
-    PASS(device_stream_make(&s->setup, false, why));
+    for (int i = 0; i < 2; i++) PASS(live_stream_make(&s->streams[i], true, why));
+    PASS(live_stream_make(&s->setup, false, why));
     PASS(device_alloc((void **)&s->seats, RESIDENT_SEATS * sizeof *s->seats, "the resident kernel", why));
     TRY(cudaMemsetAsync(s->seats, 0, RESIDENT_SEATS * sizeof *s->seats, s->setup), "cudaMemsetAsync");
     TRY(device_wait(s->setup), "clearing the seats");

@@ -442,6 +442,8 @@ static void a_program_may_end_with_a_lost_device(const char *backend)
 
 static char lost_folder[] = "/tmp/resident_test_XXXXXX", lost_file[64];
 
+static struct echo *volatile left_open; /* when the program ends; volatile: LeakSanitizer finds it */
+
 static void device_lose(void)
 {
     int fd = open(lost_file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -459,6 +461,7 @@ static void lost(bool closes)
     check(code == HC_EDEVICE, "%d", code);
     for (int i = 0; i < BLOCK; i++) check(echo->out[(echo->at - BLOCK + i) % FRAMES] == 0, "not silence");
     check(echo_play(echo) == HC_EDEVICE, "the next block");
+    left_open = echo;
     if (closes) echo_free(echo);
     check(now_s() - start < 2, "%g s until the engine was closed", now_s() - start);
 }
@@ -518,7 +521,10 @@ static int child_main(const char *argument)
     check(mkdtemp(lost_folder), "%s", lost_folder);
     snprintf(lost_file, sizeof lost_file, "%s/lost", lost_folder);
     setenv("CUDA_ON_CPU_LOST", lost_file, 1);
-    if (strcmp(argument, "ends") == 0) check(echo_play(echo_make("cuda", WAIT_US)) == HC_OK, "a block");
+    if (strcmp(argument, "ends") == 0) {
+        left_open = echo_make("cuda", WAIT_US);
+        check(echo_play(left_open) == HC_OK, "a block");
+    }
     if (strncmp(argument, "lost", 4) == 0) lost(strcmp(argument, "lost") == 0);
     if (strcmp(argument, "standby") == 0) standby();
     unlink(lost_file);

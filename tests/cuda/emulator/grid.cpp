@@ -98,6 +98,7 @@ static struct block {
     ucontext_t host;
 #endif
 #if defined(__SANITIZE_ADDRESS__)
+    bool from_host;            /* the switch under way */
     const void *host_stack;    /* of the thread that runs the grid */
     size_t host_stack_bytes;
     void *host_fake_stack;
@@ -227,7 +228,10 @@ static void fiber_begin(struct fiber *f)
 static void fiber_arrive(void *fake_stack)
 {
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(fake_stack, NULL, NULL);
+    const void *stack;
+    size_t bytes;
+    __sanitizer_finish_switch_fiber(fake_stack, &stack, &bytes);
+    if (block->from_host) block->host_stack = stack, block->host_stack_bytes = bytes;
 #else
     (void)fake_stack;
 #endif
@@ -246,6 +250,7 @@ static void switch_from(struct fiber *f, struct fiber *to)
     }
     if (f && f->done) block->dead_stack = f->stack;
 #if defined(__SANITIZE_ADDRESS__)
+    block->from_host = !f;
     void **fake_stack = !f ? &block->host_fake_stack : f->done ? NULL : &f->fake_stack;
     if (to) __sanitizer_start_switch_fiber(fake_stack, block->stacks + (size_t)to->stack * STACK_BYTES, STACK_BYTES);
     else __sanitizer_start_switch_fiber(fake_stack, block->host_stack, block->host_stack_bytes);

@@ -334,9 +334,9 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 }
 cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event)
+cudaError_t cudaEventDestroy(cudaEvent_t event) /* also of a device that is lost */
 {
-    ENTER;
+    auto lock = runtime_lock();
     if (!event) return remember(cudaErrorInvalidResourceHandle);
     delete event;
     return cudaSuccess;

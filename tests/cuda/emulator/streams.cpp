@@ -259,8 +259,9 @@ bool device_is_lost()
     static bool is;
     if (is || !file || access(file, F_OK) != 0) return is;
     is = true;
+    static auto *dropped = new std::vector<work_ref>; /* kernels that are never continued */
     for (CUstream_st *s : streams()) {
-        for (const work_ref &w : s->queue) w->done = true;
+        for (const work_ref &w : s->queue) w->done = true, dropped->push_back(w);
         s->queue.clear();
     }
     return is;

@@ -207,7 +207,7 @@ unsigned cuda_lane();
 extern void *cuda_dynamic_shared; /* of the running block */
 void cuda_poll();                 /* gives way to the other blocks now and then */
 bool cuda_chance(unsigned n);     /* true at random, once in n calls; never with CUDA_ON_CPU_SEED=0 */
-/* One block runs at a time, so a variable in shared memory exists once; grid.cpp fills it with NaN before each block. */
+/* A variable in shared memory exists once, for the running block; grid.cpp fills it with NaN before each block. */
 void *cuda_static_shared_bytes(size_t bytes);
 template <class T> static inline T &cuda_static_shared() { return *(T *)cuda_static_shared_bytes(sizeof(T)); }
 /* As cp.async: reads `from` when this thread calls cuda_copies_wait; `to` is undefined until then. */

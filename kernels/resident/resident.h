@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 enum {
-    RESIDENT_SLOTS = 4,          /* requests of an engine that are posted and not answered yet                        */
+    RESIDENT_SLOTS = 16,         /* requests of an engine that are posted and not answered yet; input of more is lost */
     RESIDENT_HEADER = 10,        /* words of a request before its frames: enum resident_header                        */
     RESIDENT_THREADS = 512,      /* threads of a worker                                                               */
     RESIDENT_SAVED = 5,          /* numbers that a worker hands over: last block, position of its end, its mask       */

@@ -52,10 +52,8 @@ static void echo_open(struct echo *echo, int wait_us)
     c.block = BLOCK;
     c.wait_us = wait_us;
     int code = hc_open(&c, &echo->engine, why, sizeof why);
+    if (code == HC_EUNSUPPORTED) check_skip(why);
     check(code == HC_OK, "hc_open: %d, %s", code, why);
-    hc_info info = {.size = sizeof info};
-    hc_get_info(echo->engine, &info);
-    if (!strstr(info.device, "; resident")) check_skip(info.device);
     check(hc_mask_make(echo->engine, &route, sizeof route, 1, &mask, why, sizeof why) == HC_OK, "%s", why);
     check(hc_mask_swap(echo->engine, mask) == HC_OK, "hc_mask_swap");
     struct random r = random_seeded(7);
@@ -120,7 +118,7 @@ static void late_blocks_stay_in_the_history(const char *backend)
         for (int k = 0; k < BLOCK && code == HC_LATE; k++)
             check(echo->out[(echo->at - BLOCK + k) % FRAMES] == 0, "a late block is not silent");
         if (code == HC_OK) echo_check(echo);
-        pause_us(300);
+        pause_us(1000);
     }
     check(n_late > 0, "no block was late within 1 us");
     hc_close(echo->engine);
@@ -231,7 +229,6 @@ static void wide_open(struct player *p, hc_route *routes, int fade_frames, const
     hc_config c = player_config("auto", BLOCK, TAPS, 1, WIDE);
     c.fade_frames = fade_frames;
     player_open(p, &c, "cuda:resident", cap, 31);
-    if (!strstr(p->info.device, "; resident")) check_skip(p->info.device);
     struct random r = random_seeded(32);
     for (int i = 0; i < WIDE; i++) routes[i] = (hc_route){.out = i, .taps = noise(&r, TAPS), .n_taps = TAPS, .gain = 1};
 }
@@ -483,7 +480,6 @@ static void standby(void)
     c.max_taps = LONG;
     check(input_history_open(&history, 1, 16384, BLOCK), "no history");
     check(failover_open(&c, &history, NULL, 1e9, &f, REASON(why, sizeof why)) == HC_OK, "%s", why);
-    check(strstr(f->info.device, "; resident"), "%s", f->info.device);
     check(failover_load(f, &route, 1, NULL, REASON(why, sizeof why)) == HC_OK, "%s", why);
     check(failover_start(f, 0, REASON(why, sizeof why)) == HC_OK, "%s", why);
     failover_set_wait(f, WAIT_US);

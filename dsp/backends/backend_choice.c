@@ -4,10 +4,12 @@
 #include "costs.h"
 #include "dsp/base/processors.h"
 #include "dsp/cpu/cpu_costs.h"
+#include "dsp/device/resident_split.h"
 #include "gpu_rules.h"
 #include "hybrid.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,9 +115,17 @@ const struct backend *backend_resident_or(const struct backend *backend, const h
     char rest[64];
     if (!resident_cut(c->backend, rest, sizeof rest)) return backend;
     if (!backend->resident || c->block == 0 || c->n_sources > 0) return backend;
+    const struct plan_shape all = config_shape(c);
+    struct plan_shape head = all;
+    struct plan_costs costs;
+    struct plan plan;
     const int head_taps = 2 * hybrid_tail_block(&backend_resident, c->rate, c->block);
-    const double macs = (double)c->n_routes * (c->max_taps < head_taps ? c->max_taps : head_taps) * c->block;
-    return resident_us(macs, c->n_in, c->n_out, c->block) < MAX_RESIDENT_US ? &backend_resident : backend;
+    if (head.max_taps > head_taps) head.max_taps = head_taps;
+    costs_find(backend, -1, &costs);
+    plan_choose(&plan, &costs, &all, c->method);
+    plan.n_tail_levels = 0; /* they run behind the output */
+    const double launched_us = 1e-3 * plan_cost_ns(&plan, &costs, &all) * c->block;
+    return resident_us(&head) < fmax(MAX_RESIDENT_US, launched_us) ? &backend_resident : backend;
 }
 
 /* Returns true if a device number may follow the name. */

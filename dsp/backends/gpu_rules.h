@@ -17,7 +17,8 @@
  *   the plugins       then share the GPU, because none waits for it in its block. Else, and with moving sources, "cuda"
  *
  *   "cuda:resident"   plays live masks by a resident kernel for the head and launches for the tail
- *                     (kernels/resident/resident.h) if a block takes less than MAX_RESIDENT_US, and the GPU has
+ *                     (kernels/resident/resident.h) if a block takes less than MAX_RESIDENT_US or than launches
+ *                     (dsp/device/resident_split.h has the figures), and the GPU has
  *                     multiprocessors and shared memory for it and drives no display. Else it is "cuda": launches for
  *                     both. "cuda" itself is never resident, because another process that uses the GPU is not detected:
  *                     a GPU runs the kernels of two processes in turns
@@ -43,17 +44,8 @@
 #define MIN_BATCH_BYTES 160e6
 #define HYBRID_SHARE 0.5
 
-/* Launches take 20 to 30 us for heads of this size. */
+/* Launches take 20 to 30 us for heads of this size. Measured costs of launches may say more. */
 #define MAX_RESIDENT_US 22
-#define MAX_RESIDENT_WORKERS 64
-
-/* Returns about the us of a block by the resident kernel, of `macs` multiply-adds. Beside an H100, between 2 x 2 and
- * 64 x 64 channels, the estimate is 10 % above to 25 % below the median. */
-static inline double resident_us(double macs, int n_in, int n_out, int block)
-{
-    return 5.5 + 1.4e-5 * macs / (n_out < MAX_RESIDENT_WORKERS ? n_out : MAX_RESIDENT_WORKERS) +
-           3.5e-3 * ((double)n_in + n_out) * block;
-}
 
 /* Does a GPU pay off for a batch? bytes: size of the inputs of one process. */
 static inline bool gpu_pays_off_for_batch(double bytes, int n_processors)

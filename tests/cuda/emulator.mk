@@ -1,7 +1,7 @@
 # ---- CUDA on the CPU: the backend and its kernels compiled by g++, for tests -----------------------------------------
 ON_CPU := $(BUILD)/cuda_on_cpu
 ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder costs transform tensors \
-                $(if $(PROGRAM),session)
+                resident $(if $(PROGRAM),session)
 # Without a C++ compiler or Python these tests are left out.
 ON_CPU_NEEDS := $(and $(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))

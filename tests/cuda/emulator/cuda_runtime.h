@@ -203,7 +203,8 @@ void cuda_warp_barrier(unsigned lanes);
 /* Each of `lanes` offers `bytes` (up to 16) at `mine` and receives those of lane `from`. */
 void cuda_exchange(unsigned lanes, const void *mine, void *theirs, size_t bytes, unsigned from);
 unsigned cuda_lane();
-void *cuda_dynamic_shared();
+extern void *cuda_dynamic_shared; /* of the running block */
+void cuda_poll();                 /* gives way to the other blocks now and then */
 /* One block runs at a time, so a variable in shared memory exists once; grid.cpp fills it with NaN before each block. */
 void *cuda_static_shared_bytes(size_t bytes);
 template <class T> static inline T &cuda_static_shared() { return *(T *)cuda_static_shared_bytes(sizeof(T)); }

@@ -101,7 +101,8 @@ static const struct {
               {cudaErrorInvalidDevice, "invalid device ordinal"},
               {cudaErrorInvalidResourceHandle, "invalid resource handle"},
               {cudaErrorNotReady, "device not ready"},
-              {cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"}};
+              {cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"},
+              {cudaErrorLaunchFailure, "unspecified launch failure"}};
 
 const char *cudaGetErrorString(cudaError_t error)
 {

@@ -19,6 +19,11 @@ unsigned device_random(unsigned n);
 double device_haste();
 size_t device_bytes();
 
+/* Begins a call of the runtime: locks it, and returns the error of a device that is lost. */
+#define ENTER                                                                                                          \
+    auto lock = runtime_lock();                                                                                        \
+    if (device_is_lost()) return remember(cudaErrorLaunchFailure)
+
 /* Stores an error for cudaGetLastError, as every call of the runtime does, and returns it. */
 cudaError_t remember(cudaError_t error);
 
@@ -63,6 +68,8 @@ int device_current();
 cudaError_t launch_check(const cuda_grid &grid, const void *entry, int max_threads);
 
 /* ---- streams.cpp ---- */
+/* CUDA_ON_CPU_LOST: from the moment on at which this file exists the device is lost, with all its work. */
+bool device_is_lost();
 void streams_finish(); /* does all work that is queued */
 
 #endif

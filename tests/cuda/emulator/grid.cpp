@@ -332,6 +332,8 @@ void cuda_exchange(unsigned lanes, const void *mine, void *theirs, size_t bytes,
     memcpy(theirs, given[from], bytes);
 }
 
+bool cuda_chance(unsigned n) { return device_seed() && device_random(n) == 0; }
+
 void cuda_poll()
 {
     if (device_random(POLLS) == 0) switch_from(block->now, NULL);

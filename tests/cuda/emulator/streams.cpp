@@ -17,8 +17,10 @@
 #include <functional>
 #include <memory>
 #include <stdio.h>
+#include <stdlib.h>
 #include <thread>
 #include <time.h>
+#include <unistd.h>
 #include <vector>
 
 enum { QUEUE_MAX = 1000 };  /* work that a stream holds before a call must wait */
@@ -236,7 +238,7 @@ static void device_run()
 {
     auto lock = runtime_lock();
     for (unsigned long before = grid_switches;; before = grid_switches) {
-        if (!polling_continue()) device_work().wait(lock);
+        if (device_is_lost() || !polling_continue()) device_work().wait(lock);
         lock.unlock();
         if (runtime_is_wanted() || grid_switches == before) std::this_thread::sleep_for(std::chrono::microseconds(20));
         lock.lock();
@@ -251,18 +253,31 @@ static void device_wake()
     device_work().notify_one();
 }
 
+bool device_is_lost()
+{
+    static const char *const file = getenv("CUDA_ON_CPU_LOST");
+    static bool is;
+    if (is || !file || access(file, F_OK) != 0) return is;
+    is = true;
+    for (CUstream_st *s : streams()) {
+        for (const work_ref &w : s->queue) w->done = true;
+        s->queue.clear();
+    }
+    return is;
+}
+
 /* ---- streams and events ------------------------------------------------------------------------------------------ */
 
 cudaError_t cudaDeviceSynchronize(void)
 {
-    auto lock = runtime_lock();
+    ENTER;
     streams_finish();
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
 {
-    auto lock = runtime_lock();
+    ENTER;
     streams_sweep();
     legacy();
     if (flags & ~(unsigned)cudaStreamNonBlocking) return remember(cudaErrorInvalidValue);
@@ -277,7 +292,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) /* returns at once; the work is done all the same */
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!stream || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     s->destroyed = true;
@@ -286,7 +301,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) /* returns at once; the work 
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     stream_finish(s);
@@ -295,7 +310,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     return polled(s->queue.empty() ? nullptr : s->queue.back());
@@ -303,7 +318,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!event || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     if (flags) return remember(cudaErrorInvalidValue);
@@ -313,7 +328,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    auto lock = runtime_lock();
+    ENTER;
     *event = new CUevent_st{device_current(), !(flags & cudaEventDisableTiming), nullptr};
     return cudaSuccess;
 }
@@ -321,7 +336,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlag
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!event) return remember(cudaErrorInvalidResourceHandle);
     delete event;
     return cudaSuccess;
@@ -329,7 +344,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!event || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     if (s->device != event->device) return remember(cudaErrorInvalidResourceHandle);
@@ -339,7 +354,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!event) return remember(cudaErrorInvalidResourceHandle);
     const work_ref record = event->record;
     if (record) force(record);
@@ -348,14 +363,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!event) return remember(cudaErrorInvalidResourceHandle);
     return polled(work_ref(event->record));
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!from || !to || !from->timed || !to->timed || !from->record || !to->record)
         return remember(cudaErrorInvalidResourceHandle);
     if (!from->record->done || !to->record->done) return remember(cudaErrorNotReady);
@@ -390,7 +405,7 @@ static bool kind_fits(enum cudaMemcpyKind kind, memory_kind from, memory_kind to
 /* The behaviour of each call towards the host is that of the documentation ("API synchronization behavior"). */
 static cudaError_t copy_add(rows r, enum cudaMemcpyKind kind, cudaStream_t stream, bool waits)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     bool to_whole, from_whole;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
@@ -436,7 +451,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 
 cudaError_t cuda_to_symbol(void *symbol, size_t symbol_bytes, const void *from, size_t bytes, size_t offset)
 {
-    auto lock = runtime_lock();
+    ENTER;
     bool whole;
     if (offset > symbol_bytes || bytes > symbol_bytes - offset) return remember(cudaErrorInvalidValue);
     const bool pageable = memory_of(from, bytes, &whole) == MEMORY_OF_HOST;
@@ -451,7 +466,7 @@ cudaError_t cuda_to_symbol(void *symbol, size_t symbol_bytes, const void *from, 
 
 static cudaError_t set_add(void *to, int value, size_t bytes, cudaStream_t stream, bool waits)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     bool whole;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
@@ -492,6 +507,7 @@ void cuda_kernel_launch(const cuda_grid &grid, const cuda_thread *given)
     const std::shared_ptr<const cuda_thread> thread(given);
     auto lock = runtime_lock();
     CUstream_st *s;
+    if (device_is_lost()) return (void)remember(cudaErrorLaunchFailure);
     launching.active = true;
     thread->run();
     launching.active = false;

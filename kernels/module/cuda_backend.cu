@@ -2,13 +2,13 @@
  * their plans are chosen. */
 #include "dsp/device/backend.h"
 
+#include "dsp/device/render_backend.h"
+#include "dsp/device/tensor_backend.h"
+#include "dsp/device/scene_backend.h"
 #include "cuda_error.h"
 #include "cuda_files.h"
 #include "cuda_live.h"
 #include "device_costs.h"
-#include "dsp/device/render_backend.h"
-#include "dsp/device/scene_backend.h"
-#include "dsp/device/tensor_backend.h"
 #include "fft_factors.h"
 #include "resident_head.h"
 
@@ -82,7 +82,7 @@ static constexpr struct backend files_backend(void)
 }
 static constexpr struct backend backend_cuda_files = files_backend();
 
-/* A resident head has no transforms. The engine's plan has its time from resident_us. */
+/* A resident head has no transforms. Its time is that of resident_us. */
 static constexpr struct plan_costs costs_of_a_resident_head(void)
 {
     struct plan_costs c = {};

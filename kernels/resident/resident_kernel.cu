@@ -249,10 +249,10 @@ __device__ static inline float lanes_sum(float (&sum)[FRAMES], int lane)
  * thread adds up every `stride`th unit of the output's cells, from unit `first` on. It loads the taps of BATCH units
  * before it uses them. */
 template <bool SHARED>
-__device__ static void units_sum(float (&sum)[FRAMES], int v, int out, int group, int first, int stride)
+__device__ static void units_sum(float (&sum)[FRAMES], int view_at, int out, int group, int first, int stride)
 {
     constexpr int BATCH = SHARED ? 1 : 4;
-    const struct mask_view view = w.views[v];
+    const struct mask_view view = w.views[view_at];
     const int row = w.job.row, chunks = view.n_taps / CHUNK;
     const int end = *x_ints(view.at.first_cell + out + 1);
     const int step_cell = stride / chunks, step_chunk = stride % chunks;

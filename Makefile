@@ -173,7 +173,7 @@ KERNELS := $(wildcard $(addprefix kernels/,$(addsuffix /*.cu,backend fft files t
 CUDA_OBJS := $(if $(HAVE_CUDA),$(KERNELS:%.cu=$(BUILD)/%.o))
 CUDA_MODULE := $(if $(HAVE_CUDA),$(BUILD)/libhaloconv_cuda.so)
 # The module has its own copies of the functions of dsp/ that kernels call.
-MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/module/module dsp/base/error dsp/device/parallel_copy dsp/device/scene_pieces dsp/base/processors)
+MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/module/module dsp/base/error dsp/device/parallel_copy dsp/device/scene_pieces dsp/base/processors dsp/base/priority)
 # Library and module belong together if this text is the same in both: it has a checksum of the files that define structs
 # which both use. parallel_copy.c is compiled into both and defines one.
 MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/device/parallel_copy.c \

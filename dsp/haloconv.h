@@ -124,8 +124,8 @@ typedef struct hc_config {
                                 HC_BLOCK_FILES; live, as many as the tail levels need, or the copy of
                                 thousands of channels to a GPU                                       automatic  */
     const char *backend;     /* "auto": the CPU, or a GPU if that is expected to be cheaper. "cpu". "cuda",
-                                "cuda:1": that GPU; "cuda:resident", "cuda:1:resident": small live masks by a
-                                kernel that stays on the GPU, if no other process uses it. "hybrid", "hybrid:1":
+                                "cuda:1": that GPU; small live engines by a kernel that stays on it, others by
+                                launches ("cuda:1:resident", "cuda:1:launched": always). "hybrid", "hybrid:1":
                                 the first taps on the CPU inside the call, the tail on that GPU in parallel; not
                                 for files. "hybrid:cpu": the tail on a thread of the CPU                "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)           "auto"  */
@@ -203,8 +203,8 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
                                 sources also those of their history and bank_memory                             */
 
     /* ---- the engine ---- */
-    char device[HC_DEVICE_CAP]; /* "cpu avx512"; "cuda:0 NVIDIA H200, ...", with "; resident" behind it if a
-                                   kernel stays on the GPU                                                      */
+    char device[HC_DEVICE_CAP]; /* "cpu avx512"; "cuda:0 NVIDIA H200, ...; resident" if a kernel stays on the
+                                   GPU; "...; launched: reason" if it could stay but for this reason            */
     int queue_depth;         /* max. blocks between hc_submit and hc_collect; 0: these calls are not possible   */
     int in_samples, out_samples; /* the enum hc_samples of the buffers (hc_block_buffers)                       */
     int n_sources;           /* as in hc_config                                                                 */

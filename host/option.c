@@ -162,21 +162,21 @@ bool option_backend(const struct option_use *use, void *to)
     return option_text(use, to);
 }
 
-/* Is the text "cuda:resident" or "cuda:N:resident"? */
-static bool is_resident(const char *text)
+/* Is the text "cuda:launched" or "cuda:N:launched"? */
+static bool is_launched(const char *text)
 {
     char device[16];
     const char *end = strrchr(text, ':');
-    if (!end || strcmp(end, ":resident") != 0 || (size_t)(end - text) >= sizeof device) return false;
+    if (!end || strcmp(end, ":launched") != 0 || (size_t)(end - text) >= sizeof device) return false;
     snprintf(device, sizeof device, "%.*s", (int)(end - text), text);
     return strcmp(device, "cuda") == 0 || names_device(device, "cuda");
 }
 
 bool option_backend_live(const struct option_use *use, void *to)
 {
-    if (!is_backend(use->text) && !is_resident(use->text) && strcmp(use->text, "hybrid") != 0 &&
+    if (!is_backend(use->text) && !is_launched(use->text) && strcmp(use->text, "hybrid") != 0 &&
         strcmp(use->text, "hybrid:cpu") != 0 && !names_device(use->text, "hybrid"))
-        return option_refuse(use, "needs auto, cpu, cuda, cuda:N, cuda:resident, hybrid or hybrid:N");
+        return option_refuse(use, "needs auto, cpu, cuda, cuda:N, cuda:launched, hybrid or hybrid:N");
     return option_text(use, to);
 }
 

@@ -77,8 +77,8 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(WHEEL_LIBRARY) $(WHE
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/*/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run \
 	  $(patsubst %,$(BUILD)/tests/%_test,convolution tail_levels refusals soak steer swap)
-	@$(TEST_ENV) HC_TEST_BACKEND=cuda:resident tests/run \
-	  $(patsubst %,$(BUILD)/tests/%_test,api convolution default_wait freewheel repeat session soak swap tail_levels)
+	@$(TEST_ENV) HC_TEST_BACKEND=cuda:launched tests/run \
+	  $(patsubst %,$(BUILD)/tests/%_test,convolution tail_levels soak swap)
 # Compiles and links every kernel (for the GPUs of CUDA_ARCHS), and tests what can be tested without a GPU: registers,
 # sizes, and the refusals of a build with CUDA.
 run-kernel-test: $(if $(HAVE_CUDA),all $(BUILD)/haloconv-ladder $(addprefix $(BUILD)/tests/,refusals_test ladder_test))

@@ -100,21 +100,28 @@ static int device_of(const char *name, char *kind, size_t cap)
     return *end == '\0' && device <= INT_MAX ? (int)device : -1;
 }
 
-/* Copies the name of a GPU's backend without ":resident" at its end. Returns true if that was there. */
-static bool resident_cut(const char *name, char *rest, size_t cap)
+/* The way in which backend "cuda" plays live blocks, as the end of its name says it. */
+enum cuda_way { WAY_CHOSEN, WAY_LAUNCHED, WAY_RESIDENT };
+
+/* Copies a name without ":launched" or ":resident" at its end. */
+static enum cuda_way way_of(const char *name, char *rest, size_t cap)
 {
-    static const char end[] = ":resident";
-    size_t n = strlen(name), n_end = strlen(end);
-    bool asks = strncmp(name, "cuda", 4) == 0 && n > n_end && strcmp(name + n - n_end, end) == 0;
-    snprintf(rest, cap, "%.*s", (int)(asks ? n - n_end : n), name);
-    return asks;
+    static const char *const ends[] = {"", ":launched", ":resident"};
+    for (int way = WAY_RESIDENT; way > WAY_CHOSEN; way--) {
+        const size_t n = strlen(name), n_end = strlen(ends[way]);
+        if (strncmp(name, "cuda", 4) != 0 || n < n_end || strcmp(name + n - n_end, ends[way]) != 0) continue;
+        snprintf(rest, cap, "%.*s", (int)(n - n_end), name);
+        return way;
+    }
+    snprintf(rest, cap, "%s", name);
+    return WAY_CHOSEN;
 }
 
 const struct backend *backend_resident_or(const struct backend *backend, const hc_config *c)
 {
     char rest[64];
-    if (!resident_cut(c->backend, rest, sizeof rest)) return backend;
-    if (!backend->resident || c->block == 0 || c->n_sources > 0) return backend;
+    const enum cuda_way way = way_of(c->backend, rest, sizeof rest);
+    if (!backend->resident || c->block == 0 || c->n_sources > 0 || way == WAY_LAUNCHED) return backend;
     const struct plan_shape all = config_shape(c);
     struct plan_shape head = all;
     struct plan_costs costs;
@@ -125,7 +132,8 @@ const struct backend *backend_resident_or(const struct backend *backend, const h
     plan_choose(&plan, &costs, &all, c->method);
     plan.n_tail_levels = 0; /* they run behind the output */
     const double launched_us = 1e-3 * plan_cost_ns(&plan, &costs, &all) * c->block;
-    return resident_us(&head) < fmax(MAX_RESIDENT_US, launched_us) ? &backend_resident : backend;
+    const double max_us = way == WAY_RESIDENT ? INFINITY : fmax(MAX_RESIDENT_US, launched_us);
+    return resident_us(&head) < max_us ? &backend_resident : backend;
 }
 
 /* Returns true if a device number may follow the name. */
@@ -144,7 +152,7 @@ int backend_choose(const hc_config *c, const struct backend **backend, int *devi
         if (auto_chooses_gpu(c)) *backend = backend_for(c, backend_find("cuda"));
         return HC_OK;
     }
-    resident_cut(c->backend, name, sizeof name);
+    way_of(c->backend, name, sizeof name);
     int number = device_of(name, kind, sizeof kind);
     bool has_number = number >= 0 && strchr(name, ':');
     bool is_hybrid = number >= 0 && strcmp(kind, "hybrid") == 0 && c->block > 0;
@@ -180,7 +188,7 @@ void backend_device_name(const struct backend *backend, int device, bool has_tai
     char text[96], tail_text[96];
     if (head->describe(head == backend ? device : 0, text, sizeof text) != HC_OK) text[0] = '\0';
     if (backend == &backend_resident && head->describe(device, text, sizeof text) == HC_OK)
-        snprintf(name, cap, "cuda:%d %s; resident", device, text);
+        snprintf(name, cap, "cuda:%d %s", device, text);
     else if (!tail && head->in_place)
         snprintf(name, cap, "%s %s", head->name, text);
     else if (!tail)
@@ -195,7 +203,7 @@ void backend_device_name(const struct backend *backend, int device, bool has_tai
 
 int hc_list_devices(int i, char *text, size_t cap)
 {
-    char description[128];
+    char description[128], refusal[128];
     const struct backend *backend;
     if (i < 0 || !text) return HC_EINVAL;
     backend_gpu(NULL);
@@ -203,10 +211,13 @@ int hc_list_devices(int i, char *text, size_t cap)
         if (backend->head || backend_find(backend->name) != backend) continue;
         for (int device = 0; backend->describe(device, description, sizeof description) == HC_OK; device++) {
             if (i-- > 0) continue;
+            const struct backend *resident = backend->resident;
+            if (!resident || resident->describe(device, refusal, sizeof refusal) == HC_OK) *refusal = '\0';
             if (backend->in_place)
                 snprintf(text, cap, "%s\t%s", backend->name, description);
             else
-                snprintf(text, cap, "%s:%d\t%s", backend->name, device, description);
+                snprintf(text, cap, "%s:%d\t%s%s%s", backend->name, device, description, *refusal ? "; launched: " : "",
+                         refusal);
             return HC_OK;
         }
     }

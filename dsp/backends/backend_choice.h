@@ -7,7 +7,7 @@
 /* Finds the backend and the device that hc_config.backend asks for. Fails with HC_EINVAL or HC_EUNSUPPORTED. [setup] */
 int backend_choose(const hc_config *config, const struct backend **backend, int *device, struct reason *why);
 
-/* Returns backend_resident instead of a GPU's backend for live blocks, if the name asks for it and it pays off
+/* Returns backend_resident instead of a GPU's backend for live blocks, where the name asks for it or it pays off
  * (gpu_rules.h). */
 const struct backend *backend_resident_or(const struct backend *backend, const hc_config *config);
 

@@ -16,12 +16,11 @@
  *   hc_live_open,     "hybrid" if the head costs the CPU less than HYBRID_SHARE of a call to the GPU; many engines can
  *   the plugins       then share the GPU, because none waits for it in its block. Else, and with moving sources, "cuda"
  *
- *   "cuda:resident"   plays live masks by a resident kernel for the head and launches for the tail
- *                     (kernels/resident/resident.h) if a block takes less than MAX_RESIDENT_US or than launches
- *                     (dsp/device/resident_split.h has the figures), and the GPU has
- *                     multiprocessors and shared memory for it and drives no display. Else it is "cuda": launches for
- *                     both. "cuda" itself is never resident, because another process that uses the GPU is not detected:
- *                     a GPU runs the kernels of two processes in turns
+ *   "cuda" for        is
+ *   live masks        a resident kernel for the head and launches for the tail (kernels/resident/resident.h) if a block
+ *                     takes less than MAX_RESIDENT_US or than launches (resident_us in dsp/device/resident_split.h), and
+ *                     the GPU has multiprocessors and shared memory for it. Else, and with moving sources, launches for
+ *                     both. "cuda:launched" and "cuda:resident" ask for one of the two
  *
  * Costs are the expected ones of the best plans (plan_cost_ns). If the GPU fails to open, "auto" opens the CPU. "auto"
  * never chooses "hybrid": the share of a tail block's time that a call takes, when other engines share the GPU, is not

@@ -395,6 +395,12 @@ static int hybrid_play(void *state, const struct rows *rows, int n, const struct
     return worst;
 }
 
+static const char *hybrid_mode(const void *state)
+{
+    const struct hybrid *h = state;
+    return h->head_backend->mode ? h->head_backend->mode(h->head) : NULL;
+}
+
 static int hybrid_reset(void *state, struct reason *why)
 {
     struct hybrid *h = state;
@@ -432,7 +438,8 @@ static int open_with_cpu(const hc_config *config, const struct plan *plan, int d
 #define HYBRID                                                                                                         \
     .in_place = true, .close = hybrid_close, .mask_make = hybrid_mask_make, .mask_free = hybrid_mask_free,             \
     .mask_prepare = hybrid_mask_prepare, .mask_ready = hybrid_mask_ready, .mask_retire = hybrid_mask_retire,           \
-    .mask_released = hybrid_mask_released, .play = hybrid_play, .reset = hybrid_reset, .wait_set = hybrid_wait_set
+    .mask_released = hybrid_mask_released, .play = hybrid_play, .mode = hybrid_mode, .reset = hybrid_reset,            \
+    .wait_set = hybrid_wait_set
 
 const struct backend backend_hybrid = {HYBRID,         .name = "hybrid",      .head = "cpu",
                                        .tail = "cuda", .open = open_with_gpu, .scene = &scene_hybrid};

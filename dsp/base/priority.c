@@ -27,12 +27,12 @@ static int own_tid(void)
 void priority_lead(struct priority *priority)
 {
     int own = own_tid();
-    if (atomic_load_explicit(&priority->tid, memory_order_relaxed) != own)
-        atomic_store_explicit(&priority->tid, own, memory_order_relaxed);
+    if (__atomic_load_n(&priority->tid, __ATOMIC_RELAXED) != own)
+        __atomic_store_n(&priority->tid, own, __ATOMIC_RELAXED);
 }
 
 void priority_follow(const struct priority *priority, int *followed)
 {
-    int tid = atomic_load_explicit(&priority->tid, memory_order_relaxed);
+    const int tid = __atomic_load_n(&priority->tid, __ATOMIC_RELAXED);
     if (tid != *followed) set_priority_below(*followed = tid);
 }

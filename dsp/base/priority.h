@@ -2,10 +2,12 @@
 #ifndef HALOCONV_PRIORITY_H
 #define HALOCONV_PRIORITY_H
 
-#include <stdatomic.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-struct priority {   /* initially all 0 */
-    atomic_int tid; /* tid of the thread that the helpers work for; 0: no thread yet */
+struct priority { /* initially all 0 */
+    int tid;      /* atomic: tid of the thread that the helpers work for; 0: no thread yet */
 };
 
 /* Makes the helpers work for the calling thread from now on. [rt] */
@@ -15,4 +17,7 @@ void priority_lead(struct priority *priority);
  * that it follows; initially 0. If the system refuses, the helper keeps its priority. */
 void priority_follow(const struct priority *priority, int *followed);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -178,6 +178,8 @@ struct backend {
     /* waits: from now on calls wait without a deadline, and mask_ready must not depend on the timing of threads. open
      * sets the initial state from the config's wait_us. NULL: the backend never waits. [rt], any thread */
     void (*wait_set)(void *state, bool waits);
+    /* Says how the state works now, for hc_info.device: "resident". NULL: nothing to say. [rt], any thread */
+    const char *(*mode)(const void *state);
     /* Forgets the input history, as if just opened; the masks stay. No block may be playing. */
     int (*reset)(void *state, struct reason *why);
     /* A backend for files on a device has begin and end instead of process: begin returns at once, end waits for the

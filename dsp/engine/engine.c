@@ -315,8 +315,10 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     e->samples = samples_choose();
     e->forks = fork_count();
     pthread_mutex_init(&e->masks_lock, NULL);
-    error = e->backend == &backend_resident ? open_resident_or_launched(e, device, REASON(why, cap))
-                                            : open_on(e, device, REASON(why, cap));
+    if (e->backend == &backend_resident && !strstr(config.backend, ":resident"))
+        error = open_resident_or_launched(e, device, REASON(why, cap));
+    else
+        error = open_on(e, device, REASON(why, cap));
     if (error && strcmp(config.backend, "auto") == 0 && e->backend != backend_cpu_for(&config)) {
         close_on(e);
         e->backend = backend_cpu_for(&config);
@@ -424,7 +426,9 @@ int hc_get_info(hc_engine *e, hc_info *out)
     unsigned peak_bits = atomic_load_explicit(&e->peak_bits, memory_order_relaxed);
     memcpy(&info->peak, &peak_bits, sizeof info->peak);
     info->backend = e->backend->name;
-    memcpy(info->device, e->device, sizeof info->device);
+    const char *mode = e->backend->mode ? e->backend->mode(e->state) : NULL;
+    size_t n = strlen(strcpy(info->device, e->device));
+    if (mode) snprintf(info->device + n, sizeof info->device - n, "; %s", mode);
     info->blocks = atomic_load_explicit(&e->blocks, memory_order_relaxed);
     info->frames = atomic_load_explicit(&e->frames, memory_order_relaxed);
     info->late = atomic_load_explicit(&e->late, memory_order_relaxed);

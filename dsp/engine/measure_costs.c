@@ -26,7 +26,7 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     costs = *backend->costs;
     if (!backend->in_place) {
         char own[32]; /* "auto" would choose the CPU for such a small engine */
-        snprintf(own, sizeof own, "%s:%d", backend->name, device);
+        snprintf(own, sizeof own, "%s:%d:launched", backend->name, device);
         error = call_costs_measure(own, &costs.call_ns, REASON(why, cap));
     }
     if (!error && backend->measure) error = backend->measure(device, &costs, REASON(why, cap));

@@ -111,8 +111,8 @@ const struct option_row live_options[] = {
     {"dry", 0, "DB", "Gain of the input in the output, or off [off]", option_db_float, LIVE_OPTION_TO(session.dry)},
     {"fade", 0, "MS", "Crossfade to a new mask [10]", read_fade, LIVE_OPTION_TO(session.live.fade_ms), .max = 10000},
     {"backend", 0, "BACKEND",
-     "auto, cpu, cuda or cuda:N; cuda:resident: a small mask by a kernel that stays on the GPU, which no other "
-     "process uses; or hybrid or hybrid:N: the CPU convolves with the first taps in the callback (21 ms, "
+     "auto, cpu, cuda or cuda:N; cuda:launched: no kernel stays on the GPU between blocks, which saves power; or "
+     "hybrid or hybrid:N: the CPU convolves with the first taps in the callback (21 ms, "
      "or two blocks if they are longer), and the GPU with the others in parallel. The callback then makes no call to "
      "the GPU, so that many sessions can share one; if the GPU is late, only the tail is missing. hybrid:cpu computes "
      "the tail in another thread of the CPU [auto]",

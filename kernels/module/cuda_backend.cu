@@ -2,13 +2,13 @@
  * their plans are chosen. */
 #include "dsp/device/backend.h"
 
-#include "dsp/device/render_backend.h"
-#include "dsp/device/tensor_backend.h"
-#include "dsp/device/scene_backend.h"
 #include "cuda_error.h"
 #include "cuda_files.h"
 #include "cuda_live.h"
 #include "device_costs.h"
+#include "dsp/device/render_backend.h"
+#include "dsp/device/scene_backend.h"
+#include "dsp/device/tensor_backend.h"
 #include "fft_factors.h"
 #include "resident_head.h"
 
@@ -93,11 +93,21 @@ static constexpr struct plan_costs costs_of_a_resident_head(void)
 }
 static constexpr struct plan_costs resident_costs = costs_of_a_resident_head();
 
+/* HC_EUNSUPPORTED: the text is the reason why this device has no resident kernel. */
+static int resident_describe(int device, char *text, size_t cap)
+{
+    struct reason why = {text, cap};
+    PASS(cuda_describe(device, text, cap));
+    const char *refusal = resident_head_refusal(device);
+    return refusal ? fail(HC_EUNSUPPORTED, &why, "%s", refusal) : HC_OK;
+}
+
 static constexpr struct backend resident_backend(void)
 {
     struct backend backend = backend_of_a_gpu();
     backend.name = "resident";
     backend.costs = &resident_costs;
+    backend.describe = resident_describe;
     backend.measure = NULL;
     backend.in_place = true;
     backend.open = resident_head_open;
@@ -107,6 +117,7 @@ static constexpr struct backend resident_backend(void)
     backend.mask_retire = resident_head_mask_retire;
     backend.mask_released = resident_head_mask_released;
     backend.play = resident_head_play;
+    backend.mode = resident_head_mode;
     backend.reset = resident_head_reset;
     return backend;
 }

@@ -19,8 +19,9 @@
  *             generation cannot start, and a worker leaves after MAX_US. Requests wait in memory meanwhile
  *   manager   a thread that launches the generations. When no block comes for IDLE_US, it stops; the
  *             next block wakes it up
- *
- * limits   another process on the GPU: the GPU runs the two in turns, and blocks are late by the other's turns
+ *   on demand   beside another process the kernel does not stay: the GPU runs the two in turns, and a kernel that polls
+ *             would use up half of the time. Each block then wakes the manager, which launches a generation that
+ *             answers and leaves. A worker that polls notices the other process: it stands still for STALL_NS or more
  *
  * resident_service.cu   the manager, and the table of the workers
  * resident_kernel.cu    the workers
@@ -122,7 +123,9 @@ struct resident_launch {
     struct resident_job *const *jobs; /* [n_seats], pinned host memory; NULL: no job                                  */
     struct resident_seat *seats; /* [n_seats], device memory                                                          */
     uint32_t *started;           /* pinned host memory: the generation that has started                               */
+    uint32_t *stalls;            /* [n_seats], pinned host memory: how often a worker stood still for STALL_NS        */
     uint64_t idle_ns, max_ns;    /* after idle_ns without a block a worker hands over, too; after max_ns it leaves    */
+    bool on_demand;              /* a first worker leaves when no request is there, the others after idle_ns          */
     size_t shared_bytes;         /* of the largest worker                                                             */
     int n_seats;
     uint32_t generation;
@@ -151,5 +154,7 @@ void resident_await(struct resident_service *service);
 void resident_posted(struct resident_service *service, int64_t now_us);
 /* Returns the reason why the device is lost; NULL: it works. [rt] */
 const char *resident_lost(const struct resident_service *service);
+/* Says whether the kernel stays on the GPU, and if not, why. [rt], any thread */
+const char *resident_mode(const struct resident_service *service);
 
 #endif

@@ -8,6 +8,7 @@
 #include "dsp/base/await.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,8 +144,38 @@ static int pinned_words(struct resident_word **words, size_t n, struct reason *w
     return HC_OK;
 }
 
+/* Does a debugger trace this process? It may run one kernel at a time. */
+static bool is_traced(void)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    int tracer = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "TracerPid: %d", &tracer) == 1) break;
+    if (file) fclose(file);
+    return tracer != 0;
+}
+
+const char *resident_head_refusal(int device)
+{
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    int mapped = 0, concurrent = 0, display = 0, mps = 0;
+    cudaDeviceGetAttribute(&mapped, cudaDevAttrCanMapHostMemory, device);
+    cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentKernels, device);
+    cudaDeviceGetAttribute(&display, cudaDevAttrKernelExecTimeout, device);
+    cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, device);
+    cudaGetLastError(); /* an older driver does not know MPS */
+    if (!mapped || !concurrent) return "it does not run two kernels at once, or cannot read host memory";
+    if (display) return "it drives a display";
+    if (mps) return "MPS shares it with other processes";
+    if (blocking && *blocking && strcmp(blocking, "0") != 0) return "CUDA_LAUNCH_BLOCKING is set";
+    return is_traced() ? "a debugger traces this process" : NULL;
+}
+
 static int head_open(struct head *h, const hc_config *config, const struct plan *plan, struct reason *why)
 {
+    const char *refusal = resident_head_refusal(h->device);
+    if (refusal) return fail(HC_EUNSUPPORTED, why, "%s", refusal);
     PASS(device_use(h->device, why));
     TRY(cudaHostAlloc((void **)&h->job, sizeof *h->job, cudaHostAllocDefault), "cudaHostAlloc");
     struct resident_job *job = h->job;
@@ -343,6 +374,11 @@ int resident_head_play(void *state, const struct rows *rows, int n, const struct
         rc = answer_read(h, out, rows->out[out], n, rows->until_us, why);
     for (int out = 0; out < h->job->n_out && rc != HC_OK; out++) memset(rows->out[out], 0, n * sizeof(float));
     return rc;
+}
+
+const char *resident_head_mode(const void *state)
+{
+    return resident_mode(((const struct head *)state)->service);
 }
 
 /* Plays a silent frame without a mask: no worker reads a mask afterwards. The skipped frames clear the history. */

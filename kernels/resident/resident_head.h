@@ -5,6 +5,8 @@
 
 #include "dsp/device/backend.h"
 
+/* Returns the reason why a device cannot have a resident kernel; NULL: it can. [setup] */
+const char *resident_head_refusal(int device);
 int resident_head_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why);
 void resident_head_close(void *state);
 int resident_head_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why);
@@ -13,5 +15,6 @@ void resident_head_mask_retire(void *state, void *mask);
 bool resident_head_mask_released(void *state, const void *mask);
 int resident_head_play(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why);
 int resident_head_reset(void *state, struct reason *why);
+const char *resident_head_mode(const void *state);
 
 #endif

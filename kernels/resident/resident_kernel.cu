@@ -23,6 +23,7 @@
 #include "dsp/device/backend.h"
 
 enum { WARPS = RESIDENT_THREADS / 32, CHUNK = 4, FRAMES = RESIDENT_FRAMES, LOADS = 2, POLLS = 16 };
+enum { STALL_NS = 300000 }; /* POLLS take 15 us; a turn of another process 1 to 2 ms */
 
 struct mask_key {
     uint32_t low, high, number;
@@ -67,20 +68,24 @@ __device__ static inline bool is_relieved(const struct resident_seat *seat, uint
 }
 
 /* Waits for the next block. false: this worker leaves. */
-__device__ static bool block_await(const struct resident_word *request, const struct resident_seat *seat,
+__device__ static bool block_await(const struct resident_word *request, bool is_first, const struct resident_seat *seat,
                                    const struct resident_launch &launch, uint64_t born_ns)
 {
     if (threadIdx.x == 0) {
         const uint64_t from_ns = time_ns();
+        uint64_t last_ns = from_ns;
         w.comes = false;
         for (unsigned polls = 0; !w.comes; polls++) {
             const struct resident_word word = word_load(request + HEADER_N);
             w.header[HEADER_N] = word.value;
             w.comes = word.number == w.number + 1;
+            if (is_first && launch.on_demand) break;
             if (polls % POLLS != POLLS - 1) continue;
             const uint64_t ns = time_ns();
+            if (is_first && ns - last_ns > STALL_NS) ++*(volatile uint32_t *)(launch.stalls + blockIdx.x);
+            last_ns = ns;
             if (ns - born_ns > launch.max_ns) break;
-            if (ns - from_ns > launch.idle_ns && is_relieved(seat, launch.generation)) break;
+            if (ns - from_ns > launch.idle_ns && (launch.on_demand || is_relieved(seat, launch.generation))) break;
         }
     }
     __syncthreads();
@@ -425,7 +430,7 @@ __device__ static void seat_serve(int self, const struct resident_seat *seat, co
         const size_t slot = (size_t)((w.number + 1) % RESIDENT_SLOTS) * job->request_words;
         struct resident_word *copy = job->copy ? job->copy + slot : NULL;
         const struct resident_word *request = w.self == 0 ? job->request + slot : copy;
-        if (!block_await(request, seat, launch, w.born_ns)) break;
+        if (!block_await(request, w.self == 0, seat, launch, w.born_ns)) break;
         if (w.header[HEADER_N] == 0) { /* the number stays: the next generation's worker leaves, too */
             if (w.self == 0 && copy && threadIdx.x == 0) word_store(copy + HEADER_N, {0, w.number + 1});
             break;

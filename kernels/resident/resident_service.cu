@@ -4,6 +4,7 @@
 #include "device_memory.h"
 
 #include "dsp/base/await.h"
+#include "dsp/base/priority.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -22,7 +23,19 @@ enum {
     HAND_OVER_US = 2500,  /* without a block for so long, a worker hands over before one                        */
     PAUSE_US = 2000,      /* between two looks of the manager                                                   */
     IDLE_US = 2000000,    /* without a block of any engine for so long, the kernel leaves                       */
-    ENTER_MS = 2000       /* in this time a generation must have served a new job                               */
+    ENTER_MS = 2000,      /* in this time a generation must have served a new job                               */
+    ON_DEMAND_US = 50     /* so long the workers of a generation on demand wait for their first worker          */
+};
+
+/* Another process on the GPU. Beside it the kernel is launched on demand. Then a probe, a generation that stays for
+ * PROBE_US, is launched now and then; after some without an interruption the kernel stays again. */
+enum {
+    STALLED_LOOKS = 5, /* so many looks of the manager in STALL_WINDOW_US that find stalls: another process runs  */
+    STALL_WINDOW_US = 100000,
+    PROBE_US = 10000,
+    PROBE_EVERY_US = 1000000,
+    MIN_PROBES = 10, /* that must have no stall; twice as many after each time that another process came back      */
+    MAX_PROBES = 160
 };
 
 struct resident_service {
@@ -31,7 +44,7 @@ struct resident_service {
     pthread_mutex_t lock; /* of all fields but the atomic ones                                            */
     pthread_t manager;
     sem_t wake;
-    bool ends;
+    int ends; /* atomic                                                                               */
     pid_t process;               /* a child of fork() has no manager                                             */
     int n_jobs, n_seats;         /* n_seats: up to the last one in use                                           */
     struct resident_job **jobs;  /* [RESIDENT_SEATS], pinned                                                     */
@@ -41,10 +54,21 @@ struct resident_service {
     cudaStream_t setup;
     uint32_t generation;
     int64_t launched_us;
+    uint32_t *stalls;  /* pinned, [RESIDENT_SEATS]: written by the workers                             */
     int64_t posted_us; /* atomic: when the last request was posted                                     */
-    int runs;          /* atomic: the manager launches generations                                     */
+    int runs;          /* atomic: the manager launches generations, without a wake-up                  */
+    int on_demand;     /* atomic; written by the manager                                               */
     int lost;          /* atomic; `why` is written before                                              */
     char why[256];
+    struct priority priority; /* the manager's follows the audio thread's                              */
+
+    /* used by the manager */
+    int followed;
+    uint32_t n_stalls;     /* sum of `stalls` at the last look                                         */
+    int64_t window_us;     /* start of the window in which stalled looks are counted                   */
+    int n_stalled;         /* stalled looks in it; in the first window two are enough                  */
+    int n_clean, n_needed; /* probes without a stall, in sequence, and how many there must be          */
+    int64_t probe_us;      /* time of the next probe                                                   */
 };
 
 static pthread_mutex_t services_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,21 +98,24 @@ static void service_fail(struct resident_service *s, cudaError_t e, const char *
     service_lose(s, text);
 }
 
-/* Launches the next generation, unless the one before the last still runs. [lock] */
-static void generation_launch(struct resident_service *s)
+/* Launches the next generation. false: the one before the last still runs. [lock] */
+static bool generation_launch(struct resident_service *s, bool on_demand)
 {
     cudaStream_t stream = s->streams[(s->generation + 1) % 2];
+    if (s->n_jobs == 0 || resident_lost(s)) return true; /* nothing to serve */
     const cudaError_t query = cudaStreamQuery(stream);
     if (query == cudaErrorNotReady) {
         cudaGetLastError();
-        return;
+        return false;
     }
-    if (query != cudaSuccess) return service_fail(s, query, "the resident kernel");
+    if (query != cudaSuccess) return service_fail(s, query, "the resident kernel"), true;
     struct resident_launch launch = {};
     launch.jobs = s->jobs;
     launch.seats = s->seats;
     launch.started = s->started;
-    launch.idle_ns = HAND_OVER_US * 1000ull;
+    launch.stalls = s->stalls;
+    launch.on_demand = on_demand;
+    launch.idle_ns = (on_demand ? ON_DEMAND_US : HAND_OVER_US) * 1000ull;
     launch.max_ns = MAX_US * 1000ull;
     launch.n_seats = s->n_seats;
     launch.generation = ++s->generation;
@@ -99,6 +126,7 @@ static void generation_launch(struct resident_service *s)
     const cudaError_t e = resident_start(&launch, stream);
     s->launched_us = now_us();
     if (e != cudaSuccess) service_fail(s, e, "launching the resident kernel");
+    return true;
 }
 
 /* Stops if no block came for IDLE_US. A block that comes meanwhile sees that the manager stopped, or is seen here. */
@@ -110,14 +138,77 @@ static void idle_check(struct resident_service *s)
         __atomic_store_n(&s->runs, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Sleeps for PAUSE_US, or until a job enters. */
-static void manager_pause(struct resident_service *s)
+/* Sleeps until this time, or until `wake` is posted: by a job that enters or, if `runs` is 0, by a block. */
+static void manager_wait(struct resident_service *s, int64_t until_us)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += PAUSE_US * 1000L;
-    if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
-    sem_clockwait(&s->wake, CLOCK_MONOTONIC, &until);
+    const struct timespec until = {until_us / 1000000, until_us % 1000000 * 1000};
+    if (until_us == AWAIT_FOREVER)
+        while (sem_wait(&s->wake) != 0) continue;
+    else
+        sem_clockwait(&s->wake, CLOCK_MONOTONIC, &until);
+}
+
+/* Did a worker stand still since the last look? */
+static bool is_stalled(struct resident_service *s)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < RESIDENT_SEATS; i++) n += __atomic_load_n(&s->stalls[i], __ATOMIC_RELAXED);
+    const bool has_more = n != s->n_stalls;
+    s->n_stalls = n;
+    return has_more;
+}
+
+/* Lets the kernel stay, or launches it on demand from now on. */
+static void stay_set(struct resident_service *s, bool stays)
+{
+    __atomic_store_n(&s->on_demand, !stays, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->runs, stays, __ATOMIC_SEQ_CST);
+    s->n_stalled = stays ? STALLED_LOOKS - 2 : 0;
+    s->n_clean = 0;
+    s->window_us = now_us();
+    s->probe_us = s->window_us + PROBE_EVERY_US;
+    if (stays) return;
+    s->n_needed *= 2;
+    if (s->n_needed < MIN_PROBES) s->n_needed = MIN_PROBES;
+    if (s->n_needed > MAX_PROBES) s->n_needed = MAX_PROBES;
+    sem_post(&s->wake); /* for a block that was posted before */
+}
+
+/* A step while the kernel stays. */
+static void resident_step(struct resident_service *s)
+{
+    const int64_t us = now_us();
+    pthread_mutex_lock(&s->lock);
+    if (us - s->launched_us >= GENERATION_US) generation_launch(s, false);
+    idle_check(s);
+    pthread_mutex_unlock(&s->lock);
+    if (us - s->window_us > STALL_WINDOW_US) s->window_us = us, s->n_stalled = 0;
+    if (is_stalled(s) && ++s->n_stalled == STALLED_LOOKS) return stay_set(s, false);
+    if (__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) return manager_wait(s, us + PAUSE_US);
+    manager_wait(s, AWAIT_FOREVER);
+    __atomic_store_n(&s->runs, 1, __ATOMIC_SEQ_CST);
+}
+
+/* A step while each block wakes the manager. */
+static void on_demand_step(struct resident_service *s)
+{
+    const bool plays = now_us() - __atomic_load_n(&s->posted_us, __ATOMIC_RELAXED) < IDLE_US;
+    manager_wait(s, plays ? s->probe_us : AWAIT_FOREVER);
+    while (sem_trywait(&s->wake) == 0) continue; /* the launch answers all blocks that were posted */
+    const bool probes = now_us() >= s->probe_us;
+    is_stalled(s);
+    for (bool launched = false; !launched;) {
+        pthread_mutex_lock(&s->lock);
+        launched = generation_launch(s, !probes);
+        pthread_mutex_unlock(&s->lock);
+        if (!launched) pause_us(20);
+    }
+    if (!probes) return;
+    pause_us(PROBE_US);
+    s->n_clean = is_stalled(s) ? 0 : s->n_clean + 1;
+    s->probe_us = now_us() + PROBE_EVERY_US;
+    if (s->n_clean >= s->n_needed) return stay_set(s, true);
+    sem_post(&s->wake); /* a generation on demand relieves the probe */
 }
 
 static void *manager_run(void *arg)
@@ -125,28 +216,26 @@ static void *manager_run(void *arg)
     struct resident_service *s = (struct resident_service *)arg;
     prctl(PR_SET_TIMERSLACK, 1UL);
     cudaSetDevice(s->device);
-    for (;;) {
-        pthread_mutex_lock(&s->lock);
-        const bool ends = s->ends;
-        if (!ends && __atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) {
-            if (s->n_jobs > 0 && !resident_lost(s) && now_us() - s->launched_us >= GENERATION_US) generation_launch(s);
-            idle_check(s);
-        }
-        pthread_mutex_unlock(&s->lock);
-        if (ends) return NULL;
-        if (__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) {
-            manager_pause(s);
-            continue;
-        }
-        while (sem_wait(&s->wake) != 0) continue;
-        __atomic_store_n(&s->runs, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&s->ends, __ATOMIC_ACQUIRE)) {
+        priority_follow(&s->priority, &s->followed);
+        if (__atomic_load_n(&s->on_demand, __ATOMIC_RELAXED))
+            on_demand_step(s);
+        else
+            resident_step(s);
     }
+    return NULL;
 }
 
 void resident_posted(struct resident_service *s, int64_t at_us)
 {
     __atomic_store_n(&s->posted_us, at_us, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) sem_post(&s->wake);
+    priority_lead(&s->priority);
+}
+
+const char *resident_mode(const struct resident_service *s)
+{
+    return __atomic_load_n(&s->on_demand, __ATOMIC_RELAXED) ? "launched: another process uses the GPU" : "resident";
 }
 
 const char *resident_lost(const struct resident_service *s)
@@ -163,7 +252,7 @@ static void services_end(void)
         struct resident_service *s = services[i];
         if (!s || s->process != getpid()) continue;
         pthread_mutex_lock(&s->lock);
-        s->ends = true;
+        __atomic_store_n(&s->ends, 1, __ATOMIC_RELEASE);
         service_lose(s, "the program ends");
         pthread_mutex_unlock(&s->lock);
         sem_post(&s->wake);
@@ -182,6 +271,7 @@ static void service_free(struct resident_service *s)
     cudaFree(s->seats);
     cudaFreeHost(s->jobs);
     cudaFreeHost(s->started);
+    cudaFreeHost(s->stalls);
     cudaGetLastError();
     pthread_mutex_destroy(&s->lock);
     sem_destroy(&s->wake);
@@ -190,28 +280,23 @@ static void service_free(struct resident_service *s)
 
 static int service_make(struct resident_service *s, struct reason *why)
 {
-    int mapped = 0, concurrent = 0, display = 0;
     PASS(device_use(s->device, why));
-    TRY(cudaDeviceGetAttribute(&mapped, cudaDevAttrCanMapHostMemory, s->device), "cudaDeviceGetAttribute");
-    TRY(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentKernels, s->device), "cudaDeviceGetAttribute");
-    TRY(cudaDeviceGetAttribute(&display, cudaDevAttrKernelExecTimeout, s->device), "cudaDeviceGetAttribute");
-    if (display) return fail(HC_EUNSUPPORTED, why, "the GPU drives a display");
-    if (!mapped || !concurrent)
-        return fail(HC_EUNSUPPORTED, why, "this GPU does not run two kernels at once, or cannot read host memory");
     TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
     TRY(resident_load(&s->shared_max), "loading the resident kernel");
     TRY(cudaHostAlloc((void **)&s->jobs, RESIDENT_SEATS * sizeof *s->jobs, cudaHostAllocDefault), "cudaHostAlloc");
     TRY(cudaHostAlloc((void **)&s->started, sizeof *s->started, cudaHostAllocDefault), "cudaHostAlloc");
+    TRY(cudaHostAlloc((void **)&s->stalls, RESIDENT_SEATS * sizeof *s->stalls, cudaHostAllocDefault), "cudaHostAlloc");
     memset(s->jobs, 0, RESIDENT_SEATS * sizeof *s->jobs);
+    memset(s->stalls, 0, RESIDENT_SEATS * sizeof *s->stalls);
     *s->started = 0;
     for (int i = 0; i < 2; i++) PASS(device_stream_make(&s->streams[i], true, why));
     PASS(device_stream_make(&s->setup, false, why));
     PASS(device_alloc((void **)&s->seats, RESIDENT_SEATS * sizeof *s->seats, "the resident kernel", why));
     TRY(cudaMemsetAsync(s->seats, 0, RESIDENT_SEATS * sizeof *s->seats, s->setup), "cudaMemsetAsync");
     TRY(device_wait(s->setup), "clearing the seats");
-    s->runs = 1;
     s->process = getpid();
     s->posted_us = now_us();
+    stay_set(s, true);
     static bool is_registered; /* under services_lock */
     if (!is_registered && atexit(services_end) != 0)
         return fail(HC_ENOMEM, why, "no memory for the resident kernel; free some memory");
@@ -247,7 +332,6 @@ static bool would_fit(const struct resident_service *s, const struct resident_jo
 
 static int job_enter(struct resident_service *s, struct resident_job *job, struct reason *why)
 {
-    if (resident_shared_bytes(job) > s->shared_max) job->cache_taps = 0;
     job->shared_bytes = resident_shared_bytes(job);
     job->first_seat = seats_find(s, job->n_workers);
     if (job->first_seat < 0 || !would_fit(s, job))

@@ -1,27 +1,30 @@
-/* resident_sleep - the manager of the resident kernel sleeps while no block comes, and wakes up.
+/* resident_sleep - the manager of the resident kernel sleeps while no block comes, and wakes up; beside another process
+ * each block wakes it.
  *
- * models   kernels/resident/resident_service.cu: generation_launch, idle_check, manager_pause, manager_run,
- *          resident_posted, job_enter, generation_await;
+ * models   kernels/resident/resident_service.cu: generation_launch, idle_check, manager_wait, stay_set, resident_step,
+ *          on_demand_step, manager_run, resident_posted, job_enter, generation_await;
  *          kernels/resident/resident_kernel.cu: resident_start, block_await
  * atomics  kernels/resident/resident_service.cu: resident_service, wake
  *
- * Proved: each block is answered, also one that comes while the manager falls asleep; a job that enters is served.
+ * Proved: each block is answered, also one that comes while the manager falls asleep or begins to launch on demand; a
+ * job that enters is served.
  *
  * Order: posted_us and runs need seq_cst: resident_posted stores the first and then loads the second, idle_check the
  * reverse. With acquire and release both could load the old value, and no generation would play the block. The
  * other fields are under the lock of the service: a step here.
  *
- * Time: a worker that finds no request may leave for MAX_US, a launch may wait for GENERATION_US, and manager_pause may
- * end, at any time. IDLE_US may pass whenever no engine waits: it is longer than any answer takes.
+ * Time: a worker that finds no request may leave for MAX_US, a launch may wait for GENERATION_US, and manager_wait may
+ * end, at any time, on demand only by a post. IDLE_US may pass whenever no engine waits: it is longer than any answer takes.
  *
  * Sizes: an engine that plays two blocks, and one that enters and plays a block. An engine waits for its answers. A
- * kernel answers what has come, then leaves; resident_seats.pml has its workers.
+ * kernel answers what has come, then leaves; resident_seats.pml has its workers. Another process comes once.
  */
 #include "atomics.h"
 #define ENGINES 2
 #define BLOCKS  2
 
 bool is_new = true, runs = true; /* is_new: posted_us is not older than IDLE_US */
+bool on_demand;
 byte wake;
 bool launched[2];                /* kernels in the streams */
 bool is_expected;                /* engine 1 waits for a generation that is launched from now on */
@@ -59,25 +62,65 @@ inline idle_check()
     fi
 }
 
+/* stay_set(s, false) */
+inline leave()
+{
+    on_demand = true;
+    runs = false;
+#ifndef LEAVES_WITHOUT_POST
+    sem_post(wake)
+#endif
+}
+
+inline sem_drain()
+{
+    d_step { wake = 0 } /* sem_trywait, until it fails: a post meanwhile is of a block that came before the launch */
+}
+
+inline on_demand_step()
+{
+#ifndef DRAINS_AFTER_THE_LAUNCH
+    sem_drain();
+#endif
+#ifndef SKIPS_A_BUSY_STREAM
+    !launched[stream];
+#endif
+    generation_launch();
+#ifdef DRAINS_AFTER_THE_LAUNCH
+    sem_drain();
+#endif
+    if
+    :: true /* no probe */
+    :: true -> sem_post(wake)
+    :: true -> on_demand = false; runs = true /* the other process has gone */
+    fi
+}
+
 active proctype manager()
 {
     bit stream;
+    bool has_left;
     do
-    :: runs ->
+    :: on_demand ->
+end_on_demand:
+        sem_wait(wake);
+        on_demand_step()
+    :: !on_demand && runs -> /* resident_step */
         if
         :: generation_launch()
         :: true /* not yet time */
         fi;
         idle_check();
         if
-        :: runs -> /* manager_pause */
+        :: !has_left -> leave(); has_left = true
+        :: runs -> /* manager_wait */
             if
             :: sem_wait(wake)
             :: true
             fi
-        :: else
+        :: !runs
         fi
-    :: !runs ->
+    :: !on_demand && !runs ->
 end_asleep:
         sem_wait(wake);
 #ifndef WAKES_WITHOUT_RUNS

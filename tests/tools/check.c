@@ -209,7 +209,7 @@ static void run_on_device(const char *program, const struct test *test, const ch
 
 int check_main(const char *program, const struct test *tests, int n)
 {
-    const char *only = getenv("HC_TEST_BACKEND"); /* "cpu", "cuda", "cuda:resident" or "hybrid" */
+    const char *only = getenv("HC_TEST_BACKEND"); /* "cpu", "cuda", "cuda:launched" or "hybrid" */
     const char *name = getenv("HC_TEST_NAME");    /* these tests only, separated by commas */
     char why[256];
     bool on_cpu = !only || strcmp(only, "cpu") == 0, on_cuda = !only || strncmp(only, "cuda", 4) == 0;

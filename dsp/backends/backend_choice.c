@@ -69,6 +69,25 @@ static double sources_ns(const hc_config *c)
     return scene_cpu_ns(&plan, c->n_sources, c->n_out);
 }
 
+/* Returns the ns of a live block's launches without tail levels, which run behind the output. */
+static double launched_ns(const struct plan_costs *costs, const hc_config *c)
+{
+    const struct plan_shape shape = config_shape(c);
+    struct plan plan;
+    plan_choose(&plan, costs, &shape, c->method);
+    plan.n_tail_levels = 0;
+    return plan_cost_ns(&plan, costs, &shape) * c->block;
+}
+
+/* Returns the ns of a live block's head by the resident kernel. */
+static double resident_ns(const hc_config *c)
+{
+    const int head_taps = 2 * hybrid_tail_block(&backend_resident, c->rate, c->block);
+    struct plan_shape head = config_shape(c);
+    if (head.max_taps > head_taps) head.max_taps = head_taps;
+    return 1e3 * resident_us(&head);
+}
+
 static bool auto_chooses_gpu(const hc_config *c)
 {
     struct auto_task task = {config_shape(c), c->method, c->rate, c->n_frames, 1, sources_ns(c)};
@@ -82,6 +101,7 @@ static bool auto_chooses_gpu(const hc_config *c)
     if (!device || (c->n_sources > 0 && !device->scene)) return false;
     if (device->describe(0, text, sizeof text) != HC_OK) return false;
     measured = costs_find(device, 0, &gpu) && measured;
+    if (backend_resident_or(device, c) == &backend_resident) gpu.call_ns += resident_ns(c) - launched_ns(&gpu, c);
     return auto_prefers_gpu(&task, &cpu, &gpu, measured);
 }
 
@@ -122,18 +142,10 @@ const struct backend *backend_resident_or(const struct backend *backend, const h
     char rest[64];
     const enum cuda_way way = way_of(c->backend, rest, sizeof rest);
     if (!backend->resident || c->block == 0 || c->n_sources > 0 || way == WAY_LAUNCHED) return backend;
-    const struct plan_shape all = config_shape(c);
-    struct plan_shape head = all;
     struct plan_costs costs;
-    struct plan plan;
-    const int head_taps = 2 * hybrid_tail_block(&backend_resident, c->rate, c->block);
-    if (head.max_taps > head_taps) head.max_taps = head_taps;
     costs_find(backend, -1, &costs);
-    plan_choose(&plan, &costs, &all, c->method);
-    plan.n_tail_levels = 0; /* they run behind the output */
-    const double launched_us = 1e-3 * plan_cost_ns(&plan, &costs, &all) * c->block;
-    const double max_us = way == WAY_RESIDENT ? INFINITY : fmax(MAX_RESIDENT_US, launched_us);
-    return resident_us(&head) < max_us ? &backend_resident : backend;
+    const double max_ns = way == WAY_RESIDENT ? INFINITY : fmax(1e3 * MAX_RESIDENT_US, launched_ns(&costs, c));
+    return resident_ns(c) < max_ns ? &backend_resident : backend;
 }
 
 /* Returns true if a device number may follow the name. */

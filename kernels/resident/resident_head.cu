@@ -391,6 +391,6 @@ int resident_head_reset(void *state, struct reason *why)
     h->number++;
     request_write(h, NULL, 1, &silence);
     rc = answer_await(h, h->number, AWAIT_FOREVER, why);
-    h->at += (uint32_t)(1 + h->job->history + h->job->block);
+    h->at += (uint32_t)(h->job->history + h->job->room); /* a multiple of 4, as a block should begin */
     return rc;
 }

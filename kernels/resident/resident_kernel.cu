@@ -195,7 +195,7 @@ __device__ static void mask_load(int v, struct mask_key key)
 {
     const struct resident_job *job = &w.job;
     const int *mask = (const int *)(key.low | (uint64_t)key.high << 32);
-    struct mask_view loaded = {key};
+    struct mask_view loaded = {key, 0, {}, NULL};
     __syncthreads();
     if (mask) {
         const struct resident_mask *head = (const struct resident_mask *)mask;
@@ -351,9 +351,10 @@ __device__ static bool group_answer(const struct resident_launch &launch)
     const size_t stride = (size_t)RESIDENT_SLOTS * job->outs * job->block; /* words from a part to the next one */
     float *y = x + w.job.sums_at;
     for (int i = threadIdx.x + count; i < job->n_parts * count; i += RESIDENT_THREADS) {
+        const struct resident_word *from = words_of(i % count / n) + i / count * stride + i % n;
         struct resident_word word = {0, number - 1};
         for (unsigned polls = 1; word.number != number; polls++) {
-            word = word_load(words_of(i % count / n) + i / count * stride + i % n);
+            word = word_load(from);
             if (polls % POLLS == 0 && time_ns() - w.born_ns > launch.max_ns) break;
         }
         if (word.number != number) w.comes = false;

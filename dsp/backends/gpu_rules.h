@@ -18,9 +18,9 @@
  *
  *   "cuda" for        is
  *   live masks        a resident kernel for the head and launches for the tail (kernels/resident/resident.h) if a block
- *                     takes less than MAX_RESIDENT_US or than launches (resident_us in dsp/device/resident_split.h), and
- *                     the GPU has multiprocessors and shared memory for it. Else, and with moving sources, launches for
- *                     both. "cuda:launched" and "cuda:resident" ask for one of the two
+ *                     takes less than MAX_RESIDENT_US or than launches (resident_us in dsp/device/resident_split.h),
+ *                     and the GPU has multiprocessors and shared memory for it. Else, and with moving sources, launches
+ *                     for both. "cuda:launched" and "cuda:resident" ask for one of the two
  *
  * Costs are the expected ones of the best plans (plan_cost_ns). If the GPU fails to open, "auto" opens the CPU. "auto"
  * never chooses "hybrid": the share of a tail block's time that a call takes, when other engines share the GPU, is not

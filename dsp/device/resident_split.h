@@ -25,9 +25,9 @@ enum {
 #define RESIDENT_TRIP_US 6.5     /* there and back, with the audio thread's part                                      */
 #define RESIDENT_HOP_US 1.4      /* words from a multiprocessor to another                                            */
 #define RESIDENT_WORD_US 3.7e-3  /* a frame of a channel                                                              */
-#define RESIDENT_MACS_A_US 131072 /* multiply-adds of a worker, with taps in shared memory                             */
-#define RESIDENT_FAR_MACS_A_US 22e3 /* the same with taps in device memory                                            */
-#define RESIDENT_SHARED_BYTES 225e3 /* of a worker                                                                    */
+#define RESIDENT_MACS 131072     /* multiply-adds of a worker in a us, with taps in shared memory                     */
+#define RESIDENT_FAR_MACS 22e3   /* the same with taps in device memory                                               */
+#define RESIDENT_SHARED 225e3    /* bytes of a worker                                                                 */
 #define RESIDENT_WORKER_US 0.05  /* what a worker must save: its multiprocessor is lost for other engines             */
 
 struct resident_split {
@@ -63,7 +63,7 @@ static inline struct resident_split resident_split_choose(const struct plan_shap
     struct resident_split best = {0, 0, 0, 0, 0, INFINITY};
     double best_us = INFINITY;
     for (int parts = 1; parts <= MAX_RESIDENT_PARTS && parts <= head->n_in; parts *= 2) {
-        const double wanted = macs / RESIDENT_MACS_A_US / parts;
+        const double wanted = macs / RESIDENT_MACS / parts;
         int groups = head->n_out < MAX_RESIDENT_WORKERS / parts ? head->n_out : MAX_RESIDENT_WORKERS / parts;
         if (wanted < groups) groups = wanted > 1 ? (int)ceil(wanted) : 1;
         const int workers = groups * parts, outs = (head->n_out + groups - 1) / groups;
@@ -75,7 +75,7 @@ static inline struct resident_split resident_split_choose(const struct plan_shap
         const bool fits = 4 * (rows + tables + taps) <= shared_bytes;
         const double us = RESIDENT_TRIP_US + RESIDENT_HOP_US * ((workers > 1) + (parts > 1)) +
                           RESIDENT_WORD_US * ((double)head->n_in + head->n_out) * head->block +
-                          macs / workers / (fits ? RESIDENT_MACS_A_US : RESIDENT_FAR_MACS_A_US);
+                          macs / workers / (fits ? RESIDENT_MACS : RESIDENT_FAR_MACS);
         if (us + RESIDENT_WORKER_US * workers >= best_us) continue;
         best_us = us + RESIDENT_WORKER_US * workers;
         best.n_groups = groups, best.n_parts = parts, best.outs = outs, best.ins = ins, best.cells = cells;
@@ -87,7 +87,7 @@ static inline struct resident_split resident_split_choose(const struct plan_shap
 /* Returns about the us of a block on a GPU with as much shared memory as an H100. */
 static inline double resident_us(const struct plan_shape *head)
 {
-    return resident_split_choose(head, RESIDENT_SHARED_BYTES).us;
+    return resident_split_choose(head, RESIDENT_SHARED).us;
 }
 
 #endif

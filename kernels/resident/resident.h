@@ -7,8 +7,8 @@
  *   word      a value and the number of its block, 8 bytes, written and read at once. A reader waits for each word
  *             until it has the block's number: words may arrive in any order, and no fence is needed
  *   worker    a thread block that computes some outputs of one engine, for all or some inputs. Its input history stays
- *             in shared memory. The first worker of an engine polls host memory and copies each request to device memory
- *             for the others: polls of one address by several multiprocessors take turns, 2.4 us each
+ *             in shared memory. The first worker of an engine polls host memory and copies each request to device
+ *             memory for the others: polls of one address by several multiprocessors take turns, 2.4 us each
  *   group     the workers of the same outputs, a part of the inputs each (dsp/device/resident_split.h). The others send
  *             their sums as words in device memory to the first one, which adds them up and answers. It answers no word
  *             before it has all sums: until then the request stays, and a successor can begin the block again

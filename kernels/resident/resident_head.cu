@@ -37,8 +37,7 @@ struct head_mask {
 
 /* ---- requests and answers ---------------------------------------------------------------------------------------- */
 
-/* Has every group answered this request? Its first word is that of frame 0 of its first output. Then all its workers have
- * read the request and the masks before it. */
+/* Has every group answered this request? Its first word is that of frame 0 of its first output. */
 static bool is_answered(const struct head *h, uint32_t number)
 {
     const struct resident_job *job = h->job;

@@ -92,7 +92,7 @@ __device__ static bool block_await(const struct resident_word *request, bool is_
     return w.comes;
 }
 
-/* Copies a request's words of this worker's inputs into shared memory and, if `copy` is set, all to the other workers. */
+/* Copies a request's words of this worker's inputs into shared memory. copy: also copies all words there. */
 __device__ static void block_load(const struct resident_word *request, struct resident_word *copy)
 {
     const struct resident_job *job = &w.job;

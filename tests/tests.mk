@@ -50,7 +50,8 @@ $(FAKE)/other/libhaloconv.so: $(filter-out %/gpu_module.o,$(DSP_OBJS)) $(FAKE)/o
 	$(call link,-shared -Wl$(comma)--version-script=dsp/haloconv.map $(LIB_LIBS))
 $(patsubst %,$(BUILD)/tests/%_test,gpu_module lv2_module): | $(FAKE_MODULES)
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)'
-TEST_TOOLS := $(FAKE_MODULES) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
+NEIGHBOUR := $(if $(PROGRAM),$(if $(SAN),,$(BUILD)/tests/libneighbour.so))
+TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
@@ -167,6 +168,9 @@ run-bench-shapes: all
 # On a GPU, with a Python that has torch: PYTHON=...
 run-bench-tensors: all
 	@$(RECORD) 'Convolution of tensors' $(PYTHON) tests/bench/bench_tensors.py $(TENSORS)
+# Live blocks beside other work of the GPU, with a Python that has torch: PYTHON=...
+run-bench-neighbour: all $(NEIGHBOUR)
+	@$(RECORD) 'Beside a training job' $(PYTHON) tests/bench/bench_neighbour.py $(NEIGHBOUR_OPTIONS)
 
 # The transform beside FFTW, pffft and MKL, with AVX2 and with the best instructions; bench_fft.c says where peers come from.
 run-bench-fft: $(BUILD)/tests/bench_fft
@@ -241,6 +245,9 @@ $(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY) $(BUILD)/libhalo
 	$(Q)$(CC) -shared -Wl,-Bsymbolic,--exclude-libs,ALL $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(LIB_LIBS) -o $@
 	$(Q)cp -r $(BUILD)/haloconv.lv2/*.wav $(BUILD)/haloconv.lv2/*.txt $(BUILD)/haloconv.lv2/head $(@D)/
 	$(if $(HAVE_CUDA),$(Q)ln -sf ../../libhaloconv_cuda.so $(@D)/)
+# The player of the bench: its copy of the library serves it alone.
+$(NEIGHBOUR): $(BUILD)/tests/neighbour_player.o $(BUILD)/libhost.a $(BUILD)/libhaloconv.a
+	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL$(comma)--as-needed $(HOST_LIBS) $(LIB_LIBS))
 # They load the bundle, and this one. With -rdynamic its calls reach the functions of trap.c.
 $(call tests_with,lv2_host): | $(BUILD)/tests/faulty.lv2/haloconv.so
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)

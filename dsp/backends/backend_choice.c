@@ -197,7 +197,7 @@ int backend_head_device(const struct backend *backend, int device)
 void backend_device_name(const struct backend *backend, int device, bool has_tail, char *name, size_t cap)
 {
     const struct backend *head = backend_head(backend), *tail = backend->tail ? backend_find(backend->tail) : NULL;
-    char text[96], tail_text[96];
+    char text[HC_DEVICE_CAP], tail_text[96];
     if (head->describe(head == backend ? device : 0, text, sizeof text) != HC_OK) text[0] = '\0';
     if (backend == &backend_resident && head->describe(device, text, sizeof text) == HC_OK)
         snprintf(name, cap, "cuda:%d %s", device, text);

@@ -16,8 +16,9 @@
 #include "cuda_live.h"
 
 #include "crossfade.h"
-#include "cuda_transfer.h"
 #include "cuda_error.h"
+#include "cuda_transfer.h"
+#include "partition.h"
 #include "tail_masks.h"
 
 #include "dsp/base/await.h"
@@ -52,18 +53,17 @@ static int state_open(struct cuda_live *s, const hc_config *config, struct reaso
 {
     int n_sm;
     PASS(device_use(s->device, why));
-    TRY(cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
+    PASS(live_sm_count(s->device, &n_sm, why));
     TRY(crossfade_load(), "loading kernels");
     TRY(cuda_transfer_load(), "loading kernels");
     PASS(gpu_tail_open(&s->tail, s->plan, config, n_sm, why));
-    PASS(device_stream_make(&s->audio, true, why));
-    PASS(device_stream_make(&s->setup, false, why));
+    PASS(live_stream_make(&s->audio, true, why));
+    PASS(live_stream_make(&s->setup, false, why));
     TRY(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     PASS(device_alloc(&s->memory, state_cut(s, NULL), "the engine", why));
     state_cut(s, s->memory);
     PASS(cuda_transfer_open(s, why));
-    const size_t pinned = gpu_tail_pinned_bytes(&s->tail);
-    TRY(cudaHostAlloc(&s->tail.pinned, pinned, cudaHostAllocDefault), "cudaHostAlloc(%zu)", pinned);
+    PASS(device_alloc_host(&s->tail.pinned, gpu_tail_pinned_bytes(&s->tail), why));
     TRY(gpu_tail_load(&s->tail, s->audio), "loading the kernels of the head and the tail levels");
     return cuda_live_reset(s, why);
 }
@@ -76,9 +76,8 @@ void cuda_live_close(void *state)
     if (s->up) cudaStreamSynchronize(s->up);
     if (s->audio) cudaStreamSynchronize(s->audio);
     if (s->down) cudaStreamSynchronize(s->down);
-    device_store_clear(&s->store);
-    cudaFree(s->memory);
-    cudaFreeHost(s->tail.pinned);
+    device_free(s->memory);
+    device_free_host(s->tail.pinned);
     if (s->done) cudaEventDestroy(s->done);
     cuda_transfer_close(s);
     if (s->setup) cudaStreamDestroy(s->setup);
@@ -132,7 +131,7 @@ void cuda_live_mask_free(void *state, void *mask)
     struct cuda_live_mask *m = (struct cuda_live_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    device_store_keep(&s->store, m->tail.memory, m->tail.bytes, s->audio); /* the mask's last products may still run */
+    device_free_behind(m->tail.memory, s->audio); /* the mask's last products may still run */
     free(m);
 }
 
@@ -145,7 +144,7 @@ int cuda_live_mask_make_noise(void *state, const struct matrix *matrix, const st
     if (!m) return fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     cudaSetDevice(s->device);
     needs_find(s, matrix, m->needs);
-    const int rc = gpu_tail_mask_make(&m->tail, &s->tail, &s->store, matrix, noise, s->setup, why);
+    const int rc = gpu_tail_mask_make(&m->tail, &s->tail, matrix, noise, s->setup, why);
     if (rc < 0) {
         device_wait(s->setup);
         cuda_live_mask_free(s, m);

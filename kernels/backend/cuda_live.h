@@ -35,7 +35,6 @@ struct cuda_live {
     int64_t total;           /* frames in the input history                                                    */
     int64_t rested_us;       /* when process_behind returned last                                              */
     struct gpu_tail tail;
-    struct device_store store; /* memory of masks; set-up only                                                 */
 };
 
 struct cuda_live_mask {

@@ -10,6 +10,7 @@
 
 #include "cuda_error.h"
 #include "kernels_load.h"
+#include "partition.h"
 
 #include <string.h>
 
@@ -58,8 +59,8 @@ size_t cuda_receive_bytes(const struct cuda_live *s)
 /* Makes both streams. If only the input or only the output is large (rare), one stream has no work. */
 static int overlapped_open(struct cuda_live *s, struct reason *why)
 {
-    PASS(device_stream_make(&s->up, true, why));
-    PASS(device_stream_make(&s->down, true, why));
+    PASS(live_stream_make(&s->up, true, why));
+    PASS(live_stream_make(&s->down, true, why));
     for (int i = 0; i < MAX_TRANSFER_CHUNKS; i++)
         TRY(cudaEventCreateWithFlags(&s->chunk_up[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
@@ -89,8 +90,8 @@ void cuda_transfer_close(struct cuda_live *s)
 void cuda_live_buffer_free(void *state, struct io_buffer *buffer)
 {
     cudaSetDevice(((const struct cuda_live *)state)->device);
-    cudaFreeHost(buffer->in);
-    cudaFreeHost(buffer->out);
+    device_free_host(buffer->in);
+    device_free_host(buffer->out);
     buffer->in = buffer->out = NULL;
 }
 
@@ -100,11 +101,8 @@ static int buffer_alloc(struct cuda_live *s, struct io_buffer *buffer, struct re
     const size_t in_bytes = (size_t)s->n_in * s->plan->block * sizeof(float);
     const size_t out_bytes = (size_t)s->n_out * s->plan->block * sizeof(float);
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    TRY(cudaHostAlloc((void **)&buffer->in, in_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", in_bytes);
-    TRY(cudaHostAlloc((void **)&buffer->out, out_bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", out_bytes);
-    memset(buffer->in, 0, in_bytes);
-    memset(buffer->out, 0, out_bytes);
-    return HC_OK;
+    PASS(device_alloc_host((void **)&buffer->in, in_bytes, why));
+    return device_alloc_host((void **)&buffer->out, out_bytes, why);
 }
 
 int cuda_live_buffer_make(void *state, struct io_buffer *buffer, struct reason *why)

@@ -2,17 +2,11 @@
 
 #include "cuda_error.h"
 
-#include <stdlib.h>
+#include <pthread.h>
+#include <string.h>
 #include <time.h>
 
-enum { KEPT_MAX = 8, PAUSE_NS = 20000 };  /* max. masks in a store; time between queries */
-
-struct kept_memory {
-    void *memory;
-    size_t bytes;
-    cudaEvent_t unused; /* recorded behind the last work that may use the memory */
-    struct kept_memory *next;
-};
+enum { MAX_DEVICES = 64, PAUSE_NS = 20000 }; /* PAUSE_NS: between two queries */
 
 void *device_cut(void *base, size_t *used, size_t n)
 {
@@ -56,72 +50,139 @@ int device_stream_make(cudaStream_t *stream, bool urgent, struct reason *why)
     return HC_OK;
 }
 
+/* ---- pools ------------------------------------------------------------------------------------------------------- */
+
+struct memory_pools {
+    bool is_open;
+    cudaStream_t stream;        /* allocates and frees; NULL: the driver has no pools                           */
+    cudaMemPool_t device, host; /* NULL: the driver has no such pool                                            */
+};
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct memory_pools pools[MAX_DEVICES];
+
+/* Makes a pool that keeps freed memory until device_free. */
+static cudaMemPool_t pool_make(int device, enum cudaMemLocationType type, int id)
+{
+    cudaMemPool_t pool;
+    struct cudaMemPoolProps properties = {};
+    struct cudaMemAccessDesc access = {};
+    uint64_t all = UINT64_MAX;
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = type;
+    properties.location.id = id;
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = device;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    if (cudaMemPoolCreate(&pool, &properties) != cudaSuccess) return NULL;
+    if (cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all) == cudaSuccess &&
+        cudaMemPoolSetAccess(pool, &access, 1) == cudaSuccess)
+        return pool;
+    cudaMemPoolDestroy(pool);
+    return NULL;
+}
+
+static void pools_open(struct memory_pools *p, int device)
+{
+    int has_pools = 0, node = 0;
+    cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device);
+    cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, device);
+    if (has_pools && device_stream_make(&p->stream, false, NULL) == HC_OK) {
+        p->device = pool_make(device, cudaMemLocationTypeDevice, device);
+        p->host = pool_make(device, cudaMemLocationTypeHostNuma, node < 0 ? 0 : node);
+    }
+    cudaGetLastError(); /* without pools memory is allocated without them */
+    p->is_open = true;
+}
+
+/* Returns the pools of the current device. */
+static const struct memory_pools *pools_find(void)
+{
+    static const struct memory_pools none = {};
+    int device;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES) return &none;
+    pthread_mutex_lock(&pools_lock);
+    if (!pools[device].is_open) pools_open(&pools[device], device);
+    pthread_mutex_unlock(&pools_lock);
+    return &pools[device];
+}
+
+/* Allocates memory that every stream may use. */
+static cudaError_t pool_alloc(void **p, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
+{
+    const cudaError_t e = cudaMallocFromPoolAsync(p, bytes, pool, stream);
+    return e == cudaSuccess ? device_wait(stream) : e;
+}
+
+static void pool_free(void *p, cudaMemPool_t pool, cudaStream_t stream)
+{
+    cudaFreeAsync(p, stream);
+    device_wait(stream);
+    cudaMemPoolTrimTo(pool, 0);
+}
+
 int device_alloc(void **p, size_t bytes, const char *what, struct reason *why)
 {
+    const struct memory_pools *from = pools_find();
+    uint64_t reserved = 0, used = 0; /* of the pool */
     size_t free_bytes, all;
     *p = NULL;
     TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
+    if (from->device) {
+        TRY(cudaMemPoolGetAttribute(from->device, cudaMemPoolAttrReservedMemCurrent, &reserved),
+            "cudaMemPoolGetAttribute");
+        TRY(cudaMemPoolGetAttribute(from->device, cudaMemPoolAttrUsedMemCurrent, &used), "cudaMemPoolGetAttribute");
+    }
+    free_bytes += reserved - used;
     if (bytes > free_bytes)
         return fail(HC_ENOMEM, why,
                     "cuda: %s needs %.1f GB, but the device has %.1f GB, of which %.1f are free; lower max_taps or "
                     "block, or use the CPU",
                     what, (double)bytes * 1e-9, (double)all * 1e-9, (double)free_bytes * 1e-9);
-    TRY(cudaMalloc(p, bytes), "cudaMalloc(%zu)", bytes);
+    TRY(from->device ? pool_alloc(p, bytes, from->device, from->stream) : cudaMalloc(p, bytes), "cudaMalloc(%zu)",
+        bytes);
     return HC_OK;
 }
 
-static void kept_free(struct kept_memory **link)
+void device_free(void *p)
 {
-    struct kept_memory *kept = *link;
-    *link = kept->next;
-    cudaFree(kept->memory);
-    cudaEventDestroy(kept->unused);
-    free(kept);
-}
-
-void device_store_keep(struct device_store *store, void *p, size_t bytes, cudaStream_t stream)
-{
-    struct kept_memory *kept = p ? (struct kept_memory *)calloc(1, sizeof *kept) : NULL;
-    if (kept && cudaEventCreateWithFlags(&kept->unused, cudaEventDisableTiming) == cudaSuccess) {
-        cudaEventRecord(kept->unused, stream);
-        kept->memory = p;
-        kept->bytes = bytes;
-        kept->next = store->newest;
-        store->newest = kept;
-    } else {
-        free(kept);
-        if (p) device_wait(stream);
+    const struct memory_pools *to = pools_find();
+    if (p && to->device)
+        pool_free(p, to->device, to->stream);
+    else
         cudaFree(p);
-    }
-    struct kept_memory **link = &store->newest; /* if there are more than KEPT_MAX, free the oldest */
-    for (int n = 0; *link && n < KEPT_MAX; n++) link = &(*link)->next;
-    while (*link && cudaEventQuery((*link)->unused) == cudaSuccess) kept_free(link);
-    cudaGetLastError(); /* clears cudaErrorNotReady, which is not an error here */
 }
 
-int device_store_alloc(struct device_store *store, void **p, size_t *got, size_t bytes, struct reason *why)
+void device_free_behind(void *p, cudaStream_t stream)
 {
-    for (struct kept_memory **link = &store->newest; *link; link = &(*link)->next) {
-        struct kept_memory *kept = *link;
-        if (kept->bytes < bytes || kept->bytes / 5 * 4 > bytes) continue;
-        TRY(device_wait_event(kept->unused), "cudaEventQuery"); /* the wait lasts at most the rest of a hop */
-        *p = kept->memory;
-        *got = kept->bytes;
-        kept->memory = NULL;
-        kept_free(link);
-        return HC_OK;
+    const struct memory_pools *to = pools_find();
+    cudaEvent_t unused = NULL;
+    if (!p) return;
+    if (to->device && cudaEventCreateWithFlags(&unused, cudaEventDisableTiming) == cudaSuccess) {
+        cudaEventRecord(unused, stream);
+        cudaStreamWaitEvent(to->stream, unused, 0);
+        cudaFreeAsync(p, to->stream);
+        cudaEventDestroy(unused);
+    } else {
+        device_wait(stream);
+        device_free(p);
     }
-    size_t free_bytes = 0, all;
-    while (store->newest && cudaMemGetInfo(&free_bytes, &all) == cudaSuccess && free_bytes < bytes) {
-        device_wait_event(store->newest->unused);
-        kept_free(&store->newest);
-    }
-    cudaGetLastError();
-    *got = bytes;
-    return device_alloc(p, bytes, "the mask", why);
 }
 
-void device_store_clear(struct device_store *store)
+int device_alloc_host(void **p, size_t bytes, struct reason *why)
 {
-    while (store->newest) kept_free(&store->newest);
+    const struct memory_pools *from = pools_find();
+    *p = NULL;
+    TRY(from->host ? pool_alloc(p, bytes, from->host, from->stream) : cudaHostAlloc(p, bytes, cudaHostAllocDefault),
+        "cudaHostAlloc(%zu)", bytes);
+    memset(*p, 0, bytes);
+    return HC_OK;
+}
+
+void device_free_host(void *p)
+{
+    const struct memory_pools *to = pools_find();
+    if (p && to->host)
+        pool_free(p, to->host, to->stream);
+    else
+        cudaFreeHost(p);
 }

@@ -1,5 +1,5 @@
-/* device_memory - memory on the device. An owner adds up the sizes of its buffers, then allocates them at once. The
- * memory of freed masks is kept for the next mask. */
+/* device_memory - streams, and memory of the device and of the host. An owner adds up the sizes of its buffers, then
+ * allocates them at once. */
 #ifndef HALOCONV_DEVICE_MEMORY_H
 #define HALOCONV_DEVICE_MEMORY_H
 
@@ -20,18 +20,22 @@ cudaError_t device_wait_event(cudaEvent_t event);
 /* Makes a stream. urgent: with the highest priority, else with the lowest. */
 int device_stream_make(cudaStream_t *stream, bool urgent, struct reason *why);
 
-/* Allocates bytes. HC_ENOMEM: the line has the size needed and the size free. what: the owner, such as "the engine". */
+/* ---- memory, of pools --------------------------------------------------------------------------------------------
+ *
+ * cudaFree and cudaFreeHost wait until the device is idle, and hold the driver's lock: audio would wait, too. A pool
+ * frees memory without a wait. Each device has one pool of its own memory and one of pinned host memory. Calls are for
+ * the current device. */
+
+/* Allocates bytes on the device. HC_ENOMEM: the line has the size needed and the size free. what: the owner, such as
+ * "the engine". */
 int device_alloc(void **p, size_t bytes, const char *what, struct reason *why);
-
-/* The memory of freed masks. It is not freed at once, because cudaFree waits for the device, and audio would wait too.
- * One thread at a time uses a store. */
-struct kept_memory;
-struct device_store { struct kept_memory *newest; }; /* a list, newest first; all zero: empty */
-
-/* Allocates memory for a mask: kept memory of *got >= bytes, after a wait until no work uses it, or new memory. */
-int device_store_alloc(struct device_store *store, void **p, size_t *got, size_t bytes, struct reason *why);
-/* Keeps the memory of a freed mask. Work already in the stream may still use the memory. NULL is allowed. */
-void device_store_keep(struct device_store *store, void *p, size_t bytes, cudaStream_t stream);
-void device_store_clear(struct device_store *store);
+/* Frees memory that no work uses any more, and gives the pool's vacant memory back. NULL is allowed. */
+void device_free(void *p);
+/* Frees memory when the work that is in the stream now has ended. The pool keeps it for the next mask. NULL is allowed. */
+void device_free_behind(void *p, cudaStream_t stream);
+/* Allocates pinned host memory, filled with 0, that kernels read and write at any address. */
+int device_alloc_host(void **p, size_t bytes, struct reason *why);
+/* As device_free. */
+void device_free_host(void *p);
 
 #endif

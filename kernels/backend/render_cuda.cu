@@ -100,7 +100,7 @@ static void batches_close(struct render_gpu *s)
         struct batch *b = &s->batches[i];
         if (b->stream) cudaStreamSynchronize(b->stream);
         pinned_free(b->host);
-        cudaFree(b->device);
+        device_free(b->device);
         free(b->runs);
         if (b->stream) cudaStreamDestroy(b->stream);
         *b = {};
@@ -337,7 +337,7 @@ static void gpu_render_close(void *state)
     if (!s) return;
     cudaSetDevice(s->device);
     batches_close(s);
-    cudaFree(s->memory);
+    device_free(s->memory);
     cudaGetLastError();
     scene_bank_release(s->bank);
     free(s);

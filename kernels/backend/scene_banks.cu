@@ -10,6 +10,7 @@
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "fft_factors.h"
+#include "partition.h"
 #include "pinned_memory.h"
 #include "response_spectra.h"
 
@@ -53,7 +54,7 @@ static void maker_close(struct bank_maker *m)
     for (int i = 0; i < 2; i++)
         if (m->sent[i]) cudaEventDestroy(m->sent[i]);
     pinned_free(m->host);
-    cudaFree(m->device);
+    device_free(m->device);
     if (m->stream) cudaStreamDestroy(m->stream);
     cudaGetLastError();
 }
@@ -99,7 +100,7 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
     if (step > data->n_entries) step = data->n_entries;
     const size_t half = step * entry_bytes;
 
-    PASS(device_stream_make(&m->stream, false, why));
+    PASS(live_stream_make(&m->stream, false, why));
     for (int i = 0; i < 2; i++)
         TRY(cudaEventCreateWithFlags(&m->sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     PASS(pinned_alloc(&m->host, 2 * half, why));
@@ -185,7 +186,7 @@ void scene_bank_release(void *bank)
     struct scene_bank *b = (struct scene_bank *)bank;
     if (!b) return;
     cudaSetDevice(b->device);
-    cudaFree(b->memory);
+    device_free(b->memory);
     cudaGetLastError();
     free(b);
 }

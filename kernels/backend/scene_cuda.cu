@@ -20,6 +20,7 @@
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "fft_factors.h"
+#include "partition.h"
 #include "pinned_memory.h"
 #include "scene_transform.h"
 
@@ -190,8 +191,8 @@ static int scene_state_open(struct scene_gpu *s, const struct scene_plan *plan, 
     PASS(scene_sizes_set(s, plan, shape, why));
     TRY(scene_transform_load(), "loading kernels");
     TRY(scene_product_load(), "loading kernels");
-    PASS(device_stream_make(&s->head, true, why));
-    PASS(device_stream_make(&s->tail, false, why));
+    PASS(live_stream_make(&s->head, true, why));
+    PASS(live_stream_make(&s->tail, false, why));
     if (!piece_maker_open(&s->maker, shape, SCENE_PIECE_MAX, scene_bank_responses))
         return fail(HC_ENOMEM, why, "cuda: no memory to steer %d sources; use fewer", shape->n_sources);
     PASS(device_alloc(&s->memory, scene_state_cut(s, NULL), "the sources", why));
@@ -218,7 +219,7 @@ static void gpu_close(void *state)
     }
     piece_maker_close(&s->maker);
     pinned_free(s->pinned);
-    cudaFree(s->memory);
+    device_free(s->memory);
     if (s->tail) cudaStreamDestroy(s->tail);
     if (s->head) cudaStreamDestroy(s->head);
     cudaGetLastError();

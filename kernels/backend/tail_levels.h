@@ -70,7 +70,6 @@ struct gpu_tail_mask_level {
 
 struct gpu_tail_mask {
     void *memory;            /* device; the pointers below point into it                                            */
-    size_t bytes;
     int n_groups, n_chunks, max_terms;
     size_t spectra_bytes;
     struct head_terms *head_terms;   /* NULL for a mask with cells                                                  */

@@ -7,6 +7,7 @@
 #include "tail_masks.h"
 
 #include "cuda_error.h"
+#include "device_memory.h"
 #include "kernels_load.h"
 #include "response_spectra.h"
 
@@ -378,12 +379,12 @@ cudaError_t gpu_tail_masks_load(void)
     return kernels_load(noise_fill);
 }
 
-int gpu_tail_mask_make(struct gpu_tail_mask *mask, const struct gpu_tail *tail, struct device_store *store,
-                       const struct matrix *matrix, const struct noise *noise, cudaStream_t stream, struct reason *why)
+int gpu_tail_mask_make(struct gpu_tail_mask *mask, const struct gpu_tail *tail, const struct matrix *matrix,
+                       const struct noise *noise, cudaStream_t stream, struct reason *why)
 {
     struct mask_draft draft;
     PASS(draft_make(&draft, tail, matrix, noise, why));
-    int rc = device_store_alloc(store, &mask->memory, &mask->bytes, mask_cut(mask, tail, &draft, NULL), why);
+    int rc = device_alloc(&mask->memory, mask_cut(mask, tail, &draft, NULL), "the mask", why);
     if (rc == HC_OK) {
         mask_cut(mask, tail, &draft, mask->memory);
         cudaError_t e = mask_fill(mask, tail, &draft, stream);

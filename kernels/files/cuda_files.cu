@@ -154,8 +154,7 @@ void cuda_files_close(void *state)
     if (s->up) cudaStreamSynchronize(s->up);
     if (s->audio) cudaStreamSynchronize(s->audio);
     if (s->down) cudaStreamSynchronize(s->down);
-    device_store_clear(&s->store);
-    cudaFree(s->memory);
+    device_free(s->memory);
     files_staging_close(s);
     for (struct files_entry *e = s->entries; e < s->entries + MAX_QUEUE_DEPTH; e++) {
         if (e->uploaded) cudaEventDestroy(e->uploaded);

@@ -53,12 +53,10 @@ struct cuda_files {
     int64_t total;           /* frames in the input history                                                    */
     int64_t n_spectra;       /* blocks whose spectra were made                                                 */
     int resets;              /* 1 + number of calls of reset                                                   */
-    struct device_store store; /* memory of masks; set-up only                                                 */
 };
 
 struct cuda_files_mask {
     void *memory;            /* device; the pointers below point into it                                       */
-    size_t bytes;
     float *taps;             /* the first P taps (direct: all) of each response, each padded to FIR_PAD        */
     int *first_cell;         /* [n_out + 1]: cells of an output                                                */
     struct fir_cell *fir_cells;   /* [n_cells]                                                                 */

@@ -226,7 +226,7 @@ static int files_mask_fill(struct cuda_files *s, struct cuda_files_mask *m, cons
     }
     const struct mask_header header = header_of(s, matrix, head_taps);
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(device_store_alloc(&s->store, &m->memory, &m->bytes, files_mask_cut(m, s, &header, parts, NULL), why));
+    PASS(device_alloc(&m->memory, files_mask_cut(m, s, &header, parts, NULL), "the mask", why));
     files_mask_cut(m, s, &header, parts, m->memory);
     cells_make(s, m, matrix, layout, first_cell, fir, part);
     struct mask_upload upload = {};
@@ -243,7 +243,7 @@ void cuda_files_mask_free(void *state, void *mask)
     struct cuda_files_mask *m = (struct cuda_files_mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    device_store_keep(&s->store, m->memory, m->bytes, s->audio); /* the mask's last products may still run */
+    device_free_behind(m->memory, s->audio); /* the mask's last products may still run */
     free(m);
 }
 

@@ -10,6 +10,7 @@
 #include "dsp/device/scene_backend.h"
 #include "dsp/device/tensor_backend.h"
 #include "fft_factors.h"
+#include "partition.h"
 #include "resident_head.h"
 
 #include <stdio.h>
@@ -26,9 +27,14 @@ static int cuda_describe(int device, char *text, size_t cap)
     cudaError_t e = cudaGetDeviceProperties(&prop, device);
     if (e == cudaSuccess) e = cudaDriverGetVersion(&driver);
     if (e != cudaSuccess) return cuda_fail(e, &why, "cudaGetDeviceProperties(%d)", device);
+    const char *missing;
+    const int n_live = partition_size(device, &missing);
+    char of[16] = "";
+    if (n_live) snprintf(of, sizeof of, "%d of ", n_live);
     if (text && cap)
-        snprintf(text, cap, "%s, %d SMs, %d GiB, driver %d.%d, sm_%d%d", prop.name, prop.multiProcessorCount,
-                 (int)(prop.totalGlobalMem >> 30), driver / 1000, driver % 1000 / 10, prop.major, prop.minor);
+        snprintf(text, cap, "%s, %s%d SMs, %d GiB, driver %d.%d, sm_%d%d%s%s", prop.name, of, prop.multiProcessorCount,
+                 (int)(prop.totalGlobalMem >> 30), driver / 1000, driver % 1000 / 10, prop.major, prop.minor,
+                 missing[0] ? "; no partition: " : "", missing);
     return HC_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
+#include "partition.h"
 
 #include "dsp/base/await.h"
 
@@ -23,14 +24,12 @@ struct head {
     struct resident_job *job; /* pinned                                                                       */
     void *memory;             /* device                                                                       */
     cudaStream_t setup;
-    struct device_store store; /* of masks; set-up only                                                        */
     uint32_t n_makings;
     uint32_t number, at; /* of the last request: its number, and the position after it                   */
 };
 
 struct head_mask {
-    void *memory; /* device; struct resident_mask                                                 */
-    size_t bytes;
+    void *memory;           /* device; struct resident_mask                                                 */
     uint32_t making;        /* 1 for the engine's first mask, and so on: another mask may have the same address */
     uint32_t first_without; /* the number of the first request without it                                   */
 };
@@ -135,14 +134,6 @@ static size_t memory_cut(struct resident_job *job, void *base)
     return used;
 }
 
-static int pinned_words(struct resident_word **words, size_t n, struct reason *why)
-{
-    TRY(cudaHostAlloc((void **)words, n * sizeof **words, cudaHostAllocDefault), "cudaHostAlloc(%zu)",
-        n * sizeof **words);
-    memset(*words, 0, n * sizeof **words);
-    return HC_OK;
-}
-
 /* Does a debugger trace this process? It may run one kernel at a time. */
 static bool is_traced(void)
 {
@@ -176,14 +167,14 @@ static int head_open(struct head *h, const hc_config *config, const struct plan 
     const char *refusal = resident_head_refusal(h->device);
     if (refusal) return fail(HC_EUNSUPPORTED, why, "%s", refusal);
     PASS(device_use(h->device, why));
-    TRY(cudaHostAlloc((void **)&h->job, sizeof *h->job, cudaHostAllocDefault), "cudaHostAlloc");
+    PASS(device_alloc_host((void **)&h->job, sizeof *h->job, why));
     struct resident_job *job = h->job;
-    memset(job, 0, sizeof *job);
     const struct plan_shape head = {plan->head_taps, plan->block, config->n_in, config->n_out, config->n_routes};
     PASS(job_split(job, &head, why));
-    PASS(device_stream_make(&h->setup, false, why));
-    PASS(pinned_words(&job->request, RESIDENT_SLOTS * (size_t)job->request_words, why));
-    PASS(pinned_words(&job->answer, (size_t)job->n_out * job->block, why));
+    PASS(live_stream_make(&h->setup, false, why));
+    const size_t word = sizeof(struct resident_word);
+    PASS(device_alloc_host((void **)&job->request, RESIDENT_SLOTS * (size_t)job->request_words * word, why));
+    PASS(device_alloc_host((void **)&job->answer, (size_t)job->n_out * job->block * word, why));
     const size_t bytes = memory_cut(job, NULL);
     PASS(device_alloc(&h->memory, bytes, "the engine", why));
     memory_cut(job, h->memory);
@@ -205,13 +196,12 @@ void resident_head_close(void *state)
         }
         resident_await(h->service);
     }
-    device_store_clear(&h->store);
-    cudaFree(h->memory);
+    device_free(h->memory);
     if (h->job) {
-        cudaFreeHost(h->job->request);
-        cudaFreeHost(h->job->answer);
+        device_free_host(h->job->request);
+        device_free_host(h->job->answer);
     }
-    cudaFreeHost(h->job);
+    device_free_host(h->job);
     if (h->setup) cudaStreamDestroy(h->setup);
     cudaGetLastError();
     free(h);
@@ -271,7 +261,7 @@ void resident_head_mask_free(void *state, void *mask)
     struct head_mask *m = (struct head_mask *)mask;
     if (!m) return;
     cudaSetDevice(h->device);
-    if (m->memory) device_store_keep(&h->store, m->memory, m->bytes, h->setup);
+    device_free_behind(m->memory, h->setup);
     free(m);
 }
 
@@ -283,7 +273,7 @@ int resident_head_mask_make(void *state, const struct matrix *matrix, void **mas
     char *host = (char *)calloc(1, bytes);
     *mask = NULL;
     cudaSetDevice(h->device);
-    int rc = m && host ? device_store_alloc(&h->store, &m->memory, &m->bytes, bytes, why)
+    int rc = m && host ? device_alloc(&m->memory, bytes, "the mask", why)
                        : fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     if (rc == HC_OK) {
         mask_lay_out(h->job, matrix, host);

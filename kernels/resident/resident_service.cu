@@ -2,6 +2,7 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
+#include "partition.h"
 
 #include "dsp/base/await.h"
 #include "dsp/base/priority.h"
@@ -18,8 +19,8 @@
 enum {
     DEVICES = 64,
     GENERATION_US = 5000, /* between two launches                                                               */
-    MAX_US = 15000,       /* a worker leaves, even if no next one has arrived: cudaFree waits so long. The manager may
-                              oversleep by the difference                                                        */
+    MAX_US = 15000,       /* a worker leaves, even if no next one has arrived: cudaFree, of others, waits so long. The
+                              manager may oversleep by the difference                                            */
     HAND_OVER_US = 2500,  /* without a block for so long, a worker hands over before one                        */
     PAUSE_US = 2000,      /* between two looks of the manager                                                   */
     IDLE_US = 2000000,    /* without a block of any engine for so long, the kernel leaves                       */
@@ -268,10 +269,10 @@ static void service_free(struct resident_service *s)
     for (int i = 0; i < 2; i++)
         if (s->streams[i]) cudaStreamSynchronize(s->streams[i]), cudaStreamDestroy(s->streams[i]);
     if (s->setup) cudaStreamDestroy(s->setup);
-    cudaFree(s->seats);
-    cudaFreeHost(s->jobs);
-    cudaFreeHost(s->started);
-    cudaFreeHost(s->stalls);
+    device_free(s->seats);
+    device_free_host(s->jobs);
+    device_free_host(s->started);
+    device_free_host(s->stalls);
     cudaGetLastError();
     pthread_mutex_destroy(&s->lock);
     sem_destroy(&s->wake);
@@ -281,16 +282,13 @@ static void service_free(struct resident_service *s)
 static int service_make(struct resident_service *s, struct reason *why)
 {
     PASS(device_use(s->device, why));
-    TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
+    PASS(live_sm_count(s->device, &s->n_sm, why));
     TRY(resident_load(&s->shared_max), "loading the resident kernel");
-    TRY(cudaHostAlloc((void **)&s->jobs, RESIDENT_SEATS * sizeof *s->jobs, cudaHostAllocDefault), "cudaHostAlloc");
-    TRY(cudaHostAlloc((void **)&s->started, sizeof *s->started, cudaHostAllocDefault), "cudaHostAlloc");
-    TRY(cudaHostAlloc((void **)&s->stalls, RESIDENT_SEATS * sizeof *s->stalls, cudaHostAllocDefault), "cudaHostAlloc");
-    memset(s->jobs, 0, RESIDENT_SEATS * sizeof *s->jobs);
-    memset(s->stalls, 0, RESIDENT_SEATS * sizeof *s->stalls);
-    *s->started = 0;
-    for (int i = 0; i < 2; i++) PASS(device_stream_make(&s->streams[i], true, why));
-    PASS(device_stream_make(&s->setup, false, why));
+    PASS(device_alloc_host((void **)&s->jobs, RESIDENT_SEATS * sizeof *s->jobs, why));
+    PASS(device_alloc_host((void **)&s->started, sizeof *s->started, why));
+    PASS(device_alloc_host((void **)&s->stalls, RESIDENT_SEATS * sizeof *s->stalls, why));
+    for (int i = 0; i < 2; i++) PASS(live_stream_make(&s->streams[i], true, why));
+    PASS(live_stream_make(&s->setup, false, why));
     PASS(device_alloc((void **)&s->seats, RESIDENT_SEATS * sizeof *s->seats, "the resident kernel", why));
     TRY(cudaMemsetAsync(s->seats, 0, RESIDENT_SEATS * sizeof *s->seats, s->setup), "cudaMemsetAsync");
     TRY(device_wait(s->setup), "clearing the seats");

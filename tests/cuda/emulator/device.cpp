@@ -1,6 +1,8 @@
 /* device - the properties of the device, the errors of the runtime's calls, and the limits of a launch. */
 #include "emulator.h"
 
+#include "cuda.h"
+
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -16,7 +18,7 @@ enum { /* of sm_90 */
     THREADS_OF_SM = 2048,
     BLOCKS_OF_SM = 32
 };
-enum { RUNTIME_VERSION = 13000 };
+enum { RUNTIME_VERSION = CUDART_VERSION };
 
 static std::recursive_mutex &mutex_of_all()
 {
@@ -180,6 +182,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     case cudaDevAttrComputeCapabilityMajor: *value = capability(); break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = shared_optin(); break;
     case cudaDevAttrHostRegisterSupported: *value = 1; break;
+    case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
+    case cudaDevAttrMpsEnabled: *value = 0; break;
+    case cudaDevAttrHostNumaId: *value = -1; break;
     default: return remember(cudaErrorInvalidValue);
     }
     return cudaSuccess;
@@ -194,6 +199,70 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 cudaError_t cudaDriverGetVersion(int *version) { return *version = driver_version(), cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int *version) { return *version = RUNTIME_VERSION, cudaSuccess; }
+
+/* ---- green contexts: they hold, but grids have no multiprocessors here ------------------------------------------- */
+
+enum { SPLIT_STEP = 4 }; /* the driver rounds groups of multiprocessors up to multiples of it */
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **call, unsigned version, unsigned long long,
+                                             enum cudaDriverEntryPointQueryResult *result)
+{
+    static const struct {
+        const char *name;
+        void *call;
+    } calls[] = {{"cuDeviceGet", (void *)cuDeviceGet},
+                 {"cuDeviceGetDevResource", (void *)cuDeviceGetDevResource},
+                 {"cuDevSmResourceSplitByCount", (void *)cuDevSmResourceSplitByCount},
+                 {"cuDevResourceGenerateDesc", (void *)cuDevResourceGenerateDesc},
+                 {"cuGreenCtxCreate", (void *)cuGreenCtxCreate},
+                 {"cuGreenCtxStreamCreate", (void *)cuGreenCtxStreamCreate}};
+    *call = NULL;
+    if (version > (unsigned)driver_version()) return remember(cudaErrorInvalidValue);
+    for (const auto &c : calls)
+        if (setting("CUDA_ON_CPU_GREEN", 1) && strcmp(c.name, name) == 0) *call = c.call;
+    *result = *call ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    return cudaSuccess;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int number) { return *device = number, CUDA_SUCCESS; }
+
+CUresult cuDeviceGetDevResource(CUdevice, CUdevResource *resource, CUdevResourceType type)
+{
+    *resource = {type, {(unsigned)n_sm()}};
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevSmResourceSplitByCount(CUdevResource *groups, unsigned *n_groups, const CUdevResource *all,
+                                     CUdevResource *rest, unsigned, unsigned min_count)
+{
+    const unsigned n = (min_count + SPLIT_STEP - 1) / SPLIT_STEP * SPLIT_STEP, n_all = all->sm.smCount;
+    if (n > n_all) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    *n_groups = 1;
+    groups[0] = {CU_DEV_RESOURCE_TYPE_SM, {n}};
+    *rest = {n < n_all ? CU_DEV_RESOURCE_TYPE_SM : CU_DEV_RESOURCE_TYPE_INVALID, {n_all - n}};
+    return CUDA_SUCCESS;
+}
+
+/* A description is its number of multiprocessors; a context is its description. */
+CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *description, CUdevResource *resources, unsigned n)
+{
+    if (n != 1 || resources->type != CU_DEV_RESOURCE_TYPE_SM || !resources->sm.smCount) return CUDA_ERROR_INVALID_VALUE;
+    *description = (CUdevResourceDesc)(size_t)resources->sm.smCount;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc description, CUdevice, unsigned flags)
+{
+    *context = (CUgreenCtx)description;
+    return flags == CU_GREEN_CTX_DEFAULT_STREAM ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx context, unsigned flags, int priority)
+{
+    if (!context || flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+    const cudaError_t e = cudaStreamCreateWithPriority(stream, flags, priority);
+    return e == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 

@@ -59,6 +59,8 @@ enum memory_kind { MEMORY_OF_HOST, MEMORY_PINNED, MEMORY_OF_DEVICE };
 /* The kind of memory of [p, p + bytes); *whole: all of it is inside the allocation that p is in. */
 memory_kind memory_of(const void *p, size_t bytes, bool *whole);
 void memory_set(void *to, int value, size_t bytes);
+/* Frees an allocation that no work uses any more. */
+void memory_free(void *p);
 /* Faults if a zone (memory.cpp) was written. after: the work that ran, for the message. */
 void memory_check(const char *after);
 

@@ -178,6 +178,17 @@ static cudaError_t take(void **p, size_t bytes, memory_kind kind)
     return cudaSuccess;
 }
 
+void memory_free(void *p)
+{
+    memory_check("work that was done before its memory was freed");
+    const auto found = allocations().find((char *)p);
+    const allocation a = found->second;
+    zones_drop(a.mapped, a.mapped + a.mapped_bytes);
+    allocations().erase(found);
+    if (a.kind == MEMORY_OF_DEVICE) device_used -= (a.bytes + ALIGN - 1) / ALIGN * ALIGN;
+    munmap(a.mapped, a.mapped_bytes);
+}
+
 /* As the driver does, finishes all work that is under way first. */
 static cudaError_t give(void *p, memory_kind kind)
 {
@@ -186,12 +197,7 @@ static cudaError_t give(void *p, memory_kind kind)
     const auto found = allocations().find((char *)p);
     if (found == allocations().end() || found->second.kind != kind) return remember(cudaErrorInvalidValue);
     streams_finish();
-    memory_check("work that was done before its memory was freed");
-    const allocation a = found->second;
-    zones_drop(a.mapped, a.mapped + a.mapped_bytes);
-    allocations().erase(found);
-    if (kind == MEMORY_OF_DEVICE) device_used -= (a.bytes + ALIGN - 1) / ALIGN * ALIGN;
-    munmap(a.mapped, a.mapped_bytes);
+    memory_free(p);
     return cudaSuccess;
 }
 
@@ -199,6 +205,33 @@ cudaError_t cudaMalloc(void **p, size_t bytes) { return take(p, bytes, MEMORY_OF
 cudaError_t cudaFree(void *p) { return give(p, MEMORY_OF_DEVICE); }
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) { return take(p, bytes, MEMORY_PINNED); }
 cudaError_t cudaFreeHost(void *p) { return give(p, MEMORY_PINNED); }
+
+/* A pool keeps nothing: memory is freed as soon as the stream's work before it is done (streams.cpp). */
+struct CUmemPoolHandle_st { memory_kind kind; };
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *properties)
+{
+    const bool of_device = properties->location.type == cudaMemLocationTypeDevice;
+    *pool = new CUmemPoolHandle_st{of_device ? MEMORY_OF_DEVICE : MEMORY_PINNED};
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+    delete pool;
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *) { return cudaSuccess; }
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *value)
+{
+    *(uint64_t *)value = 0;
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const struct cudaMemAccessDesc *, size_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
+cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool, cudaStream_t)
+{
+    return take(p, bytes, pool->kind);
+}
 
 /* The caller's memory does not move and has no zones. */
 cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned)

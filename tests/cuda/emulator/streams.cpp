@@ -484,6 +484,17 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     return set_add(to, value, bytes, stream, false);
 }
 
+cudaError_t cudaFreeAsync(void *p, cudaStream_t stream)
+{
+    auto lock = runtime_lock();
+    CUstream_st *s;
+    bool whole;
+    if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
+    if (memory_of(p, 1, &whole) == MEMORY_OF_HOST) return remember(cudaErrorInvalidValue);
+    add(s, [p] { memory_free(p); });
+    return cudaSuccess;
+}
+
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static struct { /* the kernel that is being launched; its first thread names it */

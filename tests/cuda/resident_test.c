@@ -266,19 +266,20 @@ static void workers_hand_over_in_mid_fade(const char *backend)
 
 static void a_close_ends_all_workers(const char *backend)
 {
-    double fastest = 1;
-    for (int i = 0; i < 8; i++) {
+    enum { N = 9 };
+    int n_slow = 0;
+    for (int i = 0; i < N; i++) {
         hc_route routes[WIDE];
         struct player p;
         wide_open(&p, routes, 0, backend, 4 * BLOCK);
         wide_play(&p, 4);
         double start = now_s();
         hc_close(p.engine);
-        fastest = fmin(fastest, now_s() - start);
+        n_slow += now_s() - start > SLOWER * 0.008;
         p.engine = NULL;
         wide_close(&p, routes);
     }
-    check(fastest < SLOWER * 0.01, "a close took %g s: a worker stayed until its time was over", fastest);
+    check(n_slow <= N / 2, "%d of %d closes were slow: a worker stayed until its time was over", n_slow, N);
 }
 
 struct storm {
@@ -321,7 +322,9 @@ static void a_storm_of_swaps_plays_no_freed_mask(const char *backend)
     check(pthread_create(&thread, NULL, masks_swap, &storm) == 0, "no thread");
     double worst = 0;
     hc_info info = {.size = sizeof info};
-    for (int block = 0, settled = 0; info.swaps < 100 / SLOWER + 10 && block < 100000; block++) {
+    struct random r = random_seeded(35);
+    for (int block = 0, settled = 0; info.swaps < 100 / SLOWER + 10 && block < 10000; block++) {
+        pause_us(random_int(&r, 0, 5) * 1000); /* generations start between two blocks */
         check(hc_process(p.engine, &in, out, BLOCK) == HC_OK, "block %d", block);
         hc_get_info(p.engine, &info);
         if (info.swaps > 0) settled++;

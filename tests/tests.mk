@@ -71,7 +71,10 @@ run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 HALOCONV=$(ON_CPU)/haloconv \
 	    ASAN_OPTIONS=detect_stack_use_after_return=0 \
 	    tests/run $(ON_CPU_TESTS) \
-	      $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch batch_columns plain_files)) \
+	      $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch batch_columns plain_files)) && \
+	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda:resident HC_TEST_TIMEOUT=7200 \
+	    ASAN_OPTIONS=detect_stack_use_after_return=0 \
+	    tests/run $(patsubst %,$(ON_CPU)/%_test,api convolution swap tail_levels) \
 	    || exit 1; done # detect_stack_use_after_return makes fibers 100 times slower
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(WHEEL_LIBRARY) $(WHEEL_PROGRAM)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/*/test_*.py)

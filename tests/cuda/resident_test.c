@@ -19,9 +19,14 @@
 enum { BLOCK = 64, TAPS = 500, FRAMES = 1 << 16, SECOND_US = 1000000 };
 enum { WIDE = 12 }; /* outputs of an engine of three workers */
 #ifdef CUDA_ON_CPU
-enum { SLOWER = 10, N_ENGINES = 4, LONG_S = 10 }; /* the emulated device has the multiprocessors for 8 */
+enum {
+    SLOWER = 10,
+    N_ENGINES = 4,
+    LONG_S = 10,
+    WAIT_US = 900000
+}; /* the emulated device has the multiprocessors for 8 */
 #else
-enum { SLOWER = 1, N_ENGINES = 20, LONG_S = 2 };
+enum { SLOWER = 1, N_ENGINES = 20, LONG_S = 2, WAIT_US = 500000 };
 #endif
 
 /* An engine of one channel whose response is 1 at frame 0 and 0.5 at frame TAPS - 1. */
@@ -92,7 +97,7 @@ static void echo_check(const struct echo *echo)
 
 static void a_pause_of_seconds_makes_no_block_late(const char *backend)
 {
-    struct echo *echo = echo_make(backend, SECOND_US / 2);
+    struct echo *echo = echo_make(backend, WAIT_US);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 20; i++) {
             int code = echo_play(echo);
@@ -124,7 +129,7 @@ static void late_blocks_stay_in_the_history(const char *backend)
 
 static void a_process_that_was_stopped_goes_on(const char *backend)
 {
-    struct echo *echo = echo_make(backend, SECOND_US / 2);
+    struct echo *echo = echo_make(backend, WAIT_US);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 20; i++) check(echo_play(echo) == HC_OK, "block %d", i);
         pid_t parent = getpid(), child = fork();
@@ -181,14 +186,14 @@ static void file_play(void)
 
 static void engines_open_and_close_beside_it(const char *backend)
 {
-    struct player_thread p = {.echo = echo_make(backend, SECOND_US / 2)};
+    struct player_thread p = {.echo = echo_make(backend, WAIT_US)};
     pthread_t thread;
     check(pthread_create(&thread, NULL, play_paced, &p) == 0, "no thread");
     double longest = 0;
     for (int i = 0; i < 10; i++) {
         double start = now_s();
         struct echo *other = must_alloc(1, sizeof *other);
-        echo_open(other, SECOND_US / 2);
+        echo_open(other, WAIT_US);
         for (int k = 0; k < 20; k++) {
             check(echo_play(other) == HC_OK, "engine %d, block %d", i, k);
             echo_check(other);
@@ -208,7 +213,7 @@ static void engines_open_and_close_beside_it(const char *backend)
 static void many_engines_share_the_gpu(const char *backend)
 {
     struct echo *echoes[N_ENGINES];
-    for (int i = 0; i < N_ENGINES; i++) echoes[i] = echo_make(backend, SECOND_US / 2);
+    for (int i = 0; i < N_ENGINES; i++) echoes[i] = echo_make(backend, WAIT_US);
     for (int k = 0; k < 100; k++)
         for (int i = 0; i < N_ENGINES; i++) {
             check(echo_play(echoes[i]) == HC_OK, "engine %d, block %d", i, k);
@@ -228,8 +233,7 @@ static void wide_open(struct player *p, hc_route *routes, int fade_frames, const
     player_open(p, &c, "cuda:resident", cap, 31);
     if (!strstr(p->info.device, "; resident")) check_skip(p->info.device);
     struct random r = random_seeded(32);
-    for (int i = 0; i < WIDE; i++)
-        routes[i] = (hc_route){.out = i, .taps = noise(&r, TAPS), .n_taps = TAPS, .gain = 1};
+    for (int i = 0; i < WIDE; i++) routes[i] = (hc_route){.out = i, .taps = noise(&r, TAPS), .n_taps = TAPS, .gain = 1};
 }
 
 static void wide_close(struct player *p, hc_route *routes)
@@ -330,7 +334,8 @@ static void a_storm_of_swaps_plays_whole_masks(const char *backend)
         for (int i = 0; i < WIDE * BLOCK && n > 2 * TAPS / BLOCK; i++) {
             const float got = y[i / BLOCK][i % BLOCK], want = (float)(1 + storm.n % 2);
             check(got > 0.9999f && got < 2.0001f, "output %d of gain 1 or 2: %g", i / BLOCK, (double)got);
-            check(last != 1 || fabsf(got - want) < 1e-4f, "output %d: %g, want %g", i / BLOCK, (double)got, (double)want);
+            check(last != 1 || fabsf(got - want) < 1e-4f, "output %d: %g, want %g", i / BLOCK, (double)got,
+                  (double)want);
         }
         last--;
         if (last < 0 && info.swaps > 100 / SLOWER + 10) {
@@ -339,7 +344,8 @@ static void a_storm_of_swaps_plays_whole_masks(const char *backend)
             last = 2 * TAPS / BLOCK; /* it fades, and the response of the mask before ends */
         }
     }
-    check(storm.n_failed == 0 && info.swaps > 10, "%ld calls failed, %lld swaps", storm.n_failed, (long long)info.swaps);
+    check(storm.n_failed == 0 && info.swaps > 10, "%ld calls failed, %lld swaps", storm.n_failed,
+          (long long)info.swaps);
     wide_close(&p, routes);
 }
 
@@ -361,8 +367,7 @@ static void a_late_block_does_not_delay_a_close(const char *backend)
 
 static void a_stop_while_it_plays_ends(const char *backend)
 {
-    enum { WAIT_US = SLOWER * 20000 };
-    struct echo *echo = echo_make(backend, WAIT_US);
+    struct echo *echo = echo_make(backend, SLOWER * 20000);
     for (int round = 0; round < 3; round++) {
         check(echo_play(echo) == HC_OK, "before the stop");
         pid_t parent = getpid(), child = fork();
@@ -395,7 +400,7 @@ static void a_stop_while_it_plays_ends(const char *backend)
 static void child_run(const char *backend, const char *argument)
 {
     int status;
-    echo_free(echo_make(backend, SECOND_US / 2)); /* skips the test if the GPU has no resident kernel */
+    echo_free(echo_make(backend, WAIT_US)); /* skips the test if the GPU has no resident kernel */
     pid_t child = fork();
     if (child == 0) execl("/proc/self/exe", "resident_test", argument, (char *)NULL);
     check(child > 0 && waitpid(child, &status, 0) == child, "no child");
@@ -476,7 +481,7 @@ static void standby(void)
     check(strstr(f->info.device, "; resident"), "%s", f->info.device);
     check(failover_load(f, &route, 1, NULL, REASON(why, sizeof why)) == HC_OK, "%s", why);
     check(failover_start(f, 0, REASON(why, sizeof why)) == HC_OK, "%s", why);
-    failover_set_wait(f, SECOND_US / 2);
+    failover_set_wait(f, WAIT_US);
     double start = now_s();
     for (int i = 0; i < N; i++) {
         const float *in = x + i * BLOCK, *row;
@@ -511,7 +516,7 @@ static int child_main(const char *argument)
     check(mkdtemp(lost_folder), "%s", lost_folder);
     snprintf(lost_file, sizeof lost_file, "%s/lost", lost_folder);
     setenv("CUDA_ON_CPU_LOST", lost_file, 1);
-    if (strcmp(argument, "ends") == 0) check(echo_play(echo_make("cuda", SECOND_US / 2)) == HC_OK, "a block");
+    if (strcmp(argument, "ends") == 0) check(echo_play(echo_make("cuda", WAIT_US)) == HC_OK, "a block");
     if (strncmp(argument, "lost", 4) == 0) lost(strcmp(argument, "lost") == 0);
     if (strcmp(argument, "standby") == 0) standby();
     unlink(lost_file);

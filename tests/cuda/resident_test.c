@@ -19,9 +19,14 @@
 enum { BLOCK = 64, TAPS = 500, FRAMES = 1 << 16, SECOND_US = 1000000 };
 enum { WIDE = 12 }; /* outputs of an engine of three workers */
 #ifdef CUDA_ON_CPU
-enum { SLOWER = 10, N_ENGINES = 4, LONG_S = 10 }; /* the emulated device has the multiprocessors for 8 */
+enum {
+    SLOWER = 10,
+    N_ENGINES = 4,
+    LONG_S = 10,
+    WAIT_US = 900000
+}; /* the emulated device has the multiprocessors for 8 */
 #else
-enum { SLOWER = 1, N_ENGINES = 20, LONG_S = 2 };
+enum { SLOWER = 1, N_ENGINES = 20, LONG_S = 2, WAIT_US = 500000 };
 #endif
 
 /* An engine of one channel whose response is 1 at frame 0 and 0.5 at frame TAPS - 1. */
@@ -92,7 +97,7 @@ static void echo_check(const struct echo *echo)
 
 static void a_pause_of_seconds_makes_no_block_late(const char *backend)
 {
-    struct echo *echo = echo_make(backend, SECOND_US / 2);
+    struct echo *echo = echo_make(backend, WAIT_US);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 20; i++) {
             int code = echo_play(echo);
@@ -124,7 +129,7 @@ static void late_blocks_stay_in_the_history(const char *backend)
 
 static void a_process_that_was_stopped_goes_on(const char *backend)
 {
-    struct echo *echo = echo_make(backend, SECOND_US / 2);
+    struct echo *echo = echo_make(backend, WAIT_US);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 20; i++) check(echo_play(echo) == HC_OK, "block %d", i);
         pid_t parent = getpid(), child = fork();
@@ -181,14 +186,14 @@ static void file_play(void)
 
 static void engines_open_and_close_beside_it(const char *backend)
 {
-    struct player_thread p = {.echo = echo_make(backend, SECOND_US / 2)};
+    struct player_thread p = {.echo = echo_make(backend, WAIT_US)};
     pthread_t thread;
     check(pthread_create(&thread, NULL, play_paced, &p) == 0, "no thread");
     double longest = 0;
     for (int i = 0; i < 10; i++) {
         double start = now_s();
         struct echo *other = must_alloc(1, sizeof *other);
-        echo_open(other, SECOND_US / 2);
+        echo_open(other, WAIT_US);
         for (int k = 0; k < 20; k++) {
             check(echo_play(other) == HC_OK, "engine %d, block %d", i, k);
             echo_check(other);
@@ -208,7 +213,7 @@ static void engines_open_and_close_beside_it(const char *backend)
 static void many_engines_share_the_gpu(const char *backend)
 {
     struct echo *echoes[N_ENGINES];
-    for (int i = 0; i < N_ENGINES; i++) echoes[i] = echo_make(backend, SECOND_US / 2);
+    for (int i = 0; i < N_ENGINES; i++) echoes[i] = echo_make(backend, WAIT_US);
     for (int k = 0; k < 100; k++)
         for (int i = 0; i < N_ENGINES; i++) {
             check(echo_play(echoes[i]) == HC_OK, "engine %d, block %d", i, k);
@@ -228,8 +233,7 @@ static void wide_open(struct player *p, hc_route *routes, int fade_frames, const
     player_open(p, &c, "cuda:resident", cap, 31);
     if (!strstr(p->info.device, "; resident")) check_skip(p->info.device);
     struct random r = random_seeded(32);
-    for (int i = 0; i < WIDE; i++)
-        routes[i] = (hc_route){.out = i, .taps = noise(&r, TAPS), .n_taps = TAPS, .gain = 1};
+    for (int i = 0; i < WIDE; i++) routes[i] = (hc_route){.out = i, .taps = noise(&r, TAPS), .n_taps = TAPS, .gain = 1};
 }
 
 static void wide_close(struct player *p, hc_route *routes)
@@ -266,38 +270,40 @@ static void workers_hand_over_in_mid_fade(const char *backend)
 
 static void a_close_ends_all_workers(const char *backend)
 {
-    double fastest = 1;
-    for (int i = 0; i < 8; i++) {
+    enum { N = 9 };
+    int n_slow = 0;
+    for (int i = 0; i < N; i++) {
         hc_route routes[WIDE];
         struct player p;
         wide_open(&p, routes, 0, backend, 4 * BLOCK);
         wide_play(&p, 4);
         double start = now_s();
         hc_close(p.engine);
-        fastest = fmin(fastest, now_s() - start);
+        n_slow += now_s() - start > SLOWER * 0.008;
         p.engine = NULL;
         wide_close(&p, routes);
     }
-    check(fastest < SLOWER * 0.01, "a close took %g s: a worker stayed until its time was over", fastest);
+    check(n_slow <= N / 2, "%d of %d closes were slow: a worker stayed until its time was over", n_slow, N);
 }
 
 struct storm {
     hc_engine *engine;
     atomic_bool ends;
-    long n, n_failed;
+    long n, n_failed; /* n: mask n is the last one */
 };
 
-/* Makes masks whose gain at frequency 0 is 1, and frees each as soon as the next one is requested. */
+/* Makes masks whose gain at frequency 0 is 1 or 2, in turn, and frees each as soon as the next one is requested. */
 static void *masks_swap(void *arg)
 {
     struct storm *s = arg;
     struct random r = random_seeded(33);
     float taps[TAPS];
     hc_mask *mask = NULL, *before;
-    for (; !atomic_load(&s->ends); s->n++) {
+    while (!atomic_load(&s->ends)) {
         hc_route routes[WIDE];
-        const int n = random_int(&r, 1, TAPS);
-        for (int i = 0; i < n; i++) taps[i] = 1.0f / (float)n;
+        const int n = random_int(&r, TAPS - 50, TAPS); /* a mask can have the memory of a freed one */
+        s->n++;
+        for (int i = 0; i < n; i++) taps[i] = (float)(1 + s->n % 2) / (float)n;
         for (int i = 0; i < WIDE; i++) routes[i] = (hc_route){.out = i, .taps = taps, .n_taps = n, .gain = 1};
         before = mask;
         s->n_failed += hc_mask_make(s->engine, routes, sizeof *routes, WIDE, &mask, NULL, 0) != HC_OK;
@@ -307,7 +313,7 @@ static void *masks_swap(void *arg)
     return NULL;
 }
 
-static void a_storm_of_swaps_plays_no_freed_mask(const char *backend)
+static void a_storm_of_swaps_plays_whole_masks(const char *backend)
 {
     hc_route routes[WIDE];
     struct player p;
@@ -319,19 +325,29 @@ static void a_storm_of_swaps_plays_no_freed_mask(const char *backend)
     for (int i = 0; i < WIDE; i++) out[i] = y[i];
     struct storm storm = {.engine = p.engine};
     check(pthread_create(&thread, NULL, masks_swap, &storm) == 0, "no thread");
-    double worst = 0;
     hc_info info = {.size = sizeof info};
-    for (int block = 0, settled = 0; info.swaps < 100 / SLOWER + 10 && block < 100000; block++) {
-        check(hc_process(p.engine, &in, out, BLOCK) == HC_OK, "block %d", block);
+    struct random r = random_seeded(35);
+    float want = 0;
+    for (int last = -1, n = 0; last != 0; n++) {
+        pause_us(random_int(&r, 0, 5) * 1000); /* generations start between two blocks */
+        check(hc_process(p.engine, &in, out, BLOCK) == HC_OK, "block %d", n);
         hc_get_info(p.engine, &info);
-        if (info.swaps > 0) settled++;
-        for (int i = 0; i < WIDE * BLOCK && settled > 4 + TAPS / BLOCK; i++)
-            worst = fmax(worst, fabs((double)y[i / BLOCK][i % BLOCK] - 1));
+        for (int i = 0; i < WIDE * BLOCK && n > 2 * TAPS / BLOCK; i++) {
+            const float got = y[i / BLOCK][i % BLOCK];
+            check(got > 0.9999f && got < 2.0001f, "output %d of gain 1 or 2: %g", i / BLOCK, (double)got);
+            check(last != 1 || fabsf(got - want) < 1e-4f, "output %d: %g, want %g", i / BLOCK, (double)got,
+                  (double)want);
+        }
+        last--;
+        if (last < 0 && (info.swaps > 100 / SLOWER + 10 || n > 10000)) {
+            atomic_store(&storm.ends, true);
+            pthread_join(thread, NULL);
+            want = (float)(1 + storm.n % 2);
+            last = 2 * TAPS / BLOCK; /* it fades, and the response of the mask before ends */
+        }
     }
-    atomic_store(&storm.ends, true);
-    pthread_join(thread, NULL);
-    check(worst < 1e-4, "the output of masks of gain 1 is off by %g, after %lld swaps", worst, (long long)info.swaps);
-    check(storm.n_failed == 0 && info.swaps > 10, "%ld calls failed, %lld swaps", storm.n_failed, (long long)info.swaps);
+    check(storm.n_failed == 0 && info.swaps > 10, "%ld calls failed, %lld swaps", storm.n_failed,
+          (long long)info.swaps);
     wide_close(&p, routes);
 }
 
@@ -339,31 +355,24 @@ static void a_storm_of_swaps_plays_no_freed_mask(const char *backend)
 
 static void a_late_block_does_not_delay_a_close(const char *backend)
 {
-    struct player_thread p = {.echo = echo_make(backend, SECOND_US / 2)};
-    pthread_t thread;
-    check(pthread_create(&thread, NULL, play_paced, &p) == 0, "no thread");
-    double longest = 0;
-    for (int i = 0; i < 10; i++) {
+    enum { N = 9 };
+    int n_slow = 0;
+    for (int i = 0; i < N; i++) {
         struct echo *late = echo_make(backend, 1);
-        for (int k = 0; k < i; k++) echo_play(late); /* up to 4 are posted and not answered */
+        for (int k = 0; k < 4 + i; k++) echo_play(late); /* up to 4 are posted and not answered */
         double start = now_s();
         echo_free(late);
-        longest = fmax(longest, now_s() - start);
+        n_slow += now_s() - start > SLOWER * 0.008;
     }
-    atomic_store(&p.ends, true);
-    pthread_join(thread, NULL);
-    echo_check(p.echo);
-    check(p.worst == HC_OK, "a block beside it: %d", p.worst);
-    check(longest < LONG_S, "a close took %g s", longest);
-    echo_free(p.echo);
+    check(n_slow <= N / 2, "%d of %d closes were slow", n_slow, N);
 }
 
 static void a_stop_while_it_plays_ends(const char *backend)
 {
-    enum { WAIT_US = SLOWER * 20000 };
-    struct echo *echo = echo_make(backend, WAIT_US);
+    struct echo *echo = echo_make(backend, SLOWER * 20000);
     for (int round = 0; round < 3; round++) {
         check(echo_play(echo) == HC_OK, "before the stop");
+        double next = now_s(), end = next + 1 + LONG_S;
         pid_t parent = getpid(), child = fork();
         if (child == 0) {
             usleep(20000);
@@ -373,7 +382,6 @@ static void a_stop_while_it_plays_ends(const char *backend)
             _exit(0);
         }
         bool was_stopped = false;
-        double next = now_s(), end = next + 2;
         for (int n_ok = 0; n_ok < 100; next += BLOCK / 48000.0) { /* blocks in time after the stop */
             while (now_s() < next) continue;
             double start = now_s();
@@ -382,7 +390,7 @@ static void a_stop_while_it_plays_ends(const char *backend)
             check(code == HC_OK || code == HC_LATE, "%d", code);
             if (code == HC_OK) echo_check(echo);
             n_ok = !was_stopped || code != HC_OK ? 0 : n_ok + 1;
-            check(start < end, "no 100 blocks in time within a second after the stop");
+            check(start < end, "the stop is over, and blocks are late");
             if (now_s() > next + 0.5) next = now_s();
         }
         waitpid(child, NULL, 0);
@@ -394,7 +402,7 @@ static void a_stop_while_it_plays_ends(const char *backend)
 static void child_run(const char *backend, const char *argument)
 {
     int status;
-    echo_free(echo_make(backend, SECOND_US / 2)); /* skips the test if the GPU has no resident kernel */
+    echo_free(echo_make(backend, WAIT_US)); /* skips the test if the GPU has no resident kernel */
     pid_t child = fork();
     if (child == 0) execl("/proc/self/exe", "resident_test", argument, (char *)NULL);
     check(child > 0 && waitpid(child, &status, 0) == child, "no child");
@@ -475,7 +483,7 @@ static void standby(void)
     check(strstr(f->info.device, "; resident"), "%s", f->info.device);
     check(failover_load(f, &route, 1, NULL, REASON(why, sizeof why)) == HC_OK, "%s", why);
     check(failover_start(f, 0, REASON(why, sizeof why)) == HC_OK, "%s", why);
-    failover_set_wait(f, SECOND_US / 2);
+    failover_set_wait(f, WAIT_US);
     double start = now_s();
     for (int i = 0; i < N; i++) {
         const float *in = x + i * BLOCK, *row;
@@ -510,7 +518,7 @@ static int child_main(const char *argument)
     check(mkdtemp(lost_folder), "%s", lost_folder);
     snprintf(lost_file, sizeof lost_file, "%s/lost", lost_folder);
     setenv("CUDA_ON_CPU_LOST", lost_file, 1);
-    if (strcmp(argument, "ends") == 0) check(echo_play(echo_make("cuda", SECOND_US / 2)) == HC_OK, "a block");
+    if (strcmp(argument, "ends") == 0) check(echo_play(echo_make("cuda", WAIT_US)) == HC_OK, "a block");
     if (strncmp(argument, "lost", 4) == 0) lost(strcmp(argument, "lost") == 0);
     if (strcmp(argument, "standby") == 0) standby();
     unlink(lost_file);
@@ -528,7 +536,7 @@ int main(int argc, char **argv)
         TEST(many_engines_share_the_gpu, ONCE_A_DEVICE),
         TEST(workers_hand_over_in_mid_fade, ONCE_A_DEVICE),
         TEST(a_close_ends_all_workers, ONCE_A_DEVICE),
-        TEST(a_storm_of_swaps_plays_no_freed_mask, ONCE_A_DEVICE),
+        TEST(a_storm_of_swaps_plays_whole_masks, ONCE_A_DEVICE),
         TEST(a_late_block_does_not_delay_a_close, ONCE_A_DEVICE),
         TEST(a_stop_while_it_plays_ends, ONCE_A_DEVICE),
         TEST(a_program_may_end_with_an_open_engine, ONCE_A_DEVICE),

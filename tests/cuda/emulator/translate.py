@@ -4,7 +4,7 @@ This script rewrites only the syntax that no macro can. Line numbers stay, so th
 right line of the kernel file.
 
     kernel<<<grid, block, ...>>>(args)      becomes a call that takes the kernel as a function
-    extern __shared__ T name[];             a pointer to the block's dynamic shared memory
+    extern __shared__ T name[];             a reference to the pointer to the running block's dynamic shared memory
     __shared__ T name[n];                   a reference to shared memory that grid.cpp allocates
     const __grid_constant__ T name          a reference: no thread makes a copy
     #pragma unroll                          GCC's

@@ -4,7 +4,7 @@
 
 #include "dsp/base/await.h"
 
-enum { SLOWER = 10, EARLY = 1000 };
+enum { SLOWER = 10, EARLY = 4000 };
 
 static inline struct resident_word word_load(const struct resident_word *p)
 {

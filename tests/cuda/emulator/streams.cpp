@@ -491,7 +491,10 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t stream)
     bool whole;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     if (memory_of(p, 1, &whole) == MEMORY_OF_HOST) return remember(cudaErrorInvalidValue);
-    add(s, [p] { memory_free(p); });
+    add(s, [p] {
+        memory_free(p);
+        return true;
+    });
     return cudaSuccess;
 }
 

@@ -88,7 +88,7 @@ end: do
     od
 }
 
-#define send(i) d_step { assert(number <= SLOTS || added + SLOTS >= number); sums[sum_of(number, i)] = number }
+#define send(i) d_step { assert(sums[sum_of(number, i)] <= added); sums[sum_of(number, i)] = number }
 
 active proctype other_worker()
 {

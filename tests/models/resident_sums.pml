@@ -10,7 +10,7 @@
  * Order: as in resident_words.pml, a word's value and number are one store, and a reader compares the number. Words of
  * sums arrive in any order.
  *
- * Sizes: two slots, two sums, five blocks. The first worker may leave for MAX_US whenever a sum is missing; its successor
+ * Sizes: two slots, two sums, five blocks; another group, which copies the requests. The first worker may leave for MAX_US whenever a sum is missing; its successor
  * goes on with the same number, so here it is one process. The other worker may be away for any time. The audio thread
  * gives up on any block but the last, so a block that is never answered is a deadlock.
  */
@@ -23,9 +23,10 @@
 #else
 #define sum_of(number, i) ((number) % SLOTS * SUMS + (i))
 #endif
-#define is_answered(number) (answer[0] >= (number))
+#define is_answered(number) (answer[0] >= (number) && relayed >= (number))
 
 byte request[SLOTS], copy[SLOTS], sums[SLOTS * SUMS], answer[SUMS]; /* numbers of the words */
+byte relayed;                                                       /* the answer of the worker that copies requests */
 /* What the model checks by. */
 byte added; /* the last block of which all sums are added up */
 
@@ -45,6 +46,16 @@ active proctype audio_thread()
     od
 }
 
+/* The first worker of another group. */
+active proctype relay()
+{
+end: do
+    :: request[(relayed + 1) % SLOTS] == relayed + 1 ->
+        copy[(relayed + 1) % SLOTS] = relayed + 1;
+        relayed++
+    od
+}
+
 inline sum_read(i)
 {
     d_step {
@@ -60,8 +71,7 @@ active proctype first_worker()
 {
     byte number, i;
 end: do
-    :: request[(number + 1) % SLOTS] == number + 1 -> /* block_await */
-        copy[(number + 1) % SLOTS] = number + 1; /* block_load */
+    :: copy[(number + 1) % SLOTS] == number + 1 -> /* block_await, block_load */
         do /* group_answer */
         :: i == SUMS -> break
 #ifdef SUM_NUMBER_IS_NOT_COMPARED
@@ -81,7 +91,7 @@ end: do
 #ifdef LEAVES_WITH_THE_NEXT_NUMBER
             number++
 #else
-            assert(request[(number + 1) % SLOTS] == number + 1)
+            assert(copy[(number + 1) % SLOTS] == number + 1)
 #endif
         fi;
         i = 0

@@ -352,12 +352,11 @@ __device__ static bool group_answer(const struct resident_launch &launch)
     float *y = x + w.job.sums_at;
     for (int i = threadIdx.x + count; i < job->n_parts * count; i += RESIDENT_THREADS) {
         const struct resident_word *from = words_of(i % count / n) + i / count * stride + i % n;
-        struct resident_word word = {0, number - 1};
-        for (unsigned polls = 1; word.number != number; polls++) {
+        struct resident_word word = word_load(from);
+        for (unsigned polls = 1; word.number != number && w.comes; polls++) {
+            if (polls % POLLS == 0 && time_ns() - w.born_ns > launch.max_ns) w.comes = false;
             word = word_load(from);
-            if (polls % POLLS == 0 && time_ns() - w.born_ns > launch.max_ns) break;
         }
-        if (word.number != number) w.comes = false;
         y[i] = __uint_as_float(word.value);
     }
     __syncthreads();
@@ -377,9 +376,9 @@ __device__ static bool block_answer(const struct resident_launch &launch)
     const struct mask_key to = {w.header[HEADER_TO], w.header[HEADER_TO + 1], w.header[HEADER_TO + 2]};
     const struct mask_key from = {w.header[HEADER_FROM], w.header[HEADER_FROM + 1], w.header[HEADER_FROM + 2]};
     const bool fades = w.header[HEADER_FADE_LEN] > 0;
+    /* One copy of the code for both masks: with two the compiler spills registers. */
 #pragma unroll 1
-    for (int is_last = !fades; is_last <= 1;
-         is_last++) /* one copy of the code: the compiler then spills no registers */
+    for (int is_last = !fades; is_last <= 1; is_last++)
         outputs_play(is_last ? view_of(to, from) : view_of(from, to), is_last && fades,
                      is_last && (job->n_parts == 1 || w.part > 0));
     return job->n_parts == 1 || w.part > 0 || group_answer(launch);

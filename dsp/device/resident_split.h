@@ -21,7 +21,7 @@ enum {
     RESIDENT_ROOM = 64           /* min. frames of an input behind its history; short blocks then rarely move it      */
 };
 
-/* Figures of an H100. Between 2 x 2 and 64 x 64 channels, and 1 to 1024 frames, the sum is within 15 % of the median. */
+/* Figures of an H100. From 2 x 2 to 64 x 64 channels and 1 to 1024 frames, the sum is within 15 % of the median. */
 #define RESIDENT_TRIP_US 6.5     /* there and back, with the audio thread's part                                      */
 #define RESIDENT_HOP_US 1.4      /* words from a multiprocessor to another                                            */
 #define RESIDENT_WORD_US 3.7e-3  /* a frame of a channel                                                              */

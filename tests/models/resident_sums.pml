@@ -11,7 +11,7 @@
  * sums arrive in any order.
  *
  * Sizes: two slots, two sums, five blocks; another group copies the requests. The first worker may leave for MAX_US
- * whenever a sum is missing. Its successor goes on with the same number, so here it is one process. The other worker may
+ * whenever a sum is missing. Its successor goes on with the same number, so here it is one process. The other one may
  * be away for any time. The audio thread gives up on any block but the last, so a block that is never answered is a
  * deadlock.
  */

@@ -330,7 +330,6 @@ static bool would_fit(const struct resident_service *s, const struct resident_jo
 
 static int job_enter(struct resident_service *s, struct resident_job *job, struct reason *why)
 {
-    if (resident_shared_bytes(job) > s->shared_max) job->cache_taps = 0;
     job->shared_bytes = resident_shared_bytes(job);
     job->first_seat = seats_find(s, job->n_workers);
     if (job->first_seat < 0 || !would_fit(s, job))

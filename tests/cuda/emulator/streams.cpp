@@ -337,7 +337,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlag
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) /* also of a device that is lost */
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!event) return remember(cudaErrorInvalidResourceHandle);
     delete event;
     return cudaSuccess;

@@ -182,6 +182,42 @@ static void file_play(void)
     hc_close(e);
 }
 
+/* Another process that keeps the GPU busy for seconds: haloconv, whose path is in HALOCONV. */
+static pid_t neighbour_start(void)
+{
+    const char *program = getenv("HALOCONV");
+#ifdef CUDA_ON_CPU
+    check_skip("of a GPU only");
+#endif
+    if (!program) check_skip("HALOCONV, the path of the program, is not set");
+    pid_t child = fork();
+    if (child == 0) {
+        int null = open("/dev/null", O_WRONLY);
+        dup2(null, 1);
+        execl(program, program, "bench", "engine", "--inputs", "64", "--routes", "matrix", "--seconds", "1",
+              "--backend", "cuda:launched", "--unpaced", "--time", "3", (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+static void beside_another_process_it_is_launched(const char *backend)
+{
+    struct echo *echo = echo_make(backend, WAIT_US);
+    hc_info info = {.size = sizeof info};
+    int status;
+    pid_t child = neighbour_start();
+    for (int i = 0; i < 5000 && !strstr(info.device, "another process"); i++) {
+        check(echo_play(echo) == HC_OK, "block %d", i);
+        echo_check(echo);
+        pause_us(1333);
+        hc_get_info(echo->engine, &info);
+    }
+    check(waitpid(child, &status, 0) == child && status == 0, "the other process ended with %d", status);
+    check(strstr(info.device, "; launched: another process uses the GPU"), "%s", info.device);
+    echo_free(echo);
+}
+
 static void engines_open_and_close_beside_it(const char *backend)
 {
     struct player_thread p = {.echo = echo_make(backend, WAIT_US)};
@@ -537,6 +573,7 @@ int main(int argc, char **argv)
         TEST(a_pause_of_seconds_makes_no_block_late, ONCE_A_DEVICE),
         TEST(late_blocks_stay_in_the_history, ONCE_A_DEVICE),
         TEST(a_process_that_was_stopped_goes_on, ONCE_A_DEVICE),
+        TEST(beside_another_process_it_is_launched, ONCE_A_DEVICE),
         TEST(engines_open_and_close_beside_it, ONCE_A_DEVICE),
         TEST(many_engines_share_the_gpu, ONCE_A_DEVICE),
         TEST(workers_hand_over_in_mid_fade, ONCE_A_DEVICE),

@@ -147,9 +147,10 @@ struct resident_service;
  * that was launched after this call has started. HC_EUNSUPPORTED: the GPU cannot serve it; `why` says why. [setup] */
 int resident_enter(int device, struct resident_job *job, struct resident_service **service, struct reason *why);
 /* Takes a job out: generations that are launched from now on do not see it. Then the owner posts a request of 0 frames,
- * and resident_await returns when no worker uses the job. [setup] */
+ * and calls resident_follow. [setup] */
 void resident_leave(struct resident_service *service, struct resident_job *job);
-void resident_await(struct resident_service *service);
+/* Work that is put into the stream from now on waits until all generations launched so far have left. [setup] */
+void resident_follow(struct resident_service *service, cudaStream_t stream);
 /* Reports a request: the kernel stays, or comes back. [rt] */
 void resident_posted(struct resident_service *service, int64_t now_us);
 /* Returns the reason why the device is lost; NULL: it works. [rt] */

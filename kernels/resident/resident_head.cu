@@ -194,7 +194,8 @@ void resident_head_close(void *state)
             h->number++;
             word_write(request_at(h) + HEADER_N, 0, h->number);
         }
-        resident_await(h->service);
+        resident_follow(h->service, h->setup);
+        device_wait(h->setup);
     }
     device_free(h->memory);
     if (h->job) {
@@ -261,6 +262,7 @@ void resident_head_mask_free(void *state, void *mask)
     struct head_mask *m = (struct head_mask *)mask;
     if (!m) return;
     cudaSetDevice(h->device);
+    resident_follow(h->service, h->setup); /* a worker that has not taken its seat yet may load the mask */
     device_free_behind(m->memory, h->setup);
     free(m);
 }

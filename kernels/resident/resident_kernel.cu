@@ -48,6 +48,7 @@ struct worker {
     bool comes, leaves;
     uint32_t header[RESIDENT_HEADER];
     struct mask_view views[2]; /* the first n_cached are used */
+    struct mask_key saved;     /* the mask in `numbers` */
     float sums[WARPS][FRAMES];
 };
 
@@ -369,6 +370,31 @@ __device__ static bool group_answer(const struct resident_launch &launch)
     return true;
 }
 
+__device__ static inline uint32_t *numbers_of(int worker)
+{
+    return w.job.numbers + RESIDENT_SAVED * worker;
+}
+
+__device__ static inline struct mask_key saved_mask(void)
+{
+    const uint32_t *numbers = numbers_of(w.self);
+    return {__ldcg(numbers + 2), __ldcg(numbers + 3), __ldcg(numbers + 4)};
+}
+
+/* Saves the mask before the answer: when a block without a mask is answered, no later generation loads that mask. */
+__device__ static void mask_save(struct mask_key mask)
+{
+    if (is_same(w.saved, mask)) return;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t *numbers = numbers_of(w.self);
+        numbers[2] = mask.low, numbers[3] = mask.high, numbers[4] = mask.number;
+        w.saved = mask;
+        __threadfence();
+    }
+    __syncthreads();
+}
+
 /* Computes and sends this worker's outputs. false: it has not sent any, and leaves. */
 __device__ static bool block_answer(const struct resident_launch &launch)
 {
@@ -376,6 +402,7 @@ __device__ static bool block_answer(const struct resident_launch &launch)
     const struct mask_key to = {w.header[HEADER_TO], w.header[HEADER_TO + 1], w.header[HEADER_TO + 2]};
     const struct mask_key from = {w.header[HEADER_FROM], w.header[HEADER_FROM + 1], w.header[HEADER_FROM + 2]};
     const bool fades = w.header[HEADER_FADE_LEN] > 0;
+    mask_save(to);
     /* One copy of the code for both masks: with two the compiler spills registers. */
 #pragma unroll 1
     for (int is_last = !fades; is_last <= 1; is_last++)
@@ -396,14 +423,11 @@ __device__ static bool seat_take(struct resident_seat *seat, const struct reside
     return w.comes;
 }
 
-/* Plays blocks until the next generation arrives. Then history and numbers are in memory for it. */
-__device__ static void seat_serve(int self, const struct resident_seat *seat, const struct resident_launch &launch,
-                                  uint64_t born_ns)
+/* Prepares a worker while the previous generation's one still serves: loads its mask, and computes a dummy block. The
+ * first block then finds taps and instructions in caches. */
+__device__ static void worker_prepare(int self, uint64_t born_ns)
 {
     const struct resident_job *job = &w.job;
-    const float *history = job->histories + (size_t)self * job->ins * job->history;
-    const uint32_t *numbers = job->numbers + RESIDENT_SAVED * self;
-    const struct mask_key last = {__ldcg(numbers + 2), __ldcg(numbers + 3), __ldcg(numbers + 4)};
     if (threadIdx.x == 0) {
         w.self = self;
         w.part = self % job->n_parts;
@@ -411,20 +435,32 @@ __device__ static void seat_serve(int self, const struct resident_seat *seat, co
         w.n_outs = resident_first_out(job, self / job->n_parts + 1) - w.first_out;
         w.first_in = resident_first_in(job, w.part);
         w.n_ins = resident_first_in(job, w.part + 1) - w.first_in;
-        w.number = __ldcg(numbers);
-        w.end = __ldcg(numbers + 1);
-        w.at = job->history + w.end % 4;
+        w.at = job->history;
         w.born_ns = born_ns;
         w.leaves = false;
         w.header[HEADER_N] = job->block;
-        w.header[HEADER_TO] = last.low, w.header[HEADER_TO + 1] = last.high, w.header[HEADER_TO + 2] = last.number;
         w.views[0] = w.views[1] = {};
+    }
+    __syncthreads();
+    outputs_play(view_of(saved_mask(), {}), false, false);
+    __syncthreads();
+}
+
+/* Plays blocks until the next generation arrives. Then history and numbers are in memory for it. */
+__device__ static void seat_serve(const struct resident_seat *seat, const struct resident_launch &launch)
+{
+    const struct resident_job *job = &w.job;
+    float *history = job->histories + (size_t)w.self * job->ins * job->history;
+    uint32_t *numbers = numbers_of(w.self);
+    if (threadIdx.x == 0) {
+        w.number = __ldcg(numbers);
+        w.end = __ldcg(numbers + 1);
+        w.at = job->history + w.end % 4;
+        w.saved = saved_mask();
     }
     __syncthreads();
     for (int i = threadIdx.x; i < w.n_ins * job->history; i += RESIDENT_THREADS)
         x[i / job->history * job->row + w.at - job->history + i % job->history] = __ldcg(history + i);
-    /* Loads the last mask and computes a dummy block: the first block then finds taps and instructions in caches. */
-    outputs_play(view_of(last, {}), false, false);
     __syncthreads();
     while (!w.leaves) {
         const size_t slot = (size_t)((w.number + 1) % RESIDENT_SLOTS) * job->request_words;
@@ -451,13 +487,8 @@ __device__ static void seat_serve(int self, const struct resident_seat *seat, co
     }
     __syncthreads();
     for (int i = threadIdx.x; i < w.n_ins * job->history; i += RESIDENT_THREADS)
-        job->histories[(size_t)w.self * job->ins * job->history + i] =
-            x[i / job->history * job->row + w.at - job->history + i % job->history];
-    if (threadIdx.x == 0) {
-        const uint32_t saved[RESIDENT_SAVED] = {w.number, w.end, w.header[HEADER_TO], w.header[HEADER_TO + 1],
-                                                w.header[HEADER_TO + 2]};
-        for (int i = 0; i < RESIDENT_SAVED; i++) job->numbers[RESIDENT_SAVED * w.self + i] = saved[i];
-    }
+        history[i] = x[i / job->history * job->row + w.at - job->history + i % job->history];
+    if (threadIdx.x == 0) numbers[0] = w.number, numbers[1] = w.end;
 }
 
 /* grid: seats */
@@ -476,8 +507,9 @@ static __global__ void __launch_bounds__(RESIDENT_THREADS, 2)
     for (unsigned i = threadIdx.x; i < sizeof(struct resident_job) / 4; i += RESIDENT_THREADS)
         ((uint32_t *)&w.job)[i] = ((const volatile uint32_t *)job)[i];
     __syncthreads();
+    worker_prepare((int)blockIdx.x - w.job.first_seat, born_ns);
     if (!seat_take(seat, launch, born_ns)) return;
-    seat_serve((int)blockIdx.x - w.job.first_seat, seat, launch, born_ns);
+    seat_serve(seat, launch);
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) seat_free(seat);

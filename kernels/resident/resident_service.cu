@@ -398,17 +398,14 @@ void resident_leave(struct resident_service *s, struct resident_job *job)
     pthread_mutex_unlock(&s->lock);
 }
 
-void resident_await(struct resident_service *s)
+void resident_follow(struct resident_service *s, cudaStream_t stream)
 {
-    cudaEvent_t gone; /* of this call: other threads close engines, too */
     cudaSetDevice(s->device);
-    cudaError_t e = cudaEventCreateWithFlags(&gone, cudaEventDisableTiming);
-    if (e == cudaSuccess) {
-        for (int i = 0; i < 2 && e == cudaSuccess; i++) { /* every generation that may have seen the job */
-            e = cudaEventRecord(gone, s->streams[i]);
-            if (e == cudaSuccess) e = device_wait_event(gone);
-        }
+    for (int i = 0; i < 2; i++) {
+        cudaEvent_t gone; /* of this call: other threads follow, too */
+        if (cudaEventCreateWithFlags(&gone, cudaEventDisableTiming) != cudaSuccess) continue; /* the device is lost */
+        cudaEventRecord(gone, s->streams[i]);
+        cudaStreamWaitEvent(stream, gone, 0);
         cudaEventDestroy(gone);
     }
-    if (e != cudaSuccess) pause_us(2 * MAX_US); /* two generations have left by then */
 }

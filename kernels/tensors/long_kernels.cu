@@ -9,89 +9,136 @@
 
 /* ---- split and join ---------------------------------------------------------------------------------------------- */
 
-/* The first pass: r[j] = point n' + M j of a window, M = N / R columns. */
+/* T threads transform a column of R points; each has E points. If T > 1 the points cross shared memory once. The
+ * threads of a warp have 32 adjacent columns and the same t: they load and store whole cache lines.
+ *
+ *   phase 1   r[j] = point t + T j
+ *   phase 2   r[g T + i] = point b T + i,   b = t + g T,   i < T */
+template <int LOG_R> struct column_team {
+    static constexpr int R = 1 << LOG_R, LOG_E = LOG_R <= 5 ? LOG_R : 4, E = 1 << LOG_E, LOG_T = LOG_R - LOG_E;
+    static constexpr int T = 1 << LOG_T, COLUMNS = T > 1 ? 32 : 256; /* max. columns of a block */
+    static constexpr int THREADS = COLUMNS * T, BLOCKS = T > 1 ? 1024 / THREADS : 1;
+    static_assert(LOG_T <= LOG_E, "two phases at most");
+    static constexpr size_t BYTES = T > 1 ? sizeof(float2) * (R * COLUMNS + (LOG_E + 1) * E) : 0;
+    float2 *s, *factors; /* shared memory of the block */
+    int t, lane, column; /* lane: index of the column in the block */
+
+    __device__ __forceinline__ explicit column_team(float4 *shared)
+        : s(reinterpret_cast<float2 *>(shared)), factors(s + COLUMNS * R), t(T > 1 ? (int)threadIdx.x / COLUMNS : 0),
+          lane(T > 1 ? (int)threadIdx.x % COLUMNS : (int)threadIdx.x), column((int)(blockIdx.x * blockDim.x) / T + lane)
+    {
+    }
+    /* In phase 2 r[j] is point t T + row_2(j). */
+    static __device__ __forceinline__ constexpr int row_2(int j) { return j / T * T * T + j % T; }
+    __device__ __forceinline__ float2 &at_1(int j) const { return s[(t + T * j) * COLUMNS + lane]; }
+    __device__ __forceinline__ float2 &at_2(int j) const { return s[(t * T + row_2(j)) * COLUMNS + lane]; }
+
+    /* The factors of phase 2, for block b. */
+    __device__ __forceinline__ void forward_factors() const
+    {
+        for (int i = (int)threadIdx.x; T > 1 && i < LOG_T * E; i += THREADS)
+            factors[i] = root_at(((float)bit_reverse(i % E, LOG_E) + 0.25f) / (float)(2 << (LOG_E + i / E)));
+    }
+    /* The factors of phase 1, for t, and the factor of the shift. */
+    __device__ __forceinline__ void inverse_factors() const
+    {
+        for (int i = (int)threadIdx.x; T > 1 && i < (LOG_E + 1) * T; i += THREADS)
+            factors[i] = conj(root_at((float)(i % T) / (float)(i < LOG_E * T ? T * (2 << i / T) : 4 * R)));
+    }
+    /* From phase 1 to phase 2. */
+    __device__ __forceinline__ void forward(float2 *r) const
+    {
+        float2 base[LOG_E];
+        unrolled<LOG_E>([&](auto m) { base[m.value] = root_256<(32 >> m.value), 1>(); }); /* exp(-2 pi i / (8 2^m)) */
+        tree_levels<LOG_E>(r, base);
+        if constexpr (T > 1) {
+#pragma unroll
+            for (int j = 0; j < E; j++) at_1(j) = r[j];
+            __syncthreads();
+#pragma unroll
+            for (int j = 0; j < E; j++) r[j] = at_2(j);
+#pragma unroll
+            for (int g = 0; g < E / T; g++) {
+#pragma unroll
+                for (int m = 0; m < LOG_T; m++) base[m] = factors[m * E + t + g * T];
+                tree_levels<LOG_T>(r + g * T, base);
+            }
+        }
+    }
+    /* From phase 2 to phase 1. */
+    __device__ __forceinline__ void inverse(float2 *r) const
+    {
+        if constexpr (T > 1) {
+            float2 base[LOG_E];
+#pragma unroll
+            for (int g = 0; g < E / T; g++) time_levels_from_0<LOG_T>(r + g * T);
+#pragma unroll
+            for (int j = 0; j < E; j++) at_2(j) = r[j];
+            __syncthreads();
+#pragma unroll
+            for (int j = 0; j < E; j++) r[j] = cmul(at_1(j), factors[LOG_E * T + t]);
+#pragma unroll
+            for (int m = 0; m < LOG_E; m++) base[m] = factors[m * T + t];
+            time_levels<LOG_E>(r, base);
+        } else {
+            time_levels_from_0<LOG_E>(r);
+        }
+        unrolled<E>([&](auto j) { r[j.value] = turned<j.value * 64 / E, -1>(r[j.value]); });
+    }
+};
+
 template <int LOG_R>
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
     split_kernel(long_units u, const float *data, float2 *scratch, int columns)
 {
-    constexpr int R = 1 << LOG_R;
-    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
+    using C = column_team<LOG_R>;
+    extern __shared__ float4 shared[];
+    const C c(shared);
+    const int n = columns << LOG_R, first = c.column + columns * c.t;
     next_may_begin();
+    c.forward_factors();
     const unit_position position = position_of_unit(u, blockIdx.y);
     previous_wait();
     fused_rows rows = u.rows;
     rows.frames = frames_of(u, position.at);
     const window w = window_of(data, rows, position.at, position.start, position.start + u.end, 2 * n);
-    float2 r[R], base[LOG_R];
+    float2 r[C::E];
 #pragma unroll
-    for (int j = 0; j < R; j++) r[j].x = point(w, column + columns * j);
+    for (int j = 0; j < C::E; j++) r[j].x = point(w, first + columns * C::T * j);
 #pragma unroll
-    for (int j = 0; j < R; j++) r[j].y = -point(w, column + columns * j + n);
-    unrolled<LOG_R>([&](auto m) { base[m.value] = root_256<(32 >> m.value), 1>(); }); /* exp(-2 pi i / (8 2^m)) */
-    tree_levels<LOG_R>(r, base);
-    float2 *out = scratch + (size_t)blockIdx.y * (size_t)n + column;
+    for (int j = 0; j < C::E; j++) r[j].y = -point(w, first + columns * C::T * j + n);
+    c.forward(r);
+    float2 *out = scratch + (size_t)blockIdx.y * (size_t)n + (size_t)(c.t * C::T) * (size_t)columns + c.column;
 #pragma unroll
-    for (int j = 0; j < R; j++) out[(size_t)j * (size_t)columns] = r[j];
+    for (int j = 0; j < C::E; j++) out[(size_t)C::row_2(j) * (size_t)columns] = r[j];
 }
 
 template <int LOG_R>
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
     join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, float *data, int columns)
 {
-    constexpr int R = 1 << LOG_R;
-    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
-    const float2 *in = scratch + (size_t)blockIdx.y * (size_t)stride + column;
-    float2 r[R];
+    using C = column_team<LOG_R>;
+    extern __shared__ float4 shared[];
+    const C c(shared);
+    const int n = columns << LOG_R, first_lo = c.column + columns * c.t;
+    const float2 *in =
+        scratch + (size_t)blockIdx.y * (size_t)stride + (size_t)(c.t * C::T) * (size_t)columns + c.column;
+    float2 r[C::E];
     next_may_begin();
+    c.inverse_factors();
     previous_wait();
 #pragma unroll
-    for (int j = 0; j < R; j++) r[j] = in[(size_t)j * (size_t)columns];
-    time_levels_from_0<LOG_R>(r);
+    for (int j = 0; j < C::E; j++) r[j] = in[(size_t)C::row_2(j) * (size_t)columns];
+    c.inverse(r);
     const written_frames frames = written_frames_of(u, o, (int)blockIdx.y);
     const int first = frames.first, last = frames.last, length = frames.length;
     float *out = data + frames.at;
-    unrolled<R>([&](auto j) {
-        const float2 z = turned<j.value * 64 / R, -1>(r[j.value]);
-        const int lo = column + columns * j.value, hi = lo + n;
+    unrolled<C::E>([&](auto j) {
+        const float2 z = r[j.value];
+        const int lo = first_lo + columns * C::T * j.value, hi = lo + n;
         if (lo >= first && lo < last) out[lo] = (lo < length ? o.scale * z.x : 0.0f) + (o.add ? out[lo] : 0.0f);
         if (hi >= first && hi < last) out[hi] = (hi < length ? -o.scale * z.y : 0.0f) + (o.add ? out[hi] : 0.0f);
     });
-}
-
-/* The second pass, in place: splits row b of 2^log2_r1 rows again, or joins it from its rows. */
-template <int LOG_R, bool INVERSE>
-static __global__ void __launch_bounds__(256)
-    second_pass_kernel(float2 *scratch, int64_t stride, int log2_r1, int columns)
-{
-    constexpr int R = 1 << LOG_R;
-    __shared__ float2 factors[R];
-    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), row = (int)(blockIdx.y & ((1u << log2_r1) - 1));
-    next_may_begin();
-    const float k = (float)(__brev((unsigned)row) >> (32 - log2_r1)) + 0.25f;
-    if (threadIdx.x < (INVERSE ? R : LOG_R)) {
-        const float x = k / (float)(1 << log2_r1);
-        factors[threadIdx.x] = INVERSE ? conj(root_at(x * (float)threadIdx.x / (float)R))
-                                       : root_at(x / (float)(2 << threadIdx.x));
-    }
-    float2 *at = scratch + (size_t)(blockIdx.y >> log2_r1) * (size_t)stride + ((size_t)row * (size_t)columns << LOG_R) +
-                 column;
-    float2 r[R];
-    previous_wait();
-#pragma unroll
-    for (int j = 0; j < R; j++) r[j] = at[(size_t)j * (size_t)columns];
-    __syncthreads();
-    if (INVERSE) {
-        time_levels_from_0<LOG_R>(r);
-#pragma unroll
-        for (int j = 0; j < R; j++) r[j] = cmul(r[j], factors[j]);
-    } else {
-        float2 base[LOG_R];
-#pragma unroll
-        for (int m = 0; m < LOG_R; m++) base[m] = factors[m];
-        tree_levels<LOG_R>(r, base);
-    }
-#pragma unroll
-    for (int j = 0; j < R; j++) at[(size_t)j * (size_t)columns] = r[j];
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -161,9 +208,6 @@ static __global__ void __launch_bounds__(256) products_kernel(long_products p)
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-enum { COLUMN_THREADS = 256 };
-static unsigned column_threads(int columns) { return (unsigned)(columns < COLUMN_THREADS ? columns : COLUMN_THREADS); }
-
 template <int N> struct number { static constexpr int value = N; };
 template <class Use> static cudaError_t with_split(int log2_r, Use use)
 {
@@ -172,7 +216,14 @@ template <class Use> static cudaError_t with_split(int log2_r, Use use)
         case 2: return use(number<2>());
         case 3: return use(number<3>());
         case 4: return use(number<4>());
-        default: return use(number<5>());
+        case 5:
+            return use(number<5>());
+        case 6:
+            return use(number<6>());
+        case 7:
+            return use(number<7>());
+        default:
+            return use(number<8>());
     }
 }
 template <class Use> static cudaError_t with_row(int log2_row, Use use)
@@ -188,57 +239,34 @@ template <class Use> static cudaError_t with_row(int log2_row, Use use)
 #endif
 }
 
-/* log2 of the rows of the second pass; 0: no second pass. */
-static int second_split(int log2_r) { return log2_r > LONG_PASS_SPLITS ? log2_r / 2 : 0; }
-
-template <bool INVERSE>
-static cudaError_t second_pass_launch(const struct fused_device *device, struct long_size size, float2 *scratch,
-                                      int64_t stride, int n, cudaStream_t stream)
+/* Calls use(number<LOG_R>(), grid, threads): the launch of a thread for every E points of the columns of `units`. */
+template <class Use> static cudaError_t with_columns(struct long_size size, const struct long_units *units, Use use)
 {
-    const int second = second_split(size.log2_r), first = size.log2_r - second, columns = 1 << size.log2_row;
-    const unsigned threads = column_threads(columns), units = 65535u >> first; /* max. units of a launch */
-    cudaError_t status = cudaSuccess;
-    for (unsigned done = 0; done < (unsigned)n && !status; done += units) {
-        const unsigned left = (unsigned)n - done;
-        const dim3 grid((unsigned)columns / threads, (left < units ? left : units) << first);
-        float2 *at = scratch + (size_t)done * (size_t)stride;
-        const auto kernel = second == 3 ? second_pass_kernel<3, INVERSE> : second_pass_kernel<4, INVERSE>;
-        status = launch_early(device->is_early, kernel, grid, threads, 0, stream, at, stride, first, columns);
-    }
-    return status;
+    return with_split(size.log2_r, [&](auto r) {
+        using C = column_team<decltype(r)::value>;
+        const int columns = 1 << size.log2_row, of_block = columns < C::COLUMNS ? columns : C::COLUMNS;
+        return use(r, dim3((unsigned)(columns / of_block), (unsigned)units->n), (unsigned)(of_block * C::T));
+    });
 }
 
 cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
                               const float *data, float2 *scratch, cudaStream_t stream)
 {
-    const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);
-    const unsigned threads = column_threads(columns);
-    const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
-    const cudaError_t status = with_split(size.log2_r - second, [&](auto r) {
+    return with_columns(size, units, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, 0, stream, *units, data, scratch,
-                            columns);
+        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, column_team<LOG_R>::BYTES, stream,
+                            *units, data, scratch, 1 << size.log2_row);
     });
-    if (status || !second) return status;
-    const int64_t stride = (int64_t)columns << (size.log2_r - second);
-    return second_pass_launch<false>(device, size, scratch, stride, units->n, stream);
 }
 
 cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                             const struct long_output *output, float2 *scratch, int64_t stride, float *data,
+                             const struct long_output *output, const float2 *scratch, int64_t stride, float *data,
                              cudaStream_t stream)
 {
-    const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);
-    const unsigned threads = column_threads(columns);
-    const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
-    if (second) {
-        const cudaError_t status = second_pass_launch<true>(device, size, scratch, stride, units->n, stream);
-        if (status) return status;
-    }
-    return with_split(size.log2_r - second, [&](auto r) {
+    return with_columns(size, units, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        return launch_early(device->is_early, join_kernel<LOG_R>, grid, threads, 0, stream, *units, *output, scratch,
-                            stride, data, columns);
+        return launch_early(device->is_early, join_kernel<LOG_R>, grid, threads, column_team<LOG_R>::BYTES, stream,
+                            *units, *output, scratch, stride, data, 1 << size.log2_row);
     });
 }
 
@@ -264,6 +292,11 @@ int long_rows_at_once(const struct fused_device *device, int log2_row)
 cudaError_t long_load(const struct fused_device *device)
 {
     cudaError_t status = long_halves_load(device);
+    for (int log2_r = 1; log2_r <= LONG_MAX_SPLITS && !status; log2_r++)
+        status = with_split(log2_r, [&](auto r) {
+            constexpr int LOG_R = decltype(r)::value;
+            return shared_allow(device, column_team<LOG_R>::BYTES, split_kernel<LOG_R>, join_kernel<LOG_R>);
+        });
     for (int log2_row = LONG_ROW_MIN; log2_row <= LONG_ROW_MAX && !status; log2_row++)
         status = with_row(log2_row, [&](auto size) {
             constexpr int LOG_N = decltype(size)::value;

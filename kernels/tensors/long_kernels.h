@@ -9,8 +9,6 @@
  *   join    the inverse of `split`; writes the frames that do not wrap to the output
  *
  *   scratch of a window   [R rows][N'] float2
- *
- * log2 R above LONG_PASS_SPLITS needs two passes of `split` and of `join`.
  */
 #ifndef HALOCONV_LONG_KERNELS_H
 #define HALOCONV_LONG_KERNELS_H
@@ -27,8 +25,8 @@ enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
 #else
 enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 14 };    /* log2 N' */
 #endif
-enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* max. log2 R of one pass; of both */
-enum { LONG_MAX_UNITS = 65535 };                    /* max. windows of a launch */
+enum { LONG_MAX_SPLITS = 8 };                     /* max. log2 R */
+enum { LONG_MAX_UNITS = 65535 };                  /* max. windows of a launch */
 
 struct long_size { int log2_row, log2_r; };
 
@@ -58,9 +56,9 @@ int long_rows_at_once(const struct fused_device *device, int log2_row);
 /* Splits the windows of `data` into scratch[units->n][N]. */
 cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
                               const float *data, float2 *scratch, cudaStream_t stream);
-/* Writes or adds the windows to `data`. Unit i is at scratch + i * stride; a second pass overwrites it. */
+/* Writes or adds the windows to `data`. Unit i is at scratch + i * stride. */
 cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                             const struct long_output *output, float2 *scratch, int64_t stride, float *data,
+                             const struct long_output *output, const float2 *scratch, int64_t stride, float *data,
                              cudaStream_t stream);
 
 enum long_rows_op { LONG_FORWARD, LONG_INVERSE, LONG_CONVOLVE };

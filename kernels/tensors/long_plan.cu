@@ -23,9 +23,8 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
     for (int row = LONG_ROW_MIN; row <= LONG_ROW_MAX; row++) {
         const int r = log2_n - row;
         if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row)) continue;
-        /* Smaller rows run in two blocks a multiprocessor, which hide each other's loads. So rows have 2^14 points only
-         * if this saves a pass. */
-        if (row == 14 && size.log2_row && size.log2_r <= LONG_PASS_SPLITS) continue;
+        /* Smaller rows run in two blocks a multiprocessor, which hide each other's loads. */
+        if (row == 14 && size.log2_row) continue;
         size.log2_row = row;
         size.log2_r = r;
     }
@@ -80,11 +79,9 @@ static double long_cycles(const struct tensor_call *c, const struct fused_device
     const double n = (double)((int64_t)1 << (plan->size.log2_row + plan->size.log2_r));
     const double filters = (double)(c->h.batch * c->h.channels), parts = (double)ceil_div(c->h.frames, plan->taps);
     const double units = filters * (double)(rows_of_filter(c) * plan->n_windows) * parts;
-    const bool gradient_h = c->op == HC_GRADIENT_H, second_pass = plan->size.log2_r > LONG_PASS_SPLITS;
-    /* bytes of a point: 16 for split, 16 for join, 16 more each for a second pass, 16 for rows, 8 to 16 for a
-     * product */
-    const double of_unit = gradient_h ? 2 * (32 + second_pass * 16) + 16 : 56 + second_pass * 32;
-    const double of_filter = parts * (32 + second_pass * 16);
+    const bool gradient_h = c->op == HC_GRADIENT_H;
+    /* bytes of a point: 16 for split, 16 for join, 16 for rows, 8 to 16 for a product */
+    const double of_unit = gradient_h ? 80 : 56, of_filter = parts * 32;
     const double row = team_cycles(plan->size.log2_row);
     if (plan->is_halves && gradient_h) {
         const double rounds = ceil(filters / long_rows_at_once(device, plan->size.log2_row));

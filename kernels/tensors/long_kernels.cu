@@ -10,28 +10,30 @@
 /* ---- split and join ---------------------------------------------------------------------------------------------- */
 
 /* T threads transform a column of R points; each has E points. If T > 1 the points cross shared memory once. The
- * threads of a warp have 32 adjacent columns and the same t: they load and store whole cache lines.
+ * threads of a warp have adjacent columns, so that they load and store whole cache lines or sectors.
  *
  *   phase 1   r[j] = point t + T j
  *   phase 2   r[g T + i] = point b T + i,   b = t + g T,   i < T */
 template <int LOG_R> struct column_team {
-    static constexpr int R = 1 << LOG_R, LOG_E = LOG_R <= 5 ? LOG_R : 4, E = 1 << LOG_E, LOG_T = LOG_R - LOG_E;
-    static constexpr int T = 1 << LOG_T, COLUMNS = T > 1 ? 32 : 256; /* max. columns of a block */
-    static constexpr int THREADS = COLUMNS * T, BLOCKS = T > 1 ? 1024 / THREADS : 1;
+    static constexpr int R = 1 << LOG_R, LOG_E = LOG_R <= 5 ? LOG_R : LOG_R <= 8 ? 4 : 5, E = 1 << LOG_E;
+    static constexpr int LOG_T = LOG_R - LOG_E, T = 1 << LOG_T;
+    static constexpr int COLUMNS = T == 1 ? 256 : R <= 256 ? 32 : 8192 / R; /* max. columns of a block */
+    static constexpr int THREADS = COLUMNS * T, BLOCKS = T == 1 ? 1 : (E == 16 ? 1024 : 512) / THREADS;
     static_assert(LOG_T <= LOG_E, "two phases at most");
-    static constexpr size_t BYTES = T > 1 ? sizeof(float2) * (R * COLUMNS + (LOG_E + 1) * E) : 0;
-    float2 *s, *factors; /* shared memory of the block */
+    static constexpr int FACTORS = (LOG_E + 1) * E, POINTS = T == 1 ? 0 : (R + (COLUMNS < 32 ? E : 0)) * COLUMNS;
+    static constexpr size_t BYTES = T == 1 ? 0 : sizeof(float2) * (FACTORS + POINTS);
+    float2 *factors, *s; /* shared memory of the block */
     int t, lane, column; /* lane: index of the column in the block */
 
     __device__ __forceinline__ explicit column_team(float4 *shared)
-        : s(reinterpret_cast<float2 *>(shared)), factors(s + COLUMNS * R), t(T > 1 ? (int)threadIdx.x / COLUMNS : 0),
+        : factors(reinterpret_cast<float2 *>(shared)), s(factors + FACTORS), t(T > 1 ? (int)threadIdx.x / COLUMNS : 0),
           lane(T > 1 ? (int)threadIdx.x % COLUMNS : (int)threadIdx.x), column((int)(blockIdx.x * blockDim.x) / T + lane)
     {
     }
     /* In phase 2 r[j] is point t T + row_2(j). */
     static __device__ __forceinline__ constexpr int row_2(int j) { return j / T * T * T + j % T; }
-    __device__ __forceinline__ float2 &at_1(int j) const { return s[(t + T * j) * COLUMNS + lane]; }
-    __device__ __forceinline__ float2 &at_2(int j) const { return s[(t * T + row_2(j)) * COLUMNS + lane]; }
+    /* Point p of the column in shared memory. Padded, so that several t in a warp use different banks. */
+    __device__ __forceinline__ float2 &at(int p) const { return s[(p + (COLUMNS < 32 ? p / T : 0)) * COLUMNS + lane]; }
 
     /* The factors of phase 2, for block b. */
     __device__ __forceinline__ void forward_factors() const
@@ -53,10 +55,10 @@ template <int LOG_R> struct column_team {
         tree_levels<LOG_E>(r, base);
         if constexpr (T > 1) {
 #pragma unroll
-            for (int j = 0; j < E; j++) at_1(j) = r[j];
+            for (int j = 0; j < E; j++) at(t + T * j) = r[j];
             __syncthreads();
 #pragma unroll
-            for (int j = 0; j < E; j++) r[j] = at_2(j);
+            for (int j = 0; j < E; j++) r[j] = at(t * T + row_2(j));
 #pragma unroll
             for (int g = 0; g < E / T; g++) {
 #pragma unroll
@@ -73,10 +75,10 @@ template <int LOG_R> struct column_team {
 #pragma unroll
             for (int g = 0; g < E / T; g++) time_levels_from_0<LOG_T>(r + g * T);
 #pragma unroll
-            for (int j = 0; j < E; j++) at_2(j) = r[j];
+            for (int j = 0; j < E; j++) at(t * T + row_2(j)) = r[j];
             __syncthreads();
 #pragma unroll
-            for (int j = 0; j < E; j++) r[j] = cmul(at_1(j), factors[LOG_E * T + t]);
+            for (int j = 0; j < E; j++) r[j] = cmul(at(t + T * j), factors[LOG_E * T + t]);
 #pragma unroll
             for (int m = 0; m < LOG_E; m++) base[m] = factors[m * T + t];
             time_levels<LOG_E>(r, base);
@@ -216,27 +218,38 @@ template <class Use> static cudaError_t with_split(int log2_r, Use use)
         case 2: return use(number<2>());
         case 3: return use(number<3>());
         case 4: return use(number<4>());
-        case 5:
-            return use(number<5>());
-        case 6:
-            return use(number<6>());
-        case 7:
-            return use(number<7>());
-        default:
-            return use(number<8>());
+        case 5: return use(number<5>());
+        case 6: return use(number<6>());
+        case 7: return use(number<7>());
+        case 8: return use(number<8>());
+        case 9: return use(number<9>());
+        default: return use(number<10>());
     }
 }
+/* Does nothing if there is no kernel for these rows. */
 template <class Use> static cudaError_t with_row(int log2_row, Use use)
 {
-#ifdef LONG_ROW
-    return log2_row == LONG_ROW ? use(number<LONG_ROW>()) : cudaErrorInvalidValue;
-#else
     switch (log2_row) {
+#ifdef LONG_ROW
+        case LONG_ROW: return use(number<LONG_ROW>());
+#else
+        case 10: return use(number<10>());
         case 12: return use(number<12>());
         case 13: return use(number<13>());
-        default: return use(number<14>());
-    }
+        case 14: return use(number<14>());
 #endif
+        default: return cudaSuccess;
+    }
+}
+
+bool long_columns_fit(const struct fused_device *device, int log2_r)
+{
+    bool fit = false;
+    with_split(log2_r, [&](auto r) {
+        fit = column_team<decltype(r)::value>::BYTES <= (size_t)device->shared_bytes;
+        return cudaSuccess;
+    });
+    return fit;
 }
 
 /* Calls use(number<LOG_R>(), grid, threads): the launch of a thread for every E points of the columns of `units`. */

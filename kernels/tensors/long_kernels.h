@@ -23,9 +23,9 @@ extern "C" {
 #ifdef LONG_ROW
 enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
 #else
-enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 14 };    /* log2 N' */
+enum { LONG_ROW_MIN = 10, LONG_ROW_MAX = 14 };    /* log2 N', except 11 */
 #endif
-enum { LONG_MAX_SPLITS = 8 };                     /* max. log2 R */
+enum { LONG_MAX_SPLITS = 10 };                    /* max. log2 R */
 enum { LONG_MAX_UNITS = 65535 };                  /* max. windows of a launch */
 
 struct long_size { int log2_row, log2_r; };
@@ -53,6 +53,8 @@ struct long_output {          /* point p of window j is frame j * hop + start + 
 cudaError_t long_load(const struct fused_device *device);
 /* The number of rows of 2^log2_row points that the device computes at once; 0: no kernel, or a row does not fit. */
 int long_rows_at_once(const struct fused_device *device, int log2_row);
+/* Does the device have enough shared memory to split windows into 2^log2_r rows? */
+bool long_columns_fit(const struct fused_device *device, int log2_r);
 /* Splits the windows of `data` into scratch[units->n][N]. */
 cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
                               const float *data, float2 *scratch, cudaStream_t stream);

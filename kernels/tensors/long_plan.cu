@@ -22,9 +22,10 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
     struct long_size size = {0, 0};
     for (int row = LONG_ROW_MIN; row <= LONG_ROW_MAX; row++) {
         const int r = log2_n - row;
-        if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row)) continue;
-        /* Smaller rows run in two blocks a multiprocessor, which hide each other's loads. */
-        if (row == 14 && size.log2_row) continue;
+        if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row) || !long_columns_fit(device, r)) continue;
+        /* The points of rows of 2^10 points cross shared memory half as often as those of longer rows. Rows of 2^13
+         * points run in two blocks a multiprocessor, which hide each other's loads. */
+        if (size.log2_row == 10 || (size.log2_row && row == 14)) continue;
         size.log2_row = row;
         size.log2_r = r;
     }

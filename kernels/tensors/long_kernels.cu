@@ -112,7 +112,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     c.forward(r);
     float2 *out = scratch + (size_t)blockIdx.y * (size_t)n + (size_t)(c.t * C::T) * (size_t)columns + c.column;
 #pragma unroll
-    for (int j = 0; j < C::E; j++) out[(size_t)C::row_2(j) * (size_t)columns] = r[j];
+    for (int j = 0; j < C::E; j++) out[C::row_2(j) * columns] = r[j];
 }
 
 template <int LOG_R>
@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     c.inverse_factors();
     previous_wait();
 #pragma unroll
-    for (int j = 0; j < C::E; j++) r[j] = in[(size_t)C::row_2(j) * (size_t)columns];
+    for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
     c.inverse(r);
     const written_frames frames = written_frames_of(u, o, (int)blockIdx.y);
     const int first = frames.first, last = frames.last, length = frames.length;
@@ -145,7 +145,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* A block transforms row blockIdx.y of some windows. */
+/* A block transforms row blockIdx.y of some windows. Each thread reads and writes the same points of the row. */
 template <int LOG_N, int OP>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
     rows_kernel(long_rows p, int log2_r, int windows_of_block)
@@ -163,49 +163,103 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         int t = again((int)threadIdx.x);
         float2 *at = p.data + (size_t)i * (size_t)p.stride + ((size_t)blockIdx.y << LOG_N) + t;
         float2 r[S::E];
-        if (k == 0 || OP != LONG_CONVOLVE) S::team_sync();
-        if (OP == LONG_INVERSE) {
+        if (k == 0 || OP == LONG_FORWARD) S::team_sync();
 #pragma unroll
-            for (int m = 0; m < S::E; m++) r[m] = at[m * S::T];
-        } else {
-#pragma unroll
-            for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
-            S::template forward<false>(s, f, t, r);
-        }
+        for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
+        S::template forward<false>(s, f, t, r);
         if (OP == LONG_CONVOLVE) {
             const size_t spectrum = (size_t)((p.first + i) / p.units_of_group);
             const float2 *h = p.spectra + ((((spectrum << log2_r) + blockIdx.y) << LOG_N) + t);
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
-        }
-        if (OP == LONG_FORWARD) {
-            const float turn = p.conjugate ? -p.scale : p.scale;
-#pragma unroll
-            for (int m = 0; m < S::E; m++) at[m * S::T] = make_float2(p.scale * r[m].x, turn * r[m].y);
-        } else {
             t = again(t);
             S::inverse(s, f, t, r);
             unrolled<S::E>([&](auto j) { at[j.value * S::T] = S::template unshifted<j.value>(f, r[j.value]); });
+        } else {
+            const float turn = p.conjugate ? -p.scale : p.scale;
+#pragma unroll
+            for (int m = 0; m < S::E; m++) at[m * S::T] = make_float2(p.scale * r[m].x, turn * r[m].y);
         }
     }
 }
 
-static __global__ void __launch_bounds__(256) products_kernel(long_products p)
+/* A block computes row blockIdx.y of some sums. The row of gy in a sum's first window becomes the row of the sum, that
+ * of x in each window its spectrum. */
+template <int LOG_N>
+static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
+    gradient_rows_kernel(long_gradient_rows p, int log2_r, int sums_of_block)
 {
-    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    using S = row_size<LOG_N>;
+    extern __shared__ float4 shared[];
+    auto *f = shared_at<typename S::factors>(shared, 0);
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES);
+    next_may_begin();
+    S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
+    previous_wait();
+    for (int k = 0; k < sums_of_block; k++) {
+        const int i = (int)blockIdx.x * sums_of_block + k, group = i / p.n_sums;
+        if (i >= p.n_groups * p.n_sums) return;
+        const int first = group * p.windows + (i - group * p.n_sums) * p.windows_of_sum;
+        const int group_end = (group + 1) * p.windows, sum_end = first + p.windows_of_sum;
+        const int end = sum_end < group_end ? sum_end : group_end;
+        const auto row = [&](float2 *windows, int window, int t) {
+            return windows + (((((size_t)window << log2_r) + blockIdx.y) << LOG_N) + t);
+        };
+        float2 r[S::E];
+        for (int window = first; window < end; window++) {
+            int t = again((int)threadIdx.x);
+            float2 *at = row(p.x, window, t);
+#pragma unroll
+            for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
+            S::team_sync();
+            S::template forward<false>(s, f, t, r);
+            t = again(t);
+            at = row(p.x, window, t);
+#pragma unroll
+            for (int m = 0; m < S::E; m++) at[m * S::T] = r[m];
+            at = row(p.gy, window, t);
+#pragma unroll
+            for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
+            S::team_sync();
+            S::template forward<false>(s, f, t, r);
+            t = again(t);
+            at = row(p.x, window, t);
+#pragma unroll
+            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(at[m * S::T]));
+            at = row(p.gy, first, t);
+            if (window > first) {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) {
+                    const float2 before = at[m * S::T];
+                    r[m] = make_float2(before.x + r[m].x, before.y + r[m].y);
+                }
+            }
+            if (window + 1 < end) {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) at[m * S::T] = r[m];
+            }
+        }
+        const int t = again((int)threadIdx.x);
+        float2 *at = row(p.gy, first, t);
+        S::inverse(s, f, t, r);
+        unrolled<S::E>([&](auto j) { at[j.value * S::T] = S::template unshifted<j.value>(f, r[j.value]); });
+    }
+}
+
+/* Adds up the sums of a group. */
+static __global__ void __launch_bounds__(256) sums_kernel(long_gradient_rows p, int points)
+{
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    float2 *group = p.gy + (size_t)blockIdx.y * (size_t)p.windows * (size_t)points + i;
     next_may_begin();
     previous_wait();
-    if (i >= p.points) return;
-    const size_t first = (size_t)blockIdx.y * (size_t)p.windows * (size_t)p.points + (size_t)i;
-    float2 *to = p.sum + (size_t)blockIdx.y * (size_t)p.stride + i;
-    float2 sum = p.add ? *to : make_float2(0.0f, 0.0f);
+    float2 sum = *group;
 #pragma unroll 4
-    for (int k = 0; k < p.windows; k++) {
-        const size_t at = first + (size_t)k * (size_t)p.points;
-        const float2 z = cmul(p.gy[at], conj(p.x[at]));
+    for (int k = 1; k < p.n_sums; k++) {
+        const float2 z = group[(size_t)k * (size_t)p.windows_of_sum * (size_t)points];
         sum = make_float2(sum.x + z.x, sum.y + z.y);
     }
-    *to = sum;
+    *group = sum;
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -314,29 +368,43 @@ cudaError_t long_load(const struct fused_device *device)
         status = with_row(log2_row, [&](auto size) {
             constexpr int LOG_N = decltype(size)::value;
             return shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,
-                                rows_kernel<LOG_N, LONG_INVERSE>, rows_kernel<LOG_N, LONG_CONVOLVE>);
+                                rows_kernel<LOG_N, LONG_CONVOLVE>, gradient_rows_kernel<LOG_N>);
         });
     return status;
+}
+
+/* Launches a kernel for each row of n windows or sums. kernel: returns the one of number<LOG_N>. */
+template <class P, class Kernel>
+static cudaError_t launch_rows(const struct fused_device *device, struct long_size size, int n, const P &p,
+                               cudaStream_t stream, Kernel kernel)
+{
+    return with_row(size.log2_row, [&](auto row) {
+        constexpr int LOG_N = decltype(row)::value;
+        using S = row_size<LOG_N>;
+        const int64_t tasks = (int64_t)n << size.log2_r, at_once = rows_at_once<LOG_N>(device);
+        const int of_block = (int)((tasks + at_once - 1) / at_once), r = size.log2_r;
+        const dim3 grid((unsigned)((n + of_block - 1) / of_block), 1u << r);
+        return launch_early(device->is_early, kernel(row), grid, S::T, S::BYTES, stream, p, r, of_block);
+    });
 }
 
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
                              cudaStream_t stream)
 {
-    return with_row(size.log2_row, [&](auto row) {
+    return launch_rows(device, size, p->n, *p, stream, [&](auto row) {
         constexpr int LOG_N = decltype(row)::value;
-        using S = row_size<LOG_N>;
-        const int64_t tasks = (int64_t)p->n << size.log2_r, at_once = rows_at_once<LOG_N>(device);
-        const int of_block = (int)((tasks + at_once - 1) / at_once), r = size.log2_r;
-        const dim3 grid((unsigned)((p->n + of_block - 1) / of_block), 1u << r);
-        const auto kernel = p->op == LONG_FORWARD   ? rows_kernel<LOG_N, LONG_FORWARD>
-                            : p->op == LONG_INVERSE ? rows_kernel<LOG_N, LONG_INVERSE>
-                                                    : rows_kernel<LOG_N, LONG_CONVOLVE>;
-        return launch_early(device->is_early, kernel, grid, S::T, S::BYTES, stream, *p, r, of_block);
+        return p->op == LONG_FORWARD ? rows_kernel<LOG_N, LONG_FORWARD> : rows_kernel<LOG_N, LONG_CONVOLVE>;
     });
 }
 
-cudaError_t long_products_launch(const struct fused_device *device, const struct long_products *p, cudaStream_t stream)
+cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
+                                      const struct long_gradient_rows *p, cudaStream_t stream)
 {
-    const dim3 grid((unsigned)((p->points + 255) / 256), (unsigned)p->n_groups);
-    return launch_early(device->is_early, products_kernel, grid, 256, 0, stream, *p);
+    const cudaError_t status = launch_rows(device, size, p->n_groups * p->n_sums, *p, stream, [](auto row) {
+        return gradient_rows_kernel<decltype(row)::value>;
+    });
+    if (status || p->n_sums == 1) return status;
+    const int points = 1 << (size.log2_row + size.log2_r);
+    const dim3 grid((unsigned)(points + 255) / 256, (unsigned)p->n_groups);
+    return launch_early(device->is_early, sums_kernel, grid, 256, 0, stream, *p, points);
 }

@@ -63,7 +63,7 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
                              const struct long_output *output, const float2 *scratch, int64_t stride, float *data,
                              cudaStream_t stream);
 
-enum long_rows_op { LONG_FORWARD, LONG_INVERSE, LONG_CONVOLVE };
+enum long_rows_op { LONG_FORWARD, LONG_CONVOLVE };
 struct long_rows {            /* the rows of n windows, in place */
     int op;                   /* enum long_rows_op */
     int n;
@@ -77,6 +77,16 @@ struct long_rows {            /* the rows of n windows, in place */
 };
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
                              cudaStream_t stream);
+
+/* The sum over the windows of a group: the inverse of conj(spectrum of x) times the spectrum of gy. It replaces the
+ * group's first window of gy; the other windows, and those of x, are overwritten. */
+struct long_gradient_rows {
+    int n_groups, windows;    /* windows: windows of a group, which are summed in n_sums parts: */
+    int windows_of_sum, n_sums; /* the last part may have fewer windows */
+    float2 *x, *gy;           /* [n_groups][windows][N] */
+};
+cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
+                                      const struct long_gradient_rows *p, cudaStream_t stream);
 
 /* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
  * frames of x, and adds each row's result to the frames of y. */
@@ -107,17 +117,6 @@ struct long_gradient_halves { /* the gradient of filters, one thread block for e
 size_t long_gradient_halves_stash(const struct fused_device *device, int n);
 cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,
                                         const struct long_gradient_halves *p, cudaStream_t stream);
-
-/* sum[group][i] (+)= the sum over the group's windows of conj(x[window][i]) gy[window][i]; sum may be x */
-struct long_products {
-    int n_groups, windows;    /* windows: windows of a group */
-    int64_t points;           /* points of a window */
-    const float2 *x, *gy;     /* [n_groups][windows][points] */
-    float2 *sum;
-    int64_t stride;           /* points from the sum of a group to the next */
-    bool add;
-};
-cudaError_t long_products_launch(const struct fused_device *device, const struct long_products *p, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -11,8 +11,10 @@
 #include <math.h>
 
 enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gradient h: of x) in the L2 cache */
+enum { MAX_CACHED_BYTES = 40 << 20 };               /* of all windows and spectra that the launches of a step use */
 enum { MAX_HALVES = INT_MAX / 4 };                  /* max. windows in halves of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */
+static const double cached_bytes_of_cycle = 27;     /* the same for the L2 cache */
 static const double launch_cycles = 3000;
 static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* relative to the cycles of the two rows */
 
@@ -55,10 +57,8 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     } else if (c->op == HC_GRADIENT_H) {
         units = min_of(busy, filters * units_of_group);
         units = min_of(units, capacity / 2);
-        const bool has_sum = units < units_of_group; /* not all windows of a filter fit */
-        if (has_sum) units = min_of(units, (capacity - 1) / 2);
-        groups = has_sum ? 1 : units / units_of_group;
-        plan->bytes = (size_t)((2 * units + has_sum) * bytes);
+        groups = max_of(1, units / units_of_group);
+        plan->bytes = (size_t)(2 * units * bytes);
     } else {
         units = min_of(busy, filters * units_of_group);
         groups = min_of(filters, max_of(busy, ceil_div(units, units_of_group)));
@@ -74,31 +74,38 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     return true;
 }
 
-/* The time of a plan: each step moves its bytes at the speed of the memory, or is a round of rows. */
+/* The cycles of a point on a multiprocessor, for the windows (of_filters: for those of the filters). `split` and `join`
+ * each use 8 bytes of a point in device memory, and 8 of the scratch; the rows, 16 to 40 of the scratch. A transform of
+ * rows and its inverse compute for 1.05 or 1.6 cycles (tensors_cuda.cu). */
+static double point_cycles(const struct tensor_call *c, const struct long_plan *plan, bool of_filters)
+{
+    const bool gradient_h = c->op == HC_GRADIENT_H;
+    const double scratch = (double)(((int64_t)sizeof(float2) << (plan->size.log2_row + plan->size.log2_r)) *
+                                    (gradient_h ? 2 * plan->n_units : plan->n_units + plan->n_groups));
+    const double cached = scratch <= MAX_CACHED_BYTES ? cached_bytes_of_cycle : bytes_of_cycle;
+    const double pass = 8 / bytes_of_cycle + 8 / cached, computed = plan->size.log2_row <= 10 ? 1.05 : 1.6;
+    if (gradient_h) return of_filters ? pass + computed / 2 : 2 * pass + fmax(40 / cached, computed);
+    return of_filters ? pass + fmax(16 / cached, computed / 2) : 2 * pass + fmax(24 / cached, computed);
+}
+
 static double long_cycles(const struct tensor_call *c, const struct fused_device *device, const struct long_plan *plan)
 {
     const double n = (double)((int64_t)1 << (plan->size.log2_row + plan->size.log2_r));
     const double filters = (double)(c->h.batch * c->h.channels), parts = (double)ceil_div(c->h.frames, plan->taps);
     const double units = filters * (double)(rows_of_filter(c) * plan->n_windows) * parts;
+    const double of_filters = n * filters * parts * point_cycles(c, plan, true) / device->n_sm;
+    const double row = team_cycles(plan->size.log2_row), at_once = long_rows_at_once(device, plan->size.log2_row);
     const bool gradient_h = c->op == HC_GRADIENT_H;
-    /* bytes of a point: 16 for split, 16 for join, 16 for rows, 8 to 16 for a product */
-    const double of_unit = gradient_h ? 80 : 56, of_filter = parts * 32;
-    const double row = team_cycles(plan->size.log2_row);
-    if (plan->is_halves && gradient_h) {
-        const double rounds = ceil(filters / long_rows_at_once(device, plan->size.log2_row));
-        return parts * (rounds * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
-    }
+    if (plan->is_halves && gradient_h)
+        return parts * (ceil(filters / at_once) * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
     if (plan->is_halves) {
         const double window = 2 * row * (parts > 1 ? halves_factor_of_parts : halves_factor);
-        return window * ceil(units / long_rows_at_once(device, plan->size.log2_row)) +
-               n * filters * of_filter / (bytes_of_cycle * device->n_sm) + 3 * parts * launch_cycles;
+        return window * ceil(units / at_once) + of_filters + 3 * parts * launch_cycles;
     }
-    const double bytes = n * (units * of_unit + filters * of_filter);
-    const double chunks = ceil(units / plan->n_units), launches = chunks * (gradient_h ? 4 : 3) + 3 * parts;
+    const double launches = ceil(units / plan->n_units) * (gradient_h ? 4 : 3) + 3 * parts;
     const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + filters * parts);
-    const double rounds = ceil(rows / long_rows_at_once(device, plan->size.log2_row));
-    const double moved = bytes / (bytes_of_cycle * device->n_sm), computed = rounds * row;
-    return (moved > computed ? moved : computed) + launches * launch_cycles;
+    const double full = n * units * point_cycles(c, plan, false) / device->n_sm + of_filters;
+    return fmax(full, ceil(rows / at_once) * row) + launches * launch_cycles;
 }
 
 bool long_plan_make(const struct tensor_call *c, const struct fused_device *device, struct long_plan *best)

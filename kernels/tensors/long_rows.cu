@@ -2,7 +2,7 @@
  *
  *   workspace, convolve and gradient x   [spectra of some filters] [some windows]
  *   the same, windows in halves          [spectra of some filters]
- *   workspace, gradient h                [windows of x] [as many of gy] [sum of their products]
+ *   workspace, gradient h                [some windows of x] [as many of gy]
  *   the same, windows in halves          [spectrum of x and sum of the products, for each block]
  */
 #include "long_rows.h"
@@ -128,7 +128,7 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
         gy.start += range.first * plan->hop;
         x.units_of_group = gy.units_of_group = rows_of_filter(c) * range.n;
         const int64_t units = groups->n * x.units_of_group;
-        const struct long_output output = {0, 1.0f / (float)n, false};
+        struct long_output output = {0, 1.0f / (float)n, false};
         if (plan->is_halves) {
             const struct long_gradient_halves halves = {x, gy, filters, output, (int)x.units_of_group,
                                                         d->b, d->a, d->out, scratch};
@@ -137,39 +137,22 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
             TRY(long_gradient_halves_launch(device, is_real, &halves, stream), "a gradient of long filters");
             continue;
         }
-        const bool at_once = units <= plan->n_units;
-        const int64_t step = at_once ? units : ceil_div(units, ceil_div(units, plan->n_units));
-        struct long_rows rows = {};
-        struct long_products products = {};
+        const int64_t step = ceil_div(units, ceil_div(units, plan->n_units));
+        const int64_t at_once = long_rows_at_once(device, plan->size.log2_row) >> plan->size.log2_r; /* sums */
         for (int64_t first = 0; first < units; first += step) {
             x.first = gy.first = first;
             x.n = gy.n = (int)min_of(step, units - first);
-            rows.op = LONG_FORWARD;
-            rows.n = 2 * x.n;
-            rows.stride = n;
-            rows.data = scratch;
-            rows.scale = 1.0f;
-            products.n_groups = at_once ? groups->n : 1;
-            products.windows = (int)(at_once ? x.units_of_group : x.n);
-            products.points = n;
-            products.x = scratch;
-            products.gy = scratch + x.n * n;
-            products.sum = at_once ? scratch : scratch + 2 * n * plan->n_units;
-            products.stride = at_once ? x.units_of_group * n : n;
-            products.add = first > 0;
+            float2 *windows = scratch + x.n * n;
+            struct long_gradient_rows rows = {groups->n, x.n / groups->n, 1, 1, scratch, windows};
+            rows.windows_of_sum = (int)ceil_div(rows.windows, max_of(1, min_of(rows.windows, at_once / groups->n)));
+            rows.n_sums = (int)ceil_div(rows.windows, rows.windows_of_sum);
+            output.add = first > 0; /* then there is one filter */
             TRY(long_split_launch(device, plan->size, &x, d->b, scratch, stream), "a gradient of long filters");
-            TRY(long_split_launch(device, plan->size, &gy, d->a, scratch + x.n * n, stream),
+            TRY(long_split_launch(device, plan->size, &gy, d->a, windows, stream), "a gradient of long filters");
+            TRY(long_gradient_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
+            TRY(long_join_launch(device, plan->size, &filters, &output, windows, rows.windows * n, d->out, stream),
                 "a gradient of long filters");
-            TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
-            TRY(long_products_launch(device, &products, stream), "a gradient of long filters");
         }
-        rows.op = LONG_INVERSE;
-        rows.n = groups->n;
-        rows.stride = products.stride;
-        rows.data = products.sum;
-        TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
-        TRY(long_join_launch(device, plan->size, &filters, &output, products.sum, products.stride, d->out, stream),
-            "a gradient of long filters");
     }
     return HC_OK;
 }

@@ -89,9 +89,18 @@ template <int LOG_R> struct column_team {
     }
 };
 
+static __device__ __forceinline__ window window_of_unit(const long_units &u, const float *data,
+                                                        const unit_position &position, int points)
+{
+    fused_rows rows = u.rows;
+    rows.frames = frames_of(u, position.at);
+    return window_of(data, rows, position.at, position.start, position.start + u.end, points);
+}
+
+/* Splits the windows of a, then those of b. */
 template <int LOG_R>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
-    split_kernel(long_units u, const float *data, float2 *scratch, int columns)
+    split_kernel(long_units a, const float *a_data, long_units b, const float *b_data, float2 *scratch, int columns)
 {
     using C = column_team<LOG_R>;
     extern __shared__ float4 shared[];
@@ -99,11 +108,11 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     const int n = columns << LOG_R, first = c.column + columns * c.t;
     next_may_begin();
     c.forward_factors();
-    const unit_position position = position_of_unit(u, blockIdx.y);
+    const int in_b = (int)blockIdx.y - a.n;
+    const unit_position position = in_b < 0 ? position_of_unit(a, blockIdx.y) : position_of_unit(b, (unsigned)in_b);
     previous_wait();
-    fused_rows rows = u.rows;
-    rows.frames = frames_of(u, position.at);
-    const window w = window_of(data, rows, position.at, position.start, position.start + u.end, 2 * n);
+    const window w =
+        in_b < 0 ? window_of_unit(a, a_data, position, 2 * n) : window_of_unit(b, b_data, position, 2 * n);
     float2 r[C::E];
 #pragma unroll
     for (int j = 0; j < C::E; j++) r[j].x = point(w, first + columns * C::T * j);
@@ -161,7 +170,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const int i = (int)blockIdx.x * windows_of_block + k;
         if (i >= p.n) return;
         int t = again((int)threadIdx.x);
-        float2 *at = p.data + (size_t)i * (size_t)p.stride + ((size_t)blockIdx.y << LOG_N) + t;
+        float2 *at = p.data + (((((size_t)i << log2_r) + blockIdx.y) << LOG_N) + t);
         float2 r[S::E];
         if (k == 0 || OP == LONG_FORWARD) S::team_sync();
 #pragma unroll
@@ -306,23 +315,24 @@ bool long_columns_fit(const struct fused_device *device, int log2_r)
     return fit;
 }
 
-/* Calls use(number<LOG_R>(), grid, threads): the launch of a thread for every E points of the columns of `units`. */
-template <class Use> static cudaError_t with_columns(struct long_size size, const struct long_units *units, Use use)
+/* Calls use(number<LOG_R>(), grid, threads): the launch of a thread for every E points of the columns of n windows. */
+template <class Use> static cudaError_t with_columns(struct long_size size, int n, Use use)
 {
     return with_split(size.log2_r, [&](auto r) {
         using C = column_team<decltype(r)::value>;
         const int columns = 1 << size.log2_row, of_block = columns < C::COLUMNS ? columns : C::COLUMNS;
-        return use(r, dim3((unsigned)(columns / of_block), (unsigned)units->n), (unsigned)(of_block * C::T));
+        return use(r, dim3((unsigned)(columns / of_block), (unsigned)n), (unsigned)(of_block * C::T));
     });
 }
 
-cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                              const float *data, float2 *scratch, cudaStream_t stream)
+cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *a,
+                              const float *a_data, const struct long_units *b, const float *b_data, float2 *scratch,
+                              cudaStream_t stream)
 {
-    return with_columns(size, units, [&](auto r, dim3 grid, unsigned threads) {
+    return with_columns(size, a->n + b->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, column_team<LOG_R>::BYTES, stream,
-                            *units, data, scratch, 1 << size.log2_row);
+        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, column_team<LOG_R>::BYTES, stream, *a,
+                            a_data, *b, b_data, scratch, 1 << size.log2_row);
     });
 }
 
@@ -330,7 +340,7 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
                              const struct long_output *output, const float2 *scratch, int64_t stride, float *data,
                              cudaStream_t stream)
 {
-    return with_columns(size, units, [&](auto r, dim3 grid, unsigned threads) {
+    return with_columns(size, units->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
         return launch_early(device->is_early, join_kernel<LOG_R>, grid, threads, column_team<LOG_R>::BYTES, stream,
                             *units, *output, scratch, stride, data, 1 << size.log2_row);

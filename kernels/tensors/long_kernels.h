@@ -26,7 +26,7 @@ enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
 enum { LONG_ROW_MIN = 10, LONG_ROW_MAX = 14 };    /* log2 N', except 11 */
 #endif
 enum { LONG_MAX_SPLITS = 10 };                    /* max. log2 R */
-enum { LONG_MAX_UNITS = 65535 };                  /* max. windows of a launch */
+enum { LONG_MAX_UNITS = 32767 };                  /* max. windows of a or of b in a launch */
 
 struct long_size { int log2_row, log2_r; };
 
@@ -55,9 +55,10 @@ cudaError_t long_load(const struct fused_device *device);
 int long_rows_at_once(const struct fused_device *device, int log2_row);
 /* Does the device have enough shared memory to split windows into 2^log2_r rows? */
 bool long_columns_fit(const struct fused_device *device, int log2_r);
-/* Splits the windows of `data` into scratch[units->n][N]. */
-cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                              const float *data, float2 *scratch, cudaStream_t stream);
+/* Splits the windows of a_data, then those of b_data, into scratch[a->n + b->n][N]. */
+cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *a,
+                              const float *a_data, const struct long_units *b, const float *b_data, float2 *scratch,
+                              cudaStream_t stream);
 /* Writes or adds the windows to `data`. Unit i is at scratch + i * stride. */
 cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
                              const struct long_output *output, const float2 *scratch, int64_t stride, float *data,
@@ -67,8 +68,7 @@ enum long_rows_op { LONG_FORWARD, LONG_CONVOLVE };
 struct long_rows {            /* the rows of n windows, in place */
     int op;                   /* enum long_rows_op */
     int n;
-    int64_t stride;           /* points from a window to the next */
-    float2 *data;
+    float2 *data;             /* [n][N] */
     const float2 *spectra;    /* [groups][N]; LONG_CONVOLVE multiplies by them */
     int64_t units_of_group;   /* window i belongs to spectrum (first + i) / units_of_group */
     int64_t first;

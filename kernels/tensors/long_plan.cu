@@ -61,7 +61,7 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
         plan->bytes = (size_t)(2 * units * bytes);
     } else {
         units = min_of(busy, filters * units_of_group);
-        groups = min_of(filters, max_of(busy, ceil_div(units, units_of_group)));
+        groups = min_of(filters, max_of(max_of(1, wave >> plan->size.log2_r), ceil_div(units, units_of_group)));
         if (units + groups > capacity) {
             units = max_of(1, capacity * units / (units + groups));
             groups = min_of(groups, capacity - units);
@@ -75,15 +75,18 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
 }
 
 /* The cycles of a point on a multiprocessor, for the windows (of_filters: for those of the filters). `split` and `join`
- * each use 8 bytes of a point in device memory, and 8 of the scratch; the rows, 16 to 40 of the scratch. A transform of
- * rows and its inverse compute for 1.05 or 1.6 cycles (tensors_cuda.cu). */
+ * each use 4 or 8 bytes of a point in device memory, and 8 of the scratch; the rows use 16 to 40 of the scratch. The
+ * rows compute for 1.05 or 1.6 cycles: a transform and its inverse (tensors_cuda.cu). */
 static double point_cycles(const struct tensor_call *c, const struct long_plan *plan, bool of_filters)
 {
     const bool gradient_h = c->op == HC_GRADIENT_H;
-    const double scratch = (double)(((int64_t)sizeof(float2) << (plan->size.log2_row + plan->size.log2_r)) *
-                                    (gradient_h ? 2 * plan->n_units : plan->n_units + plan->n_groups));
+    const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
+    const double windows = gradient_h ? 2.0 * plan->n_units : (double)plan->n_units + plan->n_groups;
+    const double scratch = windows * (double)n * sizeof(float2);
     const double cached = scratch <= MAX_CACHED_BYTES ? cached_bytes_of_cycle : bytes_of_cycle;
-    const double pass = 8 / bytes_of_cycle + 8 / cached, computed = plan->size.log2_row <= 10 ? 1.05 : 1.6;
+    const bool is_half = plan->is_single && c->from + c->y.frames <= n && c->h.frames <= n; /* no point from N on */
+    const double pass = (is_half ? 4 : 8) / bytes_of_cycle + 8 / cached,
+                 computed = plan->size.log2_row <= 10 ? 1.05 : 1.6;
     if (gradient_h) return of_filters ? pass + computed / 2 : 2 * pass + fmax(40 / cached, computed);
     return of_filters ? pass + fmax(16 / cached, computed / 2) : 2 * pass + fmax(24 / cached, computed);
 }
@@ -102,7 +105,7 @@ static double long_cycles(const struct tensor_call *c, const struct fused_device
         const double window = 2 * row * (parts > 1 ? halves_factor_of_parts : halves_factor);
         return window * ceil(units / at_once) + of_filters + 3 * parts * launch_cycles;
     }
-    const double launches = ceil(units / plan->n_units) * (gradient_h ? 4 : 3) + 3 * parts;
+    const double launches = parts * (ceil(units / parts / plan->n_units) * 3 + ceil(filters / plan->n_groups) + 2);
     const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + filters * parts);
     const double full = n * units * point_cycles(c, plan, false) / device->n_sm + of_filters;
     return fmax(full, ceil(rows / at_once) * row) + launches * launch_cycles;

@@ -10,7 +10,11 @@
 #include <limits.h>
 #include <math.h>
 
+#ifdef LONG_ROW
+enum { CACHED_BYTES = 256 << 10 };                  /* tests: several launches for the windows of a filter */
+#else
 enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gradient h: of x) in the L2 cache */
+#endif
 enum { MAX_CACHED_BYTES = 40 << 20 };               /* of all windows and spectra that the launches of a step use */
 enum { MAX_HALVES = INT_MAX / 4 };                  /* max. windows in halves of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */

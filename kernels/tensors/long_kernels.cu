@@ -192,24 +192,33 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     }
 }
 
-/* A block computes row blockIdx.y of some sums. The row of gy in a sum's first window becomes the row of the sum, that
- * of x in each window its spectrum. */
+/* The sums of a group: each over windows_of_sum windows, the last one over the rest. */
+struct sums_of_groups { int n_sums, windows_of_sum; };
+
+/* row_size for gradient_rows_kernel. A spectrum of x stays in shared memory, or else replaces the points of x. */
+template <int LOG_N> struct gradient_size : row_size<LOG_N> {
+    static constexpr bool IN_SHARED = LOG_N <= 10;
+    static constexpr int BLOCKS = IN_SHARED ? row_size<LOG_N>::BLOCKS * 5 / 8 : row_size<LOG_N>::BLOCKS;
+    static constexpr size_t BYTES = row_size<LOG_N>::BYTES + (IN_SHARED ? sizeof(float2) << LOG_N : 0);
+};
+
+/* A block computes row blockIdx.y of some sums. The row of gy in a sum's first window becomes the row of the sum. */
 template <int LOG_N>
-static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
-    gradient_rows_kernel(long_gradient_rows p, int log2_r, int sums_of_block)
+static __global__ void __launch_bounds__(row_size<LOG_N>::T, gradient_size<LOG_N>::BLOCKS)
+    gradient_rows_kernel(long_gradient_rows p, sums_of_groups sums, int log2_r, int sums_of_block)
 {
-    using S = row_size<LOG_N>;
+    using S = gradient_size<LOG_N>;
     extern __shared__ float4 shared[];
     auto *f = shared_at<typename S::factors>(shared, 0);
-    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES);
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES), *stash = s + S::POINTS;
     next_may_begin();
     S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
     previous_wait();
     for (int k = 0; k < sums_of_block; k++) {
-        const int i = (int)blockIdx.x * sums_of_block + k, group = i / p.n_sums;
-        if (i >= p.n_groups * p.n_sums) return;
-        const int first = group * p.windows + (i - group * p.n_sums) * p.windows_of_sum;
-        const int group_end = (group + 1) * p.windows, sum_end = first + p.windows_of_sum;
+        const int i = (int)blockIdx.x * sums_of_block + k, group = i / sums.n_sums;
+        if (i >= p.n_groups * sums.n_sums) return;
+        const int first = group * p.windows + (i - group * sums.n_sums) * sums.windows_of_sum;
+        const int group_end = (group + 1) * p.windows, sum_end = first + sums.windows_of_sum;
         const int end = sum_end < group_end ? sum_end : group_end;
         const auto row = [&](float2 *windows, int window, int t) {
             return windows + (((((size_t)window << log2_r) + blockIdx.y) << LOG_N) + t);
@@ -217,35 +226,35 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         float2 r[S::E];
         for (int window = first; window < end; window++) {
             int t = again((int)threadIdx.x);
-            float2 *at = row(p.x, window, t);
+            const float2 *in = row(p.x, window, t);
 #pragma unroll
-            for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
+            for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
-            at = row(p.x, window, t);
+            float2 *spectrum = S::IN_SHARED ? stash + t : row(p.x, window, t); /* each thread uses its own positions */
 #pragma unroll
-            for (int m = 0; m < S::E; m++) at[m * S::T] = r[m];
-            at = row(p.gy, window, t);
+            for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
+            in = row(p.gy, window, t);
 #pragma unroll
-            for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
+            for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
-            at = row(p.x, window, t);
+            spectrum = S::IN_SHARED ? stash + t : row(p.x, window, t);
 #pragma unroll
-            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(at[m * S::T]));
-            at = row(p.gy, first, t);
+            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
+            float2 *sum = row(p.gy, first, t);
             if (window > first) {
 #pragma unroll
                 for (int m = 0; m < S::E; m++) {
-                    const float2 before = at[m * S::T];
+                    const float2 before = sum[m * S::T];
                     r[m] = make_float2(before.x + r[m].x, before.y + r[m].y);
                 }
             }
             if (window + 1 < end) {
 #pragma unroll
-                for (int m = 0; m < S::E; m++) at[m * S::T] = r[m];
+                for (int m = 0; m < S::E; m++) sum[m * S::T] = r[m];
             }
         }
         const int t = again((int)threadIdx.x);
@@ -256,7 +265,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
 }
 
 /* Adds up the sums of a group. */
-static __global__ void __launch_bounds__(256) sums_kernel(long_gradient_rows p, int points)
+static __global__ void __launch_bounds__(256) sums_kernel(long_gradient_rows p, sums_of_groups sums, int points)
 {
     const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     float2 *group = p.gy + (size_t)blockIdx.y * (size_t)p.windows * (size_t)points + i;
@@ -264,8 +273,8 @@ static __global__ void __launch_bounds__(256) sums_kernel(long_gradient_rows p, 
     previous_wait();
     float2 sum = *group;
 #pragma unroll 4
-    for (int k = 1; k < p.n_sums; k++) {
-        const float2 z = group[(size_t)k * (size_t)p.windows_of_sum * (size_t)points];
+    for (int k = 1; k < sums.n_sums; k++) {
+        const float2 z = group[(size_t)k * (size_t)sums.windows_of_sum * (size_t)points];
         sum = make_float2(sum.x + z.x, sum.y + z.y);
     }
     *group = sum;
@@ -347,9 +356,8 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
     });
 }
 
-template <int LOG_N> static int rows_at_once(const struct fused_device *device)
+template <class S> static int teams_at_once(const struct fused_device *device)
 {
-    using S = row_size<LOG_N>;
     const int fitting = (int)((size_t)device->shared_bytes / S::BYTES);
     return device->n_sm * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
 }
@@ -360,7 +368,7 @@ int long_rows_at_once(const struct fused_device *device, int log2_row)
     if (log2_row < LONG_ROW_MIN || log2_row > LONG_ROW_MAX) return 0;
     with_row(log2_row, [&](auto size) {
         constexpr int LOG_N = decltype(size)::value;
-        n = rows_at_once<LOG_N>(device);
+        n = teams_at_once<row_size<LOG_N>>(device);
         return cudaSuccess;
     });
     return n;
@@ -377,44 +385,53 @@ cudaError_t long_load(const struct fused_device *device)
     for (int log2_row = LONG_ROW_MIN; log2_row <= LONG_ROW_MAX && !status; log2_row++)
         status = with_row(log2_row, [&](auto size) {
             constexpr int LOG_N = decltype(size)::value;
-            return shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,
-                                rows_kernel<LOG_N, LONG_CONVOLVE>, gradient_rows_kernel<LOG_N>);
+            const cudaError_t allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,
+                                                     rows_kernel<LOG_N, LONG_CONVOLVE>);
+            return allowed ? allowed
+                           : shared_allow(device, gradient_size<LOG_N>::BYTES, gradient_rows_kernel<LOG_N>);
         });
     return status;
 }
 
-/* Launches a kernel for each row of n windows or sums. kernel: returns the one of number<LOG_N>. */
-template <class P, class Kernel>
-static cudaError_t launch_rows(const struct fused_device *device, struct long_size size, int n, const P &p,
-                               cudaStream_t stream, Kernel kernel)
+/* The grid for each row of n windows or sums; sets how many of them a block computes. */
+template <class S> static dim3 rows_grid(const struct fused_device *device, int n, int log2_r, int *of_block)
 {
-    return with_row(size.log2_row, [&](auto row) {
-        constexpr int LOG_N = decltype(row)::value;
-        using S = row_size<LOG_N>;
-        const int64_t tasks = (int64_t)n << size.log2_r, at_once = rows_at_once<LOG_N>(device);
-        const int of_block = (int)((tasks + at_once - 1) / at_once), r = size.log2_r;
-        const dim3 grid((unsigned)((n + of_block - 1) / of_block), 1u << r);
-        return launch_early(device->is_early, kernel(row), grid, S::T, S::BYTES, stream, p, r, of_block);
-    });
+    const int64_t tasks = (int64_t)n << log2_r, at_once = teams_at_once<S>(device);
+    *of_block = (int)((tasks + at_once - 1) / at_once);
+    return dim3((unsigned)((n + *of_block - 1) / *of_block), 1u << log2_r);
 }
 
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
                              cudaStream_t stream)
 {
-    return launch_rows(device, size, p->n, *p, stream, [&](auto row) {
+    return with_row(size.log2_row, [&](auto row) {
         constexpr int LOG_N = decltype(row)::value;
-        return p->op == LONG_FORWARD ? rows_kernel<LOG_N, LONG_FORWARD> : rows_kernel<LOG_N, LONG_CONVOLVE>;
+        using S = row_size<LOG_N>;
+        int of_block;
+        const dim3 grid = rows_grid<S>(device, p->n, size.log2_r, &of_block);
+        const auto kernel =
+            p->op == LONG_FORWARD ? rows_kernel<LOG_N, LONG_FORWARD> : rows_kernel<LOG_N, LONG_CONVOLVE>;
+        return launch_early(device->is_early, kernel, grid, S::T, S::BYTES, stream, *p, size.log2_r, of_block);
     });
 }
 
 cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
                                       const struct long_gradient_rows *p, cudaStream_t stream)
 {
-    const cudaError_t status = launch_rows(device, size, p->n_groups * p->n_sums, *p, stream, [](auto row) {
-        return gradient_rows_kernel<decltype(row)::value>;
+    return with_row(size.log2_row, [&](auto row) {
+        constexpr int LOG_N = decltype(row)::value;
+        using S = gradient_size<LOG_N>;
+        const int parts = (teams_at_once<S>(device) >> size.log2_r) / p->n_groups; /* of a group, all at once */
+        sums_of_groups sums = {1, p->windows};
+        if (parts > 1) sums.windows_of_sum = (p->windows + parts - 1) / parts;
+        sums.n_sums = (p->windows + sums.windows_of_sum - 1) / sums.windows_of_sum;
+        int of_block;
+        const dim3 grid = rows_grid<S>(device, p->n_groups * sums.n_sums, size.log2_r, &of_block);
+        const cudaError_t status = launch_early(device->is_early, gradient_rows_kernel<LOG_N>, grid, S::T, S::BYTES,
+                                                stream, *p, sums, size.log2_r, of_block);
+        if (status || sums.n_sums == 1) return status;
+        const int points = 1 << (size.log2_row + size.log2_r);
+        return launch_early(device->is_early, sums_kernel, dim3((unsigned)points / 256, (unsigned)p->n_groups), 256, 0,
+                            stream, *p, sums, points);
     });
-    if (status || p->n_sums == 1) return status;
-    const int points = 1 << (size.log2_row + size.log2_r);
-    const dim3 grid((unsigned)(points + 255) / 256, (unsigned)p->n_groups);
-    return launch_early(device->is_early, sums_kernel, grid, 256, 0, stream, *p, points);
 }

@@ -79,10 +79,9 @@ cudaError_t long_rows_launch(const struct fused_device *device, struct long_size
                              cudaStream_t stream);
 
 /* The sum over the windows of a group: the inverse of conj(spectrum of x) times the spectrum of gy. It replaces the
- * group's first window of gy; the other windows, and those of x, are overwritten. */
+ * group's first window of gy; the other windows, and those of x, may be overwritten. */
 struct long_gradient_rows {
-    int n_groups, windows;    /* windows: windows of a group, which are summed in n_sums parts: */
-    int windows_of_sum, n_sums; /* the last part may have fewer windows */
+    int n_groups, windows;    /* windows: windows of a group */
     float2 *x, *gy;           /* [n_groups][windows][N] */
 };
 cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,

@@ -79,7 +79,7 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
 }
 
 /* The cycles of a point on a multiprocessor, for the windows (of_filters: for those of the filters). `split` and `join`
- * each use 4 or 8 bytes of a point in device memory, and 8 of the scratch; the rows use 16 to 40 of the scratch. The
+ * each use 4 or 8 bytes of a point in device memory, and 8 of the scratch; the rows use 16 to 44 of the scratch. The
  * rows compute for 1.05 or 1.6 cycles: a transform and its inverse (tensors_cuda.cu). */
 static double point_cycles(const struct tensor_call *c, const struct long_plan *plan, bool of_filters)
 {
@@ -89,9 +89,9 @@ static double point_cycles(const struct tensor_call *c, const struct long_plan *
     const double scratch = windows * (double)n * sizeof(float2);
     const double cached = scratch <= MAX_CACHED_BYTES ? cached_bytes_of_cycle : bytes_of_cycle;
     const bool is_half = plan->is_single && c->from + c->y.frames <= n && c->h.frames <= n; /* no point from N on */
-    const double pass = (is_half ? 4 : 8) / bytes_of_cycle + 8 / cached,
-                 computed = plan->size.log2_row <= 10 ? 1.05 : 1.6;
-    if (gradient_h) return of_filters ? pass + computed / 2 : 2 * pass + fmax(40 / cached, computed);
+    const bool is_short = plan->size.log2_row <= 10;
+    const double pass = (is_half ? 4 : 8) / bytes_of_cycle + 8 / cached, computed = is_short ? 1.05 : 1.6;
+    if (gradient_h) return of_filters ? pass + computed / 2 : 2 * pass + fmax((is_short ? 28 : 44) / cached, computed);
     return of_filters ? pass + fmax(16 / cached, computed / 2) : 2 * pass + fmax(24 / cached, computed);
 }
 

@@ -143,14 +143,11 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
             continue;
         }
         const int64_t step = ceil_div(units, ceil_div(units, plan->n_units));
-        const int64_t at_once = long_rows_at_once(device, plan->size.log2_row) >> plan->size.log2_r; /* sums */
         for (int64_t first = 0; first < units; first += step) {
             x.first = gy.first = first;
             x.n = gy.n = (int)min_of(step, units - first);
             float2 *windows = scratch + x.n * n;
-            struct long_gradient_rows rows = {groups->n, x.n / groups->n, 1, 1, scratch, windows};
-            rows.windows_of_sum = (int)ceil_div(rows.windows, max_of(1, min_of(rows.windows, at_once / groups->n)));
-            rows.n_sums = (int)ceil_div(rows.windows, rows.windows_of_sum);
+            const struct long_gradient_rows rows = {groups->n, x.n / groups->n, scratch, windows};
             output.add = first > 0; /* then there is one filter */
             TRY(long_split_launch(device, plan->size, &x, d->b, &gy, d->a, scratch, stream),
                 "a gradient of long filters");

@@ -424,7 +424,7 @@ static void long_filters_and_signals_match_a_float64_transform(const char *backe
         shape_check(backend, &s, &r);
     }
     /* The CUDA backend sums the gradients of h in parts, the last of which has fewer windows. */
-    struct shape shared = shape_of(HC_CAUSAL, FEW ? 3 : 17, 1, 0, FEW ? 4096 : 70000, FEW ? 4096 : 70000);
+    struct shape shared = shape_of(HC_CAUSAL, FEW ? 3 : 17, 1, 0, FEW ? 2048 : 70000, FEW ? 2048 : 70000);
     shape_check(backend, &shared, &r);
 }
 

@@ -318,7 +318,7 @@ bool long_columns_fit(const struct fused_device *device, int log2_r)
 {
     bool fit = false;
     with_split(log2_r, [&](auto r) {
-        fit = column_team<decltype(r)::value>::BYTES <= (size_t)device->shared_bytes;
+        fit = (int)column_team<decltype(r)::value>::BYTES <= device->shared_bytes;
         return cudaSuccess;
     });
     return fit;

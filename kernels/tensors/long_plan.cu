@@ -109,7 +109,8 @@ static double long_cycles(const struct tensor_call *c, const struct fused_device
         const double window = 2 * row * (parts > 1 ? halves_factor_of_parts : halves_factor);
         return window * ceil(units / at_once) + of_filters + 3 * parts * launch_cycles;
     }
-    const double launches = parts * (ceil(units / parts / plan->n_units) * 3 + ceil(filters / plan->n_groups) + 2);
+    const double of_groups = gradient_h ? 0 : ceil(filters / plan->n_groups);
+    const double launches = parts * (ceil(units / parts / plan->n_units) * 3 + of_groups + 3);
     const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + filters * parts);
     const double full = n * units * point_cycles(c, plan, false) / device->n_sm + of_filters;
     return fmax(full, ceil(rows / at_once) * row) + launches * launch_cycles;

@@ -1,7 +1,7 @@
 /* long_kernels - the kernels split, rows and join of long_kernels.h.
  *
- * cost     a window: `split` and `join` 12 N or 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA. Gradient of
- *          filters: `split` twice, rows 28 N to 44 N
+ * cost     a window: `split` and `join` 12 N or 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA.
+ *          Gradient of filters: `split` twice, rows 28 N to 44 N
  * ceiling  the bandwidth of device memory, or of the L2 cache if the windows of a launch fit there
  */
 #include "early_launch.cuh"

@@ -10,9 +10,15 @@
 #include <limits.h>
 #include <math.h>
 
+#ifdef LONG_ROW
+enum { CACHED_BYTES = 256 << 10 };                  /* tests: several launches for the windows of a filter */
+#else
 enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gradient h: of x) in the L2 cache */
+#endif
+enum { MAX_CACHED_BYTES = 40 << 20 };               /* of all windows and spectra that the launches of a step use */
 enum { MAX_HALVES = INT_MAX / 4 };                  /* max. windows in halves of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */
+static const double cached_bytes_of_cycle = 27;     /* the same for the L2 cache */
 static const double launch_cycles = 3000;
 static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* relative to the cycles of the two rows */
 
@@ -22,10 +28,10 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
     struct long_size size = {0, 0};
     for (int row = LONG_ROW_MIN; row <= LONG_ROW_MAX; row++) {
         const int r = log2_n - row;
-        if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row)) continue;
-        /* Smaller rows run in two blocks a multiprocessor, which hide each other's loads. So rows have 2^14 points only
-         * if this saves a pass. */
-        if (row == 14 && size.log2_row && size.log2_r <= LONG_PASS_SPLITS) continue;
+        if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row) || !long_columns_fit(device, r)) continue;
+        /* The points of rows of 2^10 points cross shared memory half as often as those of longer rows. Rows of 2^13
+         * points run in two blocks a multiprocessor, which hide each other's loads. */
+        if (size.log2_row == 10 || (size.log2_row && row == 14)) continue;
         size.log2_row = row;
         size.log2_r = r;
     }
@@ -55,13 +61,11 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     } else if (c->op == HC_GRADIENT_H) {
         units = min_of(busy, filters * units_of_group);
         units = min_of(units, capacity / 2);
-        const bool has_sum = units < units_of_group; /* not all windows of a filter fit */
-        if (has_sum) units = min_of(units, (capacity - 1) / 2);
-        groups = has_sum ? 1 : units / units_of_group;
-        plan->bytes = (size_t)((2 * units + has_sum) * bytes);
+        groups = max_of(1, units / units_of_group);
+        plan->bytes = (size_t)(2 * units * bytes);
     } else {
         units = min_of(busy, filters * units_of_group);
-        groups = min_of(filters, max_of(busy, ceil_div(units, units_of_group)));
+        groups = min_of(filters, max_of(max_of(1, wave >> plan->size.log2_r), ceil_div(units, units_of_group)));
         if (units + groups > capacity) {
             units = max_of(1, capacity * units / (units + groups));
             groups = min_of(groups, capacity - units);
@@ -74,33 +78,42 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     return true;
 }
 
-/* The time of a plan: each step moves its bytes at the speed of the memory, or is a round of rows. */
+/* The cycles of a point on a multiprocessor, for the windows (of_filters: for those of the filters). `split` and `join`
+ * each use 4 or 8 bytes of a point in device memory, and 8 of the scratch; the rows use 16 to 44 of the scratch. The
+ * rows compute for 1.05 or 1.6 cycles: a transform and its inverse (tensors_cuda.cu). */
+static double point_cycles(const struct tensor_call *c, const struct long_plan *plan, bool of_filters)
+{
+    const bool gradient_h = c->op == HC_GRADIENT_H;
+    const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
+    const double windows = gradient_h ? 2.0 * plan->n_units : (double)plan->n_units + plan->n_groups;
+    const double scratch = windows * (double)n * sizeof(float2);
+    const double cached = scratch <= MAX_CACHED_BYTES ? cached_bytes_of_cycle : bytes_of_cycle;
+    const bool is_half = plan->is_single && c->from + c->y.frames <= n && c->h.frames <= n; /* no point from N on */
+    const bool is_short = plan->size.log2_row <= 10;
+    const double pass = (is_half ? 4 : 8) / bytes_of_cycle + 8 / cached, computed = is_short ? 1.05 : 1.6;
+    if (gradient_h) return of_filters ? pass + computed / 2 : 2 * pass + fmax((is_short ? 28 : 44) / cached, computed);
+    return of_filters ? pass + fmax(16 / cached, computed / 2) : 2 * pass + fmax(24 / cached, computed);
+}
+
 static double long_cycles(const struct tensor_call *c, const struct fused_device *device, const struct long_plan *plan)
 {
     const double n = (double)((int64_t)1 << (plan->size.log2_row + plan->size.log2_r));
     const double filters = (double)(c->h.batch * c->h.channels), parts = (double)ceil_div(c->h.frames, plan->taps);
     const double units = filters * (double)(rows_of_filter(c) * plan->n_windows) * parts;
-    const bool gradient_h = c->op == HC_GRADIENT_H, second_pass = plan->size.log2_r > LONG_PASS_SPLITS;
-    /* bytes of a point: 16 for split, 16 for join, 16 more each for a second pass, 16 for rows, 8 to 16 for a
-     * product */
-    const double of_unit = gradient_h ? 2 * (32 + second_pass * 16) + 16 : 56 + second_pass * 32;
-    const double of_filter = parts * (32 + second_pass * 16);
-    const double row = team_cycles(plan->size.log2_row);
-    if (plan->is_halves && gradient_h) {
-        const double rounds = ceil(filters / long_rows_at_once(device, plan->size.log2_row));
-        return parts * (rounds * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
-    }
+    const double of_filters = n * filters * parts * point_cycles(c, plan, true) / device->n_sm;
+    const double row = team_cycles(plan->size.log2_row), at_once = long_rows_at_once(device, plan->size.log2_row);
+    const bool gradient_h = c->op == HC_GRADIENT_H;
+    if (plan->is_halves && gradient_h)
+        return parts * (ceil(filters / at_once) * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
     if (plan->is_halves) {
         const double window = 2 * row * (parts > 1 ? halves_factor_of_parts : halves_factor);
-        return window * ceil(units / long_rows_at_once(device, plan->size.log2_row)) +
-               n * filters * of_filter / (bytes_of_cycle * device->n_sm) + 3 * parts * launch_cycles;
+        return window * ceil(units / at_once) + of_filters + 3 * parts * launch_cycles;
     }
-    const double bytes = n * (units * of_unit + filters * of_filter);
-    const double chunks = ceil(units / plan->n_units), launches = chunks * (gradient_h ? 4 : 3) + 3 * parts;
+    const double of_groups = gradient_h ? 0 : ceil(filters / plan->n_groups);
+    const double launches = parts * (ceil(units / parts / plan->n_units) * 3 + of_groups + 3);
     const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + filters * parts);
-    const double rounds = ceil(rows / long_rows_at_once(device, plan->size.log2_row));
-    const double moved = bytes / (bytes_of_cycle * device->n_sm), computed = rounds * row;
-    return (moved > computed ? moved : computed) + launches * launch_cycles;
+    const double full = n * units * point_cycles(c, plan, false) / device->n_sm + of_filters;
+    return fmax(full, ceil(rows / at_once) * row) + launches * launch_cycles;
 }
 
 bool long_plan_make(const struct tensor_call *c, const struct fused_device *device, struct long_plan *best)

@@ -2,7 +2,7 @@
  *
  *   workspace, convolve and gradient x   [spectra of some filters] [some windows]
  *   the same, windows in halves          [spectra of some filters]
- *   workspace, gradient h                [windows of x] [as many of gy] [sum of their products]
+ *   workspace, gradient h                [some windows of x] [as many of gy]
  *   the same, windows in halves          [spectrum of x and sum of the products, for each block]
  */
 #include "long_rows.h"
@@ -54,9 +54,9 @@ static int run_long_convolve(const struct tensor_call *c, const struct tensor_da
     cudaStream_t stream = (cudaStream_t)d->stream;
     const bool is_gradient = c->op == HC_GRADIENT_X;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
-    float2 *spectra = (float2 *)d->workspace, *scratch = spectra + (int64_t)plan->n_groups * n;
+    float2 *spectra = (float2 *)d->workspace, *scratch = spectra + (int64_t)groups->n * n;
     for (int64_t tap = 0; tap < c->h.frames; tap += plan->taps) {
-        const struct long_units filters = filters_of(groups, c, plan, tap);
+        struct long_units filters = filters_of(groups, c, plan, tap);
         const int64_t from = c->from - tap;
         struct long_units in = long_units_of(groups, is_gradient ? &c->y : &c->x, plan);
         struct long_units out = long_units_of(groups, is_gradient ? &c->x : &c->y, plan);
@@ -76,15 +76,12 @@ static int run_long_convolve(const struct tensor_call *c, const struct tensor_da
         in.start += range.first * plan->hop;
         out.start += range.first * plan->hop;
         in.units_of_group = out.units_of_group = rows_of_filter(c) * range.n;
-        TRY(long_split_launch(device, plan->size, &filters, d->b, spectra, stream), "the spectra of long filters");
-        struct long_rows rows = {};
-        rows.op = LONG_FORWARD;
-        rows.n = groups->n;
-        rows.stride = n;
-        rows.data = spectra;
-        rows.scale = 1.0f / (float)n;
-        rows.conjugate = is_gradient;
-        TRY(long_rows_launch(device, plan->size, &rows, stream), "the spectra of long filters");
+        struct long_rows of_filters = {}, rows = {};
+        of_filters.op = LONG_FORWARD;
+        of_filters.n = groups->n;
+        of_filters.data = spectra;
+        of_filters.scale = 1.0f / (float)n;
+        of_filters.conjugate = is_gradient;
         rows.op = LONG_CONVOLVE;
         rows.data = scratch;
         rows.spectra = spectra;
@@ -93,6 +90,15 @@ static int run_long_convolve(const struct tensor_call *c, const struct tensor_da
         for (int64_t first = 0; first < units; first += step) {
             in.first = out.first = rows.first = first;
             in.n = out.n = rows.n = (int)min_of(step, units - first);
+            struct long_units split = in;
+            if (plan->is_halves) split.n = 0;
+            if (first == 0 || split.n > 0)
+                TRY(long_split_launch(device, plan->size, &filters, d->b, &split, d->a, first ? scratch : spectra,
+                                      stream),
+                    "a long convolution");
+            if (first == 0)
+                TRY(long_rows_launch(device, plan->size, &of_filters, stream), "the spectra of long filters");
+            filters.n = 0;
             if (plan->is_halves) {
                 const struct long_halves halves = {in, out, output, d->a, d->out, spectra};
                 const bool is_real = (in.end <= n || in.start + n >= in.rows.frames) &&
@@ -100,7 +106,6 @@ static int run_long_convolve(const struct tensor_call *c, const struct tensor_da
                 TRY(long_halves_launch(device, is_real, &halves, stream), "a long convolution");
                 continue;
             }
-            TRY(long_split_launch(device, plan->size, &in, d->a, scratch, stream), "a long convolution");
             TRY(long_rows_launch(device, plan->size, &rows, stream), "a long convolution");
             TRY(long_join_launch(device, plan->size, &out, &output, scratch, n, d->out, stream), "a long convolution");
         }
@@ -128,7 +133,7 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
         gy.start += range.first * plan->hop;
         x.units_of_group = gy.units_of_group = rows_of_filter(c) * range.n;
         const int64_t units = groups->n * x.units_of_group;
-        const struct long_output output = {0, 1.0f / (float)n, false};
+        struct long_output output = {0, 1.0f / (float)n, false};
         if (plan->is_halves) {
             const struct long_gradient_halves halves = {x, gy, filters, output, (int)x.units_of_group,
                                                         d->b, d->a, d->out, scratch};
@@ -137,39 +142,19 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
             TRY(long_gradient_halves_launch(device, is_real, &halves, stream), "a gradient of long filters");
             continue;
         }
-        const bool at_once = units <= plan->n_units;
-        const int64_t step = at_once ? units : ceil_div(units, ceil_div(units, plan->n_units));
-        struct long_rows rows = {};
-        struct long_products products = {};
+        const int64_t step = ceil_div(units, ceil_div(units, plan->n_units));
         for (int64_t first = 0; first < units; first += step) {
             x.first = gy.first = first;
             x.n = gy.n = (int)min_of(step, units - first);
-            rows.op = LONG_FORWARD;
-            rows.n = 2 * x.n;
-            rows.stride = n;
-            rows.data = scratch;
-            rows.scale = 1.0f;
-            products.n_groups = at_once ? groups->n : 1;
-            products.windows = (int)(at_once ? x.units_of_group : x.n);
-            products.points = n;
-            products.x = scratch;
-            products.gy = scratch + x.n * n;
-            products.sum = at_once ? scratch : scratch + 2 * n * plan->n_units;
-            products.stride = at_once ? x.units_of_group * n : n;
-            products.add = first > 0;
-            TRY(long_split_launch(device, plan->size, &x, d->b, scratch, stream), "a gradient of long filters");
-            TRY(long_split_launch(device, plan->size, &gy, d->a, scratch + x.n * n, stream),
+            float2 *windows = scratch + x.n * n;
+            const struct long_gradient_rows rows = {groups->n, x.n / groups->n, scratch, windows};
+            output.add = first > 0; /* then there is one filter */
+            TRY(long_split_launch(device, plan->size, &x, d->b, &gy, d->a, scratch, stream),
                 "a gradient of long filters");
-            TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
-            TRY(long_products_launch(device, &products, stream), "a gradient of long filters");
+            TRY(long_gradient_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
+            TRY(long_join_launch(device, plan->size, &filters, &output, windows, rows.windows * n, d->out, stream),
+                "a gradient of long filters");
         }
-        rows.op = LONG_INVERSE;
-        rows.n = groups->n;
-        rows.stride = products.stride;
-        rows.data = products.sum;
-        TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
-        TRY(long_join_launch(device, plan->size, &filters, &output, products.sum, products.stride, d->out, stream),
-            "a gradient of long filters");
     }
     return HC_OK;
 }

@@ -510,7 +510,6 @@ static __global__ void __launch_bounds__(RESIDENT_THREADS, 2)
     worker_prepare((int)blockIdx.x - w.job.first_seat, born_ns);
     if (!seat_take(seat, launch, born_ns)) return;
     seat_serve(seat, launch);
-    __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) seat_free(seat);
 }

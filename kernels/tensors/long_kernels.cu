@@ -196,22 +196,16 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
 /* The sums of a group: each over windows_of_sum windows, the last one over the rest. */
 struct sums_of_groups { int n_sums, windows_of_sum; };
 
-/* row_size for gradient_rows_kernel. A spectrum of x stays in shared memory, or else replaces the points of x. */
-template <int LOG_N> struct gradient_size : row_size<LOG_N> {
-    static constexpr bool IN_SHARED = LOG_N <= 10;
-    static constexpr int BLOCKS = IN_SHARED ? row_size<LOG_N>::BLOCKS * 5 / 8 : row_size<LOG_N>::BLOCKS;
-    static constexpr size_t BYTES = row_size<LOG_N>::BYTES + (IN_SHARED ? sizeof(float2) << LOG_N : 0);
-};
-
-/* A block computes row blockIdx.y of some sums. The row of gy in a sum's first window becomes the row of the sum. */
+/* A block computes row blockIdx.y of some sums. The spectrum of x replaces its points, and the row of gy in a sum's first
+ * window becomes the row of the sum. */
 template <int LOG_N>
-static __global__ void __launch_bounds__(row_size<LOG_N>::T, gradient_size<LOG_N>::BLOCKS)
+static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
     gradient_rows_kernel(long_gradient_rows p, sums_of_groups sums, int log2_r, int sums_of_block)
 {
-    using S = gradient_size<LOG_N>;
+    using S = row_size<LOG_N>;
     extern __shared__ float4 shared[];
     auto *f = shared_at<typename S::factors>(shared, 0);
-    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES), *stash = s + S::POINTS;
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES);
     next_may_begin();
     S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
     previous_wait();
@@ -233,7 +227,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, gradient_size<LOG_N
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
-            float2 *spectrum = S::IN_SHARED ? stash + t : row(p.x, window, t); /* each thread uses its own positions */
+            float2 *spectrum = row(p.x, window, t); /* each thread uses its own positions */
 #pragma unroll
             for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
             in = row(p.gy, window, t);
@@ -242,7 +236,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, gradient_size<LOG_N
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
-            spectrum = S::IN_SHARED ? stash + t : row(p.x, window, t);
+            spectrum = row(p.x, window, t);
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
             float2 *sum = row(p.gy, first, t);
@@ -295,8 +289,7 @@ template <class Use> static cudaError_t with_split(int log2_r, Use use)
         case 6: return use(number<6>());
         case 7: return use(number<7>());
         case 8: return use(number<8>());
-        case 9: return use(number<9>());
-        default: return use(number<10>());
+        default: return use(number<9>());
     }
 }
 /* Does nothing if there is no kernel for these rows. */
@@ -306,7 +299,6 @@ template <class Use> static cudaError_t with_row(int log2_row, Use use)
 #ifdef LONG_ROW
         case LONG_ROW: return use(number<LONG_ROW>());
 #else
-        case 10: return use(number<10>());
         case 12: return use(number<12>());
         case 13: return use(number<13>());
         case 14: return use(number<14>());
@@ -389,7 +381,7 @@ cudaError_t long_load(const struct fused_device *device)
             const cudaError_t allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,
                                                      rows_kernel<LOG_N, LONG_CONVOLVE>);
             return allowed ? allowed
-                           : shared_allow(device, gradient_size<LOG_N>::BYTES, gradient_rows_kernel<LOG_N>);
+                           : shared_allow(device, row_size<LOG_N>::BYTES, gradient_rows_kernel<LOG_N>);
         });
     return status;
 }
@@ -421,7 +413,7 @@ cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct 
 {
     return with_row(size.log2_row, [&](auto row) {
         constexpr int LOG_N = decltype(row)::value;
-        using S = gradient_size<LOG_N>;
+        using S = row_size<LOG_N>;
         const int parts = (teams_at_once<S>(device) >> size.log2_r) / p->n_groups; /* of a group, all at once */
         sums_of_groups sums = {1, p->windows};
         if (parts > 1) sums.windows_of_sum = (p->windows + parts - 1) / parts;

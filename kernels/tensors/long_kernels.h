@@ -23,9 +23,9 @@ extern "C" {
 #ifdef LONG_ROW
 enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
 #else
-enum { LONG_ROW_MIN = 10, LONG_ROW_MAX = 14 };    /* log2 N', except 11 */
+enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 14 };    /* log2 N' */
 #endif
-enum { LONG_MAX_SPLITS = 10 };                    /* max. log2 R */
+enum { LONG_MAX_SPLITS = 9 };                     /* max. log2 R */
 enum { LONG_MAX_UNITS = 32767 };                  /* max. windows of a or of b in a launch */
 
 struct long_size { int log2_row, log2_r; };

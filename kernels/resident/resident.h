@@ -13,10 +13,11 @@
  *             their sums as words in device memory to the first one, which adds them up and answers. It answers no word
  *             before it has all sums: until then the request stays, and a successor can begin the block again
  *   seat      a worker's index in the grid, the same in all generations
- *   generation  a launch of the kernel. Every GENERATION_US the next one starts beside it, and each worker hands its
- *             seat over right after an answer. So cudaDeviceSynchronize waits for two generations at most, and no limit
- *             on the run time of a kernel is reached. cudaFree holds the driver's lock while it waits: the next
- *             generation cannot start, and a worker leaves after MAX_US. Requests wait in memory meanwhile
+ *   generation  a launch of the kernel. Every 5 ms (50 ms with many workers) the next one starts beside it, and each
+ *             worker hands its seat over right after an answer. So cudaDeviceSynchronize waits for two generations at
+ *             most, and no limit on the run time of a kernel is reached. cudaFree holds the driver's lock while it
+ *             waits: the next generation cannot start, and a worker leaves 10 ms later. Requests wait in memory
+ *             meanwhile
  *   manager   a thread that launches the generations. When no block comes for IDLE_US, it stops; the
  *             next block wakes it up
  *   on demand   beside another process the kernel does not stay: the GPU runs the two in turns, and a kernel that polls

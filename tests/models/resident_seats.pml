@@ -14,7 +14,7 @@
  * them. `arrived` decides only when a worker leaves: a worker may read an old value.
  *
  * Sizes: a seat, two slots, four generations, four blocks of one word that arrives at once; resident_words.pml has two
- * workers and more words. A worker may leave for MAX_US whenever no block has come, and give up whenever its seat is
+ * workers and more words. A worker may leave for max_ns whenever no block has come, and give up whenever its seat is
  * taken. The worker of the last generation stays, so a block that nobody answers is a deadlock. The audio thread gives
  * up on any block but the last. It swaps masks before block 2 or 3, and frees the first mask as soon as it may.
  */
@@ -118,7 +118,7 @@ end_poll:
         :: else
         fi
     :: request[(number + 1) % SLOTS] != number + 1 && generation_in[stream] < GENERATIONS ->
-        is_alone = arrived <= generation_in[stream]; /* MAX_US; else idle_ns */
+        is_alone = arrived <= generation_in[stream]; /* max_ns; else idle_ns */
         break
     od;
     is_serving = false;

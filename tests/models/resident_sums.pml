@@ -10,7 +10,7 @@
  * Order: as in resident_words.pml, a word's value and number are one store, and a reader compares the number. Words of
  * sums arrive in any order.
  *
- * Sizes: two slots, two sums, five blocks; another group copies the requests. The first worker may leave for MAX_US
+ * Sizes: two slots, two sums, five blocks; another group copies the requests. The first worker may leave for max_ns
  * whenever a sum is missing. Its successor goes on with the same number, so here it is one process. The other one may
  * be away for any time. The audio thread gives up on any block but the last, so a block that is never answered is a
  * deadlock.

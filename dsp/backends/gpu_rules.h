@@ -44,7 +44,7 @@
 #define HYBRID_SHARE 0.5
 
 /* Launches take 20 to 30 us for heads of this size. Measured costs of launches may say more. */
-#define MAX_RESIDENT_US 22
+#define MAX_RESIDENT_US 20
 
 /* Does a GPU pay off for a batch? bytes: size of the inputs of one process. */
 static inline bool gpu_pays_off_for_batch(double bytes, int n_processors)

@@ -25,6 +25,7 @@ enum {
 #define RESIDENT_TRIP_US 6.5     /* there and back, with the audio thread's part                                      */
 #define RESIDENT_HOP_US 1.4      /* words from a multiprocessor to another                                            */
 #define RESIDENT_WORD_US 3.7e-3  /* a frame of a channel                                                              */
+#define RESIDENT_COPY_US 7.5e-5  /* a frame of an input that one of several workers loads                             */
 #define RESIDENT_MACS 131072     /* multiply-adds of a worker in a us, with taps in shared memory                     */
 #define RESIDENT_FAR_MACS 22e3   /* the same with taps in device memory                                               */
 #define RESIDENT_SHARED 225e3    /* bytes of a worker                                                                 */
@@ -75,6 +76,7 @@ static inline struct resident_split resident_split_choose(const struct plan_shap
         const bool fits = 4 * (rows + tables + taps) <= shared_bytes;
         const double us = RESIDENT_TRIP_US + RESIDENT_HOP_US * ((workers > 1) + (parts > 1)) +
                           RESIDENT_WORD_US * ((double)head->n_in + head->n_out) * head->block +
+                          (workers > 1 ? RESIDENT_COPY_US * workers * ins * head->block : 0) +
                           macs / workers / (fits ? RESIDENT_MACS : RESIDENT_FAR_MACS);
         if (us + RESIDENT_WORKER_US * workers >= best_us) continue;
         best_us = us + RESIDENT_WORKER_US * workers;

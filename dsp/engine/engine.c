@@ -427,7 +427,8 @@ int hc_get_info(hc_engine *e, hc_info *out)
     memcpy(&info->peak, &peak_bits, sizeof info->peak);
     info->backend = e->backend->name;
     const char *mode = e->backend->mode ? e->backend->mode(e->state) : NULL;
-    size_t n = strlen(strcpy(info->device, e->device));
+    size_t n = strlen(e->device);
+    memcpy(info->device, e->device, n + 1);
     if (mode) snprintf(info->device + n, sizeof info->device - n, "; %s", mode);
     info->blocks = atomic_load_explicit(&e->blocks, memory_order_relaxed);
     info->frames = atomic_load_explicit(&e->frames, memory_order_relaxed);

@@ -50,6 +50,17 @@ int device_stream_make(cudaStream_t *stream, bool urgent, struct reason *why)
     return HC_OK;
 }
 
+cudaError_t device_stream_follow(cudaStream_t stream, cudaStream_t other)
+{
+    cudaEvent_t ended;
+    cudaError_t e = cudaEventCreateWithFlags(&ended, cudaEventDisableTiming);
+    if (e != cudaSuccess) return e;
+    e = cudaEventRecord(ended, other);
+    if (e == cudaSuccess) e = cudaStreamWaitEvent(stream, ended, 0);
+    cudaEventDestroy(ended);
+    return e;
+}
+
 /* ---- pools ------------------------------------------------------------------------------------------------------- */
 
 struct memory_pools {
@@ -128,11 +139,11 @@ int device_alloc(void **p, size_t bytes, const char *what, struct reason *why)
     *p = NULL;
     TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
     if (from->device) {
+        TRY(cudaMemPoolGetAttribute(from->device, cudaMemPoolAttrUsedMemCurrent, &used), "cudaMemPoolGetAttribute");
         TRY(cudaMemPoolGetAttribute(from->device, cudaMemPoolAttrReservedMemCurrent, &reserved),
             "cudaMemPoolGetAttribute");
-        TRY(cudaMemPoolGetAttribute(from->device, cudaMemPoolAttrUsedMemCurrent, &used), "cudaMemPoolGetAttribute");
     }
-    free_bytes += reserved - used;
+    if (reserved > used) free_bytes += reserved - used;
     if (bytes > free_bytes)
         return fail(HC_ENOMEM, why,
                     "cuda: %s needs %.1f GB, but the device has %.1f GB, of which %.1f are free; lower max_taps or "
@@ -155,13 +166,9 @@ void device_free(void *p)
 void device_free_behind(void *p, cudaStream_t stream)
 {
     const struct memory_pools *to = pools_find();
-    cudaEvent_t unused = NULL;
     if (!p) return;
-    if (to->device && cudaEventCreateWithFlags(&unused, cudaEventDisableTiming) == cudaSuccess) {
-        cudaEventRecord(unused, stream);
-        cudaStreamWaitEvent(to->stream, unused, 0);
+    if (to->device && device_stream_follow(to->stream, stream) == cudaSuccess) {
         cudaFreeAsync(p, to->stream);
-        cudaEventDestroy(unused);
     } else {
         device_wait(stream);
         device_free(p);

@@ -20,6 +20,9 @@ cudaError_t device_wait_event(cudaEvent_t event);
 /* Makes a stream. urgent: with the highest priority, else with the lowest. */
 int device_stream_make(cudaStream_t *stream, bool urgent, struct reason *why);
 
+/* Work that is put into `stream` from now on waits until the work that is in `other` now has ended. */
+cudaError_t device_stream_follow(cudaStream_t stream, cudaStream_t other);
+
 /* ---- memory, of pools --------------------------------------------------------------------------------------------
  *
  * cudaFree and cudaFreeHost wait until the device is idle, and hold the driver's lock: audio would wait, too. A pool

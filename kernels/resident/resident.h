@@ -42,7 +42,8 @@ enum {
     RESIDENT_SLOTS = 16,         /* requests of an engine that are posted and not answered yet; input of more is lost */
     RESIDENT_HEADER = 10,        /* words of a request before its frames: enum resident_header                        */
     RESIDENT_THREADS = 512,      /* threads of a worker                                                               */
-    RESIDENT_SAVED = 5,          /* numbers that a worker hands over: last block, position of its end, its mask       */
+    RESIDENT_SAVED = 6,          /* numbers that a worker hands over: last block, position of its end, two words: the
+                                    mask's address, with the number of its making                             */
     RESIDENT_SEATS = 256         /* max. workers of all engines                                                       */
 };
 
@@ -154,6 +155,8 @@ void resident_leave(struct resident_service *service, struct resident_job *job);
 void resident_follow(struct resident_service *service, cudaStream_t stream);
 /* Reports a request: the kernel stays, or comes back. [rt] */
 void resident_posted(struct resident_service *service, int64_t now_us);
+/* Lets the manager have the priority right below the calling audio thread's. [rt] */
+void resident_lead(struct resident_service *service);
 /* Returns the reason why the device is lost; NULL: it works. [rt] */
 const char *resident_lost(const struct resident_service *service);
 /* Says whether the kernel stays on the GPU, and if not, why. [rt], any thread */

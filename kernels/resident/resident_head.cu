@@ -164,9 +164,9 @@ const char *resident_head_refusal(int device)
 
 static int head_open(struct head *h, const hc_config *config, const struct plan *plan, struct reason *why)
 {
+    PASS(device_use(h->device, why));
     const char *refusal = resident_head_refusal(h->device);
     if (refusal) return fail(HC_EUNSUPPORTED, why, "%s", refusal);
-    PASS(device_use(h->device, why));
     PASS(device_alloc_host((void **)&h->job, sizeof *h->job, why));
     struct resident_job *job = h->job;
     const struct plan_shape head = {plan->head_taps, plan->block, config->n_in, config->n_out, config->n_routes};
@@ -359,6 +359,7 @@ int resident_head_play(void *state, const struct rows *rows, int n, const struct
         h->number++;
         request_write(h, rows, n, fade);
         resident_posted(h->service, now_us());
+        resident_lead(h->service);
     }
     h->at += (uint32_t)n; /* the workers replace skipped frames by silence */
     for (int out = 0; out < h->job->n_out && rc == HC_OK; out++)

@@ -73,7 +73,7 @@ __device__ static bool block_await(const struct resident_word *request, bool is_
                                    const struct resident_launch &launch, uint64_t born_ns)
 {
     if (threadIdx.x == 0) {
-        const uint64_t from_ns = time_ns();
+        uint64_t from_ns = time_ns();
         uint64_t last_ns = from_ns;
         w.comes = false;
         for (unsigned polls = 0; !w.comes; polls++) {
@@ -83,7 +83,10 @@ __device__ static bool block_await(const struct resident_word *request, bool is_
             if (is_first && launch.on_demand) break;
             if (polls % POLLS != POLLS - 1) continue;
             const uint64_t ns = time_ns();
-            if (is_first && ns - last_ns > STALL_NS) ++*(volatile uint32_t *)(launch.stalls + blockIdx.x);
+            if (ns - last_ns > STALL_NS) { /* the time in which this worker stood still does not count */
+                if (is_first) ++*(volatile uint32_t *)(launch.stalls + blockIdx.x);
+                from_ns = ns;
+            }
             last_ns = ns;
             if (ns - born_ns > launch.max_ns) break;
             if (ns - from_ns > launch.idle_ns && (launch.on_demand || is_relieved(seat, launch.generation))) break;
@@ -375,10 +378,13 @@ __device__ static inline uint32_t *numbers_of(int worker)
     return w.job.numbers + RESIDENT_SAVED * worker;
 }
 
+/* Returns the mask that a worker of this seat has saved; silence while it is being written. */
 __device__ static inline struct mask_key saved_mask(void)
 {
-    const uint32_t *numbers = numbers_of(w.self);
-    return {__ldcg(numbers + 2), __ldcg(numbers + 3), __ldcg(numbers + 4)};
+    const struct resident_word *words = (const struct resident_word *)(numbers_of(w.self) + 2);
+    const struct resident_word low = word_load(words), high = word_load(words + 1);
+    if (low.number != high.number) return {};
+    return {low.value, high.value, low.number};
 }
 
 /* Saves the mask before the answer: when a block without a mask is answered, no later generation loads that mask. */
@@ -387,8 +393,9 @@ __device__ static void mask_save(struct mask_key mask)
     if (is_same(w.saved, mask)) return;
     __syncthreads();
     if (threadIdx.x == 0) {
-        uint32_t *numbers = numbers_of(w.self);
-        numbers[2] = mask.low, numbers[3] = mask.high, numbers[4] = mask.number;
+        struct resident_word *words = (struct resident_word *)(numbers_of(w.self) + 2);
+        word_store(words, {mask.low, mask.number});
+        word_store(words + 1, {mask.high, mask.number});
         w.saved = mask;
         __threadfence();
     }
@@ -440,9 +447,10 @@ __device__ static void worker_prepare(int self, uint64_t born_ns)
         w.leaves = false;
         w.header[HEADER_N] = job->block;
         w.views[0] = w.views[1] = {};
+        w.saved = saved_mask(); /* one thread reads it: the worker in the seat may write it meanwhile */
     }
     __syncthreads();
-    outputs_play(view_of(saved_mask(), {}), false, false);
+    outputs_play(view_of(w.saved, w.saved), false, false);
     __syncthreads();
 }
 

@@ -49,7 +49,6 @@ struct resident_service {
     pthread_t manager;
     sem_t wake;
     int ends; /* atomic                                                                               */
-    pid_t process;               /* a child of fork() has no manager                                             */
     int n_jobs, n_seats;         /* n_seats: up to the last one in use                                           */
     struct resident_job **jobs;  /* [RESIDENT_SEATS], pinned                                                     */
     struct resident_seat *seats; /* device                                                                       */
@@ -76,6 +75,7 @@ struct resident_service {
 };
 
 static pthread_mutex_t services_lock = PTHREAD_MUTEX_INITIALIZER;
+static pid_t services_process; /* that has the managers: a child of fork() has none */
 static struct resident_service *services[DEVICES];
 
 static void pause_us(int us)
@@ -240,6 +240,10 @@ void resident_posted(struct resident_service *s, int64_t at_us)
 {
     __atomic_store_n(&s->posted_us, at_us, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) sem_post(&s->wake);
+}
+
+void resident_lead(struct resident_service *s)
+{
     priority_lead(&s->priority);
 }
 
@@ -257,10 +261,11 @@ const char *resident_lost(const struct resident_service *s)
  * comes later finds the device lost. */
 static void services_end(void)
 {
+    if (services_process != getpid()) return; /* in a child another thread may hold the lock for ever */
     pthread_mutex_lock(&services_lock);
     for (int i = 0; i < DEVICES; i++) {
         struct resident_service *s = services[i];
-        if (!s || s->process != getpid()) continue;
+        if (!s) continue;
         pthread_mutex_lock(&s->lock);
         __atomic_store_n(&s->ends, 1, __ATOMIC_RELEASE);
         service_lose(s, "the program ends");
@@ -301,13 +306,11 @@ static int service_make(struct resident_service *s, struct reason *why)
     PASS(device_alloc((void **)&s->seats, RESIDENT_SEATS * sizeof *s->seats, "the resident kernel", why));
     TRY(cudaMemsetAsync(s->seats, 0, RESIDENT_SEATS * sizeof *s->seats, s->setup), "cudaMemsetAsync");
     TRY(device_wait(s->setup), "clearing the seats");
-    s->process = getpid();
     s->posted_us = now_us();
     stay_set(s, true);
-    static bool is_registered; /* under services_lock */
-    if (!is_registered && atexit(services_end) != 0)
+    if (!services_process && atexit(services_end) != 0)
         return fail(HC_ENOMEM, why, "no memory for the resident kernel; free some memory");
-    is_registered = true;
+    services_process = getpid();
     if (pthread_create(&s->manager, NULL, manager_run, s) != 0)
         return fail(HC_ENOMEM, why, "no thread for the resident kernel; end some programs");
     return HC_OK;
@@ -410,11 +413,6 @@ void resident_leave(struct resident_service *s, struct resident_job *job)
 void resident_follow(struct resident_service *s, cudaStream_t stream)
 {
     cudaSetDevice(s->device);
-    for (int i = 0; i < 2; i++) {
-        cudaEvent_t gone; /* of this call: other threads follow, too */
-        if (cudaEventCreateWithFlags(&gone, cudaEventDisableTiming) != cudaSuccess) continue; /* the device is lost */
-        cudaEventRecord(gone, s->streams[i]);
-        cudaStreamWaitEvent(stream, gone, 0);
-        cudaEventDestroy(gone);
-    }
+    for (int i = 0; i < 2; i++)
+        if (device_stream_follow(stream, s->streams[i]) != cudaSuccess) device_wait(s->streams[i]);
 }

@@ -1,7 +1,7 @@
 /* resident_close - jobs enter and close while generations of the resident kernel come and go.
  *
  * models   kernels/resident/resident_service.cu: generation_launch, job_enter, generation_await, resident_leave,
- *          resident_await; kernels/resident/resident_kernel.cu: resident_start, seat_take, seat_serve, is_relieved;
+ *          resident_follow; kernels/resident/resident_kernel.cu: resident_start, seat_take, seat_serve, is_relieved;
  *          kernels/resident/resident_head.cu: resident_head_close
  * atomics  kernels/resident/resident.h: resident_seat
  *

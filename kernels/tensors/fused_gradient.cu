@@ -30,15 +30,15 @@ static __device__ window_pair pair_of_task(const fused_gradient_h &p, unsigned g
     const unsigned row = task / (unsigned)p.n_windows;
     const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop, gy_start = start + p.gy_first;
     const row_position at = position_of(p.groups, group, row);
-    const window x = window_of(p.x_data, p.x, at, start, start + p.hop, 2 * S::N);
-    const window gy = window_of(p.gy_data, p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
-    return window_pair{position_of_window(p.x_data, x), position_of_window(p.gy_data, gy)};
+    return window_pair{window_of(p.x, at, start, start + p.hop, 2 * S::N),
+                       window_of(p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N)};
 }
 
-static __device__ __forceinline__ float *filter_at(const fused_gradient_h &p, unsigned group)
+/* The element of gh that is the first tap of a filter. */
+static __device__ __forceinline__ int64_t filter_at(const fused_gradient_h &p, unsigned group)
 {
     const row_position at = position_of(p.groups, group, 0);
-    return p.gh + at.batch * p.out.stride[0] + at.channel * p.out.stride[1];
+    return at.batch * p.out.stride[0] + at.channel * p.out.stride[1];
 }
 
 template <int LOG_N, bool REAL>
@@ -75,15 +75,16 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
                 pairs[t] = pair_of_task<S>(p, group, task, unit < n_units && later < tasks_of_slice && task < tasks);
             S::team_sync();
         }
-        load<S, REAL>(r, window_at(p.x_data, pairs[i].x), t);
-        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at(p.gy_data, pairs[i].gy), t);
+        const window_pair &pair = pairs[i];
+        load<S, REAL>(r, window_at(p.x_data, p.x, pair.x), t);
+        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at(p.gy_data, p.gy, pair.gy), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll
         for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-        load<S, REAL>(r, window_at(p.gy_data, pairs[i].gy), t);
+        load<S, REAL>(r, window_at(p.gy_data, p.gy, pair.gy), t);
         if (S::HAS_PREFETCH && i + 1 < S::POSITIONS)
-            prefetch<S, REAL>(window_at(p.x_data, pairs[i + 1].x), t);
+            prefetch<S, REAL>(window_at(p.x_data, p.x, pairs[i + 1].x), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll
@@ -102,22 +103,25 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
     for (int m = 0; m < S::E; m++) r[m] = S::IS_SMALL ? sum[S::IS_SMALL * m] : sums[m * S::T];
     S::inverse(s, f, t, r);
     if (unit >= n_units) return;
-    float *out;
-    int last = (int)p.out.frames;
+    void *out = p.gh;
+    int64_t at;
+    int last = (int)p.out.frames, type = p.out.type;
     if (p.n_slices == 1) {
-        out = filter_at(p, group);
+        at = filter_at(p, group);
         if (p.lengths) {
             const int64_t given = p.lengths[group];
             const int length = given < 0 ? 0 : given < last ? (int)given : last;
-#pragma unroll
-            for (int j = 0; j < (REAL ? 1 : 2) * S::E; j++)
-                if (t + S::T * j >= length && t + S::T * j < last) out[t + S::T * j] = 0.0f;
+#pragma unroll 1
+            for (int k = t; k < last; k += S::T)
+                if (k >= length) element_put(out, at + k, type, 0.0f);
             last = length;
         }
     } else {
-        out = p.partial + ((size_t)slice * (size_t)p.groups.n + local) * (size_t)p.out.frames;
+        out = p.partial;
+        at = ((int64_t)slice * p.groups.n + local) * p.out.frames;
+        type = HC_FLOAT32;
     }
-    store<S, REAL>(out, 0, last, 1.0f / S::N, r, t);
+    store<S, REAL>(out, at, type, 0, last, 1.0f / S::N, r, t);
 }
 
 /* Adds the slices of a group, in their order. */
@@ -130,7 +134,7 @@ static __global__ void __launch_bounds__(256) sum_kernel(fused_gradient_h p)
     if (!p.lengths || k < p.lengths[group])
         for (int i = 0; i < p.n_slices; i++)
             sum += p.partial[((size_t)i * (size_t)p.groups.n + local) * (size_t)frames + k];
-    filter_at(p, group)[k] = sum;
+    element_put(p.gh, filter_at(p, group) + k, p.out.type, sum);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */

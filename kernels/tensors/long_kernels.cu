@@ -12,7 +12,7 @@
 /* The first pass: r[j] = point n' + M j of a window, M = N / R columns. */
 template <int LOG_R>
 static __global__ void __launch_bounds__(256)
-    split_kernel(long_units u, const float *data, float2 *scratch, int columns)
+    split_kernel(long_units u, const void *data, float2 *scratch, int columns)
 {
     constexpr int R = 1 << LOG_R;
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
@@ -21,12 +21,26 @@ static __global__ void __launch_bounds__(256)
     previous_wait();
     fused_rows rows = u.rows;
     rows.frames = frames_of(u, position.at);
-    const window w = window_of(data, rows, position.at, position.start, position.start + u.end, 2 * n);
+    const window_position at = window_of(rows, position.at, position.start, position.start + u.end, 2 * n);
+    const window w = window_at(data, rows, at);
     float2 r[R], base[LOG_R];
+    if (w.type == HC_FLOAT32)
+        with_points<float>(w, false, [&](auto point) {
 #pragma unroll
-    for (int j = 0; j < R; j++) r[j].x = point(w, column + columns * j);
+            for (int j = 0; j < R; j++) r[j].x = point(column + columns * j);
 #pragma unroll
-    for (int j = 0; j < R; j++) r[j].y = -point(w, column + columns * j + n);
+            for (int j = 0; j < R; j++) r[j].y = -point(column + columns * j + n);
+        });
+    else
+        with_points<half_bits>(w, false, [&](auto point) {
+            unsigned pairs[R];
+#pragma unroll
+            for (int j = 0; j < R; j++) pairs[j] = pair_of(point(column + columns * j), point(column + columns * j + n));
+            with_half(w.type, [&](auto type) {
+#pragma unroll
+                for (int j = 0; j < R; j++) r[j] = conj(widened<type.value>(pairs[j]));
+            });
+        });
     unrolled<LOG_R>([&](auto m) { base[m.value] = root_256<(32 >> m.value), 1>(); }); /* exp(-2 pi i / (8 2^m)) */
     tree_levels<LOG_R>(r, base);
     float2 *out = scratch + (size_t)blockIdx.y * (size_t)n + column;
@@ -36,7 +50,7 @@ static __global__ void __launch_bounds__(256)
 
 template <int LOG_R>
 static __global__ void __launch_bounds__(256)
-    join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, float *data, int columns)
+    join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, void *data, int columns)
 {
     constexpr int R = 1 << LOG_R;
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
@@ -49,12 +63,28 @@ static __global__ void __launch_bounds__(256)
     time_levels_from_0<LOG_R>(r);
     const written_frames frames = written_frames_of(u, o, (int)blockIdx.y);
     const int first = frames.first, last = frames.last, length = frames.length;
-    float *out = data + frames.at;
-    unrolled<R>([&](auto j) {
-        const float2 z = turned<j.value * 64 / R, -1>(r[j.value]);
-        const int lo = column + columns * j.value, hi = lo + n;
-        if (lo >= first && lo < last) out[lo] = (lo < length ? o.scale * z.x : 0.0f) + (o.add ? out[lo] : 0.0f);
-        if (hi >= first && hi < last) out[hi] = (hi < length ? -o.scale * z.y : 0.0f) + (o.add ? out[hi] : 0.0f);
+    const auto each = [&](auto put) { /* put(lo, the points lo and lo + n) */
+        unrolled<R>([&](auto j) {
+            const float2 z = turned<j.value * 64 / R, -1>(r[j.value]);
+            const int lo = column + columns * j.value;
+            put(lo, make_float2(lo < length ? o.scale * z.x : 0.0f, lo + n < length ? -o.scale * z.y : 0.0f));
+        });
+    };
+    if (u.rows.type == HC_FLOAT32) {
+        float *out = (float *)data + frames.at;
+        each([&](int lo, float2 z) {
+            const int hi = lo + n;
+            if (lo >= first && lo < last) out[lo] = z.x + (o.add ? out[lo] : 0.0f);
+            if (hi >= first && hi < last) out[hi] = z.y + (o.add ? out[hi] : 0.0f);
+        });
+        return;
+    }
+    half_bits *out = (half_bits *)data + frames.at;
+    each([&](int lo, float2 z) {
+        const int hi = lo + n;
+        const unsigned pair = narrowed(u.rows.type, z);
+        if (lo >= first && lo < last) out[lo] = (half_bits)pair;
+        if (hi >= first && hi < last) out[hi] = (half_bits)(pair >> 16);
     });
 }
 
@@ -209,7 +239,7 @@ static cudaError_t second_pass_launch(const struct fused_device *device, struct 
 }
 
 cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                              const float *data, float2 *scratch, cudaStream_t stream)
+                              const void *data, float2 *scratch, cudaStream_t stream)
 {
     const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);
     const unsigned threads = column_threads(columns);
@@ -225,7 +255,7 @@ cudaError_t long_split_launch(const struct fused_device *device, struct long_siz
 }
 
 cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                             const struct long_output *output, float2 *scratch, int64_t stride, float *data,
+                             const struct long_output *output, float2 *scratch, int64_t stride, void *data,
                              cudaStream_t stream)
 {
     const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);

@@ -32,26 +32,39 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
     return size;
 }
 
-/* Sets n_groups, n_units and bytes; false: the limit is too low. */
+/* The type of the output. */
+static int type_of_output(const struct tensor_call *c)
+{
+    return (c->op == HC_CONVOLVE ? &c->y : c->op == HC_GRADIENT_X ? &c->x : &c->h)->type;
+}
+
+/* Sets n_groups, n_units, kept and bytes; false: the limit is too low. */
 static bool memory_plan(const struct tensor_call *c, const struct fused_device *device, struct long_plan *plan)
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
-    const int64_t bytes = (int64_t)sizeof(float2) << log2_n, capacity = (int64_t)(c->limit / (size_t)bytes);
+    const int64_t bytes = (int64_t)sizeof(float2) << log2_n;
     const int64_t filters = min_of(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* max. filters of a launch */
     const int64_t units_of_group = rows_of_filter(c) * plan->n_windows;
     const int64_t wave = long_rows_at_once(device, plan->size.log2_row); /* rows */
     const int64_t waves = max_of(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
     const int64_t busy = min_of(LONG_MAX_UNITS, max_of(1, (waves * wave) >> plan->size.log2_r)); /* windows */
     int64_t units, groups;
-    if (plan->is_halves && c->op == HC_GRADIENT_H) {
+    if (plan->is_halves && type_of_output(c) != HC_FLOAT32)
+        plan->kept = long_halves_kept(device, (int)min_of(MAX_HALVES, filters * units_of_group));
+    if (plan->kept > c->limit) return false;
+    const int64_t capacity = (int64_t)((c->limit - plan->kept) / (size_t)bytes);
+    if (plan->is_summed) {
+        units = groups = capacity < 3 ? 0 : 1;
+        plan->bytes = (size_t)(3 * bytes);
+    } else if (plan->is_halves && c->op == HC_GRADIENT_H) {
         units = MAX_HALVES;
         groups = min_of(filters, max_of(1, units / units_of_group));
-        plan->bytes = long_gradient_halves_stash(device, (int)groups);
+        plan->bytes = plan->kept + long_gradient_halves_stash(device, (int)groups);
         if (plan->bytes > c->limit || units_of_group > units) return false;
     } else if (plan->is_halves) {
         units = MAX_HALVES;
         groups = min_of(min_of(filters, capacity), max_of(1, units / units_of_group));
-        plan->bytes = (size_t)(groups * bytes);
+        plan->bytes = plan->kept + (size_t)(groups * bytes);
     } else if (c->op == HC_GRADIENT_H) {
         units = min_of(busy, filters * units_of_group);
         units = min_of(units, capacity / 2);
@@ -95,9 +108,10 @@ static double long_cycles(const struct tensor_call *c, const struct fused_device
         return window * ceil(units / long_rows_at_once(device, plan->size.log2_row)) +
                n * filters * of_filter / (bytes_of_cycle * device->n_sm) + 3 * parts * launch_cycles;
     }
-    const double bytes = n * (units * of_unit + filters * of_filter);
-    const double chunks = ceil(units / plan->n_units), launches = chunks * (gradient_h ? 4 : 3) + 3 * parts;
-    const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + filters * parts);
+    const double spectra = plan->is_summed ? units : filters * parts; /* filters that are transformed */
+    const double bytes = n * (units * of_unit + spectra / parts * of_filter);
+    const double chunks = ceil(units / plan->n_units), launches = chunks * (gradient_h ? 4 : 3) + 3 * spectra / filters;
+    const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + spectra);
     const double rounds = ceil(rows / long_rows_at_once(device, plan->size.log2_row));
     const double moved = bytes / (bytes_of_cycle * device->n_sm), computed = rounds * row;
     return (moved > computed ? moved : computed) + launches * launch_cycles;
@@ -119,9 +133,10 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         plan.taps = ceil_div(c->h.frames, parts);
         plan.hop = plan.is_single ? points : points - plan.taps + 1;
         plan.n_windows = plan.is_single ? 1 : ceil_div(frames, plan.hop);
+        plan.is_summed = parts > 1 && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32;
         for (int halves = 0; halves < 2; halves++) {
             if (halves) {
-                if (!long_halves_fit(device, log2_n - 1)) continue;
+                if (plan.is_summed || !long_halves_fit(device, log2_n - 1)) continue;
                 plan.is_halves = true;
                 plan.size = long_size{log2_n - 1, 1};
             }

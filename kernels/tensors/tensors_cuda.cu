@@ -217,10 +217,11 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
 static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, struct reason *why)
 {
     const bool is_dense = c->h.stride[1] == c->h.frames;
-    const int64_t channels = is_dense ? 1 : c->h.channels, floats = (is_dense ? c->h.channels : 1) * c->h.frames;
+    const int64_t channels = is_dense ? 1 : c->h.channels, element = tensor_element(&c->h);
+    const size_t bytes = (size_t)((is_dense ? c->h.channels : 1) * c->h.frames * element);
     for (int64_t b = 0; b < c->h.batch; b++)
         for (int64_t ch = 0; ch < channels; ch++)
-            TRY(cudaMemsetAsync(d->out + b * c->h.stride[0] + ch * c->h.stride[1], 0, (size_t)floats * sizeof(float),
+            TRY(cudaMemsetAsync((char *)d->out + (b * c->h.stride[0] + ch * c->h.stride[1]) * element, 0, bytes,
                                 (cudaStream_t)d->stream), "cudaMemsetAsync");
     return HC_OK;
 }

@@ -12,10 +12,10 @@
  *   hc_tensor_plan_close(plan);
  *
  * The calls allocate no device memory and do not wait for the device: a run puts kernels into the caller's stream,
- * which may be under graph capture. Each tensor has its own type, float32, bfloat16 or float16; a run reads and writes it
- * in place. All sums are computed in float32, and a result in bfloat16 or float16 is rounded once, to the nearest. NaN
- * and Inf are not replaced: a NaN spoils all frames that the same transform computes, also frames that its taps do not
- * reach, but no other item or channel. Conventions, tags and error codes are those of haloconv.h.
+ * which may be under graph capture. Each tensor has its own type, float32, bfloat16 or float16; a run reads and writes
+ * it in place. All sums are computed in float32, and a result in bfloat16 or float16 is rounded once, to the nearest.
+ * NaN and Inf are not replaced: a NaN spoils all frames that the same transform computes, also frames that its taps do
+ * not reach, but no other item or channel. Conventions, tags and error codes are those of haloconv.h.
  */
 #ifndef HALOCONV_TENSORS_H
 #define HALOCONV_TENSORS_H
@@ -69,7 +69,8 @@ int64_t hc_tensors_frames(const hc_tensors *t);
  * NULL then. [setup], any thread */
 int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap);
 /* Runs the operation. Several threads may run one plan at the same time.
- *   a, b, out   as enum hc_tensors_op lists them, aligned to their elements; out overlaps neither a nor b nor the workspace
+ *   a, b, out   as enum hc_tensors_op lists them, aligned to their elements; out overlaps neither a nor b nor the
+ *               workspace
  *   lengths     on the device: [h_batch * h_channels], 0 to n_taps; the taps of a filter from its length on count as 0,
  *               and their gradient is 0. NULL: all n_taps
  *   workspace   `bytes` or more on the device, aligned to 256 bytes; the operation uses it until it ends. Runs at the

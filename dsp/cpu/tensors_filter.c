@@ -181,8 +181,7 @@ static void filter_row(void *data, int64_t i, int thread)
     for (int64_t b = job.begin, n; b < job.end; b += n) {
         n = tensor_min(FFT_BLOCKS, job.end - b);
         for (; next < b + n && next <= met->last; next++)
-            tensor_window(w, &job.in, (next - 1) * size + job.offset, frames,
-                          offline_spectrum(&f->rows, thread, next));
+            tensor_window(w, &job.in, (next - 1) * size + job.offset, frames, offline_spectrum(&f->rows, thread, next));
         tensor_sums(&f->rows, &list, b, (int)n, sums);
         for (int t = 0; t < n; t++) {
             int64_t at = (b + t) * size, n_frames = tensor_min(size, f->out->frames - at);

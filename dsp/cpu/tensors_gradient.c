@@ -138,8 +138,7 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
     met->first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
     met->last = tensor_min(tensor_div_up(call->y.frames + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
     for (int64_t v = met->first; v <= met->last; v++)
-        tensor_window(w, &pass->gy, v * size - 1 - call->from, frames,
-                      offline_spectrum(&g->rows, thread, v));
+        tensor_window(w, &pass->gy, v * size - 1 - call->from, frames, offline_spectrum(&g->rows, thread, v));
     for (int64_t q = 0, n; q < gh_blocks; q += n) {
         n = tensor_min(FFT_BLOCKS, gh_blocks - q);
         tensor_sums(&g->rows, &list, q + pass->end - 1, (int)n, y);

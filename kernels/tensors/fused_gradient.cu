@@ -43,7 +43,10 @@ static __device__ __forceinline__ int64_t filter_at(const fused_gradient_h &p, u
 
 /* What a team computes: a slice of a group. The function computes it again at each call, because no registers are left
  * to keep it in. */
-struct gradient_unit { unsigned local, slice, group; bool exists; };
+struct gradient_unit {
+    unsigned local, slice, group;
+    bool exists;
+};
 template <class S> static __device__ __forceinline__ gradient_unit unit_of_team(const fused_gradient_h &p)
 {
     const unsigned index = (unsigned)again((int)blockIdx.x) * S::TEAMS + threadIdx.x / S::T;
@@ -95,8 +98,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
 #pragma unroll
         for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
         load<S, REAL>(r, window_at(p.gy_data, p.gy, pair.gy), again(t));
-        if (S::HAS_PREFETCH && i + 1 < S::POSITIONS)
-            prefetch<S, REAL>(window_at(p.x_data, p.x, pairs[i + 1].x), t);
+        if (S::HAS_PREFETCH && i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x_data, p.x, pairs[i + 1].x), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll

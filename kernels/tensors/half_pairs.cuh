@@ -26,6 +26,13 @@ template <int TYPE> static __device__ __forceinline__ float2 widened(unsigned pa
 #endif
 }
 
+/* bfloat16_of_float, for devices that have no such instruction. */
+static __device__ __forceinline__ half_bits bfloat16_bits(float x)
+{
+    const unsigned bits = __float_as_uint(x);
+    return (half_bits)((x == x ? bits + 0x7fffu + (bits >> 16 & 1u) : bits | 0x400000u) >> 16);
+}
+
 /* Rounds both floats to the nearest. */
 template <int TYPE> static __device__ __forceinline__ unsigned narrowed(float2 z)
 {
@@ -35,7 +42,7 @@ template <int TYPE> static __device__ __forceinline__ unsigned narrowed(float2 z
     else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(z.y), "f"(z.x));
     return pair;
 #else
-    if (TYPE == HC_BFLOAT16) return pair_of(bfloat16_of_float(z.x), bfloat16_of_float(z.y));
+    if (TYPE == HC_BFLOAT16) return pair_of(bfloat16_bits(z.x), bfloat16_bits(z.y));
 #ifdef __CUDA_ARCH__
     half_bits lo, hi;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(lo) : "f"(z.x));

@@ -53,7 +53,9 @@ static __device__ __forceinline__ void halves_load(float2 *r, const window &w, f
 }
 
 /* The points n, n + N', n + 2 N' and n + 3 N' of a window that a row's inverse adds. */
-struct halves_points { float at[4]; };
+struct halves_points {
+    float at[4];
+};
 static __device__ __forceinline__ halves_points points_of(float2 z, float turn)
 {
     return halves_points{{z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)}};
@@ -97,10 +99,9 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
 
 /* Writes the sum of both rows' inverses to frames of 16 bits. kept: the first row's inverse, without its shift. */
 template <class S, bool REAL>
-static __device__ __forceinline__ void halves_store_pairs(const float2 *r, const float2 *kept,
-                                                          const typename S::factors *f0, const typename S::factors *f1,
-                                                          void *data, int type, const written_frames &frames,
-                                                          float scale, int t)
+static __device__ __forceinline__ void
+halves_store_pairs(const float2 *r, const float2 *kept, const typename S::factors *f0, const typename S::factors *f1,
+                   void *data, int type, const written_frames &frames, float scale, int t)
 {
     half_bits *out = (half_bits *)data + frames.at;
     const int first = frames.first, last = frames.last, length = frames.length;

@@ -11,8 +11,7 @@
 
 /* The first pass: r[j] = point n' + M j of a window, M = N / R columns. */
 template <int LOG_R>
-static __global__ void __launch_bounds__(256)
-    split_kernel(long_units u, const void *data, float2 *scratch, int columns)
+static __global__ void __launch_bounds__(256) split_kernel(long_units u, const void *data, float2 *scratch, int columns)
 {
     constexpr int R = 1 << LOG_R;
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
@@ -35,7 +34,8 @@ static __global__ void __launch_bounds__(256)
         with_points<half_bits>(w, false, [&](auto point) {
             unsigned pairs[R];
 #pragma unroll
-            for (int j = 0; j < R; j++) pairs[j] = pair_of(point(column + columns * j), point(column + columns * j + n));
+            for (int j = 0; j < R; j++)
+                pairs[j] = pair_of(point(column + columns * j), point(column + columns * j + n));
             with_half(w.type, [&](auto type) {
 #pragma unroll
                 for (int j = 0; j < R; j++) r[j] = conj(widened<type.value>(pairs[j]));
@@ -63,7 +63,8 @@ static __global__ void __launch_bounds__(256)
     time_levels_from_0<LOG_R>(r);
     const written_frames frames = written_frames_of(u, o, (int)blockIdx.y);
     const int first = frames.first, last = frames.last, length = frames.length;
-    const auto each = [&](auto put) { /* put(lo, the points lo and lo + n) */
+    /* Calls put(lo, the points lo and lo + n). */
+    const auto each = [&](auto put) {
         unrolled<R>([&](auto j) {
             const float2 z = turned<j.value * 64 / R, -1>(r[j.value]);
             const int lo = column + columns * j.value;

@@ -79,8 +79,8 @@ cudaError_t long_rows_launch(const struct fused_device *device, struct long_size
                              cudaStream_t stream);
 
 /* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
- * frames of x, and adds each row's result to the frames of y. Frames of 16 bits are written once: the first row's result
- * stays in `kept` until then. */
+ * frames of x, and adds each row's result to the frames of y. Frames of 16 bits are written once: the first row's
+ * result stays in `kept` until then. */
 struct long_halves {
     struct long_units in, out; /* windows of x; the same windows of y */
     struct long_output output;

@@ -49,9 +49,9 @@ static struct window_range windows_of(const struct long_plan *plan, int64_t star
 }
 
 /* The windows of a convolution with the taps from `tap` on. false: none of them meets the signal. */
-static bool windows_of_taps(const struct tensor_call *c, const struct long_plan *plan, const struct fused_groups *groups,
-                            int64_t tap, bool all, struct long_units *in, struct long_units *out,
-                            struct long_output *output)
+static bool windows_of_taps(const struct tensor_call *c, const struct long_plan *plan,
+                            const struct fused_groups *groups, int64_t tap, bool all, struct long_units *in,
+                            struct long_units *out, struct long_output *output)
 {
     const bool is_gradient = c->op == HC_GRADIENT_X;
     const int64_t from = c->from - tap;
@@ -203,9 +203,9 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
         const int64_t units = groups->n * x.units_of_group;
         const struct long_output output = {0, 1.0f / (float)n, false};
         if (plan->is_halves) {
-            const struct long_gradient_halves halves = {x, gy, filters, output, (int)x.units_of_group,
-                                                        d->b, d->a, d->out, scratch,
-                                                        scratch + (plan->bytes - plan->kept) / sizeof *scratch};
+            const struct long_gradient_halves halves = {
+                x,    gy,   filters, output,  (int)x.units_of_group,
+                d->b, d->a, d->out,  scratch, scratch + (plan->bytes - plan->kept) / sizeof *scratch};
             const bool is_real = (x.end <= n || x.start + n >= x.rows.frames) &&
                                  (gy.end <= n || gy.start + n >= gy.rows.frames) && filters.end <= n;
             TRY(long_gradient_halves_launch(device, is_real, &halves, stream), "a gradient of long filters");

@@ -21,8 +21,8 @@ static __host__ __device__ __forceinline__ unsigned rows_of_group(const fused_gr
     return (g.h_batch == 1 ? (unsigned)g.batch : 1u) * (g.h_channels == 1 ? (unsigned)g.channels : 1u);
 }
 
-/* A window in shared memory. The compiler does not know to which kind of memory a pointer from shared memory points, and
- * loads through such a pointer are slower. */
+/* A window in shared memory. It has no pointer: the compiler does not know to which kind of memory a pointer from there
+ * points, and loads through it are slower. */
 struct window_position {
     int64_t at; /* element of the tensor that is point 0 */
     int first, last;
@@ -51,7 +51,8 @@ static __device__ __forceinline__ window window_at(const void *data, const fused
 
 /* Calls each(points), where points(p) returns point p: a float, or the bits of one. is_full: all of the points are in
  * the window. */
-template <class T, class Each> static __device__ __forceinline__ void with_points(const window &w, bool is_full, Each each)
+template <class T, class Each>
+static __device__ __forceinline__ void with_points(const window &w, bool is_full, Each each)
 {
     const T *from = (const T *)w.data + w.at.at;
     const int first = w.at.first, n = w.at.last - first;

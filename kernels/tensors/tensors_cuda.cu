@@ -222,7 +222,8 @@ static int zero_filters(const struct tensor_call *c, const struct tensor_data *d
     for (int64_t b = 0; b < c->h.batch; b++)
         for (int64_t ch = 0; ch < channels; ch++)
             TRY(cudaMemsetAsync((char *)d->out + (b * c->h.stride[0] + ch * c->h.stride[1]) * element, 0, bytes,
-                                (cudaStream_t)d->stream), "cudaMemsetAsync");
+                                (cudaStream_t)d->stream),
+                "cudaMemsetAsync");
     return HC_OK;
 }
 

@@ -159,7 +159,8 @@ class Flash(Way):
         return self.convolve(x, h)
 
 
-WAYS = {"haloconv.torch": Haloconv, "haloconv.torch bf16": HaloconvBfloat16, "rfft": Rfft, "torchaudio": Torchaudio, "exact": ExactRfft, "flash": Flash}
+WAYS = {"haloconv.torch": Haloconv, "haloconv.torch bf16": HaloconvBfloat16, "rfft": Rfft,
+        "torchaudio": Torchaudio, "exact": ExactRfft, "flash": Flash}
 
 
 # ---- the C call ----

@@ -301,7 +301,7 @@ def _on_gpu(x, h, mode, lengths=None):
 
 
 def _rows(values, name):
-    """A NumPy array of a type of _NUMPY_TYPES, aligned, whose frames are adjacent and whose other strides are 0 or more.
+    """A NumPy array of one of _NUMPY_TYPES, aligned, whose frames are adjacent and whose other strides are 0 or more.
 
     Other arrays are copied here, before they broadcast.
     """
@@ -372,9 +372,10 @@ def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_
     lengths  int64 [...] of shape h.shape[:-1], on the device of h: the taps of a filter from its length on count as 0
     n_threads  CPU threads for NumPy arrays; 0: all processors. The output does not depend on it
 
-    Returns float32 [..., frames of the mode] of the kind of x, on its device; NumPy for other arrays on the CPU. float32,
-    float16 and bfloat16 are read in place; other real types are converted. torch tensors go to haloconv.torch.convolve, with their gradients. NaN passes through; one
-    reaches more frames of its channel than its taps reach. Arrays on a GPU have at most two leading dimensions.
+    Returns float32 [..., frames of the mode] of the kind of x, on its device; NumPy for other arrays on the CPU.
+    float32, float16 and bfloat16 are read in place; other real types are converted. torch tensors go to
+    haloconv.torch.convolve, with their gradients. NaN passes through; one reaches more frames of its channel than its
+    taps reach. Arrays on a GPU have at most two leading dimensions.
 
     On a GPU: inputs whose frames are not adjacent, or of other types, are copied on the device by their library. CuPy:
     on its current stream, nothing waits. JAX, and other libraries: the call returns when the result is complete; not

@@ -7,8 +7,9 @@
     augment = ApplyImpulseResponse(responses, p=0.5)
 
 Precision: computed in float32, within 1e-6 of the exact result (norm of the error over norm of the result), and so are
-both gradients; a result in half precision is rounded once. Results do not depend on the run: the same tensors give the same bits. A NaN or Inf passes through: one
-reaches more frames of its channel than its taps reach, and no other item or channel.
+both gradients; a result in half precision is rounded once. Results do not depend on the run: the same tensors give the
+same bits. A NaN or Inf passes through: one reaches more frames of its channel than its taps reach, and no other item or
+channel.
 
 dtypes: float32, bfloat16 and float16, in any mix: tensors are read and written in place, without a copy in float32. The
 result has the dtype that torch promotes both to, or float32 inside of torch.autocast, as torch.fft has; a gradient has

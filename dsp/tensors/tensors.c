@@ -74,7 +74,7 @@ static int sizes_copy(const hc_tensors *given, hc_tensors *t, struct reason *why
 
 int64_t hc_tensors_frames(const hc_tensors *given)
 {
-    hc_tensors t;
+    hc_tensors t = {0};
     int64_t from, frames;
     int error = sizes_copy(given, &t, NULL);
     if (error) return error;
@@ -204,7 +204,7 @@ struct hc_tensor_plan {
 
 int hc_tensor_plan_open(const hc_tensors *given, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap)
 {
-    hc_tensors t;
+    hc_tensors t = {0};
     struct tensor_call call;
     if (plan) *plan = NULL;
     if (bytes) *bytes = 0;

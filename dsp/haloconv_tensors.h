@@ -65,8 +65,8 @@ int64_t hc_tensors_frames(const hc_tensors *t);
 /* Checks an operation (enum hc_tensors_op) and chooses how to compute it. *t is read during the call only. *bytes gets
  * the workspace that a run needs on the device: at most a quarter of the bytes of x, h and y, or 64 MiB if that is
  * more. On the CPU it is 0: a run allocates its memory itself. Fails with HC_EINVAL, HC_EUNSUPPORTED (no such backend;
- * on a GPU 2^31 filters, or rows of a filter, or more; taps that are too long for it), HC_ENOMEM, HC_EDEVICE; *plan is
- * NULL then. [setup], any thread */
+ * on a GPU 2^31 filters, or rows of a filter, or more; taps that are too long for it; more than about 6.3 million taps
+ * if y or gx, as the output, has 16 bits), HC_ENOMEM, HC_EDEVICE; *plan is NULL then. [setup], any thread */
 int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap);
 /* Runs the operation. Several threads may run one plan at the same time.
  *   a, b, out   as enum hc_tensors_op lists them, aligned to their elements; out overlaps neither a nor b nor the

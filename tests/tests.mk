@@ -72,7 +72,10 @@ run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 HALOCONV=$(ON_CPU)/haloconv \
 	    ASAN_OPTIONS=detect_stack_use_after_return=0 \
 	    tests/run $(ON_CPU_TESTS) \
-	      $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch batch_columns plain_files)) \
+	      $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch batch_columns plain_files)) && \
+	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda:resident HC_TEST_TIMEOUT=7200 \
+	    ASAN_OPTIONS=detect_stack_use_after_return=0 \
+	    tests/run $(patsubst %,$(ON_CPU)/%_test,api convolution swap tail_levels) \
 	    || exit 1; done # detect_stack_use_after_return makes fibers 100 times slower
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(WHEEL_LIBRARY) $(WHEEL_PROGRAM)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/*/test_*.py)
@@ -98,9 +101,11 @@ RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_s
          $(if $(and $(BUNDLE),$(PROGRAM)),live_scenarios_test:$(subst $(space),$(comma),$(RACING)))
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
-race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r)))) $(PROGRAM) $(BUILD)/tests/measure
+race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r)))) $(PROGRAM) $(BUILD)/tests/measure \
+             $(filter %/resident_test,$(ON_CPU_TESTS))
 	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu \
 	  HALOCONV_COSTS=builtin $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
+	@$(if $(ON_CPU_TESTS),HC_TEST_BACKEND=cuda HALOCONV_COSTS=builtin $(ON_CPU)/resident_test)
 	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run tests/host/test_plain_files.py)
 # The inner loops with the vectors of another machine: the library for it, without optional parts, and the tests that
 # compare its sums, run by qemu. A build folder of its own.

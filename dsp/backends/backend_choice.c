@@ -4,10 +4,12 @@
 #include "costs.h"
 #include "dsp/base/processors.h"
 #include "dsp/cpu/cpu_costs.h"
+#include "dsp/device/resident_split.h"
 #include "gpu_rules.h"
 #include "hybrid.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +69,25 @@ static double sources_ns(const hc_config *c)
     return scene_cpu_ns(&plan, c->n_sources, c->n_out);
 }
 
+/* Returns the ns of a live block's launches without tail levels, which run behind the output. */
+static double launched_ns(const struct plan_costs *costs, const hc_config *c)
+{
+    const struct plan_shape shape = config_shape(c);
+    struct plan plan;
+    plan_choose(&plan, costs, &shape, c->method);
+    plan.n_tail_levels = 0;
+    return plan_cost_ns(&plan, costs, &shape) * c->block;
+}
+
+/* Returns the ns of a live block's head by the resident kernel. */
+static double resident_ns(const hc_config *c)
+{
+    const int head_taps = 2 * hybrid_tail_block(&backend_resident, c->rate, c->block);
+    struct plan_shape head = config_shape(c);
+    if (head.max_taps > head_taps) head.max_taps = head_taps;
+    return 1e3 * resident_us(&head);
+}
+
 static bool auto_chooses_gpu(const hc_config *c)
 {
     struct auto_task task = {config_shape(c), c->method, c->rate, c->n_frames, 1, sources_ns(c)};
@@ -80,6 +101,7 @@ static bool auto_chooses_gpu(const hc_config *c)
     if (!device || (c->n_sources > 0 && !device->scene)) return false;
     if (device->describe(0, text, sizeof text) != HC_OK) return false;
     measured = costs_find(device, 0, &gpu) && measured;
+    if (backend_resident_or(device, c) == &backend_resident) gpu.call_ns += resident_ns(c) - launched_ns(&gpu, c);
     return auto_prefers_gpu(&task, &cpu, &gpu, measured);
 }
 
@@ -120,10 +142,10 @@ const struct backend *backend_resident_or(const struct backend *backend, const h
     char rest[64];
     const enum cuda_way way = way_of(c->backend, rest, sizeof rest);
     if (!backend->resident || c->block == 0 || c->n_sources > 0 || way == WAY_LAUNCHED) return backend;
-    const int head_taps = 2 * hybrid_tail_block(&backend_resident, c->rate, c->block);
-    const double macs = (double)c->n_routes * (c->max_taps < head_taps ? c->max_taps : head_taps) * c->block;
-    const double us = resident_us(macs, c->n_in, c->n_out, c->block);
-    return way == WAY_RESIDENT || us < MAX_RESIDENT_US ? &backend_resident : backend;
+    struct plan_costs costs;
+    costs_find(backend, -1, &costs);
+    const double max_ns = way == WAY_RESIDENT ? INFINITY : fmax(1e3 * MAX_RESIDENT_US, launched_ns(&costs, c));
+    return resident_ns(c) < max_ns ? &backend_resident : backend;
 }
 
 /* Returns true if a device number may follow the name. */

@@ -18,8 +18,9 @@
  *
  *   "cuda" for        is
  *   live masks        a resident kernel for the head and launches for the tail (kernels/resident/resident.h) if a block
- *                     takes less than MAX_RESIDENT_US, and the GPU has multiprocessors and shared memory for it. Else, and
- *                     with moving sources, launches for both. "cuda:launched" and "cuda:resident" ask for one of the two
+ *                     takes less than MAX_RESIDENT_US or than launches (resident_us in dsp/device/resident_split.h),
+ *                     and the GPU has multiprocessors and shared memory for it. Else, and with moving sources, launches
+ *                     for both. "cuda:launched" and "cuda:resident" ask for one of the two
  *
  * Costs are the expected ones of the best plans (plan_cost_ns). If the GPU fails to open, "auto" opens the CPU. "auto"
  * never chooses "hybrid": the share of a tail block's time that a call takes, when other engines share the GPU, is not
@@ -42,17 +43,8 @@
 #define MIN_BATCH_BYTES 160e6
 #define HYBRID_SHARE 0.5
 
-/* Launches take 20 to 30 us for heads of this size. */
+/* Launches take 20 to 30 us for heads of this size. Measured costs of launches may say more. */
 #define MAX_RESIDENT_US 22
-#define MAX_RESIDENT_WORKERS 64
-
-/* Returns about the us of a block by the resident kernel, of `macs` multiply-adds. Beside an H100, between 2 x 2 and
- * 64 x 64 channels, the estimate is 10 % above to 25 % below the median. */
-static inline double resident_us(double macs, int n_in, int n_out, int block)
-{
-    return 5.5 + 1.4e-5 * macs / (n_out < MAX_RESIDENT_WORKERS ? n_out : MAX_RESIDENT_WORKERS) +
-           3.5e-3 * ((double)n_in + n_out) * block;
-}
 
 /* Does a GPU pay off for a batch? bytes: size of the inputs of one process. */
 static inline bool gpu_pays_off_for_batch(double bytes, int n_processors)

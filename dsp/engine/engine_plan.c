@@ -4,6 +4,7 @@
 #include "dsp/backends/backends.h"
 #include "dsp/backends/costs.h"
 #include "dsp/backends/hybrid.h"
+#include "dsp/device/resident_split.h"
 #include "engine_state.h"
 
 #include <string.h>
@@ -17,7 +18,11 @@ bool plan_make(const struct backend *backend, int device, const hc_config *c, st
     if (head.max_taps > head_taps) head.max_taps = head_taps;
     plan_choose(plan, costs, &head, c->method);
     struct plan_costs tail_costs;
-    if (backend == &backend_resident) measured = costs_find(backend_find(backend->tail), device, &tail_costs);
+    if (backend == &backend_resident) {
+        costs->mac_ns = 0; /* resident_us has the multiply-adds */
+        costs->call_ns = 1e3 * resident_us(&head);
+        measured = costs_find(backend_find(backend->tail), device, &tail_costs);
+    }
     if (tail.max_taps <= head_taps) return measured;
     tail.max_taps -= head_taps;
     tail.block = head_taps / 2;

@@ -14,7 +14,7 @@ __device__ static inline void copy16(float *to, const float *from, int n = 16)
                  "l"(from), "r"(n)
                  : "memory");
 #else
-    const float4 v = *(const float4 *)from; /* rows are a multiple of 16 bytes long: reading past n is safe */
+    const float4 v = __ldcg((const float4 *)from); /* rows are a multiple of 16 bytes long: reading past n is safe */
     *(float4 *)to = make_float4(n > 0 ? v.x : 0.0f, n > 4 ? v.y : 0.0f, n > 8 ? v.z : 0.0f, n > 12 ? v.w : 0.0f);
 #endif
 }

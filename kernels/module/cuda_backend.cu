@@ -88,14 +88,13 @@ static constexpr struct backend files_backend(void)
 }
 static constexpr struct backend backend_cuda_files = files_backend();
 
-/* Nanoseconds of a resident head. It has no transforms. */
+/* A resident head has no transforms. Its time is that of resident_us. */
 static constexpr struct plan_costs costs_of_a_resident_head(void)
 {
     struct plan_costs c = {};
     c.min_partition = 32;
     c.max_partition = 4096;
     c.mac_ns = 1e-3; /* workers in parallel; one needs 1e-2 */
-    c.call_ns = 5000;
     return c;
 }
 static constexpr struct plan_costs resident_costs = costs_of_a_resident_head();

@@ -6,14 +6,18 @@
  *
  *   word      a value and the number of its block, 8 bytes, written and read at once. A reader waits for each word
  *             until it has the block's number: words may arrive in any order, and no fence is needed
- *   worker    a thread block that computes some outputs of one engine, for all their inputs. Its input history stays in
- *             shared memory. The first worker of an engine polls host memory and copies each request to device memory
- *             for the others: polls of one address by several multiprocessors take turns, 2.4 us each
+ *   worker    a thread block that computes some outputs of one engine, for all or some inputs. Its input history stays
+ *             in shared memory. The first worker of an engine polls host memory and copies each request to device
+ *             memory for the others: polls of one address by several multiprocessors take turns, 2.4 us each
+ *   group     the workers of the same outputs, a part of the inputs each (dsp/device/resident_split.h). The others send
+ *             their sums as words in device memory to the first one, which adds them up and answers. It answers no word
+ *             before it has all sums: until then the request stays, and a successor can begin the block again
  *   seat      a worker's index in the grid, the same in all generations
- *   generation  a launch of the kernel. Every GENERATION_US the next one starts beside it, and each worker hands its
- *             seat over right after an answer. So cudaDeviceSynchronize waits for two generations at most, and no limit
- *             on the run time of a kernel is reached. cudaFree holds the driver's lock while it waits: the next
- *             generation cannot start, and a worker leaves after MAX_US. Requests wait in memory meanwhile
+ *   generation  a launch of the kernel. Every 5 ms (50 ms with many workers) the next one starts beside it, and each
+ *             worker hands its seat over right after an answer. So cudaDeviceSynchronize waits for two generations at
+ *             most, and no limit on the run time of a kernel is reached. cudaFree holds the driver's lock while it
+ *             waits: the next generation cannot start, and a worker leaves 10 ms later. Requests wait in memory
+ *             meanwhile
  *   manager   a thread that launches the generations. When no block comes for IDLE_US, it stops; the
  *             next block wakes it up
  *   on demand   beside another process the kernel does not stay: the GPU runs the two in turns, and a kernel that polls
@@ -28,19 +32,25 @@
 #define HALOCONV_RESIDENT_H
 
 #include "dsp/base/error.h"
+#include "dsp/device/resident_split.h"
 
 #include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    RESIDENT_SLOTS = 4,          /* requests of an engine that are posted and not answered yet                        */
+    RESIDENT_SLOTS = 16,         /* requests of an engine that are posted and not answered yet; input of more is lost */
     RESIDENT_HEADER = 10,        /* words of a request before its frames: enum resident_header                        */
     RESIDENT_THREADS = 512,      /* threads of a worker                                                               */
     RESIDENT_SAVED = 5,          /* numbers that a worker hands over: last block, position of its end, its mask       */
-    RESIDENT_FRAMES = 8,         /* frames that a thread computes at once                                             */
     RESIDENT_SEATS = 256         /* max. workers of all engines                                                       */
 };
+
+#ifdef __CUDACC__
+#define RESIDENT_INLINE __host__ __device__ static inline
+#else
+#define RESIDENT_INLINE static inline
+#endif
 
 struct resident_word { uint32_t value, number; } __attribute__((aligned(8)));
 
@@ -53,36 +63,57 @@ enum resident_header {
     HEADER_FADE_LEN = 9          /* 0: no fade                                                                        */
 };
 
-/* A mask on the device: the tables below one after another, each 16-byte aligned, at the address in the request. */
+/* A mask on the device, at the address in the request: this struct, then the tables of resident_tables. A row is an
+ * output of a part. All rows of part 0 come first. */
 struct resident_mask {
     int n_taps;                  /* of every response: a multiple of 4, at most `history`                             */
-    int pad[3];                  /* int first_cell[n_out + 1]: the cells of output o are first_cell[o] ... [o + 1]    */
-};                               /* int in_of[n_cells]; float taps[n_cells][n_taps]                                   */
+    int n_cells;
+    int pad[2];
+};
+
+/* Where a mask has its tables, in 4-byte units: on the device, of all rows; in shared memory, of a worker's rows. */
+struct resident_tables {
+    int first_cell;              /* int [n_rows + 1]: row r has the cells first_cell[r] ... [r + 1]                   */
+    int in_of;                   /* int [n_cells]: the input, counted from the first one of the part                  */
+    int taps;                    /* float [n_cells][n_taps], 16-byte aligned                                          */
+};
+
+/* Returns the tables from unit `at` on, a multiple of 4. */
+RESIDENT_INLINE struct resident_tables resident_tables_at(int at, int n_rows, int n_cells)
+{
+    const int in_of = at + (n_rows + 1 + 3) / 4 * 4;
+    return {at, in_of, in_of + (n_cells + 3) / 4 * 4};
+}
 
 struct resident_job {            /* what the workers of an engine need; in pinned host memory, constant               */
     struct resident_word *request; /* [RESIDENT_SLOTS][request_words], pinned host memory                             */
     struct resident_word *copy;  /* the same in device memory; NULL: one worker                                       */
     struct resident_word *answer; /* [n_out][block], pinned host memory                                               */
-    float *histories;            /* [n_workers][n_in][history], device memory: between two generations                */
+    struct resident_word *sums;  /* [n_workers][RESIDENT_SLOTS][outs * block], device memory; NULL: one part          */
+    float *histories;            /* [n_workers][ins][history], device memory: between two generations                 */
     uint32_t *numbers;           /* [n_workers][RESIDENT_SAVED], device memory                                        */
     int n_in, n_out, block;
     int history;                 /* frames before a block that its output depends on; a multiple of 4                 */
-    int row;                     /* floats of an input in shared memory: history + block, padded                      */
-    int cache_cells, cache_taps; /* max. cells and taps of a worker's outputs in shared memory                        */
-    float *faded;                /* [n_out][block], device memory: the output of the mask that fades out              */
+    int row, room;               /* floats of an input in shared memory; of these, those that a block may touch       */
+    int sums_at, views_at;       /* where a worker's shared memory has the sums of its group, and masks, in floats    */
+    int n_groups, n_parts;       /* worker w is part w % n_parts of group w / n_parts                                 */
+    int outs, ins;               /* of a worker, at most                                                              */
+    int n_cached;                /* masks of which a worker has the taps in shared memory: 1, or 2 for crossfades     */
+    int cache_taps;              /* floats for the taps of each; a multiple of 4                                      */
     int request_words;           /* RESIDENT_HEADER + n_in * block                                                    */
     int first_seat, n_workers;
     size_t shared_bytes;         /* resident_shared_bytes                                                             */
 };
 
-/* Returns the first of a worker's outputs. */
-static inline
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-int resident_first_out(const struct resident_job *job, int worker)
+/* Returns the first output of a group, and the first input of a part. */
+RESIDENT_INLINE int resident_first_out(const struct resident_job *job, int group)
 {
-    return (int)((int64_t)job->n_out * worker / job->n_workers);
+    return job->n_out * group / job->n_groups;
+}
+
+RESIDENT_INLINE int resident_first_in(const struct resident_job *job, int part)
+{
+    return job->n_in * part / job->n_parts;
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
@@ -117,9 +148,10 @@ struct resident_service;
  * that was launched after this call has started. HC_EUNSUPPORTED: the GPU cannot serve it; `why` says why. [setup] */
 int resident_enter(int device, struct resident_job *job, struct resident_service **service, struct reason *why);
 /* Takes a job out: generations that are launched from now on do not see it. Then the owner posts a request of 0 frames,
- * and resident_await returns when no worker uses the job. [setup] */
+ * and calls resident_follow. [setup] */
 void resident_leave(struct resident_service *service, struct resident_job *job);
-void resident_await(struct resident_service *service);
+/* Work that is put into the stream from now on waits until all generations launched so far have left. [setup] */
+void resident_follow(struct resident_service *service, cudaStream_t stream);
 /* Reports a request: the kernel stays, or comes back. [rt] */
 void resident_posted(struct resident_service *service, int64_t now_us);
 /* Returns the reason why the device is lost; NULL: it works. [rt] */

@@ -8,18 +8,14 @@
 
 #include "dsp/base/await.h"
 
-#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MACS_OF_A_WORKER = 1 << 17, /* multiply-adds of a block; about 1 us                                          */
-    MAX_WORKERS = 64,           /* of an engine                                                                  */
-    MAX_FLOATS = 1 << 20,       /* of the inputs in shared memory, and of an answer                             */
-    YIELD_US = 1000000,         /* a longer wait gives the processor to others                                  */
-    CLOSE_US = 100000           /* a late block may take so long before an engine closes                        */
+    YIELD_US = 1000000, /* a longer wait gives the processor to others                                          */
+    CLOSE_US = 100000   /* a late block may take so long before an engine closes                                */
 };
 
 struct head {
@@ -40,12 +36,12 @@ struct head_mask {
 
 /* ---- requests and answers ---------------------------------------------------------------------------------------- */
 
-/* Has every worker answered this request? A worker's first word is that of frame 0 of its first output. */
+/* Has every group answered this request? Its first word is that of frame 0 of its first output. */
 static bool is_answered(const struct head *h, uint32_t number)
 {
     const struct resident_job *job = h->job;
-    for (int w = 0; w < job->n_workers; w++) {
-        const struct resident_word *word = job->answer + (size_t)resident_first_out(job, w) * job->block;
+    for (int g = 0; g < job->n_groups; g++) {
+        const struct resident_word *word = job->answer + (size_t)resident_first_out(job, g) * job->block;
         if ((int32_t)(__atomic_load_n(&word->number, __ATOMIC_ACQUIRE) - number) < 0) return false;
     }
     return true;
@@ -65,7 +61,7 @@ static int wait_step(const struct head *h, int64_t until_us, struct reason *why)
     return us > until_us ? HC_LATE : HC_OK;
 }
 
-/* Waits until every worker has answered. HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
+/* Waits until every group has answered. HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
 static int answer_await(const struct head *h, uint32_t number, int64_t until_us, struct reason *why)
 {
     for (unsigned spins = 1; !is_answered(h, number); spins++) {
@@ -89,30 +85,52 @@ static struct resident_word *request_at(const struct head *h)
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-static int round_up(int n, int unit)
+/* Divides the head among workers, and their shared memory. */
+static int job_split(struct resident_job *job, const struct plan_shape *head, struct reason *why)
 {
-    return (n + unit - 1) / unit * unit;
-}
-
-static int workers_choose(const hc_config *config, int n_taps)
-{
-    const double macs = (double)config->n_routes * n_taps * config->block;
-    int n = macs < (double)MACS_OF_A_WORKER * MAX_WORKERS ? (int)ceil(macs / MACS_OF_A_WORKER) : MAX_WORKERS;
-    return n < config->n_out ? n : config->n_out;
+    size_t shared_max;
+    TRY(resident_load(&shared_max), "loading the resident kernel");
+    const struct resident_split split = resident_split_choose(head, (double)shared_max);
+    if (split.n_parts == 0) return fail(HC_EUNSUPPORTED, why, "too large for a resident kernel");
+    job->n_in = head->n_in;
+    job->n_out = head->n_out;
+    job->block = head->block;
+    job->history = resident_round_up(head->max_taps, 4);
+    job->row = resident_row(job->history, job->block);
+    job->room = resident_room(job->block);
+    job->sums_at = split.ins * job->row;
+    job->views_at = job->sums_at + resident_round_up(split.n_parts * split.outs * job->block, 4);
+    job->n_groups = split.n_groups;
+    job->n_parts = split.n_parts;
+    job->n_workers = split.n_groups * split.n_parts;
+    job->outs = split.outs;
+    job->ins = split.ins;
+    job->n_cached = 1;
+    const size_t bytes = resident_shared_bytes(job), taps = (size_t)split.cells * job->history * sizeof(float);
+    const size_t left = shared_max > bytes ? shared_max - bytes : 0;
+    job->cache_taps = (int)((taps < left ? taps : left) / 16 * 4);
+    const int n_per_sm = resident_workers_per_sm(resident_shared_bytes(job));
+    job->n_cached = 2;
+    const size_t both = resident_shared_bytes(job);
+    if (both > shared_max || resident_workers_per_sm(both) < n_per_sm) job->n_cached = 1;
+    job->request_words = RESIDENT_HEADER + job->n_in * job->block;
+    return HC_OK;
 }
 
 /* Sets the pointers of the job to device memory; returns the bytes. base NULL: only counts. */
 static size_t memory_cut(struct resident_job *job, void *base)
 {
-    const size_t history = (size_t)job->n_workers * job->n_in * job->history * sizeof(float);
+    const size_t history = (size_t)job->n_workers * job->ins * job->history * sizeof(float);
+    const size_t sums = (size_t)job->n_workers * RESIDENT_SLOTS * job->outs * job->block;
     size_t used = 0;
     job->histories = (float *)device_cut(base, &used, history);
-    job->faded = (float *)device_cut(base, &used, (size_t)job->n_out * job->block * sizeof(float));
     job->numbers = (uint32_t *)device_cut(base, &used, job->n_workers * RESIDENT_SAVED * sizeof(uint32_t));
-    job->copy = NULL;
+    job->copy = job->sums = NULL;
     if (job->n_workers > 1)
         job->copy = (struct resident_word *)device_cut(
             base, &used, RESIDENT_SLOTS * (size_t)job->request_words * sizeof(struct resident_word));
+    if (job->n_parts > 1)
+        job->sums = (struct resident_word *)device_cut(base, &used, sums * sizeof(struct resident_word));
     return used;
 }
 
@@ -149,20 +167,10 @@ static int head_open(struct head *h, const hc_config *config, const struct plan 
     const char *refusal = resident_head_refusal(h->device);
     if (refusal) return fail(HC_EUNSUPPORTED, why, "%s", refusal);
     PASS(device_use(h->device, why));
-    if ((double)config->n_in * (plan->head_taps + plan->block) > MAX_FLOATS ||
-        (double)config->n_out * plan->block > MAX_FLOATS)
-        return fail(HC_EUNSUPPORTED, why, "too large for a resident kernel");
     PASS(device_alloc_host((void **)&h->job, sizeof *h->job, why));
     struct resident_job *job = h->job;
-    job->n_in = config->n_in;
-    job->n_out = config->n_out;
-    job->block = plan->block;
-    job->history = round_up(plan->head_taps, 4);
-    job->row = job->history + round_up(plan->block, RESIDENT_FRAMES);
-    job->request_words = RESIDENT_HEADER + job->n_in * job->block;
-    job->n_workers = workers_choose(config, plan->head_taps);
-    job->cache_cells = (job->n_out + job->n_workers - 1) / job->n_workers * job->n_in;
-    job->cache_taps = (job->cache_cells < config->n_routes ? job->cache_cells : config->n_routes) * job->history;
+    const struct plan_shape head = {plan->head_taps, plan->block, config->n_in, config->n_out, config->n_routes};
+    PASS(job_split(job, &head, why));
     PASS(live_stream_make(&h->setup, false, why));
     const size_t word = sizeof(struct resident_word);
     PASS(device_alloc_host((void **)&job->request, RESIDENT_SLOTS * (size_t)job->request_words * word, why));
@@ -186,7 +194,8 @@ void resident_head_close(void *state)
             h->number++;
             word_write(request_at(h) + HEADER_N, 0, h->number);
         }
-        resident_await(h->service);
+        resident_follow(h->service, h->setup);
+        device_wait(h->setup);
     }
     device_free(h->memory);
     if (h->job) {
@@ -217,27 +226,33 @@ int resident_head_open(const hc_config *config, const struct plan *plan, int dev
 /* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 /* Lays out a mask at base (struct resident_mask), and returns its bytes. base NULL: only counts. */
-static size_t mask_lay_out(const struct matrix *matrix, int n_out, char *base)
+static size_t mask_lay_out(const struct resident_job *job, const struct matrix *matrix, char *base)
 {
     int n_taps = 4;
     for (int r = 0; r < matrix->n_responses; r++)
-        if (matrix->n_taps[r] > n_taps) n_taps = round_up(matrix->n_taps[r], 4);
-    const size_t cells_at = sizeof(struct resident_mask) + round_up(n_out + 1, 4) * sizeof(int);
-    const size_t taps_at = cells_at + round_up(matrix->n_cells, 4) * sizeof(int);
-    const size_t bytes = taps_at + (size_t)matrix->n_cells * n_taps * sizeof(float);
+        if (matrix->n_taps[r] > n_taps) n_taps = resident_round_up(matrix->n_taps[r], 4);
+    struct resident_mask *mask = (struct resident_mask *)base;
+    const struct resident_tables at = resident_tables_at(sizeof *mask / 4, job->n_parts * job->n_out, matrix->n_cells);
+    const size_t bytes = ((size_t)at.taps + (size_t)matrix->n_cells * n_taps) * 4;
     if (!base) return bytes;
-    ((struct resident_mask *)base)->n_taps = n_taps;
-    int *first_cell = (int *)(base + sizeof(struct resident_mask)), *in_of = (int *)(base + cells_at);
-    float *taps = (float *)(base + taps_at);
-    for (int c = 0, out = 0; out <= n_out; out++) {
-        first_cell[out] = c;
-        while (c < matrix->n_cells && matrix->cells[c].out == out) c++;
+    mask->n_taps = n_taps;
+    mask->n_cells = matrix->n_cells;
+    int *first_cell = (int *)base + at.first_cell, *in_of = (int *)base + at.in_of, n = 0;
+    float *taps = (float *)base + at.taps;
+    for (int part = 0; part < job->n_parts; part++) {
+        const int from = resident_first_in(job, part), to = resident_first_in(job, part + 1);
+        for (int c = 0, out = 0; out < job->n_out; out++) {
+            *first_cell++ = n;
+            for (; c < matrix->n_cells && matrix->cells[c].out == out; c++) {
+                const struct cell *cell = &matrix->cells[c];
+                if (cell->in < from || cell->in >= to) continue;
+                memcpy(taps + (size_t)n * n_taps, matrix->taps[cell->response],
+                       matrix->n_taps[cell->response] * sizeof *taps);
+                in_of[n++] = cell->in - from;
+            }
+        }
     }
-    for (int c = 0; c < matrix->n_cells; c++) {
-        const struct cell *cell = &matrix->cells[c];
-        in_of[c] = cell->in;
-        memcpy(taps + (size_t)c * n_taps, matrix->taps[cell->response], matrix->n_taps[cell->response] * sizeof *taps);
-    }
+    *first_cell = n;
     return bytes;
 }
 
@@ -247,6 +262,7 @@ void resident_head_mask_free(void *state, void *mask)
     struct head_mask *m = (struct head_mask *)mask;
     if (!m) return;
     cudaSetDevice(h->device);
+    resident_follow(h->service, h->setup); /* a worker that has not taken its seat yet may load the mask */
     device_free_behind(m->memory, h->setup);
     free(m);
 }
@@ -255,14 +271,14 @@ int resident_head_mask_make(void *state, const struct matrix *matrix, void **mas
 {
     struct head *h = (struct head *)state;
     struct head_mask *m = (struct head_mask *)calloc(1, sizeof *m);
-    const size_t bytes = mask_lay_out(matrix, h->job->n_out, NULL);
+    const size_t bytes = mask_lay_out(h->job, matrix, NULL);
     char *host = (char *)calloc(1, bytes);
     *mask = NULL;
     cudaSetDevice(h->device);
     int rc = m && host ? device_alloc(&m->memory, bytes, "the mask", why)
                        : fail(HC_ENOMEM, why, "cuda: no host memory for a mask; free some memory");
     if (rc == HC_OK) {
-        mask_lay_out(matrix, h->job->n_out, host);
+        mask_lay_out(h->job, matrix, host);
         cudaError_t e = cudaMemcpyAsync(m->memory, host, bytes, cudaMemcpyHostToDevice, h->setup);
         if (e == cudaSuccess) e = device_wait(h->setup);
         if (e != cudaSuccess) rc = cuda_fail(e, why, "uploading a mask");
@@ -366,6 +382,6 @@ int resident_head_reset(void *state, struct reason *why)
     h->number++;
     request_write(h, NULL, 1, &silence);
     rc = answer_await(h, h->number, AWAIT_FOREVER, why);
-    h->at += (uint32_t)(1 + h->job->history + h->job->block);
+    h->at += (uint32_t)(h->job->history + h->job->room); /* a multiple of 4, as a block should begin */
     return rc;
 }

@@ -19,13 +19,16 @@
 enum {
     DEVICES = 64,
     GENERATION_US = 5000, /* between two launches                                                               */
-    MAX_US = 15000,       /* a worker leaves, even if no next one has arrived: cudaFree, of others, waits so long. The
-                              manager may oversleep by the difference                                            */
-    HAND_OVER_US = 2500,  /* without a block for so long, a worker hands over before one                        */
-    PAUSE_US = 2000,      /* between two looks of the manager                                                   */
-    IDLE_US = 2000000,    /* without a block of any engine for so long, the kernel leaves                       */
-    ENTER_MS = 2000,      /* in this time a generation must have served a new job                               */
-    ON_DEMAND_US = 50     /* so long the workers of a generation on demand wait for their first worker          */
+    LARGE_SEATS = 16,     /* with more workers, a hand-over makes a block up to 1 ms late now and then, and the time
+                             between two launches is LARGE_GENERATION_US                                         */
+    LARGE_GENERATION_US = 50000,
+    LEAVE_US = 10000,    /* a worker leaves so long after the time of the next launch, even if no next one has come:
+                             cudaFree, of others, waits until then. The manager may oversleep so long            */
+    HAND_OVER_US = 2500, /* without a block for so long, a worker hands over before one                        */
+    PAUSE_US = 2000,     /* between two looks of the manager                                                   */
+    IDLE_US = 2000000,   /* without a block of any engine for so long, the kernel leaves                       */
+    ENTER_MS = 2000,     /* in this time a generation must have served a new job                               */
+    ON_DEMAND_US = 50    /* so long the workers of a generation on demand wait for their first worker          */
 };
 
 /* Another process on the GPU. Beside it the kernel is launched on demand. Then a probe, a generation that stays for
@@ -99,6 +102,12 @@ static void service_fail(struct resident_service *s, cudaError_t e, const char *
     service_lose(s, text);
 }
 
+/* [lock] */
+static int64_t generation_us(const struct resident_service *s)
+{
+    return s->n_seats > LARGE_SEATS ? LARGE_GENERATION_US : GENERATION_US;
+}
+
 /* Launches the next generation. false: the one before the last still runs. [lock] */
 static bool generation_launch(struct resident_service *s, bool on_demand)
 {
@@ -117,7 +126,7 @@ static bool generation_launch(struct resident_service *s, bool on_demand)
     launch.stalls = s->stalls;
     launch.on_demand = on_demand;
     launch.idle_ns = (on_demand ? ON_DEMAND_US : HAND_OVER_US) * 1000ull;
-    launch.max_ns = MAX_US * 1000ull;
+    launch.max_ns = (generation_us(s) + LEAVE_US) * 1000ull;
     launch.n_seats = s->n_seats;
     launch.generation = ++s->generation;
     for (int i = 0; i < s->n_seats; i++) {
@@ -180,7 +189,7 @@ static void resident_step(struct resident_service *s)
 {
     const int64_t us = now_us();
     pthread_mutex_lock(&s->lock);
-    if (us - s->launched_us >= GENERATION_US) generation_launch(s, false);
+    if (us - s->launched_us >= generation_us(s)) generation_launch(s, false);
     idle_check(s);
     pthread_mutex_unlock(&s->lock);
     if (us - s->window_us > STALL_WINDOW_US) s->window_us = us, s->n_stalled = 0;
@@ -330,7 +339,6 @@ static bool would_fit(const struct resident_service *s, const struct resident_jo
 
 static int job_enter(struct resident_service *s, struct resident_job *job, struct reason *why)
 {
-    if (resident_shared_bytes(job) > s->shared_max) job->cache_taps = 0;
     job->shared_bytes = resident_shared_bytes(job);
     job->first_seat = seats_find(s, job->n_workers);
     if (job->first_seat < 0 || !would_fit(s, job))
@@ -399,17 +407,14 @@ void resident_leave(struct resident_service *s, struct resident_job *job)
     pthread_mutex_unlock(&s->lock);
 }
 
-void resident_await(struct resident_service *s)
+void resident_follow(struct resident_service *s, cudaStream_t stream)
 {
-    cudaEvent_t gone; /* of this call: other threads close engines, too */
     cudaSetDevice(s->device);
-    cudaError_t e = cudaEventCreateWithFlags(&gone, cudaEventDisableTiming);
-    if (e == cudaSuccess) {
-        for (int i = 0; i < 2 && e == cudaSuccess; i++) { /* every generation that may have seen the job */
-            e = cudaEventRecord(gone, s->streams[i]);
-            if (e == cudaSuccess) e = device_wait_event(gone);
-        }
+    for (int i = 0; i < 2; i++) {
+        cudaEvent_t gone; /* of this call: other threads follow, too */
+        if (cudaEventCreateWithFlags(&gone, cudaEventDisableTiming) != cudaSuccess) continue; /* the device is lost */
+        cudaEventRecord(gone, s->streams[i]);
+        cudaStreamWaitEvent(stream, gone, 0);
         cudaEventDestroy(gone);
     }
-    if (e != cudaSuccess) pause_us(2 * MAX_US); /* two generations have left by then */
 }

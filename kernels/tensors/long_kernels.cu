@@ -1,6 +1,7 @@
 /* long_kernels - the kernels split, rows and join of long_kernels.h.
  *
- * cost     a window: `split` and `join` 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA
+ * cost     a window: `split` and `join` 12 N or 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA.
+ *          Gradient of filters: `split` twice, rows 28 N to 44 N
  * ceiling  the bandwidth of device memory, or of the L2 cache if the windows of a launch fit there
  */
 #include "early_launch.cuh"
@@ -9,67 +10,161 @@
 
 /* ---- split and join ---------------------------------------------------------------------------------------------- */
 
-/* The first pass: r[j] = point n' + M j of a window, M = N / R columns. */
-template <int LOG_R>
-static __global__ void __launch_bounds__(256) split_kernel(long_units u, const void *data, float2 *scratch, int columns)
+/* T threads transform a column of R points; each has E points. If T > 1 the points cross shared memory once. The
+ * threads of a warp have adjacent columns, so that they load and store whole cache lines or sectors.
+ *
+ *   phase 1   r[j] = point t + T j
+ *   phase 2   r[g T + i] = point b T + i,   b = t + g T,   i < T */
+template <int LOG_R> struct column_team {
+    static constexpr int R = 1 << LOG_R, LOG_E = LOG_R <= 5 ? LOG_R : LOG_R <= 8 ? 4 : 5, E = 1 << LOG_E;
+    static constexpr int LOG_T = LOG_R - LOG_E, T = 1 << LOG_T;
+    static constexpr int COLUMNS = T == 1 ? 256 : R <= 256 ? 32 : 8192 / R; /* max. columns of a block */
+    static constexpr int THREADS = COLUMNS * T, BLOCKS = T == 1 ? 1 : (E == 16 ? 1024 : 512) / THREADS;
+    static_assert(LOG_T <= LOG_E, "two phases at most");
+    static constexpr int FACTORS = (LOG_E + 1) * E, POINTS = T == 1 ? 0 : (R + (COLUMNS < 32 ? E : 0)) * COLUMNS;
+    static constexpr size_t BYTES = T == 1 ? 0 : sizeof(float2) * (FACTORS + POINTS);
+    float2 *factors, *s; /* shared memory of the block */
+    int t, lane, column; /* lane: index of the column in the block */
+
+    __device__ __forceinline__ explicit column_team(float4 *shared)
+        : factors(reinterpret_cast<float2 *>(shared)), s(factors + FACTORS), t(T > 1 ? (int)threadIdx.x / COLUMNS : 0),
+          lane(T > 1 ? (int)threadIdx.x % COLUMNS : (int)threadIdx.x), column((int)(blockIdx.x * blockDim.x) / T + lane)
+    {
+    }
+    /* In phase 2 r[j] is point t T + row_2(j). */
+    static __device__ __forceinline__ constexpr int row_2(int j) { return j / T * T * T + j % T; }
+    /* Point p of the column in shared memory. Padded, so that several t in a warp use different banks. */
+    __device__ __forceinline__ float2 &at(int p) const { return s[(p + (COLUMNS < 32 ? p / T : 0)) * COLUMNS + lane]; }
+
+    /* The factors of phase 2, for block b. */
+    __device__ __forceinline__ void forward_factors() const
+    {
+        for (int i = (int)threadIdx.x; T > 1 && i < LOG_T * E; i += THREADS)
+            factors[i] = root_at(((float)bit_reverse(i % E, LOG_E) + 0.25f) / (float)(2 << (LOG_E + i / E)));
+    }
+    /* The factors of phase 1, for t, and the factor of the shift. */
+    __device__ __forceinline__ void inverse_factors() const
+    {
+        for (int i = (int)threadIdx.x; T > 1 && i < (LOG_E + 1) * T; i += THREADS)
+            factors[i] = conj(root_at((float)(i % T) / (float)(i < LOG_E * T ? T * (2 << i / T) : 4 * R)));
+    }
+    /* From phase 1 to phase 2. */
+    __device__ __forceinline__ void forward(float2 *r) const
+    {
+        float2 base[LOG_E];
+        unrolled<LOG_E>([&](auto m) { base[m.value] = root_256<(32 >> m.value), 1>(); }); /* exp(-2 pi i / (8 2^m)) */
+        tree_levels<LOG_E>(r, base);
+        if constexpr (T > 1) {
+#pragma unroll
+            for (int j = 0; j < E; j++) at(t + T * j) = r[j];
+            __syncthreads();
+#pragma unroll
+            for (int j = 0; j < E; j++) r[j] = at(t * T + row_2(j));
+#pragma unroll
+            for (int g = 0; g < E / T; g++) {
+#pragma unroll
+                for (int m = 0; m < LOG_T; m++) base[m] = factors[m * E + t + g * T];
+                tree_levels<LOG_T>(r + g * T, base);
+            }
+        }
+    }
+    /* From phase 2 to phase 1. */
+    __device__ __forceinline__ void inverse(float2 *r) const
+    {
+        if constexpr (T > 1) {
+            float2 base[LOG_E];
+#pragma unroll
+            for (int g = 0; g < E / T; g++) time_levels_from_0<LOG_T>(r + g * T);
+#pragma unroll
+            for (int j = 0; j < E; j++) at(t * T + row_2(j)) = r[j];
+            __syncthreads();
+#pragma unroll
+            for (int j = 0; j < E; j++) r[j] = cmul(at(t + T * j), factors[LOG_E * T + t]);
+#pragma unroll
+            for (int m = 0; m < LOG_E; m++) base[m] = factors[m * T + t];
+            time_levels<LOG_E>(r, base);
+        } else {
+            time_levels_from_0<LOG_E>(r);
+        }
+        unrolled<E>([&](auto j) { r[j.value] = turned<j.value * 64 / E, -1>(r[j.value]); });
+    }
+};
+
+static __device__ __forceinline__ window window_of_unit(const long_units &u, const void *data,
+                                                        const unit_position &position, int points)
 {
-    constexpr int R = 1 << LOG_R;
-    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
-    next_may_begin();
-    const unit_position position = position_of_unit(u, blockIdx.y);
-    previous_wait();
     fused_rows rows = u.rows;
     rows.frames = frames_of(u, position.at);
-    const window_position at = window_of(rows, position.at, position.start, position.start + u.end, 2 * n);
-    const window w = window_at(data, rows, at);
-    float2 r[R], base[LOG_R];
+    return window_at(data, rows, window_of(rows, position.at, position.start, position.start + u.end, points));
+}
+
+/* Splits the windows of a, then those of b. */
+template <int LOG_R>
+static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
+    split_kernel(long_units a, const void *a_data, long_units b, const void *b_data, float2 *scratch, int columns)
+{
+    using C = column_team<LOG_R>;
+    extern __shared__ float4 shared[];
+    const C c(shared);
+    const int n = columns << LOG_R, first = c.column + columns * c.t;
+    next_may_begin();
+    c.forward_factors();
+    const int in_b = (int)blockIdx.y - a.n;
+    const unit_position position = in_b < 0 ? position_of_unit(a, blockIdx.y) : position_of_unit(b, (unsigned)in_b);
+    previous_wait();
+    const window w =
+        in_b < 0 ? window_of_unit(a, a_data, position, 2 * n) : window_of_unit(b, b_data, position, 2 * n);
+    float2 r[C::E];
     if (w.type == HC_FLOAT32)
         with_points<float>(w, false, [&](auto point) {
 #pragma unroll
-            for (int j = 0; j < R; j++) r[j].x = point(column + columns * j);
+            for (int j = 0; j < C::E; j++) r[j].x = point(first + columns * C::T * j);
 #pragma unroll
-            for (int j = 0; j < R; j++) r[j].y = -point(column + columns * j + n);
+            for (int j = 0; j < C::E; j++) r[j].y = -point(first + columns * C::T * j + n);
         });
     else
         with_points<half_bits>(w, false, [&](auto point) {
-            unsigned pairs[R];
+            unsigned pairs[C::E];
 #pragma unroll
-            for (int j = 0; j < R; j++)
-                pairs[j] = pair_of(point(column + columns * j), point(column + columns * j + n));
+            for (int j = 0; j < C::E; j++)
+                pairs[j] = pair_of(point(first + columns * C::T * j), point(first + columns * C::T * j + n));
             with_half(w.type, [&](auto type) {
 #pragma unroll
-                for (int j = 0; j < R; j++) r[j] = conj(widened<type.value>(pairs[j]));
+                for (int j = 0; j < C::E; j++) r[j] = conj(widened<type.value>(pairs[j]));
             });
         });
-    unrolled<LOG_R>([&](auto m) { base[m.value] = root_256<(32 >> m.value), 1>(); }); /* exp(-2 pi i / (8 2^m)) */
-    tree_levels<LOG_R>(r, base);
-    float2 *out = scratch + (size_t)blockIdx.y * (size_t)n + column;
+    c.forward(r);
+    float2 *out = scratch + (size_t)blockIdx.y * (size_t)n + (size_t)(c.t * C::T) * (size_t)columns + c.column;
 #pragma unroll
-    for (int j = 0; j < R; j++) out[(size_t)j * (size_t)columns] = r[j];
+    for (int j = 0; j < C::E; j++) out[C::row_2(j) * columns] = r[j];
 }
 
 template <int LOG_R>
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
     join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, void *data, int columns)
 {
-    constexpr int R = 1 << LOG_R;
-    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
-    const float2 *in = scratch + (size_t)blockIdx.y * (size_t)stride + column;
-    float2 r[R];
+    using C = column_team<LOG_R>;
+    extern __shared__ float4 shared[];
+    const C c(shared);
+    const int n = columns << LOG_R, first_lo = c.column + columns * c.t;
+    const float2 *in =
+        scratch + (size_t)blockIdx.y * (size_t)stride + (size_t)(c.t * C::T) * (size_t)columns + c.column;
+    float2 r[C::E];
     next_may_begin();
+    c.inverse_factors();
     previous_wait();
 #pragma unroll
-    for (int j = 0; j < R; j++) r[j] = in[(size_t)j * (size_t)columns];
-    time_levels_from_0<LOG_R>(r);
+    for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
+    c.inverse(r);
     const written_frames frames = written_frames_of(u, o, (int)blockIdx.y);
     const int first = frames.first, last = frames.last, length = frames.length;
     /* Calls put(lo, the points lo and lo + n). */
     const auto each = [&](auto put) {
-        unrolled<R>([&](auto j) {
-            const float2 z = turned<j.value * 64 / R, -1>(r[j.value]);
-            const int lo = column + columns * j.value;
-            put(lo, make_float2(lo < length ? o.scale * z.x : 0.0f, lo + n < length ? -o.scale * z.y : 0.0f));
-        });
+#pragma unroll
+        for (int j = 0; j < C::E; j++) {
+            const int lo = first_lo + columns * C::T * j;
+            put(lo, make_float2(lo < length ? o.scale * r[j].x : 0.0f, lo + n < length ? -o.scale * r[j].y : 0.0f));
+        }
     };
     if (u.rows.type == HC_FLOAT32) {
         float *out = (float *)data + frames.at;
@@ -89,45 +184,9 @@ static __global__ void __launch_bounds__(256)
     });
 }
 
-/* The second pass, in place: splits row b of 2^log2_r1 rows again, or joins it from its rows. */
-template <int LOG_R, bool INVERSE>
-static __global__ void __launch_bounds__(256)
-    second_pass_kernel(float2 *scratch, int64_t stride, int log2_r1, int columns)
-{
-    constexpr int R = 1 << LOG_R;
-    __shared__ float2 factors[R];
-    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), row = (int)(blockIdx.y & ((1u << log2_r1) - 1));
-    next_may_begin();
-    const float k = (float)(__brev((unsigned)row) >> (32 - log2_r1)) + 0.25f;
-    if (threadIdx.x < (INVERSE ? R : LOG_R)) {
-        const float x = k / (float)(1 << log2_r1);
-        factors[threadIdx.x] = INVERSE ? conj(root_at(x * (float)threadIdx.x / (float)R))
-                                       : root_at(x / (float)(2 << threadIdx.x));
-    }
-    float2 *at = scratch + (size_t)(blockIdx.y >> log2_r1) * (size_t)stride + ((size_t)row * (size_t)columns << LOG_R) +
-                 column;
-    float2 r[R];
-    previous_wait();
-#pragma unroll
-    for (int j = 0; j < R; j++) r[j] = at[(size_t)j * (size_t)columns];
-    __syncthreads();
-    if (INVERSE) {
-        time_levels_from_0<LOG_R>(r);
-#pragma unroll
-        for (int j = 0; j < R; j++) r[j] = cmul(r[j], factors[j]);
-    } else {
-        float2 base[LOG_R];
-#pragma unroll
-        for (int m = 0; m < LOG_R; m++) base[m] = factors[m];
-        tree_levels<LOG_R>(r, base);
-    }
-#pragma unroll
-    for (int j = 0; j < R; j++) at[(size_t)j * (size_t)columns] = r[j];
-}
-
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* A block transforms row blockIdx.y of some windows. */
+/* A block transforms row blockIdx.y of some windows. Each thread reads and writes the same points of the row. */
 template <int LOG_N, int OP>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
     rows_kernel(long_rows p, int log2_r, int windows_of_block)
@@ -143,57 +202,112 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const int i = (int)blockIdx.x * windows_of_block + k;
         if (i >= p.n) return;
         int t = again((int)threadIdx.x);
-        float2 *at = p.data + (size_t)i * (size_t)p.stride + ((size_t)blockIdx.y << LOG_N) + t;
+        float2 *at = p.data + (((((size_t)i << log2_r) + blockIdx.y) << LOG_N) + t);
         float2 r[S::E];
-        if (k == 0 || OP != LONG_CONVOLVE) S::team_sync();
-        if (OP == LONG_INVERSE) {
+        if (k == 0 || OP == LONG_FORWARD) S::team_sync();
 #pragma unroll
-            for (int m = 0; m < S::E; m++) r[m] = at[m * S::T];
-        } else {
-#pragma unroll
-            for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
-            S::template forward<false>(s, f, t, r);
-        }
+        for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
+        S::template forward<false>(s, f, t, r);
         if (OP == LONG_CONVOLVE) {
             const size_t spectrum = (size_t)((p.first + i) / p.units_of_group);
             const float2 *h = p.spectra + ((((spectrum << log2_r) + blockIdx.y) << LOG_N) + t);
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
-        }
-        if (OP == LONG_FORWARD) {
-            const float turn = p.conjugate ? -p.scale : p.scale;
-#pragma unroll
-            for (int m = 0; m < S::E; m++) at[m * S::T] = make_float2(p.scale * r[m].x, turn * r[m].y);
-        } else {
             t = again(t);
             S::inverse(s, f, t, r);
             unrolled<S::E>([&](auto j) { at[j.value * S::T] = S::template unshifted<j.value>(f, r[j.value]); });
+        } else {
+            const float turn = p.conjugate ? -p.scale : p.scale;
+#pragma unroll
+            for (int m = 0; m < S::E; m++) at[m * S::T] = make_float2(p.scale * r[m].x, turn * r[m].y);
         }
     }
 }
 
-static __global__ void __launch_bounds__(256) products_kernel(long_products p)
+/* The sums of a group: each over windows_of_sum windows, the last one over the rest. */
+struct sums_of_groups { int n_sums, windows_of_sum; };
+
+/* A block computes row blockIdx.y of some sums. The spectrum of x replaces its points, and the row of gy in a sum's first
+ * window becomes the row of the sum. */
+template <int LOG_N>
+static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
+    gradient_rows_kernel(long_gradient_rows p, sums_of_groups sums, int log2_r, int sums_of_block)
 {
-    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    using S = row_size<LOG_N>;
+    extern __shared__ float4 shared[];
+    auto *f = shared_at<typename S::factors>(shared, 0);
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES);
+    next_may_begin();
+    S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
+    previous_wait();
+    for (int k = 0; k < sums_of_block; k++) {
+        const int i = (int)blockIdx.x * sums_of_block + k, group = i / sums.n_sums;
+        if (i >= p.n_groups * sums.n_sums) return;
+        const int first = group * p.windows + (i - group * sums.n_sums) * sums.windows_of_sum;
+        const int group_end = (group + 1) * p.windows, sum_end = first + sums.windows_of_sum;
+        const int end = sum_end < group_end ? sum_end : group_end;
+        const auto row = [&](float2 *windows, int window, int t) {
+            return windows + (((((size_t)window << log2_r) + blockIdx.y) << LOG_N) + t);
+        };
+        float2 r[S::E];
+        for (int window = first; window < end; window++) {
+            int t = again((int)threadIdx.x);
+            const float2 *in = row(p.x, window, t);
+#pragma unroll
+            for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
+            S::team_sync();
+            S::template forward<false>(s, f, t, r);
+            t = again(t);
+            float2 *spectrum = row(p.x, window, t); /* each thread uses its own positions */
+#pragma unroll
+            for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
+            in = row(p.gy, window, t);
+#pragma unroll
+            for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
+            S::team_sync();
+            S::template forward<false>(s, f, t, r);
+            t = again(t);
+            spectrum = row(p.x, window, t);
+#pragma unroll
+            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
+            float2 *sum = row(p.gy, first, t);
+            if (window > first) {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) {
+                    const float2 before = sum[m * S::T];
+                    r[m] = make_float2(before.x + r[m].x, before.y + r[m].y);
+                }
+            }
+            if (window + 1 < end) {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) sum[m * S::T] = r[m];
+            }
+        }
+        const int t = again((int)threadIdx.x);
+        float2 *at = row(p.gy, first, t);
+        S::inverse(s, f, t, r);
+        unrolled<S::E>([&](auto j) { at[j.value * S::T] = S::template unshifted<j.value>(f, r[j.value]); });
+    }
+}
+
+/* Adds up the sums of a group, or adds them to the window before. */
+static __global__ void __launch_bounds__(256) sums_kernel(long_gradient_rows p, sums_of_groups sums, int points)
+{
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    float2 *group = p.gy + (size_t)blockIdx.y * (size_t)p.windows * (size_t)points + i;
+    float2 *to = p.add ? group - points : group;
     next_may_begin();
     previous_wait();
-    if (i >= p.points) return;
-    const size_t first = (size_t)blockIdx.y * (size_t)p.windows * (size_t)p.points + (size_t)i;
-    float2 *to = p.sum + (size_t)blockIdx.y * (size_t)p.stride + i;
-    float2 sum = p.add ? *to : make_float2(0.0f, 0.0f);
+    float2 sum = *to;
 #pragma unroll 4
-    for (int k = 0; k < p.windows; k++) {
-        const size_t at = first + (size_t)k * (size_t)p.points;
-        const float2 z = cmul(p.gy[at], conj(p.x[at]));
+    for (int k = p.add ? 0 : 1; k < sums.n_sums; k++) {
+        const float2 z = group[(size_t)k * (size_t)sums.windows_of_sum * (size_t)points];
         sum = make_float2(sum.x + z.x, sum.y + z.y);
     }
     *to = sum;
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
-
-enum { COLUMN_THREADS = 256 };
-static unsigned column_threads(int columns) { return (unsigned)(columns < COLUMN_THREADS ? columns : COLUMN_THREADS); }
 
 template <int N> struct number { static constexpr int value = N; };
 template <class Use> static cudaError_t with_split(int log2_r, Use use)
@@ -203,79 +317,72 @@ template <class Use> static cudaError_t with_split(int log2_r, Use use)
         case 2: return use(number<2>());
         case 3: return use(number<3>());
         case 4: return use(number<4>());
-        default: return use(number<5>());
+        case 5: return use(number<5>());
+        case 6: return use(number<6>());
+        case 7: return use(number<7>());
+        case 8: return use(number<8>());
+        default: return use(number<9>());
     }
 }
+/* Does nothing if there is no kernel for these rows. */
 template <class Use> static cudaError_t with_row(int log2_row, Use use)
 {
-#ifdef LONG_ROW
-    return log2_row == LONG_ROW ? use(number<LONG_ROW>()) : cudaErrorInvalidValue;
-#else
     switch (log2_row) {
+#ifdef LONG_ROW
+        case LONG_ROW: return use(number<LONG_ROW>());
+#else
         case 12: return use(number<12>());
         case 13: return use(number<13>());
-        default: return use(number<14>());
-    }
+        case 14: return use(number<14>());
 #endif
-}
-
-/* log2 of the rows of the second pass; 0: no second pass. */
-static int second_split(int log2_r) { return log2_r > LONG_PASS_SPLITS ? log2_r / 2 : 0; }
-
-template <bool INVERSE>
-static cudaError_t second_pass_launch(const struct fused_device *device, struct long_size size, float2 *scratch,
-                                      int64_t stride, int n, cudaStream_t stream)
-{
-    const int second = second_split(size.log2_r), first = size.log2_r - second, columns = 1 << size.log2_row;
-    const unsigned threads = column_threads(columns), units = 65535u >> first; /* max. units of a launch */
-    cudaError_t status = cudaSuccess;
-    for (unsigned done = 0; done < (unsigned)n && !status; done += units) {
-        const unsigned left = (unsigned)n - done;
-        const dim3 grid((unsigned)columns / threads, (left < units ? left : units) << first);
-        float2 *at = scratch + (size_t)done * (size_t)stride;
-        const auto kernel = second == 3 ? second_pass_kernel<3, INVERSE> : second_pass_kernel<4, INVERSE>;
-        status = launch_early(device->is_early, kernel, grid, threads, 0, stream, at, stride, first, columns);
+        default: return cudaSuccess;
     }
-    return status;
 }
 
-cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                              const void *data, float2 *scratch, cudaStream_t stream)
+bool long_columns_fit(const struct fused_device *device, int log2_r)
 {
-    const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);
-    const unsigned threads = column_threads(columns);
-    const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
-    const cudaError_t status = with_split(size.log2_r - second, [&](auto r) {
-        constexpr int LOG_R = decltype(r)::value;
-        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, 0, stream, *units, data, scratch,
-                            columns);
+    bool fit = false;
+    with_split(log2_r, [&](auto r) {
+        fit = (int)column_team<decltype(r)::value>::BYTES <= device->shared_bytes;
+        return cudaSuccess;
     });
-    if (status || !second) return status;
-    const int64_t stride = (int64_t)columns << (size.log2_r - second);
-    return second_pass_launch<false>(device, size, scratch, stride, units->n, stream);
+    return fit;
+}
+
+/* Calls use(number<LOG_R>(), grid, threads): the launch of a thread for every E points of the columns of n windows. */
+template <class Use> static cudaError_t with_columns(struct long_size size, int n, Use use)
+{
+    return with_split(size.log2_r, [&](auto r) {
+        using C = column_team<decltype(r)::value>;
+        const int columns = 1 << size.log2_row, of_block = columns < C::COLUMNS ? columns : C::COLUMNS;
+        return use(r, dim3((unsigned)(columns / of_block), (unsigned)n), (unsigned)(of_block * C::T));
+    });
+}
+
+cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *a,
+                              const void *a_data, const struct long_units *b, const void *b_data, float2 *scratch,
+                              cudaStream_t stream)
+{
+    return with_columns(size, a->n + b->n, [&](auto r, dim3 grid, unsigned threads) {
+        constexpr int LOG_R = decltype(r)::value;
+        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, column_team<LOG_R>::BYTES, stream, *a,
+                            a_data, *b, b_data, scratch, 1 << size.log2_row);
+    });
 }
 
 cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                             const struct long_output *output, float2 *scratch, int64_t stride, void *data,
+                             const struct long_output *output, const float2 *scratch, int64_t stride, void *data,
                              cudaStream_t stream)
 {
-    const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);
-    const unsigned threads = column_threads(columns);
-    const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
-    if (second) {
-        const cudaError_t status = second_pass_launch<true>(device, size, scratch, stride, units->n, stream);
-        if (status) return status;
-    }
-    return with_split(size.log2_r - second, [&](auto r) {
+    return with_columns(size, units->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        return launch_early(device->is_early, join_kernel<LOG_R>, grid, threads, 0, stream, *units, *output, scratch,
-                            stride, data, columns);
+        return launch_early(device->is_early, join_kernel<LOG_R>, grid, threads, column_team<LOG_R>::BYTES, stream,
+                            *units, *output, scratch, stride, data, 1 << size.log2_row);
     });
 }
 
-template <int LOG_N> static int rows_at_once(const struct fused_device *device)
+template <class S> static int teams_at_once(const struct fused_device *device)
 {
-    using S = row_size<LOG_N>;
     const int fitting = (int)((size_t)device->shared_bytes / S::BYTES);
     return device->n_sm * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
 }
@@ -286,7 +393,7 @@ int long_rows_at_once(const struct fused_device *device, int log2_row)
     if (log2_row < LONG_ROW_MIN || log2_row > LONG_ROW_MAX) return 0;
     with_row(log2_row, [&](auto size) {
         constexpr int LOG_N = decltype(size)::value;
-        n = rows_at_once<LOG_N>(device);
+        n = teams_at_once<row_size<LOG_N>>(device);
         return cudaSuccess;
     });
     return n;
@@ -295,13 +402,28 @@ int long_rows_at_once(const struct fused_device *device, int log2_row)
 cudaError_t long_load(const struct fused_device *device)
 {
     cudaError_t status = long_halves_load(device);
+    for (int log2_r = 1; log2_r <= LONG_MAX_SPLITS && !status; log2_r++)
+        status = with_split(log2_r, [&](auto r) {
+            constexpr int LOG_R = decltype(r)::value;
+            return shared_allow(device, column_team<LOG_R>::BYTES, split_kernel<LOG_R>, join_kernel<LOG_R>);
+        });
     for (int log2_row = LONG_ROW_MIN; log2_row <= LONG_ROW_MAX && !status; log2_row++)
         status = with_row(log2_row, [&](auto size) {
             constexpr int LOG_N = decltype(size)::value;
-            return shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,
-                                rows_kernel<LOG_N, LONG_INVERSE>, rows_kernel<LOG_N, LONG_CONVOLVE>);
+            const cudaError_t allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,
+                                                     rows_kernel<LOG_N, LONG_CONVOLVE>);
+            return allowed ? allowed
+                           : shared_allow(device, row_size<LOG_N>::BYTES, gradient_rows_kernel<LOG_N>);
         });
     return status;
+}
+
+/* The grid for each row of n windows or sums; sets how many of them a block computes. */
+template <class S> static dim3 rows_grid(const struct fused_device *device, int n, int log2_r, int *of_block)
+{
+    const int64_t tasks = (int64_t)n << log2_r, at_once = teams_at_once<S>(device);
+    *of_block = (int)((tasks + at_once - 1) / at_once);
+    return dim3((unsigned)((n + *of_block - 1) / *of_block), 1u << log2_r);
 }
 
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
@@ -310,18 +432,31 @@ cudaError_t long_rows_launch(const struct fused_device *device, struct long_size
     return with_row(size.log2_row, [&](auto row) {
         constexpr int LOG_N = decltype(row)::value;
         using S = row_size<LOG_N>;
-        const int64_t tasks = (int64_t)p->n << size.log2_r, at_once = rows_at_once<LOG_N>(device);
-        const int of_block = (int)((tasks + at_once - 1) / at_once), r = size.log2_r;
-        const dim3 grid((unsigned)((p->n + of_block - 1) / of_block), 1u << r);
-        const auto kernel = p->op == LONG_FORWARD   ? rows_kernel<LOG_N, LONG_FORWARD>
-                            : p->op == LONG_INVERSE ? rows_kernel<LOG_N, LONG_INVERSE>
-                                                    : rows_kernel<LOG_N, LONG_CONVOLVE>;
-        return launch_early(device->is_early, kernel, grid, S::T, S::BYTES, stream, *p, r, of_block);
+        int of_block;
+        const dim3 grid = rows_grid<S>(device, p->n, size.log2_r, &of_block);
+        const auto kernel =
+            p->op == LONG_FORWARD ? rows_kernel<LOG_N, LONG_FORWARD> : rows_kernel<LOG_N, LONG_CONVOLVE>;
+        return launch_early(device->is_early, kernel, grid, S::T, S::BYTES, stream, *p, size.log2_r, of_block);
     });
 }
 
-cudaError_t long_products_launch(const struct fused_device *device, const struct long_products *p, cudaStream_t stream)
+cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
+                                      const struct long_gradient_rows *p, cudaStream_t stream)
 {
-    const dim3 grid((unsigned)((p->points + 255) / 256), (unsigned)p->n_groups);
-    return launch_early(device->is_early, products_kernel, grid, 256, 0, stream, *p);
+    return with_row(size.log2_row, [&](auto row) {
+        constexpr int LOG_N = decltype(row)::value;
+        using S = row_size<LOG_N>;
+        const int parts = (teams_at_once<S>(device) >> size.log2_r) / p->n_groups; /* of a group, all at once */
+        sums_of_groups sums = {1, p->windows};
+        if (parts > 1) sums.windows_of_sum = (p->windows + parts - 1) / parts;
+        sums.n_sums = (p->windows + sums.windows_of_sum - 1) / sums.windows_of_sum;
+        int of_block;
+        const dim3 grid = rows_grid<S>(device, p->n_groups * sums.n_sums, size.log2_r, &of_block);
+        const cudaError_t status = launch_early(device->is_early, gradient_rows_kernel<LOG_N>, grid, S::T, S::BYTES,
+                                                stream, *p, sums, size.log2_r, of_block);
+        if (status || (sums.n_sums == 1 && !p->add)) return status;
+        const int points = 1 << (size.log2_row + size.log2_r);
+        return launch_early(device->is_early, sums_kernel, dim3((unsigned)points / 256, (unsigned)p->n_groups), 256, 0,
+                            stream, *p, sums, points);
+    });
 }

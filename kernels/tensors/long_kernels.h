@@ -9,8 +9,6 @@
  *   join    the inverse of `split`; writes the frames that do not wrap to the output
  *
  *   scratch of a window   [R rows][N'] float2
- *
- * log2 R above LONG_PASS_SPLITS needs two passes of `split` and of `join`.
  */
 #ifndef HALOCONV_LONG_KERNELS_H
 #define HALOCONV_LONG_KERNELS_H
@@ -27,8 +25,8 @@ enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
 #else
 enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 14 };    /* log2 N' */
 #endif
-enum { LONG_PASS_SPLITS = 5, LONG_MAX_SPLITS = 8 }; /* max. log2 R of one pass; of both */
-enum { LONG_MAX_UNITS = 65535 };                    /* max. windows of a launch */
+enum { LONG_MAX_SPLITS = 9 };                     /* max. log2 R */
+enum { LONG_MAX_UNITS = 32767 };                  /* max. windows of a or of b in a launch */
 
 struct long_size { int log2_row, log2_r; };
 
@@ -55,20 +53,22 @@ struct long_output {          /* point p of window j is frame j * hop + start + 
 cudaError_t long_load(const struct fused_device *device);
 /* The number of rows of 2^log2_row points that the device computes at once; 0: no kernel, or a row does not fit. */
 int long_rows_at_once(const struct fused_device *device, int log2_row);
-/* Splits the windows of `data` into scratch[units->n][N]. */
-cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                              const void *data, float2 *scratch, cudaStream_t stream);
-/* Writes or adds the windows to `data`. Unit i is at scratch + i * stride; a second pass overwrites it. */
+/* Does the device have enough shared memory to split windows into 2^log2_r rows? */
+bool long_columns_fit(const struct fused_device *device, int log2_r);
+/* Splits the windows of a_data, then those of b_data, into scratch[a->n + b->n][N]. */
+cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *a,
+                              const void *a_data, const struct long_units *b, const void *b_data, float2 *scratch,
+                              cudaStream_t stream);
+/* Writes or adds the windows to `data`. Unit i is at scratch + i * stride. */
 cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                             const struct long_output *output, float2 *scratch, int64_t stride, void *data,
+                             const struct long_output *output, const float2 *scratch, int64_t stride, void *data,
                              cudaStream_t stream);
 
-enum long_rows_op { LONG_FORWARD, LONG_INVERSE, LONG_CONVOLVE };
+enum long_rows_op { LONG_FORWARD, LONG_CONVOLVE };
 struct long_rows {            /* the rows of n windows, in place */
     int op;                   /* enum long_rows_op */
     int n;
-    int64_t stride;           /* points from a window to the next */
-    float2 *data;
+    float2 *data;             /* [n][N] */
     const float2 *spectra;    /* [groups][N]; LONG_CONVOLVE multiplies by them */
     int64_t units_of_group;   /* window i belongs to spectrum (first + i) / units_of_group */
     int64_t first;
@@ -77,6 +77,16 @@ struct long_rows {            /* the rows of n windows, in place */
 };
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
                              cudaStream_t stream);
+
+/* The sum over the windows of a group: the inverse of conj(spectrum of x) times the spectrum of gy. It replaces the
+ * group's first window of gy; the other windows, and those of x, may be overwritten. */
+struct long_gradient_rows {
+    int n_groups, windows;    /* windows: windows of a group */
+    float2 *x, *gy;           /* [n_groups][windows][N] */
+    bool add;                 /* with one group: add the sum to the window before gy */
+};
+cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
+                                      const struct long_gradient_rows *p, cudaStream_t stream);
 
 /* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
  * frames of x, and adds each row's result to the frames of y. Frames of 16 bits are written once: the first row's
@@ -112,17 +122,6 @@ struct long_gradient_halves { /* the gradient of filters, one thread block for e
 size_t long_gradient_halves_stash(const struct fused_device *device, int n);
 cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,
                                         const struct long_gradient_halves *p, cudaStream_t stream);
-
-/* sum[group][i] (+)= the sum over the group's windows of conj(x[window][i]) gy[window][i]; sum may be x */
-struct long_products {
-    int n_groups, windows;    /* windows: windows of a group */
-    int64_t points;           /* points of a window */
-    const float2 *x, *gy;     /* [n_groups][windows][points] */
-    float2 *sum;
-    int64_t stride;           /* points from the sum of a group to the next */
-    bool add;
-};
-cudaError_t long_products_launch(const struct fused_device *device, const struct long_products *p, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -10,9 +10,15 @@
 #include <limits.h>
 #include <math.h>
 
+#ifdef LONG_ROW
+enum { CACHED_BYTES = 256 << 10 };                  /* tests: several launches for the windows of a filter */
+#else
 enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gradient h: of x) in the L2 cache */
+#endif
+enum { MAX_CACHED_BYTES = 40 << 20 };               /* of all windows and spectra that the launches of a step use */
 enum { MAX_HALVES = INT_MAX / 4 };                  /* max. windows in halves of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */
+static const double cached_bytes_of_cycle = 27;     /* the same for the L2 cache */
 static const double launch_cycles = 3000;
 static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* relative to the cycles of the two rows */
 
@@ -22,23 +28,17 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
     struct long_size size = {0, 0};
     for (int row = LONG_ROW_MIN; row <= LONG_ROW_MAX; row++) {
         const int r = log2_n - row;
-        if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row)) continue;
-        /* Smaller rows run in two blocks a multiprocessor, which hide each other's loads. So rows have 2^14 points only
-         * if this saves a pass. */
-        if (row == 14 && size.log2_row && size.log2_r <= LONG_PASS_SPLITS) continue;
+        if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row) || !long_columns_fit(device, r)) continue;
+        /* On an H100 columns of up to 2^7 points are faster than longer ones: 2^20 points as 2^13 x 2^7 take 0.82 of
+         * the time of 2^10 x 2^10. Rows of 2^13 points run in two blocks a multiprocessor, those of 2^14 in one. */
+        if (size.log2_row && (size.log2_r <= 7 || row == 14)) continue;
         size.log2_row = row;
         size.log2_r = r;
     }
     return size;
 }
 
-/* The type of the output. */
-static int type_of_output(const struct tensor_call *c)
-{
-    return (c->op == HC_CONVOLVE ? &c->y : c->op == HC_GRADIENT_X ? &c->x : &c->h)->type;
-}
-
-/* Sets n_groups, n_units, kept and bytes; false: the limit is too low. */
+/* Sets n_groups, n_units, is_summed, kept and bytes; false: the limit is too low. */
 static bool memory_plan(const struct tensor_call *c, const struct fused_device *device, struct long_plan *plan)
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
@@ -48,15 +48,13 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     const int64_t wave = long_rows_at_once(device, plan->size.log2_row); /* rows */
     const int64_t waves = max_of(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
     const int64_t busy = min_of(LONG_MAX_UNITS, max_of(1, (waves * wave) >> plan->size.log2_r)); /* windows */
+    const bool is_rounded = type_of_output(c) != HC_FLOAT32;
     int64_t units, groups;
-    if (plan->is_halves && type_of_output(c) != HC_FLOAT32)
+    if (plan->is_halves && is_rounded)
         plan->kept = long_halves_kept(device, (int)min_of(MAX_HALVES, filters * units_of_group));
     if (plan->kept > c->limit) return false;
     const int64_t capacity = (int64_t)((c->limit - plan->kept) / (size_t)bytes);
-    if (plan->is_summed) {
-        units = groups = capacity < 3 ? 0 : 1;
-        plan->bytes = (size_t)(3 * bytes);
-    } else if (plan->is_halves && c->op == HC_GRADIENT_H) {
+    if (plan->is_halves && c->op == HC_GRADIENT_H) {
         units = MAX_HALVES;
         groups = min_of(filters, max_of(1, units / units_of_group));
         plan->bytes = plan->kept + long_gradient_halves_stash(device, (int)groups);
@@ -68,13 +66,13 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     } else if (c->op == HC_GRADIENT_H) {
         units = min_of(busy, filters * units_of_group);
         units = min_of(units, capacity / 2);
-        const bool has_sum = units < units_of_group; /* not all windows of a filter fit */
-        if (has_sum) units = min_of(units, (capacity - 1) / 2);
-        groups = has_sum ? 1 : units / units_of_group;
-        plan->bytes = (size_t)((2 * units + has_sum) * bytes);
+        plan->is_summed = is_rounded && units < units_of_group;
+        if (plan->is_summed) units = min_of(units, (capacity - 1) / 2);
+        groups = max_of(1, units / units_of_group);
+        plan->bytes = (size_t)((2 * units + plan->is_summed) * bytes);
     } else {
         units = min_of(busy, filters * units_of_group);
-        groups = min_of(filters, max_of(busy, ceil_div(units, units_of_group)));
+        groups = min_of(filters, max_of(max_of(1, wave >> plan->size.log2_r), ceil_div(units, units_of_group)));
         if (units + groups > capacity) {
             units = max_of(1, capacity * units / (units + groups));
             groups = min_of(groups, capacity - units);
@@ -87,34 +85,41 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     return true;
 }
 
-/* The time of a plan: each step moves its bytes at the speed of the memory, or is a round of rows. */
+/* The cycles of a point on a multiprocessor, for the windows (of_filters: for those of the filters). `split` and `join`
+ * each use 4 or 8 bytes of a point in device memory, and 8 of the scratch; the rows use 16 to 44 of the scratch. The
+ * rows compute for 1.05 or 1.6 cycles: a transform and its inverse (tensors_cuda.cu). */
+static double point_cycles(const struct tensor_call *c, const struct long_plan *plan, bool of_filters)
+{
+    const bool gradient_h = c->op == HC_GRADIENT_H;
+    const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
+    const double windows = gradient_h ? 2.0 * plan->n_units : (double)plan->n_units + plan->n_groups;
+    const double scratch = windows * (double)n * sizeof(float2);
+    const double cached = scratch <= MAX_CACHED_BYTES ? cached_bytes_of_cycle : bytes_of_cycle;
+    const bool is_half = plan->is_single && c->from + c->y.frames <= n && c->h.frames <= n; /* no point from N on */
+    const double pass = (is_half ? 4 : 8) / bytes_of_cycle + 8 / cached, computed = 1.6;
+    if (gradient_h) return of_filters ? pass + computed / 2 : 2 * pass + fmax(44 / cached, computed);
+    return of_filters ? pass + fmax(16 / cached, computed / 2) : 2 * pass + fmax(24 / cached, computed);
+}
+
 static double long_cycles(const struct tensor_call *c, const struct fused_device *device, const struct long_plan *plan)
 {
     const double n = (double)((int64_t)1 << (plan->size.log2_row + plan->size.log2_r));
     const double filters = (double)(c->h.batch * c->h.channels), parts = (double)ceil_div(c->h.frames, plan->taps);
     const double units = filters * (double)(rows_of_filter(c) * plan->n_windows) * parts;
-    const bool gradient_h = c->op == HC_GRADIENT_H, second_pass = plan->size.log2_r > LONG_PASS_SPLITS;
-    /* bytes of a point: 16 for split, 16 for join, 16 more each for a second pass, 16 for rows, 8 to 16 for a
-     * product */
-    const double of_unit = gradient_h ? 2 * (32 + second_pass * 16) + 16 : 56 + second_pass * 32;
-    const double of_filter = parts * (32 + second_pass * 16);
-    const double row = team_cycles(plan->size.log2_row);
-    if (plan->is_halves && gradient_h) {
-        const double rounds = ceil(filters / long_rows_at_once(device, plan->size.log2_row));
-        return parts * (rounds * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
-    }
+    const double of_filters = n * filters * parts * point_cycles(c, plan, true) / device->n_sm;
+    const double row = team_cycles(plan->size.log2_row), at_once = long_rows_at_once(device, plan->size.log2_row);
+    const bool gradient_h = c->op == HC_GRADIENT_H;
+    if (plan->is_halves && gradient_h)
+        return parts * (ceil(filters / at_once) * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
     if (plan->is_halves) {
         const double window = 2 * row * (parts > 1 ? halves_factor_of_parts : halves_factor);
-        return window * ceil(units / long_rows_at_once(device, plan->size.log2_row)) +
-               n * filters * of_filter / (bytes_of_cycle * device->n_sm) + 3 * parts * launch_cycles;
+        return window * ceil(units / at_once) + of_filters + 3 * parts * launch_cycles;
     }
-    const double spectra = plan->is_summed ? units : filters * parts; /* filters that are transformed */
-    const double bytes = n * (units * of_unit + spectra / parts * of_filter);
-    const double chunks = ceil(units / plan->n_units), launches = chunks * (gradient_h ? 4 : 3) + 3 * spectra / filters;
-    const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + spectra);
-    const double rounds = ceil(rows / long_rows_at_once(device, plan->size.log2_row));
-    const double moved = bytes / (bytes_of_cycle * device->n_sm), computed = rounds * row;
-    return (moved > computed ? moved : computed) + launches * launch_cycles;
+    const double of_groups = gradient_h ? 0 : ceil(filters / plan->n_groups);
+    const double launches = parts * (ceil(units / parts / plan->n_units) * 3 + of_groups + 3);
+    const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + filters * parts);
+    const double full = n * units * point_cycles(c, plan, false) / device->n_sm + of_filters;
+    return fmax(full, ceil(rows / at_once) * row) + launches * launch_cycles;
 }
 
 bool long_plan_make(const struct tensor_call *c, const struct fused_device *device, struct long_plan *best)
@@ -130,13 +135,13 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         /* Filters of up to 3/4 of a window stay whole. Longer ones are cut into parts of up to half of a window, which
          * leave the other half for the output. */
         const int64_t parts = plan.is_single || c->h.frames <= points / 4 * 3 ? 1 : ceil_div(c->h.frames, points / 2);
+        if (parts > 1 && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32) continue; /* no sum in 16 bits */
         plan.taps = ceil_div(c->h.frames, parts);
         plan.hop = plan.is_single ? points : points - plan.taps + 1;
         plan.n_windows = plan.is_single ? 1 : ceil_div(frames, plan.hop);
-        plan.is_summed = parts > 1 && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32;
         for (int halves = 0; halves < 2; halves++) {
             if (halves) {
-                if (plan.is_summed || !long_halves_fit(device, log2_n - 1)) continue;
+                if (!long_halves_fit(device, log2_n - 1)) continue;
                 plan.is_halves = true;
                 plan.size = long_size{log2_n - 1, 1};
             }

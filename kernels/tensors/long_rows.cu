@@ -2,8 +2,7 @@
  *
  *   workspace, convolve and gradient x   [spectra of some filters] [some windows]
  *   the same, windows in halves          [spectra of some filters] [kept]
- *   the same, parts summed               [spectrum of a part of a filter] [spectrum of a window] [sum of the products]
- *   workspace, gradient h                [windows of x] [as many of gy] [sum of their products]
+ *   workspace, gradient h                [sum, with is_summed] [some windows of gy] [as many of x]
  *   the same, windows in halves          [spectrum of x and sum of the products, for each block] [kept]
  */
 #include "long_rows.h"
@@ -48,68 +47,42 @@ static struct window_range windows_of(const struct long_plan *plan, int64_t star
     return range;
 }
 
-/* The windows of a convolution with the taps from `tap` on. false: none of them meets the signal. */
-static bool windows_of_taps(const struct tensor_call *c, const struct long_plan *plan,
-                            const struct fused_groups *groups, int64_t tap, bool all, struct long_units *in,
-                            struct long_units *out, struct long_output *output)
-{
-    const bool is_gradient = c->op == HC_GRADIENT_X;
-    const int64_t from = c->from - tap;
-    *in = long_units_of(groups, is_gradient ? &c->y : &c->x, plan);
-    *out = long_units_of(groups, is_gradient ? &c->x : &c->y, plan);
-    *output = long_output{0, 1.0f, tap > 0};
-    if (is_gradient) {
-        in->start = -from;
-        out->end = plan->hop;
-    } else {
-        output->first_point = plan->is_single ? from : plan->taps - 1;
-        in->start = from - output->first_point;
-        out->start = -output->first_point;
-    }
-    const struct window_range range = windows_of(plan, in->start, in->rows.frames, all);
-    in->hop = out->hop = plan->hop;
-    in->n_windows = out->n_windows = range.n;
-    in->start += range.first * plan->hop;
-    out->start += range.first * plan->hop;
-    in->units_of_group = out->units_of_group = rows_of_filter(c) * range.n;
-    return range.n > 0;
-}
-
-/* Computes the spectra of filters from their tap `tap` on. */
-static int filters_transform(const struct tensor_call *c, const struct tensor_data *d,
-                             const struct fused_device *device, const struct long_plan *plan,
-                             const struct fused_groups *groups, int64_t tap, bool conjugate, struct reason *why)
-{
-    const struct long_units filters = filters_of(groups, c, plan, tap);
-    const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
-    struct long_rows rows = {};
-    rows.op = LONG_FORWARD;
-    rows.n = groups->n;
-    rows.stride = n;
-    rows.data = (float2 *)d->workspace;
-    rows.scale = 1.0f / (float)n;
-    rows.conjugate = conjugate;
-    cudaStream_t stream = (cudaStream_t)d->stream;
-    TRY(long_split_launch(device, plan->size, &filters, d->b, rows.data, stream), "the spectra of long filters");
-    TRY(long_rows_launch(device, plan->size, &rows, stream), "the spectra of long filters");
-    return HC_OK;
-}
-
 static int run_long_convolve(const struct tensor_call *c, const struct tensor_data *d,
                              const struct fused_device *device, const struct long_plan *plan,
                              const struct fused_groups *groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
+    const bool is_gradient = c->op == HC_GRADIENT_X;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
-    float2 *spectra = (float2 *)d->workspace, *scratch = spectra + (int64_t)plan->n_groups * n;
+    float2 *spectra = (float2 *)d->workspace, *scratch = spectra + (int64_t)groups->n * n;
     for (int64_t tap = 0; tap < c->h.frames; tap += plan->taps) {
-        struct long_units in, out;
-        struct long_output output;
-        if (!windows_of_taps(c, plan, groups, tap, tap == 0, &in, &out, &output)) continue;
-        PASS(filters_transform(c, d, device, plan, groups, tap, c->op == HC_GRADIENT_X, why));
-        struct long_rows rows = {};
+        struct long_units filters = filters_of(groups, c, plan, tap);
+        const int64_t from = c->from - tap;
+        struct long_units in = long_units_of(groups, is_gradient ? &c->y : &c->x, plan);
+        struct long_units out = long_units_of(groups, is_gradient ? &c->x : &c->y, plan);
+        struct long_output output = {0, 1.0f, tap > 0};
+        if (is_gradient) {
+            in.start = -from;
+            out.end = plan->hop;
+        } else {
+            output.first_point = plan->is_single ? from : plan->taps - 1;
+            in.start = from - output.first_point;
+            out.start = -output.first_point;
+        }
+        const struct window_range range = windows_of(plan, in.start, in.rows.frames, tap == 0);
+        if (range.n == 0) continue;
+        in.hop = out.hop = plan->hop;
+        in.n_windows = out.n_windows = range.n;
+        in.start += range.first * plan->hop;
+        out.start += range.first * plan->hop;
+        in.units_of_group = out.units_of_group = rows_of_filter(c) * range.n;
+        struct long_rows of_filters = {}, rows = {};
+        of_filters.op = LONG_FORWARD;
+        of_filters.n = groups->n;
+        of_filters.data = spectra;
+        of_filters.scale = 1.0f / (float)n;
+        of_filters.conjugate = is_gradient;
         rows.op = LONG_CONVOLVE;
-        rows.stride = n;
         rows.data = scratch;
         rows.spectra = spectra;
         rows.units_of_group = in.units_of_group;
@@ -117,6 +90,15 @@ static int run_long_convolve(const struct tensor_call *c, const struct tensor_da
         for (int64_t first = 0; first < units; first += step) {
             in.first = out.first = rows.first = first;
             in.n = out.n = rows.n = (int)min_of(step, units - first);
+            struct long_units split = in;
+            if (plan->is_halves) split.n = 0;
+            if (first == 0 || split.n > 0)
+                TRY(long_split_launch(device, plan->size, &filters, d->b, &split, d->a, first ? scratch : spectra,
+                                      stream),
+                    "a long convolution");
+            if (first == 0)
+                TRY(long_rows_launch(device, plan->size, &of_filters, stream), "the spectra of long filters");
+            filters.n = 0;
             if (plan->is_halves) {
                 const struct long_halves halves = {in, out, output, d->a, d->out, spectra, scratch};
                 const bool is_real = (in.end <= n || in.start + n >= in.rows.frames) &&
@@ -124,59 +106,9 @@ static int run_long_convolve(const struct tensor_call *c, const struct tensor_da
                 TRY(long_halves_launch(device, is_real, &halves, stream), "a long convolution");
                 continue;
             }
-            TRY(long_split_launch(device, plan->size, &in, d->a, scratch, stream), "a long convolution");
             TRY(long_rows_launch(device, plan->size, &rows, stream), "a long convolution");
             TRY(long_join_launch(device, plan->size, &out, &output, scratch, n, d->out, stream), "a long convolution");
         }
-    }
-    return HC_OK;
-}
-
-/* run_long_convolve for one filter at a time, with plan->is_summed. */
-static int run_long_summed(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-                           const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
-{
-    cudaStream_t stream = (cudaStream_t)d->stream;
-    const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
-    struct long_units in, out;
-    struct long_output output;
-    struct long_rows rows = {};
-    rows.n = 1;
-    rows.stride = n;
-    rows.scale = 1.0f;
-    struct long_products products = {};
-    products.n_groups = products.windows = 1;
-    products.points = products.stride = n;
-    products.x = (float2 *)d->workspace;
-    products.gy = (float2 *)d->workspace + n;
-    products.sum = (float2 *)d->workspace + 2 * n;
-    for (int64_t unit = 0; unit < rows_of_filter(c) * plan->n_windows; unit++) {
-        const int64_t window = unit % plan->n_windows;
-        products.add = false;
-        for (int64_t tap = 0; tap < c->h.frames; tap += plan->taps) {
-            windows_of_taps(c, plan, groups, tap, true, &in, &out, &output);
-            const struct window_range met = windows_of(plan, in.start, in.rows.frames, false);
-            const bool is_met = window >= met.first && window < met.first + met.n;
-            const bool is_last = tap + plan->taps >= c->h.frames;
-            if (!is_met && (products.add || !is_last)) continue; /* the sum needs at least one product */
-            in.first = unit;
-            in.n = 1;
-            rows.op = LONG_FORWARD;
-            rows.data = (float2 *)d->workspace + n;
-            /* The product takes the conjugate of its first factor. */
-            PASS(filters_transform(c, d, device, plan, groups, tap, c->op != HC_GRADIENT_X, why));
-            TRY(long_split_launch(device, plan->size, &in, d->a, rows.data, stream), "a long convolution");
-            TRY(long_rows_launch(device, plan->size, &rows, stream), "a long convolution");
-            TRY(long_products_launch(device, &products, stream), "a long convolution");
-            products.add = true;
-        }
-        out.first = unit;
-        out.n = 1;
-        output.add = false;
-        rows.op = LONG_INVERSE;
-        rows.data = products.sum;
-        TRY(long_rows_launch(device, plan->size, &rows, stream), "a long convolution");
-        TRY(long_join_launch(device, plan->size, &out, &output, products.sum, n, d->out, stream), "a long convolution");
     }
     return HC_OK;
 }
@@ -201,7 +133,7 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
         gy.start += range.first * plan->hop;
         x.units_of_group = gy.units_of_group = rows_of_filter(c) * range.n;
         const int64_t units = groups->n * x.units_of_group;
-        const struct long_output output = {0, 1.0f / (float)n, false};
+        struct long_output output = {0, 1.0f / (float)n, false};
         if (plan->is_halves) {
             const struct long_gradient_halves halves = {
                 x,    gy,   filters, output,  (int)x.units_of_group,
@@ -211,39 +143,23 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
             TRY(long_gradient_halves_launch(device, is_real, &halves, stream), "a gradient of long filters");
             continue;
         }
-        const bool at_once = units <= plan->n_units;
-        const int64_t step = at_once ? units : ceil_div(units, ceil_div(units, plan->n_units));
-        struct long_rows rows = {};
-        struct long_products products = {};
+        const int64_t step = ceil_div(units, ceil_div(units, plan->n_units));
         for (int64_t first = 0; first < units; first += step) {
             x.first = gy.first = first;
             x.n = gy.n = (int)min_of(step, units - first);
-            rows.op = LONG_FORWARD;
-            rows.n = 2 * x.n;
-            rows.stride = n;
-            rows.data = scratch;
-            rows.scale = 1.0f;
-            products.n_groups = at_once ? groups->n : 1;
-            products.windows = (int)(at_once ? x.units_of_group : x.n);
-            products.points = n;
-            products.x = scratch;
-            products.gy = scratch + x.n * n;
-            products.sum = at_once ? scratch : scratch + 2 * n * plan->n_units;
-            products.stride = at_once ? x.units_of_group * n : n;
-            products.add = first > 0;
-            TRY(long_split_launch(device, plan->size, &x, d->b, scratch, stream), "a gradient of long filters");
-            TRY(long_split_launch(device, plan->size, &gy, d->a, scratch + x.n * n, stream),
+            const bool add = first > 0; /* then there is one filter */
+            /* The sum of the first launch replaces its first window; later launches leave that window alone. */
+            float2 *windows = scratch + (plan->is_summed && add ? n : 0);
+            const struct long_gradient_rows rows = {groups->n, x.n / groups->n, windows + x.n * n, windows,
+                                                    plan->is_summed && add};
+            output.add = !plan->is_summed && add;
+            TRY(long_split_launch(device, plan->size, &gy, d->a, &x, d->b, windows, stream),
                 "a gradient of long filters");
-            TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
-            TRY(long_products_launch(device, &products, stream), "a gradient of long filters");
+            TRY(long_gradient_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
+            if (plan->is_summed && first + step < units) continue;
+            TRY(long_join_launch(device, plan->size, &filters, &output, scratch, rows.windows * n, d->out, stream),
+                "a gradient of long filters");
         }
-        rows.op = LONG_INVERSE;
-        rows.n = groups->n;
-        rows.stride = products.stride;
-        rows.data = products.sum;
-        TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
-        TRY(long_join_launch(device, plan->size, &filters, &output, products.sum, products.stride, d->out, stream),
-            "a gradient of long filters");
     }
     return HC_OK;
 }
@@ -255,10 +171,8 @@ int long_run(const struct tensor_call *c, const struct tensor_data *d, const str
     struct fused_groups groups = groups_of(c);
     for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)min_of(plan->n_groups, filters - groups.first);
-        const auto run = c->op == HC_GRADIENT_H ? run_long_gradient_h
-                         : plan->is_summed      ? run_long_summed
-                                                : run_long_convolve;
-        PASS(run(c, d, device, plan, &groups, why));
+        PASS(c->op == HC_GRADIENT_H ? run_long_gradient_h(c, d, device, plan, &groups, why)
+                                    : run_long_convolve(c, d, device, plan, &groups, why));
     }
     return HC_OK;
 }

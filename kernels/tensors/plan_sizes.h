@@ -14,6 +14,12 @@ static inline struct fused_rows rows_of(const struct tensor_rows *t)
     return fused_rows{{t->stride[0], t->stride[1]}, t->frames, t->type};
 }
 
+/* The type of the output. */
+static inline int type_of_output(const struct tensor_call *c)
+{
+    return (c->op == HC_CONVOLVE ? &c->y : c->op == HC_GRADIENT_X ? &c->x : &c->h)->type;
+}
+
 /* Returns the groups of a call; the caller sets the groups of a launch. Counts of filters and rows fit int
  * (tensor_plan_make). */
 static inline struct fused_groups groups_of(const struct tensor_call *c)

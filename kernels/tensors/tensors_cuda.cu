@@ -124,6 +124,10 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         plan->bytes = plan->longer.bytes;
         return HC_OK;
     }
+    if (!plan->log2_n && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32)
+        return fail(HC_EUNSUPPORTED, why,
+                    "cuda: filters of %lld taps are too long for an output of 16 bits; use float32 for %s, or the CPU",
+                    (long long)c->h.frames, c->op == HC_CONVOLVE ? "y" : "gx");
     if (!plan->log2_n)
         return fail(HC_EUNSUPPORTED, why,
                     "cuda: filters of %lld taps do not fit this device's shared memory; use "

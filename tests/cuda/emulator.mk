@@ -1,7 +1,7 @@
 # ---- CUDA on the CPU: the backend and its kernels compiled by g++, for tests -----------------------------------------
 ON_CPU := $(BUILD)/cuda_on_cpu
 ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder costs transform tensors \
-                $(if $(PROGRAM),session)
+                resident $(if $(PROGRAM),session)
 # Without a C++ compiler or Python these tests are left out.
 ON_CPU_NEEDS := $(and $(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -9,11 +9,14 @@ ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_KERNELS := $(KERNELS:kernels/%.cu=%)
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh %/team_barrier.cuh %/words.cuh,$(wildcard kernels/*/*.cuh)))
-ON_CPU_CXXFLAGS := -std=c++17 -O2 -g1 -fPIC $(if $(filter x86_64,$(MACHINE)),-march=native) -ffp-contract=fast \
+ON_CPU_CXXFLAGS = -std=c++17 -O2 -g1 -fPIC $(if $(filter x86_64,$(MACHINE)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
                    $(addprefix -I$(ON_CPU)/kernels/,backend fft files tensors module ladder resident) -Itests/cuda/emulator \
                    $(addprefix -Ikernels/,backend fft files tensors module ladder resident) -Idsp -I. $(CPPFLAGS) $(CXXFLAGS) \
-                   $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
+                   $(if $(ON_CPU_SAN),-fsanitize=$(ON_CPU_SAN) -fno-sanitize-recover=all)
+# ThreadSanitizer cannot follow the fibers: it checks the library, and the host's side of the resident kernel.
+ON_CPU_SAN = $(filter-out thread,$(SAN))
+$(patsubst %,$(ON_CPU)/kernels/resident/resident_%.o,head service): ON_CPU_SAN = $(SAN)
 ON_CPU_DEVICE := $(patsubst %,$(ON_CPU)/%.o,device grid memory streams)
 ON_CPU_OBJS := $(ON_CPU_DEVICE) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o)
 # The GPU module on the emulated device. It lies beside the tests and the program, which find it as they find the real one.

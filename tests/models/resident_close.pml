@@ -7,13 +7,13 @@
  *
  * Proved: a worker does not use a job after its engine has closed it, nor more shared memory than its generation has; a
  * request of 0 frames ends all workers of a job, also one that waits for its seat or finds the request when it starts,
- * without MAX_US; a job that enters at the seat of one that closes is served.
+ * without max_ns; a job that enters at the seat of one that closes is served.
  *
  * Order: the lock of the service orders launches and changes of the table, and a launch sees what was stored before. A
  * kernel that was launched before a change of the table may see it or not, as here.
  *
- * Time: a worker that finds no request may leave for MAX_US at any time, unless the request of its job has 0 frames: a
- * worker that needs MAX_US then is a deadlock. The manager may stop when all blocks are answered.
+ * Time: a worker that finds no request may leave for max_ns at any time, unless the request of its job has 0 frames: a
+ * worker that needs max_ns then is a deadlock. The manager may stop when all blocks are answered.
  *
  * Sizes: a seat; two jobs of one worker and one slot, which play a block each. The second job needs more shared memory,
  * and enters when the first one has left the table. A late block: its engine sends no request of 0 frames.

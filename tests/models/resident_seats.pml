@@ -1,7 +1,7 @@
 /* resident_seats - the generations of the resident kernel: workers that hand their seats over, and masks.
  *
  * models   kernels/resident/resident_head.cu: is_answered, resident_head_play, resident_head_mask_retire,
- *          resident_head_mask_released; kernels/resident/resident_kernel.cu: is_relieved, block_await, mask_cache,
+ *          resident_head_mask_released; kernels/resident/resident_kernel.cu: is_relieved, block_await, mask_load,
  *          block_answer, seat_take, seat_serve; kernels/resident/words.cuh: seat_try, seat_free;
  *          kernels/resident/resident_service.cu: generation_launch
  * atomics  kernels/resident/resident.h: resident_seat
@@ -14,7 +14,7 @@
  * them. `arrived` decides only when a worker leaves: a worker may read an old value.
  *
  * Sizes: a seat, two slots, four generations, four blocks of one word that arrives at once; resident_words.pml has two
- * workers and more words. A worker may leave for MAX_US whenever no block has come, and give up whenever its seat is
+ * workers and more words. A worker may leave for max_ns whenever no block has come, and give up whenever its seat is
  * taken. The worker of the last generation stays, so a block that nobody answers is a deadlock. The audio thread gives
  * up on any block but the last. It swaps masks before block 2 or 3, and frees the first mask as soon as it may.
  */
@@ -101,7 +101,7 @@ inline seat_serve()
     d_step { assert(!is_serving); is_serving = true };
     number = saved;
     mask = saved_mask;
-    assert(!mask_is_freed(mask)); /* mask_cache */
+    assert(!mask_is_freed(mask)); /* mask_load */
 end_poll:
     do
     :: request[(number + 1) % SLOTS] == number + 1 -> /* block_await */
@@ -118,7 +118,7 @@ end_poll:
         :: else
         fi
     :: request[(number + 1) % SLOTS] != number + 1 && generation_in[stream] < GENERATIONS ->
-        is_alone = arrived <= generation_in[stream]; /* MAX_US; else idle_ns */
+        is_alone = arrived <= generation_in[stream]; /* max_ns; else idle_ns */
         break
     od;
     is_serving = false;

@@ -13,7 +13,7 @@
  * reverse. With acquire and release both could load the old value, and no generation would play the block. The
  * other fields are under the lock of the service: a step here.
  *
- * Time: a worker that finds no request may leave for MAX_US, a launch may wait for GENERATION_US, and manager_wait may
+ * Time: a worker that finds no request may leave for max_ns, a launch may wait for GENERATION_US, and manager_wait may
  * end, at any time, on demand only by a post. IDLE_US may pass whenever no engine waits: it is longer than any answer takes.
  *
  * Sizes: an engine that plays two blocks, and one that enters and plays a block. An engine waits for its answers. A

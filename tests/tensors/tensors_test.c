@@ -501,19 +501,23 @@ static void long_filters_and_signals_match_a_float64_transform(const char *backe
 {
     static const int64_t sizes[][3] = {
         /* frames, taps, mode */
-        {4096, 4096, HC_CAUSAL},     {4097, 2048, HC_CAUSAL},   {9973, 1000, HC_SAME},  {1000, 9973, HC_FULL},
-        {100003, 3, HC_VALID},       {3, 100003, HC_FULL},      {8191, 65537, HC_SAME}, {160000, 16000, HC_FULL},
-        {131072, 131071, HC_VALID},  {262144, 262145, HC_FULL}, /* below: GPUs only */
-        {1 << 20, 1 << 20, HC_FULL}, {1 << 22, 70, HC_CAUSAL},  {90, 1 << 22, HC_FULL}, {1 << 22, 1 << 22, HC_CAUSAL}};
+        {4096, 4096, HC_CAUSAL},      {4097, 2048, HC_CAUSAL},     {9973, 1000, HC_SAME},     {1000, 9973, HC_FULL},
+        {16000, 16384, HC_CAUSAL},    {100003, 3, HC_VALID},       {3, 140001, HC_FULL},      {8191, 65537, HC_SAME},
+        {160000, 16000, HC_FULL},     {131072, 131071, HC_VALID},  {262144, 262145, HC_FULL}, /* below: GPUs only */
+        {1 << 19, 1 << 19, HC_FULL},  {1 << 20, 1 << 20, HC_FULL}, {1 << 22, 70, HC_CAUSAL},  {90, 1 << 22, HC_FULL},
+        {1 << 22, 1 << 22, HC_CAUSAL}};
     need_tensors(backend);
     struct random r = random_seeded(192);
     int n = (int)(sizeof sizes / sizeof *sizes);
-    n -= FEW ? 6 : on_gpu(backend) || getenv("HC_TEST_VERBOSE") ? 0 : 4;
+    n -= FEW ? 7 : on_gpu(backend) || getenv("HC_TEST_VERBOSE") ? 0 : 5;
     for (int i = 0; i < n; i++) {
         bool small = sizes[i][0] + sizes[i][1] < 100000;
         struct shape s = shape_of((int)sizes[i][2], small ? 3 : 1, small ? 2 : 1, 2, sizes[i][0], sizes[i][1]);
         shape_check(backend, &s, &r);
     }
+    /* The CUDA backend sums the gradients of h in parts, the last of which has fewer windows. */
+    struct shape shared = shape_of(HC_CAUSAL, FEW ? 3 : 17, 1, 0, FEW ? 2048 : 70000, FEW ? 2048 : 70000);
+    shape_check(backend, &shared, &r);
 }
 
 static void any_strides_are_read_and_gaps_are_not_written(const char *backend)
@@ -580,18 +584,40 @@ static void long_filters_in_16_bits_are_rounded_once(const char *backend)
     } sizes[] = {{1, 1, 3, 100003, HC_FULL},          {3, 2, 5000, 60000, HC_CAUSAL}, {1, 1, 8191, 65537, HC_SAME},
                  {3, 2, 32768, 32768, HC_CAUSAL},     {1, 1, 160000, 16000, HC_FULL}, {1, 1, 131072, 131071, HC_VALID},
                  {1, 1, 1 << 20, 1 << 20, HC_FULL},   /* from here on GPUs only */
-                 {1, 1, 1 << 23, 7000000, HC_CAUSAL}, /* two parts of a filter */
+                 {1, 1, 1 << 23, 6000000, HC_CAUSAL}, /* as long as a window holds */
+                 {40, 1, 200000, 60000, HC_CAUSAL},   /* several launches for the gradient of a filter */
                  {8, 132, 32768, 32768, HC_CAUSAL}};  /* enough windows for long_halves */
     enum { N = sizeof sizes / sizeof *sizes };
     need_tensors(backend);
     struct random r = random_seeded(200);
-    for (int i = 0; i < (FEW ? 4 : on_gpu(backend) || getenv("HC_TEST_VERBOSE") ? N : N - 3); i++)
+    for (int i = 0; i < (FEW ? 4 : on_gpu(backend) || getenv("HC_TEST_VERBOSE") ? N : N - 4); i++)
         for (int types = 13; types <= (i < 6 ? 26 : 13); types += 13) {
             struct shape s =
                 shape_of(sizes[i].mode, sizes[i].items, sizes[i].channels, 2, sizes[i].frames, sizes[i].taps);
             types_set(&s, types);
             s.lengths = i == 1;
             shape_check(backend, &s, &r);
+        }
+}
+
+static void filters_in_parts_need_an_output_of_float32_on_a_gpu(const char *backend)
+{
+    need_tensors(backend);
+    if (!on_gpu(backend)) check_skip("the CPU computes each frame at once");
+    static const char *const remedies[] = {"use float32 for y", "use float32 for gx", ""};
+    char why[256] = "";
+    for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+        for (int type = HC_FLOAT32; type <= HC_FLOAT16; type++) {
+            hc_tensors t = {.size = sizeof t, .backend = backend, .mode = HC_CAUSAL, .n_batch = 1, .n_channels = 1};
+            t.n_frames = t.n_taps = 1 << 24;
+            *(op == HC_CONVOLVE ? &t.y_type : op == HC_GRADIENT_X ? &t.x_type : &t.h_type) = type;
+            int want = op == HC_GRADIENT_H || type == HC_FLOAT32 ? HC_OK : HC_EUNSUPPORTED;
+            size_t bytes = 0;
+            hc_tensor_plan *plan;
+            int error = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
+            hc_tensor_plan_close(plan);
+            check(error == want, "%s of %s: got %d: %s", op_names[op], type_names[type], error, why);
+            check(error == HC_OK || strstr(why, remedies[op]), "%s: no remedy in \"%s\"", op_names[op], why);
         }
 }
 
@@ -869,8 +895,8 @@ struct refusal {
     F(n_taps)                                                                                                          \
     F(x_type)                                                                                                          \
     F(h_type)                                                                                                          \
-    F(y_type) F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1]) F(y_stride[0])      \
-        F(y_stride[1])
+    F(y_type)                                                                                                          \
+    F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1]) F(y_stride[0]) F(y_stride[1])
 
 static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
 {
@@ -1049,6 +1075,7 @@ int main(void)
                                         TEST(taps_beyond_a_length_count_as_zero, ONCE_A_DEVICE),
                                         TEST(any_mix_of_types_is_rounded_once, ONCE_A_DEVICE),
                                         TEST(long_filters_in_16_bits_are_rounded_once, ONCE_A_DEVICE),
+                                        TEST(filters_in_parts_need_an_output_of_float32_on_a_gpu, ONCE_A_DEVICE),
                                         TEST(floats_of_16_bits_are_converted_as_in_IEEE_754, false),
                                         TEST(random_shapes_match_a_float64_sum, ONCE_A_DEVICE),
                                         TEST(gradients_are_the_adjoint, ONCE_A_DEVICE),

@@ -29,7 +29,8 @@ typedef enum cudaError {
     cudaErrorInvalidDevice = 101,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorNotReady = 600,
-    cudaErrorHostMemoryNotRegistered = 713
+    cudaErrorHostMemoryNotRegistered = 713,
+    cudaErrorLaunchFailure = 719
 } cudaError_t;
 
 #ifndef __cplusplus /* the part of the kernel language that C tests need */
@@ -232,8 +233,10 @@ void cuda_warp_barrier(unsigned lanes);
 /* Each of `lanes` offers `bytes` (up to 16) at `mine` and receives those of lane `from`. */
 void cuda_exchange(unsigned lanes, const void *mine, void *theirs, size_t bytes, unsigned from);
 unsigned cuda_lane();
-void *cuda_dynamic_shared();
-/* One block runs at a time, so a variable in shared memory exists once; grid.cpp fills it with NaN before each block. */
+extern void *cuda_dynamic_shared; /* of the running block */
+void cuda_poll();                 /* gives way to the other blocks now and then */
+bool cuda_chance(unsigned n);     /* true at random, once in n calls; never with CUDA_ON_CPU_SEED=0 */
+/* A variable in shared memory exists once, for the running block; grid.cpp fills it with NaN before each block. */
 void *cuda_static_shared_bytes(size_t bytes);
 template <class T> static inline T &cuda_static_shared() { return *(T *)cuda_static_shared_bytes(sizeof(T)); }
 /* As cp.async: reads `from` when this thread calls cuda_copies_wait; `to` is undefined until then. */

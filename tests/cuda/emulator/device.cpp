@@ -4,6 +4,7 @@
 #include "cuda.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 #include <stdarg.h>
@@ -25,7 +26,17 @@ static std::recursive_mutex &mutex_of_all()
     return *mutex;
 }
 
-std::unique_lock<std::recursive_mutex> runtime_lock() { return std::unique_lock<std::recursive_mutex>(mutex_of_all()); }
+static std::atomic<int> n_waiting;
+
+std::unique_lock<std::recursive_mutex> runtime_lock()
+{
+    n_waiting++;
+    std::unique_lock<std::recursive_mutex> lock(mutex_of_all());
+    n_waiting--;
+    return lock;
+}
+
+bool runtime_is_wanted() { return n_waiting > 0; }
 
 static long setting(const char *name, long otherwise)
 {
@@ -92,7 +103,8 @@ static const struct {
               {cudaErrorInvalidDevice, "invalid device ordinal"},
               {cudaErrorInvalidResourceHandle, "invalid resource handle"},
               {cudaErrorNotReady, "device not ready"},
-              {cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"}};
+              {cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"},
+              {cudaErrorLaunchFailure, "unspecified launch failure"}};
 
 const char *cudaGetErrorString(cudaError_t error)
 {
@@ -165,7 +177,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     case cudaDevAttrMultiProcessorCount: *value = n_sm(); break;
     case cudaDevAttrKernelExecTimeout: *value = 0; break;
     case cudaDevAttrCanMapHostMemory: *value = 1; break;
-    case cudaDevAttrConcurrentKernels: *value = 0; break; /* no resident kernel */
+    case cudaDevAttrConcurrentKernels: *value = 1; break;
     case cudaDevAttrL2CacheSize: *value = 1 << 20; break;
     case cudaDevAttrComputeCapabilityMajor: *value = capability(); break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = shared_optin(); break;

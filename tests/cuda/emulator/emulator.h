@@ -1,5 +1,5 @@
 /* emulator - the functions that the emulator's files share. The caller holds the lock of runtime_lock, so one host
- * thread at a time is the device. */
+ * thread at a time is the device. A kernel that polls goes on in a thread of the emulator (streams.cpp). */
 #ifndef CUDA_ON_CPU_EMULATOR_H
 #define CUDA_ON_CPU_EMULATOR_H
 
@@ -8,6 +8,7 @@
 #include <mutex>
 
 std::unique_lock<std::recursive_mutex> runtime_lock();
+bool runtime_is_wanted(); /* Does a thread wait for the lock? */
 
 /* CUDA_ON_CPU_SEED: the seed of all random decisions. 0: everything as late as possible. */
 uint64_t device_seed();
@@ -17,6 +18,11 @@ unsigned device_random(unsigned n);
 /* CUDA_ON_CPU_HASTE: the times of events are divided by it. CUDA_ON_CPU_MIB: the size of the memory. */
 double device_haste();
 size_t device_bytes();
+
+/* Begins a call of the runtime: locks it, and returns the error of a device that is lost. */
+#define ENTER                                                                                                          \
+    auto lock = runtime_lock();                                                                                        \
+    if (device_is_lost()) return remember(cudaErrorLaunchFailure)
 
 /* Stores an error for cudaGetLastError, as every call of the runtime does, and returns it. */
 cudaError_t remember(cudaError_t error);
@@ -37,8 +43,11 @@ struct device_order {
 };
 
 /* ---- grid.cpp ---- */
-/* Runs all threads of a grid. name: of the kernel. */
-void grid_run(const cuda_grid &grid, const char *name, const cuda_thread &thread);
+/* Runs the blocks of a grid until they are done or give way. name: of the kernel. NULL: all are done. */
+struct grid_running *grid_begin(const cuda_grid &grid, const char *name, const cuda_thread &thread);
+/* The same for the blocks that gave way. true: all are done, and `grid` is freed. */
+bool grid_continue(struct grid_running *grid);
+extern unsigned long grid_switches; /* from thread to thread of a block: how much was computed */
 /* The work of grids, added up; a block's shared memory: the most floats that a block wrote. */
 struct grid_counts { unsigned long launches, blocks, threads, barriers, shared_floats; };
 extern struct grid_counts *grid_counts; /* NULL: nothing is counted */
@@ -61,6 +70,8 @@ int device_current();
 cudaError_t launch_check(const cuda_grid &grid, const void *entry, int max_threads);
 
 /* ---- streams.cpp ---- */
+/* CUDA_ON_CPU_LOST: from the moment on at which this file exists the device is lost, with all its work. */
+bool device_is_lost();
 void streams_finish(); /* does all work that is queued */
 
 #endif

@@ -155,7 +155,7 @@ static void guard_install()
 
 static cudaError_t take(void **p, size_t bytes, memory_kind kind)
 {
-    auto lock = runtime_lock();
+    ENTER;
     *p = NULL;
     if (!bytes) return cudaSuccess;
     guard_install();
@@ -192,7 +192,7 @@ void memory_free(void *p)
 /* As the driver does, finishes all work that is under way first. */
 static cudaError_t give(void *p, memory_kind kind)
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!p) return cudaSuccess;
     const auto found = allocations().find((char *)p);
     if (found == allocations().end() || found->second.kind != kind) return remember(cudaErrorInvalidValue);
@@ -236,14 +236,14 @@ cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool, 
 /* The caller's memory does not move and has no zones. */
 cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned)
 {
-    auto lock = runtime_lock();
+    ENTER;
     allocations()[(char *)p] = {bytes, MEMORY_PINNED, (char *)p, 0};
     return cudaSuccess;
 }
 
 cudaError_t cudaHostUnregister(void *p)
 {
-    auto lock = runtime_lock();
+    ENTER;
     const auto found = allocations().find((char *)p);
     if (found == allocations().end() || found->second.mapped_bytes) return remember(cudaErrorHostMemoryNotRegistered);
     streams_finish();
@@ -254,7 +254,7 @@ cudaError_t cudaHostUnregister(void *p)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
 {
-    auto lock = runtime_lock();
+    ENTER;
     *all = device_bytes();
     *free_bytes = device_bytes() - device_used;
     return cudaSuccess;

@@ -11,11 +11,16 @@
  */
 #include "emulator.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <stdio.h>
+#include <stdlib.h>
+#include <thread>
 #include <time.h>
+#include <unistd.h>
 #include <vector>
 
 enum { QUEUE_MAX = 1000 };  /* work that a stream holds before a call must wait */
@@ -23,9 +28,9 @@ enum habit { LATE, NOW_AND_THEN, AT_ONCE, HABITS };
 
 struct work {
     CUstream_st *stream;
-    std::function<void()> run; /* empty: a mark for an event */
+    std::function<bool()> run; /* returns false if it polls: call it again. Empty: a mark for an event */
     std::vector<std::shared_ptr<work>> after;
-    bool done;
+    bool done, polls;
     double ms;                 /* when it was done */
 };
 using work_ref = std::shared_ptr<work>;
@@ -105,15 +110,22 @@ static bool is_ready(const CUstream_st *s)
     if (s->queue.empty()) return false;
     for (const work_ref &a : s->queue.front()->after)
         if (!a->done) return false;
-    return true;
+    return !s->queue.front()->polls;
 }
+
+static void device_wake();
 
 static void front_do(CUstream_st *s)
 {
     const work_ref w = s->queue.front();
-    if (w->run) w->run();
+    if (w->run && !w->run()) {
+        if (!w->polls) device_wake();
+        w->polls = true;
+        return;
+    }
     w->ms = now_ms();
     w->done = true;
+    w->polls = false;
     w->run = nullptr;
     w->after.clear();
     s->queue.pop_front();
@@ -135,6 +147,15 @@ static void stir()
     if (device_random(64) == 0) s->does = habit_drawn();
 }
 
+/* Continues all kernels that poll. false: there are none. */
+static bool polling_continue()
+{
+    bool any = false;
+    for (CUstream_st *s : streams())
+        if (!s->queue.empty() && s->queue.front()->polls) front_do(s), any = true;
+    return any;
+}
+
 static void force(const work_ref &w)
 {
     while (!w->done) {
@@ -142,7 +163,8 @@ static void force(const work_ref &w)
         const std::vector<work_ref> after = front->after;
         for (const work_ref &a : after) force(a);
         if (device_seed() && device_random(8) == 0) stir();
-        if (!front->done) front_do(w->stream);
+        if (front->polls) polling_continue();
+        else if (!front->done) front_do(w->stream);
     }
 }
 
@@ -152,12 +174,13 @@ static void advance(const work_ref &w)
     const work_ref front = w->stream->queue.front();
     for (const work_ref &a : front->after)
         if (!a->done) return advance(a);
-    front_do(w->stream);
+    if (front->polls) polling_continue();
+    else front_do(w->stream);
 }
 
-static work_ref add(CUstream_st *s, std::function<void()> run, const work_ref &event = nullptr)
+static work_ref add(CUstream_st *s, std::function<bool()> run, const work_ref &event = nullptr)
 {
-    auto w = std::make_shared<work>(work{s, std::move(run), {}, false, 0});
+    auto w = std::make_shared<work>(work{s, std::move(run), {}, false, false, 0});
     CUstream_st *first = legacy();
     if (s == first) {
         for (CUstream_st *other : streams())
@@ -202,18 +225,60 @@ static cudaError_t polled(const work_ref &w)
     return remember(cudaErrorNotReady);
 }
 
+/* ---- kernels that poll ------------------------------------------------------------------------------------------- */
+
+static std::condition_variable_any &device_work()
+{
+    static auto *work = new std::condition_variable_any;
+    return *work;
+}
+
+/* A thread that continues the kernels that poll, as a GPU does without the host. */
+static void device_run()
+{
+    auto lock = runtime_lock();
+    for (unsigned long before = grid_switches;; before = grid_switches) {
+        if (device_is_lost() || !polling_continue()) device_work().wait(lock);
+        lock.unlock();
+        if (runtime_is_wanted() || grid_switches == before) std::this_thread::sleep_for(std::chrono::microseconds(20));
+        lock.lock();
+    }
+}
+
+static void device_wake()
+{
+    static bool runs;
+    if (!runs) std::thread(device_run).detach();
+    runs = true;
+    device_work().notify_one();
+}
+
+bool device_is_lost()
+{
+    static const char *const file = getenv("CUDA_ON_CPU_LOST");
+    static bool is;
+    if (is || !file || access(file, F_OK) != 0) return is;
+    is = true;
+    static auto *dropped = new std::vector<work_ref>; /* kernels that are never continued */
+    for (CUstream_st *s : streams()) {
+        for (const work_ref &w : s->queue) w->done = true, dropped->push_back(w);
+        s->queue.clear();
+    }
+    return is;
+}
+
 /* ---- streams and events ------------------------------------------------------------------------------------------ */
 
 cudaError_t cudaDeviceSynchronize(void)
 {
-    auto lock = runtime_lock();
+    ENTER;
     streams_finish();
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
 {
-    auto lock = runtime_lock();
+    ENTER;
     streams_sweep();
     legacy();
     if (flags & ~(unsigned)cudaStreamNonBlocking) return remember(cudaErrorInvalidValue);
@@ -228,7 +293,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) /* returns at once; the work is done all the same */
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!stream || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     s->destroyed = true;
@@ -237,7 +302,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) /* returns at once; the work 
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     stream_finish(s);
@@ -246,7 +311,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     return polled(s->queue.empty() ? nullptr : s->queue.back());
@@ -254,7 +319,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!event || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     if (flags) return remember(cudaErrorInvalidValue);
@@ -264,15 +329,15 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    auto lock = runtime_lock();
+    ENTER;
     *event = new CUevent_st{device_current(), !(flags & cudaEventDisableTiming), nullptr};
     return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event)
+cudaError_t cudaEventDestroy(cudaEvent_t event) /* also of a device that is lost */
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!event) return remember(cudaErrorInvalidResourceHandle);
     delete event;
     return cudaSuccess;
@@ -280,7 +345,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     if (!event || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     if (s->device != event->device) return remember(cudaErrorInvalidResourceHandle);
@@ -290,7 +355,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!event) return remember(cudaErrorInvalidResourceHandle);
     const work_ref record = event->record;
     if (record) force(record);
@@ -299,14 +364,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!event) return remember(cudaErrorInvalidResourceHandle);
     return polled(work_ref(event->record));
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
-    auto lock = runtime_lock();
+    ENTER;
     if (!from || !to || !from->timed || !to->timed || !from->record || !to->record)
         return remember(cudaErrorInvalidResourceHandle);
     if (!from->record->done || !to->record->done) return remember(cudaErrorNotReady);
@@ -320,9 +385,10 @@ struct rows {
     char *to;
     const char *from;
     size_t to_pitch, from_pitch, width, height;
-    void copy() const
+    bool copy() const
     {
         for (size_t i = 0; i < height; i++) memmove(to + i * to_pitch, from + i * from_pitch, width);
+        return true;
     }
 };
 
@@ -340,7 +406,7 @@ static bool kind_fits(enum cudaMemcpyKind kind, memory_kind from, memory_kind to
 /* The behaviour of each call towards the host is that of the documentation ("API synchronization behavior"). */
 static cudaError_t copy_add(rows r, enum cudaMemcpyKind kind, cudaStream_t stream, bool waits)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     bool to_whole, from_whole;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
@@ -355,10 +421,10 @@ static cudaError_t copy_add(rows r, enum cudaMemcpyKind kind, cudaStream_t strea
         if (waits) stream_finish(s);
         auto staged = std::make_shared<std::vector<char>>(r.width * r.height);
         rows{staged->data(), r.from, r.width, r.from_pitch, r.width, r.height}.copy();
-        add(s, [staged, r] { rows{r.to, staged->data(), r.to_pitch, r.width, r.width, r.height}.copy(); });
+        add(s, [staged, r] { return rows{r.to, staged->data(), r.to_pitch, r.width, r.width, r.height}.copy(); });
         return cudaSuccess;
     }
-    const work_ref w = add(s, [r] { r.copy(); });
+    const work_ref w = add(s, [r] { return r.copy(); });
     const bool on_device = from == MEMORY_OF_DEVICE && to == MEMORY_OF_DEVICE;
     const bool of_host = from != MEMORY_OF_DEVICE && to != MEMORY_OF_DEVICE;
     if ((waits && !on_device) || to == MEMORY_OF_HOST || of_host) force(w);
@@ -386,7 +452,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 
 cudaError_t cuda_to_symbol(void *symbol, size_t symbol_bytes, const void *from, size_t bytes, size_t offset)
 {
-    auto lock = runtime_lock();
+    ENTER;
     bool whole;
     if (offset > symbol_bytes || bytes > symbol_bytes - offset) return remember(cudaErrorInvalidValue);
     const bool pageable = memory_of(from, bytes, &whole) == MEMORY_OF_HOST;
@@ -394,21 +460,21 @@ cudaError_t cuda_to_symbol(void *symbol, size_t symbol_bytes, const void *from, 
     if (pageable) stream_finish(s);
     auto staged = std::make_shared<std::vector<char>>((const char *)from, (const char *)from + bytes);
     char *to = (char *)symbol + offset;
-    const work_ref w = add(s, [staged, to, bytes] { memcpy(to, staged->data(), bytes); });
+    const work_ref w = add(s, [staged, to, bytes] { return memcpy(to, staged->data(), bytes); });
     if (!pageable) force(w);
     return cudaSuccess;
 }
 
 static cudaError_t set_add(void *to, int value, size_t bytes, cudaStream_t stream, bool waits)
 {
-    auto lock = runtime_lock();
+    ENTER;
     CUstream_st *s;
     bool whole;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     if (!bytes) return cudaSuccess;
     const memory_kind of = memory_of(to, bytes, &whole);
     if (of == MEMORY_OF_HOST || !whole) return remember(cudaErrorInvalidValue);
-    const work_ref w = add(s, [to, value, bytes] { memory_set(to, value, bytes); });
+    const work_ref w = add(s, [to, value, bytes] { return memory_set(to, value, bytes), true; });
     if (waits && of == MEMORY_PINNED) force(w);
     return cudaSuccess;
 }
@@ -426,7 +492,7 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t stream)
     bool whole;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
     if (memory_of(p, 1, &whole) == MEMORY_OF_HOST) return remember(cudaErrorInvalidValue);
-    add(s, [p] { memory_free(p); });
+    add(s, [p] { return memory_free(p), true; });
     return cudaSuccess;
 }
 
@@ -453,6 +519,7 @@ void cuda_kernel_launch(const cuda_grid &grid, const cuda_thread *given)
     const std::shared_ptr<const cuda_thread> thread(given);
     auto lock = runtime_lock();
     CUstream_st *s;
+    if (device_is_lost()) return (void)remember(cudaErrorLaunchFailure);
     launching.active = true;
     thread->run();
     launching.active = false;
@@ -464,8 +531,11 @@ void cuda_kernel_launch(const cuda_grid &grid, const cuda_thread *given)
         return;
     }
     const char *name = launching.name;
-    add(s, [grid, name, thread] {
-        grid_run(grid, name, *thread);
+    add(s, [grid, name, thread, running = (grid_running *)NULL]() mutable {
+        if (!running ? (running = grid_begin(grid, name, *thread)) != NULL : !grid_continue(running)) return false;
         memory_check(name);
+        return true;
     });
+    /* The host waits for an answer of this kernel, and makes no call meanwhile that would begin it. */
+    for (bool begins = strcmp(name, "resident") == 0; begins && is_ready(s);) front_do(s);
 }

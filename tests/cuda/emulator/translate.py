@@ -4,7 +4,7 @@ This script rewrites only the syntax that no macro can. Line numbers stay, so th
 right line of the kernel file.
 
     kernel<<<grid, block, ...>>>(args)      becomes a call that takes the kernel as a function
-    extern __shared__ T name[];             a pointer to the block's dynamic shared memory
+    extern __shared__ T name[];             a reference to the pointer to the running block's dynamic shared memory
     __shared__ T name[n];                   a reference to shared memory that grid.cpp allocates
     const __grid_constant__ T name          a reference: no thread makes a copy
     #pragma unroll                          GCC's
@@ -82,7 +82,7 @@ def translate(text):
     text = re.sub(r"#pragma unroll[ \t]*(\d*)", lambda m: f"#pragma GCC unroll {m.group(1) or 64}", text)
     text = re.sub(r"const __grid_constant__ ((?:struct )?\w+) (\w+)", r"const \1 &\2", text)
     text = re.sub(r"extern __shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)\[\];",
-                  r"\1 *const \2 = (\1 *)cuda_dynamic_shared();", text)
+                  r"static \1 *const &\2 = (\1 *const &)cuda_dynamic_shared;", text)
     text = re.sub(r"__shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)((?:\[[^\]]*\])*);",
                   r"static auto &\2 = cuda_static_shared<\1\3>();", text)
     return launches(kernels_named(text))

@@ -1,9 +1,33 @@
-/* words.cuh of kernels/resident for the emulated device, which runs no two kernels at once: the resident kernel is
- * compiled, and never launched. */
+/* words.cuh of kernels/resident for the emulated device. Its host is slow beside a GPU: it has a slow clock, too. Each
+ * access gives way at random, so workers, generations and the host's threads are in any order. */
 #include "resident.h"
 
-static inline struct resident_word word_load(const struct resident_word *p) { return *p; }
-static inline void word_store(struct resident_word *p, struct resident_word w) { *p = w; }
-static inline bool seat_try(struct resident_seat *seat) { return seat->taken++ == 0; }
+#include "dsp/base/await.h"
+
+enum { SLOWER = 10, EARLY = 4000 };
+
+static inline struct resident_word word_load(const struct resident_word *p)
+{
+    cuda_poll();
+    const uint64_t word = __atomic_load_n((const uint64_t *)(const void *)p, __ATOMIC_RELAXED);
+    return {(uint32_t)word, (uint32_t)(word >> 32)};
+}
+
+static inline void word_store(struct resident_word *p, struct resident_word w)
+{
+    cuda_poll();
+    __atomic_store_n((uint64_t *)(void *)p, w.value | (uint64_t)w.number << 32, __ATOMIC_RELAXED);
+}
+
+static inline bool seat_try(struct resident_seat *seat)
+{
+    cuda_poll();
+    const bool is_free = seat->taken == 0;
+    if (is_free) seat->taken = 1;
+    return is_free;
+}
+
 static inline void seat_free(struct resident_seat *seat) { seat->taken = 0; }
-static inline uint64_t time_ns(void) { return 0; }
+
+/* Now and then much later: a worker leaves early, without a next one. */
+static inline uint64_t time_ns(void) { return (uint64_t)now_ns() / SLOWER + (cuda_chance(EARLY) ? 1000000000 : 0); }

@@ -12,9 +12,10 @@
  *   hc_tensor_plan_close(plan);
  *
  * The calls allocate no device memory and do not wait for the device: a run puts kernels into the caller's stream,
- * which may be under graph capture. Samples are float32. NaN and Inf are not replaced: a NaN spoils all frames that the
- * same transform computes, also frames that its taps do not reach, but no other item or channel. Conventions, tags and
- * error codes are those of haloconv.h.
+ * which may be under graph capture. Each tensor has its own type, float32, bfloat16 or float16; a run reads and writes
+ * it in place. All sums are computed in float32, and a result in bfloat16 or float16 is rounded once, to the nearest.
+ * NaN and Inf are not replaced: a NaN spoils all frames that the same transform computes, also frames that its taps do
+ * not reach, but no other item or channel. Conventions, tags and error codes are those of haloconv.h.
  */
 #ifndef HALOCONV_TENSORS_H
 #define HALOCONV_TENSORS_H
@@ -40,6 +41,8 @@ enum hc_tensors_op {           /* an operation, and its tensors a, b -> out     
                                   channels that share the filter                                                      */
 };
 
+enum hc_tensor_type { HC_FLOAT32, HC_BFLOAT16, HC_FLOAT16 };
+
 typedef struct hc_tensors {    /* sizes of a convolution, the same for all three operations; 0: the default           */
     size_t size;               /* sizeof(hc_tensors), set by the caller                                               */
     const char *backend;       /* "cpu", "cuda", "cuda:1": the device whose memory the tensors are in        "cpu"   */
@@ -49,9 +52,10 @@ typedef struct hc_tensors {    /* sizes of a convolution, the same for all three
                                   HC_GRADIENT_H writes zeros                                                          */
     int64_t n_frames, n_taps;  /* 1 to 2^30                                                                           */
     int64_t h_batch, h_channels; /* 1: shared by all items (channels); else n_batch (n_channels)            1         */
-    int64_t x_stride[2], h_stride[2], y_stride[2]; /* floats from an item to the next and from a channel to the next, of
-                                  x or gx, h or gh, y or gy; 0 for an input repeats values. All six 0:
+    int64_t x_stride[2], h_stride[2], y_stride[2]; /* elements from an item to the next and from a channel to the next,
+                                  of x or gx, h or gh, y or gy; 0 for an input repeats values. All six 0:
                                   dense. The frames of a channel are adjacent                                         */
+    int x_type, h_type, y_type; /* enum hc_tensor_type of x or gx, h or gh, y or gy; any mix           HC_FLOAT32     */
 } hc_tensors;
 
 typedef struct hc_tensor_plan hc_tensor_plan; /* an operation on tensors of these sizes; it never changes             */
@@ -61,11 +65,12 @@ int64_t hc_tensors_frames(const hc_tensors *t);
 /* Checks an operation (enum hc_tensors_op) and chooses how to compute it. *t is read during the call only. *bytes gets
  * the workspace that a run needs on the device: at most a quarter of the bytes of x, h and y, or 64 MiB if that is
  * more. On the CPU it is 0: a run allocates its memory itself. Fails with HC_EINVAL, HC_EUNSUPPORTED (no such backend;
- * on a GPU 2^31 filters, or rows of a filter, or more; taps that are too long for it), HC_ENOMEM, HC_EDEVICE; *plan is
- * NULL then. [setup], any thread */
+ * on a GPU 2^31 filters, or rows of a filter, or more; taps that are too long for it; more than about 6.3 million taps
+ * if y or gx, as the output, has 16 bits), HC_ENOMEM, HC_EDEVICE; *plan is NULL then. [setup], any thread */
 int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap);
 /* Runs the operation. Several threads may run one plan at the same time.
- *   a, b, out   as enum hc_tensors_op lists them; out overlaps neither a nor b nor the workspace
+ *   a, b, out   as enum hc_tensors_op lists them, aligned to their elements; out overlaps neither a nor b nor the
+ *               workspace
  *   lengths     on the device: [h_batch * h_channels], 0 to n_taps; the taps of a filter from its length on count as 0,
  *               and their gradient is 0. NULL: all n_taps
  *   workspace   `bytes` or more on the device, aligned to 256 bytes; the operation uses it until it ends. Runs at the
@@ -74,7 +79,7 @@ int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size
  *               complete
  * Results do not depend on the run: the same tensors give the same bits. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE;
  * out is then undefined. [setup], any thread */
-int hc_tensor_plan_run(const hc_tensor_plan *plan, const float *a, const float *b, const int64_t *lengths, float *out,
+int hc_tensor_plan_run(const hc_tensor_plan *plan, const void *a, const void *b, const int64_t *lengths, void *out,
                        void *workspace, size_t bytes, void *stream, char *why, size_t cap);
 /* Frees a plan; no call may be running it. The kernels of its runs may still be in their streams. NULL is allowed.
  * [setup] */

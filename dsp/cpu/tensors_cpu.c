@@ -7,6 +7,7 @@
 #include "tensors_cpu.h"
 
 #include "dsp/base/denormals.h"
+#include "dsp/base/half_floats.h"
 #include "dsp/base/memory.h"
 #include "dsp/base/processors.h"
 #include "dsp/device/backend.h"
@@ -37,23 +38,68 @@ void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *f
     *channel = call->h.channels > 1 ? filter->channel : i % channels;
 }
 
-void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64_t n)
+/* Reads n frames that x has. */
+static void frames_read(float *frames, const struct tensor_row *x, int64_t from, int64_t n)
 {
-    int64_t begin = tensor_min(tensor_max(from, 0), from + n), end = tensor_max(tensor_min(from + n, n_x), begin);
+    const uint16_t *halves = (const uint16_t *)x->data + from;
+    if (x->type == HC_FLOAT32)
+        memcpy(frames, (const float *)x->data + from, (size_t)n * sizeof *frames);
+    else if (x->type == HC_BFLOAT16)
+        for (int64_t i = 0; i < n; i++) frames[i] = float_of_bfloat16(halves[i]);
+    else
+        for (int64_t i = 0; i < n; i++) frames[i] = float_of_float16(halves[i]);
+}
+
+void tensor_copy(float *frames, const struct tensor_row *x, int64_t from, int64_t n)
+{
+    int64_t begin = tensor_min(tensor_max(from, 0), from + n), end = tensor_max(tensor_min(from + n, x->n), begin);
     memset(frames, 0, (size_t)(begin - from) * sizeof *frames);
-    if (end > begin) memcpy(frames + (begin - from), x + begin, (size_t)(end - begin) * sizeof *frames);
+    if (end > begin) frames_read(frames + (begin - from), x, begin, end - begin);
     memset(frames + (end - from), 0, (size_t)(from + n - end) * sizeof *frames);
 }
 
-void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames,
+void tensor_copy_reversed(float *frames, const struct tensor_row *x, int64_t from, int64_t n)
+{
+    int64_t begin = tensor_min(tensor_max(from, 0), from + n), end = tensor_max(tensor_min(from + n, x->n), begin);
+    float *to = frames + (from + n - end);
+    memset(frames, 0, (size_t)(from + n - end) * sizeof *frames);
+    memset(frames + (from + n - begin), 0, (size_t)(begin - from) * sizeof *frames);
+    if (x->type == HC_FLOAT32) {
+        const float *last = (const float *)x->data + end - 1;
+        for (int64_t i = 0; i < end - begin; i++) to[i] = last[-i];
+        return;
+    }
+    frames_read(to, x, begin, end - begin);
+    for (int64_t i = 0, j = end - begin - 1; i < j; i++, j--) {
+        float first = to[i];
+        to[i] = to[j];
+        to[j] = first;
+    }
+}
+
+void tensor_write(const struct tensor_row *y, int64_t from, const float *frames, int64_t n)
+{
+    uint16_t *halves = (uint16_t *)y->data + from;
+    if (!frames) /* all types have the same zero */
+        memset(y->type == HC_FLOAT32 ? (void *)((float *)y->data + from) : halves, 0,
+               (size_t)n * (y->type == HC_FLOAT32 ? sizeof *frames : sizeof *halves));
+    else if (y->type == HC_FLOAT32)
+        memcpy((float *)y->data + from, frames, (size_t)n * sizeof *frames);
+    else if (y->type == HC_BFLOAT16)
+        for (int64_t i = 0; i < n; i++) halves[i] = bfloat16_of_float(frames[i]);
+    else
+        for (int64_t i = 0; i < n; i++) halves[i] = float16_of_float(frames[i]);
+}
+
+void tensor_window(const struct tensor_work *w, const struct tensor_row *x, int64_t from, float *frames,
                    float *spectrum)
 {
     int size = w->fft->size;
     const float *window = frames;
-    if (from >= 0 && from + 2 * size <= n_x)
-        window = x + from;
+    if (x->type == HC_FLOAT32 && from >= 0 && from + 2 * size <= x->n)
+        window = (const float *)x->data + from;
     else
-        tensor_copy(frames, x, n_x, from, 2 * size);
+        tensor_copy(frames, x, from, 2 * size);
     fft_forward(w->fft, window, window + size, spectrum, spectrum, FFT_CHUNK);
 }
 

@@ -73,10 +73,16 @@ static inline int64_t tensor_div_down(int64_t a, int64_t b)
     return -tensor_div_up(-a, b);
 }
 
-/* Returns the index of a row's first float. */
-static inline int64_t tensor_row(const struct tensor_rows *rows, int64_t item, int64_t channel)
+struct tensor_row { /* the frames of a row, in the tensor's memory */
+    int type;       /* enum hc_tensor_type */
+    int64_t n;
+    void *data;     /* [n] */
+};
+static inline struct tensor_row tensor_row(const struct tensor_rows *rows, const void *data, int64_t item,
+                                           int64_t channel)
 {
-    return (rows->batch > 1 ? item * rows->stride[0] : 0) + (rows->channels > 1 ? channel * rows->stride[1] : 0);
+    int64_t at = (rows->batch > 1 ? item * rows->stride[0] : 0) + (rows->channels > 1 ? channel * rows->stride[1] : 0);
+    return (struct tensor_row){rows->type, rows->frames, (char *)data + at * tensor_element(rows)};
 }
 
 /* Returns the number of rows that share a filter. */
@@ -90,11 +96,15 @@ struct tensor_filter tensor_filter_at(const struct tensor_call *call, int64_t i)
 void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *filter, int64_t i, int64_t *item,
                    int64_t *channel);
 
-/* Copies n frames of x from frame `from` on; frames outside [0, n_x) are 0. */
-void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64_t n);
+/* Copies n frames of x from frame `from` on; frames outside [0, x->n) are 0. */
+void tensor_copy(float *frames, const struct tensor_row *x, int64_t from, int64_t n);
+/* The same, the last frame first. */
+void tensor_copy_reversed(float *frames, const struct tensor_row *x, int64_t from, int64_t n);
+/* Writes n frames of y from frame `from` on. frames NULL: zeros. */
+void tensor_write(const struct tensor_row *y, int64_t from, const float *frames, int64_t n);
 
 /* Transforms the 2S frames of x from `from` on. frames: [2S] scratch. */
-void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames,
+void tensor_window(const struct tensor_work *w, const struct tensor_row *x, int64_t from, float *frames,
                    float *spectrum);
 
 /* Writes to y[t] the sum of a list of one product in output window window + t, t < n <= FFT_BLOCKS. Partitions are not

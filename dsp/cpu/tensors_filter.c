@@ -27,7 +27,7 @@ enum {
 
 struct filtering {
     const struct tensor_work *work;
-    const float *signal, *taps;
+    const void *signal, *taps;
     const struct tensor_rows *in, *out;
     int64_t first;              /* index of the group's first filter */
     int64_t n_blocks;           /* blocks of a row; a block is S frames, or TENSOR_DIRECT_FRAMES if direct */
@@ -43,8 +43,7 @@ struct filtering {
 struct filter_job { /* some blocks of a row */
     struct tensor_filter filter;
     int64_t offset;
-    const float *in, *taps;
-    float *out;
+    struct tensor_row in, taps, out;
     int64_t begin, end; /* blocks [begin, end) */
 };
 
@@ -75,8 +74,17 @@ size_t tensor_filter_scratch(const struct tensor_call *call, int size)
 {
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
     if (size == 0)
-        return round_up((size_t)(2 * tensor_min(call->h.frames, n_in) + TENSOR_DIRECT_FRAMES + 2 * SIMD_PAD), SIMD_PAD);
+        return round_up((size_t)(2 * tensor_min(call->h.frames, n_in) + 2 * TENSOR_DIRECT_FRAMES + 3 * SIMD_PAD),
+                        SIMD_PAD);
     return (size_t)(2 + 2 * FFT_BLOCKS + 2 * filter_entries(call, size)) * (size_t)size;
+}
+
+/* The taps of a filter, up to its length. */
+static struct tensor_row taps_of(const struct filtering *f, const struct tensor_filter *filter)
+{
+    struct tensor_row taps = tensor_row(&f->work->call->h, f->taps, filter->item, filter->channel);
+    taps.n = filter->n_taps;
+    return taps;
 }
 
 static struct filter_job job_at(const struct filtering *f, int64_t i)
@@ -86,26 +94,22 @@ static struct filter_job job_at(const struct filtering *f, int64_t i)
     struct filter_job job = {.filter = tensor_filter_at(call, f->first + index / f->sharers)};
     tensor_sharer(call, &job.filter, index % f->sharers, &item, &channel);
     job.offset = call->op == HC_GRADIENT_X ? job.filter.n_taps - 1 - call->from : call->from;
-    job.in = f->signal + tensor_row(f->in, item, channel);
-    job.out = f->work->data->out + tensor_row(f->out, item, channel);
-    job.taps = f->taps + tensor_row(&call->h, job.filter.item, job.filter.channel);
+    job.in = tensor_row(f->in, f->signal, item, channel);
+    job.out = tensor_row(f->out, f->work->data->out, item, channel);
+    job.taps = taps_of(f, &job.filter);
     job.begin = at * f->job_blocks;
     job.end = tensor_min(job.begin + f->job_blocks, f->n_blocks);
     return job;
 }
 
 /* Copies t[j] for n taps from `from` on; taps outside [0, n_taps) are 0. */
-static void filter_taps_copy(const struct filtering *f, const struct tensor_filter *filter, const float *taps,
-                             float *frames, int64_t from, int64_t n)
+static void filter_taps_copy(const struct filtering *f, const struct tensor_row *taps, float *frames, int64_t from,
+                             int64_t n)
 {
-    if (f->work->call->op != HC_GRADIENT_X) {
-        tensor_copy(frames, taps, filter->n_taps, from, n);
-        return;
-    }
-    for (int64_t j = 0; j < n; j++) {
-        int64_t k = filter->n_taps - 1 - (from + j);
-        frames[j] = k >= 0 && k < filter->n_taps ? taps[k] : 0;
-    }
+    if (f->work->call->op == HC_GRADIENT_X)
+        tensor_copy_reversed(frames, taps, taps->n - from - n, n);
+    else
+        tensor_copy(frames, taps, from, n);
 }
 
 /* ---- direct ------------------------------------------------------------------------------------------------------ */
@@ -119,18 +123,22 @@ static void filter_direct(void *data, int64_t i, int thread)
     int64_t n = tensor_min(job.end * TENSOR_DIRECT_FRAMES, f->out->frames) - at;
     bool swapped = n_in < n_taps;
     int64_t n_short = swapped ? n_in : n_taps, first = at + job.offset - (n_short - 1), n_long = n + n_short - 1;
-    memset(job.out + at, 0, (size_t)n * sizeof(float));
+    tensor_write(&job.out, at, NULL, n);
     if (n_taps == 0) return;
     float *taps = f->scratch + (size_t)thread * f->scratch_floats, *frames = taps + n_short;
+    bool in_place = job.out.type == HC_FLOAT32;
+    float *out = in_place ? (float *)job.out.data + at : frames + n_long + SIMD_PAD + 1;
     if (swapped) {
-        memcpy(taps, job.in, (size_t)n_in * sizeof *taps);
-        filter_taps_copy(f, &job.filter, job.taps, frames, first, n_long);
+        tensor_copy(taps, &job.in, 0, n_in);
+        filter_taps_copy(f, &job.taps, frames, first, n_long);
     } else {
-        filter_taps_copy(f, &job.filter, job.taps, taps, 0, n_taps);
-        tensor_copy(frames, job.in, n_in, first, n_long);
+        filter_taps_copy(f, &job.taps, taps, 0, n_taps);
+        tensor_copy(frames, &job.in, first, n_long);
     }
     memset(frames + n_long, 0, (SIMD_PAD + 1) * sizeof *frames);
-    f->work->simd->fir(job.out + at, frames + n_short - 1, taps, (int)n, (int)n_short);
+    if (!in_place) memset(out, 0, (size_t)n * sizeof *out);
+    f->work->simd->fir(out, frames + n_short - 1, taps, (int)n, (int)n_short);
+    if (!in_place) tensor_write(&job.out, at, out, n);
 }
 
 /* ---- transforms -------------------------------------------------------------------------------------------------- */
@@ -144,9 +152,9 @@ static void transform_filter_partition(void *data, int64_t i, int thread)
     int64_t index = i / f->n_partitions, p = i % f->n_partitions, size = fft->size;
     struct tensor_filter filter = tensor_filter_at(w->call, f->first + index);
     float *work = f->scratch + (size_t)thread * f->scratch_floats, *frames = work + 2 * size;
-    const float *taps = f->taps + tensor_row(&w->call->h, filter.item, filter.channel);
+    struct tensor_row taps = taps_of(f, &filter);
     if (p * size >= filter.n_taps) return; /* nothing reads the spectrum */
-    filter_taps_copy(f, &filter, taps, frames, p * size, size);
+    filter_taps_copy(f, &taps, frames, p * size, size);
     for (int64_t j = 0; j < size; j++) frames[j] *= 1.0f / (float)size;
     memset(frames + size, 0, (size_t)size * sizeof *frames);
     float *spectrum = f->spectra + ((size_t)index * fft->n_chunks * f->n_partitions + (size_t)p) * FFT_CHUNK;
@@ -173,15 +181,14 @@ static void filter_row(void *data, int64_t i, int thread)
     for (int64_t b = job.begin, n; b < job.end; b += n) {
         n = tensor_min(FFT_BLOCKS, job.end - b);
         for (; next < b + n && next <= met->last; next++)
-            tensor_window(w, job.in, f->in->frames, (next - 1) * size + job.offset, frames,
-                          offline_spectrum(&f->rows, thread, next));
+            tensor_window(w, &job.in, (next - 1) * size + job.offset, frames, offline_spectrum(&f->rows, thread, next));
         tensor_sums(&f->rows, &list, b, (int)n, sums);
         for (int t = 0; t < n; t++) {
             int64_t at = (b + t) * size, n_frames = tensor_min(size, f->out->frames - at);
-            if (b + t >= met->first && b + t - partitions < met->last)
-                offline_back(&f->rows, sums[t], 0, (int)n_frames, job.out + at, frames);
-            else
-                memset(job.out + at, 0, (size_t)n_frames * sizeof(float));
+            bool in_place = job.out.type == HC_FLOAT32, is_met = b + t >= met->first && b + t - partitions < met->last;
+            float *out = in_place ? (float *)job.out.data + at : frames;
+            if (is_met) offline_back(&f->rows, sums[t], 0, (int)n_frames, out, frames + size);
+            if (!is_met || !in_place) tensor_write(&job.out, at, is_met ? frames : NULL, n_frames);
         }
     }
 }

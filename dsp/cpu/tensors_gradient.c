@@ -83,7 +83,7 @@ size_t tensor_gradient_scratch(const struct tensor_call *call, int size)
 
 /* A pass of a filter: a row, and blocks of x in that row. */
 struct pass {
-    const float *x, *gy;
+    struct tensor_row x, gy;
     int64_t begin, end;
 };
 
@@ -92,18 +92,10 @@ static struct pass pass_at(const struct gradient *g, const struct tensor_filter 
     const struct tensor_work *w = g->work;
     int64_t item, channel, at = i % g->row_passes;
     tensor_sharer(w->call, filter, i / g->row_passes, &item, &channel);
-    return (struct pass){.gy = w->data->a + tensor_row(&w->call->y, item, channel),
-                         .x = w->data->b + tensor_row(&w->call->x, item, channel),
+    return (struct pass){.gy = tensor_row(&w->call->y, w->data->a, item, channel),
+                         .x = tensor_row(&w->call->x, w->data->b, item, channel),
                          .begin = at * g->pass_blocks,
                          .end = tensor_min((at + 1) * g->pass_blocks, g->x_blocks)};
-}
-
-/* Writes n frames: zeros, then x[end - 1], x[end - 2], ..., x[begin], times a gain. */
-static void reverse(float *frames, const float *x, int64_t begin, int64_t end, int64_t n, float gain)
-{
-    int64_t skip = n - (end - begin); /* x ends before the block does */
-    memset(frames, 0, (size_t)skip * sizeof *frames);
-    for (int64_t j = skip; j < n; j++) frames[j] = gain * x[begin + n - 1 - j];
 }
 
 /* ---- direct ------------------------------------------------------------------------------------------------------ */
@@ -116,8 +108,8 @@ static void pass_direct(const struct gradient *g, const struct tensor_filter *fi
     int64_t n1 = tensor_min(n0 + TENSOR_DIRECT_FRAMES, call->x.frames), n = n1 - n0;
     float *x = g->scratch + (size_t)thread * g->scratch_floats, *gh = x + TENSOR_DIRECT_FRAMES,
           *gy = gh + call->h.frames;
-    reverse(x, pass->x, n0, n1, n, 1);
-    tensor_copy(gy, pass->gy, call->y.frames, n0 - call->from, n + n_taps - 1);
+    tensor_copy_reversed(x, &pass->x, n0, n);
+    tensor_copy(gy, &pass->gy, n0 - call->from, n + n_taps - 1);
     memset(gy + n + n_taps - 1, 0, (SIMD_PAD + 1) * sizeof *gy);
     memset(gh, 0, (size_t)n_taps * sizeof *gh);
     g->work->simd->fir(gh, gy + n - 1, x, (int)n_taps, (int)n);
@@ -139,15 +131,14 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
     struct offline_list list = {&product, 1, (size_t)g->pass_blocks * FFT_CHUNK};
     memset(frames + size, 0, (size_t)size * sizeof *frames);
     for (int64_t p = pass->begin; p < pass->end; p++) {
-        reverse(frames, pass->x, p * size, tensor_min((p + 1) * size, call->x.frames), size, 1.0f / (float)size);
+        tensor_copy_reversed(frames, &pass->x, p * size, size);
         fft_forward(w->fft, frames, frames + size, y[0], blocks + (pass->end - 1 - p) * FFT_CHUNK, list.stride);
     }
     struct offline_range *met = &g->rows.ranges[thread]; /* the windows that meet gy */
     met->first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
     met->last = tensor_min(tensor_div_up(call->y.frames + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
     for (int64_t v = met->first; v <= met->last; v++)
-        tensor_window(w, pass->gy, call->y.frames, v * size - 1 - call->from, frames,
-                      offline_spectrum(&g->rows, thread, v));
+        tensor_window(w, &pass->gy, v * size - 1 - call->from, frames, offline_spectrum(&g->rows, thread, v));
     for (int64_t q = 0, n; q < gh_blocks; q += n) {
         n = tensor_min(FFT_BLOCKS, gh_blocks - q);
         tensor_sums(&g->rows, &list, q + pass->end - 1, (int)n, y);
@@ -179,19 +170,20 @@ static void finish_gradient_block(void *data, int64_t i, int thread)
     const struct tensor_work *w = g->work;
     int64_t index = i / g->gh_blocks, q = i % g->gh_blocks, size = w->fft ? w->fft->size : w->call->h.frames;
     struct tensor_filter filter = tensor_filter_at(w->call, g->first + index);
-    float *out = w->data->out + tensor_row(&w->call->h, filter.item, filter.channel) + q * size;
+    struct tensor_row out = tensor_row(&w->call->h, w->data->out, filter.item, filter.channel);
     int64_t n_out = tensor_min(size, w->call->h.frames - q * size);
     int64_t n = tensor_max(0, tensor_min(n_out, filter.n_taps - q * size)); /* taps of the filter */
     float *sum = g->scratch + (size_t)thread * g->scratch_floats, *frames = w->fft ? sum + 2 * size : sum;
     size_t block = w->fft ? 2 * (size_t)size : (size_t)size;
     double *total = g->sums + (size_t)(index * g->n_parts) * g->part_doubles + (size_t)q * block;
-    memset(out + n, 0, (size_t)(n_out - n) * sizeof *out);
+    tensor_write(&out, q * size + n, NULL, n_out - n);
     if (n == 0) return;
     for (int64_t part = 1; part < g->n_parts; part++)
         for (size_t k = 0; k < block; k++) total[k] += total[(size_t)part * g->part_doubles + k];
-    for (size_t k = 0; k < block; k++) sum[k] = (float)total[k];
+    double scale = w->fft ? 1.0 / (double)size : 1;
+    for (size_t k = 0; k < block; k++) sum[k] = (float)(total[k] * scale);
     if (w->fft) fft_inverse(w->fft, sum, frames);
-    memcpy(out, frames, (size_t)n * sizeof *out);
+    tensor_write(&out, q * size, frames, n);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */

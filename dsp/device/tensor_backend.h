@@ -22,8 +22,12 @@ extern "C" {
 struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
     int64_t batch, channels; /* number of items and channels; 1 for a filter that they share */
     int64_t frames;
-    int64_t stride[2];      /* floats from an item and from a channel to the next */
+    int64_t stride[2];      /* elements from an item and from a channel to the next */
+    int type;               /* enum hc_tensor_type */
 };
+
+/* Returns the bytes of an element. */
+static inline int tensor_element(const struct tensor_rows *rows) { return rows->type == HC_FLOAT32 ? 4 : 2; }
 
 /* A checked call: sizes are 1 or more, strides are set. For HC_GRADIENT_H, x and y may have no rows (batch or channels
  * is 0). Then `plan` is not called, `run` has no workspace, a and b may be NULL, and out becomes zeros. */
@@ -38,8 +42,8 @@ struct tensor_call {
 };
 
 struct tensor_data {        /* pointers of a run */
-    const float *a, *b;     /* the inputs, as enum hc_tensors_op lists them */
-    float *out;
+    const void *a, *b;      /* the inputs, as enum hc_tensors_op lists them */
+    void *out;
     void *workspace;        /* `bytes` of device memory; `run` refuses too few bytes or a wrong alignment */
     size_t bytes;
     void *stream;

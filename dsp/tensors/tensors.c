@@ -4,6 +4,7 @@
 #include "dsp/device/tensor_backend.h"
 
 #include "dsp/backends/backend_choice.h"
+#include "dsp/base/struct_copy.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -37,13 +38,13 @@ static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
     return t->mode == HC_FULL || t->mode == HC_SAME || t->mode == HC_VALID || t->mode == HC_CAUSAL;
 }
 
-/* Checks everything but the strides, the operation and the backend. */
-static int sizes_check(const hc_tensors *t, struct reason *why)
+/* Checks everything but the strides, the operation and the backend, and copies the caller's version of the struct. */
+static int sizes_copy(const hc_tensors *given, hc_tensors *t, struct reason *why)
 {
     int64_t from, frames, rows;
-    if (!t) return fail(HC_EINVAL, why, "hc_tensors is NULL; pass one");
-    if (t->size < sizeof *t)
-        return fail(HC_EINVAL, why, "hc_tensors.size is %zu; set it to sizeof(hc_tensors), %zu", t->size, sizeof *t);
+    if (!given) return fail(HC_EINVAL, why, "hc_tensors is NULL; pass one");
+    int error = struct_copy(given, t, sizeof *t, "hc_tensors", why);
+    if (error) return error;
     if (t->n_frames < 1 || t->n_frames > MAX_FRAMES)
         return fail(HC_EINVAL, why, "n_frames %" PRId64 " is out of range; give 1 to %d", t->n_frames, MAX_FRAMES);
     if (t->n_taps < 1 || t->n_taps > MAX_FRAMES)
@@ -64,21 +65,26 @@ static int sizes_check(const hc_tensors *t, struct reason *why)
                     "h_channels is %" PRId64 "; give 1 (shared by all channels) or n_channels, %" PRId64, t->h_channels,
                     t->n_channels);
     if (t->n_threads < 0) return fail(HC_EINVAL, why, "n_threads is %d; give 0 or more", t->n_threads);
+    int types[] = {t->x_type, t->h_type, t->y_type};
+    for (int i = 0; i < 3; i++)
+        if (types[i] < HC_FLOAT32 || types[i] > HC_FLOAT16)
+            return fail(HC_EINVAL, why, "%c_type is %d; use HC_FLOAT32, HC_BFLOAT16 or HC_FLOAT16", "xhy"[i], types[i]);
     return HC_OK;
 }
 
-int64_t hc_tensors_frames(const hc_tensors *t)
+int64_t hc_tensors_frames(const hc_tensors *given)
 {
+    hc_tensors t = {0};
     int64_t from, frames;
-    int error = sizes_check(t, NULL);
+    int error = sizes_copy(given, &t, NULL);
     if (error) return error;
-    mode_frames(t, &from, &frames);
+    mode_frames(&t, &from, &frames);
     return frames;
 }
 
 /* ---- strides ----------------------------------------------------------------------------------------------------- */
 
-/* Computes *end, the index after the tensor's last float. false: this exceeds the address space. */
+/* Computes *end, the index after the tensor's last element. false: this exceeds the address space. */
 static bool rows_end(const struct tensor_rows *rows, int64_t *end)
 {
     int64_t items, channels;
@@ -87,10 +93,10 @@ static bool rows_end(const struct tensor_rows *rows, int64_t *end)
     return !__builtin_mul_overflow(rows->batch - 1, rows->stride[0], &items) &&
            !__builtin_mul_overflow(rows->channels - 1, rows->stride[1], &channels) &&
            !__builtin_add_overflow(items, channels, end) && !__builtin_add_overflow(*end, rows->frames, end) &&
-           *end <= PTRDIFF_MAX / (int64_t)sizeof(float);
+           *end <= PTRDIFF_MAX / tensor_element(rows);
 }
 
-/* Do two rows share a float? No if the larger stride steps over all rows of the other dimension. */
+/* Do two rows share an element? No if the larger stride steps over all rows of the other dimension. */
 static bool rows_overlap(const struct tensor_rows *rows)
 {
     bool items_outside = rows->channels == 1 || (rows->batch > 1 && rows->stride[0] >= rows->stride[1]);
@@ -131,12 +137,12 @@ static void strides_set(struct tensor_rows *rows, const int64_t *stride, bool de
     if (__builtin_mul_overflow(rows->channels, rows->frames, &rows->stride[0])) rows->stride[0] = INT64_MAX;
 }
 
-/* Returns the bytes of the tensor's memory; a stride of 0 repeats the same floats. */
+/* Returns the bytes of the tensor's memory; a stride of 0 repeats the same elements. */
 static double rows_bytes(const struct tensor_rows *rows)
 {
     double items = rows->stride[0] > 0 ? (double)rows->batch : rows->batch > 0;
     double channels = rows->stride[1] > 0 ? (double)rows->channels : rows->channels > 0;
-    return items * channels * (double)rows->frames * sizeof(float);
+    return items * channels * (double)rows->frames * tensor_element(rows);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
@@ -157,12 +163,10 @@ static int device_find(const hc_tensors *t, const struct tensor_backend **tensor
     return fail(HC_EUNSUPPORTED, why, "backend \"%s\" cannot convolve tensors; use cpu or cuda", name);
 }
 
-/* Checks a call, fills in *call and returns its backend. NULL: *error says why. */
+/* Checks a call whose sizes are right, fills in *call and returns its backend. NULL: *error says why. */
 static const struct tensor_backend *call_make(const hc_tensors *t, int op, struct tensor_call *call, int *error,
                                               struct reason *why)
 {
-    *error = sizes_check(t, why);
-    if (*error) return NULL;
     if (op != HC_CONVOLVE && op != HC_GRADIENT_X && op != HC_GRADIENT_H) {
         *error = fail(HC_EINVAL, why, "operation %d is unknown; use HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
         return NULL;
@@ -170,9 +174,9 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     int64_t h_batch = t->h_batch ? t->h_batch : 1, h_channels = t->h_channels ? t->h_channels : 1, frames;
     *call = (struct tensor_call){.op = op, .n_threads = t->n_threads};
     mode_frames(t, &call->from, &frames);
-    call->x = (struct tensor_rows){.batch = t->n_batch, .channels = t->n_channels, .frames = t->n_frames};
-    call->h = (struct tensor_rows){.batch = h_batch, .channels = h_channels, .frames = t->n_taps};
-    call->y = (struct tensor_rows){.batch = t->n_batch, .channels = t->n_channels, .frames = frames};
+    call->x = (struct tensor_rows){t->n_batch, t->n_channels, t->n_frames, .type = t->x_type};
+    call->h = (struct tensor_rows){h_batch, h_channels, t->n_taps, .type = t->h_type};
+    call->y = (struct tensor_rows){t->n_batch, t->n_channels, frames, .type = t->y_type};
     bool dense = true;
     for (int i = 0; i < 2; i++) dense = dense && !t->x_stride[i] && !t->h_stride[i] && !t->y_stride[i];
     strides_set(&call->x, t->x_stride, dense);
@@ -198,21 +202,22 @@ struct hc_tensor_plan {
     _Alignas(max_align_t) unsigned char state[]; /* [backend->plan_size] */
 };
 
-int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap)
+int hc_tensor_plan_open(const hc_tensors *given, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap)
 {
+    hc_tensors t = {0};
     struct tensor_call call;
-    int error;
     if (plan) *plan = NULL;
     if (bytes) *bytes = 0;
     if (!plan || !bytes)
         return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_open: plan or bytes is NULL; pass both");
-    const struct tensor_backend *backend = call_make(t, op, &call, &error, REASON(why, cap));
+    int error = sizes_copy(given, &t, REASON(why, cap));
+    const struct tensor_backend *backend = error ? NULL : call_make(&t, op, &call, &error, REASON(why, cap));
     if (!backend) return error;
     hc_tensor_plan *p = calloc(1, sizeof *p + backend->plan_size);
     if (!p) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a plan; free some memory");
     p->backend = backend;
     p->call = call;
-    p->has_rows = t->n_batch > 0 && t->n_channels > 0;
+    p->has_rows = t.n_batch > 0 && t.n_channels > 0;
     if (p->has_rows) error = backend->plan(&call, p->state, bytes, REASON(why, cap));
     if (error)
         free(p);
@@ -221,7 +226,7 @@ int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size
     return error;
 }
 
-int hc_tensor_plan_run(const hc_tensor_plan *p, const float *a, const float *b, const int64_t *lengths, float *out,
+int hc_tensor_plan_run(const hc_tensor_plan *p, const void *a, const void *b, const int64_t *lengths, void *out,
                        void *workspace, size_t bytes, void *stream, char *why, size_t cap)
 {
     if (!p) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: plan is NULL; pass one");

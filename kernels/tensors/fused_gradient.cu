@@ -30,15 +30,32 @@ static __device__ window_pair pair_of_task(const fused_gradient_h &p, unsigned g
     const unsigned row = task / (unsigned)p.n_windows;
     const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop, gy_start = start + p.gy_first;
     const row_position at = position_of(p.groups, group, row);
-    const window x = window_of(p.x_data, p.x, at, start, start + p.hop, 2 * S::N);
-    const window gy = window_of(p.gy_data, p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
-    return window_pair{position_of_window(p.x_data, x), position_of_window(p.gy_data, gy)};
+    return window_pair{window_of(p.x, at, start, start + p.hop, 2 * S::N),
+                       window_of(p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N)};
 }
 
-static __device__ __forceinline__ float *filter_at(const fused_gradient_h &p, unsigned group)
+/* The element of gh that is the first tap of a filter. */
+static __device__ __forceinline__ int64_t filter_at(const fused_gradient_h &p, unsigned group)
 {
     const row_position at = position_of(p.groups, group, 0);
-    return p.gh + at.batch * p.out.stride[0] + at.channel * p.out.stride[1];
+    return at.batch * p.out.stride[0] + at.channel * p.out.stride[1];
+}
+
+/* What a team computes: a slice of a group. The function computes it again at each call, because no registers are left
+ * to keep it in. */
+struct gradient_unit {
+    unsigned local, slice, group;
+    bool exists;
+};
+template <class S> static __device__ __forceinline__ gradient_unit unit_of_team(const fused_gradient_h &p)
+{
+    const unsigned index = (unsigned)again((int)blockIdx.x) * S::TEAMS + threadIdx.x / S::T;
+    gradient_unit unit;
+    unit.local = index / (unsigned)p.n_slices;
+    unit.slice = index - unit.local * (unsigned)p.n_slices;
+    unit.group = (unsigned)p.groups.first + unit.local;
+    unit.exists = index < (unsigned)(p.groups.n * p.n_slices);
+    return unit;
 }
 
 template <int LOG_N, bool REAL>
@@ -51,12 +68,9 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
     window_pair *pairs = shared_at<window_pair>(shared, S::POSITIONS_AT) + team * S::POSITIONS;
-    const unsigned unit = blockIdx.x * S::TEAMS + team, n_units = (unsigned)(p.groups.n * p.n_slices);
-    const unsigned local = unit / (unsigned)p.n_slices, slice = unit - local * (unsigned)p.n_slices;
-    const unsigned group = (unsigned)p.groups.first + local;
     /* Each thread reads and writes only its own elements. */
     float2 *spectrum = t + (S::IS_SMALL ? shared_at<float2>(shared, S::WITHOUT_SPECTRA) + team * S::N
-                                        : p.stash + (size_t)unit * 2 * S::N);
+                                        : p.stash + ((size_t)blockIdx.x * S::TEAMS + team) * 2 * S::N);
     float2 *sums = spectrum + S::N, sum[S::IS_SMALL ? S::E : 1]; /* either sums or sum is used */
     S::factors_make(f);
     __syncthreads();
@@ -69,21 +83,22 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
     for (unsigned k = 0; k < tasks_of_slice; k++) { /* the same for all teams */
         const unsigned i = k % S::POSITIONS;
         if (i == 0) { /* each of POSITIONS threads computes the position of another task */
-            const unsigned later = k + (unsigned)t, task = slice * tasks_of_slice + later;
+            const gradient_unit unit = unit_of_team<S>(p);
+            const unsigned later = k + (unsigned)t, task = unit.slice * tasks_of_slice + later;
             S::team_sync();
             if (t < S::POSITIONS)
-                pairs[t] = pair_of_task<S>(p, group, task, unit < n_units && later < tasks_of_slice && task < tasks);
+                pairs[t] = pair_of_task<S>(p, unit.group, task, unit.exists && later < tasks_of_slice && task < tasks);
             S::team_sync();
         }
-        load<S, REAL>(r, window_at(p.x_data, pairs[i].x), t);
-        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at(p.gy_data, pairs[i].gy), t);
+        const window_pair &pair = pairs[i];
+        load<S, REAL>(r, window_at(p.x_data, p.x, pair.x), again(t));
+        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at(p.gy_data, p.gy, pair.gy), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll
         for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-        load<S, REAL>(r, window_at(p.gy_data, pairs[i].gy), t);
-        if (S::HAS_PREFETCH && i + 1 < S::POSITIONS)
-            prefetch<S, REAL>(window_at(p.x_data, pairs[i + 1].x), t);
+        load<S, REAL>(r, window_at(p.gy_data, p.gy, pair.gy), again(t));
+        if (S::HAS_PREFETCH && i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x_data, p.x, pairs[i + 1].x), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll
@@ -101,23 +116,27 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
 #pragma unroll
     for (int m = 0; m < S::E; m++) r[m] = S::IS_SMALL ? sum[S::IS_SMALL * m] : sums[m * S::T];
     S::inverse(s, f, t, r);
-    if (unit >= n_units) return;
-    float *out;
-    int last = (int)p.out.frames;
+    const gradient_unit unit = unit_of_team<S>(p);
+    if (!unit.exists) return;
+    void *out = p.gh;
+    int64_t at;
+    int last = (int)p.out.frames, type = p.out.type;
     if (p.n_slices == 1) {
-        out = filter_at(p, group);
+        at = filter_at(p, unit.group);
         if (p.lengths) {
-            const int64_t given = p.lengths[group];
+            const int64_t given = p.lengths[unit.group];
             const int length = given < 0 ? 0 : given < last ? (int)given : last;
-#pragma unroll
-            for (int j = 0; j < (REAL ? 1 : 2) * S::E; j++)
-                if (t + S::T * j >= length && t + S::T * j < last) out[t + S::T * j] = 0.0f;
+#pragma unroll 1
+            for (int k = again(t); k < last; k += S::T)
+                if (k >= length) element_put(out, at + k, type, 0.0f);
             last = length;
         }
     } else {
-        out = p.partial + ((size_t)slice * (size_t)p.groups.n + local) * (size_t)p.out.frames;
+        out = p.partial;
+        at = ((int64_t)unit.slice * p.groups.n + unit.local) * p.out.frames;
+        type = HC_FLOAT32;
     }
-    store<S, REAL>(out, 0, last, 1.0f / S::N, r, t);
+    store<S, REAL>(out, at, type, 0, last, 1.0f / S::N, r, t);
 }
 
 /* Adds the slices of a group, in their order. */
@@ -130,7 +149,7 @@ static __global__ void __launch_bounds__(256) sum_kernel(fused_gradient_h p)
     if (!p.lengths || k < p.lengths[group])
         for (int i = 0; i < p.n_slices; i++)
             sum += p.partial[((size_t)i * (size_t)p.groups.n + local) * (size_t)frames + k];
-    filter_at(p, group)[k] = sum;
+    element_put(p.gh, filter_at(p, group) + k, p.out.type, sum);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */

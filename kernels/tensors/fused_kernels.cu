@@ -11,7 +11,7 @@
 /* The position of a unit in x and y. */
 struct fused_unit {
     window_position in;       /* position in x */
-    int64_t out;              /* position of point 0, from the first float of y */
+    int64_t out;              /* element of y that is point 0 */
     int out_last;             /* points from out_last on are not stored */
     unsigned group;
 };
@@ -60,8 +60,8 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_s
     S::factors_make(f);
     const unsigned group = (unsigned)(p.groups.first + (unit < p.groups.n ? unit : 0));
     const row_position at = position_of(p.groups, group, 0);
-    const window w = window_of(p.taps, p.h, at, 0, p.lengths ? p.lengths[group] : p.h.frames, 2 * S::N);
-    load<S, false>(r, w, t);
+    const window_position w = window_of(p.h, at, 0, p.lengths ? p.lengths[group] : p.h.frames, 2 * S::N);
+    load<S, false>(r, window_at(p.taps, p.h, w), t);
     __syncthreads();
     S::template forward<false>(s, f, t, r);
     if (unit >= p.groups.n) return;
@@ -82,7 +82,7 @@ static __device__ fused_unit unit_of(const fused_convolve &p, unsigned unit, boo
     const int64_t left = p.out.frames - start + p.out_first;
     const row_position at = position_of(p.groups, group + (unsigned)p.groups.first, row);
     fused_unit position;
-    position.in = position_of_window(p.x, window_of(p.x, p.in, at, start + p.in_first, p.in.frames, 2 * S::N));
+    position.in = window_of(p.in, at, start + p.in_first, p.in.frames, 2 * S::N);
     if (!is_unit) position.in.last = position.in.first;
     position.out = at.batch * p.out.stride[0] + at.channel * p.out.stride[1] + start - p.out_first;
     position.out_last = !is_unit ? 0 : left < p.out_end ? (int)left : p.out_end;
@@ -113,17 +113,17 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
             if (t < S::POSITIONS) ours[t] = unit_of<S>(p, unit, unit < last, units_of_group);
             S::team_sync();
         }
-        const fused_unit &at = ours[i];
+        const fused_unit &at = ours[again((int)i)]; /* 2^13 points would need one register too many */
         float2 r[S::E];
-        load<S, REAL>(r, window_at(p.x, at.in), t);
-        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, ours[i + 1].in), t);
+        load<S, REAL>(r, window_at(p.x, p.in, at.in), t);
+        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, p.in, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
         previous_wait(); /* the spectra must be complete, and y free to be written */
         const float2 *h = p.spectra + (size_t)at.group * S::N + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         S::inverse(s, f, t, r);
-        store<S, REAL>(p.y + at.out, p.out_first, at.out_last, 1.0f, r, t);
+        store<S, REAL>(p.y, at.out, p.out.type, p.out_first, at.out_last, 1.0f, r, t);
     }
 }
 

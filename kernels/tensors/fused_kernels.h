@@ -18,8 +18,9 @@ extern "C" {
 enum { FUSED_MIN = 7, FUSED_MAX = 14 };    /* log2 N; 8 has no kernel */
 
 struct fused_rows {           /* a tensor [batch][channels][frames], frames adjacent */
-    int64_t stride[2];        /* floats */
+    int64_t stride[2];        /* elements */
     int64_t frames;
+    int type;                 /* enum hc_tensor_type */
 };
 
 struct fused_groups {         /* the rows of a batch, sorted by the filter that they share */
@@ -31,8 +32,8 @@ struct fused_groups {         /* the rows of a batch, sorted by the filter that 
 struct fused_convolve {       /* y = the convolution of x with the filters */
     struct fused_groups groups;
     struct fused_rows in, out;
-    const float *x;
-    float *y;
+    const void *x;
+    void *y;
     const float2 *spectra;    /* [groups.n][N], from fused_spectra_launch */
     int64_t n_windows;        /* windows of a row */
     int64_t hop;              /* frames from a window to the next */
@@ -44,7 +45,7 @@ struct fused_convolve {       /* y = the convolution of x with the filters */
 struct fused_spectra {        /* spectra of the filters of some groups */
     struct fused_groups groups;
     struct fused_rows h;
-    const float *taps;
+    const void *taps;
     const int64_t *lengths;   /* [h_batch * h_channels] on the device, or NULL */
     bool conjugate;           /* correlation instead of convolution */
     float2 *spectra;          /* [groups.n][N], scaled by 1/N */
@@ -53,12 +54,12 @@ struct fused_spectra {        /* spectra of the filters of some groups */
 struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's windows of x[n] gy[n + k] */
     struct fused_groups groups;
     struct fused_rows x, gy, out;
-    const float *x_data, *gy_data;
+    const void *x_data, *gy_data;
     int64_t n_windows, hop;   /* window j has frames [j * hop, (j + 1) * hop) of x */
     int64_t gy_first;         /* window j has 2N frames of gy from j * hop + gy_first on */
     int n_slices;             /* teams that share the windows of a group */
     const int64_t *lengths;
-    float *gh;                /* the gradient, with the strides of `out` */
+    void *gh;                 /* the gradient, with the strides of `out` */
     float *partial;           /* [n_slices][groups.n][out.frames]; unused if n_slices is 1 */
     float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
 };

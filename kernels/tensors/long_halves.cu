@@ -7,10 +7,10 @@
 #include "fused_sizes.cuh"
 #include "long_windows.cuh"
 
-static __device__ window halves_window(const long_units &u, const float *data, int unit, int points)
+static __device__ window_position halves_window(const long_units &u, int unit, int points)
 {
     const unit_position position = position_of_unit(u, (unsigned)unit);
-    return window_of(data, u.rows, position.at, position.start, position.start + u.end, points);
+    return window_of(u.rows, position.at, position.start, position.start + u.end, points);
 }
 
 /* exp(-2 pi i (row + 1/4) / 2) is halves_turn(row) (1 - i). */
@@ -20,17 +20,45 @@ static __device__ __forceinline__ float halves_turn(int row) { return row ? -0.7
 template <class S, bool REAL>
 static __device__ __forceinline__ void halves_load(float2 *r, const window &w, float turn, int t)
 {
-    const auto each = [&](auto at) {
+    const bool is_full = w.at.first == 0 && w.at.last >= (REAL ? 2 : 4) * S::N;
+    if (w.type == HC_FLOAT32) {
+        with_points<float>(w, is_full, [&](auto point) {
+#pragma unroll
+            for (int j = 0; j < S::E; j++) {
+                const int n = t + S::T * j;
+                const float a = point(n), b = point(n + S::N);
+                const float c = REAL ? 0.0f : -point(n + 2 * S::N), d = REAL ? 0.0f : -point(n + 3 * S::N);
+                r[j] = make_float2(a + turn * (b + d), c + turn * (d - b));
+            }
+        });
+        return;
+    }
+    t = again(t);
+    with_points<half_bits>(w, is_full, [&](auto point) {
 #pragma unroll
         for (int j = 0; j < S::E; j++) {
             const int n = t + S::T * j;
-            const float a = at(n), b = at(n + S::N);
-            const float c = REAL ? 0.0f : -at(n + 2 * S::N), d = REAL ? 0.0f : -at(n + 3 * S::N);
-            r[j] = make_float2(a + turn * (b + d), c + turn * (d - b));
+            r[j].x = __uint_as_float(pair_of(point(n), point(n + S::N)));
+            if (!REAL) r[j].y = __uint_as_float(pair_of(point(n + 2 * S::N), point(n + 3 * S::N)));
         }
-    };
-    if (w.first == 0 && w.last >= (REAL ? 2 : 4) * S::N) each([&](int n) { return w.data[n]; });
-    else each([&](int n) { return point(w, n); });
+    });
+    with_half(w.type, [&](auto type) {
+#pragma unroll
+        for (int j = 0; j < S::E; j++) {
+            const float2 ab = widened<type.value>(__float_as_uint(r[j].x));
+            const float2 cd = widened<type.value>(REAL ? 0u : __float_as_uint(r[j].y));
+            r[j] = make_float2(ab.x + turn * (ab.y - cd.y), -cd.x - turn * (cd.y + ab.y));
+        }
+    });
+}
+
+/* The points n, n + N', n + 2 N' and n + 3 N' of a window that a row's inverse adds. */
+struct halves_points {
+    float at[4];
+};
+static __device__ __forceinline__ halves_points points_of(float2 z, float turn)
+{
+    return halves_points{{z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)}};
 }
 
 /* Writes the inverse of a row to the frames of y, or adds it. */
@@ -55,11 +83,11 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
                 }
             unrolled<AT_ONCE>([&](auto j) {
                 const float2 z = S::template unshifted<j0 + j.value>(f, r[j0 + j.value]);
-                const float points[4] = {z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)};
+                const halves_points points = points_of(z, turn);
 #pragma unroll
                 for (int part = 0; part < PARTS; part++) {
                     const int n = t + S::T * (j0 + j.value) + part * S::N;
-                    const float signal = has_signal(n) ? scale * points[part] : 0.0f;
+                    const float signal = has_signal(n) ? scale * points.at[part] : 0.0f;
                     if (is_asked(n)) out[n] = signal + before[j.value][part];
                 }
             });
@@ -67,6 +95,68 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
     };
     if (first == 0 && length >= PARTS * S::N) each([](int) { return true; }, [](int) { return true; });
     else each([&](int n) { return n >= first && n < last; }, [&](int n) { return n < length; });
+}
+
+/* Writes the sum of both rows' inverses to frames of 16 bits. kept: the first row's inverse, without its shift. */
+template <class S, bool REAL>
+static __device__ __forceinline__ void
+halves_store_pairs(const float2 *r, const float2 *kept, const typename S::factors *f0, const typename S::factors *f1,
+                   void *data, int type, const written_frames &frames, float scale, int t)
+{
+    half_bits *out = (half_bits *)data + frames.at;
+    const int first = frames.first, last = frames.last, length = frames.length;
+    constexpr int PARTS = REAL ? 2 : 4, AT_ONCE = S::E < 8 ? S::E : 8;
+    unrolled<S::E / AT_ONCE>([&](auto chunk) {
+        constexpr int j0 = chunk.value * AT_ONCE;
+        float2 before[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) before[j] = kept[(j0 + j) * S::T];
+        unrolled<AT_ONCE>([&](auto j) {
+            constexpr int J = j0 + j.value;
+            const halves_points a = points_of(S::template unshifted<J>(f0, before[j.value]), halves_turn(0));
+            const halves_points b = points_of(S::template unshifted<J>(f1, r[J]), halves_turn(1));
+#pragma unroll
+            for (int part = 0; part < PARTS; part += 2) {
+                const int lo = t + S::T * J + part * S::N, hi = lo + S::N;
+                const float2 z = make_float2(lo < length ? scale * (a.at[part] + b.at[part]) : 0.0f,
+                                             hi < length ? scale * (a.at[part + 1] + b.at[part + 1]) : 0.0f);
+                const unsigned pair = narrowed(type, z);
+                if (lo >= first && lo < last) out[lo] = (half_bits)pair;
+                if (hi >= first && hi < last) out[hi] = (half_bits)(pair >> 16);
+            }
+        });
+    });
+}
+
+/* The factors of both rows of a window, whose shifts are 1/8 and 5/8: (row + 1/4) / 2. */
+template <class S> static __device__ __forceinline__ typename S::factors *halves_factors(float4 *shared, int row)
+{
+    return shared_at<typename S::factors>(shared, row * S::FACTOR_BYTES);
+}
+template <class S> static __device__ void halves_factors_make(float4 *shared)
+{
+    for (int row = 0; row < 2; row++) S::factors_make(halves_factors<S>(shared, row), 0.125f + 0.5f * (float)row);
+}
+
+/* Writes a row's result of the window that this block computes. */
+template <class S, bool REAL>
+static __device__ __forceinline__ void halves_finish(const float2 *r, float4 *shared, int row, float2 *kept, void *data,
+                                                     int type, const written_frames &frames, const long_output &output,
+                                                     int t)
+{
+    const typename S::factors *f = halves_factors<S>(shared, row);
+    if (type == HC_FLOAT32) {
+        halves_store<S, REAL>(r, f, (float *)data, frames, output.scale, halves_turn(row), output.add || row > 0, t);
+        return;
+    }
+    t = again(t);
+    kept += (size_t)blockIdx.x * S::N + t; /* each thread uses its own positions */
+    if (row > 0) {
+        halves_store_pairs<S, REAL>(r, kept, halves_factors<S>(shared, 0), f, data, type, frames, output.scale, t);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < S::E; j++) kept[j * S::T] = r[j];
 }
 
 struct halves_position {      /* a window in x and y, and its spectrum */
@@ -81,16 +171,6 @@ template <int LOG_N> struct halves_size : row_size<LOG_N> {
     static constexpr size_t HALVES_BYTES = row_size<LOG_N>::BYTES + row_size<LOG_N>::FACTOR_BYTES +
                                            POSITIONS * sizeof(halves_position);
 };
-
-/* The factors of both rows of a window, whose shifts are 1/8 and 5/8: (row + 1/4) / 2. */
-template <class S> static __device__ __forceinline__ typename S::factors *halves_factors(float4 *shared, int row)
-{
-    return shared_at<typename S::factors>(shared, row * S::FACTOR_BYTES);
-}
-template <class S> static __device__ void halves_factors_make(float4 *shared)
-{
-    for (int row = 0; row < 2; row++) S::factors_make(halves_factors<S>(shared, row), 0.125f + 0.5f * (float)row);
-}
 
 template <int LOG_N, bool REAL>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
@@ -110,7 +190,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         if (step % (2 * S::POSITIONS) == 0) { /* each of POSITIONS threads computes another window's position */
             S::team_sync();
             if (t < S::POSITIONS && i + t < p.in.n) {
-                positions[t].in = position_of_window(p.x, halves_window(p.in, p.x, i + t, 4 * S::N));
+                positions[t].in = halves_window(p.in, i + t, 4 * S::N);
                 positions[t].out = written_frames_of(p.out, p.output, i + t);
                 positions[t].spectrum = (p.in.first + i + t) / p.in.units_of_group;
             }
@@ -120,14 +200,14 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const typename S::factors *f = halves_factors<S>(shared, row);
         const float turn = halves_turn(row);
         float2 r[S::E];
-        halves_load<S, REAL>(r, window_at(p.x, position.in), turn, t);
+        halves_load<S, REAL>(r, window_at(p.x, p.in.rows, position.in), turn, t);
         S::template forward<false>(s, f, t, r);
         const float2 *h = p.spectra + ((2 * (size_t)position.spectrum + (size_t)row) << LOG_N) + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         t = again(t);
         S::inverse(s, f, t, r);
-        halves_store<S, REAL>(r, f, p.y, position.out, p.output.scale, turn, p.output.add || row > 0, t);
+        halves_finish<S, REAL>(r, shared, row, p.kept, p.y, p.out.rows.type, position.out, p.output, t);
     }
 }
 
@@ -150,14 +230,16 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         float2 r[S::E];
         for (int k = 0; k < p.windows; k++) {
             int t = again((int)threadIdx.x);
-            halves_load<S, REAL>(r, halves_window(p.x, p.x_data, i * p.windows + k, 4 * S::N), turn, t);
+            halves_load<S, REAL>(r, window_at(p.x_data, p.x.rows, halves_window(p.x, i * p.windows + k, 4 * S::N)),
+                                 turn, t);
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
             float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread uses its own positions */
 #pragma unroll
             for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-            halves_load<S, REAL>(r, halves_window(p.gy, p.gy_data, i * p.windows + k, 4 * S::N), turn, t);
+            halves_load<S, REAL>(r, window_at(p.gy_data, p.gy.rows, halves_window(p.gy, i * p.windows + k, 4 * S::N)),
+                                 turn, t);
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
@@ -179,7 +261,8 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         }
         const int t = again((int)threadIdx.x);
         S::inverse(s, f, t, r);
-        halves_store<S, REAL>(r, f, p.gh, written_frames_of(p.filters, p.output, i), p.output.scale, turn, row > 0, t);
+        halves_finish<S, REAL>(r, shared, row, p.kept, p.gh, p.filters.rows.type,
+                               written_frames_of(p.filters, p.output, i), p.output, t);
     }
 }
 
@@ -213,10 +296,15 @@ cudaError_t long_halves_launch(const struct fused_device *device, bool real, con
                         dim3(blocks), S::T, S::HALVES_BYTES, stream, *p, of_block);
 }
 
-size_t long_gradient_halves_stash(const struct fused_device *device, int n)
+size_t long_halves_kept(const struct fused_device *device, int n)
 {
     const int at_once = halves_at_once(device);
-    return (size_t)(n < at_once ? n : at_once) * 2 * row_size<HALVES_ROW>::N * sizeof(float2);
+    return (size_t)(n < at_once ? n : at_once) * row_size<HALVES_ROW>::N * sizeof(float2);
+}
+
+size_t long_gradient_halves_stash(const struct fused_device *device, int n)
+{
+    return 2 * long_halves_kept(device, n);
 }
 
 cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,

@@ -90,18 +90,18 @@ template <int LOG_R> struct column_team {
     }
 };
 
-static __device__ __forceinline__ window window_of_unit(const long_units &u, const float *data,
+static __device__ __forceinline__ window window_of_unit(const long_units &u, const void *data,
                                                         const unit_position &position, int points)
 {
     fused_rows rows = u.rows;
     rows.frames = frames_of(u, position.at);
-    return window_of(data, rows, position.at, position.start, position.start + u.end, points);
+    return window_at(data, rows, window_of(rows, position.at, position.start, position.start + u.end, points));
 }
 
 /* Splits the windows of a, then those of b. */
 template <int LOG_R>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
-    split_kernel(long_units a, const float *a_data, long_units b, const float *b_data, float2 *scratch, int columns)
+    split_kernel(long_units a, const void *a_data, long_units b, const void *b_data, float2 *scratch, int columns)
 {
     using C = column_team<LOG_R>;
     extern __shared__ float4 shared[];
@@ -115,10 +115,24 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     const window w =
         in_b < 0 ? window_of_unit(a, a_data, position, 2 * n) : window_of_unit(b, b_data, position, 2 * n);
     float2 r[C::E];
+    if (w.type == HC_FLOAT32)
+        with_points<float>(w, false, [&](auto point) {
 #pragma unroll
-    for (int j = 0; j < C::E; j++) r[j].x = point(w, first + columns * C::T * j);
+            for (int j = 0; j < C::E; j++) r[j].x = point(first + columns * C::T * j);
 #pragma unroll
-    for (int j = 0; j < C::E; j++) r[j].y = -point(w, first + columns * C::T * j + n);
+            for (int j = 0; j < C::E; j++) r[j].y = -point(first + columns * C::T * j + n);
+        });
+    else
+        with_points<half_bits>(w, false, [&](auto point) {
+            unsigned pairs[C::E];
+#pragma unroll
+            for (int j = 0; j < C::E; j++)
+                pairs[j] = pair_of(point(first + columns * C::T * j), point(first + columns * C::T * j + n));
+            with_half(w.type, [&](auto type) {
+#pragma unroll
+                for (int j = 0; j < C::E; j++) r[j] = conj(widened<type.value>(pairs[j]));
+            });
+        });
     c.forward(r);
     float2 *out = scratch + (size_t)blockIdx.y * (size_t)n + (size_t)(c.t * C::T) * (size_t)columns + c.column;
 #pragma unroll
@@ -127,7 +141,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
 
 template <int LOG_R>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
-    join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, float *data, int columns)
+    join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, void *data, int columns)
 {
     using C = column_team<LOG_R>;
     extern __shared__ float4 shared[];
@@ -144,12 +158,29 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     c.inverse(r);
     const written_frames frames = written_frames_of(u, o, (int)blockIdx.y);
     const int first = frames.first, last = frames.last, length = frames.length;
-    float *out = data + frames.at;
-    unrolled<C::E>([&](auto j) {
-        const float2 z = r[j.value];
-        const int lo = first_lo + columns * C::T * j.value, hi = lo + n;
-        if (lo >= first && lo < last) out[lo] = (lo < length ? o.scale * z.x : 0.0f) + (o.add ? out[lo] : 0.0f);
-        if (hi >= first && hi < last) out[hi] = (hi < length ? -o.scale * z.y : 0.0f) + (o.add ? out[hi] : 0.0f);
+    /* Calls put(lo, the points lo and lo + n). */
+    const auto each = [&](auto put) {
+#pragma unroll
+        for (int j = 0; j < C::E; j++) {
+            const int lo = first_lo + columns * C::T * j;
+            put(lo, make_float2(lo < length ? o.scale * r[j].x : 0.0f, lo + n < length ? -o.scale * r[j].y : 0.0f));
+        }
+    };
+    if (u.rows.type == HC_FLOAT32) {
+        float *out = (float *)data + frames.at;
+        each([&](int lo, float2 z) {
+            const int hi = lo + n;
+            if (lo >= first && lo < last) out[lo] = z.x + (o.add ? out[lo] : 0.0f);
+            if (hi >= first && hi < last) out[hi] = z.y + (o.add ? out[hi] : 0.0f);
+        });
+        return;
+    }
+    half_bits *out = (half_bits *)data + frames.at;
+    each([&](int lo, float2 z) {
+        const int hi = lo + n;
+        const unsigned pair = narrowed(u.rows.type, z);
+        if (lo >= first && lo < last) out[lo] = (half_bits)pair;
+        if (hi >= first && hi < last) out[hi] = (half_bits)(pair >> 16);
     });
 }
 
@@ -259,20 +290,21 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     }
 }
 
-/* Adds up the sums of a group. */
+/* Adds up the sums of a group, or adds them to the window before. */
 static __global__ void __launch_bounds__(256) sums_kernel(long_gradient_rows p, sums_of_groups sums, int points)
 {
     const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     float2 *group = p.gy + (size_t)blockIdx.y * (size_t)p.windows * (size_t)points + i;
+    float2 *to = p.add ? group - points : group;
     next_may_begin();
     previous_wait();
-    float2 sum = *group;
+    float2 sum = *to;
 #pragma unroll 4
-    for (int k = 1; k < sums.n_sums; k++) {
+    for (int k = p.add ? 0 : 1; k < sums.n_sums; k++) {
         const float2 z = group[(size_t)k * (size_t)sums.windows_of_sum * (size_t)points];
         sum = make_float2(sum.x + z.x, sum.y + z.y);
     }
-    *group = sum;
+    *to = sum;
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -328,7 +360,7 @@ template <class Use> static cudaError_t with_columns(struct long_size size, int 
 }
 
 cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *a,
-                              const float *a_data, const struct long_units *b, const float *b_data, float2 *scratch,
+                              const void *a_data, const struct long_units *b, const void *b_data, float2 *scratch,
                               cudaStream_t stream)
 {
     return with_columns(size, a->n + b->n, [&](auto r, dim3 grid, unsigned threads) {
@@ -339,7 +371,7 @@ cudaError_t long_split_launch(const struct fused_device *device, struct long_siz
 }
 
 cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                             const struct long_output *output, const float2 *scratch, int64_t stride, float *data,
+                             const struct long_output *output, const float2 *scratch, int64_t stride, void *data,
                              cudaStream_t stream)
 {
     return with_columns(size, units->n, [&](auto r, dim3 grid, unsigned threads) {
@@ -422,7 +454,7 @@ cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct 
         const dim3 grid = rows_grid<S>(device, p->n_groups * sums.n_sums, size.log2_r, &of_block);
         const cudaError_t status = launch_early(device->is_early, gradient_rows_kernel<LOG_N>, grid, S::T, S::BYTES,
                                                 stream, *p, sums, size.log2_r, of_block);
-        if (status || sums.n_sums == 1) return status;
+        if (status || (sums.n_sums == 1 && !p->add)) return status;
         const int points = 1 << (size.log2_row + size.log2_r);
         return launch_early(device->is_early, sums_kernel, dim3((unsigned)points / 256, (unsigned)p->n_groups), 256, 0,
                             stream, *p, sums, points);

@@ -46,7 +46,7 @@ struct long_units {           /* a unit is a window: those of the signal rows, i
 struct long_output {          /* point p of window j is frame j * hop + start + p, for first_point <= p < end */
     int64_t first_point;
     float scale;
-    bool add;                 /* add to the frames instead of writing them */
+    bool add;                 /* add to the frames, of HC_FLOAT32, instead of writing them */
 };
 
 /* Prepares the kernels of the current device; once before the first launch. */
@@ -57,11 +57,11 @@ int long_rows_at_once(const struct fused_device *device, int log2_row);
 bool long_columns_fit(const struct fused_device *device, int log2_r);
 /* Splits the windows of a_data, then those of b_data, into scratch[a->n + b->n][N]. */
 cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *a,
-                              const float *a_data, const struct long_units *b, const float *b_data, float2 *scratch,
+                              const void *a_data, const struct long_units *b, const void *b_data, float2 *scratch,
                               cudaStream_t stream);
 /* Writes or adds the windows to `data`. Unit i is at scratch + i * stride. */
 cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
-                             const struct long_output *output, const float2 *scratch, int64_t stride, float *data,
+                             const struct long_output *output, const float2 *scratch, int64_t stride, void *data,
                              cudaStream_t stream);
 
 enum long_rows_op { LONG_FORWARD, LONG_CONVOLVE };
@@ -83,22 +83,27 @@ cudaError_t long_rows_launch(const struct fused_device *device, struct long_size
 struct long_gradient_rows {
     int n_groups, windows;    /* windows: windows of a group */
     float2 *x, *gy;           /* [n_groups][windows][N] */
+    bool add;                 /* with one group: add the sum to the window before gy */
 };
 cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
                                       const struct long_gradient_rows *p, cudaStream_t stream);
 
 /* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
- * frames of x, and adds each row's result to the frames of y. */
+ * frames of x, and adds each row's result to the frames of y. Frames of 16 bits are written once: the first row's
+ * result stays in `kept` until then. */
 struct long_halves {
     struct long_units in, out; /* windows of x; the same windows of y */
     struct long_output output;
-    const float *x;
-    float *y;
+    const void *x;
+    void *y;
     const float2 *spectra;    /* [groups][N]: as in long_rows */
+    float2 *kept;             /* long_halves_kept() bytes if y has 16 bits */
 };
 cudaError_t long_halves_load(const struct fused_device *device); /* called by long_load */
 /* Is there a kernel for these rows, and do they fit the device? */
 bool long_halves_fit(const struct fused_device *device, int log2_row);
+/* Bytes of `kept` for n windows. */
+size_t long_halves_kept(const struct fused_device *device, int n);
 /* Convolves all windows. real: the points of a window from N on are outside of x, and are not stored. */
 cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
                                cudaStream_t stream);
@@ -108,9 +113,10 @@ struct long_gradient_halves { /* the gradient of filters, one thread block for e
     struct long_units filters;
     struct long_output output;
     int windows;              /* windows of a filter */
-    const float *x_data, *gy_data;
-    float *gh;
+    const void *x_data, *gy_data;
+    void *gh;
     float2 *stash;            /* long_gradient_halves_stash() bytes */
+    float2 *kept;             /* long_halves_kept() bytes if gh has 16 bits */
 };
 /* Bytes of the stash for n filters. */
 size_t long_gradient_halves_stash(const struct fused_device *device, int n);

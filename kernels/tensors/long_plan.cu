@@ -38,31 +38,38 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
     return size;
 }
 
-/* Sets n_groups, n_units and bytes; false: the limit is too low. */
+/* Sets n_groups, n_units, is_summed, kept and bytes; false: the limit is too low. */
 static bool memory_plan(const struct tensor_call *c, const struct fused_device *device, struct long_plan *plan)
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
-    const int64_t bytes = (int64_t)sizeof(float2) << log2_n, capacity = (int64_t)(c->limit / (size_t)bytes);
+    const int64_t bytes = (int64_t)sizeof(float2) << log2_n;
     const int64_t filters = min_of(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* max. filters of a launch */
     const int64_t units_of_group = rows_of_filter(c) * plan->n_windows;
     const int64_t wave = long_rows_at_once(device, plan->size.log2_row); /* rows */
     const int64_t waves = max_of(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
     const int64_t busy = min_of(LONG_MAX_UNITS, max_of(1, (waves * wave) >> plan->size.log2_r)); /* windows */
+    const bool is_rounded = type_of_output(c) != HC_FLOAT32;
     int64_t units, groups;
+    if (plan->is_halves && is_rounded)
+        plan->kept = long_halves_kept(device, (int)min_of(MAX_HALVES, filters * units_of_group));
+    if (plan->kept > c->limit) return false;
+    const int64_t capacity = (int64_t)((c->limit - plan->kept) / (size_t)bytes);
     if (plan->is_halves && c->op == HC_GRADIENT_H) {
         units = MAX_HALVES;
         groups = min_of(filters, max_of(1, units / units_of_group));
-        plan->bytes = long_gradient_halves_stash(device, (int)groups);
+        plan->bytes = plan->kept + long_gradient_halves_stash(device, (int)groups);
         if (plan->bytes > c->limit || units_of_group > units) return false;
     } else if (plan->is_halves) {
         units = MAX_HALVES;
         groups = min_of(min_of(filters, capacity), max_of(1, units / units_of_group));
-        plan->bytes = (size_t)(groups * bytes);
+        plan->bytes = plan->kept + (size_t)(groups * bytes);
     } else if (c->op == HC_GRADIENT_H) {
         units = min_of(busy, filters * units_of_group);
         units = min_of(units, capacity / 2);
+        plan->is_summed = is_rounded && units < units_of_group;
+        if (plan->is_summed) units = min_of(units, (capacity - 1) / 2);
         groups = max_of(1, units / units_of_group);
-        plan->bytes = (size_t)(2 * units * bytes);
+        plan->bytes = (size_t)((2 * units + plan->is_summed) * bytes);
     } else {
         units = min_of(busy, filters * units_of_group);
         groups = min_of(filters, max_of(max_of(1, wave >> plan->size.log2_r), ceil_div(units, units_of_group)));
@@ -128,6 +135,7 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         /* Filters of up to 3/4 of a window stay whole. Longer ones are cut into parts of up to half of a window, which
          * leave the other half for the output. */
         const int64_t parts = plan.is_single || c->h.frames <= points / 4 * 3 ? 1 : ceil_div(c->h.frames, points / 2);
+        if (parts > 1 && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32) continue; /* no sum in 16 bits */
         plan.taps = ceil_div(c->h.frames, parts);
         plan.hop = plan.is_single ? points : points - plan.taps + 1;
         plan.n_windows = plan.is_single ? 1 : ceil_div(frames, plan.hop);

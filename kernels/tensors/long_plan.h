@@ -13,6 +13,8 @@ struct long_plan {
     int64_t hop, n_windows;
     int n_groups, n_units;   /* number of filters, and of windows, that the workspace holds                          */
     bool is_halves;          /* long_halves, long_gradient_halves: the workspace holds no windows                    */
+    bool is_summed;          /* gradient h: the launches for a filter add in the workspace, to round 16 bits once    */
+    size_t kept;             /* bytes of the first rows' results, at the end of the workspace; 0: not needed         */
     size_t bytes;            /* bytes of the workspace */
     double cycles;           /* estimated */
 };

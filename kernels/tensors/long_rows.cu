@@ -1,9 +1,9 @@
 /* long_rows - launches the steps of a plan in order (long_rows.h).
  *
  *   workspace, convolve and gradient x   [spectra of some filters] [some windows]
- *   the same, windows in halves          [spectra of some filters]
- *   workspace, gradient h                [some windows of x] [as many of gy]
- *   the same, windows in halves          [spectrum of x and sum of the products, for each block]
+ *   the same, windows in halves          [spectra of some filters] [kept]
+ *   workspace, gradient h                [sum, with is_summed] [some windows of gy] [as many of x]
+ *   the same, windows in halves          [spectrum of x and sum of the products, for each block] [kept]
  */
 #include "long_rows.h"
 
@@ -100,7 +100,7 @@ static int run_long_convolve(const struct tensor_call *c, const struct tensor_da
                 TRY(long_rows_launch(device, plan->size, &of_filters, stream), "the spectra of long filters");
             filters.n = 0;
             if (plan->is_halves) {
-                const struct long_halves halves = {in, out, output, d->a, d->out, spectra};
+                const struct long_halves halves = {in, out, output, d->a, d->out, spectra, scratch};
                 const bool is_real = (in.end <= n || in.start + n >= in.rows.frames) &&
                                      (out.end <= n || out.start + n >= out.rows.frames);
                 TRY(long_halves_launch(device, is_real, &halves, stream), "a long convolution");
@@ -135,8 +135,9 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
         const int64_t units = groups->n * x.units_of_group;
         struct long_output output = {0, 1.0f / (float)n, false};
         if (plan->is_halves) {
-            const struct long_gradient_halves halves = {x, gy, filters, output, (int)x.units_of_group,
-                                                        d->b, d->a, d->out, scratch};
+            const struct long_gradient_halves halves = {
+                x,    gy,   filters, output,  (int)x.units_of_group,
+                d->b, d->a, d->out,  scratch, scratch + (plan->bytes - plan->kept) / sizeof *scratch};
             const bool is_real = (x.end <= n || x.start + n >= x.rows.frames) &&
                                  (gy.end <= n || gy.start + n >= gy.rows.frames) && filters.end <= n;
             TRY(long_gradient_halves_launch(device, is_real, &halves, stream), "a gradient of long filters");
@@ -146,13 +147,17 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
         for (int64_t first = 0; first < units; first += step) {
             x.first = gy.first = first;
             x.n = gy.n = (int)min_of(step, units - first);
-            float2 *windows = scratch + x.n * n;
-            const struct long_gradient_rows rows = {groups->n, x.n / groups->n, scratch, windows};
-            output.add = first > 0; /* then there is one filter */
-            TRY(long_split_launch(device, plan->size, &x, d->b, &gy, d->a, scratch, stream),
+            const bool add = first > 0; /* then there is one filter */
+            /* The sum of the first launch replaces its first window; later launches leave that window alone. */
+            float2 *windows = scratch + (plan->is_summed && add ? n : 0);
+            const struct long_gradient_rows rows = {groups->n, x.n / groups->n, windows + x.n * n, windows,
+                                                    plan->is_summed && add};
+            output.add = !plan->is_summed && add;
+            TRY(long_split_launch(device, plan->size, &gy, d->a, &x, d->b, windows, stream),
                 "a gradient of long filters");
             TRY(long_gradient_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
-            TRY(long_join_launch(device, plan->size, &filters, &output, windows, rows.windows * n, d->out, stream),
+            if (plan->is_summed && first + step < units) continue;
+            TRY(long_join_launch(device, plan->size, &filters, &output, scratch, rows.windows * n, d->out, stream),
                 "a gradient of long filters");
         }
     }

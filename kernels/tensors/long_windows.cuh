@@ -31,7 +31,7 @@ static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_pos
     return length < u.rows.frames ? length : u.rows.frames;
 }
 
-/* The frames of a window that are written: point p is float at + p of the data, for first <= p < last. From `length`
+/* The frames of a window that are written: point p is element at + p of the data, for first <= p < last. From `length`
  * on, 0 is written. */
 struct written_frames {
     int64_t at;
@@ -56,13 +56,5 @@ template <int LOG_N> struct row_size : fft_tree<LOG_N, log_e_of(LOG_N), true> {
     static constexpr size_t FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
                             BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
 };
-
-/* Returns t, but the compiler does not know that the value is t: it computes addresses again instead of keeping all of
- * them in registers. */
-static __device__ __forceinline__ int again(int t)
-{
-    asm volatile("" : "+r"(t));
-    return t;
-}
 
 #endif

@@ -11,7 +11,13 @@ static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static inline struct fused_rows rows_of(const struct tensor_rows *t)
 {
-    return fused_rows{{t->stride[0], t->stride[1]}, t->frames};
+    return fused_rows{{t->stride[0], t->stride[1]}, t->frames, t->type};
+}
+
+/* The type of the output. */
+static inline int type_of_output(const struct tensor_call *c)
+{
+    return (c->op == HC_CONVOLVE ? &c->y : c->op == HC_GRADIENT_X ? &c->x : &c->h)->type;
 }
 
 /* Returns the groups of a call; the caller sets the groups of a launch. Counts of filters and rows fit int

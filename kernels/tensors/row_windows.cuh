@@ -4,6 +4,7 @@
 #define HALOCONV_ROW_WINDOWS_CUH
 
 #include "fused_kernels.h"
+#include "half_pairs.cuh"
 
 /* A row of a tensor that shares the filter of group f. */
 struct row_position { int batch, channel, filter; };
@@ -20,46 +21,61 @@ static __host__ __device__ __forceinline__ unsigned rows_of_group(const fused_gr
     return (g.h_batch == 1 ? (unsigned)g.batch : 1u) * (g.h_channels == 1 ? (unsigned)g.channels : 1u);
 }
 
-/* A range of a row as points of a window: point p is data[p] for first <= p < last, else 0. */
-struct window { const float *data; int first, last; };
-static __device__ __forceinline__ window window_of(const float *data, const fused_rows &rows, row_position at,
-                                                   int64_t start, int64_t end, int points)
+/* A window in shared memory. It has no pointer: the compiler does not know to which kind of memory a pointer from there
+ * points, and loads through it are slower. */
+struct window_position {
+    int64_t at; /* element of the tensor that is point 0 */
+    int first, last;
+};
+/* A range of a row as points of a window: point p is element at.at + p of the data for at.first <= p < at.last, else 0.
+ */
+struct window {
+    const void *data;
+    int type; /* enum hc_tensor_type */
+    window_position at;
+};
+static __device__ __forceinline__ window_position window_of(const fused_rows &rows, row_position at, int64_t start,
+                                                            int64_t end, int points)
 {
     const int64_t left = (end < rows.frames ? end : rows.frames) - start;
-    window w;
-    w.data = data + at.batch * rows.stride[0] + at.channel * rows.stride[1] + start;
+    window_position w;
+    w.at = at.batch * rows.stride[0] + at.channel * rows.stride[1] + start;
     w.first = start >= 0 ? 0 : start > -points ? (int)-start : points;
     w.last = left >= points ? points : left > w.first ? (int)left : w.first;
     return w;
 }
-static __device__ __forceinline__ float point(const window &w, int p)
+static __device__ __forceinline__ window window_at(const void *data, const fused_rows &rows, const window_position &at)
 {
-    return (unsigned)(p - w.first) < (unsigned)(w.last - w.first) ? w.data[p] : 0.0f;
+    return window{data, rows.type, at};
+}
+
+/* Calls each(points), where points(p) returns point p: a float, or the bits of one. is_full: all of the points are in
+ * the window. */
+template <class T, class Each>
+static __device__ __forceinline__ void with_points(const window &w, bool is_full, Each each)
+{
+    const T *from = (const T *)w.data + w.at.at;
+    const int first = w.at.first, n = w.at.last - first;
+    if (is_full) each([&](int p) { return from[p]; });
+    else each([&](int p) { return (unsigned)(p - first) < (unsigned)n ? from[p] : T(0); });
+}
+
+/* Returns t, but the compiler does not know that the value is t: it computes addresses again instead of keeping all of
+ * them in registers. */
+static __device__ __forceinline__ int again(int t)
+{
+    asm volatile("" : "+r"(t));
+    return t;
 }
 
 /* Starts to load a cache line into L2. */
-static __device__ __forceinline__ void prefetch_line(const float *line)
+static __device__ __forceinline__ void prefetch_line(const void *line)
 {
 #ifdef __CUDA_ARCH__
     asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
 #else
     (void)line;
 #endif
-}
-
-/* A window in shared memory: with an offset instead of a pointer. The compiler does not know to which kind of memory a
- * pointer from shared memory points, and loads through such a pointer are slower. */
-struct window_position {
-    int64_t at; /* position of point 0, from the tensor's first float */
-    int first, last;
-};
-static __device__ __forceinline__ window_position position_of_window(const float *data, const window &w)
-{
-    return window_position{w.data - data, w.first, w.last};
-}
-static __device__ __forceinline__ window window_at(const float *data, const window_position &position)
-{
-    return window{data + position.at, position.first, position.last};
 }
 
 #endif

@@ -21,54 +21,84 @@ struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
 /* Loads the 2N points of a window as lo - i hi. REAL: hi is 0. */
 template <class S, bool REAL> static __device__ __forceinline__ void load(float2 *r, const window &w, int t)
 {
-    if (w.first == 0 && w.last >= (REAL ? S::N : 2 * S::N)) {
-        const float *from = w.data + t;
+    const bool is_full = w.at.first == 0 && w.at.last >= (REAL ? S::N : 2 * S::N);
+    if (w.type == HC_FLOAT32) {
+        with_points<float>(w, is_full, [&](auto point) {
 #pragma unroll
-        for (int j = 0; j < S::E; j++) r[j].x = from[S::T * j];
-        if (!REAL) {
+            for (int j = 0; j < S::E; j++) r[j].x = point(t + S::T * j);
+            if (!REAL) {
 #pragma unroll
-            for (int j = 0; j < S::E; j++) r[j].y = -from[S::T * j + S::N];
-        }
+                for (int j = 0; j < S::E; j++) r[j].y = -point(t + S::T * j + S::N);
+            }
+        });
         return;
     }
+    t = again(t);
+    unsigned pairs[S::E];
+    with_points<half_bits>(w, is_full, [&](auto point) {
 #pragma unroll
-    for (int j = 0; j < S::E; j++) r[j].x = point(w, t + S::T * j);
-    if (!REAL) {
+        for (int j = 0; j < S::E; j++)
+            pairs[j] = pair_of(point(t + S::T * j), REAL ? half_bits(0) : point(t + S::T * j + S::N));
+    });
+    with_half(w.type, [&](auto type) {
 #pragma unroll
-        for (int j = 0; j < S::E; j++) r[j].y = -point(w, t + S::T * j + S::N);
-    }
+        for (int j = 0; j < S::E; j++) {
+            const float2 z = widened<type.value>(pairs[j]);
+            r[j] = make_float2(z.x, -z.y);
+        }
+    });
 }
 
 /* Prefetches a window into the L2 cache. May leave out cache lines at the window's ends. */
 template <class S, bool REAL> static __device__ __forceinline__ void prefetch(const window &w, int t)
 {
     constexpr int LINE = 32; /* floats of a cache line */
+    const int shift = again(w.type) == HC_FLOAT32 ? 2 : 1;
 #pragma unroll
     for (int p = LINE * t; p < (REAL ? S::N : 2 * S::N); p += LINE * S::T)
-        if (p >= w.first && p < w.last) prefetch_line(w.data + p);
+        if (p >= w.at.first && p < w.at.last) prefetch_line((const char *)w.data + ((w.at.at + p) << shift));
 }
 
-/* Writes points first <= p < last of an inverse to out[p]. REAL: points from N on are not written, and each point is
- * stored as soon as it is computed, because many adjacent stores fill the queue of the load/store unit. Not REAL: all
- * points are computed first, because the computation would make both loops below too long. */
+/* Writes points first <= p < last of an inverse to elements at + p of data. REAL: points from N on are not written, and
+ * each point of HC_FLOAT32 is stored as soon as it is computed, because many adjacent stores fill the queue of the
+ * load/store unit. Otherwise all points are computed first, because the computation would make the loops of stores too
+ * long. */
 template <class S, bool REAL>
-static __device__ __forceinline__ void store(float *out, int first, int last, float scale, float2 *r, int t)
+static __device__ __forceinline__ void store(void *data, int64_t at, int type, int first, int last, float scale,
+                                             float2 *r, int t)
 {
+    const bool is_full = first == 0 && last >= (REAL ? S::N : 2 * S::N);
     const auto value = [&](auto j) {
         const float2 z = S::template unshifted<j.value>(r[j.value]);
         return make_float2(scale * z.x, -scale * z.y);
     };
-    if (!REAL) unrolled<S::E>([&](auto j) { r[j.value] = value(j); });
-    const auto store_if = [&](auto is_asked) {
-        unrolled<S::E>([&](auto j) {
-            const float2 z = REAL ? value(j) : r[j.value];
-            const int p = t + S::T * j.value;
-            if (is_asked(p)) out[p] = z.x;
-            if (!REAL && is_asked(p + S::N)) out[p + S::N] = z.y;
-        });
+    const auto each = [&](auto put) { /* put(p, j, half): half 1 is hi */
+        const auto store_if = [&](auto is_asked) {
+            unrolled<S::E>([&](auto j) {
+                const int p = t + S::T * j.value;
+                if (is_asked(p)) put(p, j, 0);
+                if (!REAL && is_asked(p + S::N)) put(p + S::N, j, 1);
+            });
+        };
+        if (is_full) store_if([](int) { return true; });
+        else store_if([&](int p) { return p >= first && p < last; });
     };
-    if (first == 0 && last >= (REAL ? S::N : 2 * S::N)) store_if([](int) { return true; });
-    else store_if([&](int p) { return p >= first && p < last; });
+    if (type == HC_FLOAT32) {
+        float *out = (float *)data + at;
+        if (!REAL) unrolled<S::E>([&](auto j) { r[j.value] = value(j); });
+        each([&](int p, auto j, int half) { out[p] = REAL ? value(j).x : half ? r[j.value].y : r[j.value].x; });
+        return;
+    }
+    t = again(t);
+    half_bits *out = (half_bits *)data + at;
+    unsigned pairs[S::E];
+    with_half(type, [&](auto kind) {
+        unrolled<S::E>([&](auto j) {
+            const float2 z = value(j);
+            pairs[j.value] = narrowed<kind.value>(make_float2(z.x, REAL ? 0.0f : z.y));
+        });
+    });
+    each([&](int p, auto j, int half) { out[p] = (half_bits)(pairs[j.value] >> (16 * half)); });
 }
 
 #endif

@@ -124,6 +124,10 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         plan->bytes = plan->longer.bytes;
         return HC_OK;
     }
+    if (!plan->log2_n && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32)
+        return fail(HC_EUNSUPPORTED, why,
+                    "cuda: filters of %lld taps are too long for an output of 16 bits; use float32 for %s, or the CPU",
+                    (long long)c->h.frames, c->op == HC_CONVOLVE ? "y" : "gx");
     if (!plan->log2_n)
         return fail(HC_EUNSUPPORTED, why,
                     "cuda: filters of %lld taps do not fit this device's shared memory; use "
@@ -217,11 +221,13 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
 static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, struct reason *why)
 {
     const bool is_dense = c->h.stride[1] == c->h.frames;
-    const int64_t channels = is_dense ? 1 : c->h.channels, floats = (is_dense ? c->h.channels : 1) * c->h.frames;
+    const int64_t channels = is_dense ? 1 : c->h.channels, element = tensor_element(&c->h);
+    const size_t bytes = (size_t)((is_dense ? c->h.channels : 1) * c->h.frames * element);
     for (int64_t b = 0; b < c->h.batch; b++)
         for (int64_t ch = 0; ch < channels; ch++)
-            TRY(cudaMemsetAsync(d->out + b * c->h.stride[0] + ch * c->h.stride[1], 0, (size_t)floats * sizeof(float),
-                                (cudaStream_t)d->stream), "cudaMemsetAsync");
+            TRY(cudaMemsetAsync((char *)d->out + (b * c->h.stride[0] + ch * c->h.stride[1]) * element, 0, bytes,
+                                (cudaStream_t)d->stream),
+                "cudaMemsetAsync");
     return HC_OK;
 }
 

@@ -143,6 +143,7 @@ def rows_of(options):
 
 
 ROW_WAYS = [("haloconv.torch", "row", "haloconv.torch"), ("haloconv C call", "c_calls", None),
+            ("haloconv.torch bf16", "row", "haloconv.torch bf16"), ("haloconv C call bf16", "c_calls", "bfloat16"),
             ("torch rfft, a power of two", "row", "rfft"), ("torchaudio fftconvolve", "row", "torchaudio"),
             ("FlashFFTConv bf16", "row", "flash"), ("copy", "copies", None)]
 

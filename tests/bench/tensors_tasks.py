@@ -143,7 +143,7 @@ def row(bench, shape, name):
         bench.wait()
         result["tables"] = own_memory(bench) - before
         result["extra"], y = peak_extra(bench, lambda i: way(x, h))
-    given = plain[0] if way.dtype == torch.float32 else (x, h[None], gy)
+    given = plain[0] if way.dtype == torch.float32 else (x, h.reshape(shape.sizes[1]), gy)
     result["error"] = tensors_ways.errors(shape, *given, y)["y"]
     del y
     plain = given = None
@@ -154,7 +154,7 @@ def row(bench, shape, name):
         run = both(way, inputs)
         run(0)
         result["extra_both"], (y, gx, gh) = peak_extra(bench, run)
-        if name == "haloconv.torch":
+        if name.startswith("haloconv.torch"):
             found = tensors_ways.errors(shape, x, h, gy, y, gx, gh)
             result["gx"], result["gh"] = found["gx"], found["gh"]
         del y, gx, gh
@@ -178,12 +178,13 @@ def captured(bench, run, n_calls):
     return lambda i: graph.replay(), n_calls
 
 
-def c_calls(bench, shape):
+def c_calls(bench, shape, dtype_name="float32"):
     """hc_tensor_plan_run in a CUDA graph, no Python between: forward, both (ms), error, gx, gh, extra (bytes)."""
-    calls = tensors_ways.Calls(shape, bench.device)
-    inputs = bench.sets(shape)
+    dtype = getattr(torch, dtype_name)
+    calls = tensors_ways.Calls(shape, bench.device, dtype)
+    inputs = [tuple(value.to(dtype) for value in given) for given in bench.sets(shape)]
     sizes = shape.sizes[2], *shape.sizes[:2]
-    outs = [tuple(torch.empty(size, device=bench.device) for size in sizes) for _ in inputs]
+    outs = [tuple(torch.empty(size, dtype=dtype, device=bench.device) for size in sizes) for _ in inputs]
     result = {"extra": calls.bytes, "extra_both": calls.bytes, "note": "CUDA graph" if bench.on_gpu else ""}
 
     def fore(i):

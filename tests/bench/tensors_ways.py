@@ -94,6 +94,14 @@ class Haloconv(Way):
         return self.convolve(x, h, mode=self.shape.mode)
 
 
+class HaloconvBfloat16(Haloconv):
+    """x, h, gy and the results in bfloat16."""
+    dtype = torch.bfloat16
+
+    def inputs(self, x, h, gy):
+        return x.bfloat16(), h.bfloat16(), gy.bfloat16()
+
+
 class Rfft(Way):
     """torch.fft in float32, zeros up to a power of two."""
 
@@ -151,19 +159,21 @@ class Flash(Way):
         return self.convolve(x, h)
 
 
-WAYS = {"haloconv.torch": Haloconv, "rfft": Rfft, "torchaudio": Torchaudio, "exact": ExactRfft, "flash": Flash}
+WAYS = {"haloconv.torch": Haloconv, "haloconv.torch bf16": HaloconvBfloat16, "rfft": Rfft,
+        "torchaudio": Torchaudio, "exact": ExactRfft, "flash": Flash}
 
 
 # ---- the C call ----
 class Calls:
     """hc_tensor_plan_run on dense tensors of a device, without torch's operators. The operations share a workspace."""
 
-    def __init__(self, shape, device):
+    def __init__(self, shape, device, dtype):
         ours = our_module("_tensors")
+        types = ({torch.float32: ours.FLOAT32, torch.bfloat16: ours.BFLOAT16}[dtype],) * 3
         x, h, y = ((size, torch.empty(size, device="meta").stride()) for size in shape.sizes)
         kinds = {"convolve": (ours.CONVOLVE, x, h, None), "gradient_x": (ours.GRADIENT_X, y, h, shape.frames),
                  "gradient_h": (ours.GRADIENT_H, y, x, shape.sizes[1])}
-        self.plans = {name: ours.make_plan(op, shape.mode, str(device).encode(), 0, a, b, size)
+        self.plans = {name: ours.make_plan(op, shape.mode, str(device).encode(), 0, a, b, size, types)
                       for name, (op, a, b, size) in kinds.items()}
         self.bytes, self.device = max(plan.bytes for plan in self.plans.values()), device
         self.memory = torch.empty(self.bytes + ours.ALIGNMENT, dtype=torch.uint8, device=device)

@@ -65,6 +65,39 @@ def test_numpy_arrays_of_any_layout_and_type(hc):
     close(hc.convolve_tensors(unaligned, array(9)), exact(unaligned, array(9), "full"))
 
 
+def bfloat16(values):
+    """An array whose dtype has the name, and the bits, of ml_dtypes.bfloat16."""
+    class Type:
+        name, itemsize, isnative = "bfloat16", 2, True
+
+    class Array(np.ndarray):
+        dtype = Type
+    bits = values.view(np.uint32) + np.uint32(0x8000)
+    return (bits >> 16).astype(np.uint16).view(Array), (bits & np.uint32(0xffff0000)).view(np.float32)
+
+
+def test_numpy_arrays_in_half_precision_are_read_in_place(hc, monkeypatch):
+    """float16, bfloat16 and float32 in any mix; the result is float32."""
+    from haloconv import _arrays
+    seen, plan = [], _arrays._plan
+
+    def record(*arguments):
+        seen.append(arguments[-1])
+        return plan(*arguments)
+
+    monkeypatch.setattr(_arrays, "_plan", record)
+    x, h = array((2, 3, 300)), array((3, 40), 2)
+    kinds = [lambda a: (a, a), bfloat16, lambda a: (a.astype(np.float16), a.astype(np.float16))]
+    for i, x_kind in enumerate(kinds):
+        for j, h_kind in enumerate(kinds):
+            (x_low, x_exact), (h_low, h_exact) = x_kind(x[:, ::2]), h_kind(h[::2])
+            with monkeypatch.context() as patch:
+                patch.setattr(np, "asarray", np.asanyarray)  # keeps the subclass of bfloat16
+                y = hc.convolve_tensors(x_low, h_low, "causal")
+            close(y, exact(x_exact, h_exact, "causal"))
+            assert seen.pop() == (i, j)
+
+
 def test_empty_and_nan(hc):
     assert hc.convolve_tensors(array((0, 3, 20)), array((3, 5))).shape == (0, 3, 24)
     x = array((2, 300))
@@ -93,7 +126,8 @@ def test_the_structure_is_the_headers(hc, folder):
     fields = [name for name, _ in _tensors.Tensors._fields_]
     lines = ['printf("%zu\\n", sizeof(hc_tensors));']
     lines += [f'printf("%zu\\n", offsetof(hc_tensors, {name}));' for name in fields]
-    names = ["HC_FULL", "HC_SAME", "HC_VALID", "HC_CAUSAL", "HC_CONVOLVE", "HC_GRADIENT_X", "HC_GRADIENT_H"]
+    names = ["HC_FULL", "HC_SAME", "HC_VALID", "HC_CAUSAL", "HC_CONVOLVE", "HC_GRADIENT_X", "HC_GRADIENT_H",
+             "HC_FLOAT32", "HC_BFLOAT16", "HC_FLOAT16"]
     lines += [f'printf("%d\\n", {name});' for name in names]
     (folder / "sizes.c").write_text('#include "haloconv_tensors.h"\n#include <stddef.h>\n#include <stdio.h>\n'
                                     "int main(void) {" + "\n".join(lines) + "}\n")
@@ -101,8 +135,9 @@ def test_the_structure_is_the_headers(hc, folder):
     seen = list(map(int, subprocess.run(["./sizes"], check=True, capture_output=True, text=True).stdout.split()))
     kind = _tensors.Tensors
     assert seen[0] == ctypes.sizeof(kind)
-    assert seen[1:-7] == [getattr(kind, name).offset for name in fields]
-    assert seen[-7:] == [*_tensors.MODES.values(), _tensors.CONVOLVE, _tensors.GRADIENT_X, _tensors.GRADIENT_H]
+    assert seen[1:-10] == [getattr(kind, name).offset for name in fields]
+    assert seen[-10:] == [*_tensors.MODES.values(), _tensors.CONVOLVE, _tensors.GRADIENT_X, _tensors.GRADIENT_H,
+                          _tensors.FLOAT32, _tensors.BFLOAT16, _tensors.FLOAT16]
     tensors = kind(ctypes.sizeof(kind), b"cpu", 0, 0, 2, 3, 50, 9)
     for mode, number in _tensors.MODES.items():
         for n, k in ((50, 9), (9, 50), (1, 1), (7, 7)):
@@ -235,6 +270,10 @@ def test_gpu_arrays_are_read_in_place(hc, runs, monkeypatch):
           exact(x.transpose(0, 2, 1), h[0], "full"))
     assert len(copies) == 1
     close(hc.convolve_tensors(GpuArray(x.astype(np.float64)), GpuArray(h)).a, exact(x, h, "full"))
+    monkeypatch.setattr(_arrays._Library, "float32", None)  # float16 is not converted
+    low = x.astype(np.float16)
+    for kind in (GpuArray, VersionedArray):
+        close(hc.convolve_tensors(kind(low), kind(h)).a, exact(low, h, "full"))
     lengths = np.array([3, 0, 30, 7, 1, 2])
     close(hc.convolve_tensors(GpuArray(x), GpuArray(h), lengths=GpuArray(lengths)).a, exact(x, h, "full", lengths))
 

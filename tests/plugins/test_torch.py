@@ -180,21 +180,56 @@ def test_the_same_bits_in_every_run(ht, backend, dev):
         assert all(torch.equal(a, b) for a, b in zip(first, again))
 
 
-def test_half_precision(ht, backend, dev):
-    """Computed in float32; the result has the inputs' dtype, and inside of autocast float32."""
-    x, h = tensor((2, 3, 60), dev), tensor((3, 9), dev, 2)
-    for dtype in (torch.float16, torch.bfloat16):
-        low, filters = x.to(dtype).requires_grad_(), h.to(dtype).requires_grad_()
-        want = exact(low.detach().double(), filters.detach().double(), "same")
-        y = ht.convolve(low, filters, "same")
-        assert y.dtype == dtype and torch.equal(y, ht.convolve(low.float(), filters.float(), "same").to(dtype))
-        assert [g.dtype for g in torch.autograd.grad(y.float().sum(), (low, filters))] == [dtype, dtype]
-        assert ht.convolve(low, h, "same").dtype == torch.float32
-        with torch.autocast(dev, dtype=torch.bfloat16):
-            y = ht.convolve(low, filters, "same")
-            close(y, want)
-            assert [g.dtype for g in torch.autograd.grad(y.sum(), (low, filters))] == [dtype, dtype]
-            close(ht.convolve(x, h, "same"), exact(x.double(), h.double(), "same"))
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def rounded_once(got, want):
+    """Whether a result in half precision is the nearest number to the result in float64, but for errors of float32."""
+    assert got.shape == want.shape
+    off = (got.double() - want).abs()
+    spacing = want.abs().log2().floor().exp2() * torch.finfo(got.dtype).eps
+    smallest = torch.finfo(got.dtype).tiny * torch.finfo(got.dtype).eps
+    error = 4e-6 * want.square().mean().sqrt()
+    most = (off / spacing).max()
+    assert (off <= spacing.clamp(min=smallest) / 2 + error).all(), f"{got.dtype}: {most} of the spacing"
+
+
+@pytest.mark.parametrize("n, k", ((60, 9), (3000, 2900), (40000, 33000)))
+def test_half_precision(ht, backend, dev, n, k):
+    """Any mix of dtypes is computed in float32. Results have the dtype that torch promotes to, and inside of autocast
+    float32; gradients that of their tensor. Each is rounded once."""
+    x, h = tensor((2, 3, n), dev), tensor((3, k), dev, 2)
+    for x_type in TYPES:
+        for h_type in TYPES:
+            low, taps = x.to(x_type).requires_grad_(), h.to(h_type).requires_grad_()
+            wide, wide_taps = (value.detach().double().requires_grad_() for value in (low, taps))
+            y, want = ht.convolve(low, taps, "same"), exact(wide, wide_taps, "same")
+            assert y.dtype == torch.promote_types(x_type, h_type)
+            rounded_once(y, want.detach())
+            gy = tensor(y.shape, dev, 3).to(y.dtype)
+            for got, exactly, dtype in zip(torch.autograd.grad(y, (low, taps), gy),
+                                           torch.autograd.grad(want, (wide, wide_taps), gy.double()), (x_type, h_type)):
+                assert got.dtype == dtype
+                rounded_once(got, exactly)
+            with torch.autocast(dev, dtype=torch.bfloat16):
+                y = ht.convolve(low, taps, "same")
+                close(y, want.detach())
+                assert [g.dtype for g in torch.autograd.grad(y.sum(), (low, taps))] == [x_type, h_type]
+
+
+def test_half_precision_is_not_copied(ht, backend, dev, monkeypatch):
+    """The plan reads and writes the dtypes: no tensor of the call is converted, forward or backward."""
+    def refuse(*_, **__):
+        raise AssertionError("a tensor was converted")
+
+    x, h = (tensor(shape, dev).to(torch.bfloat16).requires_grad_() for shape in ((2, 3, 60), (3, 9)))
+    gy = tensor((2, 3, 68), dev).to(torch.bfloat16)
+    for name in ("float", "to", "type"):
+        monkeypatch.setattr(torch.Tensor, name, refuse)
+    grads = torch.autograd.grad(ht.convolve(x, h), (x, h), gy)
+    second = torch.autograd.grad(ht.convolve(x, h), x, gy, create_graph=True)
+    monkeypatch.undo()
+    assert [g.dtype for g in (*grads, *second)] == [torch.bfloat16] * 3
 
 
 def test_refusals_say_what_to_do(ht, backend, dev):
@@ -320,8 +355,9 @@ def test_forward_mode(ht):
 def test_operators_pass_opcheck(ht, backend, dev):
     ops = torch.ops.haloconv
     x, h = tensor((2, 3, 50), dev).requires_grad_(), tensor((3, 9), dev).requires_grad_()
-    lengths = torch.tensor([3, 9, 0], device=dev)
+    lengths, low = torch.tensor([3, 9, 0], device=dev), x.detach().bfloat16().requires_grad_()
     for op, arguments in [(ops.convolve, (x, h, "same")), (ops.convolve, (x, h, "full", lengths)),
+                          (ops.convolve, (low, h, "same", None, torch.bfloat16)),
                           (ops.gradient_x, (x, h, "causal", 50)), (ops.gradient_h, (x, x, "same", [3, 9])),
                           (ops.gradient_h, (x, x, "causal", [2, 1, 9], lengths[:2, None]))]:
         torch.library.opcheck(op.default, arguments)
@@ -340,8 +376,14 @@ def test_compile_is_one_graph(ht, backend, dev, mode):
         for got, want in zip(torch.autograd.grad(compiled(x, h, gy), (x, h)),
                              torch.autograd.grad(loss(x, h, gy), (x, h))):
             close(got, want)
-    low = torch.compile(lambda x, h: ht.convolve(x, h, mode), fullgraph=True, backend="aot_eager")(x.bfloat16(), h)
-    assert low.dtype == torch.float32
+    half = torch.compile(lambda x, h: ht.convolve(x, h, mode), fullgraph=True, backend="aot_eager")
+    assert half(x.bfloat16(), h).dtype == torch.float32
+    low, taps = x.detach().bfloat16().requires_grad_(), h.detach().half().requires_grad_()
+    y = half(low, taps)
+    assert torch.equal(y, ht.convolve(low, taps, mode))
+    for got, want in zip(torch.autograd.grad(y.sum(), (low, taps)),
+                         torch.autograd.grad(ht.convolve(low, taps, mode).sum(), (low, taps))):
+        assert torch.equal(got, want) and got.dtype == want.dtype
     torch._dynamo.reset()
 
 
@@ -367,7 +409,10 @@ def test_fake_tensors(ht):
             assert ht.convolve(x, h, name).shape == exact(torch.empty(2, 3, 50), torch.empty(3, 9), name).shape
     meta = ht.convolve(torch.empty(2, 3, 50, device="meta"), torch.empty(9, device="meta"))
     assert meta.shape == (2, 3, 58) and meta.is_meta
-    assert ht.convolve(meta.half(), meta[0, 0].half(), "same").dtype == torch.float16
+    for x_type in TYPES:
+        for h_type in TYPES:
+            low = ht.convolve(meta.to(x_type), meta[0, 0].to(h_type), "same")
+            assert low.dtype == torch.promote_types(x_type, h_type) and low.shape == meta.shape
 
 
 @needs_operators

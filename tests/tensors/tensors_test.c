@@ -1,8 +1,9 @@
 /* Convolution of tensors: the promises of haloconv_tensors.h, on every backend, beside sums in float64. */
 #include "check.h"
 #include "dsp/backends/backends.h"
-#include "dsp/signal/transform.h"
+#include "dsp/base/half_floats.h"
 #include "dsp/device/tensor_backend.h"
+#include "dsp/signal/transform.h"
 #include "haloconv_tensors.h"
 #include "reference.h"
 #ifdef HC_WITH_CUDA
@@ -11,6 +12,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +110,55 @@ static void drop(const char *backend, void *p)
         free(p);
 }
 
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+static const char *const type_names[] = {"float32", "bfloat16", "float16"};
+
+/* Returns the distance of the numbers of a type that are nearest to v. */
+static double spacing(double v, int type)
+{
+    static const int digits[] = {24, 8, 11}, smallest[] = {-149, -133, -24};
+    int exponent = 0;
+    frexp(v, &exponent);
+    exponent -= digits[type];
+    return ldexp(1, exponent > smallest[type] ? exponent : smallest[type]);
+}
+/* Returns the nearest number of a type, ties to even. */
+static float rounded(double v, int type)
+{
+    static const double largest[] = {0x1.fffffep127, 0x1.fep127, 65504};
+    if (!isfinite(v)) return (float)v;
+    double unit = spacing(v, type), near = nearbyint(v / unit) * unit;
+    return fabs(near) > largest[type] ? copysignf(INFINITY, (float)v) : (float)near;
+}
+/* The bits of a number that the type has. */
+static uint16_t half_encode(float v, int type)
+{
+    int exponent;
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if (type == HC_BFLOAT16) return (uint16_t)(bits >> 16);
+    uint16_t sign = signbit(v) ? 0x8000 : 0;
+    double size = fabs((double)v);
+    if (isnan(v)) return sign | 0x7e00;
+    if (isinf(v)) return sign | 0x7c00;
+    if (size < 0x1p-14) return (uint16_t)(sign | (int)(size * 0x1p24));
+    double part = frexp(size, &exponent);
+    return (uint16_t)(sign | ((exponent + 14) << 10) | ((int)(part * 2048) - 1024));
+}
+static float half_decode(uint16_t half, int type)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    if (type == HC_BFLOAT16) return v;
+    int exponent = half >> 10 & 31, part = half & 1023;
+    double size = exponent == 31  ? part ? NAN : INFINITY
+                  : exponent == 0 ? part * 0x1p-24
+                                  : ldexp(1024 + part, exponent - 25);
+    return half & 0x8000 ? -(float)size : (float)size;
+}
+
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 enum layout { DENSE, PADDED, TRANSPOSED, EXPANDED, LAYOUTS }; /* EXPANDED: inputs have a stride of 0 */
@@ -116,15 +167,40 @@ struct tensor {
     int64_t n[3]; /* items, channels, frames */
     int64_t stride[2];
     int64_t floats; /* of its memory, with a margin behind it */
+    int type;       /* in the memory of the device; `data` has numbers of this type */
     float *data;
 };
 
+/* A copy in the memory of the device, in the tensor's type. */
+static void *tensor_to_device(const char *backend, const struct tensor *t)
+{
+    if (t->type == HC_FLOAT32) return to_device(backend, t->data, (size_t)t->floats * sizeof(float));
+    uint16_t *halves = must_alloc((size_t)t->floats, sizeof *halves);
+    for (int64_t i = 0; i < t->floats; i++) halves[i] = half_encode(t->data[i], t->type);
+    void *there = to_device(backend, halves, (size_t)t->floats * sizeof *halves);
+    free(halves);
+    return there;
+}
+
+static void tensor_from_device(const char *backend, const struct tensor *t, const void *there)
+{
+    size_t bytes = (size_t)t->floats * (t->type == HC_FLOAT32 ? sizeof(float) : sizeof(uint16_t));
+    void *here = must_alloc(1, bytes);
+    if (on_gpu(backend))
+        gpu_copy(here, there, bytes, false);
+    else
+        memcpy(here, there, bytes);
+    for (int64_t i = 0; i < t->floats; i++)
+        t->data[i] = t->type == HC_FLOAT32 ? ((float *)here)[i] : half_decode(((uint16_t *)here)[i], t->type);
+    free(here);
+}
+
 enum { MARGIN = 7 };
 
-static struct tensor tensor_make(int64_t items, int64_t channels, int64_t frames, enum layout layout, bool is_out,
-                                 struct random *r)
+static struct tensor tensor_make(int64_t items, int64_t channels, int64_t frames, int type, enum layout layout,
+                                 bool is_out, struct random *r)
 {
-    struct tensor t = {.n = {items, channels, frames}, .stride = {channels * frames, frames}};
+    struct tensor t = {.n = {items, channels, frames}, .stride = {channels * frames, frames}, .type = type};
     if (layout == EXPANDED && !is_out) {
         int which = random_int(r, 1, 3);
         if (which & 1) t.stride[0] = 0, t.stride[1] = frames;
@@ -139,7 +215,7 @@ static struct tensor tensor_make(int64_t items, int64_t channels, int64_t frames
     }
     t.floats = (items - 1) * t.stride[0] + (channels - 1) * t.stride[1] + frames + MARGIN;
     t.data = must_alloc((size_t)t.floats, sizeof *t.data);
-    for (int64_t i = 0; i < t.floats; i++) t.data[i] = random_sample(r);
+    for (int64_t i = 0; i < t.floats; i++) t.data[i] = rounded(random_sample(r), type);
     return t;
 }
 
@@ -155,6 +231,7 @@ struct shape {
     int64_t n_batch, n_channels, h_batch, h_channels, n_frames, n_taps;
     enum layout layout;
     bool lengths; /* random ones */
+    int x_type, h_type, y_type;
 };
 
 struct trial {
@@ -169,9 +246,10 @@ struct trial {
 static void describe(const struct trial *c, char *text, size_t cap)
 {
     const struct shape *s = &c->shape;
-    snprintf(text, cap, "%s, %s, %dx%dx%d, filters %dx%dx%d, layout %d%s", op_names[c->op], mode_names[s->mode],
-             (int)s->n_batch, (int)s->n_channels, (int)s->n_frames, (int)s->h_batch, (int)s->h_channels, (int)s->n_taps,
-             (int)s->layout, s->lengths ? ", lengths" : "");
+    snprintf(text, cap, "%s, %s, %dx%dx%d, filters %dx%dx%d, layout %d%s, %s %s %s", op_names[c->op],
+             mode_names[s->mode], (int)s->n_batch, (int)s->n_channels, (int)s->n_frames, (int)s->h_batch,
+             (int)s->h_channels, (int)s->n_taps, (int)s->layout, s->lengths ? ", lengths" : "", type_names[s->x_type],
+             type_names[s->h_type], type_names[s->y_type]);
 }
 
 /* By the definition in haloconv_tensors.h. */
@@ -188,9 +266,9 @@ static struct trial trial_make(const char *backend, const struct shape *s, int o
 {
     struct trial c = {.shape = *s, .op = op};
     mode_frames(s, &c.from, &c.frames);
-    struct tensor x = tensor_make(s->n_batch, s->n_channels, s->n_frames, s->layout, op == HC_GRADIENT_X, r);
-    struct tensor h = tensor_make(s->h_batch, s->h_channels, s->n_taps, s->layout, op == HC_GRADIENT_H, r);
-    struct tensor y = tensor_make(s->n_batch, s->n_channels, c.frames, s->layout, op == HC_CONVOLVE, r);
+    struct tensor x = tensor_make(s->n_batch, s->n_channels, s->n_frames, s->x_type, s->layout, op == HC_GRADIENT_X, r);
+    struct tensor h = tensor_make(s->h_batch, s->h_channels, s->n_taps, s->h_type, s->layout, op == HC_GRADIENT_H, r);
+    struct tensor y = tensor_make(s->n_batch, s->n_channels, c.frames, s->y_type, s->layout, op == HC_CONVOLVE, r);
     c.sizes = (hc_tensors){.size = sizeof c.sizes,
                            .backend = backend,
                            .mode = s->mode,
@@ -199,7 +277,10 @@ static struct trial trial_make(const char *backend, const struct shape *s, int o
                            .n_frames = s->n_frames,
                            .n_taps = s->n_taps,
                            .h_batch = s->h_batch,
-                           .h_channels = s->h_channels};
+                           .h_channels = s->h_channels,
+                           .x_type = s->x_type,
+                           .h_type = s->h_type,
+                           .y_type = s->y_type};
     for (int i = 0; i < 2 && s->layout != DENSE; i++) {
         c.sizes.x_stride[i] = x.stride[i];
         c.sizes.h_stride[i] = h.stride[i];
@@ -234,27 +315,22 @@ static int trial_run_why(const char *backend, struct trial *c, char *why, size_t
     hc_tensor_plan *plan;
     int error = hc_tensor_plan_open(&c->sizes, c->op, &plan, &bytes, why, cap);
     if (error) return error;
-    float *a = to_device(backend, c->a.data, (size_t)c->a.floats * sizeof(float));
-    float *b = to_device(backend, c->b.data, (size_t)c->b.floats * sizeof(float));
-    float *out = to_device(backend, c->out.data, (size_t)c->out.floats * sizeof(float));
+    void *a = tensor_to_device(backend, &c->a), *b = tensor_to_device(backend, &c->b);
+    void *out = tensor_to_device(backend, &c->out);
     void *workspace = to_device(backend, NULL, bytes), *lengths = NULL;
     void *stream = on_gpu(backend) ? gpu_stream() : NULL;
     if (c->lengths) lengths = to_device(backend, c->lengths, n_lengths);
     error = hc_tensor_plan_run(plan, a, b, lengths, out, workspace, bytes, stream, why, cap);
     hc_tensor_plan_close(plan);
-    if (on_gpu(backend)) {
-        gpu_wait();
-        gpu_copy(c->out.data, out, (size_t)c->out.floats * sizeof(float), false);
-    } else {
-        memcpy(c->out.data, out, (size_t)c->out.floats * sizeof(float));
-    }
+    if (on_gpu(backend)) gpu_wait();
+    tensor_from_device(backend, &c->out, out);
     drop(backend, a), drop(backend, b), drop(backend, out), drop(backend, workspace), drop(backend, lengths);
     return error;
 }
 
 static void trial_run(const char *backend, struct trial *c)
 {
-    char why[256] = "", text[160];
+    char why[256] = "", text[200];
     int error = trial_run_why(backend, c, why, sizeof why);
     describe(c, text, sizeof text);
     check(error == HC_OK, "%s: %s", text, why);
@@ -318,13 +394,17 @@ static void wanted_add(const struct trial *c, struct wanted *wanted, int64_t ite
 static void trial_check(const char *backend, struct trial *c)
 {
     const struct shape *s = &c->shape;
-    char text[160];
+    char text[200];
     describe(c, text, sizeof text);
+    int type = c->out.type;
+    double *off = must_alloc((size_t)c->out.floats, sizeof *off),
+           *half = must_alloc((size_t)c->out.floats, sizeof *half);
     float *before = must_alloc((size_t)c->out.floats, sizeof *before);
     bool *is_out = must_alloc((size_t)c->out.floats, sizeof *is_out);
-    for (int64_t i = 0; i < c->out.floats; i++) c->out.data[i] = before[i] = (float)(i % 1000) - 2000;
+    for (int64_t i = 0; i < c->out.floats; i++) c->out.data[i] = before[i] = rounded((double)(i % 1000) - 2000, type);
     trial_run(backend, c);
-    double error = 0, size = 0, average = 0, norm = 0; /* norm: more than size if rows are the same, as EXPANDED ones */
+    double error = 0, rounding = 0, size = 0, average = 0;
+    double norm = 0; /* norm: more than size if rows are the same, as EXPANDED ones */
     for (int64_t item = 0; item < c->out.n[0]; item++)
         for (int64_t channel = 0; channel < c->out.n[1]; channel++) {
             int64_t frames = c->out.n[2];
@@ -341,27 +421,39 @@ static void trial_check(const char *backend, struct trial *c)
                 for (int64_t k = c0; k < c1; k++) wanted_add(c, &wanted, i, k, n_taps);
             const float *got = row_of(&c->out, item, channel);
             for (int64_t m = 0; m < frames; m++) {
-                double off = got[m] - wanted.sum[m], near = 1e-4 * (sqrt(wanted.squares[m]) + sqrt((double)s->n_taps));
-                check(fabs(off) <= near, "%s: item %d, channel %d, frame %d: got %.9g, want %.9g", text, (int)item,
-                      (int)channel, (int)m, (double)got[m], wanted.sum[m]);
+                int64_t at = got + m - c->out.data;
+                double near = 1e-4 * (sqrt(wanted.squares[m]) + sqrt((double)s->n_taps));
+                off[at] = got[m] - wanted.sum[m];
+                if (type != HC_FLOAT32) half[at] = spacing(wanted.sum[m], type) / 2;
+                check(fabs(off[at]) <= near + half[at], "%s: item %d, channel %d, frame %d: got %.9g, want %.9g", text,
+                      (int)item, (int)channel, (int)m, (double)got[m], wanted.sum[m]);
                 check(!sums || m < n_taps || got[m] == 0, "%s: filter %d, tap %d of %d: got %.9g, want 0", text, (int)f,
                       (int)m, (int)n_taps, (double)got[m]);
-                error += off * off;
+                error += off[at] * off[at];
+                rounding += half[at] * half[at];
                 size += wanted.squares[m];
                 norm += wanted.sum[m] * wanted.sum[m];
-                is_out[got + m - c->out.data] = true;
+                is_out[at] = true;
             }
             average += wanted.average;
             free(wanted.sum);
             free(wanted.squares);
         }
     size = fmax(fmax(size, norm), average);
-    check(sqrt(error) <= most_error * sqrt(size), "%s: the error is %.3g of the norm", text, sqrt(error / size));
+    check(sqrt(error) <= most_error * sqrt(size) + sqrt(rounding), "%s: the error is %.3g of the norm", text,
+          sqrt(error / size));
+    /* A number that is rounded twice is further from the sum than half of the spacing. */
+    double few = 8 * most_error * sqrt(size / (double)(c->out.n[0] * c->out.n[1] * c->out.n[2]));
+    for (int64_t i = 0; i < c->out.floats && type != HC_FLOAT32; i++)
+        check(!is_out[i] || fabs(off[i]) <= half[i] + few, "%s: float %d is off by %.9g, half of the spacing is %.9g",
+              text, (int)i, off[i], half[i]);
     if (getenv("HC_TEST_VERBOSE") && size > 0) printf("%s: error %.3g\n", text, sqrt(error / size));
     for (int64_t i = 0; i < c->out.floats; i++)
         check(is_out[i] || c->out.data[i] == before[i], "%s: float %d between the rows was written", text, (int)i);
     free(before);
     free(is_out);
+    free(off);
+    free(half);
 }
 
 /* sharing: 1: a filter for each item; 2: for each channel; 3: both */
@@ -459,6 +551,97 @@ static void taps_beyond_a_length_count_as_zero(const char *backend)
             }
 }
 
+/* Types number i of 3^3. */
+static void types_set(struct shape *s, int i)
+{
+    s->x_type = i % 3;
+    s->h_type = i / 3 % 3;
+    s->y_type = i / 9;
+}
+
+static void any_mix_of_types_is_rounded_once(const char *backend)
+{
+    static const int64_t sizes[][2] = {{60, 25}, {1300, 700}, {300, 3000}};
+    need_tensors(backend);
+    struct random r = random_seeded(199);
+    for (int types = 1; types < 27; types++)
+        for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++)
+            for (int i = 0; i < 3; i++) {
+                if (FEW && i > 0 && (types + mode) % 4 != 0) continue;
+                struct shape s = shape_of(mode, 3, 2, (types + mode + i) % 4, sizes[i][0], sizes[i][1]);
+                types_set(&s, types);
+                s.layout = (enum layout)((types + i) % LAYOUTS);
+                s.lengths = (types + mode) % 3 == 0;
+                shape_check(backend, &s, &r);
+            }
+}
+
+static void long_filters_in_16_bits_are_rounded_once(const char *backend)
+{
+    static const struct {
+        int64_t items, channels, frames, taps;
+        int mode;
+    } sizes[] = {{1, 1, 3, 100003, HC_FULL},          {3, 2, 5000, 60000, HC_CAUSAL}, {1, 1, 8191, 65537, HC_SAME},
+                 {3, 2, 32768, 32768, HC_CAUSAL},     {1, 1, 160000, 16000, HC_FULL}, {1, 1, 131072, 131071, HC_VALID},
+                 {1, 1, 1 << 20, 1 << 20, HC_FULL},   /* from here on GPUs only */
+                 {1, 1, 1 << 23, 6000000, HC_CAUSAL}, /* as long as a window holds */
+                 {40, 1, 200000, 60000, HC_CAUSAL},   /* several launches for the gradient of a filter */
+                 {8, 132, 32768, 32768, HC_CAUSAL}};  /* enough windows for long_halves */
+    enum { N = sizeof sizes / sizeof *sizes };
+    need_tensors(backend);
+    struct random r = random_seeded(200);
+    for (int i = 0; i < (FEW ? 4 : on_gpu(backend) || getenv("HC_TEST_VERBOSE") ? N : N - 4); i++)
+        for (int types = 13; types <= (i < 6 ? 26 : 13); types += 13) {
+            struct shape s =
+                shape_of(sizes[i].mode, sizes[i].items, sizes[i].channels, 2, sizes[i].frames, sizes[i].taps);
+            types_set(&s, types);
+            s.lengths = i == 1;
+            shape_check(backend, &s, &r);
+        }
+}
+
+static void filters_in_parts_need_an_output_of_float32_on_a_gpu(const char *backend)
+{
+    need_tensors(backend);
+    if (!on_gpu(backend)) check_skip("the CPU computes each frame at once");
+    static const char *const remedies[] = {"use float32 for y", "use float32 for gx", ""};
+    char why[256] = "";
+    for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+        for (int type = HC_FLOAT32; type <= HC_FLOAT16; type++) {
+            hc_tensors t = {.size = sizeof t, .backend = backend, .mode = HC_CAUSAL, .n_batch = 1, .n_channels = 1};
+            t.n_frames = t.n_taps = 1 << 24;
+            *(op == HC_CONVOLVE ? &t.y_type : op == HC_GRADIENT_X ? &t.x_type : &t.h_type) = type;
+            int want = op == HC_GRADIENT_H || type == HC_FLOAT32 ? HC_OK : HC_EUNSUPPORTED;
+            size_t bytes = 0;
+            hc_tensor_plan *plan;
+            int error = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
+            hc_tensor_plan_close(plan);
+            check(error == want, "%s of %s: got %d: %s", op_names[op], type_names[type], error, why);
+            check(error == HC_OK || strstr(why, remedies[op]), "%s: no remedy in \"%s\"", op_names[op], why);
+        }
+}
+
+static void floats_of_16_bits_are_converted_as_in_IEEE_754(const char *backend)
+{
+    struct random r = random_seeded(201);
+    for (int type = HC_BFLOAT16; type <= HC_FLOAT16; type++)
+        for (int i = 0; i < 1 << 16; i++) {
+            uint16_t half = (uint16_t)i, next = (uint16_t)(i + 1);
+            float v = half_decode(half, type), got = (type == HC_BFLOAT16 ? float_of_bfloat16 : float_of_float16)(half);
+            check(isnan(v) ? isnan(got) : got == v, "%s %04x: got %a, want %a", type_names[type], i, (double)got,
+                  (double)v);
+            /* A number of the type, the middle to the next, and two numbers beside the middle. */
+            float middle = (v + half_decode(next, type)) / 2, u = random_sample(&r);
+            float some[] = {v, middle, nextafterf(middle, INFINITY), nextafterf(middle, -INFINITY), v * (1 + u / 99)};
+            for (int k = 0; k < 5; k++) {
+                uint16_t want = half_encode(rounded(some[k], type), type);
+                uint16_t bits = (type == HC_BFLOAT16 ? bfloat16_of_float : float16_of_float)(some[k]);
+                check(isnan(some[k]) ? isnan(half_decode(bits, type)) : bits == want, "%s of %a: got %04x, want %04x",
+                      type_names[type], (double)some[k], bits, want);
+            }
+        }
+}
+
 static int64_t random_size(struct random *r, int most)
 {
     double u = 0.5 + 0.5 * (double)random_sample(r);
@@ -532,15 +715,16 @@ static void nan_and_infinity_pass_and_stay_in_their_row(const char *backend)
     static const int64_t sizes[][2] = {{60, 5}, {1100, 500}};
     for (int i = 0; i < 2; i++)
         for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
-            for (int bad = 0; bad < 2; bad++) {
+            for (int bad = 0; bad < 6; bad++) {
                 struct shape s = shape_of(HC_CAUSAL, 3, 2, 3, sizes[i][0], sizes[i][1]);
+                types_set(&s, bad / 2 * 13); /* all of one type */
                 struct trial c = trial_make(backend, &s, op, &r), clean = c;
                 clean.out.data = must_alloc((size_t)c.out.floats, sizeof(float));
                 trial_run(backend, &clean);
                 int64_t at = s.n_frames / 2, first = 0, end = c.out.n[2]; /* outputs whose sums have this frame */
                 if (op == HC_CONVOLVE) first = at, end = at + s.n_taps < end ? at + s.n_taps : end;
                 if (op == HC_GRADIENT_X) first = at - s.n_taps < 0 ? 0 : at - s.n_taps + 1, end = at + 1;
-                row_of(&c.a, 1, 1)[at] = bad ? INFINITY : NAN;
+                row_of(&c.a, 1, 1)[at] = bad % 2 ? INFINITY : NAN;
                 trial_run(backend, &c);
                 for (int64_t m = first; m < end; m++)
                     check(!isfinite(row_of(&c.out, 1, 1)[m]), "%s: frame %d is finite", op_names[op], (int)m);
@@ -709,6 +893,9 @@ struct refusal {
     F(n_channels)                                                                                                      \
     F(n_frames)                                                                                                        \
     F(n_taps)                                                                                                          \
+    F(x_type)                                                                                                          \
+    F(h_type)                                                                                                          \
+    F(y_type)                                                                                                          \
     F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1]) F(y_stride[0]) F(y_stride[1])
 
 static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
@@ -730,6 +917,9 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "n_frames 1073741825", 0, {.n_frames = (1 << 30) + 1}},
         {HC_EINVAL, "n_taps 0 ", 0, {.n_taps = -1}},
         {HC_EINVAL, "n_taps 1073741825", 0, {.n_taps = (1 << 30) + 1}},
+        {HC_EINVAL, "x_type is 3; use HC_FLOAT32", 0, {.x_type = 3}},
+        {HC_EINVAL, "h_type is -1", 1, {.h_type = -1}},
+        {HC_EINVAL, "y_type is 7", 2, {.y_type = 7}},
         {HC_EINVAL, "h_batch is 3", 0, {.h_batch = 3}},
         {HC_EINVAL, "h_channels is 2", 0, {.h_channels = 2}},
         {HC_EINVAL, "x_stride is -5, 0", 0, {.x_stride[0] = -5}},
@@ -764,6 +954,20 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         check(error == refusal->code && strstr(why, refusal->text), "%d: want \"%s\", got %d: %s", i, refusal->text,
               error, why);
         check(bytes == 0 && !plan, "%d: %zu bytes, a plan %d", i, bytes, plan != NULL);
+    }
+}
+
+/* The struct of an older program ends before the types; what stands behind it is not read. */
+static void the_struct_of_an_older_program_has_float32(const char *backend)
+{
+    struct random r = random_seeded(202);
+    struct shape s = shape_of(HC_SAME, 2, 3, 2, 90, 40);
+    for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+        struct trial c = trial_make(backend, &s, op, &r);
+        c.sizes.size = offsetof(hc_tensors, x_type);
+        c.sizes.x_type = c.sizes.h_type = c.sizes.y_type = HC_BFLOAT16;
+        trial_check(backend, &c);
+        trial_drop(&c);
     }
 }
 
@@ -869,6 +1073,10 @@ int main(void)
                                         TEST(long_filters_and_signals_match_a_float64_transform, ONCE_A_DEVICE),
                                         TEST(any_strides_are_read_and_gaps_are_not_written, ONCE_A_DEVICE),
                                         TEST(taps_beyond_a_length_count_as_zero, ONCE_A_DEVICE),
+                                        TEST(any_mix_of_types_is_rounded_once, ONCE_A_DEVICE),
+                                        TEST(long_filters_in_16_bits_are_rounded_once, ONCE_A_DEVICE),
+                                        TEST(filters_in_parts_need_an_output_of_float32_on_a_gpu, ONCE_A_DEVICE),
+                                        TEST(floats_of_16_bits_are_converted_as_in_IEEE_754, false),
                                         TEST(random_shapes_match_a_float64_sum, ONCE_A_DEVICE),
                                         TEST(gradients_are_the_adjoint, ONCE_A_DEVICE),
                                         TEST(nan_and_infinity_pass_and_stay_in_their_row, ONCE_A_DEVICE),
@@ -877,6 +1085,7 @@ int main(void)
                                         TEST(an_empty_batch_zeroes_each_channels_gradient, ONCE_A_DEVICE),
                                         TEST(the_workspace_keeps_its_bound, ONCE_A_DEVICE),
                                         TEST(a_wrong_call_is_refused_with_a_remedy, ONCE_A_DEVICE),
+                                        TEST(the_struct_of_an_older_program_has_float32, ONCE_A_DEVICE),
                                         TEST(more_filters_or_rows_than_a_gpu_counts_are_refused, ONCE_A_DEVICE),
                                         TEST(a_missing_tensor_or_workspace_is_refused, ONCE_A_DEVICE),
                                         TEST(an_unknown_backend_is_refused, false)};

@@ -15,11 +15,13 @@ from typing import Any, Optional, Sequence, Union, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._tensors import ALIGNMENT, CONVOLVE, Plans, check_mode, make_plan, split
+from ._tensors import ALIGNMENT, BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, Plans, check_mode, make_plan, split
 
 _CUDA, _CUDA_MANAGED = 2, 13  # DLDeviceType
 _CPUS = (1, 3)  # memory of the host, pinned or not
-_FLOAT32, _INT64, _COMPLEX = (2, 32, 1), (0, 64, 1), 5  # DLDataType, and the code of one
+_INT64, _COMPLEX = (0, 64, 1), 5  # DLDataType, and the code of one
+_TYPES = {(2, 32, 1): FLOAT32, (4, 16, 1): BFLOAT16, (2, 16, 1): FLOAT16}  # by DLDataType
+_NUMPY_TYPES = {"float32": FLOAT32, "bfloat16": BFLOAT16, "float16": FLOAT16}  # by name; bfloat16: of ml_dtypes
 _LEGACY_STREAM = 1
 
 # For annotations: the result is a NumPy array. For others (CuPy, JAX, torch, ...) it is of their kind.
@@ -184,9 +186,12 @@ def _synchronise(device):
 _plans = Plans()
 
 
-def _plan(mode, backend, n_threads, x, h):
-    """The plan for x and h of at most two leading dimensions, (shape, strides) each, which broadcast."""
-    key = (mode, backend, n_threads, x, h)
+def _plan(mode, backend, n_threads, x, h, types):
+    """The plan for x and h of at most two leading dimensions, (shape, strides) each, which broadcast.
+
+    types  of x and h; the result is float32
+    """
+    key = (mode, backend, n_threads, x, h, types)
     plan = _plans.by_key.get(key)
     if plan is None:
         (x_shape, x_strides), (h_shape, _) = x, h
@@ -196,7 +201,8 @@ def _plan(mode, backend, n_threads, x, h):
         steps = (0,) * lead + x_strides[:-1]
         steps = tuple(0 if size == 1 else step for size, step in zip(sizes, steps))
         plan = _plans.keep(key, make_plan(CONVOLVE, mode, backend, n_threads,
-                                          ((*whole, x_shape[-1]), (*steps, x_strides[-1])), h, None))
+                                          ((*whole, x_shape[-1]), (*steps, x_strides[-1])), h, None,
+                                          (*types, FLOAT32)))
     return plan
 
 
@@ -237,8 +243,8 @@ def _are_tensors(x, h):
 
 def _by_torch(x, h, mode, lengths):
     from . import torch as haloconv_torch
-    x, h = (value if value.is_complex() else value.float() for value in (x, h))
-    return haloconv_torch.convolve(x, h, mode, lengths)
+    x, h = (value if value.is_complex() or value.dtype in haloconv_torch._TYPES else value.float() for value in (x, h))
+    return haloconv_torch._convolve_arrays(x, h, mode, lengths, sys.modules["torch"].float32)
 
 
 def _on_gpu(x, h, mode, lengths=None):
@@ -265,7 +271,7 @@ def _on_gpu(x, h, mode, lengths=None):
             if view.dtype[0] == _COMPLEX:
                 raise TypeError(f"a {type(array).__name__} is complex; convolve its real and imaginary parts "
                                 "separately")
-            if view.dtype != _FLOAT32:
+            if view.dtype not in _TYPES:
                 array = library.float32(array)
                 view = _View(array, stream)
             if not _has_adjacent_frames(view.shape, view.strides):
@@ -281,7 +287,8 @@ def _on_gpu(x, h, mode, lengths=None):
             views.append(_View(lengths, stream))
             _check_lengths(views[2].shape, views[2].dtype == _INT64, h.shape)
             taps_at = views[2].address
-        plan = _plan(mode, b"cuda:%d" % device, 0, *((view.shape, view.strides) for view in views[:2]))
+        plan = _plan(mode, b"cuda:%d" % device, 0, *((view.shape, view.strides) for view in views[:2]),
+                     tuple(_TYPES[view.dtype] for view in views[:2]))
         out = library.empty(plan.shape)
         if plan.is_empty:
             return out
@@ -294,12 +301,12 @@ def _on_gpu(x, h, mode, lengths=None):
 
 
 def _rows(values, name):
-    """A NumPy array of float32, aligned, whose frames are adjacent and whose other strides are 0 or more.
+    """A NumPy array of one of _NUMPY_TYPES, aligned, whose frames are adjacent and whose other strides are 0 or more.
 
     Other arrays are copied here, before they broadcast.
     """
     values = np.asarray(values)
-    if values.dtype != np.float32:
+    if values.dtype.name not in _NUMPY_TYPES or not values.dtype.isnative:
         if np.iscomplexobj(values):
             raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
         values = np.asarray(values, np.float32)
@@ -310,7 +317,7 @@ def _rows(values, name):
 
 
 def _strided(values):
-    return values.shape, tuple(stride // 4 for stride in values.strides)
+    return values.shape, tuple(stride // values.itemsize for stride in values.strides)
 
 
 def _on_cpu(x, h, mode, lengths, n_threads):
@@ -331,7 +338,8 @@ def _on_cpu(x, h, mode, lengths, n_threads):
         x = np.broadcast_to(x, (*whole, x.shape[-1]))
         x = x.reshape(int(np.prod(whole[:cut])), int(np.prod(whole[cut:])), x.shape[-1])
         h = h.reshape(int(np.prod(own[:cut])), int(np.prod(own[cut:])), h.shape[-1])
-    plan = _plan(mode, b"cpu", n_threads, _strided(x), _strided(h))
+    plan = _plan(mode, b"cpu", n_threads, _strided(x), _strided(h),
+                 (_NUMPY_TYPES[x.dtype.name], _NUMPY_TYPES[h.dtype.name]))
     if plan.is_empty:
         out = np.zeros(plan.shape, np.float32)
     else:
@@ -364,13 +372,14 @@ def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_
     lengths  int64 [...] of shape h.shape[:-1], on the device of h: the taps of a filter from its length on count as 0
     n_threads  CPU threads for NumPy arrays; 0: all processors. The output does not depend on it
 
-    Returns float32 [..., frames of the mode] of the kind of x, on its device; NumPy for other arrays on the CPU. Other
-    real types are converted. torch tensors go to haloconv.torch.convolve, with their gradients. NaN passes through; one
-    reaches more frames of its channel than its taps reach. Arrays on a GPU have at most two leading dimensions.
+    Returns float32 [..., frames of the mode] of the kind of x, on its device; NumPy for other arrays on the CPU.
+    float32, float16 and bfloat16 are read in place; other real types are converted. torch tensors go to
+    haloconv.torch.convolve, with their gradients. NaN passes through; one reaches more frames of its channel than its
+    taps reach. Arrays on a GPU have at most two leading dimensions.
 
-    On a GPU: inputs are read in place if their frames are adjacent and float32, else their library copies them on the
-    device. CuPy: on its current stream, nothing waits. JAX, and other libraries: the call returns when the result is
-    complete; not inside of jax.jit.
+    On a GPU: inputs whose frames are not adjacent, or of other types, are copied on the device by their library. CuPy:
+    on its current stream, nothing waits. JAX, and other libraries: the call returns when the result is complete; not
+    inside of jax.jit.
 
     Raises ValueError for shapes, modes and devices that do not fit, TypeError for complex arrays and other devices,
     Error if the library refuses. Any thread may call it.

@@ -12,6 +12,7 @@ from ._library import _check, _lib
 FULL, SAME, VALID, CAUSAL = range(4)  # enum hc_tensors_mode
 MODES = {"full": FULL, "same": SAME, "valid": VALID, "causal": CAUSAL}
 CONVOLVE, GRADIENT_X, GRADIENT_H = range(3)  # enum hc_tensors_op
+FLOAT32, BFLOAT16, FLOAT16 = range(3)  # enum hc_tensor_type
 ALIGNMENT = 256  # bytes; of a workspace
 MAX_PLANS = 4096  # shapes; a program whose every call has a new shape must not fill the memory
 
@@ -22,7 +23,8 @@ class Tensors(ctypes.Structure):
                 ("n_threads", ctypes.c_int), ("n_batch", ctypes.c_int64), ("n_channels", ctypes.c_int64),
                 ("n_frames", ctypes.c_int64), ("n_taps", ctypes.c_int64), ("h_batch", ctypes.c_int64),
                 ("h_channels", ctypes.c_int64), ("x_stride", ctypes.c_int64 * 2), ("h_stride", ctypes.c_int64 * 2),
-                ("y_stride", ctypes.c_int64 * 2)]
+                ("y_stride", ctypes.c_int64 * 2), ("x_type", ctypes.c_int), ("h_type", ctypes.c_int),
+                ("y_type", ctypes.c_int)]
 
 
 _pointer, _text, _Why = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char * 512
@@ -102,7 +104,7 @@ class Plan:
 
 
 def _rows(shape, strides, dense):
-    """(sizes of batch and channels, their strides in floats, whether a copy must make the frames adjacent)."""
+    """(sizes of batch and channels, their strides in elements, whether a copy must make the frames adjacent)."""
     frames, is_apart = shape[-1], shape[-1] > 1 and strides[-1] != 1
     if is_apart or dense:
         strides = [1] * len(shape)
@@ -113,13 +115,14 @@ def _rows(shape, strides, dense):
     return sizes, steps, is_apart
 
 
-def make_plan(op, mode, backend, n_threads, a, b, size):
+def make_plan(op, mode, backend, n_threads, a, b, size, types):
     """Make the plan of an operation.
 
-    a, b     (shape, strides in floats) of its inputs, as enum hc_tensors_op lists them: one to three dimensions, the
+    a, b     (shape, strides in elements) of its inputs, as enum hc_tensors_op lists them: one to three dimensions, the
              last is time; those of h are aligned at the right, 1 where items or channels share a filter
     size     of GRADIENT_X: frames of x; of GRADIENT_H: shape of h; else None
     backend  bytes, as b"cuda:1"
+    types    enum hc_tensor_type of a, b and the result
 
     Raises ValueError if the shapes do not belong together, Error if the library refuses.
     """
@@ -144,11 +147,11 @@ def make_plan(op, mode, backend, n_threads, a, b, size):
     a_sizes, a_steps, copies_a = _rows(a_shape, a_strides, False)
     b_sizes, b_steps, copies_b = _rows(b_shape, b_strides, False)
     out_sizes, out_steps, _ = _rows(shape, shape, True)
-    x, h, y = {CONVOLVE: (a_steps, b_steps, out_steps), GRADIENT_X: (out_steps, b_steps, a_steps),
-               GRADIENT_H: (b_steps, out_steps, a_steps)}[op]
+    order = {CONVOLVE: (0, 1, 2), GRADIENT_X: (2, 1, 0), GRADIENT_H: (1, 2, 0)}[op]  # of x, h and y in a, b, result
+    steps = [(a_steps, b_steps, out_steps)[i] for i in order]
     h_sizes = out_sizes if op == GRADIENT_H else b_sizes
     tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
-                      x, h, y)
+                      *steps, *(types[i] for i in order))
     return Plan(op, tensors, shape, (copies_a, copies_b))
 
 

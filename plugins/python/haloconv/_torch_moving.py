@@ -65,7 +65,7 @@ def _is_plain(*tensors):
             and torch.autograd.forward_ad._current_level < 0)
 
 
-def _with_bank(op, _mode, a, bank, size, steps):
+def _with_bank(op, _mode, a, bank, size, steps, _dtype=torch.float32):
     if torch.is_grad_enabled() and (a.requires_grad or bank.requires_grad) and _is_plain(a, bank):
         return _Gathered.apply(op, a, bank, size, steps)
     return _gather(op, a, bank, size, steps)

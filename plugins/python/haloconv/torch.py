@@ -6,12 +6,14 @@
     y = convolve_moving(x, bank, entries, step=256)  # bank [entries, taps]: a response for each step of a moving source
     augment = ApplyImpulseResponse(responses, p=0.5)
 
-Precision: float32 throughout, within 1e-6 of the exact result (norm of the error over norm of the result), and so are
-both gradients. Results do not depend on the run: the same tensors give the same bits. A NaN or Inf passes through: one
-reaches more frames of its channel than its taps reach, and no other item or channel.
+Precision: computed in float32, within 1e-6 of the exact result (norm of the error over norm of the result), and so are
+both gradients; a result in half precision is rounded once. Results do not depend on the run: the same tensors give the
+same bits. A NaN or Inf passes through: one reaches more frames of its channel than its taps reach, and no other item or
+channel.
 
-dtypes: float32. float16 and bfloat16 are computed in float32; the result has their dtype, or float32 inside of
-torch.autocast, as torch.fft has. float64 is a TypeError, because haloconv does not have its precision.
+dtypes: float32, bfloat16 and float16, in any mix: tensors are read and written in place, without a copy in float32. The
+result has the dtype that torch promotes both to, or float32 inside of torch.autocast, as torch.fft has; a gradient has
+that of its tensor. float64 is a TypeError, because haloconv does not have its precision.
 
 Devices: tensors on the CPU are computed by torch.get_num_threads() threads. On a GPU the kernels go to torch's current
 stream, nothing waits, memory comes from torch's allocator, and a CUDA graph may capture the call. All tensors of a call
@@ -31,7 +33,8 @@ from typing import Optional, Sequence, Union
 
 import torch
 
-from ._tensors import CONVOLVE, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of, make_plan, split
+from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of,
+                       make_plan, split)
 
 __all__ = ["convolve", "fftconvolve", "convolve_moving", "ApplyImpulseResponse"]
 
@@ -40,26 +43,29 @@ __all__ = ["convolve", "fftconvolve", "convolve_moving", "ApplyImpulseResponse"]
 _plans = Plans()
 _find_plan = _plans.by_key.get
 _HAS_OPERATORS = hasattr(torch.library, "register_autograd")  # torch 2.4
+_TYPES = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
 
 
 def _plan_of(key):
-    op, mode, index, a_shape, a_strides, b_shape, b_strides, size, n_threads = key
+    op, mode, index, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key
     backend = b"cpu" if index < 0 else b"cuda:%d" % index
-    return _plans.keep(key, make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size))
+    types = [_TYPES[dtype] for dtype in dtypes]
+    plan = make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size, types)
+    return _plans.keep(key, plan)
 
 
-def _execute(op, mode, a, b, size, lengths):
-    """Run an operation now: tensors as in make_plan(), without autograd."""
+def _execute(op, mode, a, b, size, lengths, dtype):
+    """Run an operation now: tensors as in make_plan(), without autograd; dtype: of the result."""
     index = a.get_device()  # -1: the CPU
-    if a.dtype is not torch.float32 or b.dtype is not torch.float32 or index != b.get_device():
-        raise TypeError(f"the tensors are {a.dtype} on {a.device} and {b.dtype} on {b.device}; give float32 on one "
-                        "device")
+    if a.dtype not in _TYPES or b.dtype not in _TYPES or dtype not in _TYPES or index != b.get_device():
+        raise TypeError(f"the tensors are {a.dtype} on {a.device} and {b.dtype} on {b.device}, the result is {dtype}; "
+                        "give float32, bfloat16 or float16 on one device")
     if a.is_neg():
         a = a.resolve_neg()
     if b.is_neg():
         b = b.resolve_neg()
     key = (op, mode, index, a.shape, a.stride(), b.shape, b.stride(), size,
-           torch.get_num_threads() if index < 0 else 0)
+           torch.get_num_threads() if index < 0 else 0, a.dtype, b.dtype, dtype)
     plan = _find_plan(key) or _plan_of(key)
     copies_a, copies_b = plan.copies
     if copies_a:
@@ -74,7 +80,7 @@ def _execute(op, mode, a, b, size, lengths):
                              f"{tuple(filters)} on {a.device}")
         lengths = lengths.contiguous()
         taps_at = lengths.data_ptr()
-    out = torch.empty(plan.shape, dtype=torch.float32, device=a.device)
+    out = torch.empty(plan.shape, dtype=dtype, device=a.device)
     if plan.is_empty:
         return out.zero_()
     # Only on a GPU. The caching allocator aligns to 512 bytes, and reuses the memory in the order of the stream.
@@ -100,37 +106,37 @@ def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
     call  _call, or another function that runs an operation
     """
     if op == CONVOLVE:  # x, h
-        return (call(GRADIENT_X, mode, g, b, a.shape[-1], lengths) if needs_a else None,
-                call(GRADIENT_H, mode, g, a, tuple(b.shape), lengths) if needs_b else None)
+        return (call(GRADIENT_X, mode, g, b, a.shape[-1], lengths, a.dtype) if needs_a else None,
+                call(GRADIENT_H, mode, g, a, tuple(b.shape), lengths, b.dtype) if needs_b else None)
     if op == GRADIENT_X:  # gy, h
-        return (call(CONVOLVE, mode, g, b, None, lengths) if needs_a else None,
-                call(GRADIENT_H, mode, a, g, tuple(b.shape), lengths) if needs_b else None)
-    return (call(CONVOLVE, mode, b, g, None, lengths) if needs_a else None,  # gy, x
-            call(GRADIENT_X, mode, a, g, b.shape[-1], lengths) if needs_b else None)
+        return (call(CONVOLVE, mode, g, b, None, lengths, a.dtype) if needs_a else None,
+                call(GRADIENT_H, mode, a, g, tuple(b.shape), lengths, b.dtype) if needs_b else None)
+    return (call(CONVOLVE, mode, b, g, None, lengths, a.dtype) if needs_a else None,  # gy, x
+            call(GRADIENT_X, mode, a, g, b.shape[-1], lengths, b.dtype) if needs_b else None)
 
 
 class _Operation(torch.autograd.Function):
     """An operation under autograd in eager mode; it costs less than half of an operator of torch.library."""
 
     @staticmethod
-    def forward(ctx, op, mode, a, b, size, lengths):
+    def forward(ctx, op, mode, a, b, size, lengths, dtype):
         ctx.save_for_backward(a, b, lengths)
         ctx.save_for_forward(a, b, lengths)
-        ctx.call = op, mode, size
-        return _execute(op, mode, a, b, size, lengths)
+        ctx.call = op, mode, size, dtype
+        return _execute(op, mode, a, b, size, lengths, dtype)
 
     @staticmethod
     def backward(ctx, g):
         a, b, lengths = ctx.saved_tensors
-        op, mode, _ = ctx.call
-        _, _, needs_a, needs_b, _, _ = ctx.needs_input_grad
-        return (None, None, *_gradients(_call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None)
+        op, mode, _, _ = ctx.call
+        _, _, needs_a, needs_b, _, _, _ = ctx.needs_input_grad
+        return (None, None, *_gradients(_call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None, None)
 
     @staticmethod
-    def jvp(ctx, _op, _mode, da, db, _size, _lengths):
+    def jvp(ctx, _op, _mode, da, db, _size, _lengths, _dtype):
         a, b, lengths = ctx.saved_tensors
-        op, mode, size = ctx.call
-        terms = [_call(op, mode, *pair, size, lengths) for given, pair in ((da, (da, b)), (db, (a, db)))
+        op, mode, size, dtype = ctx.call
+        terms = [_call(op, mode, *pair, size, lengths, dtype) for given, pair in ((da, (da, b)), (db, (a, db)))
                  if given is not None]
         return sum(terms[1:], terms[0])
 
@@ -139,22 +145,23 @@ class _Transformed(_Operation):
     """An operation under torch.func: grad, vmap, jvp and their combinations, which need forward() without ctx."""
 
     @staticmethod
-    def forward(op, mode, a, b, size, lengths):
-        return _execute(op, mode, a, b, size, lengths)
+    def forward(op, mode, a, b, size, lengths, dtype):
+        return _execute(op, mode, a, b, size, lengths, dtype)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        op, mode, a, b, size, lengths = inputs
+        op, mode, a, b, size, lengths, dtype = inputs
         ctx.save_for_backward(a, b, lengths)
         ctx.save_for_forward(a, b, lengths)
-        ctx.call = op, mode, size
+        ctx.call = op, mode, size, dtype
 
     @staticmethod
-    def vmap(info, in_dims, op, mode, a, b, size, lengths):
-        return _vmap(_call, op, mode, info.batch_size, (in_dims[2], in_dims[3], in_dims[5]), (a, b, lengths), size)
+    def vmap(info, in_dims, op, mode, a, b, size, lengths, dtype):
+        dims = in_dims[2], in_dims[3], in_dims[5]
+        return _vmap(_call, op, mode, info.batch_size, dims, (a, b, lengths), size, dtype)
 
 
-def _vmap(call, op, mode, n, dims, tensors, size):
+def _vmap(call, op, mode, n, dims, tensors, size, dtype):
     """The operation for all n items at once; of gradient_h, and with lengths, one call for each item.
 
     call  _call, or _call_operator in the rule of an operator, where torch accepts no autograd.Function
@@ -167,9 +174,9 @@ def _vmap(call, op, mode, n, dims, tensors, size):
             raise ValueError(f"shapes {tuple(a.shape[1:])} and {tuple(b.shape[1:])} do not belong together; give h the "
                              "leading dimensions of x, or 1")
         b = b.reshape(b.shape[:1] + (1,) * (a.dim() - b.dim()) + b.shape[1:])
-        return _fold(op, mode, a, b, size, None, call), 0
+        return _fold(op, mode, a, b, size, None, dtype, call), 0
     items = [[value if dim is None else value.select(dim, i) for value, dim in zip(tensors, dims)] for i in range(n)]
-    return torch.stack([call(op, mode, a, b, size, lengths) for a, b, lengths in items]), 0
+    return torch.stack([call(op, mode, a, b, size, lengths, dtype) for a, b, lengths in items]), 0
 
 
 def _never():
@@ -190,38 +197,41 @@ def _is_eager(a, b):
             and _tracing_state() is None)
 
 
-def _call_operator(op, mode, a, b, size, lengths):
+def _call_operator(op, mode, a, b, size, lengths, dtype):
     if op == CONVOLVE:
-        return torch.ops.haloconv.convolve(a, b, mode, lengths)
+        return torch.ops.haloconv.convolve(a, b, mode, lengths, dtype)
     if op == GRADIENT_X:
-        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths)
-    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths)
+        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths, dtype)
+    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths, dtype)
 
 
-def _call(op, mode, a, b, size, lengths):
+def _call(op, mode, a, b, size, lengths, dtype=torch.float32):
     """Run an operation so that autograd, torch.func, torch.compile and other observers of tensors see it."""
     if _is_compiling() or ((_HAS_OPERATORS or a.is_meta) and not _is_eager(a, b)):
-        return _call_operator(op, mode, a, b, size, lengths)
+        return _call_operator(op, mode, a, b, size, lengths, dtype)
     if _is_transformed():
-        return _Transformed.apply(op, mode, a, b, size, lengths)
+        return _Transformed.apply(op, mode, a, b, size, lengths, dtype)
     if ((torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
             or torch.autograd.forward_ad._current_level >= 0):
-        return _Operation.apply(op, mode, a, b, size, lengths)
-    return _execute(op, mode, a, b, size, lengths)
+        return _Operation.apply(op, mode, a, b, size, lengths, dtype)
+    return _execute(op, mode, a, b, size, lengths, dtype)
 
 
 # ---- the operators --------------------------------------------------------------------------------------------------
 _library = torch.library.Library("haloconv", "DEF")
-_SCHEMAS = {CONVOLVE: "convolve(Tensor x, Tensor h, str mode, Tensor? lengths=None) -> Tensor",
-            GRADIENT_X: "gradient_x(Tensor gy, Tensor h, str mode, SymInt n_frames, Tensor? lengths=None) -> Tensor",
-            GRADIENT_H: "gradient_h(Tensor gy, Tensor x, str mode, SymInt[] shape, Tensor? lengths=None) -> Tensor"}
+_REST = "Tensor? lengths=None, ScalarType? dtype=None) -> Tensor"
+_SCHEMAS = {CONVOLVE: f"convolve(Tensor x, Tensor h, str mode, {_REST}",
+            GRADIENT_X: f"gradient_x(Tensor gy, Tensor h, str mode, SymInt n_frames, {_REST}",
+            GRADIENT_H: f"gradient_h(Tensor gy, Tensor x, str mode, SymInt[] shape, {_REST}"}
 
 
 def _unpack(op, arguments):
-    """(mode, a, b, size, lengths) of an operator's arguments."""
+    """(mode, a, b, size, lengths, dtype) of an operator's arguments; dtype None: as torch promotes both."""
     a, b, mode, *rest = arguments
     size = rest.pop(0) if op != CONVOLVE else None
-    return mode, a, b, tuple(size) if op == GRADIENT_H else size, rest[0] if rest else None
+    lengths, dtype = [*rest, None, None][:2]
+    return (mode, a, b, tuple(size) if op == GRADIENT_H else size, lengths,
+            torch.promote_types(a.dtype, b.dtype) if dtype is None else dtype)
 
 
 def _register(op):
@@ -234,19 +244,19 @@ def _register(op):
         return _execute(op, mode, *rest)
 
     def fake(*arguments):
-        mode, a, b, size, _ = _unpack(op, arguments)
-        if op == GRADIENT_H:
-            return a.new_empty(size)
-        return a.new_empty((*a.shape[:-1], size if op == GRADIENT_X else frames_of(mode, a.shape[-1], b.shape[-1])))
+        mode, a, b, size, _, dtype = _unpack(op, arguments)
+        if op != GRADIENT_H:
+            size = (*a.shape[:-1], size if op == GRADIENT_X else frames_of(mode, a.shape[-1], b.shape[-1]))
+        return a.new_empty(size, dtype=dtype)
 
     def setup(ctx, inputs, output):
-        mode, a, b, _, lengths = _unpack(op, inputs)
+        mode, a, b, _, lengths, _ = _unpack(op, inputs)
         ctx.save_for_backward(a, b, lengths)
         ctx.mode = mode
 
     def backward(ctx, g):
         a, b, lengths = ctx.saved_tensors
-        rest = (None,) * (2 if op == CONVOLVE else 3)
+        rest = (None,) * (3 if op == CONVOLVE else 4)
         return (*_gradients(_call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
 
     for key in ("CPU", "CUDA"):
@@ -259,9 +269,10 @@ def _register(op):
     torch.library.register_autograd(full_name, backward, setup_context=setup, lib=_library)
     if hasattr(torch.library, "register_vmap"):
         def vmap(info, dims, *arguments):
-            mode, a, b, size, lengths = _unpack(op, arguments)
-            dims = (*dims[:2], dims[-1] if lengths is not None else None)
-            return _vmap(_call_operator, op, mode, info.batch_size, dims, (a, b, lengths), size)
+            mode, a, b, size, lengths, dtype = _unpack(op, arguments)
+            at = 3 if op == CONVOLVE else 4  # of lengths
+            dims = (*dims[:2], dims[at] if lengths is not None else None)
+            return _vmap(_call_operator, op, mode, info.batch_size, dims, (a, b, lengths), size, dtype)
 
         torch.library.register_vmap(full_name, vmap, lib=_library)
 
@@ -280,14 +291,14 @@ def _broadcast(a, h):
                          "the same, or 1") from None
 
 
-def _fold(op, mode, a, h, size, lengths, call=_call):
+def _fold(op, mode, a, h, size, lengths, dtype, call=_call):
     """CONVOLVE or GRADIENT_X of any number of leading dimensions, which broadcast."""
     if fits(a.shape[:-1], h.shape[:-1]):
-        return call(op, mode, a, h, size, lengths)
+        return call(op, mode, a, h, size, lengths, dtype)
     whole = _broadcast(a, h)
     a = a.expand(*whole, a.shape[-1])
     if len(whole) <= 2:
-        return call(op, mode, a, h, size, lengths)
+        return call(op, mode, a, h, size, lengths, dtype)
     own = (1,) * (len(whole) - h.dim() + 1) + tuple(h.shape[:-1])
     cut = split(whole, own)
     if cut is None:  # a shared dimension between two own ones: copy the filter for every item
@@ -297,7 +308,7 @@ def _fold(op, mode, a, h, size, lengths, call=_call):
     a = a.reshape(_product(whole[:cut]), _product(whole[cut:]), a.shape[-1])
     h = h.reshape(_product(own[:cut]), _product(own[cut:]), h.shape[-1])
     lengths = None if lengths is None else lengths.reshape(h.shape[:-1])
-    y = call(op, mode, a, h, size, lengths)
+    y = call(op, mode, a, h, size, lengths, dtype)
     return y.reshape(*whole, y.shape[-1])
 
 
@@ -318,7 +329,7 @@ def _is_autocast(device):
 
 
 def _check(x, h, names):
-    if (type(x) in _PLAIN and type(h) in _PLAIN and x.dtype is torch.float32 and h.dtype is torch.float32
+    if (type(x) in _PLAIN and type(h) in _PLAIN and x.dtype in _TYPES and h.dtype in _TYPES
             and ((x.is_cpu and h.is_cpu) or (x.is_cuda and x.get_device() == h.get_device())) and x.dim() and h.dim()):
         return  # the usual case, quickly; make_plan() refuses tensors without frames
     for name, value in zip(names, (x, h)):
@@ -329,7 +340,7 @@ def _check(x, h, names):
         if value.dtype is torch.float64:
             raise TypeError(f"{name} is float64, and haloconv computes in float32; give {name}.float(), or use "
                             "torch.fft for float64")
-        if value.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        if value.dtype not in _TYPES:
             raise TypeError(f"{name} is {value.dtype}; give {name}.float()")
         if value.device.type not in ("cpu", "cuda", "meta"):
             raise ValueError(f"{name} is on {value.device}; haloconv computes on cpu and cuda, move it there")
@@ -349,11 +360,12 @@ def _lengths_of(lengths, h):
     return lengths.to(torch.int64).clamp(0, h.shape[-1]).contiguous()
 
 
-def _convolve(x, h, mode, lengths):
-    if x.dtype is torch.float32 and h.dtype is torch.float32:
-        return _fold(CONVOLVE, mode, x, h, None, lengths)
-    dtype = torch.float32 if _is_autocast(x.device) else torch.promote_types(x.dtype, h.dtype)
-    return _fold(CONVOLVE, mode, x.float(), h.float(), None, lengths).to(dtype)
+def _convolve(x, h, mode, lengths, dtype=None):
+    if dtype is None:
+        dtype = x.dtype
+        if dtype is not torch.float32 or h.dtype is not torch.float32:
+            dtype = torch.float32 if _is_autocast(x.device) else torch.promote_types(dtype, h.dtype)
+    return _fold(CONVOLVE, mode, x, h, None, lengths, dtype)
 
 
 def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
@@ -375,9 +387,14 @@ def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
     Raises TypeError for other dtypes, ValueError for shapes, modes and devices that do not fit, haloconv.Error if the
     library refuses (it was built without CUDA, for example).
     """
+    return _convolve_arrays(x, h, mode, lengths, None)
+
+
+def _convolve_arrays(x, h, mode, lengths, dtype):
+    """convolve() with a result of a given dtype; None: see convolve()."""
     _check(x, h, ("x", "h"))
     check_mode(mode)
-    return _convolve(x, h, mode, None if lengths is None else _lengths_of(lengths, h))
+    return _convolve(x, h, mode, None if lengths is None else _lengths_of(lengths, h), dtype)
 
 
 def fftconvolve(x: torch.Tensor, y: torch.Tensor, mode: str = "full") -> torch.Tensor:

@@ -18,8 +18,8 @@
  *
  *   "cuda" for        is
  *   live masks        a resident kernel for the head and launches for the tail (kernels/resident/resident.h) if a block
- *                     takes less than MAX_RESIDENT_US or than launches (resident_us in dsp/device/resident_split.h),
- *                     and the GPU has multiprocessors and shared memory for it. Else, and with moving sources, launches
+ *                     takes less than the larger of MAX_RESIDENT_US and the time of launches (resident_us in
+ *                     dsp/device/resident_split.h), and the GPU has multiprocessors and shared memory for it. Else, and with moving sources, launches
  *                     for both. "cuda:launched" and "cuda:resident" ask for one of the two
  *
  * Costs are the expected ones of the best plans (plan_cost_ns). If the GPU fails to open, "auto" opens the CPU. "auto"
@@ -43,7 +43,8 @@
 #define MIN_BATCH_BYTES 160e6
 #define HYBRID_SHARE 0.5
 
-/* Launches take 20 to 30 us for heads of this size. Measured costs of launches may say more. */
+/* Launches take 20 to 30 us for heads of this size. If launches are measured slower, that time is the
+ * limit. */
 #define MAX_RESIDENT_US 20
 
 /* Does a GPU pay off for a batch? bytes: size of the inputs of one process. */

@@ -56,16 +56,17 @@ static inline int resident_row(int history, int block)
     return history + (room < RESIDENT_ROOM ? RESIDENT_ROOM : room);
 }
 
-/* Chooses the split of a head for workers with shared_bytes of shared memory. */
-static inline struct resident_split resident_split_choose(const struct plan_shape *head, double shared_bytes)
+/* Chooses the split of a head for up to max_workers workers with shared_bytes of shared memory. */
+static inline struct resident_split resident_split_choose(const struct plan_shape *head, int max_workers,
+                                                          double shared_bytes)
 {
     const double macs = (double)head->n_routes * head->max_taps * resident_round_up(head->block, RESIDENT_FRAMES);
     const int history = resident_round_up(head->max_taps, 4);
     struct resident_split best = {0, 0, 0, 0, 0, INFINITY};
     double best_us = INFINITY;
-    for (int parts = 1; parts <= MAX_RESIDENT_PARTS && parts <= head->n_in; parts *= 2) {
+    for (int parts = 1; parts <= MAX_RESIDENT_PARTS && parts <= head->n_in && parts <= max_workers; parts *= 2) {
         const double wanted = macs / RESIDENT_MACS / parts;
-        int groups = head->n_out < MAX_RESIDENT_WORKERS / parts ? head->n_out : MAX_RESIDENT_WORKERS / parts;
+        int groups = head->n_out < max_workers / parts ? head->n_out : max_workers / parts;
         if (wanted < groups) groups = wanted > 1 ? (int)ceil(wanted) : 1;
         const int workers = groups * parts, outs = (head->n_out + groups - 1) / groups;
         const int ins = (head->n_in + parts - 1) / parts, likely = 2 * ((head->n_routes + workers - 1) / workers);
@@ -89,7 +90,7 @@ static inline struct resident_split resident_split_choose(const struct plan_shap
 /* Returns about the us of a block on a GPU with as much shared memory as an H100. */
 static inline double resident_us(const struct plan_shape *head)
 {
-    return resident_split_choose(head, RESIDENT_SHARED).us;
+    return resident_split_choose(head, MAX_RESIDENT_WORKERS, RESIDENT_SHARED).us;
 }
 
 #endif

@@ -10,19 +10,20 @@
  *             in shared memory. The first worker of an engine polls host memory and copies each request to device
  *             memory for the others: polls of one address by several multiprocessors take turns, 2.4 us each
  *   group     the workers of the same outputs, a part of the inputs each (dsp/device/resident_split.h). The others send
- *             their sums as words in device memory to the first one, which adds them up and answers. It answers no word
- *             before it has all sums: until then the request stays, and a successor can begin the block again
+ *             their sums as words in device memory to the first one, which adds them up and answers. The first one sends
+ *             no word of the answer before it has all sums. If it leaves earlier, its successor begins the block again
  *   seat      a worker's index in the grid, the same in all generations
  *   generation  a launch of the kernel. Every 5 ms (50 ms with many workers) the next one starts beside it, and each
- *             worker hands its seat over right after an answer. So cudaDeviceSynchronize waits for two generations at
- *             most, and no limit on the run time of a kernel is reached. cudaFree holds the driver's lock while it
- *             waits: the next generation cannot start, and a worker leaves 10 ms later. Requests wait in memory
- *             meanwhile
+ *             worker hands its seat over right after an answer. cudaDeviceSynchronize therefore waits for at most two
+ *             generations, and no run-time limit of a kernel is reached. While cudaFree waits, it holds the driver's
+ *             lock, and the next generation cannot start. A worker then leaves 10 ms after its time, so that cudaFree
+ *             returns. Requests stay in memory until the next generation
  *   manager   a thread that launches the generations. When no block comes for IDLE_US, it stops; the
  *             next block wakes it up
  *   on demand   beside another process the kernel does not stay: the GPU runs the two in turns, and a kernel that polls
  *             would use up half of the time. Each block then wakes the manager, which launches a generation that
- *             answers and leaves. A worker that polls notices the other process: it stands still for STALL_NS or more
+ *             answers and leaves. A polling worker detects the other process: the worker itself is interrupted for
+ *             STALL_NS or more
  *
  * resident_service.cu   the manager, and the table of the workers
  * resident_kernel.cu    the workers

@@ -389,7 +389,7 @@ def test_info_goes_by_the_measured_costs_of_a_gpu(folder):
     good("bench", "costs", env=env)
     head, cpu = kept.read_text().splitlines()
     machine = cpu.split("\t")[1].split(", ")[0]
-    slow = f"cuda\t{machine}, a laptop's GPU\t6e-4 1e-3 2.2e-2 5e-3 0 0 25000 15000 200000"
+    slow = f"cuda\t{machine}, a laptop's GPU\t6e-4 1e-3 2.2e-2 5e-3 0 0 25000 15000 800000"
     kept.write_text(f"{head}\n{slow}\n")
     assert not gpu()["measured"]  # only one side is
     kept.write_text(f"{head}\n{slow}\n{cpu}\n")

@@ -6,6 +6,16 @@
 #include "fused_kernels.h"
 #include "fused_sizes.cuh"
 
+/* Before sm_80 three blocks would spill registers. */
+static constexpr int min_blocks(int log_n, int blocks)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    if (log_n == 9 || log_n == 10) return 2;
+#endif
+    (void)log_n;
+    return blocks;
+}
+
 /* The windows of x and of gy whose spectra are multiplied. */
 struct window_pair { window_position x, gy; };
 
@@ -59,7 +69,7 @@ template <class S> static __device__ __forceinline__ gradient_unit unit_of_team(
 }
 
 template <int LOG_N, bool REAL>
-static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient_size<LOG_N>::BLOCKS)
+static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, min_blocks(LOG_N, gradient_size<LOG_N>::BLOCKS))
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
 {
     extern __shared__ float4 shared[];

@@ -33,7 +33,7 @@ enum {
 
 struct resident_split {
     int n_groups, n_parts;       /* n_parts 0: the inputs do not fit in shared memory, us is infinite                 */
-    int outs, ins;               /* of a worker, at most                                                              */
+    int outs, ins;               /* max. of a worker                                                                  */
     int cells;                   /* of a worker, whose taps get room in shared memory: all of a dense matrix          */
     double us;                   /* of a block, about                                                                 */
 };

@@ -73,7 +73,8 @@ struct resident_mask {
     int pad[2];
 };
 
-/* Where a mask has its tables, in 4-byte units: on the device, of all rows; in shared memory, of a worker's rows. */
+/* The positions of a mask's tables, in 4-byte units. The device has the tables of all rows, shared memory those of a
+ * worker's rows. */
 struct resident_tables {
     int first_cell;              /* int [n_rows + 1]: row r has the cells first_cell[r] ... [r + 1]                   */
     int in_of;                   /* int [n_cells]: the input, counted from the first one of the part                  */
@@ -99,7 +100,7 @@ struct resident_job {            /* what the workers of an engine need; in pinne
     int row, room;               /* floats of an input in shared memory; of these, those that a block may touch       */
     int sums_at, views_at;       /* where a worker's shared memory has the sums of its group, and masks, in floats    */
     int n_groups, n_parts;       /* worker w is part w % n_parts of group w / n_parts                                 */
-    int outs, ins;               /* of a worker, at most                                                              */
+    int outs, ins;               /* max. of a worker                                                                  */
     int n_cached;                /* masks of which a worker has the taps in shared memory: 1, or 2 for crossfades     */
     int cache_taps;              /* floats for the taps of each; a multiple of 4                                      */
     int request_words;           /* RESIDENT_HEADER + n_in * block                                                    */

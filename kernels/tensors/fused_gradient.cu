@@ -51,7 +51,7 @@ static __device__ __forceinline__ int64_t filter_at(const fused_gradient_h &p, u
     return at.batch * p.out.stride[0] + at.channel * p.out.stride[1];
 }
 
-/* What a team computes: a slice of a group. The function computes it again at each call, because no registers are left
+/* A team computes a slice of a group. The function finds it again at each call, because no registers are left
  * to keep it in. */
 struct gradient_unit {
     unsigned local, slice, group;

@@ -20,7 +20,7 @@ template <int LOG_R> struct column_team {
     static constexpr int LOG_T = LOG_R - LOG_E, T = 1 << LOG_T;
     static constexpr int COLUMNS = T == 1 ? 256 : R <= 256 ? 32 : 8192 / R; /* max. columns of a block */
     static constexpr int THREADS = COLUMNS * T, BLOCKS = T == 1 ? 1 : (E == 16 ? 1024 : 512) / THREADS;
-    static_assert(LOG_T <= LOG_E, "two phases at most");
+    static_assert(LOG_T <= LOG_E, "max. two phases");
     static constexpr int FACTORS = (LOG_E + 1) * E, POINTS = T == 1 ? 0 : (R + (COLUMNS < 32 ? E : 0)) * COLUMNS;
     static constexpr size_t BYTES = T == 1 ? 0 : sizeof(float2) * (FACTORS + POINTS);
     float2 *factors, *s; /* shared memory of the block */

@@ -41,7 +41,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = (ROOT / os.environ.get("BUILD", "build")).resolve()
 SETUP_S = 240      # opening an engine, or loading torch and warming up, takes less
-ALONE_S = 15       # for the job without live blocks; and at most as long as the blocks
+ALONE_S = 15       # max. for the job without live blocks, and no longer than the blocks
 WARM_S = 2
 AHEAD = 2          # steps of a job that wait on the GPU while one runs: it is never idle
 STEP_MS = 20       # the smallest power of two as batch whose training step takes so long

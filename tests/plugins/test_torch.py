@@ -190,8 +190,8 @@ def rounded_once(got, want):
     spacing = want.abs().log2().floor().exp2() * torch.finfo(got.dtype).eps
     smallest = torch.finfo(got.dtype).tiny * torch.finfo(got.dtype).eps
     error = 4e-6 * want.square().mean().sqrt()
-    most = (off / spacing).max()
-    assert (off <= spacing.clamp(min=smallest) / 2 + error).all(), f"{got.dtype}: {most} of the spacing"
+    largest = (off / spacing).max()
+    assert (off <= spacing.clamp(min=smallest) / 2 + error).all(), f"{got.dtype}: {largest} of the spacing"
 
 
 @pytest.mark.parametrize("n, k", ((60, 9), (3000, 2900), (40000, 33000)))

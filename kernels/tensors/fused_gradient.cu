@@ -6,10 +6,10 @@
 #include "fused_kernels.h"
 #include "fused_sizes.cuh"
 
-/* Before sm_80 three blocks would spill registers. */
+/* Three blocks would spill registers before sm_80 and on sm_86 and sm_89, whose shared memory holds one of them. */
 static constexpr int min_blocks(int log_n, int blocks)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 && __CUDA_ARCH__ != 800
     if (log_n == 9 || log_n == 10) return 2;
 #endif
     (void)log_n;
@@ -68,7 +68,7 @@ template <class S> static __device__ __forceinline__ gradient_unit unit_of_team(
     return unit;
 }
 
-template <int LOG_N, bool REAL>
+template <int LOG_N, bool REAL, bool HALF>
 static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, min_blocks(LOG_N, gradient_size<LOG_N>::BLOCKS))
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
 {
@@ -101,14 +101,15 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, min_bloc
             S::team_sync();
         }
         const window_pair &pair = pairs[i];
-        load<S, REAL>(r, window_at(p.x_data, p.x, pair.x), again(t));
-        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at(p.gy_data, p.gy, pair.gy), t);
+        load<S, REAL>(r, window_at<HALF>(p.x_data, p.x, pair.x), again(t));
+        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at<HALF>(p.gy_data, p.gy, pair.gy), t);
         S::team_sync();
-        S::template forward<REAL>(s, f, t, r);
+        S::template forward<REAL>(s, f, again(t), r);
 #pragma unroll
         for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-        load<S, REAL>(r, window_at(p.gy_data, p.gy, pair.gy), again(t));
-        if (S::HAS_PREFETCH && i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x_data, p.x, pairs[i + 1].x), t);
+        load<S, REAL>(r, window_at<HALF>(p.gy_data, p.gy, pair.gy), again(t));
+        if (S::HAS_PREFETCH && i + 1 < S::POSITIONS)
+            prefetch<S, REAL>(window_at<HALF>(p.x_data, p.x, pairs[i + 1].x), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll
@@ -130,7 +131,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, min_bloc
     if (!unit.exists) return;
     void *out = p.gh;
     int64_t at;
-    int last = (int)p.out.frames, type = p.out.type;
+    int last = (int)p.out.frames, type = HALF ? p.out.type : HC_FLOAT32;
     if (p.n_slices == 1) {
         at = filter_at(p, unit.group);
         if (p.lengths) {
@@ -146,7 +147,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, min_bloc
         at = ((int64_t)unit.slice * p.groups.n + unit.local) * p.out.frames;
         type = HC_FLOAT32;
     }
-    store<S, REAL>(out, at, type, 0, last, 1.0f / S::N, r, t);
+    store<S, REAL>(out, at, type, 0, last, 1.0f / S::N, r, again(t));
 }
 
 /* Adds the slices of a group, in their order. */
@@ -168,7 +169,9 @@ cudaError_t fused_gradient_h_load(const struct fused_device *device)
 {
     return with_every_size<gradient_size>([&](auto s) {
         using S = decltype(s);
-        return shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, false>, gradient_h_kernel<S::LOG_N, true>);
+        return shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, false, false>,
+                            gradient_h_kernel<S::LOG_N, true, false>, gradient_h_kernel<S::LOG_N, false, true>,
+                            gradient_h_kernel<S::LOG_N, true, true>);
     });
 }
 
@@ -196,9 +199,11 @@ cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gr
         const unsigned tasks = (unsigned)(rows_of_group(p->groups) * p->n_windows);
         const unsigned blocks = ceil_div((int64_t)p->groups.n * p->n_slices, S::TEAMS);
         const unsigned of_slice = ceil_div(tasks, p->n_slices);
-        if (real) gradient_h_kernel<S::LOG_N, true><<<blocks, S::THREADS, S::BYTES, stream>>>(*p, tasks, of_slice);
-        else gradient_h_kernel<S::LOG_N, false><<<blocks, S::THREADS, S::BYTES, stream>>>(*p, tasks, of_slice);
-        cudaError_t status = cudaGetLastError();
+        const cudaError_t status = with_flags(real, is_half(p->x, p->gy, p->out), [&](auto is_real, auto half) {
+            const auto kernel = gradient_h_kernel<S::LOG_N, is_real.value, half.value>;
+            kernel<<<blocks, S::THREADS, S::BYTES, stream>>>(*p, tasks, of_slice);
+            return cudaGetLastError();
+        });
         if (status || p->n_slices == 1) return status;
         sum_kernel<<<dim3(ceil_div(p->out.frames, 256), (unsigned)p->groups.n), 256, 0, stream>>>(*p);
         return cudaGetLastError();

@@ -44,9 +44,9 @@ template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
     }
 };
 
-template <int LOG_N>
-static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_size<LOG_N>::RESIDENT /
-                                                                           spectra_size<LOG_N>::THREADS)
+template <int LOG_N, bool HALF>
+static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
+                                         spectra_size<LOG_N>::RESIDENT / spectra_size<LOG_N>::THREADS)
     spectra_kernel(fused_spectra p)
 {
     extern __shared__ float4 shared[];
@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_s
     const unsigned group = (unsigned)(p.groups.first + (unit < p.groups.n ? unit : 0));
     const row_position at = position_of(p.groups, group, 0);
     const window_position w = window_of(p.h, at, 0, p.lengths ? p.lengths[group] : p.h.frames, 2 * S::N);
-    load<S, false>(r, window_at(p.taps, p.h, w), t);
+    load<S, false>(r, window_at<HALF>(p.taps, p.h, w), t);
     __syncthreads();
     S::template forward<false>(s, f, t, r);
     if (unit >= p.groups.n) return;
@@ -90,7 +90,7 @@ static __device__ fused_unit unit_of(const fused_convolve &p, unsigned unit, boo
     return position;
 }
 
-template <int LOG_N, bool REAL>
+template <int LOG_N, bool REAL, bool HALF>
 static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve_size<LOG_N>::BLOCKS)
     convolve_kernel(fused_convolve p, unsigned units, unsigned units_of_group)
 {
@@ -113,17 +113,17 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
             if (t < S::POSITIONS) ours[t] = unit_of<S>(p, unit, unit < last, units_of_group);
             S::team_sync();
         }
-        const fused_unit &at = ours[again((int)i)]; /* 2^13 points would need one register too many */
+        const fused_unit &at = ours[i];
         float2 r[S::E];
-        load<S, REAL>(r, window_at(p.x, p.in, at.in), t);
-        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, p.in, ours[i + 1].in), t);
+        load<S, REAL>(r, window_at<HALF>(p.x, p.in, at.in), again(t));
+        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at<HALF>(p.x, p.in, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
         previous_wait(); /* the spectra must be complete, and y free to be written */
         const float2 *h = p.spectra + (size_t)at.group * S::N + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         S::inverse(s, f, t, r);
-        store<S, REAL>(p.y, at.out, p.out.type, p.out_first, at.out_last, 1.0f, r, t);
+        store<S, REAL>(p.y, at.out, HALF ? p.out.type : HC_FLOAT32, p.out_first, at.out_last, 1.0f, r, again(t));
     }
 }
 
@@ -137,18 +137,19 @@ cudaError_t fused_load(int number, struct fused_device *device)
     int major = 0;
     if (!status) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
     struct cudaFuncAttributes code = {};
-    if (!status) status = cudaFuncGetAttributes(&code, spectra_kernel<FUSED_MIN>);
+    if (!status) status = cudaFuncGetAttributes(&code, spectra_kernel<FUSED_MIN, false>);
     device->is_early = major >= 9 && code.ptxVersion >= 90;
     if (!status)
         status = with_every_size<spectra_size>([&](auto s) {
             using S = decltype(s);
-            return shared_allow(device, S::BYTES, spectra_kernel<S::LOG_N>);
+            return shared_allow(device, S::BYTES, spectra_kernel<S::LOG_N, false>, spectra_kernel<S::LOG_N, true>);
         });
     if (!status)
         status = with_every_size<convolve_size>([&](auto s) {
             using S = decltype(s);
-            return shared_allow(device, S::bytes(S::max_teams(device)), convolve_kernel<S::LOG_N, false>,
-                                convolve_kernel<S::LOG_N, true>);
+            return shared_allow(device, S::bytes(S::max_teams(device)), convolve_kernel<S::LOG_N, false, false>,
+                                convolve_kernel<S::LOG_N, true, false>, convolve_kernel<S::LOG_N, false, true>,
+                                convolve_kernel<S::LOG_N, true, true>);
         });
     return status ? status : fused_gradient_h_load(device);
 }
@@ -166,7 +167,8 @@ cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cuda
     return with_size<spectra_size>(log2_n, [&](auto s) {
         using S = decltype(s);
         /* Not launch_early: convolve_kernel reads x before it waits. All kernels before this one must be complete. */
-        spectra_kernel<S::LOG_N><<<ceil_div(p->groups.n, S::TEAMS), S::THREADS, S::BYTES, stream>>>(*p);
+        const auto kernel = is_half(p->h) ? spectra_kernel<S::LOG_N, true> : spectra_kernel<S::LOG_N, false>;
+        kernel<<<ceil_div(p->groups.n, S::TEAMS), S::THREADS, S::BYTES, stream>>>(*p);
         return cudaGetLastError();
     });
 }
@@ -183,7 +185,9 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
         const int teams = spread * S::MIN_TEAMS < max_teams ? spread * S::MIN_TEAMS : max_teams;
         const unsigned blocks = ceil_div(units, teams), at_once = (unsigned)S::blocks(device, teams);
         const dim3 grid(blocks < at_once ? blocks : at_once);
-        return launch_early(device->is_early, real ? convolve_kernel<S::LOG_N, true> : convolve_kernel<S::LOG_N, false>,
-                            grid, (unsigned)(teams * S::T), S::bytes(teams), stream, *p, units, of_group);
+        return with_flags(real, is_half(p->in, p->out), [&](auto is_real, auto half) {
+            return launch_early(device->is_early, convolve_kernel<S::LOG_N, is_real.value, half.value>, grid,
+                                (unsigned)(teams * S::T), S::bytes(teams), stream, *p, units, of_group);
+        });
     });
 }

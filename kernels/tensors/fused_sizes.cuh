@@ -5,6 +5,8 @@
 #include "fused_kernels.h"
 #include "team_windows.cuh"
 
+#include <type_traits>
+
 /* Calls use(Size<log2_n>()) and returns its result, a number or an error; 0 if this size is absent. */
 template <template <int> class Size, class Use> static auto with_size(int log2_n, Use use) -> decltype(use(Size<7>()))
 {
@@ -25,6 +27,16 @@ template <template <int> class Size, class Use> static cudaError_t with_every_si
     for (int log2_n = FUSED_MIN; log2_n <= FUSED_MAX && !status; log2_n++) status = with_size<Size>(log2_n, use);
     return status;
 }
+
+/* Calls use(a, b), where a.value and b.value are constants: it chooses a kernel. */
+template <class Use> static cudaError_t with_flags(bool a, bool b, Use use)
+{
+    using yes = std::true_type;
+    using no = std::false_type;
+    return a ? b ? use(yes(), yes()) : use(yes(), no()) : b ? use(no(), yes()) : use(no(), no());
+}
+/* Does a tensor have 16 bits? */
+template <class... Rows> static bool is_half(const Rows &...rows) { return ((rows.type != HC_FLOAT32) || ...); }
 
 static inline unsigned ceil_div(int64_t a, int64_t b) { return (unsigned)((a + b - 1) / b); }
 

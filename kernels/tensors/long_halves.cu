@@ -20,7 +20,7 @@ static __device__ __forceinline__ float halves_turn(int row) { return row ? -0.7
 template <class S, bool REAL>
 static __device__ __forceinline__ void halves_load(float2 *r, const window &w, float turn, int t)
 {
-    const bool is_full = w.at.first == 0 && w.at.last >= (REAL ? 2 : 4) * S::N;
+    const bool is_full = w.first == 0 && w.last >= (REAL ? 2 : 4) * S::N;
     if (w.type == HC_FLOAT32) {
         with_points<float>(w, is_full, [&](auto point) {
 #pragma unroll
@@ -172,7 +172,7 @@ template <int LOG_N> struct halves_size : row_size<LOG_N> {
                                            POSITIONS * sizeof(halves_position);
 };
 
-template <int LOG_N, bool REAL>
+template <int LOG_N, bool REAL, bool HALF>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
     halves_kernel(long_halves p, int windows_of_block)
 {
@@ -200,19 +200,20 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const typename S::factors *f = halves_factors<S>(shared, row);
         const float turn = halves_turn(row);
         float2 r[S::E];
-        halves_load<S, REAL>(r, window_at(p.x, p.in.rows, position.in), turn, t);
+        halves_load<S, REAL>(r, window_at<HALF>(p.x, p.in.rows, position.in), turn, t);
         S::template forward<false>(s, f, t, r);
         const float2 *h = p.spectra + ((2 * (size_t)position.spectrum + (size_t)row) << LOG_N) + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         t = again(t);
         S::inverse(s, f, t, r);
-        halves_finish<S, REAL>(r, shared, row, p.kept, p.y, p.out.rows.type, position.out, p.output, t);
+        halves_finish<S, REAL>(r, shared, row, p.kept, p.y, HALF ? p.out.rows.type : HC_FLOAT32, position.out, p.output,
+                               t);
     }
 }
 
 /* A block computes the gradient of a filter: for each row, the sum over the windows, then the inverse. */
-template <int LOG_N, bool REAL>
+template <int LOG_N, bool REAL, bool HALF>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
     gradient_halves_kernel(long_gradient_halves p)
 {
@@ -230,16 +231,16 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         float2 r[S::E];
         for (int k = 0; k < p.windows; k++) {
             int t = again((int)threadIdx.x);
-            halves_load<S, REAL>(r, window_at(p.x_data, p.x.rows, halves_window(p.x, i * p.windows + k, 4 * S::N)),
-                                 turn, t);
+            halves_load<S, REAL>(
+                r, window_at<HALF>(p.x_data, p.x.rows, halves_window(p.x, i * p.windows + k, 4 * S::N)), turn, t);
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
             float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread uses its own positions */
 #pragma unroll
             for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-            halves_load<S, REAL>(r, window_at(p.gy_data, p.gy.rows, halves_window(p.gy, i * p.windows + k, 4 * S::N)),
-                                 turn, t);
+            halves_load<S, REAL>(
+                r, window_at<HALF>(p.gy_data, p.gy.rows, halves_window(p.gy, i * p.windows + k, 4 * S::N)), turn, t);
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
@@ -261,7 +262,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         }
         const int t = again((int)threadIdx.x);
         S::inverse(s, f, t, r);
-        halves_finish<S, REAL>(r, shared, row, p.kept, p.gh, p.filters.rows.type,
+        halves_finish<S, REAL>(r, shared, row, p.kept, p.gh, HALF ? p.filters.rows.type : HC_FLOAT32,
                                written_frames_of(p.filters, p.output, i), p.output, t);
     }
 }
@@ -292,8 +293,10 @@ cudaError_t long_halves_launch(const struct fused_device *device, bool real, con
     using S = halves_size<HALVES_ROW>;
     const int at_once = halves_at_once(device), of_block = (p->in.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->in.n + of_block - 1) / of_block);
-    return launch_early(device->is_early, real ? halves_kernel<HALVES_ROW, true> : halves_kernel<HALVES_ROW, false>,
-                        dim3(blocks), S::T, S::HALVES_BYTES, stream, *p, of_block);
+    return with_flags(real, is_half(p->in.rows, p->out.rows), [&](auto is_real, auto half) {
+        return launch_early(device->is_early, halves_kernel<HALVES_ROW, is_real.value, half.value>, dim3(blocks), S::T,
+                            S::HALVES_BYTES, stream, *p, of_block);
+    });
 }
 
 size_t long_halves_kept(const struct fused_device *device, int n)
@@ -313,14 +316,20 @@ cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool 
     using S = halves_size<HALVES_ROW>;
     const int at_once = halves_at_once(device), rounds = (p->filters.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->filters.n + rounds - 1) / rounds);
-    return launch_early(device->is_early,
-                        real ? gradient_halves_kernel<HALVES_ROW, true> : gradient_halves_kernel<HALVES_ROW, false>,
-                        dim3(blocks), S::T, S::HALVES_BYTES, stream, *p);
+    return with_flags(real, is_half(p->x.rows, p->gy.rows, p->filters.rows), [&](auto is_real, auto half) {
+        return launch_early(device->is_early, gradient_halves_kernel<HALVES_ROW, is_real.value, half.value>,
+                            dim3(blocks), S::T, S::HALVES_BYTES, stream, *p);
+    });
 }
 
 cudaError_t long_halves_load(const struct fused_device *device)
 {
-    return shared_allow(device, halves_size<HALVES_ROW>::HALVES_BYTES, halves_kernel<HALVES_ROW, true>,
-                        halves_kernel<HALVES_ROW, false>, gradient_halves_kernel<HALVES_ROW, true>,
-                        gradient_halves_kernel<HALVES_ROW, false>);
+    cudaError_t status = cudaSuccess;
+    for (int i = 0; i < 4 && !status; i++)
+        status = with_flags(i & 1, i & 2, [&](auto is_real, auto half) {
+            return shared_allow(device, halves_size<HALVES_ROW>::HALVES_BYTES,
+                                halves_kernel<HALVES_ROW, is_real.value, half.value>,
+                                gradient_halves_kernel<HALVES_ROW, is_real.value, half.value>);
+        });
+    return status;
 }

@@ -90,16 +90,17 @@ template <int LOG_R> struct column_team {
     }
 };
 
+template <bool HALF>
 static __device__ __forceinline__ window window_of_unit(const long_units &u, const void *data,
                                                         const unit_position &position, int points)
 {
     fused_rows rows = u.rows;
     rows.frames = frames_of(u, position.at);
-    return window_at(data, rows, window_of(rows, position.at, position.start, position.start + u.end, points));
+    return window_at<HALF>(data, rows, window_of(rows, position.at, position.start, position.start + u.end, points));
 }
 
 /* Splits the windows of a, then those of b. */
-template <int LOG_R>
+template <int LOG_R, bool HALF>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
     split_kernel(long_units a, const void *a_data, long_units b, const void *b_data, float2 *scratch, int columns)
 {
@@ -113,7 +114,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     const unit_position position = in_b < 0 ? position_of_unit(a, blockIdx.y) : position_of_unit(b, (unsigned)in_b);
     previous_wait();
     const window w =
-        in_b < 0 ? window_of_unit(a, a_data, position, 2 * n) : window_of_unit(b, b_data, position, 2 * n);
+        in_b < 0 ? window_of_unit<HALF>(a, a_data, position, 2 * n) : window_of_unit<HALF>(b, b_data, position, 2 * n);
     float2 r[C::E];
     if (w.type == HC_FLOAT32)
         with_points<float>(w, false, [&](auto point) {
@@ -139,7 +140,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     for (int j = 0; j < C::E; j++) out[C::row_2(j) * columns] = r[j];
 }
 
-template <int LOG_R>
+template <int LOG_R, bool HALF>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
     join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, void *data, int columns)
 {
@@ -158,30 +159,25 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     c.inverse(r);
     const written_frames frames = written_frames_of(u, o, (int)blockIdx.y);
     const int first = frames.first, last = frames.last, length = frames.length;
-    /* Calls put(lo, the points lo and lo + n). */
-    const auto each = [&](auto put) {
-#pragma unroll
-        for (int j = 0; j < C::E; j++) {
-            const int lo = first_lo + columns * C::T * j;
-            put(lo, make_float2(lo < length ? o.scale * r[j].x : 0.0f, lo + n < length ? -o.scale * r[j].y : 0.0f));
-        }
-    };
-    if (u.rows.type == HC_FLOAT32) {
+    const auto value = [&](int p, float point) { return p < length ? o.scale * point : 0.0f; };
+    if (!HALF || u.rows.type == HC_FLOAT32) {
         float *out = (float *)data + frames.at;
-        each([&](int lo, float2 z) {
-            const int hi = lo + n;
-            if (lo >= first && lo < last) out[lo] = z.x + (o.add ? out[lo] : 0.0f);
-            if (hi >= first && hi < last) out[hi] = z.y + (o.add ? out[hi] : 0.0f);
+        unrolled<C::E>([&](auto j) {
+            const float2 z = r[j.value];
+            const int lo = first_lo + columns * C::T * j.value, hi = lo + n;
+            if (lo >= first && lo < last) out[lo] = value(lo, z.x) + (o.add ? out[lo] : 0.0f);
+            if (hi >= first && hi < last) out[hi] = value(hi, -z.y) + (o.add ? out[hi] : 0.0f);
         });
         return;
     }
     half_bits *out = (half_bits *)data + frames.at;
-    each([&](int lo, float2 z) {
-        const int hi = lo + n;
-        const unsigned pair = narrowed(u.rows.type, z);
+#pragma unroll
+    for (int j = 0; j < C::E; j++) {
+        const int lo = first_lo + columns * C::T * j, hi = lo + n;
+        const unsigned pair = narrowed(u.rows.type, make_float2(value(lo, r[j].x), value(hi, -r[j].y)));
         if (lo >= first && lo < last) out[lo] = (half_bits)pair;
         if (hi >= first && hi < last) out[hi] = (half_bits)(pair >> 16);
-    });
+    }
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -365,8 +361,9 @@ cudaError_t long_split_launch(const struct fused_device *device, struct long_siz
 {
     return with_columns(size, a->n + b->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, column_team<LOG_R>::BYTES, stream, *a,
-                            a_data, *b, b_data, scratch, 1 << size.log2_row);
+        const auto kernel = is_half(a->rows, b->rows) ? split_kernel<LOG_R, true> : split_kernel<LOG_R, false>;
+        return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *a, a_data, *b,
+                            b_data, scratch, 1 << size.log2_row);
     });
 }
 
@@ -376,8 +373,9 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
 {
     return with_columns(size, units->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        return launch_early(device->is_early, join_kernel<LOG_R>, grid, threads, column_team<LOG_R>::BYTES, stream,
-                            *units, *output, scratch, stride, data, 1 << size.log2_row);
+        const auto kernel = is_half(units->rows) ? join_kernel<LOG_R, true> : join_kernel<LOG_R, false>;
+        return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *units, *output,
+                            scratch, stride, data, 1 << size.log2_row);
     });
 }
 
@@ -405,7 +403,8 @@ cudaError_t long_load(const struct fused_device *device)
     for (int log2_r = 1; log2_r <= LONG_MAX_SPLITS && !status; log2_r++)
         status = with_split(log2_r, [&](auto r) {
             constexpr int LOG_R = decltype(r)::value;
-            return shared_allow(device, column_team<LOG_R>::BYTES, split_kernel<LOG_R>, join_kernel<LOG_R>);
+            return shared_allow(device, column_team<LOG_R>::BYTES, split_kernel<LOG_R, false>,
+                                split_kernel<LOG_R, true>, join_kernel<LOG_R, false>, join_kernel<LOG_R, true>);
         });
     for (int log2_row = LONG_ROW_MIN; log2_row <= LONG_ROW_MAX && !status; log2_row++)
         status = with_row(log2_row, [&](auto size) {

@@ -21,18 +21,24 @@ static __host__ __device__ __forceinline__ unsigned rows_of_group(const fused_gr
     return (g.h_batch == 1 ? (unsigned)g.batch : 1u) * (g.h_channels == 1 ? (unsigned)g.channels : 1u);
 }
 
+/* Returns t, but the compiler does not know that the value is t: it computes addresses again instead of keeping all of
+ * them in registers. */
+static __device__ __forceinline__ int again(int t)
+{
+    asm volatile("" : "+r"(t));
+    return t;
+}
+
 /* A window in shared memory. It has no pointer: the compiler does not know to which kind of memory a pointer from there
  * points, and loads through it are slower. */
 struct window_position {
     int64_t at; /* element of the tensor that is point 0 */
     int first, last;
 };
-/* A range of a row as points of a window: point p is element at.at + p of the data for at.first <= p < at.last, else 0.
- */
+/* A range of a row as points of a window: point p is data[p] for first <= p < last, else 0. */
 struct window {
     const void *data;
-    int type; /* enum hc_tensor_type */
-    window_position at;
+    int type, first, last; /* type: enum hc_tensor_type */
 };
 static __device__ __forceinline__ window_position window_of(const fused_rows &rows, row_position at, int64_t start,
                                                             int64_t end, int points)
@@ -44,9 +50,12 @@ static __device__ __forceinline__ window_position window_of(const fused_rows &ro
     w.last = left >= points ? points : left > w.first ? (int)left : w.first;
     return w;
 }
+/* Kernels are compiled twice: HALF false for calls whose tensors are all of HC_FLOAT32, true for other calls. */
+template <bool HALF>
 static __device__ __forceinline__ window window_at(const void *data, const fused_rows &rows, const window_position &at)
 {
-    return window{data, rows.type, at};
+    const int type = HALF ? again(rows.type) : HC_FLOAT32, bytes = type == HC_FLOAT32 ? 4 : 2;
+    return window{(const char *)data + at.at * bytes, type, at.first, at.last};
 }
 
 /* Calls each(points), where points(p) returns point p: a float, or the bits of one. is_full: all of the points are in
@@ -54,18 +63,10 @@ static __device__ __forceinline__ window window_at(const void *data, const fused
 template <class T, class Each>
 static __device__ __forceinline__ void with_points(const window &w, bool is_full, Each each)
 {
-    const T *from = (const T *)w.data + w.at.at;
-    const int first = w.at.first, n = w.at.last - first;
+    const T *from = (const T *)w.data;
+    const int first = w.first, n = w.last - first;
     if (is_full) each([&](int p) { return from[p]; });
     else each([&](int p) { return (unsigned)(p - first) < (unsigned)n ? from[p] : T(0); });
-}
-
-/* Returns t, but the compiler does not know that the value is t: it computes addresses again instead of keeping all of
- * them in registers. */
-static __device__ __forceinline__ int again(int t)
-{
-    asm volatile("" : "+r"(t));
-    return t;
 }
 
 /* Starts to load a cache line into L2. */

@@ -21,7 +21,7 @@ struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
 /* Loads the 2N points of a window as lo - i hi. REAL: hi is 0. */
 template <class S, bool REAL> static __device__ __forceinline__ void load(float2 *r, const window &w, int t)
 {
-    const bool is_full = w.at.first == 0 && w.at.last >= (REAL ? S::N : 2 * S::N);
+    const bool is_full = w.first == 0 && w.last >= (REAL ? S::N : 2 * S::N);
     if (w.type == HC_FLOAT32) {
         with_points<float>(w, is_full, [&](auto point) {
 #pragma unroll
@@ -53,10 +53,11 @@ template <class S, bool REAL> static __device__ __forceinline__ void load(float2
 template <class S, bool REAL> static __device__ __forceinline__ void prefetch(const window &w, int t)
 {
     constexpr int LINE = 32; /* floats of a cache line */
-    const int shift = again(w.type) == HC_FLOAT32 ? 2 : 1;
 #pragma unroll
     for (int p = LINE * t; p < (REAL ? S::N : 2 * S::N); p += LINE * S::T)
-        if (p >= w.at.first && p < w.at.last) prefetch_line((const char *)w.data + ((w.at.at + p) << shift));
+        if (p >= w.first && p < w.last) 
+            prefetch_line(w.type == HC_FLOAT32 ? (const void *)((const float *)w.data + p)
+                                               : (const void *)((const half_bits *)w.data + p));
 }
 
 /* Writes points first <= p < last of an inverse to elements at + p of data. REAL: points from N on are not written, and
@@ -72,13 +73,9 @@ static __device__ __forceinline__ void store(void *data, int64_t at, int type, i
         const float2 z = S::template unshifted<j.value>(r[j.value]);
         return make_float2(scale * z.x, -scale * z.y);
     };
-    const auto each = [&](auto put) { /* put(p, j, half): half 1 is hi */
+    const auto each = [&](auto put) { /* put(p, j, is_asked) */
         const auto store_if = [&](auto is_asked) {
-            unrolled<S::E>([&](auto j) {
-                const int p = t + S::T * j.value;
-                if (is_asked(p)) put(p, j, 0);
-                if (!REAL && is_asked(p + S::N)) put(p + S::N, j, 1);
-            });
+            unrolled<S::E>([&](auto j) { put(t + S::T * j.value, j, is_asked); });
         };
         if (is_full) store_if([](int) { return true; });
         else store_if([&](int p) { return p >= first && p < last; });
@@ -86,7 +83,11 @@ static __device__ __forceinline__ void store(void *data, int64_t at, int type, i
     if (type == HC_FLOAT32) {
         float *out = (float *)data + at;
         if (!REAL) unrolled<S::E>([&](auto j) { r[j.value] = value(j); });
-        each([&](int p, auto j, int half) { out[p] = REAL ? value(j).x : half ? r[j.value].y : r[j.value].x; });
+        each([&](int p, auto j, auto is_asked) {
+            const float2 z = REAL ? value(j) : r[j.value];
+            if (is_asked(p)) out[p] = z.x;
+            if (!REAL && is_asked(p + S::N)) out[p + S::N] = z.y;
+        });
         return;
     }
     t = again(t);
@@ -98,7 +99,10 @@ static __device__ __forceinline__ void store(void *data, int64_t at, int type, i
             pairs[j.value] = narrowed<kind.value>(make_float2(z.x, REAL ? 0.0f : z.y));
         });
     });
-    each([&](int p, auto j, int half) { out[p] = (half_bits)(pairs[j.value] >> (16 * half)); });
+    each([&](int p, auto j, auto is_asked) {
+        if (is_asked(p)) out[p] = (half_bits)pairs[j.value];
+        if (!REAL && is_asked(p + S::N)) out[p + S::N] = (half_bits)(pairs[j.value] >> 16);
+    });
 }
 
 #endif

@@ -129,24 +129,20 @@ def own_memory(bench):
 
 
 def row(bench, shape, name):
-    """A way on a shape: forward, both (ms), error (forward), gx, gh (haloconv), extra, extra_both (bytes), note."""
+    """A way on a shape: forward, both (ms), error (forward), gx, gh (of some ways), extra, extra_both (bytes), note."""
     way = tensors_ways.WAYS[name](shape, bench.device)
     result = {"note": getattr(way, "note", "")}
-    plain = bench.sets(shape)
-    inputs = [way.inputs(*given) for given in plain]
-    if way.dtype == torch.float32:
-        plain = inputs
+    inputs = [way.inputs(*given) for given in bench.sets(shape)]
     x, h, gy = inputs[0]
+    whole_h = h.reshape(shape.sizes[1])
     before = own_memory(bench)
     with torch.no_grad():
         way(x, h)
         bench.wait()
         result["tables"] = own_memory(bench) - before
         result["extra"], y = peak_extra(bench, lambda i: way(x, h))
-    given = plain[0] if way.dtype == torch.float32 else (x, h.reshape(shape.sizes[1]), gy)
-    result["error"] = tensors_ways.errors(shape, *given, y)["y"]
+    result["error"] = tensors_ways.errors(shape, x, whole_h, gy, y)["y"]
     del y
-    plain = given = None
     bench.clean()
     try:
         result["forward"] = bench.median(forward(way, inputs))
@@ -154,8 +150,8 @@ def row(bench, shape, name):
         run = both(way, inputs)
         run(0)
         result["extra_both"], (y, gx, gh) = peak_extra(bench, run)
-        if name.startswith("haloconv.torch"):
-            found = tensors_ways.errors(shape, x, h, gy, y, gx, gh)
+        if way.checks_gradients:
+            found = tensors_ways.errors(shape, x, whole_h, gy, y, gx, gh.reshape(shape.sizes[1]))
             result["gx"], result["gh"] = found["gx"], found["gh"]
         del y, gx, gh
         bench.clean()

@@ -27,16 +27,22 @@ class Tensors(ctypes.Structure):
                 ("y_type", ctypes.c_int)]
 
 
+class Data(ctypes.Structure):
+    """hc_tensor_data"""
+    _fields_ = [("size", ctypes.c_size_t), ("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("out", ctypes.c_void_p),
+                ("lengths", ctypes.c_void_p), ("workspace", ctypes.c_void_p), ("bytes", ctypes.c_size_t),
+                ("stream", ctypes.c_void_p)]
+
+
 _pointer, _text, _Why = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char * 512
 for _name, _result, _arguments in [
         ("hc_tensors_frames", ctypes.c_int64, [ctypes.POINTER(Tensors)]),
         ("hc_tensor_plan_open", ctypes.c_int, [ctypes.POINTER(Tensors), ctypes.c_int, ctypes.POINTER(_pointer),
                                                ctypes.POINTER(ctypes.c_size_t), _text, ctypes.c_size_t]),
-        ("hc_tensor_plan_run", ctypes.c_int, [_pointer, _pointer, _pointer, _pointer, _pointer, _pointer,
-                                              ctypes.c_size_t, _pointer, _text, ctypes.c_size_t]),
+        ("hc_tensor_plan_run", ctypes.c_int, [_pointer, ctypes.POINTER(Data), _text, ctypes.c_size_t]),
         ("hc_tensor_plan_close", None, [_pointer])]:
     getattr(_lib, _name).restype, getattr(_lib, _name).argtypes = _result, _arguments
-_run = _lib.hc_tensor_plan_run
+_run, _DATA_BYTES = _lib.hc_tensor_plan_run, ctypes.sizeof(Data)
 
 
 def check_mode(mode):
@@ -98,9 +104,10 @@ class Plan:
 
     def run(self, a, b, out, workspace, stream=None, lengths=None):
         """Run the operation: a, b, out, workspace and lengths are addresses, stream is a cudaStream_t or None."""
-        if _run(self._pointer, a, b, lengths, out, workspace, self.bytes, stream, None, 0):  # again, for the error text
+        data = Data(_DATA_BYTES, a, b, out, lengths, workspace, self.bytes, stream)
+        if _run(self._pointer, data, None, 0):  # again, for the error text
             why = _Why()
-            _check(_run(self._pointer, a, b, lengths, out, workspace, self.bytes, stream, why, len(why)), why)
+            _check(_run(self._pointer, data, why, len(why)), why)
 
 
 def _rows(shape, strides, dense):

@@ -2,13 +2,14 @@
 """Convolution of tensors on a GPU: haloconv beside NVIDIA's call, torch's FFT, torchaudio and FlashFFTConv.
 
     make bench-tensors
-    tests/bench/bench_tensors.py [--quick] [--device cuda:0] [--only rows,grid,loop] [--ways NAMES] [--json FILE]
+    tests/bench/bench_tensors.py [--quick] [--device cuda:0] [--only rows,grid,loop,calls] [--ways NAMES] [--json FILE]
 
     rows  eight shapes, forward and forward with backward: medians of CUDA events in ms, the relative error beside
           float64 (norm over norm), the memory beyond inputs and results, and the targets
     grid  hundreds of shapes, random in sizes, sharing and mode: haloconv.torch beside the faster of torch's rfft of the
           exact length and of a power of two; the median, and the ten worst
     loop  training of a separation network with reverberation on the fly: what the convolution takes of a step
+    calls the host's time for a call of a tiny shape from Python
 
     HALOCONV_LIBRARY (build/libhaloconv.so), HC_TEST_SEED (0). Needs torch. torchaudio, FlashFFTConv and NVIDIA's
     call (subquadratic-ops-torch-cu13, or Python's cudnn) take part if Python finds them. Without NVIDIA's call the
@@ -38,7 +39,7 @@ RECORDED_NVIDIA = {(64, 768, 1024): ((0.405, 1.18), (0.402, 1.16)), (64, 768, 40
                    (16, 768, 32768): ((5.73, 12.7), (5.12, 11.8)),
                    (2, 768, 1 << 20): ((33.0, 76.4), (25.9, 60.1))}  # 0.3.1 on an H200
 OWN_TARGET, GRID_TARGET = (8, 6), 1.2  # times faster: forward, forward and backward; the slowest shape
-PADDED_TARGET, ERROR_TARGET, SHARE_TARGET, SMALL = 4, 1e-6, 0.02, 64 << 20
+PADDED_TARGET, ERROR_TARGET, SHARE_TARGET, SMALL, CALL_TARGET = 4, 1e-6, 0.02, 64 << 20, 15  # CALL_TARGET: us
 
 
 class Missing(Exception):
@@ -328,6 +329,17 @@ def compare_loops(worker, options, verdicts):
     return results
 
 
+# ---- calls ----
+def compare_calls(worker, options, verdicts):
+    del options
+    found = worker.measure("calls")
+    print("**Calls** of 2 x 4 x 64 frames with 16 taps: the host's time\n\n| | us |\n|---|--:|")
+    print("\n".join(f"| {name} | {us if name == 'failed' else number(us)} |" for name, us in found.items()), "\n")
+    verdicts.at_most("host time of haloconv.torch.convolve, a tiny shape", CALL_TARGET,
+                     found.get("haloconv.torch.convolve"), "{:.1f} us".format)
+    return found
+
+
 def driver():
     try:
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -341,7 +353,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="short measurements and a small grid")
     parser.add_argument("--device", default="cuda:0", help="cuda:0; cpu: small shapes, to try the bench itself")
-    parser.add_argument("--only", default="rows,grid,loop", help="parts, separated by commas")
+    parser.add_argument("--only", default="rows,grid,loop,calls", help="parts, separated by commas")
     parser.add_argument("--ways", help="of the rows, only the ways whose names begin so, separated by commas: "
                         "haloconv,NVIDIA")
     parser.add_argument("--grid-seconds", type=float, help="default 75; with --quick 15")
@@ -351,7 +363,7 @@ def main():
     options.seed = int(os.environ.get("HC_TEST_SEED", "0"))
     options.grid_seconds = options.grid_seconds or (15 if options.quick else 75)
     parts = options.only.split(",")
-    kinds = {"rows": compare_rows, "grid": compare_grid, "loop": compare_loops}
+    kinds = {"rows": compare_rows, "grid": compare_grid, "loop": compare_loops, "calls": compare_calls}
     if not set(parts) <= set(kinds):
         parser.error(f"--only takes {', '.join(kinds)}")
     worker, verdicts, figures = Worker(options), Verdicts(), {}

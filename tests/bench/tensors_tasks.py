@@ -259,7 +259,35 @@ def loop(bench, way, with_autocast, small):
     return tensors_loop.measure(bench, way, with_autocast, small)
 
 
-TASKS = {f.__name__: f for f in (row, c_calls, copies, grid, loop)}
+def calls(bench):
+    """us that the host needs for a call of a tiny shape, which the device computes meanwhile: medians by name."""
+    torch.set_num_threads(1)
+    shape = tensors_ways.Shape(2, 4, 64, 16, 1, 4, "causal")
+    x, h, gy = bench.sets(shape, most=1)[0]
+    x_leaf, h_leaf, ours = x.clone().requires_grad_(), h.clone().requires_grad_(), tensors_ways.our_module("torch")
+    c_call, y = tensors_ways.Calls(shape, bench.device, torch.float32), torch.empty(shape.sizes[2], device=bench.device)
+    arrays = x.cpu().numpy(), h.cpu().numpy(), "causal", None, 1
+    convolve_tensors = tensors_ways.our_module("_arrays").convolve_tensors
+    ways = {"torch.empty": lambda: torch.empty(shape.sizes[2], device=bench.device), "torch, x * 2": lambda: x * 2,
+            "hc_tensor_plan_run": lambda: c_call.run("convolve", x, h, y),
+            "haloconv.torch.convolve": lambda: ours.convolve(x, h, "causal"),
+            "the same, x and h need gradients": lambda: ours.convolve(x_leaf, h_leaf, "causal"),
+            "the same, and backward": lambda: torch.autograd.grad(ours.convolve(x_leaf, h_leaf, "causal"),
+                                                                  (x_leaf, h_leaf), gy),
+            "haloconv.convolve_tensors, NumPy": lambda: convolve_tensors(*arrays)}
+    return {name: statistics.median(host_us(bench, call, 100) for _ in range(50)) for name, call in ways.items()}
+
+
+def host_us(bench, call, n):
+    """us of each of n calls; the device's queue is empty before and has space for them."""
+    bench.wait()
+    start = time.perf_counter()
+    for _ in range(n):
+        call()
+    return (time.perf_counter() - start) * 1e6 / n
+
+
+TASKS = {f.__name__: f for f in (row, c_calls, copies, grid, loop, calls)}
 
 
 def text_of(error):

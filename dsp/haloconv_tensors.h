@@ -8,7 +8,8 @@
  *   hc_tensors t = {.size = sizeof t, .backend = "cuda:0", .mode = HC_CAUSAL, .n_batch = 64, .n_channels = 768,
  *                   .n_frames = 4096, .h_batch = 1, .h_channels = 768, .n_taps = 4096};
  *   hc_tensor_plan_open(&t, HC_CONVOLVE, &plan, &bytes, why, sizeof why);      allocate `bytes` on the device
- *   hc_tensor_plan_run(plan, x, h, NULL, y, workspace, bytes, stream, why, sizeof why);       as often as you like
+ *   hc_tensor_data data = {.size = sizeof data, .a = x, .b = h, .out = y, .workspace = workspace, .bytes = bytes};
+ *   hc_tensor_plan_run(plan, &data, why, sizeof why);                          as often as you like
  *   hc_tensor_plan_close(plan);
  *
  * The calls allocate no device memory and do not wait for the device: a run puts kernels into the caller's stream,
@@ -58,6 +59,19 @@ typedef struct hc_tensors {    /* sizes of a convolution, the same for all three
     int x_type, h_type, y_type; /* enum hc_tensor_type of x or gx, h or gh, y or gy; any mix           HC_FLOAT32     */
 } hc_tensors;
 
+typedef struct hc_tensor_data { /* the memory of a run; pointers are to the device                                    */
+    size_t size;               /* sizeof(hc_tensor_data), set by the caller                                           */
+    const void *a, *b;         /* inputs, as enum hc_tensors_op lists them, aligned to their elements                 */
+    void *out;                 /* the result, likewise; overlaps neither an input nor the workspace                   */
+    const int64_t *lengths;    /* [h_batch * h_channels], 0 to n_taps: the taps of a filter from its length on count
+                                  as 0, and their gradient is 0. NULL: all n_taps                                     */
+    void *workspace;           /* aligned to 256 bytes. A run uses it until its kernels have ended; runs at the same
+                                  time need a workspace each                                                          */
+    size_t bytes;              /* of the workspace: as many as hc_tensor_plan_open returns, or more                   */
+    void *stream;              /* the cudaStream_t; NULL: the default stream. The CPU ignores it: there a run returns
+                                  when the result is complete                                                         */
+} hc_tensor_data;
+
 typedef struct hc_tensor_plan hc_tensor_plan; /* an operation on tensors of these sizes; it never changes             */
 
 /* Returns the frames of y, 0 or more; a negative enum hc_error if a size is wrong. [rt] */
@@ -68,19 +82,10 @@ int64_t hc_tensors_frames(const hc_tensors *t);
  * on a GPU 2^31 filters, or rows of a filter, or more; taps that are too long for it; more than about 6.3 million taps
  * if y or gx, as the output, has 16 bits), HC_ENOMEM, HC_EDEVICE; *plan is NULL then. [setup], any thread */
 int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap);
-/* Runs the operation. Several threads may run one plan at the same time.
- *   a, b, out   as enum hc_tensors_op lists them, aligned to their elements; out overlaps neither a nor b nor the
- *               workspace
- *   lengths     on the device: [h_batch * h_channels], 0 to n_taps; the taps of a filter from its length on count as 0,
- *               and their gradient is 0. NULL: all n_taps
- *   workspace   `bytes` or more on the device, aligned to 256 bytes; the operation uses it until it ends. Runs at the
- *               same time need a workspace each
- *   stream      the cudaStream_t; NULL: the default stream. The CPU ignores it: there the call returns when `out` is
- *               complete
- * Results do not depend on the run: the same tensors give the same bits. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE;
- * out is then undefined. [setup], any thread */
-int hc_tensor_plan_run(const hc_tensor_plan *plan, const void *a, const void *b, const int64_t *lengths, void *out,
-                       void *workspace, size_t bytes, void *stream, char *why, size_t cap);
+/* Runs the operation. *data is read during the call only. Several threads may run one plan at the same time. Results do
+ * not depend on the run: the same tensors give the same bits. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE; the result
+ * is then undefined. [setup], any thread */
+int hc_tensor_plan_run(const hc_tensor_plan *plan, const hc_tensor_data *data, char *why, size_t cap);
 /* Frees a plan; no call may be running it. The kernels of its runs may still be in their streams. NULL is allowed.
  * [setup] */
 void hc_tensor_plan_close(hc_tensor_plan *plan);

@@ -174,7 +174,7 @@ static int tensor_threads(const struct tensor_call *call, const struct tensor_me
     return max > 1 ? (int)max : 1;
 }
 
-static int cpu_run(const struct tensor_call *call, const void *plan, const struct tensor_data *data, struct reason *why)
+static int cpu_run(const struct tensor_call *call, const void *plan, const hc_tensor_data *data, struct reason *why)
 {
     const struct tensor_method method = *(const struct tensor_method *)plan;
     struct tensor_work work = {.call = call, .data = data, .simd = simd_choose()};

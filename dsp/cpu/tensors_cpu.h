@@ -20,7 +20,7 @@ struct tensor_method {
 
 struct tensor_work { /* one run of a plan                                                            */
     const struct tensor_call *call;
-    const struct tensor_data *data;
+    const hc_tensor_data *data;
     const struct simd *simd;
     const struct fft *fft;    /* NULL: direct                                                             */
     struct thread_pool *pool;

@@ -41,19 +41,12 @@ struct tensor_call {
     size_t limit;           /* max. bytes of workspace */
 };
 
-struct tensor_data {        /* pointers of a run */
-    const void *a, *b;      /* the inputs, as enum hc_tensors_op lists them */
-    void *out;
-    void *workspace;        /* `bytes` of device memory; `run` refuses too few bytes or a wrong alignment */
-    size_t bytes;
-    void *stream;
-};
-
 struct tensor_backend {
     size_t plan_size; /* bytes of a plan; a plan needs no cleanup */
     /* Chooses how to compute a call, and fills in the plan. *bytes gets the size of the workspace that a run needs. */
     int (*plan)(const struct tensor_call *call, void *plan, size_t *bytes, struct reason *why);
-    int (*run)(const struct tensor_call *call, const void *plan, const struct tensor_data *data, struct reason *why);
+    /* `run` refuses a workspace that is too small or not aligned. */
+    int (*run)(const struct tensor_call *call, const void *plan, const hc_tensor_data *data, struct reason *why);
 };
 
 extern const struct tensor_backend tensors_cpu;

@@ -31,7 +31,8 @@ static hc_tensor_plan *plan_of(const hc_tensors *t, int op)
 
 static int run(const hc_tensor_plan *plan, const float *a, const float *b, float *out)
 {
-    int code = hc_tensor_plan_run(plan, a, b, NULL, out, NULL, 0, NULL, why, sizeof why);
+    hc_tensor_data data = {.size = sizeof data, .a = a, .b = b, .out = out};
+    int code = hc_tensor_plan_run(plan, &data, why, sizeof why);
     if (code != HC_OK) fprintf(stderr, "%s\n", why);
     return code != HC_OK;
 }

@@ -226,17 +226,19 @@ int hc_tensor_plan_open(const hc_tensors *given, int op, hc_tensor_plan **plan, 
     return error;
 }
 
-int hc_tensor_plan_run(const hc_tensor_plan *p, const void *a, const void *b, const int64_t *lengths, void *out,
-                       void *workspace, size_t bytes, void *stream, char *why, size_t cap)
+int hc_tensor_plan_run(const hc_tensor_plan *p, const hc_tensor_data *given, char *why, size_t cap)
 {
+    hc_tensor_data data = {0};
     if (!p) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: plan is NULL; pass one");
+    if (!given) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: data is NULL; pass the tensors");
+    int error = struct_copy(given, &data, sizeof data, "hc_tensor_data", REASON(why, cap));
+    if (error) return error;
     if (!p->has_rows && p->call.op != HC_GRADIENT_H) return HC_OK;
-    if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: out is NULL; pass a tensor");
-    if (p->has_rows && (!a || !b))
-        return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s is NULL; pass a tensor", a ? "b" : "a");
+    if (!data.out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: out is NULL; pass a tensor");
+    if (p->has_rows && (!data.a || !data.b))
+        return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s is NULL; pass a tensor", data.a ? "b" : "a");
     struct tensor_call call = p->call;
-    call.lengths = lengths;
-    struct tensor_data data = {a, b, out, workspace, bytes, stream};
+    call.lengths = data.lengths;
     return p->backend->run(&call, p->state, &data, REASON(why, cap));
 }
 

@@ -47,9 +47,8 @@ static struct window_range windows_of(const struct long_plan *plan, int64_t star
     return range;
 }
 
-static int run_long_convolve(const struct tensor_call *c, const struct tensor_data *d,
-                             const struct fused_device *device, const struct long_plan *plan,
-                             const struct fused_groups *groups, struct reason *why)
+static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
+                             const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const bool is_gradient = c->op == HC_GRADIENT_X;
@@ -113,9 +112,8 @@ static int run_long_convolve(const struct tensor_call *c, const struct tensor_da
     return HC_OK;
 }
 
-static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_data *d,
-                               const struct fused_device *device, const struct long_plan *plan,
-                               const struct fused_groups *groups, struct reason *why)
+static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
+                               const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
@@ -164,7 +162,7 @@ static int run_long_gradient_h(const struct tensor_call *c, const struct tensor_
     return HC_OK;
 }
 
-int long_run(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
+int long_run(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
              const struct long_plan *plan, struct reason *why)
 {
     const int filters = (int)(c->h.batch * c->h.channels);

@@ -7,7 +7,7 @@
 #include "long_plan.h"
 
 /* Runs a call. The call's device must be the current device. */
-int long_run(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
+int long_run(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
              const struct long_plan *plan, struct reason *why);
 
 #endif

@@ -161,7 +161,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-static int run_convolve(const struct tensor_call *c, const struct tensor_data *d, const struct tensor_plan *plan,
+static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
                         struct fused_groups groups, struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
@@ -193,7 +193,7 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
     return HC_OK;
 }
 
-static int run_gradient_h(const struct tensor_call *c, const struct tensor_data *d, const struct tensor_plan *plan,
+static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
                           struct fused_groups groups, struct reason *why)
 {
     struct fused_gradient_h p = {};
@@ -218,7 +218,7 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
 }
 
 /* Writes zeros: the gradient of filters that no row uses. Adjacent filters share one call. */
-static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, struct reason *why)
+static int zero_filters(const struct tensor_call *c, const hc_tensor_data *d, struct reason *why)
 {
     const bool is_dense = c->h.stride[1] == c->h.frames;
     const int64_t channels = is_dense ? 1 : c->h.channels, element = tensor_element(&c->h);
@@ -231,7 +231,7 @@ static int zero_filters(const struct tensor_call *c, const struct tensor_data *d
     return HC_OK;
 }
 
-static int workspace_check(const struct tensor_data *d, size_t needed, struct reason *why)
+static int workspace_check(const hc_tensor_data *d, size_t needed, struct reason *why)
 {
     if (d->bytes < needed)
         return fail(HC_EINVAL, why,
@@ -256,7 +256,7 @@ static int cuda_tensors_plan(const struct tensor_call *c, void *to, size_t *byte
     return HC_OK;
 }
 
-static int cuda_tensors_run(const struct tensor_call *c, const void *of, const struct tensor_data *d, struct reason *why)
+static int cuda_tensors_run(const struct tensor_call *c, const void *of, const hc_tensor_data *d, struct reason *why)
 {
     const struct tensor_plan *plan = (const struct tensor_plan *)of;
     device_scope scope(c->device);

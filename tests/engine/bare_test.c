@@ -68,7 +68,8 @@ static void a_bare_build_convolves_files_and_tensors(const char *unused)
     hc_tensor_plan *plan;
     check(hc_tensor_plan_open(&t, HC_CONVOLVE, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
     void *workspace = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    int code = hc_tensor_plan_run(plan, x, taps, NULL, y, workspace, bytes, NULL, why, sizeof why);
+    hc_tensor_data data = {.size = sizeof data, .a = x, .b = taps, .out = y, .workspace = workspace, .bytes = bytes};
+    int code = hc_tensor_plan_run(plan, &data, why, sizeof why);
     check(code == HC_OK, "%s", why);
     hc_tensor_plan_close(plan);
     double peak = 0, off = 0;

@@ -346,7 +346,8 @@ static void fault_in_hc_tensor_plan(const char *backend)
             hc_tensor_plan *plan;
             size_t bytes;
             int code = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
-            if (code == HC_OK) code = hc_tensor_plan_run(plan, ones, ones, NULL, sums, NULL, 0, NULL, why, sizeof why);
+            hc_tensor_data data = {.size = sizeof data, .a = ones, .b = ones, .out = sums};
+            if (code == HC_OK) code = hc_tensor_plan_run(plan, &data, why, sizeof why);
             hc_tensor_plan_close(plan);
             bool good = again ? code == HC_OK : succeeded(code);
             check(good || !again, "no sums after a fault, %s", at());

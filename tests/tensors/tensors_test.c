@@ -318,9 +318,9 @@ static int trial_run_why(const char *backend, struct trial *c, char *why, size_t
     void *a = tensor_to_device(backend, &c->a), *b = tensor_to_device(backend, &c->b);
     void *out = tensor_to_device(backend, &c->out);
     void *workspace = to_device(backend, NULL, bytes), *lengths = NULL;
-    void *stream = on_gpu(backend) ? gpu_stream() : NULL;
     if (c->lengths) lengths = to_device(backend, c->lengths, n_lengths);
-    error = hc_tensor_plan_run(plan, a, b, lengths, out, workspace, bytes, stream, why, cap);
+    hc_tensor_data data = {sizeof data, a, b, out, lengths, workspace, bytes, on_gpu(backend) ? gpu_stream() : NULL};
+    error = hc_tensor_plan_run(plan, &data, why, cap);
     hc_tensor_plan_close(plan);
     if (on_gpu(backend)) gpu_wait();
     tensor_from_device(backend, &c->out, out);
@@ -780,8 +780,9 @@ static void an_empty_batch_computes_nothing(const char *backend)
             int error = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
             check(error == HC_OK && bytes == 0, "%d, %zu bytes: %s", error, bytes, why);
             float *out = to_device(backend, gh, sizeof gh);
-            error = hc_tensor_plan_run(plan, NULL, NULL, NULL, op == HC_GRADIENT_H ? out : NULL, NULL, 0,
-                                       on_gpu(backend) ? gpu_stream() : NULL, why, sizeof why);
+            hc_tensor_data data = {.size = sizeof data, .out = op == HC_GRADIENT_H ? out : NULL};
+            if (on_gpu(backend)) data.stream = gpu_stream();
+            error = hc_tensor_plan_run(plan, &data, why, sizeof why);
             hc_tensor_plan_close(plan);
             check(error == HC_OK, "%s: %d: %s", op_names[op], error, why);
             if (on_gpu(backend))
@@ -812,9 +813,9 @@ static void an_empty_batch_zeroes_each_channels_gradient(const char *backend)
         hc_tensor_plan *plan;
         size_t bytes;
         int error = hc_tensor_plan_open(&t, HC_GRADIENT_H, &plan, &bytes, why, sizeof why);
-        if (!error)
-            error = hc_tensor_plan_run(plan, NULL, NULL, NULL, out, NULL, 0, on_gpu(backend) ? gpu_stream() : NULL, why,
-                                       sizeof why);
+        hc_tensor_data data = {.size = sizeof data, .out = out};
+        if (on_gpu(backend)) data.stream = gpu_stream();
+        if (!error) error = hc_tensor_plan_run(plan, &data, why, sizeof why);
         hc_tensor_plan_close(plan);
         check(error == HC_OK, "%d: %s", error, why);
         if (on_gpu(backend))
@@ -1016,28 +1017,41 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
     check(error == HC_EINVAL && strstr(why, "plan or bytes is NULL"), "%d: %s", error, why);
     error = hc_tensor_plan_open(&t, HC_CONVOLVE, &plan, NULL, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "plan or bytes is NULL") && !plan, "%d: %s", error, why);
-    error = hc_tensor_plan_run(NULL, &x, &x, NULL, &x, NULL, 0, NULL, why, sizeof why);
+    hc_tensor_data data = {.size = sizeof data, .a = &x, .b = &x, .out = &x};
+    error = hc_tensor_plan_run(NULL, &data, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "plan is NULL"), "%d: %s", error, why);
     hc_tensor_plan_close(NULL);
     check(hc_tensor_plan_open(&t, HC_CONVOLVE, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
     void *workspace = to_device(backend, NULL, bytes);
-    error = hc_tensor_plan_run(plan, NULL, &x, NULL, &x, workspace, bytes, NULL, why, sizeof why);
+    error = hc_tensor_plan_run(plan, NULL, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "data is NULL"), "%d: %s", error, why);
+    data.workspace = workspace, data.bytes = bytes, data.size = 0;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "hc_tensor_data"), "%d: %s", error, why);
+    data.size = sizeof data, data.a = NULL;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "a is NULL"), "%d: %s", error, why);
-    error = hc_tensor_plan_run(plan, &x, NULL, NULL, &x, workspace, bytes, NULL, why, sizeof why);
+    data.a = &x, data.b = NULL;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "b is NULL"), "%d: %s", error, why);
-    error = hc_tensor_plan_run(plan, &x, &x, NULL, NULL, workspace, bytes, NULL, why, sizeof why);
+    data.b = &x, data.out = NULL;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "out is NULL"), "%d: %s", error, why);
+    data.out = &x;
     hc_tensor_plan_close(plan);
     for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
         check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
         if (bytes > 0) {
             char both[96];
             snprintf(both, sizeof both, "%zu bytes, but needs %zu", bytes - 1, bytes);
-            error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, workspace, bytes - 1, NULL, why, sizeof why);
+            data.workspace = workspace, data.bytes = bytes - 1;
+            error = hc_tensor_plan_run(plan, &data, why, sizeof why);
             check(error == HC_EINVAL && strstr(why, both), "%d: want \"%s\", got %s", error, both, why);
-            error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, NULL, bytes, NULL, why, sizeof why);
+            data.workspace = NULL, data.bytes = bytes;
+            error = hc_tensor_plan_run(plan, &data, why, sizeof why);
             check(error == HC_EINVAL && strstr(why, "aligned to 256"), "%d: %s", error, why);
-            error = hc_tensor_plan_run(plan, &x, &x, NULL, &x, (char *)workspace + 64, bytes, NULL, why, sizeof why);
+            data.workspace = (char *)workspace + 64, data.bytes = bytes;
+            error = hc_tensor_plan_run(plan, &data, why, sizeof why);
             check(error == HC_EINVAL && strstr(why, "aligned to 256"), "%d: %s", error, why);
         }
         hc_tensor_plan_close(plan);

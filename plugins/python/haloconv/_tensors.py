@@ -27,16 +27,22 @@ class Tensors(ctypes.Structure):
                 ("y_type", ctypes.c_int)]
 
 
+class Data(ctypes.Structure):
+    """hc_tensor_data"""
+    _fields_ = [("size", ctypes.c_size_t), ("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("out", ctypes.c_void_p),
+                ("lengths", ctypes.c_void_p), ("workspace", ctypes.c_void_p), ("bytes", ctypes.c_size_t),
+                ("stream", ctypes.c_void_p)]
+
+
 _pointer, _text, _Why = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char * 512
 for _name, _result, _arguments in [
         ("hc_tensors_frames", ctypes.c_int64, [ctypes.POINTER(Tensors)]),
         ("hc_tensor_plan_open", ctypes.c_int, [ctypes.POINTER(Tensors), ctypes.c_int, ctypes.POINTER(_pointer),
                                                ctypes.POINTER(ctypes.c_size_t), _text, ctypes.c_size_t]),
-        ("hc_tensor_plan_run", ctypes.c_int, [_pointer, _pointer, _pointer, _pointer, _pointer, _pointer,
-                                              ctypes.c_size_t, _pointer, _text, ctypes.c_size_t]),
+        ("hc_tensor_plan_run", ctypes.c_int, [_pointer, ctypes.POINTER(Data), _text, ctypes.c_size_t]),
         ("hc_tensor_plan_close", None, [_pointer])]:
     getattr(_lib, _name).restype, getattr(_lib, _name).argtypes = _result, _arguments
-_run = _lib.hc_tensor_plan_run
+_run, _DATA_BYTES = _lib.hc_tensor_plan_run, ctypes.sizeof(Data)
 
 
 def check_mode(mode):
@@ -79,10 +85,11 @@ class Plan:
 
     shape     of the result
     bytes     of workspace on the device
-    copies    of inputs a and b: their frames are not adjacent; run() reads dense copies
+    copies    (a, b): whether the frames of an input are not adjacent, so that run() reads a dense copy; None: neither
+    call      of torch.py: what the plan is for
     is_empty  there are no items or channels: the result is empty or, for GRADIENT_H, 0. run() is not called
     """
-    __slots__ = ("bytes", "shape", "copies", "is_empty", "_pointer")
+    __slots__ = ("bytes", "shape", "copies", "call", "is_empty", "_pointer")
     _close = _lib.hc_tensor_plan_close  # at the end of Python the names of the module go before the plans
 
     def __init__(self, op, tensors, shape, copies):
@@ -98,9 +105,10 @@ class Plan:
 
     def run(self, a, b, out, workspace, stream=None, lengths=None):
         """Run the operation: a, b, out, workspace and lengths are addresses, stream is a cudaStream_t or None."""
-        if _run(self._pointer, a, b, lengths, out, workspace, self.bytes, stream, None, 0):  # again, for the error text
+        data = Data(_DATA_BYTES, a, b, out, lengths, workspace, self.bytes, stream)
+        if _run(self._pointer, data, None, 0):  # again, for the error text
             why = _Why()
-            _check(_run(self._pointer, a, b, lengths, out, workspace, self.bytes, stream, why, len(why)), why)
+            _check(_run(self._pointer, data, why, len(why)), why)
 
 
 def _rows(shape, strides, dense):
@@ -152,7 +160,7 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types):
     h_sizes = out_sizes if op == GRADIENT_H else b_sizes
     tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
                       *steps, *(types[i] for i in order))
-    return Plan(op, tensors, shape, (copies_a, copies_b))
+    return Plan(op, tensors, shape, (copies_a, copies_b) if copies_a or copies_b else None)
 
 
 class Plans:

@@ -98,6 +98,8 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     const int64_t filters = c->h.batch * c->h.channels, rows = rows_of_filter(c);
     double best = 0;
     memset(plan, 0, sizeof *plan);
+    if (c->has_index || c->x.packed)
+        return fail(HC_EUNSUPPORTED, why, "cuda: no filters by index and no packed sequences; use the CPU");
     if (filters > INT_MAX || rows > INT_MAX)
         return fail(HC_EUNSUPPORTED, why,
                     "cuda: %lld filters of %lld rows each are too many; split the batch, so that both are at most %d",

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Convolution of tensors on a GPU for machine learning: haloconv beside torch's FFT, torchaudio and FlashFFTConv.
+"""Convolution of tensors on a GPU: haloconv beside NVIDIA's call, torch's FFT, torchaudio and FlashFFTConv.
 
     make bench-tensors
-    tests/bench/bench_tensors.py [--quick] [--device cuda:0] [--only rows,grid,loop] [--json FILE]
+    tests/bench/bench_tensors.py [--quick] [--device cuda:0] [--only rows,grid,loop,calls] [--ways NAMES] [--json FILE]
 
-    rows  six shapes, forward and forward with backward: medians of CUDA events in ms, the relative error beside float64
-          (norm over norm), the memory beyond inputs and results, and the targets
+    rows  eight shapes, forward and forward with backward: medians of CUDA events in ms, the relative error beside
+          float64 (norm over norm), the memory beyond inputs and results, and the targets
     grid  hundreds of shapes, random in sizes, sharing and mode: haloconv.torch beside the faster of torch's rfft of the
           exact length and of a power of two; the median, and the ten worst
     loop  training of a separation network with reverberation on the fly: what the convolution takes of a step
+    calls the host's time for a call of a tiny shape from Python
 
-    HALOCONV_LIBRARY (build/libhaloconv.so), HC_TEST_SEED (0). Needs torch. FlashFFTConv and torchaudio take part if
-    Python finds them; without FlashFFTConv the targets use the times that were recorded on an H200.
+    HALOCONV_LIBRARY (build/libhaloconv.so), HC_TEST_SEED (0). Needs torch. torchaudio, FlashFFTConv and NVIDIA's
+    call (subquadratic-ops-torch-cu13, or Python's cudnn) take part if Python finds them. Without NVIDIA's call the
+    targets use times that were recorded on an H200.
 
 A process of its own measures, so that a crash or a hang ends one measurement: that one is reported, the rest go on.
 Progress goes to standard error, tables to standard output. A target that is missed does not change the exit status.
@@ -30,10 +32,14 @@ import time
 
 HANG_S = 150  # of one measurement
 GRID_S, GRID_AGAIN_S, GRID_AGAIN = 0.02, 0.1, 20  # of a way on a shape; the 20 worst are measured again, longer
-# FlashFFTConv in bf16 on an H200 on 2026-11-21, ms: the targets compare with these times if it is not installed.
-RECORDED_FLASH = {1024: (0.79, 2.77), 4096: (3.70, 10.0), 32768: (19.7, 50.6)}
-CAUSAL_TARGET, OWN_TARGET = (4, 3), (8, 6)  # times faster: forward, forward and backward
-PADDED_TARGET, ERROR_TARGET, SHARE_TARGET, SMALL = 4, 1e-6, 0.02, 64 << 20
+# By (batch, channels, frames) of a causal row with a filter a channel: fp32, bf16; forward, forward and backward; ms.
+GOALS = {(64, 768, 1024): ((0.17, 0.52), (0.15, 0.48)), (64, 768, 4096): ((0.80, 2.5), (0.75, 2.3)),
+         (16, 768, 32768): ((3.0, 8.5), (2.8, 8.0)), (2, 768, 1 << 20): ((22, 55), (18, 45))}  # on an H200
+RECORDED_NVIDIA = {(64, 768, 1024): ((0.405, 1.18), (0.402, 1.16)), (64, 768, 4096): ((1.50, 4.43), (1.47, 4.17)),
+                   (16, 768, 32768): ((5.73, 12.7), (5.12, 11.8)),
+                   (2, 768, 1 << 20): ((33.0, 76.4), (25.9, 60.1))}  # 0.3.1 on an H200
+OWN_TARGET, GRID_TARGET = (8, 6), 1.2  # times faster: forward, forward and backward; the slowest shape
+PADDED_TARGET, ERROR_TARGET, SHARE_TARGET, SMALL, CALL_TARGET = 4, 1e-6, 0.02, 64 << 20, 15  # CALL_TARGET: us
 
 
 class Missing(Exception):
@@ -110,7 +116,7 @@ class Verdicts:
 
     def at_least(self, what, target, ratio):
         """A ratio that should reach the target; None: not measured."""
-        met = "not measured" if ratio is None else f"{ratio:.1f} x: {'met' if ratio >= target else 'MISSED'}"
+        met = "not measured" if ratio is None else f"{ratio:.2f} x: {'met' if ratio >= target else 'MISSED'}"
         self.lines.append(f"| {what} | at least {target} x | {met} |")
 
     def at_most(self, what, target, value, form):
@@ -134,7 +140,8 @@ def ratio(peer, ours):
 def rows_of(options):
     from tensors_ways import Shape  # pylint: disable=import-outside-toplevel
     rows = [Shape(64, 768, 1024, 1024, 1, 768, "causal"), Shape(64, 768, 4096, 4096, 1, 768, "causal"),
-            Shape(16, 768, 32768, 32768, 1, 768, "causal"), Shape(2, 768, 1 << 20, 1 << 20, 1, 768, "causal"),
+            Shape(16, 768, 32768, 32768, 1, 768, "causal"), Shape(4, 768, 1 << 17, 1 << 17, 1, 768, "causal"),
+            Shape(2, 768, 1 << 18, 1 << 18, 1, 768, "causal"), Shape(2, 768, 1 << 20, 1 << 20, 1, 768, "causal"),
             Shape(64, 1, 160000, 16000, 64, 1, "full"), Shape(16, 1, 480000, 96000, 16, 1, "full")]
     if options.device == "cpu":
         rows = [Shape(4, 6, 256, 256, 1, 6, "causal"), Shape(1, 3, 4096, 4096, 1, 3, "causal"),
@@ -144,8 +151,13 @@ def rows_of(options):
 
 ROW_WAYS = [("haloconv.torch", "row", "haloconv.torch"), ("haloconv C call", "c_calls", None),
             ("haloconv.torch bf16", "row", "haloconv.torch bf16"), ("haloconv C call bf16", "c_calls", "bfloat16"),
+            ("NVIDIA fft_causal_conv1d", "row", "nvidia"), ("NVIDIA fft_causal_conv1d bf16", "row", "nvidia bf16"),
             ("torch rfft, a power of two", "row", "rfft"), ("torchaudio fftconvolve", "row", "torchaudio"),
             ("FlashFFTConv bf16", "row", "flash"), ("copy", "copies", None)]
+
+
+def is_wanted(title, options):
+    return not options.ways or any(title.lower().startswith(name.lower()) for name in options.ways.split(","))
 
 
 def compare_rows(worker, options, verdicts):
@@ -156,7 +168,7 @@ def compare_rows(worker, options, verdicts):
     for shape in rows_of(options):
         found = {}
         for title, task, way in ROW_WAYS:
-            if way == "flash" and shape.mode != "causal":
+            if (way in ("flash", "nvidia", "nvidia bf16") and shape.mode != "causal") or not is_wanted(title, options):
                 continue
             start = time.perf_counter()
             r = worker.measure(task, shape, way) if way else worker.measure(task, shape)
@@ -178,37 +190,35 @@ def compare_rows(worker, options, verdicts):
 def judge_row(shape, found, verdicts, options):
     ours, c_call = found.get("haloconv.torch", {}), found.get("c_calls", {})
     name = f"{shape.batch} x {shape.channels} x {shape.frames:,}"
-    runs = {}
     for i, key in enumerate(("forward", "both")):
         what = f"{name}, {'forward' if key == 'forward' else 'forward and backward'}"
-        mine, audio, padded = (found.get(way, {}).get(key) for way in ("haloconv.torch", "torchaudio", "rfft"))
-        runs[key] = mine
         if shape.mode == "causal":
-            flash, source = found.get("flash", {}).get(key), "FlashFFTConv"
-            if flash is None and options.device != "cpu":
-                flash = RECORDED_FLASH.get(shape.frames, (None, None))[i]
-                source = "FlashFFTConv as recorded on an H200"
-            peers = {"torch rfft": padded, source: flash}
-            best = min((n for n in peers if peers[n]), key=peers.get, default=None)
-            if shape.frames < 1 << 20:
-                fastest = peers.get(best)
-                verdicts.at_least(f"{what}: beside {best or 'the peers'}", CAUSAL_TARGET[i], ratio(fastest, mine))
-                if c_call.get(key):
-                    verdicts.at_least(f"{what}, by the C call", CAUSAL_TARGET[i], ratio(fastest, c_call[key]))
-        else:
-            verdicts.at_least(f"{what}: beside torchaudio", OWN_TARGET[i], ratio(audio, mine))
-            if key == "forward":
-                verdicts.at_least(f"{what}: beside the padded rfft", PADDED_TARGET, ratio(padded, mine))
-            if c_call.get(key):
-                verdicts.at_least(f"{what}: the C call beside torchaudio", OWN_TARGET[i], ratio(audio, c_call[key]))
-    if shape.frames == 1 << 20:
-        times = " / ".join(f"{number(ms)} ms" if ms else "no" for ms in runs.values())
-        verdicts.holds(name, "runs", times, all(runs.values()))
+            judge_causal(what, shape, found, i, key, verdicts, options)
+            continue
+        mine, audio, padded = (found.get(way, {}).get(key) for way in ("haloconv.torch", "torchaudio", "rfft"))
+        verdicts.at_least(f"{what}: beside torchaudio", OWN_TARGET[i], ratio(audio, mine))
+        if key == "forward":
+            verdicts.at_least(f"{what}: beside the padded rfft", PADDED_TARGET, ratio(padded, mine))
+        if c_call.get(key):
+            verdicts.at_least(f"{what}: the C call beside torchaudio", OWN_TARGET[i], ratio(audio, c_call[key]))
     found_errors = [r[key] for r in (ours, c_call) for key in ("error", "gx", "gh") if key in r]
     verdicts.at_most(f"{name}, relative error of y, gx and gh", ERROR_TARGET, largest(found_errors), "{:.1e}".format)
     quarter = max(sum(shape.floats), SMALL)  # bytes: floats of four bytes, a quarter of them
     extras = [r[key] for r in (ours, c_call) for key in ("extra", "extra_both") if r.get(key) is not None]
     verdicts.at_most(f"{name}, extra memory", quarter, max(extras, default=None), lambda n: f"{mib(n)} MiB")
+
+
+def judge_causal(what, shape, found, i, key, verdicts, options):
+    sizes = shape.batch, shape.channels, shape.frames
+    for dtype, (title, suffix) in enumerate((("fp32", ""), ("bf16", " bf16"))):
+        mine, nvidia = (found.get(way + suffix, {}).get(key) for way in ("haloconv.torch", "nvidia"))
+        source = "NVIDIA"
+        if nvidia is None and sizes in RECORDED_NVIDIA:
+            nvidia, source = RECORDED_NVIDIA[sizes][dtype][i], "NVIDIA as recorded on an H200"
+        if sizes in GOALS:
+            verdicts.at_most(f"{what}, {title} (goal for an H200)", GOALS[sizes][dtype][i], mine, "{:.3g} ms".format)
+        if options.device != "cpu":
+            verdicts.at_least(f"{what}, {title}: beside {source}", 1, ratio(nvidia, mine))
 
 
 # ---- grid ----
@@ -283,6 +293,8 @@ def compare_grid(worker, options, verdicts):
     slow = sum(rate(r) < 1 for r in forward) + sum(rate_both(r) < 1 for r in backward)
     verdicts.holds("grid: shapes slower than torch's rfft", "none", f"{slow} of {len(forward) + len(backward)}",
                    slow == 0 and len(forward) > 0)
+    worst = min([*map(rate, forward), *map(rate_both, backward)], default=None)
+    verdicts.at_least("grid: the slowest shape beside torch's rfft", GRID_TARGET, worst)
     verdicts.holds("grid: shapes that fail", "none", f"{len(failed)} of {len(failed) + len(results)}", not failed)
     inexact = [r for r in results if not r.get("error", 0) <= ERROR_TARGET]
     worst = largest([r["error"] for r in results if "error" in r])
@@ -317,6 +329,17 @@ def compare_loops(worker, options, verdicts):
     return results
 
 
+# ---- calls ----
+def compare_calls(worker, options, verdicts):
+    del options
+    found = worker.measure("calls")
+    print("**Calls** of 2 x 4 x 64 frames with 16 taps: the host's time\n\n| | us |\n|---|--:|")
+    print("\n".join(f"| {name} | {us if name == 'failed' else number(us)} |" for name, us in found.items()), "\n")
+    verdicts.at_most("host time of haloconv.torch.convolve, a tiny shape", CALL_TARGET,
+                     found.get("haloconv.torch.convolve"), "{:.1f} us".format)
+    return found
+
+
 def driver():
     try:
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -330,7 +353,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="short measurements and a small grid")
     parser.add_argument("--device", default="cuda:0", help="cuda:0; cpu: small shapes, to try the bench itself")
-    parser.add_argument("--only", default="rows,grid,loop", help="parts, separated by commas")
+    parser.add_argument("--only", default="rows,grid,loop,calls", help="parts, separated by commas")
+    parser.add_argument("--ways", help="of the rows, only the ways whose names begin so, separated by commas: "
+                        "haloconv,NVIDIA")
     parser.add_argument("--grid-seconds", type=float, help="default 75; with --quick 15")
     parser.add_argument("--grid-shapes", type=int, default=500, help="at most so many shapes (%(default)s)")
     parser.add_argument("--json", help="write all figures to this file")
@@ -338,7 +363,7 @@ def main():
     options.seed = int(os.environ.get("HC_TEST_SEED", "0"))
     options.grid_seconds = options.grid_seconds or (15 if options.quick else 75)
     parts = options.only.split(",")
-    kinds = {"rows": compare_rows, "grid": compare_grid, "loop": compare_loops}
+    kinds = {"rows": compare_rows, "grid": compare_grid, "loop": compare_loops, "calls": compare_calls}
     if not set(parts) <= set(kinds):
         parser.error(f"--only takes {', '.join(kinds)}")
     worker, verdicts, figures = Worker(options), Verdicts(), {}

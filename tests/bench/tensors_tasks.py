@@ -129,24 +129,20 @@ def own_memory(bench):
 
 
 def row(bench, shape, name):
-    """A way on a shape: forward, both (ms), error (forward), gx, gh (haloconv), extra, extra_both (bytes), note."""
+    """A way on a shape: forward, both (ms), error (forward), gx, gh (of some ways), extra, extra_both (bytes), note."""
     way = tensors_ways.WAYS[name](shape, bench.device)
     result = {"note": getattr(way, "note", "")}
-    plain = bench.sets(shape)
-    inputs = [way.inputs(*given) for given in plain]
-    if way.dtype == torch.float32:
-        plain = inputs
+    inputs = [way.inputs(*given) for given in bench.sets(shape)]
     x, h, gy = inputs[0]
+    whole_h = h.reshape(shape.sizes[1])
     before = own_memory(bench)
     with torch.no_grad():
         way(x, h)
         bench.wait()
         result["tables"] = own_memory(bench) - before
         result["extra"], y = peak_extra(bench, lambda i: way(x, h))
-    given = plain[0] if way.dtype == torch.float32 else (x, h.reshape(shape.sizes[1]), gy)
-    result["error"] = tensors_ways.errors(shape, *given, y)["y"]
+    result["error"] = tensors_ways.errors(shape, x, whole_h, gy, y)["y"]
     del y
-    plain = given = None
     bench.clean()
     try:
         result["forward"] = bench.median(forward(way, inputs))
@@ -154,8 +150,8 @@ def row(bench, shape, name):
         run = both(way, inputs)
         run(0)
         result["extra_both"], (y, gx, gh) = peak_extra(bench, run)
-        if name.startswith("haloconv.torch"):
-            found = tensors_ways.errors(shape, x, h, gy, y, gx, gh)
+        if way.checks_gradients:
+            found = tensors_ways.errors(shape, x, whole_h, gy, y, gx, gh.reshape(shape.sizes[1]))
             result["gx"], result["gh"] = found["gx"], found["gh"]
         del y, gx, gh
         bench.clean()
@@ -263,7 +259,35 @@ def loop(bench, way, with_autocast, small):
     return tensors_loop.measure(bench, way, with_autocast, small)
 
 
-TASKS = {f.__name__: f for f in (row, c_calls, copies, grid, loop)}
+def calls(bench):
+    """us that the host needs for a call of a tiny shape, which the device computes meanwhile: medians by name."""
+    torch.set_num_threads(1)
+    shape = tensors_ways.Shape(2, 4, 64, 16, 1, 4, "causal")
+    x, h, gy = bench.sets(shape, most=1)[0]
+    x_leaf, h_leaf, ours = x.clone().requires_grad_(), h.clone().requires_grad_(), tensors_ways.our_module("torch")
+    c_call, y = tensors_ways.Calls(shape, bench.device, torch.float32), torch.empty(shape.sizes[2], device=bench.device)
+    arrays = x.cpu().numpy(), h.cpu().numpy(), "causal", None, 1
+    convolve_tensors = tensors_ways.our_module("_arrays").convolve_tensors
+    ways = {"torch.empty": lambda: torch.empty(shape.sizes[2], device=bench.device), "torch, x * 2": lambda: x * 2,
+            "hc_tensor_plan_run": lambda: c_call.run("convolve", x, h, y),
+            "haloconv.torch.convolve": lambda: ours.convolve(x, h, "causal"),
+            "the same, x and h need gradients": lambda: ours.convolve(x_leaf, h_leaf, "causal"),
+            "the same, and backward": lambda: torch.autograd.grad(ours.convolve(x_leaf, h_leaf, "causal"),
+                                                                  (x_leaf, h_leaf), gy),
+            "haloconv.convolve_tensors, NumPy": lambda: convolve_tensors(*arrays)}
+    return {name: statistics.median(host_us(bench, call, 100) for _ in range(50)) for name, call in ways.items()}
+
+
+def host_us(bench, call, n):
+    """us of each of n calls; the device's queue is empty before and has space for them."""
+    bench.wait()
+    start = time.perf_counter()
+    for _ in range(n):
+        call()
+    return (time.perf_counter() - start) * 1e6 / n
+
+
+TASKS = {f.__name__: f for f in (row, c_calls, copies, grid, loop, calls)}
 
 
 def text_of(error):

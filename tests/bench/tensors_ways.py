@@ -76,16 +76,19 @@ def crop(full, shape):
 
 class Way:
     dtype = torch.float32
+    checks_gradients = False
 
     def __init__(self, shape, device):
         self.shape, self.device = shape, device
 
     def inputs(self, x, h, gy):
-        """x, h, gy of float32 as this way takes them."""
+        """x, h, gy of float32 as this way takes them; h may have another shape."""
         return x, h, gy
 
 
 class Haloconv(Way):
+    checks_gradients = True
+
     def __init__(self, shape, device):
         super().__init__(shape, device)
         self.convolve = our_module("torch").convolve
@@ -159,8 +162,36 @@ class Flash(Way):
         return self.convolve(x, h)
 
 
-WAYS = {"haloconv.torch": Haloconv, "haloconv.torch bf16": HaloconvBfloat16, "rfft": Rfft,
-        "torchaudio": Torchaudio, "exact": ExactRfft, "flash": Flash}
+class Nvidia(Way):
+    """fft_causal_conv1d of NVIDIA's subquadratic-ops-torch, or of cuDNN, which has the same kernels."""
+    checks_gradients = True
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        if shape.mode != "causal" or shape.h_batch != 1 or shape.h_channels != shape.channels:
+            raise NotHere("takes causal convolution with a filter a channel only")
+        try:
+            self.convolve = importlib.import_module("subquadratic_ops_torch.fft_causal_conv1d").fft_causal_conv1d
+        except ImportError as error:
+            try:
+                self.convolve, self.note = importlib.import_module("cudnn").ops.fft_causal_conv1d, "of cuDNN"
+            except (ImportError, AttributeError):
+                raise NotHere(f"not installed ({error})") from error
+
+    def inputs(self, x, h, gy):
+        return tuple(value.to(self.dtype) for value in (x, h[0], gy))
+
+    def __call__(self, x, h):
+        return self.convolve(x, h)
+
+
+class NvidiaBfloat16(Nvidia):
+    """x, h, gy and the results in bfloat16."""
+    dtype = torch.bfloat16
+
+
+WAYS = {"haloconv.torch": Haloconv, "haloconv.torch bf16": HaloconvBfloat16, "nvidia": Nvidia,
+        "nvidia bf16": NvidiaBfloat16, "rfft": Rfft, "torchaudio": Torchaudio, "exact": ExactRfft, "flash": Flash}
 
 
 # ---- the C call ----

@@ -43,6 +43,6 @@ for _public in (Bank, Error, Mask, Stream, convolve, convolve_moving, convolve_t
 
 
 def __getattr__(name: str) -> Any:
-    if name == "torch":  # imported on first use: `import haloconv` must not import torch
-        return importlib.import_module(".torch", __name__)
+    if name in ("torch", "jax"):  # imported on first use: `import haloconv` must not import torch or JAX
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,6 +9,7 @@ nobody has seen yet.
 
 import contextlib
 import ctypes
+import math
 import sys
 from typing import Any, Optional, Sequence, Union, overload
 
@@ -21,7 +22,7 @@ _CUDA, _CUDA_MANAGED = 2, 13  # DLDeviceType
 _CPUS = (1, 3)  # memory of the host, pinned or not
 _INT64, _COMPLEX = (0, 64, 1), 5  # DLDataType, and the code of one
 _TYPES = {(2, 32, 1): FLOAT32, (4, 16, 1): BFLOAT16, (2, 16, 1): FLOAT16}  # by DLDataType
-_NUMPY_TYPES = {"float32": FLOAT32, "bfloat16": BFLOAT16, "float16": FLOAT16}  # by name; bfloat16: of ml_dtypes
+_NUMPY_TYPES = {np.dtype(np.float32): FLOAT32, np.dtype(np.float16): FLOAT16}  # and ml_dtypes' bfloat16, once seen
 _LEGACY_STREAM = 1
 
 # For annotations: the result is a NumPy array. For others (CuPy, JAX, torch, ...) it is of their kind.
@@ -75,6 +76,14 @@ class _View:
         self.address = (tensor.data or 0) + tensor.byte_offset
         self.dtype = (tensor.code, tensor.bits, tensor.lanes)
 
+    def is_dense(self):
+        dense = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if size != 1 and stride != dense:
+                return False
+            dense *= size
+        return True
+
 
 def device_of(array):
     """The number of the CUDA device that holds the array; None: memory of the CPU, or not an array.
@@ -100,6 +109,10 @@ class _Library:
     def __init__(self, like, device):
         self.like, self.device = like, device
 
+    def names(self):
+        """The module of the library's functions."""
+        return self.like.__array_namespace__()
+
     def active(self):
         """A context in which the library's default device is that of the arrays."""
         return contextlib.nullcontext()
@@ -108,7 +121,7 @@ class _Library:
         return _LEGACY_STREAM
 
     def empty(self, shape):
-        names = self.like.__array_namespace__()
+        names = self.names()
         return names.empty(shape, dtype=names.float32, device=self.like.device)
 
     def dense(self, array):
@@ -125,6 +138,9 @@ class _CuPy(_Library):
     def __init__(self, like, device):
         super().__init__(like, device)
         self.cupy = sys.modules["cupy"]
+
+    def names(self):
+        return self.cupy
 
     def active(self):
         return self.cupy.cuda.Device(self.device)
@@ -146,6 +162,9 @@ class _JAX(_Library):
     def __init__(self, like, device):
         super().__init__(like, device)
         self.jax = sys.modules["jax"]
+
+    def names(self):
+        return self.jax.numpy
 
     def active(self):
         return self.jax.default_device(next(iter(self.like.devices())))
@@ -195,6 +214,7 @@ def _plan(mode, backend, n_threads, x, h, types):
     plan = _plans.by_key.get(key)
     if plan is None:
         (x_shape, x_strides), (h_shape, _) = x, h
+        _check_shapes(x_shape, h_shape)
         whole = _broadcast(x_shape, h_shape)
         lead = len(whole) - len(x_shape) + 1
         sizes = (1,) * lead + x_shape[:-1]
@@ -212,6 +232,20 @@ def _broadcast(x_shape, h_shape):
     except ValueError:
         raise ValueError(f"the leading dimensions of x {tuple(x_shape)} and h {tuple(h_shape)} do not broadcast; give "
                          "h those of x, or 1") from None
+
+
+def _fold(names, x, h, lengths):
+    """(x, h, lengths, the leading dimensions of the result): x and h as [batch, channels, ...]; names: their module."""
+    whole = _broadcast(x.shape, h.shape)
+    own = (1,) * (len(whole) - h.ndim + 1) + tuple(h.shape[:-1])
+    cut = split(whole, own)
+    if cut is None:  # a shared dimension between two own ones: copy the filter for every item
+        lengths = None if lengths is None else names.broadcast_to(lengths, whole)
+        h, own, cut = names.broadcast_to(h, (*whole, h.shape[-1])), whole, len(whole) - 1
+    x = names.broadcast_to(x, (*whole, x.shape[-1]))
+    x, h = (names.reshape(value, (math.prod(lead[:cut]), math.prod(lead[cut:]), value.shape[-1]))
+            for value, lead in ((x, whole), (h, own)))
+    return x, h, None if lengths is None else names.reshape(lengths, h.shape[:-1]), whole
 
 
 def _check_shapes(x_shape, h_shape):
@@ -248,7 +282,7 @@ def _by_torch(x, h, mode, lengths):
 
 
 def _on_gpu(x, h, mode, lengths=None):
-    """convolve_tensors of arrays on a GPU; at most two leading dimensions."""
+    """convolve_tensors of arrays on a GPU."""
     device = device_of(x)
     if device is None or device_of(h) != device:
         names = ["the CPU" if found is None else f"cuda:{found}" for found in (device, device_of(h))]
@@ -260,11 +294,12 @@ def _on_gpu(x, h, mode, lengths=None):
         raise TypeError(f"a {type(x).__name__} has no __array_namespace__, which the result needs; convert the arrays "
                         "by from_dlpack of CuPy, JAX or torch")
     _check_shapes(x.shape, h.shape)
-    if max(x.ndim, h.ndim) > 3:
-        raise ValueError(f"x has shape {tuple(x.shape)} and h {tuple(h.shape)}; reshape them to at most "
-                         "[batch, channels, frames]")
+    if lengths is not None and (device_of(lengths) != device or tuple(lengths.shape) != tuple(h.shape[:-1])):
+        _check_lengths(np.shape(lengths), False, h.shape)
     with library.active():
-        stream = library.stream()
+        stream, whole = library.stream(), None
+        if max(x.ndim, h.ndim) > 3:
+            x, h, lengths, whole = _fold(library.names(), x, h, lengths)
         views = []
         for array in (x, h):
             view = _View(array, stream)
@@ -282,14 +317,13 @@ def _on_gpu(x, h, mode, lengths=None):
             views.append(view)
         taps_at = None
         if lengths is not None:
-            if device_of(lengths) != device:
-                _check_lengths(np.shape(lengths), False, h.shape)
-            views.append(_View(lengths, stream))
-            _check_lengths(views[2].shape, views[2].dtype == _INT64, h.shape)
+            view = _View(lengths, stream)
+            _check_lengths(view.shape, view.dtype == _INT64, h.shape)
+            views.append(view if view.is_dense() else _View(library.dense(lengths), stream))
             taps_at = views[2].address
         plan = _plan(mode, b"cuda:%d" % device, 0, *((view.shape, view.strides) for view in views[:2]),
                      tuple(_TYPES[view.dtype] for view in views[:2]))
-        out = library.empty(plan.shape)
+        out = library.empty(plan.shape if whole is None else (*whole, plan.shape[-1]))
         if plan.is_empty:
             return out
         workspace = library.empty(((plan.bytes + ALIGNMENT) // 4 + 1,))
@@ -301,45 +335,42 @@ def _on_gpu(x, h, mode, lengths=None):
 
 
 def _rows(values, name):
-    """A NumPy array of one of _NUMPY_TYPES, aligned, whose frames are adjacent and whose other strides are 0 or more.
+    """(a NumPy array, (shape, strides), type of hc_tensors): aligned, frames adjacent, other strides 0 or more.
 
-    Other arrays are copied here, before they broadcast.
+    Arrays that are not so are copied here, before they broadcast.
     """
     values = np.asarray(values)
-    if values.dtype.name not in _NUMPY_TYPES or not values.dtype.isnative:
-        if np.iscomplexobj(values):
+    kind = _NUMPY_TYPES.get(values.dtype)
+    if kind is None:
+        if values.dtype.name == "bfloat16" and values.dtype.isnative:
+            kind = _NUMPY_TYPES[values.dtype] = BFLOAT16
+        elif np.iscomplexobj(values):
             raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
-        values = np.asarray(values, np.float32)
-    if values.ndim == 0:
-        return values
-    fine = values.flags.aligned and _has_adjacent_frames(*_strided(values))
-    return values if fine else np.ascontiguousarray(values)
+        else:
+            values, kind = np.asarray(values, np.float32), FLOAT32
+    if values.ndim and not (values.flags.aligned and _has_adjacent_frames(*_strided(values))):
+        values = np.ascontiguousarray(values)
+    return values, _strided(values), kind
 
 
 def _strided(values):
-    return values.shape, tuple(stride // values.itemsize for stride in values.strides)
+    size = values.itemsize
+    return values.shape, tuple([stride // size for stride in values.strides])
 
 
 def _on_cpu(x, h, mode, lengths, n_threads):
-    x, h = _rows(x, "x"), _rows(h, "h")
-    _check_shapes(x.shape, h.shape)
+    (x, x_rows, x_type), (h, h_rows, h_type) = _rows(x, "x"), _rows(h, "h")
     if lengths is not None:
         lengths = np.asarray(lengths)
         _check_lengths(lengths.shape, lengths.dtype.kind in "iu", h.shape)
         lengths = np.ascontiguousarray(np.clip(lengths, 0, h.shape[-1]), np.int64)
     whole = None
     if max(x.ndim, h.ndim) > 3:
-        whole = _broadcast(x.shape, h.shape)
-        own = (1,) * (len(whole) - h.ndim + 1) + h.shape[:-1]
-        cut = split(whole, own)
-        if cut is None:  # a shared dimension between two own ones: copy the filter for every item
-            lengths = None if lengths is None else np.ascontiguousarray(np.broadcast_to(lengths, whole))
-            h, own, cut = np.broadcast_to(h, (*whole, h.shape[-1])), whole, len(whole) - 1
-        x = np.broadcast_to(x, (*whole, x.shape[-1]))
-        x = x.reshape(int(np.prod(whole[:cut])), int(np.prod(whole[cut:])), x.shape[-1])
-        h = h.reshape(int(np.prod(own[:cut])), int(np.prod(own[cut:])), h.shape[-1])
-    plan = _plan(mode, b"cpu", n_threads, _strided(x), _strided(h),
-                 (_NUMPY_TYPES[x.dtype.name], _NUMPY_TYPES[h.dtype.name]))
+        _check_shapes(x.shape, h.shape)
+        x, h, lengths, whole = _fold(np, x, h, lengths)
+        x_rows, h_rows = _strided(x), _strided(h)
+        lengths = None if lengths is None else np.ascontiguousarray(lengths)
+    plan = _plan(mode, b"cpu", n_threads, x_rows, h_rows, (x_type, h_type))
     if plan.is_empty:
         out = np.zeros(plan.shape, np.float32)
     else:
@@ -375,7 +406,7 @@ def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_
     Returns float32 [..., frames of the mode] of the kind of x, on its device; NumPy for other arrays on the CPU.
     float32, float16 and bfloat16 are read in place; other real types are converted. torch tensors go to
     haloconv.torch.convolve, with their gradients. NaN passes through; one reaches more frames of its channel than its
-    taps reach. Arrays on a GPU have at most two leading dimensions.
+    taps reach.
 
     On a GPU: inputs whose frames are not adjacent, or of other types, are copied on the device by their library. CuPy:
     on its current stream, nothing waits. JAX, and other libraries: the call returns when the result is complete; not

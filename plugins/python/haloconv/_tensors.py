@@ -85,10 +85,11 @@ class Plan:
 
     shape     of the result
     bytes     of workspace on the device
-    copies    of inputs a and b: their frames are not adjacent; run() reads dense copies
+    copies    (a, b): whether the frames of an input are not adjacent, so that run() reads a dense copy; None: neither
+    call      of torch.py: what the plan is for
     is_empty  there are no items or channels: the result is empty or, for GRADIENT_H, 0. run() is not called
     """
-    __slots__ = ("bytes", "shape", "copies", "is_empty", "_pointer")
+    __slots__ = ("bytes", "shape", "copies", "call", "is_empty", "_pointer")
     _close = _lib.hc_tensor_plan_close  # at the end of Python the names of the module go before the plans
 
     def __init__(self, op, tensors, shape, copies):
@@ -159,7 +160,7 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types):
     h_sizes = out_sizes if op == GRADIENT_H else b_sizes
     tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
                       *steps, *(types[i] for i in order))
-    return Plan(op, tensors, shape, (copies_a, copies_b))
+    return Plan(op, tensors, shape, (copies_a, copies_b) if copies_a or copies_b else None)
 
 
 class Plans:

@@ -46,32 +46,32 @@ _HAS_OPERATORS = hasattr(torch.library, "register_autograd")  # torch 2.4
 _TYPES = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
 
 
-def _plan_of(key):
-    op, mode, index, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key
+def _plan_of(op, mode, a, b, size, dtype):
+    """The plan of an operation on tensors as in make_plan(), with a result of a dtype."""
+    index = a.get_device()  # -1: the CPU
+    key = (op, mode, index, b.get_device(), a.shape, a.stride(), b.shape, b.stride(), size,
+           torch.get_num_threads() if index < 0 else 0, a.dtype, b.dtype, dtype)
+    return _find_plan(key) or _new_plan(key, a, b)
+
+
+def _new_plan(key, a, b):
+    op, mode, index, b_index, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key
+    if not set(dtypes) <= set(_TYPES) or index != b_index:
+        raise TypeError(f"the tensors are {a.dtype} on {a.device} and {b.dtype} on {b.device}, the result is "
+                        f"{dtypes[2]}; give float32, bfloat16 or float16 on one device")
     backend = b"cpu" if index < 0 else b"cuda:%d" % index
     types = [_TYPES[dtype] for dtype in dtypes]
     plan = make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size, types)
+    plan.call = op, mode, size, dtypes[2]
     return _plans.keep(key, plan)
 
 
-def _execute(op, mode, a, b, size, lengths, dtype):
-    """Run an operation now: tensors as in make_plan(), without autograd; dtype: of the result."""
-    index = a.get_device()  # -1: the CPU
-    if a.dtype not in _TYPES or b.dtype not in _TYPES or dtype not in _TYPES or index != b.get_device():
-        raise TypeError(f"the tensors are {a.dtype} on {a.device} and {b.dtype} on {b.device}, the result is {dtype}; "
-                        "give float32, bfloat16 or float16 on one device")
-    if a.is_neg():
-        a = a.resolve_neg()
-    if b.is_neg():
-        b = b.resolve_neg()
-    key = (op, mode, index, a.shape, a.stride(), b.shape, b.stride(), size,
-           torch.get_num_threads() if index < 0 else 0, a.dtype, b.dtype, dtype)
-    plan = _find_plan(key) or _plan_of(key)
-    copies_a, copies_b = plan.copies
-    if copies_a:
-        a = a.contiguous()
-    if copies_b:
-        b = b.contiguous()
+def _run(plan, a, b, lengths):
+    """Run a plan on the tensors that it is for, without autograd."""
+    op, _, size, dtype = plan.call
+    index = a.get_device()
+    if plan.copies:
+        a, b = (value.contiguous() if is_apart else value for value, is_apart in zip((a, b), plan.copies))
     taps_at = None
     if lengths is not None:
         filters = (size if op == GRADIENT_H else b.shape)[:-1]
@@ -80,14 +80,19 @@ def _execute(op, mode, a, b, size, lengths, dtype):
                              f"{tuple(filters)} on {a.device}")
         lengths = lengths.contiguous()
         taps_at = lengths.data_ptr()
-    out = torch.empty(plan.shape, dtype=dtype, device=a.device)
+    out = a.new_empty(plan.shape, dtype=dtype)
     if plan.is_empty:
         return out.zero_()
     # Only on a GPU. The caching allocator aligns to 512 bytes, and reuses the memory in the order of the stream.
-    workspace = torch.empty(plan.bytes, dtype=torch.uint8, device=a.device) if plan.bytes else None
+    workspace = a.new_empty(plan.bytes, dtype=torch.uint8) if plan.bytes else None
     plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), None if workspace is None else workspace.data_ptr(),
              None if index < 0 else _current_stream(index), taps_at)
     return out
+
+
+def _execute(op, mode, a, b, size, lengths, dtype):
+    """Run an operation now, without autograd."""
+    return _run(_plan_of(op, mode, a, b, size, dtype), a, b, lengths)
 
 
 def _public_stream(index):
@@ -119,21 +124,22 @@ class _Operation(torch.autograd.Function):
     """An operation under autograd in eager mode; it costs less than half of an operator of torch.library."""
 
     @staticmethod
-    def forward(ctx, op, mode, a, b, size, lengths, dtype):
+    def forward(ctx, plan, a, b, lengths):
         ctx.save_for_backward(a, b, lengths)
-        ctx.save_for_forward(a, b, lengths)
-        ctx.call = op, mode, size, dtype
-        return _execute(op, mode, a, b, size, lengths, dtype)
+        if _forward_level() >= 0:
+            ctx.save_for_forward(a, b, lengths)
+        ctx.call = plan.call
+        return _run(plan, a, b, lengths)
 
     @staticmethod
     def backward(ctx, g):
         a, b, lengths = ctx.saved_tensors
         op, mode, _, _ = ctx.call
-        _, _, needs_a, needs_b, _, _, _ = ctx.needs_input_grad
-        return (None, None, *_gradients(_call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None, None)
+        _, needs_a, needs_b, _ = ctx.needs_input_grad
+        return (None, *_gradients(_call, op, mode, a, b, lengths, g, needs_a, needs_b), None)
 
     @staticmethod
-    def jvp(ctx, _op, _mode, da, db, _size, _lengths, _dtype):
+    def jvp(ctx, _call_or_plan, da, db, _lengths):
         a, b, lengths = ctx.saved_tensors
         op, mode, size, dtype = ctx.call
         terms = [_call(op, mode, *pair, size, lengths, dtype) for given, pair in ((da, (da, b)), (db, (a, db)))
@@ -142,23 +148,26 @@ class _Operation(torch.autograd.Function):
 
 
 class _Transformed(_Operation):
-    """An operation under torch.func: grad, vmap, jvp and their combinations, which need forward() without ctx."""
+    """An operation under torch.func: grad, vmap, jvp and their combinations, which need forward() without ctx.
+
+    call  (op, mode, size, dtype)
+    """
 
     @staticmethod
-    def forward(op, mode, a, b, size, lengths, dtype):
+    def forward(call, a, b, lengths):
+        op, mode, size, dtype = call
         return _execute(op, mode, a, b, size, lengths, dtype)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        op, mode, a, b, size, lengths, dtype = inputs
+        ctx.call, a, b, lengths = inputs
         ctx.save_for_backward(a, b, lengths)
         ctx.save_for_forward(a, b, lengths)
-        ctx.call = op, mode, size, dtype
 
     @staticmethod
-    def vmap(info, in_dims, op, mode, a, b, size, lengths, dtype):
-        dims = in_dims[2], in_dims[3], in_dims[5]
-        return _vmap(_call, op, mode, info.batch_size, dims, (a, b, lengths), size, dtype)
+    def vmap(info, in_dims, call, a, b, lengths):
+        op, mode, size, dtype = call
+        return _vmap(_call, op, mode, info.batch_size, in_dims[1:], (a, b, lengths), size, dtype)
 
 
 def _vmap(call, op, mode, n, dims, tensors, size, dtype):
@@ -191,6 +200,10 @@ _n_modes = getattr(torch._C, "_len_torch_dispatch_stack", _never)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
+def _forward_level():
+    return torch.autograd.forward_ad._current_level
+
+
 def _is_eager(a, b):
     """Whether nothing but autograd and torch.func look at the operation: no compiler, mode or subclass of Tensor."""
     return (type(a) in _PLAIN and type(b) in _PLAIN and (a.is_cpu or a.is_cuda) and not _n_modes()
@@ -209,12 +222,18 @@ def _call(op, mode, a, b, size, lengths, dtype=torch.float32):
     """Run an operation so that autograd, torch.func, torch.compile and other observers of tensors see it."""
     if _is_compiling() or ((_HAS_OPERATORS or a.is_meta) and not _is_eager(a, b)):
         return _call_operator(op, mode, a, b, size, lengths, dtype)
+    if a.is_neg() or b.is_neg():
+        a, b = a.resolve_neg(), b.resolve_neg()
     if _is_transformed():
-        return _Transformed.apply(op, mode, a, b, size, lengths, dtype)
-    if ((torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
-            or torch.autograd.forward_ad._current_level >= 0):
-        return _Operation.apply(op, mode, a, b, size, lengths, dtype)
-    return _execute(op, mode, a, b, size, lengths, dtype)
+        return _Transformed.apply((op, mode, size, dtype), a, b, lengths)
+    return _apply(_plan_of(op, mode, a, b, size, dtype), a, b, lengths)
+
+
+def _apply(plan, a, b, lengths):
+    """Run a plan under autograd."""
+    if (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)) or _forward_level() >= 0:
+        return _Operation.apply(plan, a, b, lengths)
+    return _run(plan, a, b, lengths)
 
 
 # ---- the operators --------------------------------------------------------------------------------------------------
@@ -360,6 +379,20 @@ def _lengths_of(lengths, h):
     return lengths.to(torch.int64).clamp(0, h.shape[-1]).contiguous()
 
 
+def _known_plan(x, h, mode):
+    """The plan that an earlier call made for such x and h, which are right then; None: make all checks.
+
+    A call that needs more than a plan and autograd gets None, too: broadcasting, torch.func, modes, unlike dtypes.
+    """
+    if not _is_eager(x, h) or _is_transformed() or x.is_neg() or h.is_neg():
+        return None
+    dtype, index = x.dtype, x.get_device()
+    if h.dtype is not dtype or (dtype is not torch.float32 and _is_autocast(x.device)):
+        return None
+    return _find_plan((CONVOLVE, mode, index, h.get_device(), x.shape, x.stride(), h.shape, h.stride(), None,
+                       torch.get_num_threads() if index < 0 else 0, dtype, dtype, dtype))
+
+
 def _convolve(x, h, mode, lengths, dtype=None):
     if dtype is None:
         dtype = x.dtype
@@ -392,6 +425,9 @@ def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
 
 def _convolve_arrays(x, h, mode, lengths, dtype):
     """convolve() with a result of a given dtype; None: see convolve()."""
+    plan = None if dtype is not None or lengths is not None or _is_compiling() else _known_plan(x, h, mode)
+    if plan is not None:
+        return _apply(plan, x, h, None)
     _check(x, h, ("x", "h"))
     check_mode(mode)
     return _convolve(x, h, mode, None if lengths is None else _lengths_of(lengths, h), dtype)

@@ -206,16 +206,20 @@ static void on_demand_step(struct resident_service *s)
     manager_wait(s, plays ? s->probe_us : AWAIT_FOREVER);
     while (sem_trywait(&s->wake) == 0) continue; /* the launch answers all blocks that were posted */
     const bool probes = now_us() >= s->probe_us;
+    bool has_jobs = false;
     is_stalled(s);
     for (bool launched = false; !launched;) {
         pthread_mutex_lock(&s->lock);
         launched = generation_launch(s, !probes);
+        has_jobs = s->n_jobs > 0;
         pthread_mutex_unlock(&s->lock);
         if (!launched) pause_us(20);
     }
     if (!probes) return;
-    pause_us(PROBE_US);
-    s->n_clean = is_stalled(s) ? 0 : s->n_clean + 1;
+    if (has_jobs) { /* else there is no probe */
+        pause_us(PROBE_US);
+        s->n_clean = is_stalled(s) ? 0 : s->n_clean + 1;
+    }
     s->probe_us = now_us() + PROBE_EVERY_US;
     if (s->n_clean >= s->n_needed) return stay_set(s, true);
     sem_post(&s->wake); /* a generation on demand relieves the probe */
@@ -238,8 +242,11 @@ static void *manager_run(void *arg)
 
 void resident_posted(struct resident_service *s, int64_t at_us)
 {
+    int n_wakes = 0;
     __atomic_store_n(&s->posted_us, at_us, __ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) sem_post(&s->wake);
+    if (__atomic_load_n(&s->runs, __ATOMIC_SEQ_CST)) return;
+    sem_getvalue(&s->wake, &n_wakes); /* a wake-up that the manager has not seen yet is enough */
+    if (n_wakes <= 0) sem_post(&s->wake);
 }
 
 void resident_lead(struct resident_service *s)

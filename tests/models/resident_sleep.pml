@@ -176,7 +176,7 @@ inline resident_posted()
     asleep = !runs;
 #endif
     if
-    :: asleep -> sem_post(wake)
+    :: asleep && wake == 0 -> sem_post(wake)
     :: else
     fi;
     asleep = false

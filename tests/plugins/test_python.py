@@ -1,6 +1,7 @@
 """The Python module: compared with scipy on every backend, and its structs and calls with the headers."""
 
 import ctypes
+import importlib
 import inspect
 import os
 import re
@@ -287,11 +288,11 @@ def public_functions(module):
 def test_public_functions_have_annotations(hc):
     """py.typed promises them. Names in them must resolve."""
     modules = [hc]
-    try:
-        import haloconv.torch
-        modules.append(haloconv.torch)
-    except ImportError:  # without torch
-        pass
+    for name in ("torch", "jax"):
+        try:
+            modules.append(importlib.import_module(f"haloconv.{name}"))
+        except ImportError:  # without torch or JAX
+            pass
     for module in modules:
         functions = dict(public_functions(module))
         assert "convolve" in functions

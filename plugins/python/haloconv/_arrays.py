@@ -449,8 +449,8 @@ def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_
     taps reach.
 
     On a GPU: inputs whose frames are not adjacent, or of other types, are copied on the device by their library. CuPy:
-    on its current stream, nothing waits. JAX, and other libraries: the call returns when the result is complete; not
-    inside of jax.jit.
+    on its current stream, nothing waits. JAX, and other libraries: the call returns when the result is complete.
+    haloconv.jax.convolve waits for nothing, has gradients and works inside of jax.jit.
 
     Raises ValueError for shapes, modes and devices that do not fit, TypeError for complex arrays and other devices,
     Error if the library refuses. Any thread may call it.

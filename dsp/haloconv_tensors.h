@@ -61,14 +61,13 @@ typedef struct hc_tensors {    /* sizes of a convolution, the same for all three
                                   of x or gx, h or gh, y or gy; 0 for an input repeats values. All six 0:
                                   dense. The frames of a channel are adjacent                                         */
     int x_type, h_type, y_type; /* enum hc_tensor_type of x or gx, h or gh, y or gy; any mix           HC_FLOAT32     */
-    int64_t n_filters;         /* filters of a bank, which hc_tensor_data.index chooses from: h is then
-                                  [n_filters, n_taps], and h_stride[0] is from a filter to the next. h_batch and
-                                  h_channels say, as without a bank, which rows have a filter of their own; these
-                                  choices may name the same filter. 0: no index                                       */
-    int64_t n_sequences;       /* packed sequences, whose frames hc_tensor_data.offsets says, 0 to 2^30. x is then
-                                  [n_channels, n_frames] and n_batch is 1; n_frames counts the frames of all
-                                  sequences, h_batch is 1 or n_sequences. y has the same offsets or, with HC_FULL,
-                                  sequence i begins at offsets[i] + i * (n_taps - 1). 0: not packed                   */
+    int64_t n_filters;         /* filters of a bank, from which hc_tensor_data.index chooses. h is then
+                                  [n_filters, n_taps], h_stride[0] from a filter to the next, and h_batch and
+                                  h_channels are the sizes of the index                              0: no index      */
+    int64_t n_sequences;       /* packed sequences, up to 2^30. n_batch is 1, x is [n_channels, n_frames] with the
+                                  frames of all sequences, and h_batch is 1 or n_sequences. Sequence i begins at
+                                  hc_tensor_data.offsets[i], in y of HC_FULL i * (n_taps - 1) frames later.
+                                                                                                     0: not packed    */
 } hc_tensors;
 
 typedef struct hc_tensor_data { /* the memory of a run; pointers are to the device                                    */
@@ -82,10 +81,10 @@ typedef struct hc_tensor_data { /* the memory of a run; pointers are to the devi
     size_t bytes;              /* of the workspace: as many as hc_tensor_plan_open returns, or more                   */
     void *stream;              /* the cudaStream_t; NULL: the default stream. The CPU ignores it: there a run returns
                                   when the result is complete                                                         */
-    const int64_t *index;      /* with n_filters, [h_batch * h_channels]: the numbers of the filters. Any other number
-                                  means no filter: y (gx) is 0 there, and of x (gy) nothing is read. Such rows cost
-                                  their zeros. HC_GRADIENT_H writes zeros for a filter that no row uses               */
-    const int64_t *offsets;    /* with n_sequences, [n_sequences + 1]: 0, ascending, n_frames at the end. Sequence i of x
+    const int64_t *index;      /* with n_filters, [h_batch * h_channels]: the number of each filter. Any other number
+                                  means no filter: y (gx) is 0 there, which costs the writing of zeros, and no frame
+                                  of x (gy) is read. HC_GRADIENT_H writes zeros for a filter that no row uses         */
+    const int64_t *offsets;    /* with n_sequences, [n_sequences + 1]: 0, ascending, n_frames last. Sequence i of x
                                   has frames offsets[i] to offsets[i + 1] - 1, maybe none. Other offsets leave the
                                   result undefined, but nothing outside of the tensors is read or written             */
 } hc_tensor_data;
@@ -96,9 +95,10 @@ typedef struct hc_tensor_plan hc_tensor_plan; /* an operation on tensors of thes
 int64_t hc_tensors_frames(const hc_tensors *t);
 /* Checks an operation (enum hc_tensors_op) and chooses how to compute it. *t is read during the call only. *bytes gets
  * the workspace that a run needs on the device: at most a quarter of the bytes of x, h and y, or 64 MiB if that is
- * more. On the CPU it is 0: a run allocates its memory itself. Fails with HC_EINVAL, HC_EUNSUPPORTED (no such backend; packed
- * sequences with HC_VALID; on a GPU 2^31 filters, or rows of a filter, or more; taps that are too long for it; more than about 6.3 million taps
- * if y or gx, as the output, has 16 bits), HC_ENOMEM, HC_EDEVICE; *plan is NULL then. [setup], any thread */
+ * more. On the CPU it is 0: a run allocates its memory itself. Fails with HC_EINVAL, HC_EUNSUPPORTED (no such backend;
+ * packed sequences with HC_VALID; on a GPU 2^31 filters, or rows of a filter, or more; taps that are too long for it;
+ * more than about 6.3 million taps if y or gx, as the output, has 16 bits; the gradient of a bank in 16 bits that needs
+ * more workspace), HC_ENOMEM, HC_EDEVICE; *plan is NULL then. [setup], any thread */
 int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap);
 /* Runs the operation. *data is read during the call only. Several threads may run one plan at the same time. Results do
  * not depend on the run: the same tensors give the same bits. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE; out is then

@@ -42,7 +42,7 @@ struct fused_convolve {       /* y = the convolution of x with the filters */
     void *y;
     const float2 *spectra;    /* [groups.n][N], from fused_spectra_launch; by_bank: [n_filters][N] */
     bool by_bank;
-    int64_t n_windows;        /* windows of a row; of packed sequences, max. windows of all sequences (row_windows.cuh) */
+    int64_t n_windows;        /* windows of a row; of packed sequences, max. windows of all (row_windows.cuh) */
     int64_t hop;              /* frames from a window to the next */
     int64_t in_first;         /* window j begins at frame j * hop + in_first of x */
     int out_first, out_end;   /* point p of window j is frame j * hop + p - out_first of y, for

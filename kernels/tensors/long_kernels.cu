@@ -102,6 +102,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     next_may_begin();
     c.forward_factors();
     const int in_b = (int)blockIdx.y - a.n;
+    if (is_listed(a) || is_listed(b)) previous_wait();
     const unit_position position = in_b < 0 ? position_of_unit(a, blockIdx.y) : position_of_unit(b, (unsigned)in_b);
     previous_wait();
     if (position.spectrum < 0 && (in_b < 0 ? a.may_skip : b.may_skip)) return;
@@ -145,6 +146,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     float2 r[C::E];
     next_may_begin();
     c.inverse_factors();
+    if (is_listed(u)) previous_wait();
     const unit_position position = position_of_unit(u, blockIdx.y);
     previous_wait();
     if (position.spectrum >= 0) {

@@ -41,7 +41,8 @@ static __device__ __forceinline__ int64_t offset_of(const fused_groups &g, int i
     return offset < 0 ? 0 : offset < g.packed ? offset : g.packed;
 }
 /* Returns the rows of a sequence; *begin: its first frame. */
-static __device__ __forceinline__ fused_rows rows_of_item(const fused_groups &g, const fused_rows &rows, int item, int64_t *begin)
+static __device__ __forceinline__ fused_rows rows_of_item(const fused_groups &g, const fused_rows &rows, int item,
+                                                          int64_t *begin)
 {
     const int64_t first = offset_of(g, item), end = offset_of(g, item + 1);
     fused_rows own = rows;
@@ -50,8 +51,9 @@ static __device__ __forceinline__ fused_rows rows_of_item(const fused_groups &g,
     return own;
 }
 /* The windows of all sequences, without a sum over their lengths: window u belongs to the last sequence i with
- * offset / hop + i <= u, rounded down, where the offset is that of the rows that are cut. So sequence i has ceil(frames / hop) windows
- * or one more, and all together have frames / hop + batch or fewer. false: there is nothing to compute in window u. */
+ * offset / hop + i <= u, rounded down, where the offset is that of the rows that are cut. So a sequence has
+ * ceil(frames / hop) windows or one more, and all together have frames / hop + batch or fewer. false: there is nothing
+ * to compute in window u. */
 struct item_window { int item; int64_t start; };
 static __device__ __forceinline__ bool item_window_of(const fused_groups &g, int64_t hop, int64_t u, item_window *w)
 {

@@ -986,9 +986,9 @@ static void the_workspace_keeps_its_bound(const char *backend)
     static const int64_t frames[] = {1, 100, 1000, 4096, 32768, 160000, 1 << 20, 1 << 22, 1 << 24};
     enum { N = sizeof frames / sizeof *frames };
     char why[256] = "";
-    for (int i = 0; i < N * N * 4 * 2 * 3; i++) {
-        int op = i % 3, sharing = i / 3 % 4, many = i / 12 % 2;
-        int64_t n = frames[i / 24 % N], k = frames[i / 24 / N], y;
+    for (int i = 0; i < N * N * 4 * 2 * 3 * 4; i++) {
+        int op = i % 3, sharing = i / 3 % 4, many = i / 12 % 2, form = i / 24 / N / N;
+        int64_t n = frames[i / 24 % N], k = frames[i / 24 / N % N], y;
         int64_t items = many ? 1 + (1 << 26) / (n + k) : 2;
         hc_tensors t = {.size = sizeof t,
                         .backend = backend,
@@ -998,17 +998,23 @@ static void the_workspace_keeps_its_bound(const char *backend)
                         .n_frames = n,
                         .n_taps = k,
                         .h_batch = sharing & 1 ? items : 1,
-                        .h_channels = sharing & 2 ? 3 : 1};
+                        .h_channels = sharing & 2 ? 3 : 1,
+                        .n_filters = form & 1 ? 7 : 0};
+        if (form & 2) {
+            if (t.mode == HC_VALID || items * n > 1 << 30) continue;
+            t.n_batch = 1, t.n_sequences = items, t.n_frames = items * n;
+        }
         y = hc_tensors_frames(&t);
         size_t bytes = 0;
-        double most = (double)(items * 3 * (n + y) + t.h_batch * t.h_channels * k);
+        double most = (double)(t.n_batch * 3 * (t.n_frames + y) + (form & 1 ? 7 : t.h_batch * t.h_channels) * k);
         hc_tensor_plan *plan;
         int error = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
         hc_tensor_plan_close(plan);
-        check(error == HC_OK, "%s, %d items, %d frames, %d taps: %s", op_names[op], (int)items, (int)n, (int)k, why);
+        check(error == HC_OK, "%s, form %d, %d items, %d frames, %d taps: %s", op_names[op], form, (int)items, (int)n,
+              (int)k, why);
         check((double)bytes <= (most < 1 << 26 ? 1 << 26 : most),
-              "%s, %d items, %d frames, %d taps, sharing %d: %zu bytes", op_names[op], (int)items, (int)n, (int)k,
-              sharing, bytes);
+              "%s, form %d, %d items, %d frames, %d taps, sharing %d: %zu bytes", op_names[op], form, (int)items,
+              (int)n, (int)k, sharing, bytes);
     }
 }
 
@@ -1018,6 +1024,12 @@ static void the_frames_of_each_mode(const char *backend)
     for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++) {
         hc_tensors t = {.size = sizeof t, .mode = mode, .n_frames = 10, .n_taps = 5};
         check(hc_tensors_frames(&t) == wanted[mode][0], "%d", (int)hc_tensors_frames(&t));
+        t.n_batch = 1, t.n_sequences = 3;
+        int64_t y = hc_tensors_frames(&t), want = mode == HC_VALID  ? HC_EUNSUPPORTED
+                                                  : mode == HC_FULL ? 10 + 3 * 4
+                                                                    : 10;
+        check(y == want, "%s: %d frames, want %d", mode_names[mode], (int)y, (int)want);
+        t.n_sequences = 0;
         t.n_frames = 5, t.n_taps = 10;
         check(hc_tensors_frames(&t) == wanted[mode][1], "%d", (int)hc_tensors_frames(&t));
         t.n_frames = t.n_taps = 1;

@@ -38,8 +38,8 @@ __all__ = ["convolve", "convolve_moving", "convolve_packed", "convolve_tensors",
            "Error", "devices", "version", "BLOCK_FILES", "NO_FADE", "WAIT_FOREVER", "WAIT_NONE"]
 
 __version__ = version()
-for _public in (Bank, Error, Mask, Stream, convolve, convolve_moving, convolve_packed, convolve_tensors, devices, position,
-                version):
+for _public in (Bank, Error, Mask, Stream, convolve, convolve_moving, convolve_packed, convolve_tensors, devices,
+                position, version):
     _public.__module__ = __name__  # in tracebacks and help(): haloconv.Error
 
 

@@ -424,7 +424,8 @@ def convolve_tensors(x: HostArray, h: HostArray, mode: str = ..., lengths: Optio
 
 
 @overload
-def convolve_tensors(x: Any, h: Any, mode: str = ..., lengths: Any = ..., n_threads: int = ..., index: Any = ...) -> Any:
+def convolve_tensors(x: Any, h: Any, mode: str = ..., lengths: Any = ..., n_threads: int = ...,
+                     index: Any = ...) -> Any:
     ...
 
 

@@ -154,8 +154,8 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_se
     rows = (n_sequences, *lead) if n_sequences else lead
     if not fits(rows, own) or (op == GRADIENT_H and tuple(b_shape[:-1]) != lead):
         what = "h" if groups is None else f"the index, {own},"
-        raise ValueError(f"shapes {tuple(a_shape)} and {tuple(b_shape)} do not belong together; give {what} the leading "
-                         f"dimensions {'of x' if not n_sequences else rows}, or 1")
+        raise ValueError(f"shapes {tuple(a_shape)} and {tuple(b_shape)} do not belong together; give {what} the "
+                         f"leading dimensions {rows if n_sequences else 'of x'}, or 1")
     y_frames = frames_of(mode, n_frames, n_taps, n_sequences)
     if op != CONVOLVE and a_shape[-1] != y_frames:
         raise ValueError(f"gy has {a_shape[-1]} frames; mode {mode} with {n_frames} frames and {n_taps} taps makes "

@@ -2,7 +2,7 @@
 
     from haloconv.torch import convolve, convolve_packed, fftconvolve, convolve_moving, ApplyImpulseResponse
     y = convolve(x, h, mode="causal")    # x [batch, channels, frames], h [channels, taps]: a long convolution
-    y = convolve(x, bank, "causal", index=index)     # bank [filters, taps], index [batch, 1]: as h = bank[index], no copy
+    y = convolve(x, bank, "causal", index=index)     # bank [filters, taps], index [batch, 1]: h = bank[index], no copy
     y = convolve_packed(x, h, cu_seqlens)            # x [channels, frames of all sequences]: no padding
     y = fftconvolve(x, h, mode="full")   # the signature of torchaudio.functional.fftconvolve
     y = convolve_moving(x, bank, entries, step=256)  # bank [entries, taps]: a response for each step of a moving source
@@ -24,13 +24,14 @@ must be on one device. Any thread may call anything here.
 Memory: inputs may be views and expanded tensors. Only frames that are not adjacent (x.transpose(-1, -2)) are copied.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
-operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients item by item), as
-do grad and jvp of torch.func, which torch does not accept inside of torch.compile.
+operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients, lengths and an
+index item by item), as do grad and jvp of torch.func, which torch does not accept inside of torch.compile.
 
 Needs torch 2.4 or newer; with 1.13 to 2.3 everything but torch.compile and torch.func. `import haloconv` does not
 import torch; this module does.
 """
 
+import functools
 from typing import Optional, Sequence, Union
 
 import torch
@@ -123,17 +124,11 @@ _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _public_stream)
 # ---- autograd -------------------------------------------------------------------------------------------------------
 # convolve, gradient_x and gradient_h are the three gradients of one sum, sum over m of gy[m] y[m], which is linear in
 # each of x, h and gy. The gradients of each of them are therefore the other two.
-def _gradients(run, op, mode, a, b, lists, g, needs_a, needs_b):
+def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
     """Gradients of an operation's result for its inputs a and b; g: of the result.
 
-    run    _call, or another function that runs an operation
-    lists  (lengths, index, offsets)
+    call  _call, or another function that runs an operation
     """
-    lengths, *rest = lists
-
-    def call(op, mode, a, b, size, lengths, dtype):
-        return run(op, mode, a, b, size, lengths, dtype, *rest)
-
     if op == CONVOLVE:  # x, h
         return (call(GRADIENT_X, mode, g, b, a.shape[-1], lengths, a.dtype) if needs_a else None,
                 call(GRADIENT_H, mode, g, a, tuple(b.shape), lengths, b.dtype) if needs_b else None)
@@ -157,10 +152,11 @@ class _Operation(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        a, b, *lists = ctx.saved_tensors
+        a, b, lengths, chosen, offsets = ctx.saved_tensors
         op, mode, _, _ = ctx.call
         _, needs_a, needs_b, *_ = ctx.needs_input_grad
-        return (None, *_gradients(_call, op, mode, a, b, lists, g, needs_a, needs_b), None, None, None)
+        call = functools.partial(_call, chosen=chosen, offsets=offsets)
+        return (None, *_gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None, None)
 
     @staticmethod
     def jvp(ctx, _call_or_plan, da, db, *_lists):
@@ -263,7 +259,7 @@ def _apply(plan, a, b, lengths, chosen=None, offsets=None):
 
 # ---- the operators --------------------------------------------------------------------------------------------------
 _library = torch.library.Library("haloconv", "DEF")
-_REST = ("Tensor? lengths=None, ScalarType? dtype=None, Tensor? index=None, Tensor? offsets=None) -> Tensor")
+_REST = "Tensor? lengths=None, ScalarType? dtype=None, Tensor? index=None, Tensor? offsets=None) -> Tensor"
 _SCHEMAS = {CONVOLVE: f"convolve(Tensor x, Tensor h, str mode, {_REST}",
             GRADIENT_X: f"gradient_x(Tensor gy, Tensor h, str mode, SymInt n_frames, {_REST}",
             GRADIENT_H: f"gradient_h(Tensor gy, Tensor x, str mode, SymInt[] shape, {_REST}"}
@@ -301,9 +297,10 @@ def _register(op):
         ctx.mode = mode
 
     def backward(ctx, g):
-        a, b, *lists = ctx.saved_tensors
+        a, b, lengths, chosen, offsets = ctx.saved_tensors
+        call = functools.partial(_call, chosen=chosen, offsets=offsets)
         rest = (None,) * (5 if op == CONVOLVE else 6)
-        return (*_gradients(_call, op, ctx.mode, a, b, lists, g, *ctx.needs_input_grad[:2]), *rest)
+        return (*_gradients(call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
 
     for key in ("CPU", "CUDA"):
         _library.impl(name, execute, key)
@@ -521,8 +518,8 @@ def convolve_packed(x: torch.Tensor, h: torch.Tensor, cu_seqlens: Union[torch.Te
                 cu_seqlens[i] + i * (taps - 1) and has taps - 1 frames more
     lengths, index  as for convolve()
 
-    No frame of a sequence reaches another. Gradients flow to x and h, as with convolve(). The cost is that of the frames
-    and of part of a transform for each sequence; no memory is padded. Raises what convolve() raises.
+    No frame of a sequence reaches another. Gradients flow to x and h, as with convolve(). The cost is that of all
+    frames, and of about half a transform for each sequence. Raises what convolve() raises.
     """
     return _convolve_packed_arrays(x, h, cu_seqlens, mode, lengths, index, None)
 

@@ -23,19 +23,28 @@ enum {
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
-struct tensor_filter tensor_filter_at(const struct tensor_call *call, int64_t i)
+struct tensor_filter tensor_filter_at(const struct tensor_work *w, int64_t number)
 {
-    struct tensor_filter filter = {i / call->h.channels, i % call->h.channels, call->h.frames};
-    if (call->lengths) filter.n_taps = tensor_max(0, tensor_min(call->lengths[i], call->h.frames));
+    const int64_t *lengths = w->call->lengths, n_taps = w->call->bank.frames;
+    struct tensor_filter filter = {number, number < 0 ? 0 : n_taps};
+    if (number >= 0 && lengths) filter.n_taps = tensor_max(0, tensor_min(lengths[number], n_taps));
     return filter;
 }
 
-void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *filter, int64_t i, int64_t *item,
-                   int64_t *channel)
+struct tensor_row tensor_filter_row(const struct tensor_work *w, const struct tensor_filter *filter, const void *data)
+{
+    const struct tensor_rows *bank = &w->call->bank;
+    int64_t number = tensor_max(0, filter->number);
+    struct tensor_row row = tensor_row(bank, NULL, data, number / bank->channels, number % bank->channels);
+    row.n = filter->n_taps;
+    return row;
+}
+
+void tensor_sharer(const struct tensor_call *call, int64_t group, int64_t i, int64_t *item, int64_t *channel)
 {
     int64_t channels = call->x.channels / call->h.channels;
-    *item = call->h.batch > 1 ? filter->item : i / channels;
-    *channel = call->h.channels > 1 ? filter->channel : i % channels;
+    *item = call->h.batch > 1 ? group / call->h.channels : i / channels;
+    *channel = call->h.channels > 1 ? group % call->h.channels : i % channels;
 }
 
 /* Reads n frames that x has. */
@@ -151,11 +160,22 @@ static const struct fft *tables_of(int size)
 
 /* ---- the backend ------------------------------------------------------------------------------------------------- */
 
-/* Writes the plan, which is a struct tensor_method. */
+/* Returns the call with the frames of one sequence instead of those of all. */
+static struct tensor_call call_of_sequence(const struct tensor_call *call, int64_t frames)
+{
+    struct tensor_call one = *call;
+    one.x.frames = tensor_max(1, frames);
+    one.y.frames = one.x.frames + one.y.gap;
+    return one;
+}
+
+/* Writes the plan, which is a struct tensor_method. Of packed sequences only the mean length is known. */
 static int cpu_plan(const struct tensor_call *call, void *plan, size_t *bytes, struct reason *why)
 {
     (void)why;
-    *(struct tensor_method *)plan = method_choose(call);
+    struct tensor_call one = *call;
+    if (call->x.packed > 0) one = call_of_sequence(call, call->x.packed / call->x.batch);
+    *(struct tensor_method *)plan = method_choose(&one);
     *bytes = 0;
     return HC_OK;
 }
@@ -177,8 +197,15 @@ static int tensor_threads(const struct tensor_call *call, const struct tensor_me
 static int cpu_run(const struct tensor_call *call, const void *plan, const hc_tensor_data *data, struct reason *why)
 {
     const struct tensor_method method = *(const struct tensor_method *)plan;
-    struct tensor_work work = {.call = call, .data = data, .simd = simd_choose()};
-    work.pool = thread_pool_open(tensor_threads(call, &method));
+    struct tensor_call longest = *call;
+    if (call->x.packed > 0) {
+        int64_t frames = 0;
+        for (int64_t i = 0; i < call->x.batch; i++)
+            frames = tensor_max(frames, tensor_row(&call->x, data->offsets, NULL, i, 0).n);
+        longest = call_of_sequence(call, frames);
+    }
+    struct tensor_work work = {.call = &longest, .data = data, .simd = simd_choose()};
+    work.pool = thread_pool_open(tensor_threads(&longest, &method));
     if (method.size > 0) work.fft = tables_of(method.size);
     unsigned denormals = denormals_off();
     bool ok = work.pool && (method.size == 0 || work.fft);

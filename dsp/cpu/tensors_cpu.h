@@ -19,16 +19,16 @@ struct tensor_method {
 };
 
 struct tensor_work { /* one run of a plan                                                            */
-    const struct tensor_call *call;
+    const struct tensor_call *call; /* of packed sequences, x.frames and y.frames are those of the longest      */
     const hc_tensor_data *data;
     const struct simd *simd;
-    const struct fft *fft;    /* NULL: direct                                                             */
+    const struct fft *fft;    /* NULL: direct                                                               */
     struct thread_pool *pool;
 };
 
-struct tensor_filter {     /* one filter of a call and the rows that use it                                */
-    int64_t item, channel; /* item and channel of the filter in h                                          */
-    int64_t n_taps;        /* length of the filter                                                         */
+struct tensor_filter {
+    int64_t number;           /* in the bank; -1: no filter                                                 */
+    int64_t n_taps;           /* length of the filter                                                       */
 };
 
 enum { TENSOR_DIRECT_FRAMES = 4096 }; /* frames that a direct job computes or sums                          */
@@ -78,9 +78,16 @@ struct tensor_row { /* the frames of a row, in the tensor's memory */
     int64_t n;
     void *data;     /* [n] */
 };
-static inline struct tensor_row tensor_row(const struct tensor_rows *rows, const void *data, int64_t item,
-                                           int64_t channel)
+/* Returns row `item`, `channel` of a tensor in memory. offsets: of packed sequences. */
+static inline struct tensor_row tensor_row(const struct tensor_rows *rows, const int64_t *offsets, const void *data,
+                                           int64_t item, int64_t channel)
 {
+    if (rows->packed > 0) {
+        int64_t begin = tensor_max(0, tensor_min(offsets[item], rows->packed));
+        int64_t end = tensor_max(begin, tensor_min(offsets[item + 1], rows->packed));
+        int64_t first = begin + item * rows->gap + (rows->channels > 1 ? channel * rows->stride[1] : 0);
+        return (struct tensor_row){rows->type, end - begin + rows->gap, (char *)data + first * tensor_element(rows)};
+    }
     int64_t at = (rows->batch > 1 ? item * rows->stride[0] : 0) + (rows->channels > 1 ? channel * rows->stride[1] : 0);
     return (struct tensor_row){rows->type, rows->frames, (char *)data + at * tensor_element(rows)};
 }
@@ -91,10 +98,23 @@ static inline int64_t tensor_sharers(const struct tensor_call *call)
     return (call->x.batch / call->h.batch) * (call->x.channels / call->h.channels);
 }
 
-struct tensor_filter tensor_filter_at(const struct tensor_call *call, int64_t i);
-/* Finds row i of the rows that share *filter. */
-void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *filter, int64_t i, int64_t *item,
-                   int64_t *channel);
+/* Returns the number of filters in memory. */
+static inline int64_t tensor_n_filters(const struct tensor_call *call)
+{
+    return call->bank.batch * call->bank.channels;
+}
+/* Returns the number of the filter that a group of rows uses; -1: none. */
+static inline int64_t tensor_filter_of(const struct tensor_work *w, int64_t group)
+{
+    int64_t number = w->call->has_index ? w->data->index[group] : group;
+    return number >= 0 && number < tensor_n_filters(w->call) ? number : -1;
+}
+
+struct tensor_filter tensor_filter_at(const struct tensor_work *w, int64_t number);
+/* The frames of a filter in `data`, the memory of h or gh. */
+struct tensor_row tensor_filter_row(const struct tensor_work *w, const struct tensor_filter *filter, const void *data);
+/* Finds row i of the rows of a group, which share a filter. */
+void tensor_sharer(const struct tensor_call *call, int64_t group, int64_t i, int64_t *item, int64_t *channel);
 
 /* Copies n frames of x from frame `from` on; frames outside [0, x->n) are 0. */
 void tensor_copy(float *frames, const struct tensor_row *x, int64_t from, int64_t n);

@@ -29,8 +29,10 @@ struct filtering {
     const struct tensor_work *work;
     const void *signal, *taps;
     const struct tensor_rows *in, *out;
-    int64_t first;              /* index of the group's first filter */
-    int64_t n_blocks;           /* blocks of a row; a block is S frames, or TENSOR_DIRECT_FRAMES if direct */
+    bool by_bank;               /* a spectrum for each filter of the bank, not for each group of rows */
+    int64_t first;              /* the first of the filters (by_bank: groups of rows) at a time */
+    int64_t block;              /* frames of a block: S, or TENSOR_DIRECT_FRAMES if direct */
+    int64_t n_blocks;           /* max. blocks of a row */
     int64_t n_jobs, job_blocks; /* jobs in a row; blocks in a job */
     int64_t sharers;            /* rows that share a filter */
     int64_t n_partitions;
@@ -42,7 +44,7 @@ struct filtering {
 
 struct filter_job { /* some blocks of a row */
     struct tensor_filter filter;
-    int64_t offset;
+    int64_t spectrum, offset;
     struct tensor_row in, taps, out;
     int64_t begin, end; /* blocks [begin, end) */
 };
@@ -51,7 +53,7 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
 {
     bool reversed = call->op == HC_GRADIENT_X;
     double rows = (double)call->x.batch * (double)call->x.channels,
-           filters = (double)(call->h.batch * call->h.channels);
+           filters = (double)tensor_min(call->h.batch * call->h.channels, tensor_n_filters(call));
     int64_t n_in = reversed ? call->y.frames : call->x.frames, n_out = reversed ? call->x.frames : call->y.frames;
     int64_t taps = call->h.frames;
     if (size == 0)
@@ -79,26 +81,25 @@ size_t tensor_filter_scratch(const struct tensor_call *call, int size)
     return (size_t)(2 + 2 * FFT_BLOCKS + 2 * filter_entries(call, size)) * (size_t)size;
 }
 
-/* The taps of a filter, up to its length. */
-static struct tensor_row taps_of(const struct filtering *f, const struct tensor_filter *filter)
-{
-    struct tensor_row taps = tensor_row(&f->work->call->h, f->taps, filter->item, filter->channel);
-    taps.n = filter->n_taps;
-    return taps;
-}
-
-static struct filter_job job_at(const struct filtering *f, int64_t i)
+/* Returns job i. Writes the zeros of a job without a sum, which has no blocks then. */
+static struct filter_job job_begin(const struct filtering *f, int64_t i)
 {
     const struct tensor_call *call = f->work->call;
-    int64_t item, channel, at = i % f->n_jobs, index = i / f->n_jobs;
-    struct filter_job job = {.filter = tensor_filter_at(call, f->first + index / f->sharers)};
-    tensor_sharer(call, &job.filter, index % f->sharers, &item, &channel);
+    int64_t item, channel, at = i % f->n_jobs, index = i / f->n_jobs, group = f->first + index / f->sharers;
+    struct filter_job job = {.filter = tensor_filter_at(f->work, tensor_filter_of(f->work, group))};
+    job.spectrum = f->by_bank ? job.filter.number : index / f->sharers;
+    tensor_sharer(call, group, index % f->sharers, &item, &channel);
     job.offset = call->op == HC_GRADIENT_X ? job.filter.n_taps - 1 - call->from : call->from;
-    job.in = tensor_row(f->in, f->signal, item, channel);
-    job.out = tensor_row(f->out, f->work->data->out, item, channel);
-    job.taps = taps_of(f, &job.filter);
+    job.in = tensor_row(f->in, f->work->data->offsets, f->signal, item, channel);
+    job.out = tensor_row(f->out, f->work->data->offsets, f->work->data->out, item, channel);
+    job.taps = tensor_filter_row(f->work, &job.filter, f->taps);
     job.begin = at * f->job_blocks;
-    job.end = tensor_min(job.begin + f->job_blocks, f->n_blocks);
+    job.end = tensor_min(job.begin + f->job_blocks, tensor_div_up(job.out.n, f->block));
+    if (job.begin < job.end && (job.filter.n_taps == 0 || job.in.n == 0)) {
+        int64_t first = job.begin * f->block;
+        tensor_write(&job.out, first, NULL, tensor_min(job.end * f->block, job.out.n) - first);
+        job.end = job.begin;
+    }
     return job;
 }
 
@@ -114,17 +115,15 @@ static void filter_taps_copy(const struct filtering *f, const struct tensor_row 
 
 /* ---- direct ------------------------------------------------------------------------------------------------------ */
 
-/* Computes TENSOR_DIRECT_FRAMES frames of a row. The shorter one of filter and signal serves as the taps. */
-static void filter_direct(void *data, int64_t i, int thread)
+/* Computes a block of a row. The shorter one of filter and signal serves as the taps. */
+static void filter_direct_block(const struct filtering *f, const struct filter_job *given, int64_t block, int thread)
 {
-    const struct filtering *f = data;
-    struct filter_job job = job_at(f, i);
-    int64_t n_in = f->in->frames, n_taps = job.filter.n_taps, at = job.begin * TENSOR_DIRECT_FRAMES;
-    int64_t n = tensor_min(job.end * TENSOR_DIRECT_FRAMES, f->out->frames) - at;
+    const struct filter_job job = *given;
+    int64_t n_in = job.in.n, n_taps = job.filter.n_taps, at = block * f->block;
+    int64_t n = tensor_min(at + f->block, job.out.n) - at;
     bool swapped = n_in < n_taps;
     int64_t n_short = swapped ? n_in : n_taps, first = at + job.offset - (n_short - 1), n_long = n + n_short - 1;
     tensor_write(&job.out, at, NULL, n);
-    if (n_taps == 0) return;
     float *taps = f->scratch + (size_t)thread * f->scratch_floats, *frames = taps + n_short;
     bool in_place = job.out.type == HC_FLOAT32;
     float *out = in_place ? (float *)job.out.data + at : frames + n_long + SIMD_PAD + 1;
@@ -141,6 +140,12 @@ static void filter_direct(void *data, int64_t i, int thread)
     if (!in_place) tensor_write(&job.out, at, out, n);
 }
 
+static void filter_direct(void *data, int64_t i, int thread)
+{
+    struct filter_job job = job_begin(data, i);
+    for (int64_t block = job.begin; block < job.end; block++) filter_direct_block(data, &job, block, thread);
+}
+
 /* ---- transforms -------------------------------------------------------------------------------------------------- */
 
 /* Transforms one partition of a filter to its spectrum. */
@@ -150,9 +155,10 @@ static void transform_filter_partition(void *data, int64_t i, int thread)
     const struct tensor_work *w = f->work;
     const struct fft *fft = w->fft;
     int64_t index = i / f->n_partitions, p = i % f->n_partitions, size = fft->size;
-    struct tensor_filter filter = tensor_filter_at(w->call, f->first + index);
+    int64_t number = f->by_bank ? index : tensor_filter_of(w, f->first + index);
+    struct tensor_filter filter = tensor_filter_at(w, number);
     float *work = f->scratch + (size_t)thread * f->scratch_floats, *frames = work + 2 * size;
-    struct tensor_row taps = taps_of(f, &filter);
+    struct tensor_row taps = tensor_filter_row(w, &filter, f->taps);
     if (p * size >= filter.n_taps) return; /* nothing reads the spectrum */
     filter_taps_copy(f, &taps, frames, p * size, size);
     for (int64_t j = 0; j < size; j++) frames[j] *= 1.0f / (float)size;
@@ -166,17 +172,18 @@ static void filter_row(void *data, int64_t i, int thread)
 {
     const struct filtering *f = data;
     const struct tensor_work *w = f->work;
-    struct filter_job job = job_at(f, i);
+    struct filter_job job = job_begin(f, i);
+    if (job.begin >= job.end) return;
     int64_t size = w->fft->size, partitions = tensor_div_up(job.filter.n_taps, size);
-    int64_t filter = i / f->n_jobs / f->sharers;
-    struct offline_product product = {thread, 0, (int)partitions, f->spectra + filter * f->n_partitions * 2 * size};
+    const float *spectra = f->spectra + job.spectrum * f->n_partitions * 2 * size;
+    struct offline_product product = {thread, 0, (int)partitions, spectra};
     struct offline_list list = {&product, 1, (size_t)f->n_partitions * FFT_CHUNK};
     float *frames = f->scratch + (size_t)thread * f->scratch_floats, *sums[FFT_BLOCKS];
     for (int t = 0; t < FFT_BLOCKS; t++) sums[t] = frames + 2 * (t + 1) * size;
     /* The windows that meet the signal, [(w - 1) S + offset, (w + 1) S + offset) */
     struct offline_range *met = &f->rows.ranges[thread];
     *met = (struct offline_range){tensor_div_down(-size - job.offset, size) + 1,
-                                  tensor_div_up(f->in->frames + size - job.offset, size) - 1};
+                                  tensor_div_up(job.in.n + size - job.offset, size) - 1};
     int64_t next = tensor_max(met->first, job.begin - (partitions - 1)); /* the next window to transform */
     for (int64_t b = job.begin, n; b < job.end; b += n) {
         n = tensor_min(FFT_BLOCKS, job.end - b);
@@ -184,7 +191,7 @@ static void filter_row(void *data, int64_t i, int thread)
             tensor_window(w, &job.in, (next - 1) * size + job.offset, frames, offline_spectrum(&f->rows, thread, next));
         tensor_sums(&f->rows, &list, b, (int)n, sums);
         for (int t = 0; t < n; t++) {
-            int64_t at = (b + t) * size, n_frames = tensor_min(size, f->out->frames - at);
+            int64_t at = (b + t) * size, n_frames = tensor_min(size, job.out.n - at);
             bool in_place = job.out.type == HC_FLOAT32, is_met = b + t >= met->first && b + t - partitions < met->last;
             float *out = in_place ? (float *)job.out.data + at : frames;
             if (is_met) offline_back(&f->rows, sums[t], 0, (int)n_frames, out, frames + size);
@@ -199,14 +206,15 @@ static void filter_row(void *data, int64_t i, int thread)
 static void jobs_cut(struct filtering *f, int64_t n_rows)
 {
     int64_t wanted = tensor_div_up(JOBS_A_THREAD * thread_pool_size(f->work->pool), n_rows);
-    f->job_blocks = f->work->fft ? tensor_max(tensor_div_up(f->n_blocks, wanted), f->n_partitions) : 1;
+    f->n_blocks = tensor_div_up(f->out->frames, f->block);
+    f->job_blocks = tensor_max(tensor_div_up(f->n_blocks, wanted), f->n_partitions);
     f->n_jobs = tensor_div_up(f->n_blocks, f->job_blocks);
 }
 
 static bool run_direct(struct filtering *f, int64_t n_filters)
 {
     const struct tensor_work *w = f->work;
-    f->n_blocks = tensor_div_up(f->out->frames, TENSOR_DIRECT_FRAMES);
+    f->block = TENSOR_DIRECT_FRAMES;
     jobs_cut(f, n_filters * f->sharers);
     f->scratch_floats = tensor_filter_scratch(w->call, 0);
     f->scratch = memory_floats_uncleared((size_t)thread_pool_size(w->pool) * f->scratch_floats);
@@ -219,20 +227,23 @@ static bool run_direct(struct filtering *f, int64_t n_filters)
 static bool run_transforms(struct filtering *f, int64_t n_filters)
 {
     const struct tensor_work *w = f->work;
+    int64_t n_bank = tensor_n_filters(w->call);
     size_t size = (size_t)w->fft->size;
-    f->n_blocks = tensor_div_up(f->out->frames, w->fft->size);
+    f->block = w->fft->size;
     f->n_partitions = tensor_div_up(w->call->h.frames, w->fft->size);
     size_t filter_floats = (size_t)f->n_partitions * 2 * size;
-    int64_t group = tensor_max(1, tensor_min(n_filters, GROUP_FLOATS / (int64_t)filter_floats));
+    int64_t max_group = tensor_max(1, GROUP_FLOATS / (int64_t)filter_floats);
+    f->by_bank = w->call->has_index && n_bank <= tensor_min(n_filters, max_group);
+    int64_t group = f->by_bank ? n_filters : tensor_min(n_filters, max_group);
     jobs_cut(f, group * f->sharers);
     f->scratch_floats = (2 + 2 * FFT_BLOCKS) * size;
     f->scratch = memory_floats_uncleared((size_t)thread_pool_size(w->pool) * f->scratch_floats);
-    f->spectra = memory_floats_uncleared((size_t)group * filter_floats);
+    f->spectra = memory_floats_uncleared((size_t)(f->by_bank ? n_bank : group) * filter_floats);
     bool ok = offline_open(&f->rows, w->fft, 1, thread_pool_size(w->pool), (int)filter_entries(w->call, w->fft->size));
     ok = ok && f->scratch && f->spectra;
     for (; ok && f->first < n_filters; f->first += group) {
         group = tensor_min(group, n_filters - f->first);
-        thread_pool_run(w->pool, transform_filter_partition, f, group * f->n_partitions);
+        thread_pool_run(w->pool, transform_filter_partition, f, (f->by_bank ? n_bank : group) * f->n_partitions);
         thread_pool_run(w->pool, filter_row, f, group * f->sharers * f->n_jobs);
     }
     offline_close(&f->rows);

@@ -28,11 +28,12 @@ enum {
 
 struct gradient {
     const struct tensor_work *work;
-    int64_t first;       /* index of the group's first filter */
+    int64_t first;       /* number of the group's first filter */
+    int64_t *starts;     /* with an index, [filters + 1]: filter f has the rows users[starts[f]], ..., or NULL */
+    int64_t *users;      /* groups of rows, sorted by their filter */
     int64_t sharers;     /* rows that share a filter */
-    int64_t x_blocks;    /* blocks in a row of x; a block is TENSOR_DIRECT_FRAMES if direct */
-    int64_t pass_blocks; /* blocks of a pass */
-    int64_t row_passes;  /* passes of a row */
+    int64_t pass_blocks; /* blocks of a pass; a block is TENSOR_DIRECT_FRAMES if direct */
+    int64_t row_passes;  /* max. passes of a row */
     int64_t n_parts;     /* parts of a filter's passes */
     int64_t gh_blocks;   /* blocks of a filter's gradient; if direct, one block has all taps */
     size_t part_doubles;
@@ -44,8 +45,7 @@ struct gradient {
 
 double tensor_gradient_ns(const struct tensor_call *call, int size)
 {
-    double rows = (double)call->x.batch * (double)call->x.channels,
-           filters = (double)(call->h.batch * call->h.channels);
+    double rows = (double)call->x.batch * (double)call->x.channels, filters = (double)tensor_n_filters(call);
     if (size == 0)
         return rows * (100 +
                        (double)call->x.frames * (0.4 + 2 * cpu_tensor_costs.tap_ns * (double)(call->h.frames + 16))) +
@@ -81,6 +81,28 @@ size_t tensor_gradient_scratch(const struct tensor_call *call, int size)
     return pass_floats(call, size) + 2 * (size_t)(gradient_entries(call, size) * size);
 }
 
+/* Sorts the groups of rows by their filter. */
+static bool users_sort(struct gradient *g, int64_t n_filters, int64_t n_groups)
+{
+    g->starts = calloc((size_t)(n_filters + 2 + n_groups), sizeof *g->starts);
+    if (!g->starts) return false;
+    int64_t *next = g->starts + 1; /* of filter f, the position of its next user; at the end its last one + 1 */
+    g->users = g->starts + n_filters + 2;
+    for (int64_t i = 0, f; i < n_groups; i++)
+        if ((f = tensor_filter_of(g->work, i)) >= 0) next[f + 1]++;
+    for (int64_t f = 0; f < n_filters; f++) next[f + 1] += next[f];
+    for (int64_t i = 0, f; i < n_groups; i++)
+        if ((f = tensor_filter_of(g->work, i)) >= 0) g->users[next[f]++] = i;
+    return true;
+}
+
+/* Returns the number of passes of a filter. */
+static int64_t passes_of(const struct gradient *g, const struct tensor_filter *filter)
+{
+    int64_t users = g->starts ? g->starts[filter->number + 1] - g->starts[filter->number] : 1;
+    return users * g->sharers * g->row_passes;
+}
+
 /* A pass of a filter: a row, and blocks of x in that row. */
 struct pass {
     struct tensor_row x, gy;
@@ -90,12 +112,15 @@ struct pass {
 static struct pass pass_at(const struct gradient *g, const struct tensor_filter *filter, int64_t i)
 {
     const struct tensor_work *w = g->work;
-    int64_t item, channel, at = i % g->row_passes;
-    tensor_sharer(w->call, filter, i / g->row_passes, &item, &channel);
-    return (struct pass){.gy = tensor_row(&w->call->y, w->data->a, item, channel),
-                         .x = tensor_row(&w->call->x, w->data->b, item, channel),
-                         .begin = at * g->pass_blocks,
-                         .end = tensor_min((at + 1) * g->pass_blocks, g->x_blocks)};
+    int64_t item, channel, at = i % g->row_passes, row = i / g->row_passes;
+    int64_t group = g->starts ? g->users[g->starts[filter->number] + row / g->sharers] : filter->number;
+    tensor_sharer(w->call, group, row % g->sharers, &item, &channel);
+    struct pass pass = {.gy = tensor_row(&w->call->y, w->data->offsets, w->data->a, item, channel),
+                        .x = tensor_row(&w->call->x, w->data->offsets, w->data->b, item, channel),
+                        .begin = at * g->pass_blocks};
+    int64_t block = w->fft ? w->fft->size : TENSOR_DIRECT_FRAMES;
+    pass.end = tensor_min(pass.begin + g->pass_blocks, tensor_div_up(pass.x.n, block));
+    return pass;
 }
 
 /* ---- direct ------------------------------------------------------------------------------------------------------ */
@@ -105,7 +130,7 @@ static void pass_direct(const struct gradient *g, const struct tensor_filter *fi
 {
     const struct tensor_call *call = g->work->call;
     int64_t n0 = pass->begin * TENSOR_DIRECT_FRAMES, n_taps = filter->n_taps;
-    int64_t n1 = tensor_min(n0 + TENSOR_DIRECT_FRAMES, call->x.frames), n = n1 - n0;
+    int64_t n1 = tensor_min(n0 + TENSOR_DIRECT_FRAMES, pass->x.n), n = n1 - n0;
     float *x = g->scratch + (size_t)thread * g->scratch_floats, *gh = x + TENSOR_DIRECT_FRAMES,
           *gy = gh + call->h.frames;
     tensor_copy_reversed(x, &pass->x, n0, n);
@@ -136,7 +161,7 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
     }
     struct offline_range *met = &g->rows.ranges[thread]; /* the windows that meet gy */
     met->first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
-    met->last = tensor_min(tensor_div_up(call->y.frames + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
+    met->last = tensor_min(tensor_div_up(pass->gy.n + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
     for (int64_t v = met->first; v <= met->last; v++)
         tensor_window(w, &pass->gy, v * size - 1 - call->from, frames, offline_spectrum(&g->rows, thread, v));
     for (int64_t q = 0, n; q < gh_blocks; q += n) {
@@ -152,14 +177,14 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
 static void sum_part(void *data, int64_t i, int thread)
 {
     const struct gradient *g = data;
-    struct tensor_filter filter = tensor_filter_at(g->work->call, g->first + i / g->n_parts);
-    int64_t part = i % g->n_parts, n_passes = g->sharers * g->row_passes;
+    struct tensor_filter filter = tensor_filter_at(g->work, g->first + i / g->n_parts);
+    int64_t part = i % g->n_parts, n_passes = passes_of(g, &filter);
     double *sums = g->sums + (size_t)i * g->part_doubles;
     memset(sums, 0, g->part_doubles * sizeof *sums);
     if (filter.n_taps == 0) return;
     for (int64_t at = n_passes * part / g->n_parts; at < n_passes * (part + 1) / g->n_parts; at++) {
         struct pass pass = pass_at(g, &filter, at);
-        (g->work->fft ? pass_transforms : pass_direct)(g, &filter, &pass, sums, thread);
+        if (pass.begin < pass.end) (g->work->fft ? pass_transforms : pass_direct)(g, &filter, &pass, sums, thread);
     }
 }
 
@@ -169,10 +194,11 @@ static void finish_gradient_block(void *data, int64_t i, int thread)
     const struct gradient *g = data;
     const struct tensor_work *w = g->work;
     int64_t index = i / g->gh_blocks, q = i % g->gh_blocks, size = w->fft ? w->fft->size : w->call->h.frames;
-    struct tensor_filter filter = tensor_filter_at(w->call, g->first + index);
-    struct tensor_row out = tensor_row(&w->call->h, w->data->out, filter.item, filter.channel);
+    struct tensor_filter filter = tensor_filter_at(w, g->first + index);
+    struct tensor_row out = tensor_filter_row(w, &filter, w->data->out);
     int64_t n_out = tensor_min(size, w->call->h.frames - q * size);
     int64_t n = tensor_max(0, tensor_min(n_out, filter.n_taps - q * size)); /* taps of the filter */
+    if (passes_of(g, &filter) == 0) n = 0;
     float *sum = g->scratch + (size_t)thread * g->scratch_floats, *frames = w->fft ? sum + 2 * size : sum;
     size_t block = w->fft ? 2 * (size_t)size : (size_t)size;
     double *total = g->sums + (size_t)(index * g->n_parts) * g->part_doubles + (size_t)q * block;
@@ -191,27 +217,29 @@ static void finish_gradient_block(void *data, int64_t i, int thread)
 bool tensor_gradient_run(const struct tensor_work *work)
 {
     const struct tensor_call *call = work->call;
-    int64_t size = work->fft ? work->fft->size : TENSOR_DIRECT_FRAMES, n_filters = call->h.batch * call->h.channels;
+    int64_t size = work->fft ? work->fft->size : TENSOR_DIRECT_FRAMES, n_filters = tensor_n_filters(call);
+    int64_t n_groups = tensor_sharers(call) > 0 ? call->h.batch * call->h.channels : 0;
     struct gradient g = {.work = work, .sharers = tensor_sharers(call), .gh_blocks = 1};
-    g.x_blocks = tensor_div_up(call->x.frames, size);
+    int64_t x_blocks = tensor_div_up(call->x.frames, size);
     if (work->fft) {
         g.gh_blocks = tensor_div_up(call->h.frames, size);
         g.pass_blocks = blocks_a_pass(call, work->fft->size);
-        g.row_passes = tensor_div_up(g.x_blocks, g.pass_blocks);
+        g.row_passes = tensor_div_up(x_blocks, g.pass_blocks);
         g.part_doubles = (size_t)g.gh_blocks * 2 * (size_t)size;
     } else {
         g.pass_blocks = 1;
-        g.row_passes = g.x_blocks;
+        g.row_passes = x_blocks;
         g.part_doubles = round_up((size_t)call->h.frames, SIMD_PAD);
     }
     int64_t max = tensor_max(1, GROUP_SUMS / (int64_t)g.part_doubles); /* parts of a group */
     int64_t group = tensor_min(n_filters, max);
-    g.n_parts = tensor_min(tensor_min(max / group, tensor_div_up(MAX_PARTS, group)), g.sharers * g.row_passes);
+    g.n_parts = tensor_min(tensor_min(max / group, tensor_div_up(MAX_PARTS, group)),
+                           (call->has_index ? n_groups : 1) * g.sharers * g.row_passes);
     if (g.n_parts < 1) g.n_parts = 1; /* no rows: zeros */
     g.scratch_floats = work->fft ? pass_floats(call, work->fft->size) : tensor_gradient_scratch(call, 0);
     g.scratch = memory_floats_uncleared((size_t)thread_pool_size(work->pool) * g.scratch_floats);
     g.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(group * g.n_parts) * g.part_doubles);
-    bool ok = g.scratch && g.sums;
+    bool ok = g.scratch && g.sums && (!call->has_index || users_sort(&g, n_filters, n_groups));
     if (work->fft)
         ok = offline_open(&g.rows, work->fft, 1, thread_pool_size(work->pool),
                           (int)gradient_entries(call, work->fft->size)) &&
@@ -224,5 +252,6 @@ bool tensor_gradient_run(const struct tensor_work *work)
     offline_close(&g.rows);
     free(g.scratch);
     free(g.sums);
+    free(g.starts);
     return ok;
 }

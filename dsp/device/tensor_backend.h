@@ -15,6 +15,8 @@
 #include "dsp/base/error.h"
 #include "dsp/haloconv_tensors.h"
 
+#include <stdbool.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -24,20 +26,24 @@ struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
     int64_t frames;
     int64_t stride[2];      /* elements from an item and from a channel to the next */
     int type;               /* enum hc_tensor_type */
+    int64_t packed;         /* packed sequences: frames that the offsets cover; `frames` has also the gaps. Else 0 */
+    int64_t gap;            /* sequence i has frames offsets[i] + i * gap to offsets[i + 1] + (i + 1) * gap - 1 */
 };
 
 /* Returns the bytes of an element. */
 static inline int tensor_element(const struct tensor_rows *rows) { return rows->type == HC_FLOAT32 ? 4 : 2; }
 
-/* A checked call: sizes are 1 or more, strides are set. For HC_GRADIENT_H, x and y may have no rows (batch or channels
+/* A checked call. Packed sequences are the items of x and y. Sizes are 1 or more, strides are set. For HC_GRADIENT_H, x and y may have no rows (batch or channels
  * is 0). Then `plan` is not called, `run` has no workspace, a and b may be NULL, and out becomes zeros. */
 struct tensor_call {
     int op;                 /* enum hc_tensors_op */
     int device;
     int n_threads;          /* threads of the CPU; 0: all processors */
     int64_t from;           /* the first frame of y in the full convolution */
-    struct tensor_rows x, h, y;
-    const int64_t *lengths; /* [h.batch * h.channels] in device memory, read by a run; or NULL */
+    struct tensor_rows x, h, y; /* h: a filter for each group of rows */
+    struct tensor_rows bank; /* h as it lies in memory: [filters][1][taps] with an index, else h */
+    bool has_index;         /* data->index has the number of each group's filter */
+    const int64_t *lengths; /* [filters of the bank] in device memory, read by a run; or NULL */
     size_t limit;           /* max. bytes of workspace */
 };
 

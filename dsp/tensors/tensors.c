@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FRAMES = 1 << 30, MIN_LIMIT = 64 << 20 /* bytes */ };
+enum { MAX_FRAMES = 1 << 30, MAX_SEQUENCES = 1 << 30, MIN_LIMIT = 64 << 20 /* bytes */ };
 
 /* Rows with stride 0 share memory, so memory does not limit their number. The limit keeps rows * blocks in 64 bits. */
 static const int64_t max_rows = (int64_t)1 << 36;
@@ -28,7 +28,7 @@ static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
     *from = 0;
     *frames = n;
     if (t->mode == HC_FULL) {
-        *frames = n + k - 1;
+        *frames = n + (t->n_sequences ? t->n_sequences : 1) * (k - 1);
     } else if (t->mode == HC_SAME) {
         *from = (k - 1) / 2;
     } else if (t->mode == HC_VALID) {
@@ -54,12 +54,24 @@ static int sizes_copy(const hc_tensors *given, hc_tensors *t, struct reason *why
     if (t->n_batch < 0 || t->n_channels < 0)
         return fail(HC_EINVAL, why, "n_batch is %" PRId64 ", n_channels is %" PRId64 "; give 0 or more of each",
                     t->n_batch, t->n_channels);
-    if (__builtin_mul_overflow(t->n_batch, t->n_channels, &rows) || rows > max_rows)
-        return fail(HC_EINVAL, why, "n_batch %" PRId64 " times n_channels %" PRId64 " exceeds 2^36; lower them",
-                    t->n_batch, t->n_channels);
-    if (t->h_batch != 0 && t->h_batch != 1 && t->h_batch != t->n_batch)
-        return fail(HC_EINVAL, why, "h_batch is %" PRId64 "; give 1 (shared by all items) or n_batch, %" PRId64,
-                    t->h_batch, t->n_batch);
+    if (t->n_filters < 0 || t->n_filters > max_rows)
+        return fail(HC_EINVAL, why, "n_filters is %" PRId64 "; give 0 (no index) to 2^36", t->n_filters);
+    if (t->n_sequences < 0 || t->n_sequences > MAX_SEQUENCES)
+        return fail(HC_EINVAL, why, "n_sequences is %" PRId64 "; give 0 (not packed) to %d", t->n_sequences,
+                    MAX_SEQUENCES);
+    if (t->n_sequences && t->n_batch != 1)
+        return fail(HC_EINVAL, why, "n_batch is %" PRId64 "; give 1, because packed sequences are the items",
+                    t->n_batch);
+    if (t->n_sequences && t->mode == HC_VALID)
+        return fail(HC_EUNSUPPORTED, why, "packed sequences have no mode HC_VALID; use HC_FULL, HC_SAME or HC_CAUSAL");
+    int64_t items = t->n_sequences ? t->n_sequences : t->n_batch;
+    const char *items_name = t->n_sequences ? "n_sequences" : "n_batch";
+    if (__builtin_mul_overflow(items, t->n_channels, &rows) || rows > max_rows)
+        return fail(HC_EINVAL, why, "%s %" PRId64 " times n_channels %" PRId64 " exceeds 2^36; lower them", items_name,
+                    items, t->n_channels);
+    if (t->h_batch != 0 && t->h_batch != 1 && t->h_batch != items)
+        return fail(HC_EINVAL, why, "h_batch is %" PRId64 "; give 1 (shared by all items) or %s, %" PRId64, t->h_batch,
+                    items_name, items);
     if (t->h_channels != 0 && t->h_channels != 1 && t->h_channels != t->n_channels)
         return fail(HC_EINVAL, why,
                     "h_channels is %" PRId64 "; give 1 (shared by all channels) or n_channels, %" PRId64, t->h_channels,
@@ -180,14 +192,23 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     bool dense = true;
     for (int i = 0; i < 2; i++) dense = dense && !t->x_stride[i] && !t->h_stride[i] && !t->y_stride[i];
     strides_set(&call->x, t->x_stride, dense);
-    strides_set(&call->h, t->h_stride, dense);
+    call->has_index = t->n_filters > 0;
+    call->bank = call->h;
+    if (call->has_index) call->bank.batch = t->n_filters, call->bank.channels = 1;
+    strides_set(&call->bank, t->h_stride, dense);
+    if (!call->has_index) call->h = call->bank;
     strides_set(&call->y, t->y_stride, dense);
     *error = strides_check(&call->x, "x", op == HC_GRADIENT_X, why);
-    if (!*error) *error = strides_check(&call->h, "h", op == HC_GRADIENT_H, why);
+    if (!*error) *error = strides_check(&call->bank, "h", op == HC_GRADIENT_H, why);
     if (!*error) *error = strides_check(&call->y, "y", op == HC_CONVOLVE, why);
     if (*error) return NULL;
-    double quarter = (rows_bytes(&call->x) + rows_bytes(&call->h) + rows_bytes(&call->y)) / 4;
+    double quarter = (rows_bytes(&call->x) + rows_bytes(&call->bank) + rows_bytes(&call->y)) / 4;
     call->limit = quarter > MIN_LIMIT ? (size_t)quarter : MIN_LIMIT;
+    if (t->n_sequences) {
+        call->x.batch = call->y.batch = t->n_sequences;
+        call->x.packed = call->y.packed = t->n_frames;
+        call->y.gap = t->mode == HC_FULL ? t->n_taps - 1 : 0;
+    }
     const struct tensor_backend *tensors = NULL;
     *error = device_find(t, &tensors, &call->device, why);
     return tensors;
@@ -226,6 +247,18 @@ int hc_tensor_plan_open(const hc_tensors *given, int op, hc_tensor_plan **plan, 
     return error;
 }
 
+/* Returns what is wrong with the pointers of a run that has rows; NULL: nothing. */
+static const char *missing_in(const struct tensor_call *call, const hc_tensor_data *data)
+{
+    if (!data->a) return "a is NULL; pass a tensor";
+    if (!data->b) return "b is NULL; pass a tensor";
+    if (call->has_index && !data->index) return "index is NULL; pass one, or set n_filters to 0";
+    if (!call->has_index && data->index) return "index is given, but n_filters is 0; set n_filters, too";
+    if (call->x.packed && !data->offsets) return "offsets is NULL; pass those of n_sequences sequences";
+    if (!call->x.packed && data->offsets) return "offsets are given, but n_sequences is 0; set n_sequences, too";
+    return NULL;
+}
+
 int hc_tensor_plan_run(const hc_tensor_plan *p, const hc_tensor_data *given, char *why, size_t cap)
 {
     hc_tensor_data data = {0};
@@ -235,8 +268,8 @@ int hc_tensor_plan_run(const hc_tensor_plan *p, const hc_tensor_data *given, cha
     if (error) return error;
     if (!p->has_rows && p->call.op != HC_GRADIENT_H) return HC_OK;
     if (!data.out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: out is NULL; pass a tensor");
-    if (p->has_rows && (!data.a || !data.b))
-        return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s is NULL; pass a tensor", data.a ? "b" : "a");
+    const char *missing = p->has_rows ? missing_in(&p->call, &data) : NULL;
+    if (missing) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s", missing);
     struct tensor_call call = p->call;
     call.lengths = data.lengths;
     return p->backend->run(&call, p->state, &data, REASON(why, cap));

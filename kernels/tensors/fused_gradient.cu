@@ -6,9 +6,11 @@
 #include "fused_kernels.h"
 #include "fused_sizes.cuh"
 
-/* Three blocks would spill registers before sm_80 and on sm_86 and sm_89, whose shared memory holds one of them. */
-static constexpr int min_blocks(int log_n, int blocks)
+/* Three blocks would spill registers before sm_80, on sm_86 and sm_89, whose shared memory holds one of them, and for
+ * LISTED. */
+static constexpr int min_blocks(int log_n, kernel_kind kind, int blocks)
 {
+    if ((log_n == 9 || log_n == 10) && kind == LISTED) return 2;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 && __CUDA_ARCH__ != 800
     if (log_n == 9 || log_n == 10) return 2;
 #endif
@@ -44,6 +46,43 @@ static __device__ window_pair pair_of_task(const fused_gradient_h &p, unsigned g
                        window_of(p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N)};
 }
 
+/* The same for filters by index and packed sequences. n_windows: those of a row. */
+template <class S>
+static __device__ window_pair listed_pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task,
+                                                  bool is_task, unsigned n_windows)
+{
+    if (!is_task) return window_pair{};
+    const unsigned row = task / n_windows;
+    row_position at = position_of(p.groups, group, row);
+    fused_rows x = p.x, gy = p.gy;
+    int64_t x_begin = 0, gy_begin = 0;
+    item_window w = {0, (int64_t)(task - row * n_windows) * p.hop};
+    if (p.groups.offsets) {
+        at.channel = (int)(p.groups.h_channels == 1 ? row : group % (unsigned)p.groups.h_channels);
+        at.batch = 0;
+        w.item = (int)(group / (unsigned)p.groups.h_channels);
+        if (p.groups.h_batch == 1 && !item_window_of(p.groups, p.hop, task - row * n_windows, &w)) return window_pair{};
+        x = rows_of_item(p.groups, p.x, w.item, &x_begin);
+        gy = rows_of_item(p.groups, p.gy, w.item, &gy_begin);
+    }
+    const int64_t gy_start = w.start + p.gy_first;
+    window_pair pair = {window_of(x, at, w.start, w.start + p.hop, 2 * S::N),
+                        window_of(gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N)};
+    pair.x.at += x_begin;
+    pair.gy.at += gy_begin;
+    return pair;
+}
+
+/* The windows of a row of a group. */
+static __device__ unsigned windows_of_row(const fused_gradient_h &p, unsigned group)
+{
+    if (filter_of(p.groups, group) < 0) return 0;
+    if (!p.groups.offsets || p.groups.h_batch == 1) return (unsigned)p.n_windows;
+    int64_t begin;
+    const fused_rows x = rows_of_item(p.groups, p.x, (int)(group / (unsigned)p.groups.h_channels), &begin);
+    return (unsigned)((x.frames + p.hop - 1) / p.hop);
+}
+
 /* The element of gh that is the first tap of a filter. */
 static __device__ __forceinline__ int64_t filter_at(const fused_gradient_h &p, unsigned group)
 {
@@ -68,12 +107,28 @@ template <class S> static __device__ __forceinline__ gradient_unit unit_of_team(
     return unit;
 }
 
-template <int LOG_N, bool REAL, bool HALF>
-static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, min_blocks(LOG_N, gradient_size<LOG_N>::BLOCKS))
+/* The tasks of a group, and those of each slice. */
+struct task_counts {
+    unsigned n_windows, tasks, of_slice;
+};
+static __device__ task_counts listed_tasks(const fused_gradient_h &p, const gradient_unit &unit)
+{
+    if (!unit.exists) return task_counts{};
+    const unsigned n_windows = windows_of_row(p, unit.group);
+    const unsigned rows =
+        p.groups.offsets ? (p.groups.h_channels == 1 ? (unsigned)p.groups.channels : 1u) : rows_of_group(p.groups);
+    return task_counts{n_windows, n_windows * rows,
+                       (n_windows * rows + (unsigned)p.n_slices - 1) / (unsigned)p.n_slices};
+}
+
+template <int LOG_N, kernel_kind KIND, bool HALF>
+static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS,
+                                         min_blocks(LOG_N, KIND, gradient_size<LOG_N>::BLOCKS))
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
 {
     extern __shared__ float4 shared[];
     using S = gradient_size<LOG_N>;
+    constexpr bool REAL = KIND == REAL_ROWS;
     auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
@@ -90,17 +145,35 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, min_bloc
         if (S::IS_SMALL) sum[S::IS_SMALL * m] = make_float2(0.0f, 0.0f);
         else sums[m * S::T] = make_float2(0.0f, 0.0f);
     }
+    task_counts counts = {};
+    if (KIND == LISTED) {
+        counts = listed_tasks(p, unit_of_team<S>(p));
+        tasks = counts.tasks;
+        tasks_of_slice = counts.of_slice;
+        for (int lanes = S::T; lanes < 32; lanes *= 2) { /* the teams of a warp run together */
+            const unsigned other = __shfl_xor_sync(~0u, tasks_of_slice, lanes);
+            if (other > tasks_of_slice) tasks_of_slice = other;
+        }
+    }
     for (unsigned k = 0; k < tasks_of_slice; k++) { /* the same for all teams */
         const unsigned i = k % S::POSITIONS;
         if (i == 0) { /* each of POSITIONS threads computes the position of another task */
             const gradient_unit unit = unit_of_team<S>(p);
-            const unsigned later = k + (unsigned)t, task = unit.slice * tasks_of_slice + later;
+            const unsigned later = k + (unsigned)t, of_slice = KIND == LISTED ? counts.of_slice : tasks_of_slice;
+            const unsigned task = unit.slice * of_slice + later;
+            const bool is_task = unit.exists && later < of_slice && task < tasks;
             S::team_sync();
             if (t < S::POSITIONS)
-                pairs[t] = pair_of_task<S>(p, unit.group, task, unit.exists && later < tasks_of_slice && task < tasks);
+                pairs[t] = KIND == LISTED ? listed_pair_of_task<S>(p, unit.group, task, is_task, counts.n_windows)
+                                          : pair_of_task<S>(p, unit.group, task, is_task);
             S::team_sync();
         }
         const window_pair &pair = pairs[i];
+        if (KIND == LISTED && is_warp_idle<S>(team, [&](int other) {
+                const window_position &x = (pairs + (other - team) * S::POSITIONS)[i].x;
+                return x.first >= x.last;
+            }))
+            continue;
         load<S, REAL>(r, window_at<HALF>(p.x_data, p.x, pair.x), again(t));
         if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at<HALF>(p.gy_data, p.gy, pair.gy), t);
         S::team_sync();
@@ -132,7 +205,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, min_bloc
     void *out = p.gh;
     int64_t at;
     int last = (int)p.out.frames, type = HALF ? p.out.type : HC_FLOAT32;
-    if (p.n_slices == 1) {
+    if (p.n_slices == 1 && (KIND != LISTED || !p.groups.index)) {
         at = filter_at(p, unit.group);
         if (p.lengths) {
             const int64_t given = p.lengths[unit.group];
@@ -163,15 +236,39 @@ static __global__ void __launch_bounds__(256) sum_kernel(fused_gradient_h p)
     element_put(p.gh, filter_at(p, group) + k, p.out.type, sum);
 }
 
+/* A thread sums a tap of filter blockIdx.y + first over the groups that use it. */
+static __global__ void __launch_bounds__(256) bank_sum_kernel(fused_gradient_h p, unsigned first)
+{
+    __shared__ int64_t numbers[256];
+    const int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, frames = p.out.frames;
+    const int64_t number = first + blockIdx.y, length = p.lengths ? p.lengths[number] : frames;
+    const int64_t at = number * p.out.stride[0] + k;
+    const bool has_tap = k < frames && k < length;
+    float sum = has_tap && p.add ? ((const float *)p.gh)[at] : 0.0f;
+    for (int from = 0; from < p.groups.n; from += 256) {
+        const int n = p.groups.n - from < 256 ? p.groups.n - from : 256;
+        __syncthreads();
+        if ((int)threadIdx.x < n) numbers[threadIdx.x] = p.groups.index[p.groups.first + from + (int)threadIdx.x];
+        __syncthreads();
+        for (int i = 0; i < n; i++) {
+            if (numbers[i] != number || !has_tap) continue;
+            for (int slice = 0; slice < p.n_slices; slice++)
+                sum +=
+                    p.partial[((size_t)slice * (size_t)p.groups.n + (size_t)(from + i)) * (size_t)frames + (size_t)k];
+        }
+    }
+    if (k < frames) element_put(p.gh, at, p.out.type, sum);
+}
+
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 cudaError_t fused_gradient_h_load(const struct fused_device *device)
 {
     return with_every_size<gradient_size>([&](auto s) {
         using S = decltype(s);
-        return shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, false, false>,
-                            gradient_h_kernel<S::LOG_N, true, false>, gradient_h_kernel<S::LOG_N, false, true>,
-                            gradient_h_kernel<S::LOG_N, true, true>);
+        return shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, WHOLE, false>,
+                            gradient_h_kernel<S::LOG_N, WHOLE, true>, gradient_h_kernel<S::LOG_N, REAL_ROWS, false>,
+                            gradient_h_kernel<S::LOG_N, REAL_ROWS, true>, gradient_h_kernel<S::LOG_N, LISTED, true>);
     });
 }
 
@@ -192,6 +289,16 @@ size_t fused_gradient_h_stash(int log2_n, int64_t n_units)
     });
 }
 
+cudaError_t fused_bank_sum_launch(const struct fused_gradient_h *p, cudaStream_t stream)
+{
+    enum : unsigned { MAX_Y = 65535 };
+    for (unsigned first = 0, n; first < p->groups.n_filters; first += n) {
+        n = (unsigned)p->groups.n_filters - first < MAX_Y ? (unsigned)p->groups.n_filters - first : MAX_Y;
+        bank_sum_kernel<<<dim3(ceil_div(p->out.frames, 256), n), 256, 0, stream>>>(*p, first);
+    }
+    return cudaGetLastError();
+}
+
 cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gradient_h *p, cudaStream_t stream)
 {
     return with_size<gradient_size>(log2_n, [&](auto s) {
@@ -199,11 +306,13 @@ cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gr
         const unsigned tasks = (unsigned)(rows_of_group(p->groups) * p->n_windows);
         const unsigned blocks = ceil_div((int64_t)p->groups.n * p->n_slices, S::TEAMS);
         const unsigned of_slice = ceil_div(tasks, p->n_slices);
-        const cudaError_t status = with_flags(real, is_half(p->x, p->gy, p->out), [&](auto is_real, auto half) {
-            const auto kernel = gradient_h_kernel<S::LOG_N, is_real.value, half.value>;
+        const kernel_kind kind = kind_of(p->groups, real);
+        const cudaError_t status = with_kind(kind, is_half(p->x, p->gy, p->out), [&](auto a_kind, auto half) {
+            const auto kernel = gradient_h_kernel<S::LOG_N, a_kind.value, half.value>;
             kernel<<<blocks, S::THREADS, S::BYTES, stream>>>(*p, tasks, of_slice);
             return cudaGetLastError();
         });
+        if (!status && p->groups.index) return fused_bank_sum_launch(p, stream);
         if (status || p->n_slices == 1) return status;
         sum_kernel<<<dim3(ceil_div(p->out.frames, 256), (unsigned)p->groups.n), 256, 0, stream>>>(*p);
         return cudaGetLastError();

@@ -13,8 +13,9 @@ struct fused_unit {
     window_position in;       /* position in x */
     int64_t out;              /* element of y that is point 0 */
     int out_last;             /* points from out_last on are not stored */
-    unsigned group;
+    unsigned group;           /* number of the spectrum; NO_SPECTRUM: the points are 0 */
 };
+enum : unsigned { NO_SPECTRUM = ~0u };
 
 template <int LOG_N> struct spectra_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
@@ -59,8 +60,11 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
     next_may_begin();
     S::factors_make(f);
     const unsigned group = (unsigned)(p.groups.first + (unit < p.groups.n ? unit : 0));
-    const row_position at = position_of(p.groups, group, 0);
-    const window_position w = window_of(p.h, at, 0, p.lengths ? p.lengths[group] : p.h.frames, 2 * S::N);
+    const int64_t number = filter_of(p.groups, group);
+    row_position at = position_of(p.groups, group, 0);
+    if (p.groups.index) at = row_position{(int)number, 0, 0};
+    const int64_t n_taps = number < 0 ? 0 : p.lengths ? p.lengths[number] : p.h.frames;
+    const window_position w = window_of(p.h, at, 0, n_taps, 2 * S::N);
     load<S, false>(r, window_at<HALF>(p.taps, p.h, w), t);
     __syncthreads();
     S::template forward<false>(s, f, t, r);
@@ -90,13 +94,52 @@ static __device__ fused_unit unit_of(const fused_convolve &p, unsigned unit, boo
     return position;
 }
 
-template <int LOG_N, bool REAL, bool HALF>
+/* The same for filters by index and packed sequences. The units of sequences are sorted by channel, then window; some
+ * have nothing to compute, or a filter of another launch. */
+template <class S>
+static __device__ fused_unit listed_unit_of(const fused_convolve &p, unsigned unit, bool is_unit,
+                                            unsigned units_of_group)
+{
+    fused_unit position = {};
+    position.group = NO_SPECTRUM;
+    if (!is_unit) return position;
+    fused_rows in = p.in, out = p.out;
+    int64_t in_begin = 0, out_begin = 0, start;
+    row_position at = {};
+    unsigned group;
+    if (p.groups.offsets) {
+        item_window w;
+        at.channel = (int)(unit / (unsigned)p.n_windows);
+        if (!item_window_of(p.groups, p.hop, unit - at.channel * (unsigned)p.n_windows, &w)) return position;
+        group = group_of(p.groups, w.item, (unsigned)at.channel) - (unsigned)p.groups.first;
+        if (group >= (unsigned)p.groups.n) return position;
+        in = rows_of_item(p.groups, p.in, w.item, &in_begin);
+        out = rows_of_item(p.groups, p.out, w.item, &out_begin);
+        start = w.start;
+    } else {
+        group = unit / units_of_group;
+        const unsigned task = unit - group * units_of_group, row = task / (unsigned)p.n_windows;
+        start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop;
+        at = position_of(p.groups, group + (unsigned)p.groups.first, row);
+    }
+    const int64_t left = out.frames - start + p.out_first;
+    position.in = window_of(in, at, start + p.in_first, in.frames, 2 * S::N);
+    position.in.at += in_begin;
+    position.out = at.batch * out.stride[0] + at.channel * out.stride[1] + out_begin + start - p.out_first;
+    position.out_last = left < p.out_end ? (int)left : p.out_end;
+    const int64_t number = filter_of(p.groups, group + (unsigned)p.groups.first);
+    if (number >= 0) position.group = p.by_bank ? (unsigned)number : group;
+    return position;
+}
+
+template <int LOG_N, kernel_kind KIND, bool HALF>
 static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve_size<LOG_N>::BLOCKS)
     convolve_kernel(fused_convolve p, unsigned units, unsigned units_of_group)
 {
     extern __shared__ float4 shared[];
     using S = convolve_size<LOG_N>;
     auto *f = shared_at<typename S::factors>(shared, 0);
+    constexpr bool REAL = KIND == REAL_ROWS;
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T, teams = blockDim.x / S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
     fused_unit *ours = shared_at<fused_unit>(shared, S::FACTOR_BYTES + teams * S::POINT_BYTES) + team * S::POSITIONS;
@@ -110,20 +153,33 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
         if (i == 0) { /* each of POSITIONS threads computes the position of another unit */
             const unsigned unit = first + team + (k + (unsigned)t) * teams;
             S::team_sync();
-            if (t < S::POSITIONS) ours[t] = unit_of<S>(p, unit, unit < last, units_of_group);
+            if (t < S::POSITIONS)
+                ours[t] = KIND == LISTED ? listed_unit_of<S>(p, unit, unit < last, units_of_group)
+                                         : unit_of<S>(p, unit, unit < last, units_of_group);
             S::team_sync();
         }
-        const fused_unit &at = ours[i];
+        const fused_unit &at = ours[again((int)i)]; /* 2^13 points would need one register too many */
+        if (KIND == LISTED && at.group == NO_SPECTRUM) {
+            previous_wait();
+            for (int point = p.out_first + t; point < at.out_last; point += S::T)
+                element_put(p.y, at.out + point, p.out.type, 0.0f);
+        }
+        if (KIND == LISTED && is_warp_idle<S>(team, [&](int other) {
+                return (ours + (other - team) * S::POSITIONS)[i].group == NO_SPECTRUM;
+            }))
+            continue;
         float2 r[S::E];
         load<S, REAL>(r, window_at<HALF>(p.x, p.in, at.in), again(t));
         if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at<HALF>(p.x, p.in, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
         previous_wait(); /* the spectra must be complete, and y free to be written */
-        const float2 *h = p.spectra + (size_t)at.group * S::N + t;
+        const bool is_stored = KIND != LISTED || at.group != NO_SPECTRUM;
+        const float2 *h = p.spectra + (size_t)(is_stored ? at.group : 0) * S::N + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         S::inverse(s, f, t, r);
-        store<S, REAL>(p.y, at.out, HALF ? p.out.type : HC_FLOAT32, p.out_first, at.out_last, 1.0f, r, again(t));
+        store<S, REAL>(p.y, at.out, HALF ? p.out.type : HC_FLOAT32, p.out_first, is_stored ? at.out_last : 0, 1.0f, r,
+                       again(t));
     }
 }
 
@@ -147,9 +203,9 @@ cudaError_t fused_load(int number, struct fused_device *device)
     if (!status)
         status = with_every_size<convolve_size>([&](auto s) {
             using S = decltype(s);
-            return shared_allow(device, S::bytes(S::max_teams(device)), convolve_kernel<S::LOG_N, false, false>,
-                                convolve_kernel<S::LOG_N, true, false>, convolve_kernel<S::LOG_N, false, true>,
-                                convolve_kernel<S::LOG_N, true, true>);
+            return shared_allow(device, S::bytes(S::max_teams(device)), convolve_kernel<S::LOG_N, WHOLE, false>,
+                                convolve_kernel<S::LOG_N, WHOLE, true>, convolve_kernel<S::LOG_N, REAL_ROWS, false>,
+                                convolve_kernel<S::LOG_N, REAL_ROWS, true>, convolve_kernel<S::LOG_N, LISTED, true>);
         });
     return status ? status : fused_gradient_h_load(device);
 }
@@ -179,14 +235,15 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
     return with_size<convolve_size>(log2_n, [&](auto s) {
         using S = decltype(s);
         const unsigned of_group = (unsigned)(rows_of_group(p->groups) * p->n_windows);
-        const unsigned units = (unsigned)p->groups.n * of_group;
+        const unsigned units =
+            p->groups.offsets ? (unsigned)(p->groups.channels * p->n_windows) : (unsigned)p->groups.n * of_group;
         /* Few units are spread over all multiprocessors. */
         const int max_teams = S::max_teams(device), spread = (int)ceil_div(ceil_div(units, device->n_sm), S::MIN_TEAMS);
         const int teams = spread * S::MIN_TEAMS < max_teams ? spread * S::MIN_TEAMS : max_teams;
         const unsigned blocks = ceil_div(units, teams), at_once = (unsigned)S::blocks(device, teams);
         const dim3 grid(blocks < at_once ? blocks : at_once);
-        return with_flags(real, is_half(p->in, p->out), [&](auto is_real, auto half) {
-            return launch_early(device->is_early, convolve_kernel<S::LOG_N, is_real.value, half.value>, grid,
+        return with_kind(kind_of(p->groups, real), is_half(p->in, p->out), [&](auto kind, auto half) {
+            return launch_early(device->is_early, convolve_kernel<S::LOG_N, kind.value, half.value>, grid,
                                 (unsigned)(teams * S::T), S::bytes(teams), stream, *p, units, of_group);
         });
     });

@@ -21,12 +21,18 @@ struct fused_rows {           /* a tensor [batch][channels][frames], frames adja
     int64_t stride[2];        /* elements */
     int64_t frames;
     int type;                 /* enum hc_tensor_type */
+    int64_t gap;              /* packed sequences: frames that each has beyond those of x */
 };
 
 struct fused_groups {         /* the rows of a batch, sorted by the filter that they share */
     int h_batch, h_channels;  /* number of filters and groups: h_batch * h_channels */
     int batch, channels;      /* of x; a group's rows: (h_batch == 1 ? batch : 1) * (h_channels == 1 ? channels : 1) */
     int first, n;             /* the groups of this launch */
+    const int64_t *index;     /* [groups]: the number of a group's filter, another number for none; or NULL */
+    int64_t n_filters;        /* with an index */
+    const int64_t *offsets;   /* [batch + 1]: the items are packed sequences, with these first frames; or NULL */
+    int64_t packed;           /* frames of all sequences of x */
+    int64_t gap;              /* fused_rows.gap of the rows that are cut into windows */
 };
 
 struct fused_convolve {       /* y = the convolution of x with the filters */
@@ -34,15 +40,16 @@ struct fused_convolve {       /* y = the convolution of x with the filters */
     struct fused_rows in, out;
     const void *x;
     void *y;
-    const float2 *spectra;    /* [groups.n][N], from fused_spectra_launch */
-    int64_t n_windows;        /* windows of a row */
+    const float2 *spectra;    /* [groups.n][N], from fused_spectra_launch; by_bank: [n_filters][N] */
+    bool by_bank;
+    int64_t n_windows;        /* windows of a row; of packed sequences, max. windows of all (row_windows.cuh) */
     int64_t hop;              /* frames from a window to the next */
     int64_t in_first;         /* window j begins at frame j * hop + in_first of x */
     int out_first, out_end;   /* point p of window j is frame j * hop + p - out_first of y, for
                                  out_first <= p < out_end <= 2N */
 };
 
-struct fused_spectra {        /* spectra of the filters of some groups */
+struct fused_spectra {        /* spectra of the filters of some groups; with an index, h is the bank */
     struct fused_groups groups;
     struct fused_rows h;
     const void *taps;
@@ -51,7 +58,8 @@ struct fused_spectra {        /* spectra of the filters of some groups */
     float2 *spectra;          /* [groups.n][N], scaled by 1/N */
 };
 
-struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's windows of x[n] gy[n + k] */
+struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's windows of x[n] gy[n + k]. With an
+                                 index, gh is the bank and gets the sums of its filters' groups */
     struct fused_groups groups;
     struct fused_rows x, gy, out;
     const void *x_data, *gy_data;
@@ -60,7 +68,8 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     int n_slices;             /* teams that share the windows of a group */
     const int64_t *lengths;
     void *gh;                 /* the gradient, with the strides of `out` */
-    float *partial;           /* [n_slices][groups.n][out.frames]; unused if n_slices is 1 */
+    float *partial;           /* [n_slices][groups.n][out.frames]; unused if n_slices is 1 and there is no index */
+    bool add;                 /* with an index: add to gh, of HC_FLOAT32, instead of writing it */
     float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
 };
 
@@ -82,6 +91,8 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
                                   const struct fused_convolve *p, cudaStream_t stream);
 /* Bytes of the stash for groups.n * n_slices = n_units teams. */
 size_t fused_gradient_h_stash(int log2_n, int64_t n_units);
+/* Writes or adds to each filter of a bank the partial sums of the groups that use it, in their order. */
+cudaError_t fused_bank_sum_launch(const struct fused_gradient_h *p, cudaStream_t stream);
 /* Computes the gradient. real: the last N points of each window are outside of x and of gy, and out.frames <= N. */
 cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gradient_h *p, cudaStream_t stream);
 

@@ -35,6 +35,19 @@ template <class Use> static cudaError_t with_flags(bool a, bool b, Use use)
     using no = std::false_type;
     return a ? b ? use(yes(), yes()) : use(yes(), no()) : b ? use(no(), yes()) : use(no(), no());
 }
+static inline kernel_kind kind_of(const fused_groups &groups, bool is_real)
+{
+    return groups.index || groups.offsets ? LISTED : is_real ? REAL_ROWS : WHOLE;
+}
+/* The same for a kind and for 16 bits. A LISTED kernel has all types. */
+template <kernel_kind KIND> using kind_constant = std::integral_constant<kernel_kind, KIND>;
+template <class Use> static cudaError_t with_kind(kernel_kind kind, bool half, Use use)
+{
+    if (kind == LISTED) return use(kind_constant<LISTED>(), std::true_type());
+    return with_flags(kind == REAL_ROWS, half, [&](auto is_real, auto is_half) {
+        return use(kind_constant<is_real.value ? REAL_ROWS : WHOLE>(), is_half);
+    });
+}
 /* Does a tensor have 16 bits? */
 template <class... Rows> static bool is_half(const Rows &...rows) { return ((rows.type != HC_FLOAT32) || ...); }
 

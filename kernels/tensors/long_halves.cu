@@ -9,8 +9,7 @@
 
 static __device__ window_position halves_window(const long_units &u, int unit, int points)
 {
-    const unit_position position = position_of_unit(u, (unsigned)unit);
-    return window_of(u.rows, position.at, position.start, position.start + u.end, points);
+    return window_of_unit(u, position_of_unit(u, (unsigned)unit), points);
 }
 
 /* exp(-2 pi i (row + 1/4) / 2) is halves_turn(row) (1 - i). */
@@ -161,7 +160,7 @@ static __device__ __forceinline__ void halves_finish(const float2 *r, float4 *sh
 
 struct halves_position {      /* a window in x and y, and its spectrum */
     window_position in;       /* position in x */
-    int64_t spectrum;         /* index of the spectrum; it has two rows */
+    int spectrum;             /* index of the spectrum, which has two rows; -1: the result is 0 */
     written_frames out;
 };
 
@@ -190,13 +189,20 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         if (step % (2 * S::POSITIONS) == 0) { /* each of POSITIONS threads computes another window's position */
             S::team_sync();
             if (t < S::POSITIONS && i + t < p.in.n) {
-                positions[t].in = halves_window(p.in, i + t, 4 * S::N);
-                positions[t].out = written_frames_of(p.out, p.output, i + t);
-                positions[t].spectrum = (p.in.first + i + t) / p.in.units_of_group;
+                const unit_position in = position_of_unit(p.in, (unsigned)(i + t));
+                positions[t].in = window_of_unit(p.in, in, 4 * S::N);
+                positions[t].out = written_frames_of(p.out, p.output, position_of_unit(p.out, (unsigned)(i + t)));
+                positions[t].spectrum = in.spectrum;
             }
             S::team_sync();
         }
         const halves_position &position = positions[step / 2 % S::POSITIONS];
+        if (position.spectrum < 0) { /* `length` is 0 */
+            const written_frames &out = position.out;
+            for (int n = out.first + t; n < out.last && row == 0 && !p.output.add; n += S::T)
+                element_put(p.y, out.at + n, p.out.rows.type, 0.0f);
+            continue;
+        }
         const typename S::factors *f = halves_factors<S>(shared, row);
         const float turn = halves_turn(row);
         float2 r[S::E];
@@ -229,10 +235,14 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const typename S::factors *f = halves_factors<S>(shared, row);
         const float turn = halves_turn(row);
         float2 r[S::E];
+        bool is_first = true;
+#pragma unroll
+        for (int m = 0; m < S::E; m++) r[m] = make_float2(0.0f, 0.0f);
         for (int k = 0; k < p.windows; k++) {
             int t = again((int)threadIdx.x);
-            halves_load<S, REAL>(
-                r, window_at<HALF>(p.x_data, p.x.rows, halves_window(p.x, i * p.windows + k, 4 * S::N)), turn, t);
+            const window_position x = halves_window(p.x, i * p.windows + k, 4 * S::N);
+            if (x.first >= x.last) continue;
+            halves_load<S, REAL>(r, window_at<HALF>(p.x_data, p.x.rows, x), turn, t);
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
@@ -248,7 +258,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
             float2 *sum = spectrum + S::N;
-            if (k > 0) {
+            if (!is_first) {
 #pragma unroll
                 for (int m = 0; m < S::E; m++) {
                     const float2 before = sum[m * S::T];
@@ -259,11 +269,13 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
 #pragma unroll
                 for (int m = 0; m < S::E; m++) sum[m * S::T] = r[m];
             }
+            is_first = false;
         }
         const int t = again((int)threadIdx.x);
         S::inverse(s, f, t, r);
         halves_finish<S, REAL>(r, shared, row, p.kept, p.gh, HALF ? p.filters.rows.type : HC_FLOAT32,
-                               written_frames_of(p.filters, p.output, i), p.output, t);
+                               written_frames_of(p.filters, p.output, position_of_unit(p.filters, (unsigned)i)),
+                               p.output, t);
     }
 }
 

@@ -90,15 +90,6 @@ template <int LOG_R> struct column_team {
     }
 };
 
-template <bool HALF>
-static __device__ __forceinline__ window window_of_unit(const long_units &u, const void *data,
-                                                        const unit_position &position, int points)
-{
-    fused_rows rows = u.rows;
-    rows.frames = frames_of(u, position.at);
-    return window_at<HALF>(data, rows, window_of(rows, position.at, position.start, position.start + u.end, points));
-}
-
 /* Splits the windows of a, then those of b. */
 template <int LOG_R, bool HALF>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
@@ -111,10 +102,12 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     next_may_begin();
     c.forward_factors();
     const int in_b = (int)blockIdx.y - a.n;
+    if (is_listed(a) || is_listed(b)) previous_wait();
     const unit_position position = in_b < 0 ? position_of_unit(a, blockIdx.y) : position_of_unit(b, (unsigned)in_b);
     previous_wait();
-    const window w =
-        in_b < 0 ? window_of_unit<HALF>(a, a_data, position, 2 * n) : window_of_unit<HALF>(b, b_data, position, 2 * n);
+    if (position.spectrum < 0 && (in_b < 0 ? a.may_skip : b.may_skip)) return;
+    const window w = in_b < 0 ? window_at<HALF>(a_data, a.rows, window_of_unit(a, position, 2 * n))
+                              : window_at<HALF>(b_data, b.rows, window_of_unit(b, position, 2 * n));
     float2 r[C::E];
     if (w.type == HC_FLOAT32)
         with_points<float>(w, false, [&](auto point) {
@@ -153,11 +146,15 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     float2 r[C::E];
     next_may_begin();
     c.inverse_factors();
+    if (is_listed(u)) previous_wait();
+    const unit_position position = position_of_unit(u, blockIdx.y);
     previous_wait();
+    if (position.spectrum >= 0) {
 #pragma unroll
-    for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
-    c.inverse(r);
-    const written_frames frames = written_frames_of(u, o, (int)blockIdx.y);
+        for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
+        c.inverse(r);
+    }
+    const written_frames frames = written_frames_of(u, o, position);
     const int first = frames.first, last = frames.last, length = frames.length;
     const auto value = [&](int p, float point) { return p < length ? o.scale * point : 0.0f; };
     if (!HALF || u.rows.type == HC_FLOAT32) {
@@ -185,7 +182,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
 /* A block transforms row blockIdx.y of some windows. Each thread reads and writes the same points of the row. */
 template <int LOG_N, int OP>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
-    rows_kernel(long_rows p, int log2_r, int windows_of_block)
+    rows_kernel(long_rows p, long_units listed, int log2_r, int windows_of_block)
 {
     using S = row_size<LOG_N>;
     extern __shared__ float4 shared[];
@@ -197,15 +194,22 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     for (int k = 0; k < windows_of_block; k++) {
         const int i = (int)blockIdx.x * windows_of_block + k;
         if (i >= p.n) return;
+        size_t spectrum = 0;
+        if (OP == LONG_CONVOLVE && p.listed) {
+            const int number = position_of_unit(listed, (unsigned)i).spectrum;
+            if (number < 0) continue;
+            spectrum = (size_t)number;
+        } else if (OP == LONG_CONVOLVE) {
+            spectrum = (size_t)((p.first + i) / p.units_of_group);
+        }
         int t = again((int)threadIdx.x);
         float2 *at = p.data + (((((size_t)i << log2_r) + blockIdx.y) << LOG_N) + t);
         float2 r[S::E];
-        if (k == 0 || OP == LONG_FORWARD) S::team_sync();
+        if (k == 0 || OP == LONG_FORWARD || p.listed) S::team_sync(); /* listed: window 0 may be skipped */
 #pragma unroll
         for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
         S::template forward<false>(s, f, t, r);
         if (OP == LONG_CONVOLVE) {
-            const size_t spectrum = (size_t)((p.first + i) / p.units_of_group);
             const float2 *h = p.spectra + ((((spectrum << log2_r) + blockIdx.y) << LOG_N) + t);
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
@@ -435,7 +439,8 @@ cudaError_t long_rows_launch(const struct fused_device *device, struct long_size
         const dim3 grid = rows_grid<S>(device, p->n, size.log2_r, &of_block);
         const auto kernel =
             p->op == LONG_FORWARD ? rows_kernel<LOG_N, LONG_FORWARD> : rows_kernel<LOG_N, LONG_CONVOLVE>;
-        return launch_early(device->is_early, kernel, grid, S::T, S::BYTES, stream, *p, size.log2_r, of_block);
+        return launch_early(device->is_early, kernel, grid, S::T, S::BYTES, stream, *p,
+                            p->listed ? *p->listed : long_units{}, size.log2_r, of_block);
     });
 }
 

@@ -32,7 +32,12 @@ struct long_size { int log2_row, log2_r; };
 
 struct long_units {           /* a unit is a window: those of the signal rows, in the order filter, row, window
                                  index; or one of each filter                                                */
-    struct fused_groups groups; /* groups.first: the filter of unit 0 */
+    struct fused_groups groups; /* groups.first: the filter of unit 0. With a filter for each packed sequence the units
+                                 are sorted by channel, then window; those of other groups do not exist       */
+    bool is_filters;          /* windows of filters; with an index, of a bank                                 */
+    bool by_group;            /* packed sequences with a filter for each: the units are sorted by group, all the same */
+    bool by_bank;             /* with an index: a spectrum for each filter of the bank                        */
+    bool may_skip;            /* windows without a filter are neither read nor computed                       */
     struct fused_rows rows;
     int64_t units_of_group;   /* 1 for the windows of filters */
     int64_t n_windows, hop;   /* windows of a row; window j begins at frame j * hop + start */
@@ -70,8 +75,9 @@ struct long_rows {            /* the rows of n windows, in place */
     int n;
     float2 *data;             /* [n][N] */
     const float2 *spectra;    /* [groups][N]; LONG_CONVOLVE multiplies by them */
-    int64_t units_of_group;   /* window i belongs to spectrum (first + i) / units_of_group */
+    int64_t units_of_group;   /* window i belongs to spectrum (first + i) / units_of_group, or */
     int64_t first;
+    const struct long_units *listed; /* host memory: the windows of an index or of packed sequences; or NULL */
     float scale;              /* LONG_FORWARD: factor of the spectra */
     bool conjugate;           /* LONG_FORWARD: writes conjugate spectra */
 };

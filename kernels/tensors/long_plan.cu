@@ -39,29 +39,39 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
 }
 
 /* Sets n_groups, n_units, is_summed, kept and bytes; false: the limit is too low. */
-static bool memory_plan(const struct tensor_call *c, const struct fused_device *device, struct long_plan *plan)
+static bool memory_plan(const struct tensor_call *c, const struct fused_device *device, size_t limit,
+                        struct long_plan *plan)
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
     const int64_t bytes = (int64_t)sizeof(float2) << log2_n;
-    const int64_t filters = min_of(c->h.batch * c->h.channels, LONG_MAX_UNITS); /* max. filters of a launch */
-    const int64_t units_of_group = rows_of_filter(c) * plan->n_windows;
+    const int64_t all = plan->by_bank ? c->bank.batch : c->h.batch * c->h.channels;
+    const int64_t filters = min_of(all, LONG_MAX_UNITS); /* max. filters of a launch */
+    /* The windows of other filters are counted, too, if one launch may have those of all. */
+    const bool is_shared = plan->by_bank || (c->x.packed && c->h.batch > 1);
+    const double in_all = windows_in_all(c, plan->n_windows);
+    const bool is_gradient = c->op == HC_GRADIENT_H;
+    const int64_t of_row = is_shared && is_gradient ? ceil_div(c->x.packed, plan->hop) : plan->n_windows;
+    const int64_t units_of_group =
+        is_shared && !is_gradient ? (int64_t)fmin(in_all, 1LL << 40) : rows_of_filter(c) * of_row;
     const int64_t wave = long_rows_at_once(device, plan->size.log2_row); /* rows */
     const int64_t waves = max_of(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
     const int64_t busy = min_of(LONG_MAX_UNITS, max_of(1, (waves * wave) >> plan->size.log2_r)); /* windows */
-    const bool is_rounded = type_of_output(c) != HC_FLOAT32;
+    const bool is_rounded = type_of_output(c) != HC_FLOAT32 && !plan->n_partial;
     int64_t units, groups;
+    if (is_shared && is_gradient && !plan->is_halves) return false; /* most windows of a filter would be empty */
     if (plan->is_halves && is_rounded)
         plan->kept = long_halves_kept(device, (int)min_of(MAX_HALVES, filters * units_of_group));
-    if (plan->kept > c->limit) return false;
-    const int64_t capacity = (int64_t)((c->limit - plan->kept) / (size_t)bytes);
+    if (plan->kept > limit) return false;
+    const int64_t capacity = (int64_t)((limit - plan->kept) / (size_t)bytes);
     if (plan->is_halves && c->op == HC_GRADIENT_H) {
         units = MAX_HALVES;
         groups = min_of(filters, max_of(1, units / units_of_group));
         plan->bytes = plan->kept + long_gradient_halves_stash(device, (int)groups);
-        if (plan->bytes > c->limit || units_of_group > units) return false;
+        if (plan->bytes > limit || units_of_group > units) return false;
     } else if (plan->is_halves) {
         units = MAX_HALVES;
-        groups = min_of(min_of(filters, capacity), max_of(1, units / units_of_group));
+        groups = min_of(min_of(filters, capacity), is_shared ? filters : max_of(1, units / units_of_group));
+        if (is_shared && units_of_group > units) return false;
         plan->bytes = plan->kept + (size_t)(groups * bytes);
     } else if (c->op == HC_GRADIENT_H) {
         units = min_of(busy, filters * units_of_group);
@@ -73,13 +83,15 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     } else {
         units = min_of(busy, filters * units_of_group);
         groups = min_of(filters, max_of(max_of(1, wave >> plan->size.log2_r), ceil_div(units, units_of_group)));
+        if (is_shared) groups = filters;
         if (units + groups > capacity) {
             units = max_of(1, capacity * units / (units + groups));
             groups = min_of(groups, capacity - units);
         }
         plan->bytes = (size_t)((units + groups) * bytes);
     }
-    if (units < 1 || groups < 1) return false;
+    if (units < 1 || groups < 1 || (plan->by_bank && groups < c->bank.batch)) return false;
+    if (plan->by_bank) groups = min_of(c->h.batch * c->h.channels, INT_MAX);
     plan->n_units = (int)units;
     plan->n_groups = (int)groups;
     return true;
@@ -104,8 +116,9 @@ static double point_cycles(const struct tensor_call *c, const struct long_plan *
 static double long_cycles(const struct tensor_call *c, const struct fused_device *device, const struct long_plan *plan)
 {
     const double n = (double)((int64_t)1 << (plan->size.log2_row + plan->size.log2_r));
-    const double filters = (double)(c->h.batch * c->h.channels), parts = (double)ceil_div(c->h.frames, plan->taps);
-    const double units = filters * (double)(rows_of_filter(c) * plan->n_windows) * parts;
+    const double filters = (double)(plan->by_bank ? c->bank.batch : c->h.batch * c->h.channels),
+                 parts = (double)ceil_div(c->h.frames, plan->taps);
+    const double units = windows_in_all(c, plan->n_windows) * parts;
     const double of_filters = n * filters * parts * point_cycles(c, plan, true) / device->n_sm;
     const double row = team_cycles(plan->size.log2_row), at_once = long_rows_at_once(device, plan->size.log2_row);
     const bool gradient_h = c->op == HC_GRADIENT_H;
@@ -138,14 +151,24 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         if (parts > 1 && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32) continue; /* no sum in 16 bits */
         plan.taps = ceil_div(c->h.frames, parts);
         plan.hop = plan.is_single ? points : points - plan.taps + 1;
-        plan.n_windows = plan.is_single ? 1 : ceil_div(frames, plan.hop);
+        plan.n_windows = plan.is_single && !c->x.packed ? 1 : windows_in(c, frames, plan.hop);
+        if (c->has_index && c->op == HC_GRADIENT_H) {
+            const int64_t filters = c->h.batch * c->h.channels, bytes = c->h.frames * (int64_t)sizeof(float);
+            plan.n_partial = min_of(filters, max_of(1, (int64_t)(c->limit / 2) / bytes));
+            plan.partial = (size_t)((plan.n_partial * bytes + 255) / 256 * 256);
+            if (plan.n_partial < filters && c->h.type != HC_FLOAT32) continue; /* no sum in 16 bits */
+        }
         for (int halves = 0; halves < 2; halves++) {
             if (halves) {
                 if (!long_halves_fit(device, log2_n - 1)) continue;
                 plan.is_halves = true;
                 plan.size = long_size{log2_n - 1, 1};
             }
-            if (!memory_plan(c, device, &plan)) continue;
+            if (plan.partial > c->limit) continue;
+            plan.by_bank = c->has_index && c->op != HC_GRADIENT_H && c->bank.batch <= c->h.batch * c->h.channels;
+            if (plan.by_bank && !memory_plan(c, device, c->limit, &plan)) plan.by_bank = false;
+            if (!plan.by_bank && !memory_plan(c, device, c->limit - plan.partial, &plan)) continue;
+            plan.bytes = (plan.bytes + 255) / 256 * 256 + plan.partial;
             plan.cycles = long_cycles(c, device, &plan);
             if (best->cycles == 0 || plan.cycles < best->cycles) *best = plan;
         }

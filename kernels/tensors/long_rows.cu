@@ -25,7 +25,8 @@ static struct long_units long_units_of(const struct fused_groups *groups, const 
 static struct long_units filters_of(const struct fused_groups *groups, const struct tensor_call *c,
                                     const struct long_plan *plan, int64_t first)
 {
-    struct long_units u = long_units_of(groups, &c->h, plan);
+    struct long_units u = long_units_of(groups, c->op == HC_GRADIENT_H ? &c->h : &c->bank, plan);
+    u.is_filters = true;
     u.lengths = c->lengths;
     u.start = first;
     u.end = min_of(plan->taps, c->h.frames - first);
@@ -53,9 +54,12 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
     cudaStream_t stream = (cudaStream_t)d->stream;
     const bool is_gradient = c->op == HC_GRADIENT_X;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
-    float2 *spectra = (float2 *)d->workspace, *scratch = spectra + (int64_t)groups->n * n;
+    const int n_spectra = plan->by_bank ? (int)c->bank.batch : groups->n;
+    const bool is_listed = c->has_index || c->x.packed;
+    float2 *spectra = (float2 *)d->workspace, *scratch = spectra + (int64_t)n_spectra * n;
     for (int64_t tap = 0; tap < c->h.frames; tap += plan->taps) {
-        struct long_units filters = filters_of(groups, c, plan, tap);
+        const struct fused_groups bank = groups_of_bank(c);
+        struct long_units filters = filters_of(plan->by_bank ? &bank : groups, c, plan, tap);
         const int64_t from = c->from - tap;
         struct long_units in = long_units_of(groups, is_gradient ? &c->y : &c->x, plan);
         struct long_units out = long_units_of(groups, is_gradient ? &c->x : &c->y, plan);
@@ -68,16 +72,18 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
             in.start = from - output.first_point;
             out.start = -output.first_point;
         }
-        const struct window_range range = windows_of(plan, in.start, in.rows.frames, tap == 0);
+        const struct window_range range = windows_of(plan, in.start, in.rows.frames, tap == 0 || c->x.packed);
         if (range.n == 0) continue;
         in.hop = out.hop = plan->hop;
         in.n_windows = out.n_windows = range.n;
         in.start += range.first * plan->hop;
         out.start += range.first * plan->hop;
         in.units_of_group = out.units_of_group = rows_of_filter(c) * range.n;
+        in.by_bank = out.by_bank = plan->by_bank;
+        in.may_skip = true;
         struct long_rows of_filters = {}, rows = {};
         of_filters.op = LONG_FORWARD;
-        of_filters.n = groups->n;
+        of_filters.n = n_spectra;
         of_filters.data = spectra;
         of_filters.scale = 1.0f / (float)n;
         of_filters.conjugate = is_gradient;
@@ -85,7 +91,9 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
         rows.data = scratch;
         rows.spectra = spectra;
         rows.units_of_group = in.units_of_group;
-        const int64_t units = groups->n * in.units_of_group, step = ceil_div(units, ceil_div(units, plan->n_units));
+        const int64_t units = c->x.packed && c->h.batch > 1 ? c->x.channels * range.n : groups->n * in.units_of_group;
+        const int64_t step = ceil_div(units, ceil_div(units, plan->n_units));
+        if (is_listed) rows.listed = &in;
         for (int64_t first = 0; first < units; first += step) {
             in.first = out.first = rows.first = first;
             in.n = out.n = rows.n = (int)min_of(step, units - first);
@@ -113,18 +121,24 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
 }
 
 static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
-                               const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
+                               const struct long_plan *plan, const struct fused_groups *groups, void *gh,
+                               struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
     float2 *scratch = (float2 *)d->workspace;
+    const size_t kept_at = (plan->bytes - plan->partial - plan->kept) / sizeof *scratch;
+    struct fused_groups of_filters = *groups;
+    of_filters.index = of_filters.offsets = NULL; /* gh has a filter for each group */
     for (int64_t lag = 0; lag < c->h.frames; lag += plan->taps) {
-        const struct long_units filters = filters_of(groups, c, plan, lag);
+        const struct long_units filters = filters_of(&of_filters, c, plan, lag);
         struct long_units x = long_units_of(groups, &c->x, plan), gy = long_units_of(groups, &c->y, plan);
         gy.start = lag - c->from;
         x.end = plan->hop;
-        struct window_range range = windows_of(plan, gy.start, gy.rows.frames, plan->is_single);
+        struct window_range range = windows_of(plan, gy.start, gy.rows.frames, plan->is_single || c->x.packed);
         if (range.n == 0) range = window_range{0, 1}; /* one window, to write zeros */
+        x.by_group = gy.by_group = c->x.packed && c->h.batch > 1;
+        if (x.by_group) range.n = ceil_div(c->x.packed, plan->hop);
         x.hop = gy.hop = plan->hop;
         x.n_windows = gy.n_windows = range.n;
         x.start += range.first * plan->hop;
@@ -133,9 +147,8 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
         const int64_t units = groups->n * x.units_of_group;
         struct long_output output = {0, 1.0f / (float)n, false};
         if (plan->is_halves) {
-            const struct long_gradient_halves halves = {
-                x,    gy,   filters, output,  (int)x.units_of_group,
-                d->b, d->a, d->out,  scratch, scratch + (plan->bytes - plan->kept) / sizeof *scratch};
+            const struct long_gradient_halves halves = {x,    gy,   filters, output,  (int)x.units_of_group,
+                                                        d->b, d->a, gh,      scratch, scratch + kept_at};
             const bool is_real = (x.end <= n || x.start + n >= x.rows.frames) &&
                                  (gy.end <= n || gy.start + n >= gy.rows.frames) && filters.end <= n;
             TRY(long_gradient_halves_launch(device, is_real, &halves, stream), "a gradient of long filters");
@@ -155,9 +168,41 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
                 "a gradient of long filters");
             TRY(long_gradient_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
             if (plan->is_summed && first + step < units) continue;
-            TRY(long_join_launch(device, plan->size, &filters, &output, scratch, rows.windows * n, d->out, stream),
+            TRY(long_join_launch(device, plan->size, &filters, &output, scratch, rows.windows * n, gh, stream),
                 "a gradient of long filters");
         }
+    }
+    return HC_OK;
+}
+
+/* Computes the gradient of a bank: a filter for each group of rows, then their sums. */
+static int run_long_bank(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
+                         const struct long_plan *plan, struct reason *why)
+{
+    const int filters = (int)(c->h.batch * c->h.channels);
+    struct tensor_call own = *c;
+    own.lengths = NULL;
+    own.h.type = HC_FLOAT32;
+    own.h.stride[1] = c->h.frames;
+    own.h.stride[0] = c->h.channels * c->h.frames;
+    struct fused_gradient_h sum = {};
+    sum.groups = groups_of(c, d);
+    sum.out = rows_of(&c->bank);
+    sum.lengths = c->lengths;
+    sum.gh = d->out;
+    sum.partial = (float *)((char *)d->workspace + (plan->bytes - plan->partial));
+    sum.n_slices = 1;
+    for (; sum.groups.first < filters; sum.groups.first += sum.groups.n) {
+        const int end = (int)min_of(filters, sum.groups.first + plan->n_partial);
+        struct fused_groups groups = groups_of(&own, d);
+        for (groups.first = sum.groups.first; groups.first < end; groups.first += groups.n) {
+            groups.n = (int)min_of(plan->n_groups, end - groups.first);
+            PASS(
+                run_long_gradient_h(&own, d, device, plan, &groups, sum.partial - sum.groups.first * c->h.frames, why));
+        }
+        sum.groups.n = end - sum.groups.first;
+        sum.add = sum.groups.first > 0;
+        TRY(fused_bank_sum_launch(&sum, (cudaStream_t)d->stream), "the gradient of a bank");
     }
     return HC_OK;
 }
@@ -166,10 +211,11 @@ int long_run(const struct tensor_call *c, const hc_tensor_data *d, const struct 
              const struct long_plan *plan, struct reason *why)
 {
     const int filters = (int)(c->h.batch * c->h.channels);
-    struct fused_groups groups = groups_of(c);
+    struct fused_groups groups = groups_of(c, d);
+    if (plan->n_partial > 0) return run_long_bank(c, d, device, plan, why);
     for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)min_of(plan->n_groups, filters - groups.first);
-        PASS(c->op == HC_GRADIENT_H ? run_long_gradient_h(c, d, device, plan, &groups, why)
+        PASS(c->op == HC_GRADIENT_H ? run_long_gradient_h(c, d, device, plan, &groups, d->out, why)
                                     : run_long_convolve(c, d, device, plan, &groups, why));
     }
     return HC_OK;

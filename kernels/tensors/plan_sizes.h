@@ -11,7 +11,7 @@ static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static inline struct fused_rows rows_of(const struct tensor_rows *t)
 {
-    return fused_rows{{t->stride[0], t->stride[1]}, t->frames, t->type};
+    return fused_rows{{t->stride[0], t->stride[1]}, t->frames, t->type, t->gap};
 }
 
 /* The type of the output. */
@@ -22,15 +22,36 @@ static inline int type_of_output(const struct tensor_call *c)
 
 /* Returns the groups of a call; the caller sets the groups of a launch. Counts of filters and rows fit int
  * (tensor_plan_make). */
-static inline struct fused_groups groups_of(const struct tensor_call *c)
+static inline struct fused_groups groups_of(const struct tensor_call *c, const hc_tensor_data *d)
 {
-    return fused_groups{(int)c->h.batch, (int)c->h.channels, (int)c->x.batch, (int)c->x.channels, 0, 0};
+    return fused_groups{(int)c->h.batch, (int)c->h.channels, (int)c->x.batch,
+                        (int)c->x.channels, 0, 0, d->index, c->bank.batch, d->offsets, c->x.packed,
+                        c->op == HC_CONVOLVE ? c->y.gap : 0};
+}
+/* The filters of a bank, as groups. */
+static inline struct fused_groups groups_of_bank(const struct tensor_call *c)
+{
+    struct fused_groups groups = {};
+    groups.h_batch = groups.n = (int)c->bank.batch;
+    groups.h_channels = groups.batch = groups.channels = 1;
+    return groups;
 }
 
-/* The number of rows that share a filter. */
+/* The windows of a row; of packed sequences, the max. windows of all sequences (row_windows.cuh). */
+static inline int64_t windows_in(const struct tensor_call *c, int64_t frames, int64_t hop)
+{
+    return c->x.packed ? frames / hop + c->x.batch : ceil_div(frames, hop);
+}
+/* The windows of all rows, with n_windows from windows_in. */
+static inline double windows_in_all(const struct tensor_call *c, int64_t n_windows)
+{
+    return (double)n_windows * (double)c->x.channels * (c->x.packed ? 1.0 : (double)c->x.batch);
+}
+
+/* The number of rows that share a filter. The packed sequences of a channel count as one row. */
 static inline int64_t rows_of_filter(const struct tensor_call *c)
 {
-    return (c->h.batch == 1 ? c->x.batch : 1) * (c->h.channels == 1 ? c->x.channels : 1);
+    return (c->h.batch == 1 && !c->x.packed ? c->x.batch : 1) * (c->h.channels == 1 ? c->x.channels : 1);
 }
 
 /* Does one window of 2N points hold a row? The wrapped part of the product must meet zeros. In every mode y ends with

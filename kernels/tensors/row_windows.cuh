@@ -29,6 +29,53 @@ static __device__ __forceinline__ int again(int t)
     return t;
 }
 
+/* ---- filters by index, packed sequences ---- */
+
+/* Returns the number of a group's filter; -1: none. */
+static __device__ __forceinline__ int64_t filter_of(const fused_groups &g, unsigned group)
+{
+    const int64_t number = g.index ? g.index[group] : (int64_t)group;
+    return !g.index || (number >= 0 && number < g.n_filters) ? number : -1;
+}
+/* The group of a packed sequence's channel. */
+static __device__ __forceinline__ unsigned group_of(const fused_groups &g, int item, unsigned channel)
+{
+    return (g.h_batch == 1 ? 0u : (unsigned)item) * (unsigned)g.h_channels + (g.h_channels == 1 ? 0u : channel);
+}
+/* An offset; a wrong one becomes a frame that x has. */
+static __device__ __forceinline__ int64_t offset_of(const fused_groups &g, int item)
+{
+    const int64_t offset = g.offsets[item];
+    return offset < 0 ? 0 : offset < g.packed ? offset : g.packed;
+}
+/* Returns the rows of a sequence; *begin: its first frame. */
+static __device__ __forceinline__ fused_rows rows_of_item(const fused_groups &g, const fused_rows &rows, int item,
+                                                          int64_t *begin)
+{
+    const int64_t first = offset_of(g, item), end = offset_of(g, item + 1);
+    fused_rows own = rows;
+    own.frames = (end > first ? end - first : 0) + rows.gap;
+    *begin = first + item * rows.gap;
+    return own;
+}
+/* The windows of all sequences, without a sum over their lengths: window u belongs to the last sequence i with
+ * offset / hop + i <= u, rounded down, where the offset is that of the rows that are cut. So a sequence has
+ * ceil(frames / hop) windows or one more, and all together have frames / hop + batch or fewer. false: there is nothing
+ * to compute in window u. */
+struct item_window { int item; int64_t start; };
+static __device__ __forceinline__ bool item_window_of(const fused_groups &g, int64_t hop, int64_t u, item_window *w)
+{
+    int item = 0, end = g.batch;
+    while (end - item > 1) {
+        const int mid = (item + end) / 2;
+        if (offset_of(g, mid) + mid * g.gap < (u - mid + 1) * hop) item = mid;
+        else end = mid;
+    }
+    const int64_t first = offset_of(g, item), frames = offset_of(g, item + 1) - first + g.gap;
+    *w = item_window{item, (u - item - (first + item * g.gap) / hop) * hop};
+    return w->start >= 0 && w->start < frames;
+}
+
 /* A window in shared memory. It has no pointer: the compiler does not know to which kind of memory a pointer from there
  * points, and loads through it are slower. */
 struct window_position {

@@ -18,6 +18,19 @@ struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
                             FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16;
 };
 
+/* LISTED: for filters by index and packed sequences. */
+enum kernel_kind { WHOLE, REAL_ROWS, LISTED };
+
+/* Is is_idle(team) true for all teams of a warp? They run together, so they skip a step together. */
+template <class S, class Idle> static __device__ __forceinline__ bool is_warp_idle(int team, Idle is_idle)
+{
+    constexpr int TEAMS = S::T < 32 ? 32 / S::T : 1;
+    bool idle = true;
+#pragma unroll
+    for (int k = 0; k < TEAMS; k++) idle = idle && is_idle(team / TEAMS * TEAMS + k);
+    return idle;
+}
+
 /* Loads the 2N points of a window as lo - i hi. REAL: hi is 0. */
 template <class S, bool REAL> static __device__ __forceinline__ void load(float2 *r, const window &w, int t)
 {

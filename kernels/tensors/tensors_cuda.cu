@@ -27,6 +27,8 @@ enum { ALIGNMENT = 256 };                                               /* bytes
 #define FUSED_UP_TO FUSED_MAX
 #endif
 
+#define BANK_OF_16_BITS "cuda: the gradient of a bank in 16 bits would be rounded several times; use float32 for h"
+
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 static std::mutex devices_lock;
@@ -75,6 +77,7 @@ struct tensor_plan {
     bool is_single;          /* one window computes a row, and its wrapped part is 0 or not needed                   */
     int64_t hop, n_windows;
     int n_groups;            /* filters of a chunk                                                                   */
+    bool by_bank;            /* with an index: a spectrum for each filter of the bank, not for each that rows use    */
     int n_slices;            /* slices of the gradient of h                                                          */
     size_t stash, bytes;     /* bytes of the workspace's stash; of the whole workspace                               */
     bool is_long;            /* `longer` is the plan, and `bytes` its workspace; the other fields are unused         */
@@ -98,6 +101,9 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     const int64_t filters = c->h.batch * c->h.channels, rows = rows_of_filter(c);
     double best = 0;
     memset(plan, 0, sizeof *plan);
+    if (c->has_index && c->bank.batch > INT_MAX)
+        return fail(HC_EUNSUPPORTED, why, "cuda: a bank of %lld filters is too large; use at most %d",
+                    (long long)c->bank.batch, INT_MAX);
     if (filters > INT_MAX || rows > INT_MAX)
         return fail(HC_EUNSUPPORTED, why,
                     "cuda: %lld filters of %lld rows each are too many; split the batch, so that both are at most %d",
@@ -109,9 +115,10 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         const bool is_single = holds_row(c, points);
         if (!teams || (!is_single && c->h.frames > points)) continue;
         const int64_t hop = is_single ? points : points - c->h.frames + 1;
-        const int64_t windows = is_single ? 1 : ceil_div(frames, hop);
-        if ((double)windows * (double)rows > MAX_WINDOWS) continue;
-        const double time = cycles(device, log2_n, teams, (double)windows * (double)(rows * filters));
+        const int64_t windows = is_single && !c->x.packed ? 1 : windows_in(c, frames, hop);
+        const double all = windows_in_all(c, windows);
+        if ((c->x.packed ? all : (double)windows * (double)rows) > MAX_WINDOWS) continue;
+        const double time = cycles(device, log2_n, teams, all);
         if (plan->log2_n && time >= best) continue;
         best = time;
         plan->log2_n = log2_n;
@@ -124,6 +131,8 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         plan->bytes = plan->longer.bytes;
         return HC_OK;
     }
+    if (!plan->log2_n && c->op == HC_GRADIENT_H && c->has_index && c->h.type != HC_FLOAT32)
+        return fail(HC_EUNSUPPORTED, why, BANK_OF_16_BITS);
     if (!plan->log2_n && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32)
         return fail(HC_EUNSUPPORTED, why,
                     "cuda: filters of %lld taps are too long for an output of 16 bits; use float32 for %s, or the CPU",
@@ -135,10 +144,10 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
                     (long long)c->h.frames);
     const size_t spectrum = sizeof(float2) << plan->log2_n;
     int64_t groups = min_of(filters, MAX_GROUPS);
-    groups = min_of(groups, MAX_WINDOWS / (rows * plan->n_windows));
+    if (!c->x.packed) groups = min_of(groups, MAX_WINDOWS / (rows * plan->n_windows));
     if (c->op == HC_GRADIENT_H) {
         const int teams = fused_gradient_h_teams(device, plan->log2_n);
-        const int64_t tasks = rows * plan->n_windows;
+        const int64_t tasks = c->x.packed ? plan->n_windows * c->x.channels : rows * plan->n_windows; /* max. */
         int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* slices that all run at once */
         slices = ceil_div(tasks, ceil_div(tasks, slices));      /* fewer slices, if not slower */
         const size_t partial = (size_t)c->h.frames * sizeof(float);
@@ -146,15 +155,19 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
             plan->n_slices = (int)slices;
             plan->n_groups = (int)groups;
             plan->stash = aligned(fused_gradient_h_stash(plan->log2_n, groups * slices));
-            plan->bytes = plan->stash + (slices > 1 ? aligned(partial * (size_t)(slices * groups)) : 0);
+            const bool has_partial = slices > 1 || c->has_index;
+            plan->bytes = plan->stash + (has_partial ? aligned(partial * (size_t)(slices * groups)) : 0);
             if (plan->bytes <= c->limit || (slices == 1 && groups == 1)) break;
             if (slices > 1) slices /= 2;
             else groups = (groups + 1) / 2;
         }
+        if (c->has_index && groups < filters && c->h.type != HC_FLOAT32)
+            return fail(HC_EUNSUPPORTED, why, BANK_OF_16_BITS);
     } else {
-        groups = min_of(groups, (int64_t)(c->limit / spectrum));
+        plan->by_bank = c->has_index && c->bank.batch <= min_of(filters, (int64_t)(c->limit / spectrum));
+        if (!plan->by_bank) groups = min_of(groups, (int64_t)(c->limit / spectrum));
         plan->n_groups = groups < 1 ? 1 : (int)groups;
-        plan->bytes = aligned((size_t)plan->n_groups * spectrum);
+        plan->bytes = aligned((size_t)(plan->by_bank ? c->bank.batch : plan->n_groups) * spectrum);
     }
     return HC_OK;
 }
@@ -168,8 +181,10 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
     const int n = 1 << plan->log2_n;
     const bool is_gradient = c->op == HC_GRADIENT_X;
     float2 *spectra = (float2 *)d->workspace;
-    struct fused_spectra filters = {groups, rows_of(&c->h), d->b, c->lengths, is_gradient, spectra};
-    TRY(fused_spectra_launch(plan->log2_n, &filters, stream), "the spectra of filters");
+    struct fused_spectra filters = {groups, rows_of(&c->bank), d->b, c->lengths, is_gradient, spectra};
+    if (plan->by_bank) filters.groups = groups_of_bank(c);
+    if (!plan->by_bank || groups.first == 0)
+        TRY(fused_spectra_launch(plan->log2_n, &filters, stream), "the spectra of filters");
     struct fused_convolve p = {};
     p.groups = groups;
     p.in = rows_of(is_gradient ? &c->y : &c->x);
@@ -177,6 +192,7 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
     p.x = d->a;
     p.y = d->out;
     p.spectra = spectra;
+    p.by_bank = plan->by_bank;
     p.n_windows = plan->n_windows;
     p.hop = plan->hop;
     if (is_gradient) {
@@ -200,7 +216,8 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
     p.groups = groups;
     p.x = rows_of(&c->x);
     p.gy = rows_of(&c->y);
-    p.out = rows_of(&c->h);
+    p.out = rows_of(&c->bank);
+    p.add = groups.first > 0;
     p.gy_data = d->a;
     p.x_data = d->b;
     p.n_windows = plan->n_windows;
@@ -220,12 +237,13 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
 /* Writes zeros: the gradient of filters that no row uses. Adjacent filters share one call. */
 static int zero_filters(const struct tensor_call *c, const hc_tensor_data *d, struct reason *why)
 {
-    const bool is_dense = c->h.stride[1] == c->h.frames;
-    const int64_t channels = is_dense ? 1 : c->h.channels, element = tensor_element(&c->h);
-    const size_t bytes = (size_t)((is_dense ? c->h.channels : 1) * c->h.frames * element);
-    for (int64_t b = 0; b < c->h.batch; b++)
+    const struct tensor_rows *h = &c->bank;
+    const bool is_dense = h->stride[1] == h->frames;
+    const int64_t channels = is_dense ? 1 : h->channels, element = tensor_element(h);
+    const size_t bytes = (size_t)((is_dense ? h->channels : 1) * h->frames * element);
+    for (int64_t b = 0; b < h->batch; b++)
         for (int64_t ch = 0; ch < channels; ch++)
-            TRY(cudaMemsetAsync((char *)d->out + (b * c->h.stride[0] + ch * c->h.stride[1]) * element, 0, bytes,
+            TRY(cudaMemsetAsync((char *)d->out + (b * h->stride[0] + ch * h->stride[1]) * element, 0, bytes,
                                 (cudaStream_t)d->stream),
                 "cudaMemsetAsync");
     return HC_OK;
@@ -265,7 +283,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const void *of, const h
     PASS(workspace_check(d, plan->bytes, why));
     if (plan->is_long) return long_run(c, d, plan->device, &plan->longer, why);
     const int filters = (int)(c->h.batch * c->h.channels);
-    struct fused_groups groups = groups_of(c);
+    struct fused_groups groups = groups_of(c, d);
     for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)min_of(plan->n_groups, filters - groups.first);
         PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why) : run_convolve(c, d, plan, groups, why));

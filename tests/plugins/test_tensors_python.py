@@ -51,6 +51,45 @@ def test_numpy_arrays_are_convolved(hc, mode):
         close(hc.convolve_tensors(x, h, mode, lengths=lengths, n_threads=1), exact(x, h, mode, lengths))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_filters_by_index(hc, mode):
+    bank, lengths = array((5, 40), 2), np.array([40, 0, 3, 17, 40])
+    for x_shape, index_shape in [((90,), ()), ((90,), (3,)), ((2, 3, 90), (3,)), ((2, 3, 90), (2, 1)),
+                                 ((2, 3, 4, 90), (2, 1, 4)), ((2, 1, 4, 90), (3, 1))]:
+        x, index = array(x_shape), generator(3).integers(-1, 6, index_shape)
+        is_filter = (index >= 0) & (index < 5)
+        for ends in (None, lengths):
+            number = np.where(is_filter, index, 0)
+            want = exact(x, bank[number], mode, None if ends is None else ends[number]) * is_filter[..., None]
+            close(hc.convolve_tensors(x, bank, mode, ends, index=index), want)
+    with pytest.raises(ValueError, match=r"give \[filters, taps\]"):
+        hc.convolve_tensors(x, bank[0], index=[0])
+    with pytest.raises(ValueError, match="whole numbers"):
+        hc.convolve_tensors(x, bank, index=[0.5])
+
+
+@pytest.mark.parametrize("mode", ("full", "same", "causal"))
+def test_packed_sequences(hc, mode):
+    offsets = np.array([0, 0, 100, 101, 300])
+    x = array((3, 300))
+
+    def want(x, h):
+        return np.concatenate([exact(x[..., a:b], h[i], mode) if b > a
+                               else np.zeros((*x.shape[:-1], h.shape[-1] - 1 if mode == "full" else 0))
+                               for i, (a, b) in enumerate(zip(offsets, offsets[1:]))], -1)
+
+    for shape in ((9,), (3, 9), (4, 1, 30), (4, 3, 30)):
+        h = array(shape, 2)
+        close(hc.convolve_packed(x, h, offsets, mode), want(x, np.broadcast_to(h, (4, 3, shape[-1]))))
+    own, index = array((4, 20), 3), np.array([3, 0, 0, 2])
+    close(hc.convolve_packed(x[0], own, offsets.tolist(), mode), want(x[0], own))
+    close(hc.convolve_packed(x[0], own, offsets, mode, index=index), want(x[0], own[index]))
+    with pytest.raises(ValueError, match="end with the 300 frames"):
+        hc.convolve_packed(x, own[0], offsets[:-1], mode)
+    with pytest.raises(ValueError, match="no mode valid"):
+        hc.convolve_packed(x, own[0], offsets, "valid")
+
+
 def test_numpy_arrays_of_any_layout_and_type(hc):
     x, h = array((6, 400, 4)), array((50, 6), 2)
     for a, b in [(x.transpose(2, 0, 1), h.T), (x[::-1, ::-3, 1], h.T[:, ::-1]), (x[..., 0], h[:, ::2].T[0]),
@@ -82,7 +121,7 @@ def test_numpy_arrays_in_half_precision_are_read_in_place(hc, monkeypatch):
     seen, plan = [], _arrays._plan
 
     def record(*arguments):
-        seen.append(arguments[-1])
+        seen.append(arguments[5])
         return plan(*arguments)
 
     monkeypatch.setattr(_arrays, "_plan", record)

@@ -130,6 +130,102 @@ def test_lengths_end_filters(ht, backend, dev, mode):
     close(ht.convolve(four, h, mode, lengths=lengths), exact(four.double(), h.double(), mode, lengths))
 
 
+INDEXES = [((2, 3, 100), (3,)), ((2, 3, 100), (2, 1)), ((2, 3, 100), (2, 3)), ((2, 3, 100), ()), ((100,), (5,)),
+           ((2, 3, 4, 90), (2, 1, 4)), ((2, 1, 3, 33), (2, 4, 1)), ((1, 90), (3, 4))]
+
+
+def by_index(x, bank, mode, index, lengths=None):
+    """convolve(x, bank[index]); zeros where a number is no filter."""
+    is_filter = (index >= 0) & (index < len(bank))
+    number = torch.where(is_filter, index, torch.zeros_like(index))
+    y = exact(x, bank[number], mode, None if lengths is None else lengths[number])
+    return torch.where(is_filter[..., None], y, torch.zeros_like(y))
+
+
+def check_gradients(call, want, tensors):
+    """The result and its gradients, also of the second order, beside the same in float64."""
+    doubled = doubles(*tensors)
+    y, y64 = call(*tensors), want(*doubled)
+    close(y, y64)
+    gy = tensor(y.shape, y.device, 7).requires_grad_()
+    gy64, = doubles(gy)
+    g = torch.autograd.grad(y, tensors, gy, create_graph=True)
+    g64 = torch.autograd.grad(y64, doubled, gy64, create_graph=True)
+    for got, right in zip(g, g64):
+        close(got, right)
+    loss, loss64 = (sum((value * value).sum() for value in values) for values in (g, g64))
+    for got, right in zip(torch.autograd.grad(loss, (*tensors, gy)), torch.autograd.grad(loss64, (*doubled, gy64))):
+        close(got, right, 3 * BOUND)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shapes", INDEXES, ids=str)
+def test_filters_by_index(ht, backend, dev, shapes, mode):
+    x_shape, index_shape = shapes
+    x, bank = tensor(x_shape, dev).requires_grad_(), tensor((5, 40), dev, 2).requires_grad_()
+    index = torch.from_numpy(generator(3).integers(-1, 6, index_shape)).to(dev)
+    check_gradients(lambda x, h: ht.convolve(x, h, mode, index=index), lambda x, h: by_index(x, h, mode, index),
+                    (x, bank))
+    lengths = torch.tensor([0, 40, 7, 1, 33], device=dev)
+    check_gradients(lambda x, h: ht.convolve(x, h, mode, lengths, index),
+                    lambda x, h: by_index(x, h, mode, index, lengths), (x, bank))
+    assert torch.equal(ht.convolve(x, bank, mode, index=index.tolist()), ht.convolve(x, bank, mode, index=index.int()))
+    none = torch.full_like(index, -1)
+    g = torch.autograd.grad(ht.convolve(x, bank, mode, index=none).sum(), (x, bank))
+    assert not g[0].any() and not g[1].any()
+
+
+def packed(x, h, offsets, mode):
+    """convolve_packed(), one sequence after the other; h [sequences, channels, taps] or its like."""
+    return torch.cat([exact(x[..., a:b], h[i] if len(h) > 1 else h[0], mode) if b > a
+                      else x.new_zeros(*x.shape[:-1], h.shape[-1] - 1 if mode == "full" else 0)
+                      for i, (a, b) in enumerate(zip(offsets, offsets[1:]))], -1)
+
+
+PACKED = [[0, 300], [0, 0, 17, 250, 250, 300], [0, 1, 2, 3, 300, 300]]
+
+
+@pytest.mark.parametrize("mode", ("full", "same", "causal"))
+@pytest.mark.parametrize("offsets", PACKED, ids=str)
+def test_packed_sequences(ht, backend, dev, offsets, mode):
+    n, x = len(offsets) - 1, tensor((3, 300), dev).requires_grad_()
+    cu_seqlens = torch.tensor(offsets, device=dev, dtype=torch.int32)
+    for shape in ((9,), (3, 9), (n, 1, 40), (n, 3, 40)):
+        h = tensor(shape, dev, 2).requires_grad_()
+        check_gradients(lambda x, h: ht.convolve_packed(x, h, cu_seqlens, mode),
+                        lambda x, h: packed(x, h.expand((n, 3, h.shape[-1])), offsets, mode), (x, h))
+    flat, own = x.detach()[0].clone().requires_grad_(), tensor((n, 20), dev, 3).requires_grad_()
+    check_gradients(lambda x, h: ht.convolve_packed(x, h, offsets, mode), lambda x, h: packed(x, h, offsets, mode),
+                    (flat, own))
+    index = torch.from_numpy(generator(4).integers(0, 4, (n, 3))).to(dev)
+    bank, lengths = tensor((4, 30), dev, 5).requires_grad_(), torch.tensor([30, 2, 0, 9], device=dev)
+    ends = torch.arange(30, device=dev) < lengths[:, None]
+    check_gradients(lambda x, h: ht.convolve_packed(x, h, cu_seqlens, mode, lengths, index),
+                    lambda x, h: packed(x, (h * ends)[index], offsets, mode), (x, bank))
+    y = ht.convolve_packed(flat, bank, cu_seqlens, mode, index=index[:, 0])
+    close(y, packed(flat.double(), bank.double()[index[:, 0]], offsets, mode))
+    assert ht.convolve_packed(x.bfloat16(), bank.bfloat16(), cu_seqlens, mode, index=index).dtype == torch.bfloat16
+
+
+def test_lists_are_refused_with_a_remedy(ht):
+    x, h = tensor((2, 3, 50)), tensor((4, 9))
+    for call, kind, text in [
+            (lambda: ht.convolve(x, h[0], index=[0]), ValueError, "give a bank"),
+            (lambda: ht.convolve(x, h, index=[0, 1]), ValueError, "does not broadcast"),
+            (lambda: ht.convolve(x, h, index=[0.0]), TypeError, "index is torch.float32; give whole numbers"),
+            (lambda: ht.convolve(x, h[:0], index=[0]), ValueError, "at least one filter"),
+            (lambda: ht.convolve(x, h, index=[0], lengths=[1, 2]), ValueError, "a length for each filter"),
+            (lambda: ht.convolve_packed(x, h, [0, 50]), ValueError, "give .channels, frames. or"),
+            (lambda: ht.convolve_packed(x[0], h[0], [0]), ValueError, "sequences . 1"),
+            (lambda: ht.convolve_packed(x[0], h[0], [0, 49]), ValueError, "end with the 50 frames"),
+            (lambda: ht.convolve_packed(x[0], h[0], [1, 50]), ValueError, "begin with 0"),
+            (lambda: ht.convolve_packed(x[0], h[0], [0, 30, 20, 50]), ValueError, "ascend"),
+            (lambda: ht.convolve_packed(x[0], h, [0, 50]), ValueError, "leading dimensions .1, 3., or 1"),
+            (lambda: ht.convolve_packed(x[0], h[0], [0, 50], "valid"), ValueError, "no mode valid")]:
+        with pytest.raises(kind, match=text):
+            call()
+
+
 def test_views_and_expanded_tensors(ht, backend, dev):
     x, h = tensor((4, 200, 6), dev), tensor((30, 6), dev, 2)
     base = tensor((2, 500), dev, 3)
@@ -356,10 +452,15 @@ def test_operators_pass_opcheck(ht, backend, dev):
     ops = torch.ops.haloconv
     x, h = tensor((2, 3, 50), dev).requires_grad_(), tensor((3, 9), dev).requires_grad_()
     lengths, low = torch.tensor([3, 9, 0], device=dev), x.detach().bfloat16().requires_grad_()
+    index, offsets = torch.tensor([[2, 0, -1]], device=dev), torch.tensor([0, 20, 50], device=dev)
     for op, arguments in [(ops.convolve, (x, h, "same")), (ops.convolve, (x, h, "full", lengths)),
                           (ops.convolve, (low, h, "same", None, torch.bfloat16)),
                           (ops.gradient_x, (x, h, "causal", 50)), (ops.gradient_h, (x, x, "same", [3, 9])),
-                          (ops.gradient_h, (x, x, "causal", [2, 1, 9], lengths[:2, None]))]:
+                          (ops.gradient_h, (x, x, "causal", [2, 1, 9], lengths[:2, None])),
+                          (ops.convolve, (x, h, "full", lengths, None, index)),
+                          (ops.convolve, (x[0].detach(), h, "full", lengths, None, None, offsets)),
+                          (ops.gradient_x, (x, h, "causal", 50, None, None, index)),
+                          (ops.gradient_h, (x, x, "causal", [3, 9], None, None, index))]:
         torch.library.opcheck(op.default, arguments)
 
 
@@ -376,6 +477,14 @@ def test_compile_is_one_graph(ht, backend, dev, mode):
         for got, want in zip(torch.autograd.grad(compiled(x, h, gy), (x, h)),
                              torch.autograd.grad(loss(x, h, gy), (x, h))):
             close(got, want)
+    index, offsets = torch.tensor([[2], [-1]], device=dev), torch.tensor([0, 5, 9], device=dev)
+    for call in (lambda x, h: ht.convolve(x, h, mode, index=index),
+                 lambda x, h: ht.convolve_packed(x[0], h, offsets, "full", index=index)):
+        compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+        y, want = compiled(x, h), call(x, h)
+        assert torch.equal(y, want)
+        for got, right in zip(torch.autograd.grad(y.sum(), (x, h)), torch.autograd.grad(want.sum(), (x, h))):
+            assert torch.equal(got, right)
     half = torch.compile(lambda x, h: ht.convolve(x, h, mode), fullgraph=True, backend="aot_eager")
     assert half(x.bfloat16(), h).dtype == torch.float32
     low, taps = x.detach().bfloat16().requires_grad_(), h.detach().half().requires_grad_()
@@ -440,6 +549,9 @@ def test_transforms_of_torch_func(ht, backend, dev):
     for i in range(4):
         h64, x64 = h[i].double().requires_grad_(), x[i].double()
         close(each[i], torch.autograd.grad(exact(x64, h64, "valid").pow(3).sum(), h64)[0], 3 * BOUND)
+    index = torch.tensor([2, 0, -1, 1], device=dev)
+    close(torch.vmap(lambda x, index: ht.convolve(x, h[0], "causal", index=index))(x, index),
+          by_index(x.double(), h[0].double(), "causal", index[:, None, None]))
     tangent = torch.func.jvp(lambda h: ht.convolve(x, h[:, None]), (h,), (h,))[1]
     close(tangent, exact(x.double(), h[:, None].double(), "full"))
     jacobian = torch.func.jacrev(lambda h: ht.convolve(x[0, 0, 0], h, "causal"))(h[0, 0])
@@ -616,32 +728,38 @@ def test_augmentation_levels(ht):
 
 
 @pytest.mark.parametrize("per", ("example", "channel", "batch"))
-def test_augmentation_convolves_what_is_drawn(ht, monkeypatch, per):
-    """Only that, where the draws are on the CPU; the results and gradients are those of convolving all."""
+@pytest.mark.parametrize("channels", (1, 2))
+def test_augmentation_convolves_what_is_drawn(ht, monkeypatch, per, channels):
+    """Only that, and copies no response; results and gradients are those of the drawn responses."""
+    if per == "channel" and channels > 1:
+        return
     from haloconv import _augmentation
-    sizes = []
+    calls = []
 
-    def count(x, h, mode):
-        sizes.append(x.shape[:-1].numel())
-        return ht.convolve(x, h, mode)
+    def record(x, h, mode, index):
+        calls.append((h, index))
+        return ht.convolve(x, h, mode, index=index)
 
-    monkeypatch.setattr(_augmentation, "convolve", count)
-    x, most, n_drawn = tensor((12, 2, 500)).requires_grad_(), 24, set()
-    for seed, keep_level in ((seed, keep_level) for seed in range(5) for keep_level in (False, True)):
-        results = []
-        for computes_all in (False, True):
-            monkeypatch.setattr(_augmentation, "_is_compiling", lambda: computes_all)  # noqa: B023
-            augment = ht.ApplyImpulseResponse(rooms(), p=0.4, per=per, keep_level=keep_level, seed=seed)
-            y = augment(x)
-            results.append((augment.chosen, y, *torch.autograd.grad((y * y * tensor(y.shape, seed=3)).sum(), x)))
-        assert torch.equal(results[0][0], results[1][0])
-        drawn = results[0][0] >= 0
-        close(results[0][1], results[1][1])
-        close(results[0][2], results[1][2], 3 * BOUND)
-        assert torch.equal(results[0][1][~drawn], x[~drawn])
-        assert sizes == [drawn.sum().item() * (1 if per == "channel" else 2), most]
-        n_drawn.add(sizes[0])
-        sizes.clear()
+    monkeypatch.setattr(_augmentation, "convolve", record)
+    x, n_drawn = tensor((12, 2, 500)).requires_grad_(), set()
+    for seed in range(5):
+        augment = ht.ApplyImpulseResponse(rooms(channels=channels), p=0.4, per=per, align=False, seed=seed)
+        y = augment(x)
+        (bank, index), chosen = calls.pop(), augment.chosen
+        assert bank.data_ptr() == augment.responses.data_ptr() and not calls
+        numbers = chosen[:1] if per == "batch" else chosen.flatten()
+        want = numbers[:, None] * channels + torch.arange(channels)
+        assert torch.equal(index, torch.where(numbers[:, None] < 0, numbers[:, None], want))
+        if per != "channel":
+            chosen = chosen[:, None].expand(12, 2)
+        rows = augment.responses.expand(-1, 2, -1)[chosen.clamp(min=0), torch.arange(2)].double()
+        x64, = doubles(x)
+        y64 = torch.where(chosen[..., None] < 0, x64, exact(x64, rows, "causal"))
+        close(y, y64)
+        gy = tensor(y.shape, seed=3)
+        close(*(torch.autograd.grad(a, b, gy.to(a.dtype))[0] for a, b in ((y, x), (y64, x64))))
+        assert torch.equal(y[chosen < 0], x[chosen < 0])
+        n_drawn.add((chosen < 0).sum().item())
     assert len(n_drawn) > 1
 
 

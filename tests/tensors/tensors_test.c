@@ -166,7 +166,8 @@ enum layout { DENSE, PADDED, TRANSPOSED, EXPANDED, LAYOUTS }; /* EXPANDED: input
 struct tensor {
     int64_t n[3]; /* items, channels, frames */
     int64_t stride[2];
-    int64_t floats; /* of its memory, with a margin behind it */
+    const int64_t *begins; /* [items + 1], of packed sequences: their first frames, and the end; or NULL */
+    int64_t floats;        /* of its memory, with a margin behind it */
     int type;       /* in the memory of the device; `data` has numbers of this type */
     float *data;
 };
@@ -221,7 +222,13 @@ static struct tensor tensor_make(int64_t items, int64_t channels, int64_t frames
 
 static float *row_of(const struct tensor *t, int64_t item, int64_t channel)
 {
+    if (t->begins) return t->data + t->begins[item] + (t->n[1] > 1 ? channel * t->stride[1] : 0);
     return t->data + (t->n[0] > 1 ? item * t->stride[0] : 0) + (t->n[1] > 1 ? channel * t->stride[1] : 0);
+}
+
+static int64_t frames_of(const struct tensor *t, int64_t item)
+{
+    return t->begins ? t->begins[item + 1] - t->begins[item] : t->n[2];
 }
 
 /* ---- a case ------------------------------------------------------------------------------------------------------ */
@@ -232,6 +239,8 @@ struct shape {
     enum layout layout;
     bool lengths; /* random ones */
     int x_type, h_type, y_type;
+    int64_t n_filters; /* of a bank; the index is random */
+    bool packed;       /* n_frames in n_batch sequences of random lengths */
 };
 
 struct trial {
@@ -240,16 +249,18 @@ struct trial {
     hc_tensors sizes;
     struct tensor a, b, out;
     int64_t from, frames;
-    int64_t *lengths; /* [h_batch * h_channels], on the host; NULL: all n_taps */
+    int64_t *lengths;            /* [filters], on the host; NULL: all n_taps */
+    int64_t *index;              /* [h_batch * h_channels], or NULL */
+    int64_t *offsets, *y_begins; /* [n_batch + 1], or NULL */
 };
 
 static void describe(const struct trial *c, char *text, size_t cap)
 {
     const struct shape *s = &c->shape;
-    snprintf(text, cap, "%s, %s, %dx%dx%d, filters %dx%dx%d, layout %d%s, %s %s %s", op_names[c->op],
-             mode_names[s->mode], (int)s->n_batch, (int)s->n_channels, (int)s->n_frames, (int)s->h_batch,
-             (int)s->h_channels, (int)s->n_taps, (int)s->layout, s->lengths ? ", lengths" : "", type_names[s->x_type],
-             type_names[s->h_type], type_names[s->y_type]);
+    snprintf(text, cap, "%s, %s, %dx%dx%d%s, filters %dx%dx%d of %d, layout %d%s, %s %s %s", op_names[c->op],
+             mode_names[s->mode], (int)s->n_batch, (int)s->n_channels, (int)s->n_frames, s->packed ? " packed" : "",
+             (int)s->h_batch, (int)s->h_channels, (int)s->n_taps, (int)s->n_filters, (int)s->layout,
+             s->lengths ? ", lengths" : "", type_names[s->x_type], type_names[s->h_type], type_names[s->y_type]);
 }
 
 /* By the definition in haloconv_tensors.h. */
@@ -262,22 +273,76 @@ static void mode_frames(const struct shape *s, int64_t *from, int64_t *frames)
                                     : s->n_frames;
 }
 
+static void offsets_make(struct trial *c, struct random *r)
+{
+    const struct shape *s = &c->shape;
+    int64_t gap = s->mode == HC_FULL ? s->n_taps - 1 : 0;
+    c->offsets = must_alloc((size_t)s->n_batch + 1, sizeof *c->offsets);
+    c->y_begins = must_alloc((size_t)s->n_batch + 1, sizeof *c->y_begins);
+    for (int64_t i = 1; i <= s->n_batch; i++) {
+        c->offsets[i] = random_int(r, 0, 3) ? random_int(r, 0, (int)s->n_frames) : c->offsets[i - 1];
+        if (i == s->n_batch) c->offsets[i] = s->n_frames;
+        for (int64_t k = i; k > 1 && c->offsets[k] < c->offsets[k - 1]; k--) { /* sorted, with empty sequences */
+            int64_t later = c->offsets[k - 1];
+            c->offsets[k - 1] = c->offsets[k];
+            c->offsets[k] = later;
+        }
+    }
+    for (int64_t i = 0; i <= s->n_batch; i++) c->y_begins[i] = c->offsets[i] + i * gap;
+    c->frames = c->y_begins[s->n_batch];
+}
+
+/* Returns the number of the filter of a row, or -1. */
+static int64_t filter_of(const struct trial *c, int64_t item, int64_t channel)
+{
+    const struct shape *s = &c->shape;
+    int64_t group = (s->h_batch > 1 ? item : 0) * s->h_channels + (s->h_channels > 1 ? channel : 0);
+    if (!c->index) return group;
+    return c->index[group] >= 0 && c->index[group] < s->n_filters ? c->index[group] : -1;
+}
+
+/* Makes a random index, which also names filters that do not exist, and whose rows must not be read. */
+static void index_make(struct trial *c, struct tensor *x, struct tensor *y, struct random *r)
+{
+    static const int64_t others[] = {-1, INT64_MIN, INT64_MAX, (int64_t)1 << 32};
+    const struct shape *s = &c->shape;
+    c->index = must_alloc((size_t)(s->h_batch * s->h_channels), sizeof *c->index);
+    for (int64_t g = 0; g < s->h_batch * s->h_channels; g++) {
+        c->index[g] = random_int(r, 0, (int)s->n_filters); /* n_filters: none */
+        if (random_int(r, 0, 5) == 0) c->index[g] = others[random_int(r, 0, 3)];
+    }
+    for (int64_t i = 0; i < s->n_batch && s->layout != EXPANDED; i++)
+        for (int64_t k = 0; k < s->n_channels; k++) {
+            if (filter_of(c, i, k) >= 0) continue;
+            for (int64_t m = 0; m < frames_of(x, i); m++) row_of(x, i, k)[m] = NAN;
+            for (int64_t m = 0; m < frames_of(y, i); m++) row_of(y, i, k)[m] = NAN;
+        }
+}
+
 static struct trial trial_make(const char *backend, const struct shape *s, int op, struct random *r)
 {
     struct trial c = {.shape = *s, .op = op};
+    int64_t items = s->packed ? 1 : s->n_batch, h_items = s->n_filters ? s->n_filters : s->h_batch;
+    int64_t h_channels = s->n_filters ? 1 : s->h_channels;
     mode_frames(s, &c.from, &c.frames);
-    struct tensor x = tensor_make(s->n_batch, s->n_channels, s->n_frames, s->x_type, s->layout, op == HC_GRADIENT_X, r);
-    struct tensor h = tensor_make(s->h_batch, s->h_channels, s->n_taps, s->h_type, s->layout, op == HC_GRADIENT_H, r);
-    struct tensor y = tensor_make(s->n_batch, s->n_channels, c.frames, s->y_type, s->layout, op == HC_CONVOLVE, r);
+    if (s->packed) offsets_make(&c, r);
+    struct tensor x = tensor_make(items, s->n_channels, s->n_frames, s->x_type, s->layout, op == HC_GRADIENT_X, r);
+    struct tensor h = tensor_make(h_items, h_channels, s->n_taps, s->h_type, s->layout, op == HC_GRADIENT_H, r);
+    struct tensor y = tensor_make(items, s->n_channels, c.frames, s->y_type, s->layout, op == HC_CONVOLVE, r);
+    x.begins = c.offsets, y.begins = c.y_begins;
+    x.n[0] = y.n[0] = s->n_batch;
+    if (s->n_filters) index_make(&c, &x, &y, r);
     c.sizes = (hc_tensors){.size = sizeof c.sizes,
                            .backend = backend,
                            .mode = s->mode,
-                           .n_batch = s->n_batch,
+                           .n_batch = items,
                            .n_channels = s->n_channels,
                            .n_frames = s->n_frames,
                            .n_taps = s->n_taps,
                            .h_batch = s->h_batch,
                            .h_channels = s->h_channels,
+                           .n_filters = s->n_filters,
+                           .n_sequences = s->packed ? s->n_batch : 0,
                            .x_type = s->x_type,
                            .h_type = s->h_type,
                            .y_type = s->y_type};
@@ -290,10 +355,10 @@ static struct trial trial_make(const char *backend, const struct shape *s, int o
     c.b = op == HC_GRADIENT_H ? x : h;
     c.out = op == HC_CONVOLVE ? y : op == HC_GRADIENT_X ? x : h;
     if (!s->lengths) return c;
-    c.lengths = must_alloc((size_t)(s->h_batch * s->h_channels), sizeof *c.lengths);
-    for (int64_t f = 0; f < s->h_batch * s->h_channels; f++) {
+    c.lengths = must_alloc((size_t)(h_items * h_channels), sizeof *c.lengths);
+    for (int64_t f = 0; f < h_items * h_channels; f++) {
         c.lengths[f] = random_int(r, 0, 5) == 0 ? random_int(r, 0, 1) * s->n_taps : random_int(r, 0, (int)s->n_taps);
-        float *taps = row_of(&h, f / s->h_channels, f % s->h_channels);
+        float *taps = row_of(&h, f / h_channels, f % h_channels);
         if (op != HC_GRADIENT_H && s->layout != EXPANDED) /* no operation may use these */
             for (int64_t k = c.lengths[f]; k < s->n_taps; k++) taps[k] = NAN;
     }
@@ -306,25 +371,38 @@ static void trial_drop(struct trial *c)
     free(c->b.data);
     free(c->out.data);
     free(c->lengths);
+    free(c->index);
+    free(c->offsets);
+    free(c->y_begins);
+}
+
+static int64_t *to_device_or_null(const char *backend, const int64_t *host, int64_t n)
+{
+    return host ? to_device(backend, host, (size_t)n * sizeof *host) : NULL;
 }
 
 /* Runs the case: out.data becomes the memory of the output after the call, which had the same floats before it. */
 static int trial_run_why(const char *backend, struct trial *c, char *why, size_t cap)
 {
-    size_t bytes = 1, n_lengths = (size_t)(c->shape.h_batch * c->shape.h_channels) * sizeof *c->lengths;
+    const struct shape *s = &c->shape;
+    int64_t n_groups = s->h_batch * s->h_channels;
+    size_t bytes = 1;
     hc_tensor_plan *plan;
     int error = hc_tensor_plan_open(&c->sizes, c->op, &plan, &bytes, why, cap);
     if (error) return error;
     void *a = tensor_to_device(backend, &c->a), *b = tensor_to_device(backend, &c->b);
     void *out = tensor_to_device(backend, &c->out);
-    void *workspace = to_device(backend, NULL, bytes), *lengths = NULL;
-    if (c->lengths) lengths = to_device(backend, c->lengths, n_lengths);
-    hc_tensor_data data = {sizeof data, a, b, out, lengths, workspace, bytes, on_gpu(backend) ? gpu_stream() : NULL};
+    void *workspace = to_device(backend, NULL, bytes), *stream = on_gpu(backend) ? gpu_stream() : NULL;
+    int64_t *lengths = to_device_or_null(backend, c->lengths, s->n_filters ? s->n_filters : n_groups);
+    int64_t *index = to_device_or_null(backend, c->index, n_groups);
+    int64_t *offsets = to_device_or_null(backend, c->offsets, s->n_batch + 1);
+    hc_tensor_data data = {sizeof data, a, b, out, lengths, workspace, bytes, stream, index, offsets};
     error = hc_tensor_plan_run(plan, &data, why, cap);
     hc_tensor_plan_close(plan);
     if (on_gpu(backend)) gpu_wait();
     tensor_from_device(backend, &c->out, out);
     drop(backend, a), drop(backend, b), drop(backend, out), drop(backend, workspace), drop(backend, lengths);
+    drop(backend, index), drop(backend, offsets);
     return error;
 }
 
@@ -377,17 +455,18 @@ static void wanted_add(const struct trial *c, struct wanted *wanted, int64_t ite
 {
     bool sums = c->op == HC_GRADIENT_H;
     const float *a = row_of(&c->a, item, channel);
-    const float *b =
-        row_of(&c->b, sums || c->shape.h_batch > 1 ? item : 0, sums || c->shape.h_channels > 1 ? channel : 0);
-    int64_t n_b = sums ? c->b.n[2] : n_taps, n_y = sums ? n_taps : c->out.n[2];
-    double full = energy(a, c->a.n[2]) * energy(b, n_b);
-    wanted->average += full * (double)n_y / (double)(c->a.n[2] + n_b);
+    int64_t f = filter_of(c, item, channel), n_a = frames_of(&c->a, item);
+    const float *b = sums ? row_of(&c->b, item, channel) : row_of(&c->b, f / c->b.n[1], f % c->b.n[1]);
+    int64_t n_b = sums ? frames_of(&c->b, item) : n_taps, n_y = sums ? n_taps : frames_of(&c->out, item);
+    if (n_a == 0 || n_b == 0) return;
+    double full = energy(a, n_a) * energy(b, n_b);
+    wanted->average += full * (double)n_y / (double)(n_a + n_b);
     bool plain = n_y < 64 || (double)n_b * (double)n_y < 1e6;
     bool reversed = c->op != HC_CONVOLVE;
-    if (n_b > 0 && plain)
-        reference_add(a, c->a.n[2], b, n_b, c->from, reversed, n_y, wanted->sum, wanted->squares);
-    else if (n_b > 0)
-        add_fast(a, c->a.n[2], b, n_b, wanted, n_y, c->from, reversed);
+    if (plain)
+        reference_add(a, n_a, b, n_b, c->from, reversed, n_y, wanted->sum, wanted->squares);
+    else
+        add_fast(a, n_a, b, n_b, wanted, n_y, c->from, reversed);
 }
 
 /* Compares the output with the sums in float64, and what lies between its rows with what was there before. */
@@ -403,22 +482,21 @@ static void trial_check(const char *backend, struct trial *c)
     bool *is_out = must_alloc((size_t)c->out.floats, sizeof *is_out);
     for (int64_t i = 0; i < c->out.floats; i++) c->out.data[i] = before[i] = rounded((double)(i % 1000) - 2000, type);
     trial_run(backend, c);
-    double error = 0, rounding = 0, size = 0, average = 0;
+    double error = 0, rounding = 0, size = 0, average = 0, n_out = 0;
     double norm = 0; /* norm: more than size if rows are the same, as EXPANDED ones */
     for (int64_t item = 0; item < c->out.n[0]; item++)
         for (int64_t channel = 0; channel < c->out.n[1]; channel++) {
-            int64_t frames = c->out.n[2];
+            int64_t frames = frames_of(&c->out, item);
             struct wanted wanted = {.sum = must_alloc((size_t)frames, sizeof(double)),
                                     .squares = must_alloc((size_t)frames, sizeof(double))};
             /* The rows that are summed: one, or those that share the filter. */
             bool sums = c->op == HC_GRADIENT_H;
-            int64_t i0 = sums && s->h_batch == 1 ? 0 : item, i1 = sums && s->h_batch == 1 ? s->n_batch : item + 1;
-            int64_t c0 = sums && s->h_channels == 1 ? 0 : channel;
-            int64_t c1 = sums && s->h_channels == 1 ? s->n_channels : channel + 1;
-            int64_t f = (s->h_batch > 1 ? item : 0) * s->h_channels + (s->h_channels > 1 ? channel : 0);
-            int64_t n_taps = c->lengths ? c->lengths[f] : s->n_taps;
-            for (int64_t i = i0; i < i1; i++)
-                for (int64_t k = c0; k < c1; k++) wanted_add(c, &wanted, i, k, n_taps);
+            int64_t f = sums ? item * c->out.n[1] + channel : filter_of(c, item, channel);
+            int64_t n_taps = f < 0 ? 0 : c->lengths ? c->lengths[f] : s->n_taps;
+            if (!sums && f >= 0) wanted_add(c, &wanted, item, channel, n_taps);
+            for (int64_t i = 0; i < s->n_batch && sums; i++)
+                for (int64_t k = 0; k < s->n_channels; k++)
+                    if (filter_of(c, i, k) == f) wanted_add(c, &wanted, i, k, n_taps);
             const float *got = row_of(&c->out, item, channel);
             for (int64_t m = 0; m < frames; m++) {
                 int64_t at = got + m - c->out.data;
@@ -427,8 +505,9 @@ static void trial_check(const char *backend, struct trial *c)
                 if (type != HC_FLOAT32) half[at] = spacing(wanted.sum[m], type) / 2;
                 check(fabs(off[at]) <= near + half[at], "%s: item %d, channel %d, frame %d: got %.9g, want %.9g", text,
                       (int)item, (int)channel, (int)m, (double)got[m], wanted.sum[m]);
-                check(!sums || m < n_taps || got[m] == 0, "%s: filter %d, tap %d of %d: got %.9g, want 0", text, (int)f,
-                      (int)m, (int)n_taps, (double)got[m]);
+                n_out++;
+                check((sums ? m < n_taps : f >= 0) || got[m] == 0, "%s: filter %d, tap %d of %d: got %.9g, want 0",
+                      text, (int)f, (int)m, (int)n_taps, (double)got[m]);
                 error += off[at] * off[at];
                 rounding += half[at] * half[at];
                 size += wanted.squares[m];
@@ -443,7 +522,7 @@ static void trial_check(const char *backend, struct trial *c)
     check(sqrt(error) <= most_error * sqrt(size) + sqrt(rounding), "%s: the error is %.3g of the norm", text,
           sqrt(error / size));
     /* A number that is rounded twice is further from the sum than half of the spacing. */
-    double few = 8 * most_error * sqrt(size / (double)(c->out.n[0] * c->out.n[1] * c->out.n[2]));
+    double few = 8 * most_error * sqrt(size / fmax(n_out, 1));
     for (int64_t i = 0; i < c->out.floats && type != HC_FLOAT32; i++)
         check(!is_out[i] || fabs(off[i]) <= half[i] + few, "%s: float %d is off by %.9g, half of the spacing is %.9g",
               text, (int)i, off[i], half[i]);
@@ -559,6 +638,74 @@ static void types_set(struct shape *s, int i)
     s->y_type = i / 9;
 }
 
+/* Each size with few and many filters, all sharings and modes. */
+static void filters_by_index_match_a_float64_sum(const char *backend)
+{
+    static const int64_t sizes[][3] = {{40, 30, 4}, {1000, 600, 3}, {300, 3000, 50}, {9000, 40, 3}, {5000, 20000, 5}};
+    need_tensors(backend);
+    struct random r = random_seeded(203);
+    for (int i = 0; i < (FEW ? 3 : 5); i++)
+        for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++)
+            for (int sharing = 0; sharing < 4; sharing++) {
+                if (FEW && (i + mode + sharing) % 4 != 0) continue;
+                struct shape s = shape_of(mode, 5, 3, sharing, sizes[i][0], sizes[i][1]);
+                s.n_filters = sizes[i][2];
+                s.layout = (enum layout)(sharing + mode) % LAYOUTS;
+                s.lengths = (i + mode) % 3 == 0;
+                types_set(&s, i == 1 ? mode * 5 + sharing : 0);
+                shape_check(backend, &s, &r);
+            }
+}
+
+static void packed_sequences_match_a_float64_sum(const char *backend)
+{
+    static const int64_t sizes[][3] = {{40, 30, 4},     {1000, 60, 7},     {3000, 700, 5}, {300, 3000, 3},
+                                       {20000, 40, 20}, {60000, 20000, 5}, {9, 3, 40}};
+    need_tensors(backend);
+    struct random r = random_seeded(204);
+    for (int i = 0; i < (FEW ? 3 : 7); i++)
+        for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++)
+            for (int sharing = 0; sharing < 8 && mode != HC_VALID; sharing++) {
+                if (FEW && (i + mode + sharing) % 4 != 0) continue;
+                struct shape s = shape_of(mode, sizes[i][2], 3, sharing % 4, sizes[i][0], sizes[i][1]);
+                s.packed = true;
+                s.n_filters = sharing < 4 ? 0 : 3;
+                s.layout = (enum layout)(sharing + mode + i) % LAYOUTS;
+                s.lengths = (i + mode) % 3 == 0;
+                types_set(&s, i == 1 ? mode * 5 + sharing : 0);
+                shape_check(backend, &s, &r);
+            }
+}
+
+/* Sequences beyond the tensor, backwards or overlapping: only the result may be wrong. */
+static void wrong_offsets_reach_no_other_memory(const char *backend)
+{
+    need_tensors(backend);
+    struct random r = random_seeded(205);
+    for (int i = 0; i < (FEW ? 12 : 60); i++)
+        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+            struct shape s =
+                shape_of(i % 2 ? HC_FULL : HC_CAUSAL, 6, 2, i / 2 % 4, i % 3 ? 500 : 2000, i % 5 ? 90 : 900);
+            s.packed = true;
+            s.n_filters = i / 8 % 2 * 3;
+            s.layout = PADDED;
+            struct trial c = trial_make(backend, &s, op, &r);
+            int64_t *right = c.offsets, wrong[7];
+            for (int k = 0; k < 7; k++) {
+                wrong[k] = random_int(&r, -(int)s.n_frames, 2 * (int)s.n_frames);
+                if (random_int(&r, 0, 9) == 0) wrong[k] = random_int(&r, 0, 1) ? INT64_MIN : INT64_MAX;
+            }
+            c.offsets = wrong;
+            for (int64_t k = 0; k < c.out.floats; k++) c.out.data[k] = (float)k;
+            trial_run(backend, &c);
+            c.offsets = right;
+            for (int64_t k = c.out.floats - MARGIN; k < c.out.floats; k++)
+                check(c.out.data[k] == (float)k, "%s, %d: float %d behind the rows was written", op_names[op], i,
+                      (int)k);
+            trial_drop(&c);
+        }
+}
+
 static void any_mix_of_types_is_rounded_once(const char *backend)
 {
     static const int64_t sizes[][2] = {{60, 25}, {1300, 700}, {300, 3000}};
@@ -659,6 +806,8 @@ static void random_shapes_match_a_float64_sum(const char *backend)
                                   random_int(&r, 0, 3), random_size(&r, most), random_size(&r, most));
         s.layout = (enum layout)random_int(&r, 0, LAYOUTS - 1);
         s.lengths = random_int(&r, 0, 3) == 0;
+        if (random_int(&r, 0, 2) == 0) s.n_filters = random_int(&r, 1, 6);
+        s.packed = s.mode != HC_VALID && random_int(&r, 0, 2) == 0;
         struct trial c = trial_make(backend, &s, random_int(&r, 0, 2), &r);
         trial_check(backend, &c);
         trial_drop(&c);
@@ -705,7 +854,7 @@ static void gradients_are_the_adjoint(const char *backend)
 /* Are the frames of a row the same bits in both tensors? */
 static bool same_row(const struct tensor *a, const struct tensor *b, int64_t item, int64_t channel)
 {
-    return memcmp(row_of(a, item, channel), row_of(b, item, channel), (size_t)a->n[2] * sizeof(float)) == 0;
+    return memcmp(row_of(a, item, channel), row_of(b, item, channel), (size_t)frames_of(a, item) * sizeof(float)) == 0;
 }
 
 static void nan_and_infinity_pass_and_stay_in_their_row(const char *backend)
@@ -745,8 +894,10 @@ static void the_same_tensors_give_the_same_bits(const char *backend)
                                        {1, 70000, 900, 4}, {1, 100000, 200000, 3}, {16, 9000, 40, 7}};
     for (int i = 0; i < (FEW ? 3 : 6); i++)
         for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
-            for (int shared = 0; shared < 2; shared++) {
+            for (int shared = 0, form = 0; form < 4; shared++, form += shared / 2, shared %= 2) {
                 struct shape s = shape_of(HC_FULL, sizes[i][0], 2, shared ? 0 : 1, sizes[i][1], sizes[i][2]);
+                if (form & 1) s.n_filters = 3;
+                s.packed = form & 2;
                 struct trial c = trial_make(backend, &s, op, &r), again = c;
                 again.out.data = must_alloc((size_t)c.out.floats, sizeof(float));
                 c.sizes.n_threads = 1;
@@ -835,9 +986,9 @@ static void the_workspace_keeps_its_bound(const char *backend)
     static const int64_t frames[] = {1, 100, 1000, 4096, 32768, 160000, 1 << 20, 1 << 22, 1 << 24};
     enum { N = sizeof frames / sizeof *frames };
     char why[256] = "";
-    for (int i = 0; i < N * N * 4 * 2 * 3; i++) {
-        int op = i % 3, sharing = i / 3 % 4, many = i / 12 % 2;
-        int64_t n = frames[i / 24 % N], k = frames[i / 24 / N], y;
+    for (int i = 0; i < N * N * 4 * 2 * 3 * 4; i++) {
+        int op = i % 3, sharing = i / 3 % 4, many = i / 12 % 2, form = i / 24 / N / N;
+        int64_t n = frames[i / 24 % N], k = frames[i / 24 / N % N], y;
         int64_t items = many ? 1 + (1 << 26) / (n + k) : 2;
         hc_tensors t = {.size = sizeof t,
                         .backend = backend,
@@ -847,17 +998,23 @@ static void the_workspace_keeps_its_bound(const char *backend)
                         .n_frames = n,
                         .n_taps = k,
                         .h_batch = sharing & 1 ? items : 1,
-                        .h_channels = sharing & 2 ? 3 : 1};
+                        .h_channels = sharing & 2 ? 3 : 1,
+                        .n_filters = form & 1 ? 7 : 0};
+        if (form & 2) {
+            if (t.mode == HC_VALID || items * n > 1 << 30) continue;
+            t.n_batch = 1, t.n_sequences = items, t.n_frames = items * n;
+        }
         y = hc_tensors_frames(&t);
         size_t bytes = 0;
-        double most = (double)(items * 3 * (n + y) + t.h_batch * t.h_channels * k);
+        double most = (double)(t.n_batch * 3 * (t.n_frames + y) + (form & 1 ? 7 : t.h_batch * t.h_channels) * k);
         hc_tensor_plan *plan;
         int error = hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why);
         hc_tensor_plan_close(plan);
-        check(error == HC_OK, "%s, %d items, %d frames, %d taps: %s", op_names[op], (int)items, (int)n, (int)k, why);
+        check(error == HC_OK, "%s, form %d, %d items, %d frames, %d taps: %s", op_names[op], form, (int)items, (int)n,
+              (int)k, why);
         check((double)bytes <= (most < 1 << 26 ? 1 << 26 : most),
-              "%s, %d items, %d frames, %d taps, sharing %d: %zu bytes", op_names[op], (int)items, (int)n, (int)k,
-              sharing, bytes);
+              "%s, form %d, %d items, %d frames, %d taps, sharing %d: %zu bytes", op_names[op], form, (int)items,
+              (int)n, (int)k, sharing, bytes);
     }
 }
 
@@ -867,6 +1024,12 @@ static void the_frames_of_each_mode(const char *backend)
     for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++) {
         hc_tensors t = {.size = sizeof t, .mode = mode, .n_frames = 10, .n_taps = 5};
         check(hc_tensors_frames(&t) == wanted[mode][0], "%d", (int)hc_tensors_frames(&t));
+        t.n_batch = 1, t.n_sequences = 3;
+        int64_t y = hc_tensors_frames(&t), want = mode == HC_VALID  ? HC_EUNSUPPORTED
+                                                  : mode == HC_FULL ? 10 + 3 * 4
+                                                                    : 10;
+        check(y == want, "%s: %d frames, want %d", mode_names[mode], (int)y, (int)want);
+        t.n_sequences = 0;
         t.n_frames = 5, t.n_taps = 10;
         check(hc_tensors_frames(&t) == wanted[mode][1], "%d", (int)hc_tensors_frames(&t));
         t.n_frames = t.n_taps = 1;
@@ -896,6 +1059,8 @@ struct refusal {
     F(n_taps)                                                                                                          \
     F(x_type)                                                                                                          \
     F(h_type)                                                                                                          \
+    F(n_filters)                                                                                                       \
+    F(n_sequences)                                                                                                     \
     F(y_type)                                                                                                          \
     F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1]) F(y_stride[0]) F(y_stride[1])
 
@@ -922,6 +1087,14 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "h_type is -1", 1, {.h_type = -1}},
         {HC_EINVAL, "y_type is 7", 2, {.y_type = 7}},
         {HC_EINVAL, "h_batch is 3", 0, {.h_batch = 3}},
+        {HC_EINVAL, "n_filters is -1; give 0", 0, {.n_filters = -1}},
+        {HC_EINVAL, "exceed the address space", 2, {.n_filters = 5, .h_stride[0] = INT64_MAX / 4}},
+        {HC_EINVAL, "would overlap", 2, {.n_filters = 2, .h_stride[0] = 14}},
+        {HC_EINVAL, "n_sequences is -1; give 0", 0, {.n_sequences = -1}},
+        {HC_EINVAL, "n_batch is 2; give 1", 0, {.n_sequences = 4}},
+        {HC_EINVAL, "or n_sequences, 4", 0, {.n_batch = 1, .n_sequences = 4}},
+        {HC_EINVAL, "exceeds 2^36", 0, {.n_batch = 1, .n_sequences = 1 << 30, .n_channels = 65}},
+        {HC_EUNSUPPORTED, "use HC_FULL", 0, {.mode = HC_VALID, .n_batch = 1, .h_batch = 1, .n_sequences = 4}},
         {HC_EINVAL, "h_channels is 2", 0, {.h_channels = 2}},
         {HC_EINVAL, "x_stride is -5, 0", 0, {.x_stride[0] = -5}},
         {HC_EINVAL, "h_stride is 0, -5", 0, {.h_stride[1] = -5}},
@@ -1009,6 +1182,7 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
                     .n_taps = 3000};
     char why[256];
     float x = 0;
+    int64_t one = 1;
     size_t bytes = 0;
     hc_tensor_plan *plan;
     int error = hc_tensor_plan_open(NULL, HC_CONVOLVE, &plan, &bytes, why, sizeof why);
@@ -1038,7 +1212,23 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
     error = hc_tensor_plan_run(plan, &data, why, sizeof why);
     check(error == HC_EINVAL && strstr(why, "out is NULL"), "%d: %s", error, why);
     data.out = &x;
+    data.index = &one;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "set n_filters"), "%d: %s", error, why);
+    data.index = NULL, data.offsets = &one;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "set n_sequences"), "%d: %s", error, why);
+    data.offsets = NULL;
     hc_tensor_plan_close(plan);
+    for (int is_packed = 0; is_packed < 2; is_packed++) {
+        hc_tensors u = t;
+        u.n_batch = 1;
+        *(is_packed ? &u.n_sequences : &u.n_filters) = 1;
+        check(hc_tensor_plan_open(&u, HC_CONVOLVE, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
+        error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+        check(error == HC_EINVAL && strstr(why, is_packed ? "offsets is NULL" : "index is NULL"), "%d: %s", error, why);
+        hc_tensor_plan_close(plan);
+    }
     for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
         check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
         if (bytes > 0) {
@@ -1087,6 +1277,9 @@ int main(void)
                                         TEST(long_filters_and_signals_match_a_float64_transform, ONCE_A_DEVICE),
                                         TEST(any_strides_are_read_and_gaps_are_not_written, ONCE_A_DEVICE),
                                         TEST(taps_beyond_a_length_count_as_zero, ONCE_A_DEVICE),
+                                        TEST(filters_by_index_match_a_float64_sum, ONCE_A_DEVICE),
+                                        TEST(packed_sequences_match_a_float64_sum, ONCE_A_DEVICE),
+                                        TEST(wrong_offsets_reach_no_other_memory, ONCE_A_DEVICE),
                                         TEST(any_mix_of_types_is_rounded_once, ONCE_A_DEVICE),
                                         TEST(long_filters_in_16_bits_are_rounded_once, ONCE_A_DEVICE),
                                         TEST(filters_in_parts_need_an_output_of_float32_on_a_gpu, ONCE_A_DEVICE),

@@ -205,24 +205,26 @@ def _synchronise(device):
 _plans = Plans()
 
 
-def _plan(mode, backend, n_threads, x, h, types):
+def _plan(mode, backend, n_threads, x, h, types, groups=None, n_sequences=0):
     """The plan for x and h of at most two leading dimensions, (shape, strides) each, which broadcast.
 
     types  of x and h; the result is float32
+    groups, n_sequences  as for make_plan()
     """
-    key = (mode, backend, n_threads, x, h, types)
+    key = (mode, backend, n_threads, x, h, types, groups, n_sequences)
     plan = _plans.by_key.get(key)
     if plan is None:
         (x_shape, x_strides), (h_shape, _) = x, h
         _check_shapes(x_shape, h_shape)
-        whole = _broadcast(x_shape, h_shape)
+        own = h_shape if groups is None else (*groups, 1)
+        whole = x_shape[:-1] if n_sequences else _broadcast(x_shape, own)
         lead = len(whole) - len(x_shape) + 1
         sizes = (1,) * lead + x_shape[:-1]
         steps = (0,) * lead + x_strides[:-1]
         steps = tuple(0 if size == 1 else step for size, step in zip(sizes, steps))
         plan = _plans.keep(key, make_plan(CONVOLVE, mode, backend, n_threads,
                                           ((*whole, x_shape[-1]), (*steps, x_strides[-1])), h, None,
-                                          (*types, FLOAT32)))
+                                          (*types, FLOAT32), groups, n_sequences))
     return plan
 
 
@@ -275,20 +277,29 @@ def _are_tensors(x, h):
     return torch is not None and isinstance(x, torch.Tensor) and isinstance(h, torch.Tensor)
 
 
-def _by_torch(x, h, mode, lengths):
+def _by_torch(x, h, mode, lengths, index, offsets):
     from . import torch as haloconv_torch
     x, h = (value if value.is_complex() or value.dtype in haloconv_torch._TYPES else value.float() for value in (x, h))
-    return haloconv_torch._convolve_arrays(x, h, mode, lengths, sys.modules["torch"].float32)
+    float32 = sys.modules["torch"].float32
+    if offsets is None:
+        return haloconv_torch._convolve_arrays(x, h, mode, lengths, float32, index)
+    return haloconv_torch._convolve_packed_arrays(x, h, offsets, mode, lengths, index, float32)
 
 
-def _on_gpu(x, h, mode, lengths=None):
+def _fold_index(names, x, index):
+    """_fold() of x and an index."""
+    x, index, _, whole = _fold(names, x, names.reshape(index, (*index.shape, 1)), None)
+    return x, names.reshape(index, index.shape[:-1]), whole
+
+
+def _on_gpu(x, h, mode, lengths=None, index=None, offsets=None):
     """convolve_tensors of arrays on a GPU."""
     device = device_of(x)
     if device is None or device_of(h) != device:
         names = ["the CPU" if found is None else f"cuda:{found}" for found in (device, device_of(h))]
         raise ValueError(f"x is on {names[0]} and h on {names[1]}; move them to one device")
     if _are_tensors(x, h):
-        return _by_torch(x, h, mode, lengths)
+        return _by_torch(x, h, mode, lengths, index, offsets)
     library = _LIBRARIES.get(_root(x), _Library)(x, device)
     if type(library) is _Library and not hasattr(x, "__array_namespace__"):
         raise TypeError(f"a {type(x).__name__} has no __array_namespace__, which the result needs; convert the arrays "
@@ -296,9 +307,14 @@ def _on_gpu(x, h, mode, lengths=None):
     _check_shapes(x.shape, h.shape)
     if lengths is not None and (device_of(lengths) != device or tuple(lengths.shape) != tuple(h.shape[:-1])):
         _check_lengths(np.shape(lengths), False, h.shape)
+    for name, numbers in (("index", index), ("offsets", offsets)):
+        if numbers is not None and device_of(numbers) != device:
+            raise ValueError(f"{name} is not on cuda:{device}; move it to the device of x")
     with library.active():
         stream, whole = library.stream(), None
-        if max(x.ndim, h.ndim) > 3:
+        if index is not None and max(x.ndim, index.ndim + 1) > 3:
+            x, index, whole = _fold_index(library.names(), x, index)
+        elif max(x.ndim, h.ndim) > 3:
             x, h, lengths, whole = _fold(library.names(), x, h, lengths)
         views = []
         for array in (x, h):
@@ -315,20 +331,26 @@ def _on_gpu(x, h, mode, lengths=None):
                     raise ValueError(f"the frames of a {type(array).__name__} are not adjacent, not even in "
                                      "the copy that its library makes; give a contiguous array")
             views.append(view)
-        taps_at = None
-        if lengths is not None:
-            view = _View(lengths, stream)
-            _check_lengths(view.shape, view.dtype == _INT64, h.shape)
-            views.append(view if view.is_dense() else _View(library.dense(lengths), stream))
-            taps_at = views[2].address
+        at = {}
+        for name, numbers in (("lengths", lengths), ("index", index), ("offsets", offsets)):
+            if numbers is None:
+                continue
+            view = _View(numbers, stream)
+            if name == "lengths":
+                _check_lengths(view.shape, view.dtype == _INT64, h.shape)
+            elif view.dtype != _INT64:
+                raise ValueError(f"{name} has other numbers than int64; convert them")
+            views.append(view if view.is_dense() else _View(library.dense(numbers), stream))
+            at[name] = views[-1].address
         plan = _plan(mode, b"cuda:%d" % device, 0, *((view.shape, view.strides) for view in views[:2]),
-                     tuple(_TYPES[view.dtype] for view in views[:2]))
+                     tuple(_TYPES[view.dtype] for view in views[:2]), None if index is None else tuple(index.shape),
+                     0 if offsets is None else len(offsets) - 1)
         out = library.empty(plan.shape if whole is None else (*whole, plan.shape[-1]))
         if plan.is_empty:
             return out
         workspace = library.empty(((plan.bytes + ALIGNMENT) // 4 + 1,))
         places = [_View(array, stream) for array in (out, workspace)]
-        plan.run(views[0].address, views[1].address, places[0].address, _aligned(places[1].address), stream, taps_at)
+        plan.run(views[0].address, views[1].address, places[0].address, _aligned(places[1].address), stream, **at)
         if not library.has_stream:
             _synchronise(device)
         return out
@@ -358,40 +380,57 @@ def _strided(values):
     return values.shape, tuple([stride // size for stride in values.strides])
 
 
-def _on_cpu(x, h, mode, lengths, n_threads):
+def _numbers(name, values):
+    values = np.asarray(values)
+    if values.dtype.kind not in "iu":
+        raise ValueError(f"{name} has {values.dtype} numbers; give whole numbers")
+    return np.asarray(values, np.int64, order="C")
+
+
+def _on_cpu(x, h, mode, lengths, n_threads, index=None, offsets=None):
     (x, x_rows, x_type), (h, h_rows, h_type) = _rows(x, "x"), _rows(h, "h")
     if lengths is not None:
         lengths = np.asarray(lengths)
         _check_lengths(lengths.shape, lengths.dtype.kind in "iu", h.shape)
         lengths = np.ascontiguousarray(np.clip(lengths, 0, h.shape[-1]), np.int64)
-    whole = None
-    if max(x.ndim, h.ndim) > 3:
+    whole, groups = None, None
+    if index is not None:
+        index = _numbers("index", index)
+        if max(x.ndim, index.ndim + 1) > 3:
+            _check_shapes(x.shape, h.shape)
+            x, index, whole = _fold_index(np, x, index)
+            x_rows, index = _strided(x), np.asarray(index, order="C")
+        groups = index.shape
+    elif max(x.ndim, h.ndim) > 3:
         _check_shapes(x.shape, h.shape)
         x, h, lengths, whole = _fold(np, x, h, lengths)
         x_rows, h_rows = _strided(x), _strided(h)
         lengths = None if lengths is None else np.ascontiguousarray(lengths)
-    plan = _plan(mode, b"cpu", n_threads, x_rows, h_rows, (x_type, h_type))
+    plan = _plan(mode, b"cpu", n_threads, x_rows, h_rows, (x_type, h_type), groups,
+                 0 if offsets is None else len(offsets) - 1)
     if plan.is_empty:
         out = np.zeros(plan.shape, np.float32)
     else:
         out = np.empty(plan.shape, np.float32)
         plan.run(x.ctypes.data, h.ctypes.data, out.ctypes.data, None, None,
-                 None if lengths is None else lengths.ctypes.data)
+                 *(None if numbers is None else numbers.ctypes.data for numbers in (lengths, index, offsets)))
     return out if whole is None else out.reshape(*whole, out.shape[-1])
 
 
 @overload
 def convolve_tensors(x: HostArray, h: HostArray, mode: str = ..., lengths: Optional[npt.ArrayLike] = ...,
-                     n_threads: int = ...) -> npt.NDArray[np.float32]:
+                     n_threads: int = ..., index: Optional[npt.ArrayLike] = ...) -> npt.NDArray[np.float32]:
     ...
 
 
 @overload
-def convolve_tensors(x: Any, h: Any, mode: str = ..., lengths: Any = ..., n_threads: int = ...) -> Any:
+def convolve_tensors(x: Any, h: Any, mode: str = ..., lengths: Any = ..., n_threads: int = ...,
+                     index: Any = ...) -> Any:
     ...
 
 
-def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_threads: int = 0) -> Any:
+def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_threads: int = 0,
+                     index: Any = None) -> Any:
     """Convolve arrays along their last dimension: y[..., n] = sum over k of h[..., k] x[..., n - k].
 
     x        [..., frames], as [batch, channels, frames]; NumPy, torch, or any array on a CUDA GPU with `__dlpack__`
@@ -402,6 +441,8 @@ def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_
              (taps - 1) // 2 on; "valid": |frames - taps| + 1, those that all taps (or all of x) reach
     lengths  int64 [...] of shape h.shape[:-1], on the device of h: the taps of a filter from its length on count as 0
     n_threads  CPU threads for NumPy arrays; 0: all processors. The output does not depend on it
+    index    int64 on the device of h: h is then a bank [filters, taps], and the result is that with h[index], but no
+             filter is copied; lengths are [filters]. A number that is no filter, as -1, makes zeros
 
     Returns float32 [..., frames of the mode] of the kind of x, on its device; NumPy for other arrays on the CPU.
     float32, float16 and bfloat16 are read in place; other real types are converted. torch tensors go to
@@ -417,10 +458,65 @@ def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_
     """
     check_mode(mode)
     if _are_tensors(x, h):
-        return _by_torch(x, h, mode, lengths)
+        return _by_torch(x, h, mode, lengths, index, None)
     if device_of(x) is not None or device_of(h) is not None:
-        return _on_gpu(x, h, mode, lengths)
-    return _on_cpu(x, h, mode, lengths, n_threads)
+        return _on_gpu(x, h, mode, lengths, index)
+    return _on_cpu(x, h, mode, lengths, n_threads, index)
+
+
+@overload
+def convolve_packed(x: HostArray, h: HostArray, offsets: npt.ArrayLike, mode: str = ...,
+                    lengths: Optional[npt.ArrayLike] = ..., n_threads: int = ...,
+                    index: Optional[npt.ArrayLike] = ...) -> npt.NDArray[np.float32]:
+    ...
+
+
+@overload
+def convolve_packed(x: Any, h: Any, offsets: Any, mode: str = ..., lengths: Any = ..., n_threads: int = ...,
+                    index: Any = ...) -> Any:
+    ...
+
+
+def convolve_packed(x: Any, h: Any, offsets: Any, mode: str = "causal", lengths: Any = None, n_threads: int = 0,
+                    index: Any = None) -> Any:
+    """Convolve sequences of unlike lengths that lie one after the other, without padding.
+
+    x        [channels, frames] or [frames]: the frames of all sequences
+    h        as for convolve_tensors with x [sequences, channels, frames] or [sequences, frames]
+    offsets  int64 [sequences + 1] on the device of x: 0 first, ascending, the frames of x last. Sequence i has frames
+             offsets[i] to offsets[i + 1] - 1, maybe none. On a GPU they are not checked: wrong ones leave the result
+             undefined
+    mode     "causal", "same": as many frames, at the same places; "full": sequence i of the result begins at
+             offsets[i] + i * (taps - 1) and has taps - 1 frames more
+
+    No frame of a sequence reaches another. All else is as for convolve_tensors.
+    """
+    check_mode(mode)
+    if _are_tensors(x, h):
+        return _by_torch(x, h, mode, lengths, index, offsets)
+    is_gpu = device_of(x) is not None or device_of(h) is not None
+    if not is_gpu:
+        x, h, offsets = np.asarray(x), np.asarray(h), _numbers("offsets", offsets)
+        index = None if index is None else np.asarray(index)
+        lengths = None if lengths is None else np.asarray(lengths)
+    if x.ndim not in (1, 2):
+        raise ValueError(f"x has shape {tuple(x.shape)}; give [channels, frames] or [frames]")
+    if offsets.ndim != 1 or len(offsets) < 2:
+        raise ValueError(f"offsets has shape {tuple(offsets.shape)}; give [sequences + 1] numbers")
+    if not is_gpu and (offsets[0] != 0 or offsets[-1] != x.shape[-1] or (np.diff(offsets) < 0).any()):
+        raise ValueError(f"offsets must begin with 0, ascend and end with the {x.shape[-1]} frames of x")
+    if x.ndim == 1:  # one channel
+        if index is not None:
+            index = index.reshape(*index.shape, 1)
+        else:
+            h = h.reshape(*h.shape[:-1], 1, h.shape[-1])
+            lengths = None if lengths is None else lengths.reshape(*lengths.shape, 1)
+    rows = x.reshape(1, -1) if x.ndim == 1 else x
+    if is_gpu:
+        y = _on_gpu(rows, h, mode, lengths, index, offsets)
+    else:
+        y = _on_cpu(rows, h, mode, lengths, n_threads, index, offsets)
+    return y[0] if x.ndim == 1 else y
 
 
 def convolve_columns(x, h, mode):

@@ -6,7 +6,7 @@ from typing import Optional, Sequence, Union
 import torch
 
 from ._banks import Bank
-from .torch import _is_compiling, _is_transformed, convolve
+from .torch import convolve
 
 _Path = Union[str, "os.PathLike[str]"]
 _CPU = torch.device("cpu")  # not the device of torch.set_default_device
@@ -106,11 +106,11 @@ class ApplyImpulseResponse(torch.nn.Module):
     each example (per="channel": for each channel), -1 where x stayed as it is.
 
     The result has the dtype of x; gradients flow to x. The responses are a buffer, which .to(device) moves and
-    state_dict leaves out. Memory: a copy of the drawn responses. Raises ValueError if a shape does not fit,
-    haloconv.Error if a file cannot be read.
+    state_dict leaves out; none of them is copied. Raises ValueError if a shape does not fit, haloconv.Error if a file
+    cannot be read.
 
-    Cost: with p < 1 the drawn examples (per="channel": channels) alone are convolved if x is on the CPU or `seed` is
-    given. Draws on a GPU stay there, and all examples are convolved: nothing waits for the number of drawn examples.
+    Cost: with p < 1 the drawn examples (per="channel": channels) alone are convolved, and nothing waits for their
+    number.
     """
 
     def __init__(self, responses: Union[torch.Tensor, Sequence[torch.Tensor], Bank, _Path, Sequence[_Path]],
@@ -154,19 +154,24 @@ class ApplyImpulseResponse(torch.nn.Module):
         return f"{n} responses, {channels} channels, {taps} taps, p={self.p}, per={self.per!r}"
 
     def _draw(self, size, device):
-        """Draw on the CPU or on the device; (numbers of responses, which of them are applied or None for all)."""
+        """Draw `chosen` on the CPU or on the device. Returns which of them are applied; None: all."""
         at = device if self._generator is None else _CPU
         index = torch.randint(len(self.responses), size, generator=self._generator, device=at)
         applied = None
         if self.p < 1:
             applied = torch.rand(size, generator=self._generator, device=at) < self.p
         self.chosen = index if applied is None else torch.where(applied, index, torch.full_like(index, -1))
-        return index, applied
+        return applied
 
-    def _convolve(self, x, responses):
-        """Convolve x [n, channels, frames] with responses of these numbers, [n] or [1]; the result is float32."""
+    def _convolve(self, x, numbers):
+        """Convolve x [n, channels, frames] with responses of these numbers, [n] or [1]; -1: zeros. Returns float32."""
         wet = x if self.delay == 0 else torch.nn.functional.pad(x, (0, self.delay))
-        return convolve(wet, self.responses[responses], mode="causal")[..., self.delay:].float()
+        n = self.responses.shape[1]
+        index = numbers.unsqueeze(1)
+        if n > 1:
+            channels = torch.arange(n, device=index.device)
+            index = torch.where(index < 0, index, index * n + channels)
+        return convolve(wet, self.responses.flatten(0, 1), mode="causal", index=index)[..., self.delay:].float()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training or self.p == 0:
@@ -184,17 +189,9 @@ class ApplyImpulseResponse(torch.nn.Module):
             raise ValueError(f"responses have {self.responses.shape[1]} channels and x has {n_channels}; give "
                              f"responses of 1 or {n_channels}")
         size = {"example": (n_batch, 1), "channel": (n_batch, n_channels), "batch": (1, 1)}[self.per]
-        index, applied = self._draw(size, x.device)
+        applied = self._draw(size, x.device)
         rows = x.reshape(-1, 1, n_frames) if self.per == "channel" else x  # each has its own draw, but per="batch"
-        numbers = index.reshape(-1).to(x.device, non_blocking=True)
-        if applied is None or not applied.is_cpu or _is_compiling() or _is_transformed():
-            y = self._convolve(rows, numbers)
-        else:
-            drawn = applied.reshape(-1).expand(len(rows)).nonzero().squeeze(1).to(x.device, non_blocking=True)
-            if self.per != "batch":
-                numbers = numbers.index_select(0, drawn)
-            y = rows.float().index_copy(0, drawn, self._convolve(rows.index_select(0, drawn), numbers))
-        y = y.reshape(x.shape)
+        y = self._convolve(rows, self.chosen.reshape(-1).to(x.device, non_blocking=True)).reshape(x.shape)
         if applied is not None:
             applied = applied.to(x.device, non_blocking=True).unsqueeze(-1)
         if self.keep_level:

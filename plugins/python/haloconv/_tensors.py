@@ -24,14 +24,14 @@ class Tensors(ctypes.Structure):
                 ("n_frames", ctypes.c_int64), ("n_taps", ctypes.c_int64), ("h_batch", ctypes.c_int64),
                 ("h_channels", ctypes.c_int64), ("x_stride", ctypes.c_int64 * 2), ("h_stride", ctypes.c_int64 * 2),
                 ("y_stride", ctypes.c_int64 * 2), ("x_type", ctypes.c_int), ("h_type", ctypes.c_int),
-                ("y_type", ctypes.c_int)]
+                ("y_type", ctypes.c_int), ("n_filters", ctypes.c_int64), ("n_sequences", ctypes.c_int64)]
 
 
 class Data(ctypes.Structure):
     """hc_tensor_data"""
     _fields_ = [("size", ctypes.c_size_t), ("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("out", ctypes.c_void_p),
                 ("lengths", ctypes.c_void_p), ("workspace", ctypes.c_void_p), ("bytes", ctypes.c_size_t),
-                ("stream", ctypes.c_void_p)]
+                ("stream", ctypes.c_void_p), ("index", ctypes.c_void_p), ("offsets", ctypes.c_void_p)]
 
 
 _pointer, _text, _Why = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char * 512
@@ -50,10 +50,10 @@ def check_mode(mode):
         raise ValueError(f"mode {mode!r} is unknown; give full, same, valid or causal")
 
 
-def frames_of(mode, n_frames, n_taps):
+def frames_of(mode, n_frames, n_taps, n_sequences=0):
     """Frames of y, as hc_tensors_frames counts them; the arguments may be symbols of torch.compile."""
     if mode == "full":
-        return n_frames + n_taps - 1
+        return n_frames + (n_sequences or 1) * (n_taps - 1)
     if mode == "valid":
         return (n_frames - n_taps if n_frames >= n_taps else n_taps - n_frames) + 1
     return n_frames
@@ -103,9 +103,9 @@ class Plan:
     def __del__(self):
         self._close(self._pointer)
 
-    def run(self, a, b, out, workspace, stream=None, lengths=None):
-        """Run the operation: a, b, out, workspace and lengths are addresses, stream is a cudaStream_t or None."""
-        data = Data(_DATA_BYTES, a, b, out, lengths, workspace, self.bytes, stream)
+    def run(self, a, b, out, workspace, stream=None, lengths=None, index=None, offsets=None):
+        """Run the operation: all but stream, a cudaStream_t or None, are addresses."""
+        data = Data(_DATA_BYTES, a, b, out, lengths, workspace, self.bytes, stream, index, offsets)
         if _run(self._pointer, data, None, 0):  # again, for the error text
             why = _Why()
             _check(_run(self._pointer, data, why, len(why)), why)
@@ -123,7 +123,7 @@ def _rows(shape, strides, dense):
     return sizes, steps, is_apart
 
 
-def make_plan(op, mode, backend, n_threads, a, b, size, types):
+def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_sequences=0):
     """Make the plan of an operation.
 
     a, b     (shape, strides in elements) of its inputs, as enum hc_tensors_op lists them: one to three dimensions, the
@@ -131,6 +131,8 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types):
     size     of GRADIENT_X: frames of x; of GRADIENT_H: shape of h; else None
     backend  bytes, as b"cuda:1"
     types    enum hc_tensor_type of a, b and the result
+    groups   with an index: its shape, as the leading dimensions of h without one; h is then [filters, taps]
+    n_sequences  packed sequences: x and y have no batch, and that of h and of an index is the sequences
 
     Raises ValueError if the shapes do not belong together, Error if the library refuses.
     """
@@ -144,22 +146,35 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types):
     n_frames = {CONVOLVE: a_shape[-1], GRADIENT_X: size, GRADIENT_H: b_shape[-1]}[op]
     if n_frames < 1 or n_taps < 1:
         raise ValueError(f"there are {n_frames} frames and {n_taps} taps; give at least one of each")
-    if not fits(lead, h_shape[:-1]) or (op == GRADIENT_H and tuple(b_shape[:-1]) != lead):
-        raise ValueError(f"shapes {tuple(a_shape)} and {tuple(b_shape)} do not belong together; give h the leading "
-                         "dimensions of x, or 1")
-    if op != CONVOLVE and a_shape[-1] != frames_of(mode, n_frames, n_taps):
+    if n_sequences and mode == "valid":
+        raise ValueError("packed sequences have no mode valid; give full, same or causal")
+    if groups is not None and len(h_shape) != 2:
+        raise ValueError(f"h has shape {h_shape}; with an index, give [filters, taps]")
+    own = h_shape[:-1] if groups is None else tuple(groups)
+    rows = (n_sequences, *lead) if n_sequences else lead
+    if not fits(rows, own) or (op == GRADIENT_H and tuple(b_shape[:-1]) != lead):
+        what = "h" if groups is None else f"the index, {own},"
+        raise ValueError(f"shapes {tuple(a_shape)} and {tuple(b_shape)} do not belong together; give {what} the "
+                         f"leading dimensions {rows if n_sequences else 'of x'}, or 1")
+    y_frames = frames_of(mode, n_frames, n_taps, n_sequences)
+    if op != CONVOLVE and a_shape[-1] != y_frames:
         raise ValueError(f"gy has {a_shape[-1]} frames; mode {mode} with {n_frames} frames and {n_taps} taps makes "
-                         f"{frames_of(mode, n_frames, n_taps)}")
-    shape = {CONVOLVE: (*lead, frames_of(mode, n_frames, n_taps)), GRADIENT_X: (*lead, n_frames),
+                         f"{y_frames}")
+    shape = {CONVOLVE: (*lead, y_frames), GRADIENT_X: (*lead, n_frames),
              GRADIENT_H: h_shape}[op]
     a_sizes, a_steps, copies_a = _rows(a_shape, a_strides, False)
-    b_sizes, b_steps, copies_b = _rows(b_shape, b_strides, False)
-    out_sizes, out_steps, _ = _rows(shape, shape, True)
+    _, b_steps, copies_b = _rows(b_shape, b_strides, False)
+    _, out_steps, _ = _rows(shape, shape, True)
     order = {CONVOLVE: (0, 1, 2), GRADIENT_X: (2, 1, 0), GRADIENT_H: (1, 2, 0)}[op]  # of x, h and y in a, b, result
     steps = [(a_steps, b_steps, out_steps)[i] for i in order]
-    h_sizes = out_sizes if op == GRADIENT_H else b_sizes
+    h_sizes = (1, 1, *own)[-2:]
+    n_filters = 0 if groups is None else h_shape[0]
+    if groups is not None:  # from a filter to the next
+        steps[1] = (steps[1][1], 0)
+    if groups is not None and n_filters < 1:
+        raise ValueError("h has no filters; give [filters, taps] with at least one filter")
     tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
-                      *steps, *(types[i] for i in order))
+                      *steps, *(types[i] for i in order), n_filters, n_sequences)
     return Plan(op, tensors, shape, (copies_a, copies_b) if copies_a or copies_b else None)
 
 

@@ -1,7 +1,9 @@
 """haloconv.torch - convolution of PyTorch tensors, differentiable, on the CPU and on CUDA GPUs.
 
-    from haloconv.torch import convolve, fftconvolve, convolve_moving, ApplyImpulseResponse
+    from haloconv.torch import convolve, convolve_packed, fftconvolve, convolve_moving, ApplyImpulseResponse
     y = convolve(x, h, mode="causal")    # x [batch, channels, frames], h [channels, taps]: a long convolution
+    y = convolve(x, bank, "causal", index=index)     # bank [filters, taps], index [batch, 1]: h = bank[index], no copy
+    y = convolve_packed(x, h, cu_seqlens)            # x [channels, frames of all sequences]: no padding
     y = fftconvolve(x, h, mode="full")   # the signature of torchaudio.functional.fftconvolve
     y = convolve_moving(x, bank, entries, step=256)  # bank [entries, taps]: a response for each step of a moving source
     augment = ApplyImpulseResponse(responses, p=0.5)
@@ -22,13 +24,14 @@ must be on one device. Any thread may call anything here.
 Memory: inputs may be views and expanded tensors. Only frames that are not adjacent (x.transpose(-1, -2)) are copied.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
-operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients item by item), as
-do grad and jvp of torch.func, which torch does not accept inside of torch.compile.
+operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients, lengths and an
+index item by item), as do grad and jvp of torch.func, which torch does not accept inside of torch.compile.
 
 Needs torch 2.4 or newer; with 1.13 to 2.3 everything but torch.compile and torch.func. `import haloconv` does not
 import torch; this module does.
 """
 
+import functools
 from typing import Optional, Sequence, Union
 
 import torch
@@ -36,7 +39,7 @@ import torch
 from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of,
                        make_plan, split)
 
-__all__ = ["convolve", "fftconvolve", "convolve_moving", "ApplyImpulseResponse"]
+__all__ = ["convolve", "convolve_packed", "fftconvolve", "convolve_moving", "ApplyImpulseResponse"]
 
 
 # ---- running an operation -------------------------------------------------------------------------------------------
@@ -46,53 +49,69 @@ _HAS_OPERATORS = hasattr(torch.library, "register_autograd")  # torch 2.4
 _TYPES = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
 
 
-def _plan_of(op, mode, a, b, size, dtype):
+def _plan_of(op, mode, a, b, size, dtype, chosen=None, offsets=None):
     """The plan of an operation on tensors as in make_plan(), with a result of a dtype."""
     index = a.get_device()  # -1: the CPU
     key = (op, mode, index, b.get_device(), a.shape, a.stride(), b.shape, b.stride(), size,
            torch.get_num_threads() if index < 0 else 0, a.dtype, b.dtype, dtype)
+    if chosen is not None or offsets is not None:
+        key += (None if chosen is None else chosen.shape, 0 if offsets is None else len(offsets) - 1)
     return _find_plan(key) or _new_plan(key, a, b)
 
 
 def _new_plan(key, a, b):
-    op, mode, index, b_index, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key
+    op, mode, index, b_index, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key[:13]
     if not set(dtypes) <= set(_TYPES) or index != b_index:
         raise TypeError(f"the tensors are {a.dtype} on {a.device} and {b.dtype} on {b.device}, the result is "
                         f"{dtypes[2]}; give float32, bfloat16 or float16 on one device")
     backend = b"cpu" if index < 0 else b"cuda:%d" % index
     types = [_TYPES[dtype] for dtype in dtypes]
-    plan = make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size, types)
+    plan = make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size, types, *key[13:])
     plan.call = op, mode, size, dtypes[2]
     return _plans.keep(key, plan)
 
 
-def _run(plan, a, b, lengths):
+def _address(name, values, shape, index):
+    """The address of int64 numbers, and what holds their memory."""
+    if values is None:
+        return None, None
+    if values.dtype is not torch.int64 or values.get_device() != index or tuple(values.shape) != tuple(shape):
+        raise ValueError(f"{name} are {values.dtype} {tuple(values.shape)} on {values.device}; give int64 "
+                         f"{tuple(shape)} on the device of the tensors")
+    values = values.contiguous()
+    return values.data_ptr(), values
+
+
+def _run(plan, a, b, lengths, chosen=None, offsets=None):
     """Run a plan on the tensors that it is for, without autograd."""
     op, _, size, dtype = plan.call
     index = a.get_device()
     if plan.copies:
         a, b = (value.contiguous() if is_apart else value for value, is_apart in zip((a, b), plan.copies))
-    taps_at = None
+    taps_at = chosen_at = offsets_at = None
     if lengths is not None:
-        filters = (size if op == GRADIENT_H else b.shape)[:-1]
-        if lengths.dtype is not torch.int64 or lengths.get_device() != index or tuple(lengths.shape) != tuple(filters):
-            raise ValueError(f"lengths are {lengths.dtype} {tuple(lengths.shape)} on {lengths.device}; give int64 "
-                             f"{tuple(filters)} on {a.device}")
-        lengths = lengths.contiguous()
-        taps_at = lengths.data_ptr()
+        taps_at, lengths = _address("lengths", lengths, (size if op == GRADIENT_H else b.shape)[:-1], index)
+    if chosen is not None:
+        chosen_at, chosen = _address("numbers of the index", chosen, chosen.shape, index)
+    if offsets is not None:
+        offsets_at, offsets = _address("cu_seqlens", offsets, offsets.shape, index)
     out = a.new_empty(plan.shape, dtype=dtype)
     if plan.is_empty:
         return out.zero_()
     # Only on a GPU. The caching allocator aligns to 512 bytes, and reuses the memory in the order of the stream.
     workspace = a.new_empty(plan.bytes, dtype=torch.uint8) if plan.bytes else None
     plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), None if workspace is None else workspace.data_ptr(),
-             None if index < 0 else _current_stream(index), taps_at)
+             None if index < 0 else _current_stream(index), taps_at, chosen_at, offsets_at)
     return out
 
 
-def _execute(op, mode, a, b, size, lengths, dtype):
-    """Run an operation now, without autograd."""
-    return _run(_plan_of(op, mode, a, b, size, dtype), a, b, lengths)
+def _execute(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
+    """Run an operation now, without autograd.
+
+    chosen   the index: with it, h is a bank
+    offsets  of packed sequences
+    """
+    return _run(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets)
 
 
 def _public_stream(index):
@@ -124,25 +143,26 @@ class _Operation(torch.autograd.Function):
     """An operation under autograd in eager mode; it costs less than half of an operator of torch.library."""
 
     @staticmethod
-    def forward(ctx, plan, a, b, lengths):
-        ctx.save_for_backward(a, b, lengths)
+    def forward(ctx, plan, a, b, *lists):
+        ctx.save_for_backward(a, b, *lists)
         if _forward_level() >= 0:
-            ctx.save_for_forward(a, b, lengths)
+            ctx.save_for_forward(a, b, *lists)
         ctx.call = plan.call
-        return _run(plan, a, b, lengths)
+        return _run(plan, a, b, *lists)
 
     @staticmethod
     def backward(ctx, g):
-        a, b, lengths = ctx.saved_tensors
+        a, b, lengths, chosen, offsets = ctx.saved_tensors
         op, mode, _, _ = ctx.call
-        _, needs_a, needs_b, _ = ctx.needs_input_grad
-        return (None, *_gradients(_call, op, mode, a, b, lengths, g, needs_a, needs_b), None)
+        _, needs_a, needs_b, *_ = ctx.needs_input_grad
+        call = functools.partial(_call, chosen=chosen, offsets=offsets)
+        return (None, *_gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None, None)
 
     @staticmethod
-    def jvp(ctx, _call_or_plan, da, db, _lengths):
-        a, b, lengths = ctx.saved_tensors
+    def jvp(ctx, _call_or_plan, da, db, *_lists):
+        a, b, lengths, *rest = ctx.saved_tensors
         op, mode, size, dtype = ctx.call
-        terms = [_call(op, mode, *pair, size, lengths, dtype) for given, pair in ((da, (da, b)), (db, (a, db)))
+        terms = [_call(op, mode, *pair, size, lengths, dtype, *rest) for given, pair in ((da, (da, b)), (db, (a, db)))
                  if given is not None]
         return sum(terms[1:], terms[0])
 
@@ -154,29 +174,30 @@ class _Transformed(_Operation):
     """
 
     @staticmethod
-    def forward(call, a, b, lengths):
+    def forward(call, a, b, lengths, chosen, offsets):
         op, mode, size, dtype = call
-        return _execute(op, mode, a, b, size, lengths, dtype)
+        return _execute(op, mode, a, b, size, lengths, dtype, chosen, offsets)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.call, a, b, lengths = inputs
-        ctx.save_for_backward(a, b, lengths)
-        ctx.save_for_forward(a, b, lengths)
+        ctx.call, *tensors = inputs
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
 
     @staticmethod
-    def vmap(info, in_dims, call, a, b, lengths):
+    def vmap(info, in_dims, call, *tensors):
         op, mode, size, dtype = call
-        return _vmap(_call, op, mode, info.batch_size, in_dims[1:], (a, b, lengths), size, dtype)
+        return _vmap(_call, op, mode, info.batch_size, in_dims[1:], tensors, size, dtype)
 
 
 def _vmap(call, op, mode, n, dims, tensors, size, dtype):
-    """The operation for all n items at once; of gradient_h, and with lengths, one call for each item.
+    """The operation for all n items at once; of gradient_h, and with lists, one call for each item.
 
-    call  _call, or _call_operator in the rule of an operator, where torch accepts no autograd.Function
+    tensors  a, b and the lists
+    call     _call, or _call_operator in the rule of an operator, where torch accepts no autograd.Function
     """
-    a, b, lengths = tensors
-    if op != GRADIENT_H and lengths is None:
+    a, b, *lists = tensors
+    if op != GRADIENT_H and all(values is None for values in lists):
         a = a.unsqueeze(0) if dims[0] is None else a.movedim(dims[0], 0)
         b = b.unsqueeze(0) if dims[1] is None else b.movedim(dims[1], 0)
         if b.dim() > a.dim():
@@ -185,7 +206,7 @@ def _vmap(call, op, mode, n, dims, tensors, size, dtype):
         b = b.reshape(b.shape[:1] + (1,) * (a.dim() - b.dim()) + b.shape[1:])
         return _fold(op, mode, a, b, size, None, dtype, call), 0
     items = [[value if dim is None else value.select(dim, i) for value, dim in zip(tensors, dims)] for i in range(n)]
-    return torch.stack([call(op, mode, a, b, size, lengths, dtype) for a, b, lengths in items]), 0
+    return torch.stack([call(op, mode, a, b, size, lengths, dtype, *rest) for a, b, lengths, *rest in items]), 0
 
 
 def _never():
@@ -210,47 +231,47 @@ def _is_eager(a, b):
             and _tracing_state() is None)
 
 
-def _call_operator(op, mode, a, b, size, lengths, dtype):
+def _call_operator(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
     if op == CONVOLVE:
-        return torch.ops.haloconv.convolve(a, b, mode, lengths, dtype)
+        return torch.ops.haloconv.convolve(a, b, mode, lengths, dtype, chosen, offsets)
     if op == GRADIENT_X:
-        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths, dtype)
-    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths, dtype)
+        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths, dtype, chosen, offsets)
+    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths, dtype, chosen, offsets)
 
 
-def _call(op, mode, a, b, size, lengths, dtype=torch.float32):
+def _call(op, mode, a, b, size, lengths, dtype=torch.float32, chosen=None, offsets=None):
     """Run an operation so that autograd, torch.func, torch.compile and other observers of tensors see it."""
     if _is_compiling() or ((_HAS_OPERATORS or a.is_meta) and not _is_eager(a, b)):
-        return _call_operator(op, mode, a, b, size, lengths, dtype)
+        return _call_operator(op, mode, a, b, size, lengths, dtype, chosen, offsets)
     if a.is_neg() or b.is_neg():
         a, b = a.resolve_neg(), b.resolve_neg()
     if _is_transformed():
-        return _Transformed.apply((op, mode, size, dtype), a, b, lengths)
-    return _apply(_plan_of(op, mode, a, b, size, dtype), a, b, lengths)
+        return _Transformed.apply((op, mode, size, dtype), a, b, lengths, chosen, offsets)
+    return _apply(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets)
 
 
-def _apply(plan, a, b, lengths):
+def _apply(plan, a, b, lengths, chosen=None, offsets=None):
     """Run a plan under autograd."""
     if (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)) or _forward_level() >= 0:
-        return _Operation.apply(plan, a, b, lengths)
-    return _run(plan, a, b, lengths)
+        return _Operation.apply(plan, a, b, lengths, chosen, offsets)
+    return _run(plan, a, b, lengths, chosen, offsets)
 
 
 # ---- the operators --------------------------------------------------------------------------------------------------
 _library = torch.library.Library("haloconv", "DEF")
-_REST = "Tensor? lengths=None, ScalarType? dtype=None) -> Tensor"
+_REST = "Tensor? lengths=None, ScalarType? dtype=None, Tensor? index=None, Tensor? offsets=None) -> Tensor"
 _SCHEMAS = {CONVOLVE: f"convolve(Tensor x, Tensor h, str mode, {_REST}",
             GRADIENT_X: f"gradient_x(Tensor gy, Tensor h, str mode, SymInt n_frames, {_REST}",
             GRADIENT_H: f"gradient_h(Tensor gy, Tensor x, str mode, SymInt[] shape, {_REST}"}
 
 
 def _unpack(op, arguments):
-    """(mode, a, b, size, lengths, dtype) of an operator's arguments; dtype None: as torch promotes both."""
+    """(mode, a, b, size, lengths, dtype, index, offsets) of an operator; dtype None: as torch promotes both."""
     a, b, mode, *rest = arguments
     size = rest.pop(0) if op != CONVOLVE else None
-    lengths, dtype = [*rest, None, None][:2]
+    lengths, dtype, chosen, offsets = [*rest, None, None, None, None][:4]
     return (mode, a, b, tuple(size) if op == GRADIENT_H else size, lengths,
-            torch.promote_types(a.dtype, b.dtype) if dtype is None else dtype)
+            torch.promote_types(a.dtype, b.dtype) if dtype is None else dtype, chosen, offsets)
 
 
 def _register(op):
@@ -263,20 +284,23 @@ def _register(op):
         return _execute(op, mode, *rest)
 
     def fake(*arguments):
-        mode, a, b, size, _, dtype = _unpack(op, arguments)
+        mode, a, b, size, _, dtype, _, offsets = _unpack(op, arguments)
+        if op == CONVOLVE:
+            size = frames_of(mode, a.shape[-1], b.shape[-1], 0 if offsets is None else offsets.shape[0] - 1)
         if op != GRADIENT_H:
-            size = (*a.shape[:-1], size if op == GRADIENT_X else frames_of(mode, a.shape[-1], b.shape[-1]))
+            size = (*a.shape[:-1], size)
         return a.new_empty(size, dtype=dtype)
 
     def setup(ctx, inputs, output):
-        mode, a, b, _, lengths, _ = _unpack(op, inputs)
-        ctx.save_for_backward(a, b, lengths)
+        mode, a, b, _, lengths, _, chosen, offsets = _unpack(op, inputs)
+        ctx.save_for_backward(a, b, lengths, chosen, offsets)
         ctx.mode = mode
 
     def backward(ctx, g):
-        a, b, lengths = ctx.saved_tensors
-        rest = (None,) * (3 if op == CONVOLVE else 4)
-        return (*_gradients(_call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
+        a, b, lengths, chosen, offsets = ctx.saved_tensors
+        call = functools.partial(_call, chosen=chosen, offsets=offsets)
+        rest = (None,) * (5 if op == CONVOLVE else 6)
+        return (*_gradients(call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
 
     for key in ("CPU", "CUDA"):
         _library.impl(name, execute, key)
@@ -288,10 +312,11 @@ def _register(op):
     torch.library.register_autograd(full_name, backward, setup_context=setup, lib=_library)
     if hasattr(torch.library, "register_vmap"):
         def vmap(info, dims, *arguments):
-            mode, a, b, size, lengths, dtype = _unpack(op, arguments)
-            at = 3 if op == CONVOLVE else 4  # of lengths
-            dims = (*dims[:2], dims[at] if lengths is not None else None)
-            return _vmap(_call_operator, op, mode, info.batch_size, dims, (a, b, lengths), size, dtype)
+            mode, a, b, size, lengths, dtype, *lists = _unpack(op, arguments)
+            at = 3 if op == CONVOLVE else 4  # of lengths, then dtype, index and offsets
+            dims = [*dims, None, None, None, None]
+            dims = (*dims[:2], dims[at], dims[at + 2], dims[at + 3])
+            return _vmap(_call_operator, op, mode, info.batch_size, dims, (a, b, lengths, *lists), size, dtype)
 
         torch.library.register_vmap(full_name, vmap, lib=_library)
 
@@ -393,16 +418,53 @@ def _known_plan(x, h, mode):
                        torch.get_num_threads() if index < 0 else 0, dtype, dtype, dtype))
 
 
+def _type_of(x, h):
+    """The dtype of a result."""
+    if x.dtype is torch.float32 and h.dtype is torch.float32:
+        return torch.float32
+    return torch.float32 if _is_autocast(x.device) else torch.promote_types(x.dtype, h.dtype)
+
+
 def _convolve(x, h, mode, lengths, dtype=None):
     if dtype is None:
-        dtype = x.dtype
-        if dtype is not torch.float32 or h.dtype is not torch.float32:
-            dtype = torch.float32 if _is_autocast(x.device) else torch.promote_types(dtype, h.dtype)
+        dtype = _type_of(x, h)
     return _fold(CONVOLVE, mode, x, h, None, lengths, dtype)
 
 
+def _numbers_of(name, values, like):
+    """Whole numbers as int64 on the device of a tensor."""
+    values = torch.as_tensor(values, device=like.device)
+    if values.is_floating_point() or values.is_complex() or values.dtype is torch.bool:
+        raise TypeError(f"{name} is {values.dtype}; give whole numbers")
+    return values.to(torch.int64)
+
+
+def _bank_check(h):
+    if h.dim() != 2:
+        raise ValueError(f"h has shape {tuple(h.shape)}; with an index, give a bank [filters, taps]")
+
+
+def _convolve_by_index(x, h, mode, lengths, index, dtype):
+    """_convolve with h[index] as filters."""
+    _bank_check(h)
+    index = _numbers_of("index", index, x)
+    try:
+        whole = torch.broadcast_shapes(x.shape[:-1], index.shape)
+    except RuntimeError:
+        raise ValueError(f"index {tuple(index.shape)} does not broadcast to the leading dimensions of x, "
+                         f"{tuple(x.shape[:-1])}") from None
+    own, frames = (1,) * (len(whole) - index.dim()) + tuple(index.shape), x.shape[-1]
+    cut = split(whole, own)
+    if cut is None:  # a shared dimension between two own ones
+        index, own, cut = index.expand(whole), whole, len(whole) - 1
+    a = x.expand(*whole, frames).reshape(_product(whole[:cut]), _product(whole[cut:]), frames)
+    y = _call(CONVOLVE, mode, a, h, None, lengths, dtype, index.reshape(_product(own[:cut]), _product(own[cut:])))
+    return y.reshape(*whole, y.shape[-1])
+
+
 def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
-             lengths: Optional[Union[torch.Tensor, Sequence[int]]] = None) -> torch.Tensor:
+             lengths: Optional[Union[torch.Tensor, Sequence[int]]] = None,
+             index: Optional[Union[torch.Tensor, Sequence[int]]] = None) -> torch.Tensor:
     """Convolve along the last dimension: y[..., n] = sum over k of h[..., k] x[..., n - k].
 
     x        [..., frames]: [batch, channels, frames], [channels, frames] or [frames], or more dimensions
@@ -413,6 +475,10 @@ def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
              (taps - 1) // 2 on; "valid": |frames - taps| + 1, those that all taps (or all of x) reach
     lengths  whole numbers, as many as filters: shape h.shape[:-1]. The taps of a filter from its length on count as 0,
              and so do their gradients; lengths beyond 0 to taps count as the nearest of these. None: all taps
+    index    whole numbers: h is then a bank [filters, taps], and the call computes what it computes with h[index], but
+             copies no filter; the shape of index takes the place of h.shape[:-1], lengths are [filters]. A number that
+             is no filter, as -1, means none: the result is 0 there, and costs nearly nothing. The gradient of the bank
+             is summed over the rows that use a filter
 
     Returns [..., frames of the mode], float32 (the module's text says when it is half precision). frames and taps: 1 to
     2^30. Leading dimensions may be 0: the result is empty, the gradient of h is 0.
@@ -420,17 +486,69 @@ def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
     Raises TypeError for other dtypes, ValueError for shapes, modes and devices that do not fit, haloconv.Error if the
     library refuses (it was built without CUDA, for example).
     """
-    return _convolve_arrays(x, h, mode, lengths, None)
+    return _convolve_arrays(x, h, mode, lengths, None, index)
 
 
-def _convolve_arrays(x, h, mode, lengths, dtype):
+def _convolve_arrays(x, h, mode, lengths, dtype, index=None):
     """convolve() with a result of a given dtype; None: see convolve()."""
-    plan = None if dtype is not None or lengths is not None or _is_compiling() else _known_plan(x, h, mode)
+    is_plain = dtype is None and lengths is None and index is None
+    plan = _known_plan(x, h, mode) if is_plain and not _is_compiling() else None
     if plan is not None:
         return _apply(plan, x, h, None)
     _check(x, h, ("x", "h"))
     check_mode(mode)
-    return _convolve(x, h, mode, None if lengths is None else _lengths_of(lengths, h), dtype)
+    lengths = None if lengths is None else _lengths_of(lengths, h)
+    if index is None:
+        return _convolve(x, h, mode, lengths, dtype)
+    return _convolve_by_index(x, h, mode, lengths, index, dtype or _type_of(x, h))
+
+
+def convolve_packed(x: torch.Tensor, h: torch.Tensor, cu_seqlens: Union[torch.Tensor, Sequence[int]],
+                    mode: str = "causal", lengths: Optional[Union[torch.Tensor, Sequence[int]]] = None,
+                    index: Optional[Union[torch.Tensor, Sequence[int]]] = None) -> torch.Tensor:
+    """Convolve sequences of unlike lengths that lie one after the other: a batch of speech without padding.
+
+    x           [channels, frames] or [frames]: the frames of all sequences
+    h           as for convolve() with x [sequences, channels, frames] or [sequences, frames]: [taps], [channels, taps],
+                [sequences, 1, taps], [sequences, channels, taps]; for x [frames]: [taps], [sequences, taps]
+    cu_seqlens  whole numbers [sequences + 1], as FlashAttention has them: 0 first, ascending, the frames of x last.
+                Sequence i has frames cu_seqlens[i] to cu_seqlens[i + 1] - 1, maybe none. On a GPU nothing waits for
+                them, so they are not checked there: wrong ones leave the result undefined
+    mode        "causal", "same": as many frames, at the same places; "full": sequence i of the result begins at
+                cu_seqlens[i] + i * (taps - 1) and has taps - 1 frames more
+    lengths, index  as for convolve()
+
+    No frame of a sequence reaches another. Gradients flow to x and h, as with convolve(). The cost is that of all
+    frames, and of about half a transform for each sequence. Raises what convolve() raises.
+    """
+    return _convolve_packed_arrays(x, h, cu_seqlens, mode, lengths, index, None)
+
+
+def _convolve_packed_arrays(x, h, cu_seqlens, mode, lengths, index, dtype):
+    """convolve_packed() with a result of a given dtype; None: see there."""
+    _check(x, h, ("x", "h"))
+    check_mode(mode)
+    offsets = _numbers_of("cu_seqlens", cu_seqlens, x)
+    if x.dim() > 2:
+        raise ValueError(f"x has shape {tuple(x.shape)}; give [channels, frames] or [frames]")
+    if offsets.dim() != 1 or offsets.shape[0] < 2:
+        raise ValueError(f"cu_seqlens has shape {tuple(offsets.shape)}; give [sequences + 1] numbers")
+    if offsets.is_cpu and not _is_compiling() and not _is_transformed() and type(offsets) in _PLAIN:
+        if offsets[0] != 0 or offsets[-1] != x.shape[-1] or (offsets.diff() < 0).any():
+            raise ValueError(f"cu_seqlens must begin with 0, ascend and end with the {x.shape[-1]} frames of x")
+    lengths = None if lengths is None else _lengths_of(lengths, h)
+    if index is not None:
+        _bank_check(h)
+        index = _numbers_of("index", index, x)
+    is_flat = x.dim() == 1
+    if is_flat:  # one channel
+        x = x.unsqueeze(0)
+        if index is not None:
+            index = index.unsqueeze(-1)
+        else:
+            h, lengths = h.unsqueeze(-2), None if lengths is None else lengths.unsqueeze(-1)
+    y = _call(CONVOLVE, mode, x, h, None, lengths, dtype or _type_of(x, h), index, offsets)
+    return y.squeeze(0) if is_flat else y
 
 
 def fftconvolve(x: torch.Tensor, y: torch.Tensor, mode: str = "full") -> torch.Tensor:

@@ -46,8 +46,8 @@ template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
 };
 
 template <int LOG_N>
-static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_size<LOG_N>::RESIDENT /
-                                                                           spectra_size<LOG_N>::THREADS)
+static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
+                                         spectra_size<LOG_N>::RESIDENT / spectra_size<LOG_N>::THREADS)
     spectra_kernel(fused_spectra p)
 {
     extern __shared__ float4 shared[];
@@ -140,6 +140,11 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
     using S = convolve_size<LOG_N>;
     auto *f = shared_at<typename S::factors>(shared, 0);
     constexpr bool REAL = KIND == REAL_ROWS;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    constexpr bool HAS_PREFETCH = KIND != LISTED; /* no registers are left for it */
+#else
+    constexpr bool HAS_PREFETCH = true;
+#endif
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T, teams = blockDim.x / S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
     fused_unit *ours = shared_at<fused_unit>(shared, S::FACTOR_BYTES + teams * S::POINT_BYTES) + team * S::POSITIONS;
@@ -170,7 +175,7 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
             continue;
         float2 r[S::E];
         load<S, REAL>(r, window_at(p.x, p.in, at.in), t);
-        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, p.in, ours[i + 1].in), t);
+        if (HAS_PREFETCH && i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, p.in, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
         previous_wait(); /* the spectra must be complete, and y free to be written */
         const bool is_stored = KIND != LISTED || at.group != NO_SPECTRUM;

@@ -146,15 +146,14 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     float2 r[C::E];
     next_may_begin();
     c.inverse_factors();
-    if (is_listed(u)) previous_wait();
-    const unit_position position = position_of_unit(u, blockIdx.y);
     previous_wait();
-    if (position.spectrum >= 0) {
+    /* Without a spectrum 0 is written, whatever the scratch holds. 2^9 points have no registers left for the branch. */
+    if (LOG_R == 9 || !is_listed(u) || position_of_unit(u, blockIdx.y).spectrum >= 0) {
 #pragma unroll
         for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
         c.inverse(r);
     }
-    const written_frames frames = written_frames_of(u, o, position);
+    const written_frames frames = written_frames_of(u, o, position_of_unit(u, blockIdx.y));
     const int first = frames.first, last = frames.last, length = frames.length;
     /* Calls put(lo, the points lo and lo + n). */
     const auto each = [&](auto put) {

@@ -132,19 +132,25 @@ static __device__ fused_unit listed_unit_of(const fused_convolve &p, unsigned un
     return position;
 }
 
+/* Before sm_80 two blocks would spill registers. */
+static constexpr int min_blocks(int log_n, kernel_kind kind, int blocks)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    if (log_n == 13 && kind == LISTED) return 1;
+#endif
+    (void)log_n, (void)kind;
+    return blocks;
+}
+
 template <int LOG_N, kernel_kind KIND>
-static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve_size<LOG_N>::BLOCKS)
+static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS,
+                                         min_blocks(LOG_N, KIND, convolve_size<LOG_N>::BLOCKS))
     convolve_kernel(fused_convolve p, unsigned units, unsigned units_of_group)
 {
     extern __shared__ float4 shared[];
     using S = convolve_size<LOG_N>;
     auto *f = shared_at<typename S::factors>(shared, 0);
     constexpr bool REAL = KIND == REAL_ROWS;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-    constexpr bool HAS_PREFETCH = KIND != LISTED; /* no registers are left for it */
-#else
-    constexpr bool HAS_PREFETCH = true;
-#endif
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T, teams = blockDim.x / S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
     fused_unit *ours = shared_at<fused_unit>(shared, S::FACTOR_BYTES + teams * S::POINT_BYTES) + team * S::POSITIONS;
@@ -175,7 +181,7 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
             continue;
         float2 r[S::E];
         load<S, REAL>(r, window_at(p.x, p.in, at.in), t);
-        if (HAS_PREFETCH && i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, p.in, ours[i + 1].in), t);
+        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at(p.x, p.in, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
         previous_wait(); /* the spectra must be complete, and y free to be written */
         const bool is_stored = KIND != LISTED || at.group != NO_SPECTRUM;

@@ -159,13 +159,17 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS,
         const unsigned i = k % S::POSITIONS;
         if (i == 0) { /* each of POSITIONS threads computes the position of another task */
             const gradient_unit unit = unit_of_team<S>(p);
-            const unsigned later = k + (unsigned)t, of_slice = KIND == LISTED ? counts.of_slice : tasks_of_slice;
-            const unsigned task = unit.slice * of_slice + later;
-            const bool is_task = unit.exists && later < of_slice && task < tasks;
+            const unsigned of_slice = KIND == LISTED ? counts.of_slice : tasks_of_slice;
+            const unsigned later = k + (unsigned)t, task = unit.slice * of_slice + later;
             S::team_sync();
-            if (t < S::POSITIONS)
-                pairs[t] = KIND == LISTED ? listed_pair_of_task<S>(p, unit.group, task, is_task, counts.n_windows)
-                                          : pair_of_task<S>(p, unit.group, task, is_task);
+            if (t < S::POSITIONS) {
+                if (KIND == LISTED)
+                    pairs[t] = listed_pair_of_task<S>(
+                        p, unit.group, task, unit.exists && later < of_slice && task < tasks, counts.n_windows);
+                else
+                    pairs[t] =
+                        pair_of_task<S>(p, unit.group, task, unit.exists && later < tasks_of_slice && task < tasks);
+            }
             S::team_sync();
         }
         const window_pair &pair = pairs[i];

@@ -132,8 +132,19 @@ static __device__ fused_unit listed_unit_of(const fused_convolve &p, unsigned un
     return position;
 }
 
+/* Before sm_80 two blocks would spill registers. */
+static constexpr int min_blocks(int log_n, kernel_kind kind, int blocks)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    if (log_n == 13 && kind == LISTED) return 1;
+#endif
+    (void)log_n, (void)kind;
+    return blocks;
+}
+
 template <int LOG_N, kernel_kind KIND, bool HALF>
-static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve_size<LOG_N>::BLOCKS)
+static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS,
+                                         min_blocks(LOG_N, KIND, convolve_size<LOG_N>::BLOCKS))
     convolve_kernel(fused_convolve p, unsigned units, unsigned units_of_group)
 {
     extern __shared__ float4 shared[];

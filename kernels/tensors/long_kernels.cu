@@ -133,8 +133,18 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     for (int j = 0; j < C::E; j++) out[C::row_2(j) * columns] = r[j];
 }
 
+/* Before sm_80 two blocks would spill registers. */
+static constexpr int join_blocks(int log_r, int blocks)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    if (log_r == 9) return 1;
+#endif
+    (void)log_r;
+    return blocks;
+}
+
 template <int LOG_R, bool HALF>
-static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
+static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, join_blocks(LOG_R, column_team<LOG_R>::BLOCKS))
     join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, void *data, int columns)
 {
     using C = column_team<LOG_R>;
@@ -146,15 +156,14 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     float2 r[C::E];
     next_may_begin();
     c.inverse_factors();
-    if (is_listed(u)) previous_wait();
-    const unit_position position = position_of_unit(u, blockIdx.y);
     previous_wait();
-    if (position.spectrum >= 0) {
+    /* Without a spectrum 0 is written. */
+    if (!is_listed(u) || position_of_unit(u, blockIdx.y).spectrum >= 0) {
 #pragma unroll
         for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
         c.inverse(r);
     }
-    const written_frames frames = written_frames_of(u, o, position);
+    const written_frames frames = written_frames_of(u, o, position_of_unit(u, blockIdx.y));
     const int first = frames.first, last = frames.last, length = frames.length;
     const auto value = [&](int p, float point) { return p < length ? o.scale * point : 0.0f; };
     if (!HALF || u.rows.type == HC_FLOAT32) {

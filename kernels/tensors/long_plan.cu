@@ -67,6 +67,10 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
         units = MAX_HALVES;
         groups = min_of(filters, max_of(1, units / units_of_group));
         plan->bytes = plan->kept + long_gradient_halves_stash(device, (int)groups);
+        while (plan->bytes > limit && groups > 1) {
+            groups = (groups + 1) / 2;
+            plan->bytes = plan->kept + long_gradient_halves_stash(device, (int)groups);
+        }
         if (plan->bytes > limit || units_of_group > units) return false;
     } else if (plan->is_halves) {
         units = MAX_HALVES;

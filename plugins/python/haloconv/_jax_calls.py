@@ -16,6 +16,7 @@ _pointer = ctypes.c_void_p
 _TYPES = {11: FLOAT32, 16: BFLOAT16, 10: FLOAT16}  # by XLA_FFI_DataType
 _MODES = {number: name for name, number in MODES.items()}
 _METADATA, _INTERNAL = 1, 13  # XLA_FFI_Extension_Metadata, XLA_FFI_Error_Code_INTERNAL
+_XLA_ALIGNMENT = 16  # bytes; XLA refuses to align more
 _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 
@@ -107,9 +108,10 @@ def _execute(frame, on_gpu):
     if not plan.bytes:
         plan.run(a, b, out, None, stream)
         return
-    workspace = _ask(api.allocate, _Allocation, frame.context, plan.bytes, ALIGNMENT, None).data
-    plan.run(a, b, out, workspace, stream)
-    _ask(api.free, _Release, frame.context, plan.bytes, workspace)  # XLA reuses it in the order of the stream
+    size = plan.bytes + ALIGNMENT
+    memory = _ask(api.allocate, _Allocation, frame.context, size, _XLA_ALIGNMENT, None).data
+    plan.run(a, b, out, memory + -memory % ALIGNMENT, stream)
+    _ask(api.free, _Release, frame.context, size, memory)  # XLA reuses it in the order of the stream
 
 
 def _handler(on_gpu):

@@ -33,8 +33,9 @@ struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
 /* Returns the bytes of an element. */
 static inline int tensor_element(const struct tensor_rows *rows) { return rows->type == HC_FLOAT32 ? 4 : 2; }
 
-/* A checked call. Packed sequences are the items of x and y. Sizes are 1 or more, strides are set. For HC_GRADIENT_H, x and y may have no rows (batch or channels
- * is 0). Then `plan` is not called, `run` has no workspace, a and b may be NULL, and out becomes zeros. */
+/* A checked call: sizes are 1 or more, strides are set. Packed sequences are the items of x and y. For HC_GRADIENT_H, x
+ * and y may have no rows (batch or channels is 0). Then `plan` is not called, `run` has no workspace, a and b may be
+ * NULL, and out becomes zeros. */
 struct tensor_call {
     int op;                 /* enum hc_tensors_op */
     int device;

@@ -15,7 +15,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { ITEMS = 8, FRAMES = 4096, TAPS = 100, STEPS = 60 };
 

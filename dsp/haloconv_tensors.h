@@ -38,25 +38,28 @@ enum hc_tensors_mode {
 enum hc_tensors_op {           /* an operation, and its tensors a, b -> out                                     */
     HC_CONVOLVE,               /* x, h -> y                                                                           */
     HC_GRADIENT_X,             /* gy, h -> gx:  gx[n] = sum over k of h[k] gy[n + k - from]                           */
-    HC_GRADIENT_H              /* gy, x -> gh:  gh[k] = sum over n of x[n] gy[n + k - from], and over the items and
+    HC_GRADIENT_H,             /* gy, x -> gh:  gh[k] = sum over n of x[n] gy[n + k - from], and over the items and
                                   channels that share the filter                                                      */
+    HC_GRADIENTS               /* gy, x, h -> gx, gh: both, faster on a GPU than one after the other                  */
 };
 
 enum hc_tensor_type { HC_FLOAT32, HC_BFLOAT16, HC_FLOAT16 };
 
-typedef struct hc_tensors {    /* sizes of a convolution, the same for all three operations; 0: the default           */
+typedef struct hc_tensors {    /* sizes of a convolution, the same for all operations; 0: the default                 */
     size_t size;               /* sizeof(hc_tensors), set by the caller                                               */
     const char *backend;       /* "cpu", "cuda", "cuda:1": the device whose memory the tensors are in        "cpu"   */
     int mode;                  /* enum hc_tensors_mode                                                     HC_FULL    */
     int n_threads;             /* on the CPU                                                          all processors  */
     int64_t n_batch, n_channels; /* those of x and y; the product is at most 2^36. 0: there is nothing to compute, and
-                                  HC_GRADIENT_H writes zeros                                                          */
+                                  HC_GRADIENT_H and HC_GRADIENTS write zeros to gh                                    */
     int64_t n_frames, n_taps;  /* 1 to 2^30                                                                           */
     int64_t h_batch, h_channels; /* 1: shared by all items (channels); else n_batch (n_channels)            1         */
     int64_t x_stride[2], h_stride[2], y_stride[2]; /* elements from an item to the next and from a channel to the next,
                                   of x or gx, h or gh, y or gy; 0 for an input repeats values. All six 0:
                                   dense. The frames of a channel are adjacent                                         */
     int x_type, h_type, y_type; /* enum hc_tensor_type of x or gx, h or gh, y or gy; any mix           HC_FLOAT32     */
+    int64_t gx_stride[2], gh_stride[2]; /* of gx and gh of HC_GRADIENTS, where those above are of x and h. All four 0:
+                                  dense                                                                               */
 } hc_tensors;
 
 typedef struct hc_tensor_data { /* the memory of a run; pointers are to the device                                    */
@@ -70,6 +73,8 @@ typedef struct hc_tensor_data { /* the memory of a run; pointers are to the devi
     size_t bytes;              /* of the workspace: as many as hc_tensor_plan_open returns, or more                   */
     void *stream;              /* the cudaStream_t; NULL: the default stream. The CPU ignores it: there a run returns
                                   when the result is complete                                                         */
+    const void *c;             /* h of HC_GRADIENTS, whose b is x                                                     */
+    void *out_h;               /* gh of HC_GRADIENTS, whose out is gx                                                 */
 } hc_tensor_data;
 
 typedef struct hc_tensor_plan hc_tensor_plan; /* an operation on tensors of these sizes; it never changes             */

@@ -167,8 +167,9 @@ static int device_find(const hc_tensors *t, const struct tensor_backend **tensor
 static const struct tensor_backend *call_make(const hc_tensors *t, int op, struct tensor_call *call, int *error,
                                               struct reason *why)
 {
-    if (op != HC_CONVOLVE && op != HC_GRADIENT_X && op != HC_GRADIENT_H) {
-        *error = fail(HC_EINVAL, why, "operation %d is unknown; use HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
+    if (op < HC_CONVOLVE || op > HC_GRADIENTS) {
+        *error =
+            fail(HC_EINVAL, why, "operation %d is unknown; use one of enum hc_tensors_op, 0 to %d", op, HC_GRADIENTS);
         return NULL;
     }
     int64_t h_batch = t->h_batch ? t->h_batch : 1, h_channels = t->h_channels ? t->h_channels : 1, frames;
@@ -182,9 +183,16 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     strides_set(&call->x, t->x_stride, dense);
     strides_set(&call->h, t->h_stride, dense);
     strides_set(&call->y, t->y_stride, dense);
+    call->gx = call->x;
+    call->gh = call->h;
+    dense = !t->gx_stride[0] && !t->gx_stride[1] && !t->gh_stride[0] && !t->gh_stride[1];
+    strides_set(&call->gx, t->gx_stride, dense);
+    strides_set(&call->gh, t->gh_stride, dense);
     *error = strides_check(&call->x, "x", op == HC_GRADIENT_X, why);
     if (!*error) *error = strides_check(&call->h, "h", op == HC_GRADIENT_H, why);
     if (!*error) *error = strides_check(&call->y, "y", op == HC_CONVOLVE, why);
+    if (!*error && op == HC_GRADIENTS) *error = strides_check(&call->gx, "gx", true, why);
+    if (!*error && op == HC_GRADIENTS) *error = strides_check(&call->gh, "gh", true, why);
     if (*error) return NULL;
     double quarter = (rows_bytes(&call->x) + rows_bytes(&call->h) + rows_bytes(&call->y)) / 4;
     call->limit = quarter > MIN_LIMIT ? (size_t)quarter : MIN_LIMIT;
@@ -233,12 +241,21 @@ int hc_tensor_plan_run(const hc_tensor_plan *p, const hc_tensor_data *given, cha
     if (!given) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: data is NULL; pass the tensors");
     int error = struct_copy(given, &data, sizeof data, "hc_tensor_data", REASON(why, cap));
     if (error) return error;
-    if (!p->has_rows && p->call.op != HC_GRADIENT_H) return HC_OK;
-    if (!data.out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: out is NULL; pass a tensor");
-    if (p->has_rows && (!data.a || !data.b))
-        return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s is NULL; pass a tensor", data.a ? "b" : "a");
     struct tensor_call call = p->call;
     call.lengths = data.lengths;
+    bool both = call.op == HC_GRADIENTS;
+    if (!p->has_rows && call.op != HC_GRADIENT_H && !both) return HC_OK;
+    const char *missing = both && !data.out_h                    ? "out_h"
+                          : !data.out && !(both && !p->has_rows) ? "out"
+                          : p->has_rows && !data.a               ? "a"
+                          : p->has_rows && !data.b               ? "b"
+                          : p->has_rows && both && !data.c       ? "c"
+                                                                 : NULL;
+    if (missing) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s is NULL; pass a tensor", missing);
+    if (both && !p->has_rows) {
+        call = tensor_part(&call, HC_GRADIENT_H);
+        data = tensor_part_data(&data, HC_GRADIENT_H);
+    }
     return p->backend->run(&call, p->state, &data, REASON(why, cap));
 }
 

@@ -23,7 +23,9 @@ enum { FEW = 1 }; /* cases: the emulated device is slow */
 enum { FEW = 0 };
 #endif
 
-static const char *const op_names[] = {"convolve", "gradient x", "gradient h"};
+/* A case tests one result of an operation: those of enum hc_tensors_op, and HC_GRADIENTS has two. */
+enum { GX_OF_BOTH = HC_GRADIENTS, GH_OF_BOTH, RESULTS };
+static const char *const op_names[RESULTS] = {"convolve", "gradient x", "gradient h", "gx of both", "gh of both"};
 static const char *const mode_names[] = {"full", "same", "valid", "causal"};
 static const double most_error = 1e-6; /* of the norm of the output */
 
@@ -236,9 +238,10 @@ struct shape {
 
 struct trial {
     struct shape shape;
-    int op;
+    int op;    /* HC_CONVOLVE to HC_GRADIENT_H: of the result, also if a call computes both gradients */
+    bool both; /* HC_GRADIENTS, with other inputs and another output than op alone: */
     hc_tensors sizes;
-    struct tensor a, b, out;
+    struct tensor a, b, out, other, other_out;
     int64_t from, frames;
     int64_t *lengths; /* [h_batch * h_channels], on the host; NULL: all n_taps */
 };
@@ -246,10 +249,10 @@ struct trial {
 static void describe(const struct trial *c, char *text, size_t cap)
 {
     const struct shape *s = &c->shape;
-    snprintf(text, cap, "%s, %s, %dx%dx%d, filters %dx%dx%d, layout %d%s, %s %s %s", op_names[c->op],
-             mode_names[s->mode], (int)s->n_batch, (int)s->n_channels, (int)s->n_frames, (int)s->h_batch,
-             (int)s->h_channels, (int)s->n_taps, (int)s->layout, s->lengths ? ", lengths" : "", type_names[s->x_type],
-             type_names[s->h_type], type_names[s->y_type]);
+    snprintf(text, cap, "%s, %s, %dx%dx%d, filters %dx%dx%d, layout %d%s, %s %s %s",
+             op_names[c->both ? c->op + 2 : c->op], mode_names[s->mode], (int)s->n_batch, (int)s->n_channels,
+             (int)s->n_frames, (int)s->h_batch, (int)s->h_channels, (int)s->n_taps, (int)s->layout,
+             s->lengths ? ", lengths" : "", type_names[s->x_type], type_names[s->h_type], type_names[s->y_type]);
 }
 
 /* By the definition in haloconv_tensors.h. */
@@ -262,13 +265,21 @@ static void mode_frames(const struct shape *s, int64_t *from, int64_t *frames)
                                     : s->n_frames;
 }
 
+/* op: HC_CONVOLVE to GH_OF_BOTH */
 static struct trial trial_make(const char *backend, const struct shape *s, int op, struct random *r)
 {
-    struct trial c = {.shape = *s, .op = op};
+    bool both = op >= HC_GRADIENTS, has_gx = both || op == HC_GRADIENT_X, has_gh = both || op == HC_GRADIENT_H;
+    if (both) op -= 2;
+    struct trial c = {.shape = *s, .op = op, .both = both};
     mode_frames(s, &c.from, &c.frames);
-    struct tensor x = tensor_make(s->n_batch, s->n_channels, s->n_frames, s->x_type, s->layout, op == HC_GRADIENT_X, r);
-    struct tensor h = tensor_make(s->h_batch, s->h_channels, s->n_taps, s->h_type, s->layout, op == HC_GRADIENT_H, r);
-    struct tensor y = tensor_make(s->n_batch, s->n_channels, c.frames, s->y_type, s->layout, op == HC_CONVOLVE, r);
+    struct tensor x = tensor_make(s->n_batch, s->n_channels, s->n_frames, s->x_type, s->layout, has_gx && !both, r);
+    struct tensor h = tensor_make(s->h_batch, s->h_channels, s->n_taps, s->h_type, s->layout, has_gh && !both, r);
+    struct tensor gx = x, gh = h;
+    if (both) gx = tensor_make(s->n_batch, s->n_channels, s->n_frames, s->x_type, s->layout, true, r);
+    if (both) gh = tensor_make(s->h_batch, s->h_channels, s->n_taps, s->h_type, s->layout, true, r);
+    bool is_zero = both && !x.stride[0] && !x.stride[1] && !h.stride[0] && !h.stride[1]; /* all six would mean dense */
+    struct tensor y = tensor_make(s->n_batch, s->n_channels, c.frames, s->y_type, s->layout,
+                                  op == HC_CONVOLVE || (s->layout == EXPANDED && is_zero), r);
     c.sizes = (hc_tensors){.size = sizeof c.sizes,
                            .backend = backend,
                            .mode = s->mode,
@@ -285,16 +296,22 @@ static struct trial trial_make(const char *backend, const struct shape *s, int o
         c.sizes.x_stride[i] = x.stride[i];
         c.sizes.h_stride[i] = h.stride[i];
         c.sizes.y_stride[i] = y.stride[i];
+        if (both) c.sizes.gx_stride[i] = gx.stride[i];
+        if (both) c.sizes.gh_stride[i] = gh.stride[i];
     }
     c.a = op == HC_CONVOLVE ? x : y;
     c.b = op == HC_GRADIENT_H ? x : h;
-    c.out = op == HC_CONVOLVE ? y : op == HC_GRADIENT_X ? x : h;
+    c.out = op == HC_CONVOLVE ? y : op == HC_GRADIENT_X ? gx : gh;
+    if (both) {
+        c.other = op == HC_GRADIENT_H ? h : x;
+        c.other_out = op == HC_GRADIENT_H ? gx : gh;
+    }
     if (!s->lengths) return c;
     c.lengths = must_alloc((size_t)(s->h_batch * s->h_channels), sizeof *c.lengths);
     for (int64_t f = 0; f < s->h_batch * s->h_channels; f++) {
         c.lengths[f] = random_int(r, 0, 5) == 0 ? random_int(r, 0, 1) * s->n_taps : random_int(r, 0, (int)s->n_taps);
         float *taps = row_of(&h, f / s->h_channels, f % s->h_channels);
-        if (op != HC_GRADIENT_H && s->layout != EXPANDED) /* no operation may use these */
+        if ((both || op != HC_GRADIENT_H) && s->layout != EXPANDED) /* no operation may use these */
             for (int64_t k = c.lengths[f]; k < s->n_taps; k++) taps[k] = NAN;
     }
     return c;
@@ -305,6 +322,8 @@ static void trial_drop(struct trial *c)
     free(c->a.data);
     free(c->b.data);
     free(c->out.data);
+    free(c->other.data);
+    free(c->other_out.data);
     free(c->lengths);
 }
 
@@ -313,18 +332,32 @@ static int trial_run_why(const char *backend, struct trial *c, char *why, size_t
 {
     size_t bytes = 1, n_lengths = (size_t)(c->shape.h_batch * c->shape.h_channels) * sizeof *c->lengths;
     hc_tensor_plan *plan;
-    int error = hc_tensor_plan_open(&c->sizes, c->op, &plan, &bytes, why, cap);
+    int error = hc_tensor_plan_open(&c->sizes, c->both ? HC_GRADIENTS : c->op, &plan, &bytes, why, cap);
     if (error) return error;
     void *a = tensor_to_device(backend, &c->a), *b = tensor_to_device(backend, &c->b);
-    void *out = tensor_to_device(backend, &c->out);
+    void *out = tensor_to_device(backend, &c->out), *other = NULL, *other_out = NULL;
+    if (c->both) other = tensor_to_device(backend, &c->other), other_out = tensor_to_device(backend, &c->other_out);
     void *workspace = to_device(backend, NULL, bytes), *lengths = NULL;
     if (c->lengths) lengths = to_device(backend, c->lengths, n_lengths);
-    hc_tensor_data data = {sizeof data, a, b, out, lengths, workspace, bytes, on_gpu(backend) ? gpu_stream() : NULL};
+    hc_tensor_data data = {.size = sizeof data,
+                           .a = a,
+                           .b = b,
+                           .out = out,
+                           .lengths = lengths,
+                           .workspace = workspace,
+                           .bytes = bytes,
+                           .stream = on_gpu(backend) ? gpu_stream() : NULL};
+    bool is_x = c->op == HC_GRADIENT_X;
+    if (c->both) {
+        data.b = is_x ? other : b, data.c = is_x ? b : other;
+        data.out = is_x ? out : other_out, data.out_h = is_x ? other_out : out;
+    }
     error = hc_tensor_plan_run(plan, &data, why, cap);
     hc_tensor_plan_close(plan);
     if (on_gpu(backend)) gpu_wait();
     tensor_from_device(backend, &c->out, out);
     drop(backend, a), drop(backend, b), drop(backend, out), drop(backend, workspace), drop(backend, lengths);
+    drop(backend, other), drop(backend, other_out);
     return error;
 }
 
@@ -465,10 +498,10 @@ static struct shape shape_of(int mode, int64_t items, int64_t channels, int shar
     return s;
 }
 
-/* All three operations of a shape. */
+/* All results of a shape. */
 static void shape_check(const char *backend, const struct shape *s, struct random *r)
 {
-    for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+    for (int op = HC_CONVOLVE; op < RESULTS; op++) {
         struct trial c = trial_make(backend, s, op, r);
         trial_check(backend, &c);
         trial_drop(&c);
@@ -659,7 +692,7 @@ static void random_shapes_match_a_float64_sum(const char *backend)
                                   random_int(&r, 0, 3), random_size(&r, most), random_size(&r, most));
         s.layout = (enum layout)random_int(&r, 0, LAYOUTS - 1);
         s.lengths = random_int(&r, 0, 3) == 0;
-        struct trial c = trial_make(backend, &s, random_int(&r, 0, 2), &r);
+        struct trial c = trial_make(backend, &s, random_int(&r, 0, RESULTS - 1), &r);
         trial_check(backend, &c);
         trial_drop(&c);
     }
@@ -714,7 +747,7 @@ static void nan_and_infinity_pass_and_stay_in_their_row(const char *backend)
     struct random r = random_seeded(197);
     static const int64_t sizes[][2] = {{60, 5}, {1100, 500}};
     for (int i = 0; i < 2; i++)
-        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+        for (int op = HC_CONVOLVE; op < RESULTS; op++)
             for (int bad = 0; bad < 6; bad++) {
                 struct shape s = shape_of(HC_CAUSAL, 3, 2, 3, sizes[i][0], sizes[i][1]);
                 types_set(&s, bad / 2 * 13); /* all of one type */
@@ -723,7 +756,7 @@ static void nan_and_infinity_pass_and_stay_in_their_row(const char *backend)
                 trial_run(backend, &clean);
                 int64_t at = s.n_frames / 2, first = 0, end = c.out.n[2]; /* outputs whose sums have this frame */
                 if (op == HC_CONVOLVE) first = at, end = at + s.n_taps < end ? at + s.n_taps : end;
-                if (op == HC_GRADIENT_X) first = at - s.n_taps < 0 ? 0 : at - s.n_taps + 1, end = at + 1;
+                if (c.op == HC_GRADIENT_X) first = at - s.n_taps < 0 ? 0 : at - s.n_taps + 1, end = at + 1;
                 row_of(&c.a, 1, 1)[at] = bad % 2 ? INFINITY : NAN;
                 trial_run(backend, &c);
                 for (int64_t m = first; m < end; m++)
@@ -744,7 +777,7 @@ static void the_same_tensors_give_the_same_bits(const char *backend)
                                        {4, 200, 30, 2},    {4, 200, 30, 0},        {5, 3000, 3000, 3},
                                        {1, 70000, 900, 4}, {1, 100000, 200000, 3}, {16, 9000, 40, 7}};
     for (int i = 0; i < (FEW ? 3 : 6); i++)
-        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+        for (int op = HC_CONVOLVE; op < RESULTS; op++)
             for (int shared = 0; shared < 2; shared++) {
                 struct shape s = shape_of(HC_FULL, sizes[i][0], 2, shared ? 0 : 1, sizes[i][1], sizes[i][2]);
                 struct trial c = trial_make(backend, &s, op, &r), again = c;
@@ -767,7 +800,8 @@ static void an_empty_batch_computes_nothing(const char *backend)
     need_tensors(backend);
     char why[256] = "";
     for (int items = 0; items < 2; items++)
-        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+        for (int op = HC_CONVOLVE; op <= HC_GRADIENTS; op++) {
+            bool has_gh = op >= HC_GRADIENT_H;
             hc_tensors t = {.size = sizeof t,
                             .backend = backend,
                             .n_batch = items,
@@ -781,6 +815,7 @@ static void an_empty_batch_computes_nothing(const char *backend)
             check(error == HC_OK && bytes == 0, "%d, %zu bytes: %s", error, bytes, why);
             float *out = to_device(backend, gh, sizeof gh);
             hc_tensor_data data = {.size = sizeof data, .out = op == HC_GRADIENT_H ? out : NULL};
+            if (op == HC_GRADIENTS) data.out_h = out;
             if (on_gpu(backend)) data.stream = gpu_stream();
             error = hc_tensor_plan_run(plan, &data, why, sizeof why);
             hc_tensor_plan_close(plan);
@@ -790,7 +825,7 @@ static void an_empty_batch_computes_nothing(const char *backend)
             else
                 memcpy(gh, out, sizeof gh);
             for (int k = 0; k < 6; k++)
-                check(gh[k] == (float)(op == HC_GRADIENT_H && k < 5 ? 0 : k + 1), "%s: tap %d is %g", op_names[op], k,
+                check(gh[k] == (float)(has_gh && k < 5 ? 0 : k + 1), "%s: tap %d is %g", op_names[op], k,
                       (double)gh[k]);
             drop(backend, out);
         }
@@ -835,13 +870,13 @@ static void the_workspace_keeps_its_bound(const char *backend)
     static const int64_t frames[] = {1, 100, 1000, 4096, 32768, 160000, 1 << 20, 1 << 22, 1 << 24};
     enum { N = sizeof frames / sizeof *frames };
     char why[256] = "";
-    for (int i = 0; i < N * N * 4 * 2 * 3; i++) {
-        int op = i % 3, sharing = i / 3 % 4, many = i / 12 % 2;
-        int64_t n = frames[i / 24 % N], k = frames[i / 24 / N], y;
+    for (int i = 0; i < N * N * 4 * 2 * 4; i++) {
+        int op = i % 4, sharing = i / 4 % 4, many = i / 16 % 2;
+        int64_t n = frames[i / 32 % N], k = frames[i / 32 / N], y;
         int64_t items = many ? 1 + (1 << 26) / (n + k) : 2;
         hc_tensors t = {.size = sizeof t,
                         .backend = backend,
-                        .mode = i % 4,
+                        .mode = i / 4 % 4,
                         .n_batch = items,
                         .n_channels = 3,
                         .n_frames = n,
@@ -897,14 +932,17 @@ struct refusal {
     F(x_type)                                                                                                          \
     F(h_type)                                                                                                          \
     F(y_type)                                                                                                          \
-    F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1]) F(y_stride[0]) F(y_stride[1])
+    F(gx_stride[0])                                                                                                    \
+    F(gx_stride[1])                                                                                                    \
+    F(gh_stride[0]) F(gh_stride[1]) F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0])              \
+        F(h_stride[1]) F(y_stride[0]) F(y_stride[1])
 
 static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
 {
     static const struct refusal refusals[] = {
         {HC_EINVAL, "sizeof(hc_tensors)", 0, {.size = 8}},
         {HC_EINVAL, "mode is 9", 0, {.mode = 9}},
-        {HC_EINVAL, "operation 3", 3, {0}},
+        {HC_EINVAL, "operation 4", 4, {0}},
         {HC_EINVAL, "operation -1", -1, {0}},
         {HC_EINVAL, "n_threads is -2", 0, {.n_threads = -2}},
         {HC_EINVAL, "n_batch is -2", 0, {.n_batch = -2, .h_batch = 1}},
@@ -930,6 +968,8 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "would overlap", 0, {.x_stride[0] = 60, .x_stride[1] = 20}}, /* y has strides of 0 */
         {HC_EINVAL, "would overlap", 1, {.x_stride[0] = 60, .x_stride[1] = 19}},
         {HC_EINVAL, "would overlap", 2, {.h_stride[0] = 15, .h_stride[1] = 29}},
+        {HC_EINVAL, "gx_stride is 60, 19", HC_GRADIENTS, {.gx_stride[0] = 60, .gx_stride[1] = 19}},
+        {HC_EINVAL, "gh_stride is 15, 29", HC_GRADIENTS, {.gx_stride = {60, 20}, .gh_stride = {15, 29}}},
     };
     char why[256], memory[1];
     need_tensors(backend);
@@ -978,7 +1018,7 @@ static void more_filters_or_rows_than_a_gpu_counts_are_refused(const char *backe
     if (!on_gpu(backend)) check_skip("the CPU counts in 64 bits");
     char why[256] = "";
     for (int is_shared = 0; is_shared < 2; is_shared++)
-        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+        for (int op = HC_CONVOLVE; op <= HC_GRADIENTS; op++)
             for (int64_t n = INT32_MAX; n <= (int64_t)INT32_MAX + 1; n++) {
                 hc_tensors t = {.size = sizeof t,
                                 .backend = backend,
@@ -1039,7 +1079,8 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
     check(error == HC_EINVAL && strstr(why, "out is NULL"), "%d: %s", error, why);
     data.out = &x;
     hc_tensor_plan_close(plan);
-    for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+    data.c = data.out_h = &x;
+    for (int op = HC_CONVOLVE; op <= HC_GRADIENTS; op++) {
         check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
         if (bytes > 0) {
             char both[96];
@@ -1056,6 +1097,14 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
         }
         hc_tensor_plan_close(plan);
     }
+    check(hc_tensor_plan_open(&t, HC_GRADIENTS, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
+    data.c = NULL;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "c is NULL"), "%d: %s", error, why);
+    data.c = &x, data.out_h = NULL;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "out_h is NULL"), "%d: %s", error, why);
+    hc_tensor_plan_close(plan);
     drop(backend, workspace);
 }
 

@@ -7,13 +7,15 @@
 #include "fused_kernels.h"
 #include "fused_sizes.cuh"
 
-/* Three blocks would spill registers before sm_80 and on sm_86 and sm_89, whose shared memory holds one of them. */
-static constexpr int min_blocks(int log_n, int blocks)
+/* More blocks would spill registers before sm_90. Three blocks of 2^9 or 2^10 points fit sm_80, but not the shared memory
+ * of the others. */
+static constexpr int min_blocks(int log_n, bool both, int blocks)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 && __CUDA_ARCH__ != 800
-    if (log_n == 9 || log_n == 10) return 2;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    if (log_n == 11 && both) return 3;
+    if ((log_n == 9 || log_n == 10) && __CUDA_ARCH__ != 800) return 2;
 #endif
-    (void)log_n;
+    (void)log_n, (void)both;
     return blocks;
 }
 
@@ -89,7 +91,7 @@ template <class S> static __device__ __forceinline__ gradient_unit unit_of_team(
 
 template <int LOG_N, bool REAL, bool HALF, bool BOTH>
 static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
-                                         min_blocks(LOG_N, gradient_size<LOG_N, BOTH>::BLOCKS))
+                                         min_blocks(LOG_N, BOTH, gradient_size<LOG_N, BOTH>::BLOCKS))
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
 {
     extern __shared__ float4 shared[];
